@@ -1,0 +1,35 @@
+# `make train` and `make test` each work alone, on a machine that has only Python 3.11 and make.
+PYTHON ?= python3.11
+BIN := .venv/bin
+
+.PHONY: train test check proofs format
+
+train: .venv/installed
+	$(BIN)/python train.py
+
+test: check
+	$(BIN)/python -m pytest -n 2
+
+check: .venv/installed-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports
+	$(BIN)/mypy
+
+proofs: .venv/installed-dev
+	$(BIN)/python -m pytest -m slow
+
+format: .venv/installed-dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.venv/bin/pip:
+	$(PYTHON) -m venv .venv
+
+.venv/installed: .venv/bin/pip pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet -c constraints.txt -e .
+	touch $@
+
+.venv/installed-dev: .venv/bin/pip pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet -c constraints.txt -e ".[dev]"
+	touch $@ .venv/installed

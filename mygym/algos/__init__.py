@@ -1,0 +1,104 @@
+"""The built-in algorithms: what each is, where its class is, and the defaults it ships with.
+
+Only data here; classes are imported when they are used. Defaults are those with which each solves `reach`
+(`benchmarks/results/algorithms.md`).
+"""
+
+from mygym.registry import Algorithm, add_algorithm
+
+_OFF_POLICY = {"learning_rate": 1e-3, "gamma": 0.95, "batch_size": 256, "buffer_size": 1_000_000, "tau": 0.05}
+_OFF_POLICY_RUN = {"steps": 20_000, "eval": {"every": 1_000}}
+_ON_POLICY_RUN = {"n_envs": 8, "reward": "dense", "steps": 200_000, "normalize": True}
+_FLAT_RUN = {"reward": "dense"}
+
+BUILT_IN = (
+    Algorithm(
+        "ppo",
+        "pytorch",
+        "mygym.algos.stable_baselines:PPO",
+        defaults={"n_steps": 128, "batch_size": 128, "learning_rate": 1e-3, "gamma": 0.95},
+        run_defaults=_ON_POLICY_RUN,
+        help="proximal policy optimisation: on-policy, robust, uses many environments",
+    ),
+    Algorithm(
+        "a2c",
+        "pytorch",
+        "mygym.algos.stable_baselines:A2C",
+        defaults={"n_steps": 16, "learning_rate": 1e-3, "gamma": 0.95},
+        run_defaults=_ON_POLICY_RUN,
+        help="advantage actor-critic: on-policy, simple",
+    ),
+    Algorithm(
+        "sac",
+        "pytorch",
+        "mygym.algos.stable_baselines:SAC",
+        defaults={**_OFF_POLICY, "policy_kwargs": {"net_arch": [64, 64]}},
+        run_defaults=_OFF_POLICY_RUN,
+        goal_relabelling=True,
+        help="soft actor-critic: off-policy, maximum entropy; the default",
+    ),
+    Algorithm(
+        "td3",
+        "pytorch",
+        "mygym.algos.stable_baselines:TD3",
+        defaults={**_OFF_POLICY, "action_noise": 0.2, "policy_kwargs": {"net_arch": [64, 64]}},
+        goal_relabelling=True,
+        help="twin delayed deep deterministic policy gradient: off-policy, deterministic",
+    ),
+    Algorithm(
+        "ddpg",
+        "pytorch",
+        "mygym.algos.stable_baselines:DDPG",
+        defaults={**_OFF_POLICY, "action_noise": 0.2, "policy_kwargs": {"net_arch": [64, 64]}},
+        goal_relabelling=True,
+        help="deep deterministic policy gradient: off-policy, the classic with hindsight",
+    ),
+    Algorithm(
+        "tqc",
+        "pytorch",
+        "mygym.algos.contrib:TQC",
+        defaults={**_OFF_POLICY, "policy_kwargs": {"net_arch": [64, 64], "n_critics": 1}},
+        goal_relabelling=True,
+        help="truncated quantile critics: off-policy, soft actor-critic with distributions",
+    ),
+    Algorithm(
+        "trpo",
+        "pytorch",
+        "mygym.algos.contrib:TRPO",
+        defaults={"n_steps": 128, "gamma": 0.95},
+        run_defaults=_ON_POLICY_RUN,
+        help="trust region policy optimisation: on-policy, careful steps",
+    ),
+    Algorithm(
+        "crossq",
+        "pytorch",
+        "mygym.algos.contrib:CrossQ",
+        policy="MlpPolicy",
+        defaults={"gamma": 0.95},
+        run_defaults=_FLAT_RUN,
+        dict_observations=False,
+        help="batch-normalised soft actor-critic without target networks: off-policy, sample-efficient",
+    ),
+    Algorithm(
+        "ars",
+        "pytorch",
+        "mygym.algos.contrib:ARS",
+        policy="LinearPolicy",
+        defaults={"n_delta": 16, "n_top": 8},
+        run_defaults={**_FLAT_RUN, "steps": 300_000, "normalize": True},
+        dict_observations=False,
+        help="augmented random search: no gradients, linear policy",
+    ),
+    Algorithm(
+        "recurrent_ppo",
+        "pytorch",
+        "mygym.algos.contrib:RecurrentPPO",
+        policy="MultiInputLstmPolicy",
+        defaults={"n_steps": 128, "batch_size": 128, "learning_rate": 1e-3, "gamma": 0.95},
+        run_defaults=_ON_POLICY_RUN,
+        help="proximal policy optimisation with an LSTM: on-policy, remembers",
+    ),
+)
+
+for _algorithm in BUILT_IN:
+    add_algorithm(_algorithm, origin="mygym.algos")

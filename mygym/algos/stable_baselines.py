@@ -1,0 +1,45 @@
+"""Stable-Baselines3's algorithms, with `state_dict` and exploration noise as plain numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import stable_baselines3 as sb3
+from stable_baselines3.common.noise import ActionNoise, NormalActionNoise
+from stable_baselines3.common.type_aliases import GymEnv
+
+from mygym.runs.state import Stateful
+
+
+class GaussianExploration:
+    """Lets `action_noise` be a number: the standard deviation of Gaussian noise on each component of the action."""
+
+    def __init__(
+        self, policy: Any, env: GymEnv | str | None, action_noise: ActionNoise | float | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(policy, env, **kwargs)  # type: ignore[call-arg]
+        self.action_noise = action_noise
+        if isinstance(action_noise, int | float):
+            size = self.action_space.shape[0]  # type: ignore[attr-defined]
+            self.action_noise = NormalActionNoise(np.zeros(size), np.full(size, float(action_noise)))
+
+
+class PPO(Stateful, sb3.PPO):
+    """Proximal policy optimisation (Schulman et al., 2017)."""
+
+
+class A2C(Stateful, sb3.A2C):
+    """Advantage actor-critic, the synchronous form of A3C (Mnih et al., 2016)."""
+
+
+class SAC(Stateful, sb3.SAC):
+    """Soft actor-critic (Haarnoja et al., 2018)."""
+
+
+class TD3(GaussianExploration, Stateful, sb3.TD3):
+    """Twin delayed deep deterministic policy gradient (Fujimoto et al., 2018)."""
+
+
+class DDPG(GaussianExploration, Stateful, sb3.DDPG):
+    """Deep deterministic policy gradient (Lillicrap et al., 2015)."""

@@ -1,0 +1,65 @@
+"""What several commands share: a parser whose errors look like ours, and the config's flags."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, NoReturn
+
+from mygym.config import load_file, merged, parse_overrides
+from mygym.config.loading import parse_value
+from mygym.errors import ConfigError, bad_value
+
+CONFIG_FLAGS = {
+    "robot": ("R", "the arm (mygym list robot)"),
+    "task": ("T", "a task, letters such as AGMDW, or [approach, push]"),
+    "workspace": ("W", "what the arm stands in"),
+    "control": ("C", "what an action means: ee_delta, joint_delta, joint_position"),
+    "reward": ("KIND", "sparse, dense or staged"),
+    "algo": ("A", "the algorithm (mygym list algorithm)"),
+    "framework": ("F", "its implementation: pytorch"),
+    "strategy": ("S", "what trains next: standard"),
+    "engine": ("E", "physics: pybullet"),
+    "steps": ("N", "env steps to train"),
+    "n_envs": ("N", "training environments"),
+    "seed": ("S", "seed of everything random"),
+    "logdir": ("DIR", "folder of all runs"),
+}
+"""Config keys that have a flag of their own; `--set` reaches every other."""
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse with one message for a mistake, the nearest flag in it, and no usage text around it."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise instead of printing the usage and leaving."""
+        unknown = message.removeprefix("unrecognized arguments: ")
+        if unknown != message:
+            flags = sorted(flag for flag in self._option_string_actions if flag.startswith("--"))
+            raise ConfigError(bad_value(self.prog, unknown.split()[0], flags, "is not an option"))
+        raise ConfigError(f"{self.prog}: {message}")
+
+
+def add_config_flags(parser: argparse.ArgumentParser) -> None:
+    """`--config`, a flag for each of `CONFIG_FLAGS`, and `--set`."""
+    group = parser.add_argument_group("config (later wins: defaults, algorithm, task, file, flag)")
+    group.add_argument("--config", metavar="FILE", help="YAML or JSON file with any of the config's keys")
+    for key, (metavar, help) in CONFIG_FLAGS.items():
+        names = [f"--{key.replace('_', '-')}"] + ([f"--{key}"] if "_" in key else [])
+        group.add_argument(*names, dest=key, metavar=metavar, help=help)
+    group.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="any key, e.g. algo_params.learning_rate=3e-4"
+    )
+
+
+def config_layers(options: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the file says, and what the flags say."""
+    file = load_file(options.config) if options.config else {}
+    flags = {key: _value(key, getattr(options, key)) for key in CONFIG_FLAGS if getattr(options, key) is not None}
+    return file, merged(flags, parse_overrides(options.set))
+
+
+def _value(key: str, text: str) -> Any:
+    """Numbers and lists as YAML reads them; names stay text, whatever they look like."""
+    if key in {"steps", "n_envs", "seed"} or (key == "task" and text.startswith("[")):
+        return parse_value(text, key)
+    return text

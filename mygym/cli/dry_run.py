@@ -1,0 +1,39 @@
+"""`--dry-run`: builds everything that a run needs, trains nothing, writes nothing."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from mygym.config import Resolved
+
+STEPS = 200
+
+
+def dry_run(resolved: Resolved) -> None:
+    """Print spaces, network sizes and the time of one step."""
+    from mygym.runs.building import build_model, make_vec_env
+
+    env = make_vec_env(resolved.config)
+    try:
+        model = build_model(resolved.config, env)
+        print(f"observation: {env.observation_space}")
+        print(f"action: {env.action_space}")
+        print(f"algorithm: {type(model).__name__} from {type(model).__module__}")
+        for name, part in model.policy.named_children():
+            count = sum(parameter.numel() for parameter in part.parameters())
+            if count:
+                print(f"network {name}: {count:,} parameters")
+        env.reset()
+        rng = np.random.default_rng(resolved.config.seed)
+        actions = rng.uniform(-1, 1, (STEPS, env.num_envs, *env.action_space.shape)).astype(np.float32)
+        begin = time.perf_counter()
+        for action in actions:
+            env.step(action)
+        seconds = (time.perf_counter() - begin) / STEPS
+        print(
+            f"step of {env.num_envs} environment(s): {1e6 * seconds:.0f} µs, {env.num_envs / seconds:,.0f} env steps/s"
+        )
+    finally:
+        env.close()

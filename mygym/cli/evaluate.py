@@ -1,0 +1,75 @@
+"""`mygym evaluate`, which `python evaluate.py` is too."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from mygym.cli.arguments import Parser, add_config_flags, config_layers
+from mygym.config.loading import parse_value
+from mygym.errors import ConfigError, bad_value
+
+EXAMPLES = """\
+examples:
+  python evaluate.py runs/reach/panda/sac/1a2b3c4d/seed_0
+  python evaluate.py runs/reach/panda/sac/1a2b3c4d/seed_0 --episodes 500 --video reach.mp4
+  python evaluate.py --policy oracle --task push --robot kuka
+  python evaluate.py --policy random --task AGMDW --json
+"""
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run the command."""
+    options = _parser().parse_args(arguments)
+    if (options.run is None) == (options.policy is None):
+        raise ConfigError("evaluate: give either the path of a run or --policy NAME, e.g. --policy oracle --task push")
+    episodes = parse_value(options.episodes, "--episodes")
+    if not isinstance(episodes, int) or isinstance(episodes, bool) or episodes < 1:
+        raise ConfigError(bad_value("--episodes", options.episodes, "a whole number, at least 1"))
+    file, flags = config_layers(options)
+    if options.run is not None and (file or set(flags) - {"seed"}):
+        wrong = f"--{next(iter(set(flags) - {'seed'}), 'config')}"
+        raise ConfigError(bad_value("evaluate", wrong, "--episodes, --seed, --video, --json", "does not go with a run"))
+
+    from mygym.runs.settings import settle
+    from mygym.training import evaluate
+
+    evaluation = evaluate(
+        options.run,
+        policy=options.policy,
+        config=settle(file, flags) if options.run is None else None,
+        episodes=episodes,
+        seed=int(flags.get("seed", 0)),
+        video=options.video,
+    )
+    if options.json:
+        content = {"episodes": [asdict(episode) for episode in evaluation.episodes]}
+        print(json.dumps({**evaluation.summary(), "stage_reached": evaluation.stage_reached, **content}, indent=2))
+        return
+    print(f"episodes       {len(evaluation.episodes)}")
+    print(f"success_rate   {evaluation.success_rate:.1%}")
+    print(f"mean_return    {evaluation.mean_return:.2f}")
+    print(f"mean_length    {evaluation.mean_length:.1f} steps")
+    print(f"mean_distance  {100 * evaluation.mean_distance:.2f} cm at the end")
+    print("stage_reached  " + ", ".join(f"{name} {count}" for name, count in evaluation.stage_reached.items()))
+    if options.video:
+        print(f"video: {options.video}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        "evaluate.py",
+        description="Judge the policy of a run, or a policy that needs no training, over seeded episodes.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("run", nargs="?", metavar="RUN", help="a run directory")
+    parser.add_argument("--policy", metavar="P", help="oracle, random or zero, in place of a run")
+    parser.add_argument("--episodes", default="100", metavar="N", help="how many (default 100)")
+    parser.add_argument("--video", metavar="FILE", help="film the first episodes as MP4")
+    parser.add_argument("--json", action="store_true", help="print JSON, every episode in it")
+    add_config_flags(parser)
+    return parser

@@ -1,0 +1,68 @@
+"""`mygym COMMAND …`, and the exit codes of every command."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import NoReturn
+
+from mygym.errors import MygymError, bad_value
+
+COMMANDS = {
+    "train": "train a robot arm and save, evaluate and film it",
+    "evaluate": "judge a run, or a scripted policy",
+    "list": "what can be named: robots, tasks, algorithms …",
+    "describe": "everything about one of them",
+}
+
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """The `mygym` program."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not words or words[0] in {"-h", "--help"}:
+        print("usage: mygym COMMAND [options]\n\ncommands:")
+        print("\n".join(f"  {name:<10}{help}" for name, help in COMMANDS.items()))
+        print("\n`mygym COMMAND --help` has the options and examples.")
+        sys.exit(0)
+    if words[0] == "--version":
+        from mygym import __version__
+
+        print(__version__)
+        sys.exit(0)
+    if words[0] not in COMMANDS:
+        _fail(bad_value("command", words[0], COMMANDS, "is not a command"), 2)
+    run(words[0], words[1:])
+
+
+def train() -> NoReturn:
+    """The program `train.py`."""
+    run("train", sys.argv[1:])
+
+
+def evaluate() -> NoReturn:
+    """The program `evaluate.py`."""
+    run("evaluate", sys.argv[1:])
+
+
+def run(command: str, arguments: Sequence[str]) -> NoReturn:
+    """Run one command and end the process: 0 done, 2 wrong input, 1 anything else, 130 interrupted."""
+    perform: Callable[[Sequence[str]], None] = import_module(f"mygym.cli.{command}").main
+    try:
+        perform(arguments)
+        sys.stdout.flush()
+    except MygymError as error:
+        _fail(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        _fail("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        sys.stderr.close()  # whoever read our output has gone, e.g. `mygym list | head -1`
+        sys.exit(1)
+    sys.exit(0)
+
+
+def _fail(message: str, code: int) -> NoReturn:
+    print(f"error: {message}" if code != INTERRUPTED else message, file=sys.stderr)
+    sys.exit(code)

@@ -1,0 +1,73 @@
+"""`mygym train`, which `python train.py` is too."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from mygym.cli.arguments import Parser, add_config_flags, config_layers
+from mygym.errors import ConfigError, bad_value
+
+EXAMPLES = """\
+examples:
+  python train.py                                        a Panda learns to reach, in seconds
+  python train.py --robot kuka --seed 1
+  python train.py --algo ppo --task push --steps 300000
+  python train.py --task AGMDW --set reward=staged --n-envs 8
+  python train.py --config configs/push.yaml --set algo_params.learning_rate=3e-4
+  python train.py --algo tqc --explain                   every value and where it came from
+
+The last line printed is `run: PATH`; PATH/config.yaml repeats the run.
+"""
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run the command."""
+    options = _parser().parse_args(arguments)
+    if options.resume:
+        raise ConfigError(bad_value("--resume", options.resume, "a new run", "is not available in this version"))
+    file, flags = config_layers(options)
+
+    from mygym.runs.settings import settle
+
+    resolved = settle(file, flags)
+    if options.explain:
+        from mygym.cli.explain import explain
+
+        explain(resolved)
+    elif options.dry_run:
+        from mygym.cli.dry_run import dry_run
+
+        dry_run(resolved)
+    else:
+        from mygym.training import train
+
+        try:
+            result = train(resolved)
+        except BaseException as error:
+            path = getattr(error, "run", None)
+            if path is not None:
+                print(f"run: {path}", flush=True)
+            raise
+        print(
+            f"success {result.success_rate:.1%} of fresh episodes after {result.steps:,} steps, "
+            f"{result.wall_time_s:.1f} s",
+            file=sys.stderr,
+        )
+        print(f"run: {result.path}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        "train.py",
+        description="Train a robot arm in PyBullet; evaluate, film and save it.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add_config_flags(parser)
+    parser.add_argument("--resume", metavar="RUN", help="continue a run (not available in this version)")
+    parser.add_argument("--explain", action="store_true", help="print every value and where it came from, then stop")
+    parser.add_argument("--dry-run", action="store_true", help="build everything, print sizes and timings, then stop")
+    return parser

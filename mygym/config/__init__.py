@@ -1,0 +1,17 @@
+"""Config of a run: `schema` (what may be set), `loading` (files and flags), `layers` (who decides), `hyperparameters`."""
+
+from mygym.config.layers import Layer, Resolved, config_hash, refuse_defaults, resolve
+from mygym.config.loading import load_file, merged, parse_overrides
+from mygym.config.schema import RunConfig
+
+__all__ = [
+    "Layer",
+    "Resolved",
+    "RunConfig",
+    "config_hash",
+    "load_file",
+    "merged",
+    "parse_overrides",
+    "refuse_defaults",
+    "resolve",
+]

@@ -1,0 +1,166 @@
+"""Checks `algo_params` against the signature of an algorithm's class before anything is built."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mygym.errors import ConfigError, bad_value
+
+OURS = frozenset({"self", "policy", "env", "seed", "device", "verbose", "tensorboard_log", "_init_setup_model"})
+"""Constructor arguments that the run sets itself."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """An interval of numbers; open where said."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    open_low: bool = False
+
+    def __contains__(self, value: float) -> bool:
+        return (value > self.low if self.open_low else value >= self.low) and value <= self.high
+
+    def __str__(self) -> str:
+        low = f"above {self.low:g}" if self.open_low else f"at least {self.low:g}"
+        return low if self.high == math.inf else f"{low} and at most {self.high:g}"
+
+
+_POSITIVE = Range(0, open_low=True)
+_COUNT = Range(1)
+_SHARE = Range(0, 1)
+
+RANGES: Mapping[str, Range] = {
+    "learning_rate": _POSITIVE,
+    "gamma": _SHARE,
+    "gae_lambda": _SHARE,
+    "tau": _SHARE,
+    "batch_size": _COUNT,
+    "buffer_size": _COUNT,
+    "n_steps": _COUNT,
+    "n_epochs": _COUNT,
+    "learning_starts": Range(0),
+    "gradient_steps": Range(-1),
+    "target_update_interval": _COUNT,
+    "policy_delay": _COUNT,
+    "clip_range": _POSITIVE,
+    "ent_coef": Range(0),
+    "vf_coef": Range(0),
+    "max_grad_norm": _POSITIVE,
+    "n_delta": _COUNT,
+    "n_top": _COUNT,
+    "delta_std": _POSITIVE,
+    "target_kl": _POSITIVE,
+    "target_policy_noise": Range(0),
+    "target_noise_clip": Range(0),
+    "top_quantiles_to_drop_per_net": Range(0),
+    "cg_max_steps": _COUNT,
+    "cg_damping": Range(0),
+    "n_critic_updates": _COUNT,
+    "sde_sample_freq": Range(-1),
+}
+"""Known ranges of hyperparameters that signatures do not bound."""
+
+
+def parameters(cls: type) -> dict[str, inspect.Parameter]:
+    """Constructor parameters that a user may set; `*args, **kwargs` take the parents' along the MRO."""
+    found: dict[str, inspect.Parameter] = {}
+    for base in cls.__mro__:
+        if "__init__" not in base.__dict__:
+            continue
+        init: Callable[..., None] = base.__dict__["__init__"]
+        own = inspect.signature(init).parameters.values()
+        for parameter in own:
+            named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+            if named and parameter.name not in OURS:
+                found.setdefault(parameter.name, parameter)
+        if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in own):
+            break
+    return found
+
+
+def defaults(cls: type) -> dict[str, Any]:
+    """Values that the class itself gives to what nobody sets, as far as they are plain data."""
+    plain = (bool, int, float, str, list, tuple, dict, type(None))
+    return {
+        name: list(parameter.default) if isinstance(parameter.default, tuple) else parameter.default
+        for name, parameter in parameters(cls).items()
+        if isinstance(parameter.default, plain)
+    }
+
+
+def check(cls: type, values: Mapping[str, Any]) -> None:
+    """Refuse what `cls` would not take.
+
+    Raises:
+        ConfigError: An unknown hyperparameter, a wrong type, or a number out of its known range.
+    """
+    known = parameters(cls)
+    hints = _hints(cls)
+    for name, value in values.items():
+        key = f"algo_params.{name}"
+        if name not in known:
+            raise ConfigError(bad_value(key, name, sorted(known), f"is not a parameter of {cls.__name__}"))
+        hint = hints.get(name) or type(known[name].default)
+        if not _fits(value, hint):
+            raise ConfigError(bad_value(key, value, _words(hint), "has the wrong type"))
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ConfigError(bad_value(key, value, "finite numbers"))
+        if name in RANGES and isinstance(value, int | float) and not isinstance(value, bool):
+            if value not in RANGES[name]:
+                raise ConfigError(bad_value(key, value, str(RANGES[name]), "is out of range"))
+
+
+def _hints(cls: type) -> dict[str, Any]:
+    hints: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        if "__init__" in base.__dict__:
+            try:
+                hints |= typing.get_type_hints(base.__dict__["__init__"])
+            except (NameError, TypeError):
+                continue
+    return hints
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value that YAML can hold fits an annotation; what YAML cannot express is left to the class."""
+    origin = typing.get_origin(hint)
+    options = typing.get_args(hint)
+    if hint is Any or isinstance(hint, str | typing.TypeVar):
+        return True
+    if origin in (typing.Union, types.UnionType):
+        return any(_fits(value, option) for option in options)
+    if origin is typing.Literal:
+        return value in options
+    plain = origin or hint
+    if plain is type(None):
+        return value is None
+    if plain is bool:
+        return isinstance(value, bool)
+    if plain is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if plain is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    if plain is str:
+        return isinstance(value, str)
+    if plain in (list, tuple):
+        return isinstance(value, list | tuple)
+    if plain is dict:
+        return isinstance(value, Mapping)
+    return not isinstance(value, bool | int | float | str | list) if isinstance(plain, type) else callable(value)
+
+
+def _words(hint: Any) -> str:
+    names = {"None": "null", "NoneType": "null", "bool": "true or false", "int": "a whole number", "float": "a number"}
+    options = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
+    words = [
+        names.get(getattr(option, "__name__", str(option)), str(getattr(option, "__name__", option)))
+        for option in options
+    ]
+    return " or ".join(word for word in words if "Callable" not in word)

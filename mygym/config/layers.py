@@ -1,0 +1,134 @@
+"""Layers of settings → one validated `RunConfig`, and where each value came from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from mygym.config.loading import merged
+from mygym.config.schema import LATER, NOT_SHAPING, RunConfig
+from mygym.errors import ConfigError, bad_value
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Settings with one origin, e.g. `file run.yaml`."""
+
+    origin: str
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A config and the origin of each of its values, by dotted key."""
+
+    config: RunConfig
+    origins: Mapping[str, str]
+
+    def values(self) -> dict[str, Any]:
+        """Nested plain values, as `config.yaml` has them."""
+        return self.config.model_dump(mode="json")
+
+
+def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """`("eval.every", 500)` … for every leaf of nested dictionaries; empty ones count as leaves."""
+    for key, value in values.items():
+        if isinstance(value, Mapping) and value:
+            yield from flatten(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def resolve(layers: Sequence[Layer]) -> Resolved:
+    """Validate the layers' union; later layers win.
+
+    Raises:
+        ConfigError: An unknown key, a wrong type or a value out of range, with the layer that brought it.
+    """
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for layer in layers:
+        values = merged(values, layer.values)
+        origins |= {key: layer.origin for key, _ in flatten(layer.values)}
+    try:
+        config = RunConfig.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(_explain(error, values, origins)) from None
+    complete = dict(flatten(config.model_dump(mode="json")))
+    return Resolved(config, {key: origins.get(key, _parent_origin(key, origins)) for key in complete})
+
+
+def refuse_defaults(resolved: Resolved) -> None:
+    """`strict: true`: every value must have been written by the user.
+
+    Raises:
+        ConfigError: Names the values that were not.
+    """
+    left = [key for key, origin in resolved.origins.items() if not origin.startswith(("file", "flag", "argument"))]
+    if left:
+        raise ConfigError(
+            bad_value("strict", True, f"every value written out; missing: {', '.join(left)}", "allows no default")
+        )
+
+
+def config_hash(values: Mapping[str, Any]) -> str:
+    """Eight hex digits over what shapes the result: never seed, logdir or evaluation."""
+    shaping = {key: value for key, value in values.items() if key not in NOT_SHAPING}
+    text = json.dumps(shaping, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def _parent_origin(key: str, origins: Mapping[str, str]) -> str:
+    while "." in key:
+        key = key.rpartition(".")[0]
+        if key in origins:
+            return origins[key]
+    return "default"
+
+
+def _explain(error: ValidationError, values: Mapping[str, Any], origins: Mapping[str, str]) -> str:
+    """The first mistake as one message: key, value, allowed, nearest, origin."""
+    first = error.errors(include_url=False)[0]
+    path = [part for part in first["loc"] if isinstance(part, int) or not _is_type_tag(part)]
+    key = ".".join(str(part) for part in path)
+    given = first.get("input")
+    origin = origins.get(key) or _parent_origin(key, origins)
+    if first["type"] == "extra_forbidden":
+        names = sorted(_section(path[:-1]).model_fields)
+        return bad_value(key, path[-1], names, f"is not a config key ({origin})")
+    later = LATER.get(key, {}).get(str(given))
+    if later:
+        return bad_value(key, given, _allowed(first), f"is not available in this version: {later} comes later")
+    if first["type"] == "literal_error":
+        names = [name.strip("' ") for name in str(first["ctx"]["expected"]).replace(" or ", ", ").split(", ")]
+        return bad_value(key, given, names, f"is not allowed ({origin})")
+    return bad_value(key, given, _allowed(first), f"is not allowed ({origin})")
+
+
+def _allowed(error: Any) -> str:
+    message = str(error["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
+    return message[:1].lower() + message[1:]
+
+
+def _is_type_tag(part: str) -> bool:
+    """Pydantic puts the branch of a union (`str`, `list[str]`, `constrained-int`) into an error's path."""
+    return part in {"str", "int", "float", "bool", "none"} or part.startswith(("list[", "constrained-", "function-"))
+
+
+def _section(path: Sequence[str | int]) -> type[BaseModel]:
+    section: type[BaseModel] = RunConfig
+    for part in path:
+        field = section.model_fields.get(str(part))
+        annotation = field.annotation if field else None
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            section = annotation
+        elif str(part) in {"reach", "object", "surface", "air"}:
+            from mygym.config.schema import Box
+
+            section = Box
+    return section

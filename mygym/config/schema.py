@@ -1,0 +1,109 @@
+"""The schema of a run's config: one for files, flags and the Python API."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+Corner = Annotated[tuple[Finite, Finite, Finite], Field(strict=False)]
+
+
+class Section(BaseModel):
+    """Base of every part: unknown keys are errors, values do not change once set."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Box(Section):
+    """An axis-aligned box in the world frame, corners in metres."""
+
+    low: Corner
+    high: Corner
+
+    @field_validator("high")
+    @classmethod
+    def _above(cls, high: Corner, info: Any) -> Corner:
+        low = info.data.get("low")
+        if low is not None and any(h < lo for h, lo in zip(high, low, strict=True)):
+            raise ValueError(f"must not be below low {list(low)}")
+        return high
+
+
+class TaskParams(Section):
+    """Numbers of the task; None keeps the task's own."""
+
+    tolerance: Annotated[float, Field(gt=0, le=1)] | None = Field(None, description="m within which the goal counts")
+    hold: Annotated[int, Field(ge=1, le=1000)] | None = Field(None, description="steps that success must last")
+    horizon: Annotated[int, Field(ge=1, le=100_000)] | None = Field(None, description="steps until truncation")
+    object: str | None = Field(None, description="name of the object that the task acts on")
+    areas: dict[Literal["reach", "object", "surface", "air"], Box] = Field(
+        default_factory=dict, description="boxes that goals and objects are drawn from, in place of the workspace's"
+    )
+
+
+class EvalParams(Section):
+    """Evaluation during training, in environments of its own."""
+
+    every: Annotated[int, Field(ge=1)] = Field(10_000, description="env steps between evaluations")
+    episodes: Annotated[int, Field(ge=1, le=100_000)] = Field(50, description="episodes of each")
+    final_episodes: Annotated[int, Field(ge=1, le=100_000)] = Field(
+        100, description="fresh episodes that judge model.zip"
+    )
+
+
+class CheckpointParams(Section):
+    """Periodic checkpoints."""
+
+    every: Annotated[int, Field(ge=1)] = Field(50_000, description="env steps between checkpoints")
+    keep: Annotated[int, Field(ge=1)] = Field(3, description="how many of the newest stay")
+
+
+class VideoParams(Section):
+    """The film of the final policy."""
+
+    episodes: Annotated[int, Field(ge=0, le=1000)] = Field(4, description="episodes in it; 0 makes none")
+    width: Annotated[int, Field(ge=16, le=4096, multiple_of=2)] = 320
+    height: Annotated[int, Field(ge=16, le=4096, multiple_of=2)] = 240
+    camera: str = Field("main", description="a camera of the workspace")
+
+
+class RunConfig(Section):
+    """Everything that shapes a run. Defaults here are the lowest layer: algorithm, task, file and flags come over them."""
+
+    robot: str = Field("panda", description="the arm")
+    task: str | list[str] = Field("reach", description="a name, letters such as AGMDW, or a list of stages")
+    workspace: str | None = Field(None, description="what the arm stands in (default: the task's own)")
+    control: str = Field("ee_delta", description="what an action means")
+    reward: Literal["sparse", "dense", "staged"] = Field("sparse", description="kind of reward")
+    task_params: TaskParams = Field(default_factory=TaskParams, description="numbers of the task")
+    algo: str = Field("sac", description="keyword of the algorithm")
+    framework: str = Field("pytorch", description="implementation of the algorithm")
+    algo_params: dict[str, Any] = Field(default_factory=dict, description="the algorithm's constructor arguments")
+    strategy: Literal["standard"] = Field("standard", description="what trains next")
+    engine: Literal["pybullet"] = Field("pybullet", description="physics")
+    her: bool | None = Field(None, description="hindsight replay (default: where it applies)")
+    normalize: bool = Field(False, description="normalise observations by running mean and variance")
+    steps: Annotated[int, Field(ge=1)] = Field(100_000, description="env steps to train")
+    n_envs: Annotated[int, Field(ge=1, le=1024)] = Field(1, description="training environments")
+    subprocesses: bool = Field(False, description="a worker process for each training environment")
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = Field(0, description="seed of everything random")
+    stop_at_success: Annotated[float, Field(gt=0, le=1)] | None = Field(
+        0.98, description="stop when two evaluations in a row are at least this good; null: never"
+    )
+    eval: EvalParams = Field(default_factory=EvalParams, description="evaluation during training")
+    checkpoint: CheckpointParams = Field(default_factory=CheckpointParams, description="periodic checkpoints")
+    video: VideoParams = Field(default_factory=VideoParams, description="film of the final policy")
+    tensorboard: bool = Field(True, description="write TensorBoard logs")
+    device: str = Field("cpu", description="torch device of the networks")
+    threads: Annotated[int, Field(ge=1, le=1024)] = Field(1, description="torch threads")
+    logdir: str = Field("runs", description="folder of all runs")
+    strict: bool = Field(False, description="refuse every value left to a default")
+
+
+NOT_SHAPING = frozenset({"seed", "logdir", "eval", "checkpoint", "video", "tensorboard", "strict"})
+"""Top-level keys that do not change what a run learns (`config_hash` leaves them out)."""
+
+LATER: dict[str, dict[str, str]] = {"engine": {"fused": "the fused engine"}}
+"""Values that the design names and this version does not have: refused with a word on it."""

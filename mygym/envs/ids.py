@@ -1,0 +1,24 @@
+"""Gymnasium ids of the tasks. Imports neither pybullet nor torch."""
+
+from __future__ import annotations
+
+import gymnasium
+
+from mygym.registry import registry
+
+ANY_TASK = "mygym/Gym-v0"
+ENTRY_POINT = "mygym.envs.robot_env:RobotEnv"
+
+
+def env_id(task: str) -> str:
+    """`pick_and_place` → `mygym/PickAndPlace-v0`."""
+    return f"mygym/{''.join(word.capitalize() for word in task.split('_'))}-v0"
+
+
+def register_ids() -> None:
+    """Make every registered task known to `gymnasium.make`, and `mygym/Gym-v0`, which takes `task=`."""
+    for task in registry("task").names():
+        if env_id(task) not in gymnasium.registry:
+            gymnasium.register(env_id(task), ENTRY_POINT, kwargs={"task": task})
+    if ANY_TASK not in gymnasium.registry:
+        gymnasium.register(ANY_TASK, ENTRY_POINT)

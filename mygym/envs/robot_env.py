@@ -1,0 +1,331 @@
+"""The Gymnasium environment: robot + workspace + controller + task in one PyBullet world."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from mygym.errors import ConfigError, DivergedError, bad_value
+from mygym.registry import registry
+from mygym.sim.objects import load_object
+from mygym.sim.robot import load_robot
+from mygym.sim.workspace import load_workspace
+from mygym.sim.world import World
+from mygym.tasks import goals, rewards
+from mygym.tasks.observations import COMPONENTS, default_components
+from mygym.tasks.progress import Progress
+from mygym.tasks.sampling import Area, sample_in
+from mygym.tasks.task import act, advance, change_task, find_task, is_success, potential
+
+Observation = dict[str, NDArray[np.float32]] | NDArray[np.float32]
+
+CONTROL_HZ = 25.0
+START_MARGIN = 0.05
+"""m beyond the tolerance by which every goal is away from where the episode starts."""
+
+
+class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
+    """A robot arm on a task.
+
+    Action:
+        `Box(-1, 1)`; what it means is the controller's (`control`). The last component is the gripper where the task grasps.
+    Observation:
+        A goal dictionary of float32: `observation` (the components of `mygym.tasks.observations`), `achieved_goal` and
+        `desired_goal`; with `goal_env=False` the three in one flat vector.
+    Rewards:
+        `sparse` 0 at the goal and −1 elsewhere; `dense` minus the distance in metres; `staged` sparse plus the discounted
+        difference of the stages' potential.
+    Starting state:
+        The robot at home, objects and goal drawn from the workspace's areas, never solved. `reset(seed=s)` gives the same
+        episode to the bit after any history; the episodes after it follow from `s` and their number.
+    Episode end:
+        Terminated when success has held for `hold` steps, or when the object has left the workspace; truncated after
+        `horizon` steps.
+
+    Args:
+        task: A named task, letters such as `AGMDW`, or a list of stage names.
+        robot: A registered robot.
+        workspace: A registered workspace; the task's own by default.
+        control: A controller, or its alias.
+        reward: `sparse`, `dense` or `staged`.
+        goal_env: False for flat observations.
+        task_params: `tolerance` (m), `hold` (steps), `horizon` (steps), `object` (name) and `areas` (name → `low`, `high`
+            corners in metres) in place of the task's own.
+        gamma: Discount of the staged reward.
+        render_mode: `rgb_array` or `human`.
+        render_width: Pixels.
+        render_height: Pixels.
+        camera: A camera of the workspace.
+
+    Raises:
+        ConfigError: A value is wrong, the robot lacks what the task needs, or an area is out of its reach.
+        RegistryError: A name is not known.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["human", "rgb_array"], "render_fps": int(CONTROL_HZ)}
+
+    def __init__(
+        self,
+        task: str | list[str] = "reach",
+        robot: str = "panda",
+        workspace: str | None = None,
+        control: str = "ee_delta",
+        reward: str = "sparse",
+        *,
+        goal_env: bool = True,
+        task_params: Mapping[str, Any] | None = None,
+        gamma: float = 0.99,
+        render_mode: str | None = None,
+        render_width: int = 480,
+        render_height: int = 360,
+        camera: str = "main",
+    ) -> None:
+        params = dict(task_params or {})
+        areas = params.pop("areas", {})
+        self.task = change_task(find_task(task), params)
+        if reward not in rewards.KINDS:
+            raise ConfigError(bad_value("reward", reward, rewards.KINDS))
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise ConfigError(bad_value("render_mode", render_mode, self.metadata["render_modes"]))
+        self.render_mode = render_mode
+        self.reward_kind = reward
+        self.goal_env = goal_env
+        self.gamma = gamma
+        self.robot = load_robot(registry("robot").get(robot).load())
+        self.workspace = load_workspace(registry("workspace").get(workspace or self.task.workspace).load())
+        if self.task.needs_gripper and self.robot.gripper is None:
+            raise ConfigError(
+                bad_value("robot", robot, "a robot with a gripper", f"has no gripper, which {self.task.name} needs")
+            )
+        thing = [load_object(registry("object").get(self.task.object).load())] if self.task.has_object else []
+        self.control = registry("controller").get(control, "control").name
+        self.world = World(
+            self.robot, self.workspace, thing, self.control, control_hz=CONTROL_HZ, gripper=self.task.needs_gripper
+        )
+        self._areas = {name: _corners(area.low, area.high) for name, area in self.workspace.areas.items()}
+        self._areas |= {name: _corners(**box) for name, box in areas.items()}
+        self._bounds = _corners(self.workspace.bounds.low, self.workspace.bounds.high)
+        self._check_areas(areas)
+        self._camera: Any = None
+        self._view = (render_width, render_height, camera)
+        if camera not in self.workspace.cameras:
+            raise ConfigError(bad_value("camera", camera, sorted(self.workspace.cameras)))
+
+        self._goals = goals.goal_space(self.task)
+        components = [COMPONENTS[name] for name in default_components(self.task, self.control)]
+        self._components = tuple(component.function for component in components)
+        self._seed = 0
+        self._episode = -1
+        self._seeded = False
+        self._actions: list[NDArray[np.float64]] = []
+        self._goal = np.zeros((1, 3))
+        self._desired = np.zeros(self._goals.size, dtype=np.float32)
+        self._begin_episode(np.random.default_rng(0))
+        self.action_space = spaces.Box(-1.0, 1.0, (self.world.action_size,), np.float32)
+        sizes = [function(self.task, self._progress, self.world.state).shape[1] for function in self._components]
+        self._bound = np.repeat(np.float32([component.bound for component in components]), sizes)
+        self.observation_space = self._spaces()
+
+    # Gymnasium's methods ------------------------------------------------------------------------------------------
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Start an episode: the first of `seed`, or the next of the seed given before."""
+        if seed is not None or not self._seeded:
+            self._seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else int(seed)
+            self._seeded = True
+            self._episode = -1
+        self._episode += 1
+        self._np_random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([self._seed, self._episode])))
+        self._np_random_seed = self._seed
+        self._begin_episode(self._np_random)
+        if self.render_mode == "human":
+            self.render()
+        return self._observe(), self._info()
+
+    def step(self, action: NDArray[np.float32]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Advance by one control step (40 ms).
+
+        Raises:
+            DivergedError: The action, or the state after it, is not finite.
+        """
+        command = np.array(action, dtype=np.float64)
+        if not np.isfinite(command).all():
+            raise DivergedError(f"action {command.tolist()} is not finite")
+        np.clip(command, -1.0, 1.0, out=command)
+        self._actions.append(command)
+        self.world.step(command)
+        state = self.world.state
+        self._progress = advance(self.task, self._progress, state, self._goal)
+        self._stages_done = max(self._stages_done, int(self._progress.stage[0]))
+        self._failed = self.task.has_object and self._has_left(state.object_position[0, 0])
+        observation = self._observe()
+        info = self._info()
+        reward = self.compute_reward(self._achieved, self._desired, info)
+        if self.reward_kind == "staged":
+            after = potential(self.task, self._progress, state, self._goal)
+            reward += float(rewards.shaping(self._potential, after, self.gamma)[0])
+            self._potential = after
+        if self.render_mode == "human":
+            self.render()
+        terminated = self.compute_terminated(self._achieved, self._desired, info)
+        truncated = self.compute_truncated(self._achieved, self._desired, info)
+        return observation, float(reward), bool(terminated), bool(truncated), info
+
+    def render(self) -> NDArray[np.uint8] | None:  # type: ignore[override]
+        """The camera's picture `(height, width, 3)`, or None in `human` mode, which shows a window."""
+        if self.render_mode is None:
+            gymnasium.logger.warn("render() needs render_mode='rgb_array' or 'human' at construction")
+            return None
+        if self._camera is None:
+            from mygym.sim.camera import Camera  # most environments never render
+
+            self._camera = Camera(self.world, mode=self.render_mode)
+        width, height, name = self._view
+        return self._camera.render(width, height, camera=name, goal=self._goal[0])
+
+    def close(self) -> None:
+        """Disconnect from PyBullet."""
+        if self._camera is not None:
+            self._camera.close()
+            self._camera = None
+        self.world.close()
+
+    # The goal environment's methods -------------------------------------------------------------------------------
+
+    def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
+        """Reward of goal vectors `(…, size)`, exact for hindsight; of the staged reward only its sparse part."""
+        return rewards.GOAL_REWARDS[self.reward_kind](achieved_goal, desired_goal, self.task.tolerance)
+
+    def compute_terminated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
+        """Whether the episode ends here: as `info` of a step says, or, without one, where the goal is reached."""
+        if isinstance(info, Mapping) and "is_success" in info:
+            return info["is_success"] or info["failed"]
+        return goals.goal_reached(achieved_goal, desired_goal, self.task.tolerance)
+
+    def compute_truncated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
+        """Whether the horizon is reached: as `info` of a step says; goal vectors alone do not tell."""
+        if isinstance(info, Mapping) and "elapsed_steps" in info:
+            return info["elapsed_steps"] >= self.task.horizon
+        return np.zeros(np.shape(achieved_goal)[:-1], dtype=bool)
+
+    # Experts, recordings ------------------------------------------------------------------------------------------
+
+    @property
+    def progress(self) -> Progress:
+        """How far the episode is."""
+        return self._progress
+
+    @property
+    def goal(self) -> NDArray[np.float64]:
+        """`(1, 3)` m, world frame: where the end effector or the object should be. A copy."""
+        return self._goal.copy()
+
+    @property
+    def elapsed_steps(self) -> int:
+        """Control steps since the reset."""
+        return len(self._actions)
+
+    def goal_distance(self) -> float:
+        """Metres between what is achieved and what is desired now."""
+        return float(goals.goal_distance(self._achieved, self._desired))
+
+    def expert_action(self) -> NDArray[np.float32]:
+        """`(A,)`: what the scripted expert of the active stage does now."""
+        target, gripper = act(self.task, self._progress, self.world.state, self._goal)
+        return self.world.action_towards(target[0], gripper).astype(np.float32)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the environment is: seed, number of the episode, actions since its reset."""
+        return {"seed": self._seed, "episode": self._episode, "actions": [a.copy() for a in self._actions]}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> Observation:
+        """Go to where `state_dict` was taken, by an exact reset and replay; returns the observation there."""
+        self._seed, self._seeded, self._episode = int(state["seed"]), True, int(state["episode"]) - 1
+        observation, _ = self.reset()
+        for action in state["actions"]:
+            observation, *_ = self.step(action)
+        return observation
+
+    # ---------------------------------------------------------------------------------------------------------------
+
+    def _begin_episode(self, rng: np.random.Generator) -> None:
+        poses = np.zeros((1 if self.task.has_object else 0, 7))
+        if self.task.has_object:
+            poses[0, :3] = sample_in(rng, self._areas["object"])
+            poses[0, 2] += self.world.objects[0].half_height
+            poses[0, 6] = 1.0
+        self.world.reset(poses)
+        state = self.world.state
+        start = state.object_position[0, 0] if self.task.has_object else state.ee_position[0]
+        lift = self.world.objects[0].half_height if self.task.has_object else 0.0
+        away = self.task.tolerance + START_MARGIN
+        self._goal[0] = sample_in(rng, self._areas[self.task.goal_area], start - (0.0, 0.0, lift), away)
+        self._goal[0, 2] += lift
+        self._desired = goals.desired_goal(self._goals, self._goal)[0].astype(np.float32)
+        self._progress = Progress.at_reset(state)
+        self._potential = potential(self.task, self._progress, state, self._goal)
+        self._stages_done = 0
+        self._failed = False
+        self._actions = []
+
+    def _observe(self) -> Observation:
+        """Fresh arrays, which the caller may keep or change."""
+        state = self.world.state
+        parts = [component(self.task, self._progress, state)[0] for component in self._components]
+        observation = np.concatenate(parts, dtype=np.float32)
+        np.clip(observation, -self._bound, self._bound, out=observation)
+        achieved = goals.achieved_goal(self._goals, self.task, state, self._goal)[0].astype(np.float32)
+        self._achieved = achieved
+        if not np.isfinite(observation).all():
+            raise DivergedError(f"the physics gave an observation that is not finite: {observation.tolist()}")
+        if self.goal_env:
+            return {"observation": observation, "achieved_goal": achieved.copy(), "desired_goal": self._desired.copy()}
+        return np.concatenate([observation, achieved, self._desired])
+
+    def _spaces(self) -> spaces.Space[Any]:
+        goal = np.full(self._goals.size, goals.BOUND, dtype=np.float32)
+        parts = {"observation": self._bound, "achieved_goal": goal, "desired_goal": goal}
+        if self.goal_env:
+            return spaces.Dict({key: spaces.Box(-bound, bound, dtype=np.float32) for key, bound in parts.items()})
+        bound = np.concatenate(list(parts.values()))
+        return spaces.Box(-bound, bound, dtype=np.float32)
+
+    def _info(self) -> dict[str, Any]:
+        return {
+            "is_success": bool(is_success(self.task, self._progress)[0]),
+            "stage": int(self._progress.stage[0]),
+            "stages_done": self._stages_done,
+            "failed": self._failed,
+            "elapsed_steps": len(self._actions),
+        }
+
+    def _has_left(self, position: NDArray[np.float64]) -> bool:
+        low, high = self._bounds
+        return bool((position < low).any() or (position > high).any())
+
+    def _check_areas(self, given: Mapping[str, Any]) -> None:
+        """Refuse areas of the user's own that the arm cannot reach (the shipped ones are checked by the tests)."""
+        for name in given:
+            low, high = self._areas[name]
+            corners = np.array(np.meshgrid(*zip(low, high, strict=True))).reshape(3, -1).T
+            reachable = self.world.reachable(corners)
+            if not reachable.all():
+                worst = corners[~reachable][0].round(3).tolist()
+                allowed = "a box within the arm's reach"
+                box = {"low": low.tolist(), "high": high.tolist()}
+                raise ConfigError(
+                    bad_value(
+                        f"task_params.areas.{name}", box, allowed, f"is out of {self.robot.name}'s reach at {worst}"
+                    )
+                )
+
+
+def _corners(low: Sequence[float], high: Sequence[float]) -> Area:
+    return np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)

@@ -1,0 +1,50 @@
+"""A scripted expert for any task: the expert of whichever stage is active."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Expert(Protocol):
+    """Acts on what it sees of its environment; deterministic, so that the episode's seed decides everything."""
+
+    def act(self, observation: Any) -> NDArray[np.float32]:
+        """Action `(A,)`, or `(n, A)` for a vector environment."""
+
+
+class _Single:
+    def __init__(self, env: Any) -> None:
+        self.env = env.unwrapped
+
+    def act(self, observation: Any) -> NDArray[np.float32]:
+        action: NDArray[np.float32] = self.env.expert_action()
+        return action
+
+
+class _Gymnasium:
+    def __init__(self, env: Any) -> None:
+        self.env = env
+
+    def act(self, observation: Any) -> NDArray[np.float32]:
+        return np.stack(self.env.call("expert_action"))
+
+
+class _StableBaselines:
+    def __init__(self, env: Any) -> None:
+        self.env = env
+
+    def act(self, observation: Any) -> NDArray[np.float32]:
+        return np.stack(self.env.env_method("expert_action"))
+
+
+def make_expert(env: Any) -> Expert:
+    """The expert of an environment of ours, wrapped or not, single or in a Gymnasium or SB3 vector environment.
+
+    The expert reads the environment's state, not the observation: it is a reference for what is possible.
+    """
+    if hasattr(env, "env_method"):
+        return _StableBaselines(env)
+    return _Gymnasium(env) if hasattr(env, "call") else _Single(env)

@@ -1,0 +1,170 @@
+"""Finds the user's own `algos/` and `envs/`, and installed entry points, without executing any of them.
+
+Files are read for the names they register and executed when one of these is used, under the stable module names
+`mygym_user.algos.NAME` and `mygym_user.envs.NAME`: so pickles and worker processes find them again.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterator, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+
+from mygym.errors import RegistryError
+from mygym.registry import REGISTRIES, Deferred, Entry
+
+PACKAGE = "mygym_user"
+FOLDERS = ("algos", "envs")
+ENTRY_POINT_GROUP = "mygym"
+
+
+def user_folders() -> list[Path]:
+    """The user's `algos` and `envs`: in the current folder, then beside the script that runs, each folder once."""
+    script = Path(sys.argv[0]).resolve().parent if sys.argv and sys.argv[0] else Path.cwd()
+    places = dict.fromkeys((Path.cwd(), script))
+    return [
+        place / name
+        for place in places
+        if not (place / "result.json").exists()  # never from inside a run directory, which may be a stranger's
+        for name in FOLDERS
+        if (place / name).is_dir() and not (place / name / "__init__.py").exists()
+    ]
+
+
+def user_files() -> Iterator[tuple[str, Path]]:
+    """`(module name, path)` of every user file; of two with one name the first place wins."""
+    seen: set[str] = set()
+    for folder in user_folders():
+        for path in sorted(folder.glob("*.py")):
+            name = f"{PACKAGE}.{folder.name}.{path.stem}"
+            if path.stem.isidentifier() and not path.stem.startswith("_") and name not in seen:
+                seen.add(name)
+                yield name, path
+
+
+def names_in(path: Path) -> Iterator[tuple[str, str, str, bool]]:
+    """`(kind, name, help, override)` of what a file registers, read from its source without executing it.
+
+    Seen are calls `register_KIND("name", …)` (also as decorators) and `implemented_combos["name"] = …`.
+    """
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    except (SyntaxError, UnicodeDecodeError, OSError):
+        return  # the error is shown when something asks for what the file should have registered
+    docs = {
+        id(decorator): (ast.get_docstring(node) or "").partition("\n")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef | ast.FunctionDef)
+        for decorator in node.decorator_list
+    }
+    file_doc = (ast.get_docstring(tree) or "").partition("\n")[0]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            kind = called.removeprefix("register_")
+            if kind != called and kind in REGISTRIES and isinstance(node.args[0].value, str):
+                keywords = {k.arg: k.value.value for k in node.keywords if isinstance(k.value, ast.Constant)}
+                help = str(keywords.get("help") or docs.get(id(node)) or file_doc)
+                yield kind, node.args[0].value, help, keywords.get("override") is True
+        elif isinstance(node, ast.Assign):
+            for target in node.targets:
+                if (
+                    isinstance(target, ast.Subscript)
+                    and isinstance(target.slice, ast.Constant)
+                    and isinstance(target.slice.value, str)
+                    and (getattr(target.value, "id", "") or getattr(target.value, "attr", "")) == "implemented_combos"
+                ):
+                    yield "algorithm", target.slice.value, file_doc, False
+
+
+def discover(kind: str) -> None:
+    """Add what the user's files and installed packages register of `kind` to its registry, each file once.
+
+    Raises:
+        RegistryError: A file takes the name of something else without `override=True`.
+    """
+    _install_finder()
+    entries = REGISTRIES[kind]._entries
+    for _, path in user_files():
+        if (kind, path) in _read:
+            continue
+        _read.add((kind, path))
+        for found_kind, name, help, override in names_in(path):
+            if found_kind != kind:
+                continue
+            known = entries.get(name)
+            if known is not None and not override and not known.origin.startswith(str(path)):
+                raise RegistryError(
+                    f"{kind} {name!r} is registered twice: {known.origin} and {path}; "
+                    "choose another name, or say override=True"
+                )
+            if known is None or not known.origin.startswith(str(path)):
+                entries[name] = Entry(kind, name, Deferred(path, execute), help, str(path))
+    if not _points_loaded:
+        _points_loaded.append(True)
+        for point in entry_points(group=ENTRY_POINT_GROUP):
+            point.load()  # a module that registers when imported; its package was installed, so it is trusted
+
+
+def execute(path: Path) -> None:
+    """Import a user's file under its stable name.
+
+    Raises:
+        RegistryError: The file raises; the message has the place in it.
+    """
+    name = next((name for name, file in user_files() if file == path), f"{PACKAGE}.{path.parent.name}.{path.stem}")
+    try:
+        importlib.import_module(name)
+    except Exception as error:
+        line = _line_in(path, error)
+        raise RegistryError(f"{path}:{line}: {type(error).__name__}: {error}") from error
+
+
+class _Finder(MetaPathFinder):
+    """Resolves `mygym_user.…` to the user's files."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname == PACKAGE or fullname in {f"{PACKAGE}.{name}" for name in FOLDERS}:
+            return ModuleSpec(fullname, None, is_package=True)
+        if fullname.startswith(f"{PACKAGE}."):
+            for name, file in user_files():
+                if name == fullname:
+                    return importlib.util.spec_from_file_location(name, file)
+        return None
+
+
+def _install_finder() -> None:
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.append(_Finder())
+
+
+def _line_in(path: Path, error: BaseException) -> int:
+    if isinstance(error, SyntaxError):
+        return error.lineno or 0
+    lines = []
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == str(path):
+            lines.append(trace.tb_lineno)
+        trace = trace.tb_next
+    return lines[-1] if lines else 0
+
+
+_read: set[tuple[str, Path]] = set()
+_points_loaded: list[bool] = []
+
+
+def install() -> None:
+    """Let the registries see the user's files, and unpickling find their classes."""
+    _install_finder()
+    for registry in REGISTRIES.values():
+        registry.discover = discover

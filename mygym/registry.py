@@ -1,0 +1,334 @@
+"""One registry for every kind of component, and `implemented_combos`, the algorithms' dictionary form.
+
+Nothing here imports what it names: built-ins are import strings and files, resolved when an entry is used, so that
+`import mygym`, `--help` and `list` stay fast and need neither torch nor pybullet.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mygym.errors import RegistryError, bad_value
+
+ASSETS = Path(__file__).parent / "assets"
+
+BUILTIN_MODULES: Mapping[str, str] = {
+    "algorithm": "mygym.algos",
+    "policy": "mygym.experts.policies",
+    "task": "mygym.tasks.named",
+    "stage": "mygym.tasks.stages",
+}
+"""Light modules that register the built-ins of a kind when they are imported, which happens at the first look-up."""
+
+BUILTIN_FOLDERS: Mapping[str, str] = {"robot": "robots", "workspace": "workspaces", "object": "objects"}
+"""Folders of `assets/` in which each YAML file is one component under its stem's name."""
+
+BUILTIN_STRINGS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "controller": {
+        "ee_delta": ("mygym.sim.controllers:EEDelta", "moves the commanded end-effector position by up to 5 cm"),
+        "joint_delta": ("mygym.sim.controllers:JointDelta", "moves the commanded joint angles"),
+        "joint_position": ("mygym.sim.controllers:JointPosition", "commands joint angles over their whole range"),
+    },
+}
+
+ALIASES: Mapping[str, Mapping[str, str]] = {"controller": {"step": "ee_delta", "joints": "joint_position"}}
+"""Other names under which the command line and configs know a component."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Deferred:
+    """A component that a user's file will register when it is executed."""
+
+    path: Path
+    execute: Callable[[Path], None]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One registered component."""
+
+    kind: str
+    name: str
+    target: Any
+    """The component itself, an import string `module:attribute`, the path of a YAML file, or a `Deferred` one."""
+    help: str
+    """One line for listings."""
+    origin: str
+    """Where it was registered: `file:line` or a module."""
+
+    def load(self) -> Any:
+        """The component itself; import strings are resolved, users' files executed, paths handed over as they are."""
+        if isinstance(self.target, Deferred):
+            self.target.execute(self.target.path)
+            entry = registry(self.kind).get(self.name)
+            if isinstance(entry.target, Deferred):
+                raise RegistryError(f"{self.kind} {self.name!r}: {self.target.path} names it but does not register it")
+            return entry.load()
+        return resolve(self.target, f"{self.kind} {self.name!r}")
+
+
+def resolve(target: Any, wanted_by: str = "") -> Any:
+    """`"module:attribute"` → the attribute; anything else as it is."""
+    if not isinstance(target, str):
+        return target
+    module_name, _, attribute = target.partition(":")
+    try:
+        return getattr(importlib.import_module(module_name), attribute)
+    except ModuleNotFoundError as error:
+        raise RegistryError(f"{wanted_by}: needs the package {error.name!r}: pip install {error.name}") from error
+
+
+class Registry:
+    """Name → `Entry` for one kind of component; built-ins and the user's files join at the first look-up."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._entries: dict[str, Entry] = {}
+        self._builtins_loaded = False
+        self.discover: Callable[[str], None] | None = None
+        """Set by `mygym.plugins`: registers what the user's folders hold of this kind."""
+
+    def register(
+        self, name: str, target: Any, help: str = "", origin: str | None = None, override: bool = False
+    ) -> None:
+        """Add a component.
+
+        Raises:
+            RegistryError: The name is taken (both places are named) and `override` is not set, or is no identifier.
+        """
+        if not name.isidentifier():
+            raise RegistryError(bad_value(self.kind, name, "letters, digits and _", "is not a name"))
+        origin = origin or _caller()
+        self._load_builtins()
+        known = self._entries.get(name)
+        awaited = known is not None and isinstance(known.target, Deferred) and origin.startswith(str(known.target.path))
+        if known is not None and not override and not awaited and known.origin != origin:
+            raise RegistryError(
+                f"{self.kind} {name!r} is registered twice: {known.origin} and {origin}; "
+                "choose another name, or say override=True"
+            )
+        self._entries[name] = Entry(self.kind, name, target, help, origin)
+
+    def get(self, name: str, key: str | None = None) -> Entry:
+        """The entry under `name` or its alias.
+
+        Raises:
+            RegistryError: No such name; the message has the names and the nearest. `key` is what the user typed it as.
+        """
+        self._load_all()
+        entry = self._entries.get(ALIASES.get(self.kind, {}).get(name, name))
+        if entry is None:
+            raise RegistryError(bad_value(key or self.kind, name, self.names(), f"is not a known {self.kind}"))
+        return entry
+
+    def names(self) -> list[str]:
+        """All names, sorted."""
+        self._load_all()
+        return sorted(self._entries)
+
+    def __contains__(self, name: object) -> bool:
+        self._load_all()
+        return name in self._entries
+
+    def __iter__(self) -> Iterator[Entry]:
+        self._load_all()
+        return iter([self._entries[name] for name in sorted(self._entries)])
+
+    def _load_all(self) -> None:
+        self._load_builtins()
+        if self.discover is not None:
+            self.discover(self.kind)
+
+    def _load_builtins(self) -> None:
+        if self._builtins_loaded:
+            return
+        self._builtins_loaded = True
+        for name, (target, help) in BUILTIN_STRINGS.get(self.kind, {}).items():
+            self._entries[name] = Entry(self.kind, name, target, help, target.partition(":")[0])
+        if self.kind in BUILTIN_FOLDERS:
+            for path in sorted((ASSETS / BUILTIN_FOLDERS[self.kind]).glob("*.yaml")):
+                self._entries[path.stem] = Entry(
+                    self.kind, path.stem, path, _first_comment(path), f"assets/{path.name}"
+                )
+        if self.kind in BUILTIN_MODULES:
+            importlib.import_module(BUILTIN_MODULES[self.kind])
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """What the registry knows of an algorithm in one framework."""
+
+    name: str
+    framework: str
+    target: Any
+    """The class or its import string `module:Class`."""
+    policy: Any = "MultiInputPolicy"
+    """First constructor argument: a policy name, a policy class, or its import string."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Constructor keyword arguments that differ from the class's own defaults."""
+    run_defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Values of the run's config (steps, n_envs, reward …) that this algorithm prefers."""
+    dict_observations: bool = True
+    """Takes goal dictionaries; otherwise it gets flat observations."""
+    goal_relabelling: bool = False
+    """Takes hindsight replay (`her: true`)."""
+    args: tuple[Any, ...] | None = None
+    """Constructor arguments as the dictionary form gave them; None: `(policy, "env")`."""
+    help: str = ""
+
+    def combo(self) -> tuple[type, tuple[Any, ...], dict[str, Any]]:
+        """`(AlgoClass, args, kwargs)`; the string `"env"` in `args` stands for the environment."""
+        who = f"algorithm {self.name!r}"
+        policy = resolve(self.policy, who) if isinstance(self.policy, str) and ":" in self.policy else self.policy
+        args = self.args if self.args is not None else (policy, "env")
+        return resolve(self.target, who), args, dict(self.defaults)
+
+
+REGISTRIES: dict[str, Registry] = {
+    kind: Registry(kind)
+    for kind in ("algorithm", "policy", "robot", "workspace", "object", "controller", "task", "stage")
+}
+"""Every kind of component."""
+
+
+def registry(kind: str) -> Registry:
+    """The registry of one kind.
+
+    Raises:
+        RegistryError: No such kind.
+    """
+    if kind not in REGISTRIES:
+        raise RegistryError(bad_value("kind", kind, sorted(REGISTRIES), "is not a kind of component"))
+    return REGISTRIES[kind]
+
+
+def algorithm(name: str, framework: str = "pytorch") -> Algorithm:
+    """The registered algorithm.
+
+    Raises:
+        RegistryError: No such algorithm, or not in this framework.
+    """
+    frameworks: dict[str, Algorithm] = registry("algorithm").get(name, "algo").load()
+    if framework not in frameworks:
+        raise RegistryError(bad_value("framework", framework, sorted(frameworks), f"does not have {name!r}"))
+    return frameworks[framework]
+
+
+def add_algorithm(entry: Algorithm, origin: str | None = None, override: bool = False) -> None:
+    """Register `entry` under its name and framework; the other frameworks of the name stay."""
+    algorithms = registry("algorithm")
+    algorithms._load_builtins()
+    known = algorithms._entries.get(entry.name)
+    others = {} if known is None or isinstance(known.target, Deferred) else dict(known.target)
+    origin = origin or _caller()
+    new_framework = bool(others) and entry.framework not in others
+    help = entry.help or (known.help if known else "")
+    algorithms.register(entry.name, {**others, entry.framework: entry}, help, origin, override or new_framework)
+
+
+def register_algorithm(
+    name: str,
+    framework: str = "pytorch",
+    *,
+    policy: Any = "MultiInputPolicy",
+    defaults: Mapping[str, Any] | None = None,
+    run_defaults: Mapping[str, Any] | None = None,
+    dict_observations: bool = True,
+    goal_relabelling: bool | None = None,
+    override: bool = False,
+) -> Callable[[type[T]], type[T]]:
+    """Class decorator that registers an algorithm.
+
+    Args:
+        name: Keyword for `--algo`.
+        framework: Keyword for `--framework`.
+        policy: First constructor argument: an SB3 policy name or a policy class.
+        defaults: Constructor keyword arguments, settable by `--set algo_params.KEY=VALUE`.
+        run_defaults: Config values that this algorithm prefers, e.g. `{"n_envs": 4, "reward": "dense"}`.
+        dict_observations: False if the class cannot take goal dictionaries: it gets flat observations.
+        goal_relabelling: Whether it takes hindsight replay; by default, whether the class takes a `replay_buffer_class`.
+        override: Replace an algorithm of the same name.
+    """
+    origin = _caller()
+
+    def decorate(cls: type[T]) -> type[T]:
+        relabels = _takes(cls, "replay_buffer_class") if goal_relabelling is None else goal_relabelling
+        help = (inspect.getdoc(cls) or "").partition("\n")[0]
+        entry = Algorithm(
+            name, framework, cls, policy, defaults or {}, run_defaults or {}, dict_observations, relabels, None, help
+        )
+        add_algorithm(entry, origin, override)
+        return cls
+
+    return decorate
+
+
+class ImplementedCombos(MutableMapping[str, MutableMapping[str, Any]]):
+    """`implemented_combos[algo][framework]` → `(AlgoClass, args, kwargs)`, a live view of the registry.
+
+    Assigning `implemented_combos["myalgo"] = {"pytorch": [MyAlgo, (MyPolicy, "env"), {"n_steps": 512}]}` registers.
+    """
+
+    def __getitem__(self, name: str) -> MutableMapping[str, Any]:
+        frameworks: dict[str, Algorithm] = registry("algorithm").get(name, "algo").load()
+        return {framework: entry.combo() for framework, entry in frameworks.items()}
+
+    def __setitem__(self, name: str, frameworks: MutableMapping[str, Any]) -> None:
+        origin = _caller()
+        for framework, combo in frameworks.items():
+            if len(combo) != 3 or not inspect.isclass(combo[0]):
+                why = "is not (AlgoClass, args, kwargs)"
+                raise RegistryError(bad_value(f"implemented_combos[{name!r}][{framework!r}]", combo, "a triple", why))
+            cls, args, kwargs = combo
+            help = (inspect.getdoc(cls) or "").partition("\n")[0]
+            add_algorithm(
+                Algorithm(
+                    name,
+                    framework,
+                    cls,
+                    args[0] if args else "MultiInputPolicy",
+                    kwargs,
+                    goal_relabelling=_takes(cls, "replay_buffer_class"),
+                    args=tuple(args),
+                    help=help,
+                ),
+                origin,
+            )
+
+    def __delitem__(self, name: str) -> None:
+        raise RegistryError(f"algo: {name!r} cannot be removed from the registry")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(registry("algorithm").names())
+
+    def __len__(self) -> int:
+        return len(registry("algorithm").names())
+
+
+implemented_combos = ImplementedCombos()
+
+
+def _takes(cls: type, parameter: str) -> bool:
+    return any(parameter in inspect.signature(base.__init__).parameters for base in cls.__mro__ if base is not object)
+
+
+def _caller() -> str:
+    """`file:line` of the first frame outside this module."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__") == __name__:
+        frame = frame.f_back
+    return "unknown" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def _first_comment(path: Path) -> str:
+    """The text of a YAML file's first line, if that is a comment: its one line of help."""
+    with path.open(encoding="utf-8") as file:
+        line = file.readline()
+    return line.lstrip("# ").rstrip() if line.startswith("#") else ""

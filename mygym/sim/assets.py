@@ -1,0 +1,106 @@
+"""Reading the YAML files that describe robots, workspaces and objects into frozen dataclasses, strictly."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import yaml
+from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
+
+from mygym.errors import AssetError, bad_value
+
+ASSETS = Path(__file__).resolve().parent.parent / "assets"
+"""Folder of the descriptions that come with the package: `robots/`, `workspaces/`, `objects/`."""
+
+STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
+"""The pydantic configuration of every description: `__pydantic_config__ = STRICT`."""
+
+
+def _number(value: object) -> object:
+    if isinstance(value, (bool, str)):  # YAML's `yes` and quoted numbers are mistakes, not numbers
+        raise ValueError("a number is needed")  # noqa: TRY004  pydantic reports a ValueError, not a TypeError
+    return value
+
+
+Number = Annotated[float, BeforeValidator(_number)]
+Vector = tuple[Number, Number, Number]
+Quaternion = tuple[Number, Number, Number, Number]
+Color = tuple[Number, Number, Number, Number]
+
+Spec = TypeVar("Spec")
+
+
+def asset_names(kind: str) -> tuple[str, ...]:
+    """Names of the descriptions in `assets/KIND/`, by file name alone: no file is opened."""
+    return tuple(sorted(path.stem for path in (ASSETS / kind).glob("*.yaml")))
+
+
+def find_asset(kind: str, name: str | Path) -> Path:
+    """The file of a name (`panda`), or the given path when it ends in `.yaml` or `.yml`.
+
+    Raises:
+        AssetError: no such name or file.
+    """
+    path = Path(name)
+    if path.suffix in (".yaml", ".yml"):
+        if not path.is_file():
+            raise AssetError(bad_value(kind, str(name), "a YAML file", "is not a file"))
+        return path.resolve()
+    if str(name) not in asset_names(kind):
+        raise AssetError(bad_value(kind.removesuffix("s"), str(name), asset_names(kind), "is not known"))
+    return ASSETS / kind / f"{name}.yaml"
+
+
+def read_asset(spec: type[Spec], path: Path) -> Spec:
+    """Read a YAML mapping into the dataclass `spec`.
+
+    Raises:
+        AssetError: the file is not YAML, or has an unknown, missing or mistyped key; names file, key and what is allowed.
+    """
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise AssetError(f"{path}: not a YAML file: {error}") from error
+    if not isinstance(data, dict):
+        raise AssetError(f"{path}: {bad_value('file', type(data).__name__, 'a mapping of keys to values')}")
+    try:
+        return TypeAdapter(spec).validate_python(data)
+    except ValidationError as error:
+        raise AssetError(f"{path}: {_explain(spec, error)}") from error
+
+
+def _explain(spec: type[Any], error: ValidationError) -> str:
+    """The first problem as one message in our form."""
+    # An unknown key first: a misspelt key is also reported as a missing one, and the misspelling is the cause.
+    problem = min(error.errors(), key=lambda item: item["type"] not in ("extra_forbidden", "unexpected_keyword_argument"))
+    key = ".".join(str(part) for part in problem["loc"])
+    if problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        allowed = _keys_at(spec, problem["loc"][:-1])
+        return bad_value(f"{key}", str(problem["loc"][-1]), allowed, "is not a key of this file")
+    if problem["type"] in ("missing", "missing_argument"):
+        return bad_value(key, None, f"a value; keys here are {', '.join(_keys_at(spec, problem['loc'][:-1]))}", "is missing")
+    return bad_value(key, problem["input"], problem["msg"].removeprefix("Value error, "))
+
+
+def _keys_at(spec: Any, location: tuple[int | str, ...]) -> list[str]:
+    """Field names of the dataclass found by walking `location` down from `spec`."""
+    for part in location:
+        spec = _member(spec, part)
+    if get_origin(spec) in (Union, UnionType):
+        spec = next((option for option in get_args(spec) if is_dataclass(option)), None)
+    return [field.name for field in fields(spec)] if is_dataclass(spec) else []
+
+
+def _member(spec: Any, part: int | str) -> Any:
+    options = [spec, *get_args(spec)] if get_origin(spec) in (Union, UnionType) else [spec]
+    for option in options:
+        if is_dataclass(option) and isinstance(part, str):
+            return get_type_hints(option).get(part)
+        if get_origin(option) is dict:
+            return get_args(option)[1]
+        if get_origin(option) is tuple:
+            return get_args(option)[0]
+    return None

@@ -1,0 +1,144 @@
+"""Pictures of a world, and a window that follows it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mygym.errors import ConfigError, bad_value
+from mygym.sim.bullet import bullet, connect
+from mygym.sim.scene import Scene
+from mygym.sim.world import World
+
+Image = NDArray[np.uint8]
+
+LIGHT = {
+    "lightDirection": (1.0, -0.35, 1.7),
+    "lightColor": (1.0, 0.99, 0.97),
+    "lightDistance": 3.0,
+    "lightAmbientCoeff": 0.6,
+    "lightDiffuseCoeff": 0.5,
+    "lightSpecularCoeff": 0.05,
+}
+
+
+class Camera:
+    """Renders a world in software, from the cameras that its workspace names.
+
+    Args:
+        world: The world to look at.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._scene = Scene(world, connect())
+        self._cameras = world.workspace.cameras
+        self._background = (255 * np.array(world.workspace.background)).astype(np.uint8)
+
+    def render(
+        self,
+        width: int,
+        height: int,
+        camera: str = "main",
+        goal: ArrayLike | None = None,
+        shadow: bool = False,
+        samples: int = 1,
+    ) -> Image:
+        """A picture of the world as its state is now.
+
+        Args:
+            width: Pixels.
+            height: Pixels.
+            camera: Name of one of the workspace's cameras.
+            goal: `(3,)` m, where to show a goal; none without it.
+            shadow: Cast shadows, at about twice the cost.
+            samples: Anti-aliasing: render this many times as large along each side, and average.
+
+        Returns:
+            `(height, width, 3)` uint8, RGB, a new array.
+
+        Raises:
+            ConfigError: the workspace has no such camera, or a size is not positive.
+        """
+        if camera not in self._cameras:
+            raise ConfigError(bad_value("camera", camera, self._cameras, "is not a camera of this workspace"))
+        for key, value in (("render_width", width), ("render_height", height), ("samples", samples)):
+            if value < 1:
+                raise ConfigError(bad_value(key, value, "at least 1"))
+        self._scene.mirror(goal)
+        spec = self._cameras[camera]
+        wide, high = width * samples, height * samples
+        view = bullet.computeViewMatrixFromYawPitchRoll(spec.target, spec.distance, spec.yaw, spec.pitch, 0.0, 2)
+        projection = bullet.computeProjectionMatrixFOV(spec.fov, width / height, 0.05, 10.0)
+        _, _, pixels, _, segments = bullet.getCameraImage(
+            wide,
+            high,
+            view,
+            projection,
+            shadow=int(shadow),
+            renderer=bullet.ER_TINY_RENDERER,
+            physicsClientId=self._scene.client,
+            **LIGHT,
+        )
+        image = np.array(pixels, dtype=np.uint8).reshape(high, wide, 4)[..., :3]
+        image[np.asarray(segments).reshape(high, wide) < 0] = self._background
+        if samples > 1:
+            image = image.reshape(height, samples, width, samples, 3).mean(axis=(1, 3)).round().astype(np.uint8)
+        return np.ascontiguousarray(image)
+
+    def close(self) -> None:
+        """Close the visual client; may be called again."""
+        self._scene.close()
+
+
+class Viewer:
+    """A window that mirrors a world; the mouse turns the view.
+
+    Raises:
+        ConfigError: there is no display (Bullet itself would end the process without a word).
+    """
+
+    def __init__(self, world: World) -> None:
+        if not has_display():
+            raise ConfigError(bad_value("render_mode", "human", "rgb_array, or a machine with a display", "needs a display"))
+        client = int(bullet.connect(bullet.GUI))
+        self._scene = Scene(world, client)
+        spec = world.workspace.cameras["main"]
+        bullet.configureDebugVisualizer(bullet.COV_ENABLE_GUI, 0, physicsClientId=client)
+        bullet.resetDebugVisualizerCamera(spec.distance, spec.yaw, spec.pitch, spec.target, physicsClientId=client)
+
+    def update(self, goal: ArrayLike | None = None) -> None:
+        """Show the world as it is now, with the goal `(3,)` m if given."""
+        self._scene.mirror(goal)
+
+    def close(self) -> None:
+        """Close the window; may be called again."""
+        self._scene.close()
+
+
+def has_display(environment: Mapping[str, str] = os.environ, platform: str = sys.platform) -> bool:
+    """Whether a window can be opened: on Linux, whether `DISPLAY` names an X server that answers (Bullet speaks X11 only)."""
+    if not platform.startswith("linux"):
+        return True
+    host, _, number = environment.get("DISPLAY", "").rpartition(":")
+    number = number.partition(".")[0]
+    if not number.isdigit():
+        return False
+    if host not in ("", "unix"):
+        return _answers(socket.AF_INET, (host, 6000 + int(number)))
+    path = f"/tmp/.X11-unix/X{number}"
+    return _answers(socket.AF_UNIX, path) or _answers(socket.AF_UNIX, "\0" + path)
+
+
+def _answers(family: int, address: tuple[str, int] | str) -> bool:
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(address)
+        except OSError:
+            return False
+    return True

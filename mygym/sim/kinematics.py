@@ -1,0 +1,200 @@
+"""Forward and inverse kinematics of one chain of revolute joints, by damped least squares; deterministic.
+
+Damped least squares: Nakamura and Hanafusa 1986; Wampler 1986. Measured against Bullet's own: benchmarks/results/fidelity.md.
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mygym.sim.robot import RobotSpec
+from mygym.sim.transforms import axis_angle_to_matrix, pose_matrix, quaternion_to_matrix
+from mygym.sim.urdf import merge_fixed_joints, read_joints
+
+Array = NDArray[np.float64]
+
+DAMPING = 0.02
+"""m: singular values below about this are not followed; large enough at a stretched arm, small enough to converge in two steps."""
+
+ORIENTATION_WEIGHT = 0.3
+"""m/rad: what one radian of orientation error counts in metres of position error."""
+
+NULL_SPACE_GAIN = 0.05
+"""Part of the way to the home posture that one iteration goes, where the end effector does not mind."""
+
+LARGEST_STEP = 0.3
+"""rad: joint steps of one iteration are cut to this, so that linearisation stays true."""
+
+TOLERANCE = 1e-4
+"""m: an error below this is none (orientation counts with `ORIENTATION_WEIGHT`)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """A chain of `J` revolute joints with the base's pose in the world and the tool point included.
+
+    Joint `i` moves its frame by `basis[i, 0] + cos(q) basis[i, 1] + sin(q) basis[i, 2]` (Rodrigues), each a `(4, 4)` matrix
+    laid out in a row. Frames are turned so that every joint's axis is the z axis of its frame.
+    """
+
+    basis: Array
+    """`(J, 3, 16)`."""
+    tool: Array
+    """`(4, 4)` pose of the tool point in the last joint's frame."""
+    down: Array
+    """`(3, 3)` the orientation that controllers hold: the tool's z axis straight down, its x axis as in the home posture."""
+    home: Array
+    """`(J,)` rad."""
+    lower: Array
+    """`(J,)` rad."""
+    upper: Array
+    """`(J,)` rad."""
+
+
+def make_chain(robot: RobotSpec, root: ET.Element) -> Chain:
+    """The chain of the robot's commanded joints.
+
+    Args:
+        root: The URDF's `<robot>` element; changed: its fixed joints are merged.
+    """
+    placed = merge_fixed_joints(root)
+    joints = read_joints(root)
+    base = pose_matrix(robot.base_position, quaternion_to_matrix(robot.base_orientation))
+    turned = np.eye(4)
+    basis = []
+    for index, spec in enumerate(robot.joints):
+        joint = joints[spec.name]
+        align = pose_matrix(np.zeros(3), _z_to(np.array(joint.axis)))
+        origin = (base if index == 0 else turned.T) @ joint.origin @ align
+        turned = align
+        rest, quarter, half = (pose_matrix(np.zeros(3), axis_angle_to_matrix((0, 0, 1), a)) for a in (0, np.pi / 2, np.pi))
+        middle = (rest + half) / 2
+        basis.append([(origin @ part).ravel() for part in (middle, rest - middle, quarter - middle)])
+    _, local = placed[robot.end_effector.link]
+    offset = pose_matrix(robot.end_effector.position, quaternion_to_matrix(robot.end_effector.orientation))
+    chain = Chain(
+        basis=np.array(basis),
+        tool=turned.T @ local @ offset,
+        down=np.diag([1.0, -1.0, -1.0]),
+        home=np.array([joint.home for joint in robot.joints]),
+        lower=np.array([joint.lower for joint in robot.joints]),
+        upper=np.array([joint.upper for joint in robot.joints]),
+    )
+    return replace(chain, down=_pointing_down(Kinematics(chain).pose(chain.home)))
+
+
+def _pointing_down(pose: Array) -> Array:
+    """The rotation closest to the pose's own whose z axis is straight down."""
+    x, y = pose[0, 0], pose[1, 0]
+    length = np.hypot(x, y)
+    x, y = x / length, y / length
+    return np.array([[x, y, 0.0], [y, -x, 0.0], [0.0, 0.0, -1.0]])
+
+
+def _z_to(axis: Array) -> Array:
+    """A rotation `(3, 3)` that takes the z axis to `axis`."""
+    axis = axis / np.linalg.norm(axis)
+    turn = np.cross((0.0, 0.0, 1.0), axis)
+    sine = float(np.linalg.norm(turn))
+    if sine < 1e-9:
+        return np.eye(3) if axis[2] > 0 else np.diag([1.0, -1.0, -1.0])
+    return axis_angle_to_matrix(turn / sine, float(np.arctan2(sine, axis[2])))
+
+
+class Kinematics:
+    """Forward and inverse kinematics of a chain, with work space of its own because a new array costs more than the sums in it."""
+
+    def __init__(self, chain: Chain) -> None:
+        self.chain = chain
+        joints = len(chain.home)
+        self._terms = np.ones((joints, 1, 3))  # 1, cos q, sin q
+        self._local = np.empty((joints, 1, 16))
+        self._frames = np.empty((joints, 4, 4))
+        self._pairs = [(self._local[i, 0].reshape(4, 4), self._frames[i]) for i in range(joints)]
+        self._error = np.empty(6)
+
+    def pose(self, q: Array) -> Array:
+        """Pose `(4, 4)` of the tool point in the world at joint positions `(J,)` rad."""
+        np.cos(q, out=self._terms[:, 0, 1])
+        np.sin(q, out=self._terms[:, 0, 2])
+        np.matmul(self._terms, self.chain.basis, out=self._local)
+        before: Array | None = None
+        for local, frame in self._pairs:
+            if before is None:
+                frame[:] = local
+            else:
+                np.dot(before, local, out=frame)
+            before = frame
+        result: Array = self._frames[-1] @ self.chain.tool
+        return result
+
+    def _jacobian(self, pose: Array) -> Array:
+        """Geometric Jacobian `(6, J)` where `pose` was last called: m/rad, then rad/rad times `ORIENTATION_WEIGHT`."""
+        px, py, pz = pose[:3, 3].tolist()
+        columns = []
+        # Plain floats: a handful of numbers, and every numpy call costs as much as thirty of these operations.
+        for (ax, ay, az), (x, y, z) in zip(self._frames[:, :3, 2].tolist(), self._frames[:, :3, 3].tolist(), strict=True):
+            x, y, z = px - x, py - y, pz - z
+            w = ORIENTATION_WEIGHT
+            columns.append((ay * z - az * y, az * x - ax * z, ax * y - ay * x, w * ax, w * ay, w * az))
+        return np.array(columns).T
+
+    def _missing(self, pose: Array, position: Array, rotation: Array) -> Array:
+        """What is missing to the target, `(6,)`: m, then rad times `ORIENTATION_WEIGHT`, in the world frame."""
+        error = self._error
+        error[:3] = position - pose[:3, 3]
+        twist = (rotation @ pose[:3, :3].T).tolist()  # its skew part is the axis times the sine of the angle
+        weight = 0.5 * ORIENTATION_WEIGHT
+        error[3] = weight * (twist[2][1] - twist[1][2])
+        error[4] = weight * (twist[0][2] - twist[2][0])
+        error[5] = weight * (twist[1][0] - twist[0][1])
+        return error
+
+    def inverse(self, q: Array, position: Array, rotation: Array, iterations: int = 50, tolerance: float = TOLERANCE) -> Array:
+        """Joint positions that bring the tool point to a pose, from a start nearby.
+
+        Each iteration minimises |J dq - e|² + d² |dq - g (home - q)|², so the null space drifts to the home posture; joint
+        limits are kept by clipping, and the next iteration makes up for what clipping took.
+
+        Args:
+            q: `(J,)` rad, where to start: the last command.
+            position: `(3,)` m, target of the tool point in the world.
+            rotation: `(3, 3)` target orientation.
+            iterations: At most so many; none when the error is below `TOLERANCE`, no further one when below `tolerance`.
+            tolerance: m; orientation counts with `ORIENTATION_WEIGHT`.
+
+        Returns:
+            `(J,)` rad within the limits, a new array.
+        """
+        chain = self.chain
+        for iteration in range(iterations):
+            pose = self.pose(q)
+            error = self._missing(pose, position, rotation)
+            if np.abs(error).max() < (tolerance if iteration else TOLERANCE):
+                break
+            matrix = self._jacobian(pose)
+            pull = NULL_SPACE_GAIN * (chain.home - q)
+            square = matrix @ matrix.T
+            square += _REGULARISER
+            step = pull + matrix.T @ np.linalg.solve(square, error - matrix @ pull)
+            largest = float(np.abs(step).max())
+            if largest > LARGEST_STEP:
+                step *= LARGEST_STEP / largest
+            q = np.minimum(np.maximum(q + step, chain.lower), chain.upper)
+        return q.copy()
+
+    def residual(self, q: Array, position: Array, rotation: Array) -> float:
+        """Distance in m from the tool point at `q` to a pose; orientation counts with `ORIENTATION_WEIGHT`."""
+        return float(np.linalg.norm(self._missing(self.pose(q), position, rotation)))
+
+    def reachable(self, points: Array, rotation: Array, tolerance: float = 0.005) -> NDArray[np.bool_]:
+        """`(n,)`: whether the tool can be at each point `(n, 3)` with this orientation, to `tolerance` m, within joint limits."""
+        home = self.chain.home
+        return np.array([self.residual(self.inverse(home, p, rotation), p, rotation) < tolerance for p in points], dtype=bool)
+
+
+_REGULARISER = DAMPING**2 * np.eye(6)

@@ -1,0 +1,84 @@
+"""What a world looks like: a client of its own that holds visual shapes only and mirrors the world's state.
+
+Physics stays the same whether anybody looks or not, and resets of the physics client stay cheap.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mygym.sim.bodies import shape_of
+from mygym.sim.bullet import bullet, disconnect, urdf_file
+from mygym.sim.urdf import light_urdf, read_urdf
+from mygym.sim.world import World
+
+GOAL_COLOR = (0.20, 0.78, 0.35, 0.8)
+GOAL_RADIUS = 0.018
+_HIDDEN = (0.0, 0.0, -50.0)
+_UPRIGHT = (0.0, 0.0, 0.0, 1.0)
+
+
+class Scene:
+    """The visual bodies of a world in a client.
+
+    Args:
+        world: What to show; only its `state` and descriptions are read.
+        client: An open Bullet client, used by nothing else; closed with the scene.
+    """
+
+    def __init__(self, world: World, client: int) -> None:
+        self.world, self.client = world, client
+        robot = world.robot
+        path = urdf_file(f"{robot.name}_visual", light_urdf(read_urdf(Path(robot.urdf)), "visual"))
+        self._robot = bullet.loadURDF(
+            path, robot.base_position, robot.base_orientation, useFixedBase=True, physicsClientId=client
+        )
+        count = bullet.getNumJoints(self._robot, physicsClientId=client)
+        infos = [bullet.getJointInfo(self._robot, i, physicsClientId=client) for i in range(count)]
+        number = {info[1].decode(): info[0] for info in infos}
+        self._arm = [number[joint.name] for joint in robot.joints]
+        self._fingers = [number[name] for name in robot.gripper.joints] if robot.gripper else []
+        for fixture in world.workspace.fixtures.values():
+            shape = {"shapeType": bullet.GEOM_BOX, "halfExtents": [edge / 2 for edge in fixture.size]}
+            self._add(shape, fixture.color, fixture.position)
+        self._objects = [self._add(_visual(shape_of(spec)), spec.color, _HIDDEN) for spec in world.objects]
+        self._goal = self._add({"shapeType": bullet.GEOM_SPHERE, "radius": GOAL_RADIUS}, GOAL_COLOR, _HIDDEN)
+
+    def _add(self, shape: dict[str, object], color: ArrayLike, position: ArrayLike) -> int:
+        visual = bullet.createVisualShape(**shape, rgbaColor=color, physicsClientId=self.client)
+        body = bullet.createMultiBody(0.0, -1, visual, position, _UPRIGHT, physicsClientId=self.client)
+        return int(body)
+
+    def mirror(self, goal: ArrayLike | None = None) -> None:
+        """Move everything to where the world's state has it.
+
+        Args:
+            goal: `(3,)` m, where to show a green sphere; none without it.
+        """
+        state, client = self.world.state, self.client
+        positions = state.joint_position[0].tolist() + self._finger_positions(float(state.gripper_width[0]))
+        for index, position in zip([*self._arm, *self._fingers], positions, strict=True):
+            bullet.resetJointState(self._robot, index, position, physicsClientId=client)
+        for k, body in enumerate(self._objects):
+            place, turn = state.object_position[0, k].tolist(), state.object_orientation[0, k].tolist()
+            bullet.resetBasePositionAndOrientation(body, place, turn, physicsClientId=client)
+        place = _HIDDEN if goal is None else np.asarray(goal, dtype=float).reshape(3).tolist()
+        bullet.resetBasePositionAndOrientation(self._goal, place, _UPRIGHT, physicsClientId=client)
+
+    def _finger_positions(self, width: float) -> list[float]:
+        grip = self.world.robot.gripper
+        if grip is None:
+            return []
+        return [low + (high - low) * width / grip.width for low, high in zip(grip.closed, grip.open, strict=True)]
+
+    def close(self) -> None:
+        """Close the client; may be called again."""
+        disconnect(self.client)
+
+
+def _visual(shape: dict[str, object]) -> dict[str, object]:
+    """Arguments of `createVisualShape`, which calls a cylinder's height its length."""
+    return {("length" if key == "height" else key): value for key, value in shape.items()}

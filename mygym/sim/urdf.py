@@ -1,0 +1,223 @@
+"""URDF made light: fixed joints merged with correct inertias, and either collisions or visuals kept.
+
+Bullet's own `URDF_MERGE_FIXED_LINKS` adds masses without moving centres of mass, so merging is done here.
+"""
+
+from __future__ import annotations
+
+import copy
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mygym.errors import AssetError, bad_value
+from mygym.sim.transforms import axis_angle_to_matrix, matrix_to_rpy, pose_matrix, rpy_to_matrix
+
+Matrix = NDArray[np.float64]
+
+DYNAMIC = ("revolute", "continuous", "prismatic")
+
+
+@dataclass(frozen=True)
+class Joint:
+    """A joint of a URDF tree; `origin` is the 4 x 4 pose of the child frame in the parent frame at position zero."""
+
+    name: str
+    kind: str
+    parent: str
+    child: str
+    origin: Matrix
+    axis: tuple[float, float, float]
+    lower: float
+    upper: float
+    effort: float
+    velocity: float
+
+
+def read_urdf(path: Path) -> ET.Element:
+    """The `<robot>` element, with mesh file names made absolute.
+
+    Raises:
+        AssetError: no such file, not XML, or a mesh that does not exist.
+    """
+    if not path.is_file():
+        raise AssetError(bad_value("urdf", str(path), "an existing file", "is not a file"))
+    try:
+        root = ET.parse(path).getroot()
+    except ET.ParseError as error:
+        raise AssetError(f"{path}: not a URDF file: {error}") from error
+    for mesh in root.iter("mesh"):
+        name = mesh.get("filename", "")
+        mesh.set("filename", str(_find_mesh(path, name)))
+    return root
+
+
+def _find_mesh(urdf: Path, name: str) -> Path:
+    """Resolve a mesh beside the URDF; `package://` is looked up in every folder above it."""
+    relative = name.removeprefix("package://")
+    folders = urdf.parents if name.startswith("package://") else (urdf.parent,)
+    for folder in folders:
+        if (folder / relative).is_file():
+            return folder / relative
+    raise AssetError(f"{urdf}: {bad_value('mesh filename', name, f'a file below {urdf.parent}', 'is not a file')}")
+
+
+def read_joints(root: ET.Element) -> dict[str, Joint]:
+    """All joints by name."""
+    return {joint.name: joint for joint in map(_read_joint, root.findall("joint"))}
+
+
+def _read_joint(element: ET.Element) -> Joint:
+    limit, axis = element.find("limit"), element.find("axis")
+    values = {} if limit is None else {key: float(value) for key, value in limit.attrib.items()}
+    x, y, z = _numbers("1 0 0" if axis is None else axis.get("xyz", "1 0 0"))
+    return Joint(
+        name=element.get("name", ""),
+        kind=element.get("type", ""),
+        parent=_link_of(element, "parent"),
+        child=_link_of(element, "child"),
+        origin=_origin(element),
+        axis=(x, y, z),
+        lower=values.get("lower", -np.inf),
+        upper=values.get("upper", np.inf),
+        effort=values.get("effort", np.inf),
+        velocity=values.get("velocity", np.inf),
+    )
+
+
+def light_urdf(root: ET.Element, keep: str) -> str:
+    """The text of the same robot with fixed joints merged and only its collisions or its visuals kept.
+
+    Args:
+        root: From `read_urdf`; not changed.
+        keep: `"collision"` for a physics client (each link then gets a speck of a visual, see `TINY_BOX`),
+            `"visual"` for a client that only draws.
+    """
+    root = copy.deepcopy(root)
+    for link in root.findall("link"):
+        for shape in link.findall("visual" if keep == "collision" else "collision"):
+            link.remove(shape)
+    merge_fixed_joints(root)
+    if keep == "collision":
+        for link in root.findall("link"):
+            if link.find("collision") is not None:
+                visual = ET.SubElement(link, "visual")
+                ET.SubElement(ET.SubElement(visual, "geometry"), "box", size="0.0002 0.0002 0.0002")
+    return ET.tostring(root, encoding="unicode")
+
+
+def lock_joints(root: ET.Element, positions: dict[str, float]) -> None:
+    """Turn joints into fixed ones at the given positions (rad or m), in place: the motor solver then has less to do."""
+    for element in root.findall("joint"):
+        joint = _read_joint(element)
+        if joint.name not in positions:
+            continue
+        position, axis = positions[joint.name], np.array(joint.axis)
+        moved = np.eye(4)
+        if joint.kind == "prismatic":
+            moved[:3, 3] = position * axis
+        else:
+            moved[:3, :3] = axis_angle_to_matrix(axis, position)
+        _set_origin(element, joint.origin @ moved)
+        element.set("type", "fixed")
+
+
+def merge_fixed_joints(root: ET.Element) -> dict[str, tuple[str, Matrix]]:
+    """Merge every link behind a fixed joint into its parent, in place: shapes moved, inertias added.
+
+    Returns:
+        For every original link the link that now contains it, and its 4 x 4 pose in that link's frame.
+    """
+    links = {link.get("name", ""): link for link in root.findall("link")}
+    placed: dict[str, tuple[str, Matrix]] = {name: (name, np.eye(4)) for name in links}
+    for element in root.findall("joint"):
+        if element.get("type") != "fixed":
+            continue
+        parent, child, pose = _link_of(element, "parent"), _link_of(element, "child"), _origin(element)
+        for shape in [*links[child].findall("visual"), *links[child].findall("collision")]:
+            _set_origin(shape, pose @ _origin(shape))
+            links[parent].append(shape)
+        _merge_inertial(links[parent], links[child], pose)
+        root.remove(element)
+        root.remove(links[child])
+        for other in root.findall("joint"):
+            if _link_of(other, "parent") == child:
+                _set_origin(other, pose @ _origin(other))
+                other.find("parent").set("link", parent)  # type: ignore[union-attr]
+        for name, (holder, local) in placed.items():
+            if holder == child:
+                placed[name] = (parent, pose @ local)
+    return placed
+
+
+def _merge_inertial(parent: ET.Element, child: ET.Element, pose: Matrix) -> None:
+    """Add the child's mass and inertia to the parent's by the parallel axis theorem."""
+    mass_a, centre_a, inertia_a = _inertial(parent)
+    mass_b, centre_b, inertia_b = _inertial(child)
+    if mass_b == 0.0:
+        return
+    centre_b = pose[:3, :3] @ centre_b + pose[:3, 3]
+    inertia_b = pose[:3, :3] @ inertia_b @ pose[:3, :3].T
+    mass = mass_a + mass_b
+    centre = (mass_a * centre_a + mass_b * centre_b) / mass
+    inertia = sum(
+        (
+            inertia + m * ((c - centre) @ (c - centre) * np.eye(3) - np.outer(c - centre, c - centre))
+            for m, c, inertia in ((mass_a, centre_a, inertia_a), (mass_b, centre_b, inertia_b))
+        ),
+        np.zeros((3, 3)),
+    )
+    old = parent.find("inertial")
+    if old is not None:
+        parent.remove(old)
+    element = ET.SubElement(parent, "inertial")
+    ET.SubElement(element, "origin", xyz=_text(centre), rpy="0 0 0")
+    ET.SubElement(element, "mass", value=repr(float(mass)))
+    names = {"ixx": (0, 0), "iyy": (1, 1), "izz": (2, 2), "ixy": (0, 1), "ixz": (0, 2), "iyz": (1, 2)}
+    ET.SubElement(element, "inertia", {name: repr(float(inertia[at])) for name, at in names.items()})
+
+
+def _inertial(link: ET.Element) -> tuple[float, Matrix, Matrix]:
+    """Mass in kg, centre of mass in m and 3 x 3 inertia in kg m², both in the link's frame."""
+    element = link.find("inertial")
+    mass = None if element is None else element.find("mass")
+    tensor = None if element is None else element.find("inertia")
+    if element is None or mass is None or tensor is None:
+        return 0.0, np.zeros(3), np.zeros((3, 3))
+    pose = _origin(element)
+    value = {key: float(number) for key, number in tensor.attrib.items()}
+    ixy, ixz, iyz = (value.get(key, 0.0) for key in ("ixy", "ixz", "iyz"))
+    inertia = np.array([[value["ixx"], ixy, ixz], [ixy, value["iyy"], iyz], [ixz, iyz, value["izz"]]])
+    return float(mass.get("value", "0")), pose[:3, 3], pose[:3, :3] @ inertia @ pose[:3, :3].T
+
+
+def _numbers(text: str) -> list[float]:
+    return [float(word) for word in text.split()]
+
+
+def _text(values: Matrix) -> str:
+    return " ".join(repr(float(value)) for value in values)
+
+
+def _link_of(joint: ET.Element, which: str) -> str:
+    element = joint.find(which)
+    return "" if element is None else element.get("link", "")
+
+
+def _origin(element: ET.Element) -> Matrix:
+    origin = element.find("origin")
+    if origin is None:
+        return np.eye(4)
+    rotation = rpy_to_matrix(np.array(_numbers(origin.get("rpy", "0 0 0"))))
+    return pose_matrix(np.array(_numbers(origin.get("xyz", "0 0 0"))), rotation)
+
+
+def _set_origin(element: ET.Element, pose: Matrix) -> None:
+    origin = element.find("origin")
+    if origin is None:
+        origin = ET.SubElement(element, "origin")
+    origin.set("xyz", _text(pose[:3, 3]))
+    origin.set("rpy", _text(matrix_to_rpy(pose[:3, :3])))

@@ -1,0 +1,124 @@
+"""Named observation components: functions of `(task, progress, state)` that return `(N, d)`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from array_api_compat import array_namespace
+
+from mygym.tasks.progress import Progress
+from mygym.tasks.state import Array, State
+from mygym.tasks.task import Task
+
+Function = Callable[[Task, Progress, State], Array]
+
+
+@dataclass(frozen=True)
+class Component:
+    """One part of an observation."""
+
+    function: Function
+    bound: float
+    """Values are within ± this, in the component's unit: generous, what lies beyond is clipped."""
+
+
+COMPONENTS: dict[str, Component] = {}
+"""Every component by name."""
+
+
+def _component(bound: float) -> Callable[[Function], Function]:
+    def register(function: Function) -> Function:
+        COMPONENTS[function.__name__] = Component(function, bound)
+        return function
+
+    return register
+
+
+@_component(5)
+def ee_position(task: Task, progress: Progress, state: State) -> Array:
+    """`(N, 3)` m, world frame: the end-effector point."""
+    return state.ee_position
+
+
+@_component(20)
+def ee_velocity(task: Task, progress: Progress, state: State) -> Array:
+    """`(N, 3)` m/s, world frame."""
+    return state.ee_velocity
+
+
+@_component(10)
+def joint_position(task: Task, progress: Progress, state: State) -> Array:
+    """`(N, J)` rad."""
+    return state.joint_position
+
+
+@_component(50)
+def joint_velocity(task: Task, progress: Progress, state: State) -> Array:
+    """`(N, J)` rad/s."""
+    return state.joint_velocity
+
+
+@_component(1)
+def gripper_width(task: Task, progress: Progress, state: State) -> Array:
+    """`(N, 1)` m between the fingers."""
+    return state.gripper_width[:, None]
+
+
+@_component(5)
+def object_position(task: Task, progress: Progress, state: State) -> Array:
+    """`(N, 3)` m, world frame: the first object's centre of mass."""
+    return state.object_position[:, 0]
+
+
+@_component(5)
+def object_from_ee(task: Task, progress: Progress, state: State) -> Array:
+    """`(N, 3)` m, world axes: from the end effector to the first object."""
+    return state.object_position[:, 0] - state.ee_position
+
+
+@_component(1)
+def object_orientation(task: Task, progress: Progress, state: State) -> Array:
+    """`(N, 4)` unit quaternion `(x, y, z, w)` of the first object, world frame, with w ≥ 0."""
+    xp = array_namespace(state.time)
+    quaternion = state.object_orientation[:, 0]
+    return xp.where(quaternion[:, 3:] < 0, -quaternion, quaternion)
+
+
+@_component(20)
+def object_velocity(task: Task, progress: Progress, state: State) -> Array:
+    """`(N, 3)` m/s, world frame."""
+    return state.object_velocity[:, 0]
+
+
+@_component(200)
+def object_angular_velocity(task: Task, progress: Progress, state: State) -> Array:
+    """`(N, 3)` rad/s, world frame."""
+    return state.object_angular_velocity[:, 0]
+
+
+@_component(1)
+def stage(task: Task, progress: Progress, state: State) -> Array:
+    """`(N, stages + 1)`: one-hot of the active stage, the last for all done."""
+    xp = array_namespace(state.time)
+    return xp.astype(progress.stage[:, None] == xp.arange(len(task.plan.stages) + 1), state.ee_position.dtype)
+
+
+def default_components(task: Task, control: str) -> tuple[str, ...]:
+    """Names of the components that a task needs under a controller: the whole state that matters, nothing twice."""
+    names = ["ee_position", "ee_velocity"]
+    if control.startswith("joint"):
+        names += ["joint_position", "joint_velocity"]
+    if task.needs_gripper:
+        names += ["gripper_width"]
+    if task.has_object:
+        names += [
+            "object_position",
+            "object_from_ee",
+            "object_orientation",
+            "object_velocity",
+            "object_angular_velocity",
+        ]
+    if len(task.plan.stages) > 1:
+        names += ["stage"]
+    return tuple(names)

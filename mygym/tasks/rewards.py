@@ -1,0 +1,36 @@
+"""The three rewards. `sparse` and `dense` depend on goal vectors alone; `staged` adds the stages' potential."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from array_api_compat import array_namespace
+
+from mygym.tasks.goals import goal_distance, goal_reached
+from mygym.tasks.state import Array
+
+KINDS = ("sparse", "dense", "staged")
+
+
+def sparse(achieved: Array, desired: Array, tolerance: float) -> Array:
+    """`(…)`: 0 where the goal is reached, −1 elsewhere."""
+    xp = array_namespace(achieved)
+    return xp.where(goal_reached(achieved, desired, tolerance), 0.0, -1.0)
+
+
+def dense(achieved: Array, desired: Array, tolerance: float) -> Array:
+    """`(…)`: minus the distance to the goal in metres."""
+    return -goal_distance(achieved, desired)
+
+
+def shaping(before: Array, after: Array, gamma: float) -> Array:
+    """`(…)`: γΦ′ − Φ, which leaves the best policy unchanged (Ng, Harada and Russell, 1999)."""
+    return gamma * after - before
+
+
+GOAL_REWARDS: Mapping[str, Callable[[Array, Array, float], Array]] = {
+    "sparse": sparse,
+    "dense": dense,
+    "staged": sparse,
+}
+"""The part of each reward that hindsight can relabel."""

@@ -1,0 +1,66 @@
+"""What flows from the engine to everything else: `State`, plain arrays with a leading batch axis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = Any
+"""A numpy or torch array: task functions work on both, through array-api-compat."""
+
+
+@dataclass(slots=True)
+class State:
+    """Physical state of `N` worlds with `J` arm joints, `F` fingers, `k` objects and `p` articulated parts.
+
+    World frame: origin on the table top under the middle of the work area, z up. SI units, quaternions `(x, y, z, w)`.
+    The engine owns these arrays and refills them in place: whoever keeps one across a step copies it.
+    """
+
+    time: Array
+    """`(N,)` simulated seconds since the reset."""
+    ee_position: Array
+    """`(N, 3)` m, the point between the finger tips (or the tool tip of a robot without a gripper)."""
+    ee_orientation: Array
+    """`(N, 4)` unit quaternion of the end-effector frame."""
+    ee_velocity: Array
+    """`(N, 3)` m/s, of the end-effector point."""
+    joint_position: Array
+    """`(N, J)` rad, arm joints."""
+    joint_velocity: Array
+    """`(N, J)` rad/s, arm joints."""
+    gripper_width: Array
+    """`(N,)` m between the fingers, 0 for a robot without a gripper."""
+    finger_contact: Array
+    """`(N, k, F)` bool: finger `f` pressed on object `k` at the end of the last control step."""
+    object_position: Array
+    """`(N, k, 3)` m, centres of mass."""
+    object_orientation: Array
+    """`(N, k, 4)` unit quaternions."""
+    object_velocity: Array
+    """`(N, k, 3)` m/s."""
+    object_angular_velocity: Array
+    """`(N, k, 3)` rad/s."""
+    part_position: Array
+    """`(N, p)` m or rad: drawers, doors, switches."""
+
+    @classmethod
+    def zeros(cls, n: int, joints: int, fingers: int = 0, objects: int = 0, parts: int = 0) -> State:
+        """A state of `n` worlds filled with zeros (orientations included: the engine fills them before use)."""
+        return cls(
+            time=np.zeros(n),
+            ee_position=np.zeros((n, 3)),
+            ee_orientation=np.zeros((n, 4)),
+            ee_velocity=np.zeros((n, 3)),
+            joint_position=np.zeros((n, joints)),
+            joint_velocity=np.zeros((n, joints)),
+            gripper_width=np.zeros(n),
+            finger_contact=np.zeros((n, objects, fingers), dtype=bool),
+            object_position=np.zeros((n, objects, 3)),
+            object_orientation=np.zeros((n, objects, 4)),
+            object_velocity=np.zeros((n, objects, 3)),
+            object_angular_velocity=np.zeros((n, objects, 3)),
+            part_position=np.zeros((n, parts)),
+        )

@@ -1,0 +1,190 @@
+"""A task: a planned composition of stages with its numbers, and what happens to it in a step. Pure functions over batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from array_api_compat import array_namespace
+
+from mygym.errors import ConfigError, bad_value
+from mygym.registry import registry
+from mygym.tasks.facts import FACTS, Thresholds
+from mygym.tasks.grammar import Plan, parse, plan
+from mygym.tasks.progress import Progress
+from mygym.tasks.state import Array, State
+
+MANY = 8
+"""From this batch size on every stage is evaluated under a mask, which is cheaper than finding out which are active."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A sequence of stages, and the numbers that make it a task."""
+
+    name: str
+    stages: str | tuple[str, ...]
+    """Letters, or stage names."""
+    help: str = ""
+    tolerance: float = 0.05
+    """m: how close to the goal counts."""
+    hold: int = 3
+    """Steps for which the last stage must stay complete."""
+    horizon: int = 100
+    """Steps after which an episode is truncated."""
+    workspace: str = "table"
+    object: str = "cube"
+    run_defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Values of the run's config that this task prefers."""
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The stages and the facts in force around them."""
+        return plan(parse(self.stages), self.stages)
+
+    @cached_property
+    def thresholds(self) -> Thresholds:
+        """Distances of the facts."""
+        return Thresholds(tolerance=self.tolerance)
+
+    @property
+    def has_object(self) -> bool:
+        """Whether any stage acts on an object."""
+        return any(stage.needs_object for stage in self.plan.stages)
+
+    @property
+    def needs_gripper(self) -> bool:
+        """Whether any stage grasps."""
+        return any(stage.needs_gripper for stage in self.plan.stages)
+
+    @property
+    def goal_area(self) -> str:
+        """Area of the workspace that goals come from: `reach` without objects, `air` while held, else `surface`."""
+        if not self.has_object:
+            return "reach"
+        return "air" if {"held", "placed"} <= self.plan.gives.keys() and "push" not in self.stage_names else "surface"
+
+    @property
+    def stage_names(self) -> tuple[str, ...]:
+        """Names in order."""
+        return tuple(stage.name for stage in self.plan.stages)
+
+    def describe(self) -> str:
+        """The stages in plain words."""
+        thing = f"the {self.object}" if self.has_object else "the goal"
+        return ", ".join(stage.phrase.format(object=thing) for stage in self.plan.stages)
+
+
+def register_task(name: str, stages: str | Sequence[str], help: str = "", **numbers: Any) -> Task:
+    """Make a named task: `register_task("tap", stages=["approach", "push", "withdraw"], horizon=120)`.
+
+    Args:
+        name: Keyword for `--task`; the environment's id is its CamelCase.
+        stages: Letters or stage names.
+        help: One line.
+        **numbers: `tolerance`, `hold`, `horizon`, `workspace`, `object`, `run_defaults` of `Task`.
+    """
+    task = Task(name, stages if isinstance(stages, str) else tuple(stages), help, **numbers)
+    registry("task").register(name, task, help=help)
+    return task
+
+
+def find_task(said: str | Sequence[str]) -> Task:
+    """A named task, letters, or a list of stage names → `Task`, checked.
+
+    Raises:
+        ConfigError: Not a task, or a composition that makes no sense.
+    """
+    tasks = registry("task")
+    if isinstance(said, str) and said in tasks:
+        task: Task = tasks.get(said).load()
+    else:
+        stages = said if isinstance(said, str) else tuple(said)
+        composed = parse(stages)
+        name = stages if isinstance(stages, str) else "_".join(stages)
+        known = next((e.load() for e in tasks if parse(e.load().stages) == composed), None)
+        task = replace(known, name=name) if known else Task(name, stages, horizon=50 + 25 * len(composed))
+    _ = task.plan
+    return task
+
+
+def change_task(task: Task, numbers: Mapping[str, Any]) -> Task:
+    """`task` with other numbers (`tolerance`, `hold`, `horizon`, `object`).
+
+    Raises:
+        ConfigError: No such number.
+    """
+    allowed = ("tolerance", "hold", "horizon", "object")
+    for key in numbers:
+        if key not in allowed:
+            raise ConfigError(bad_value("task_params", key, allowed, "is not a number of a task"))
+    return replace(task, **numbers)
+
+
+def advance(task: Task, progress: Progress, state: State, goal: Array) -> Progress:
+    """Progress after a step: on when the active stage is complete, back where something given earlier was lost.
+
+    Args:
+        task: The task.
+        progress: Before the step.
+        state: After the step.
+        goal: `(N, 3)` target position in the world frame.
+    """
+    xp = array_namespace(state.time)
+    count = len(task.plan.stages)
+    stage = progress.stage
+    for index in _active(stage, count):
+        following = stage * 0 + index
+        if index < count:
+            for fact in task.plan.stages[index].gives:
+                complete = FACTS[fact].begins(state, goal, task.thresholds)
+                following = xp.where(complete, following, index - 1)
+            following = following + 1
+        for fact, giver in task.plan.kept[index]:  # latest giver first, so that the earliest loss wins
+            kept = FACTS[fact].keeps(state, goal, task.thresholds)
+            following = xp.where(kept, following, giver)
+        stage = xp.where(progress.stage == index, following, stage)
+    done = stage == count
+    moved = stage != progress.stage
+    held = xp.where(done, progress.held + 1, 0)
+    if not bool(moved.any()):
+        return replace(progress, held=held)
+    return Progress(
+        stage=stage,
+        held=held,
+        start_ee_position=xp.where(moved[:, None], state.ee_position, progress.start_ee_position),
+        start_object_position=xp.where(moved[:, None, None], state.object_position, progress.start_object_position),
+    )
+
+
+def potential(task: Task, progress: Progress, state: State, goal: Array) -> Array:
+    """`(N,)` in [−stages, 0]: stages done and how far along the active one is, minus their number; 0 when all are done."""
+    xp = array_namespace(state.time)
+    count = len(task.plan.stages)
+    total = xp.astype(progress.stage, state.ee_position.dtype) - count
+    for index in _active(progress.stage, count):
+        if index < count:
+            share = task.plan.stages[index].potential(state, progress, goal, task.thresholds)
+            total = total + xp.where(progress.stage == index, share, 0.0)
+    return total
+
+
+def is_success(task: Task, progress: Progress) -> Array:
+    """`(N,)` bool: all stages done, in order, and held."""
+    return progress.held >= task.hold
+
+
+def act(task: Task, progress: Progress, state: State, goal: Array) -> tuple[Array, float]:
+    """The expert of the active stage of one episode (N = 1): end-effector target `(1, 3)` and gripper command."""
+    stages = task.plan.stages
+    index = min(int(progress.stage[0]), len(stages) - 1)
+    following = stages[index + 1].entry if index + 1 < len(stages) else None
+    return stages[index].expert(state, progress, goal, following or (lambda state, goal: state.object_position[:, 0]))
+
+
+def _active(stage: Array, count: int) -> Iterable[int]:
+    if stage.shape[0] == 1:
+        return (int(stage[0]),)
+    return range(count + 1) if stage.shape[0] >= MANY else sorted({int(i) for i in stage})

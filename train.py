@@ -1,0 +1,6 @@
+"""Train a robot arm: `python train.py --help`."""
+
+from mygym.cli.main import train
+
+if __name__ == "__main__":
+    train()
