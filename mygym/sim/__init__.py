@@ -1,0 +1,9 @@
+"""Everything that touches PyBullet, and the robots, workspaces and objects that it simulates.
+
+robot, workspace, objects   descriptions as data, read from YAML by `assets`
+urdf, transforms            URDF made light, rotations
+kinematics, controllers     from actions to joint targets
+world                       one simulated world: exact reset, step, state; made of `arm` and `bodies`
+scene, camera               pictures and a window, in clients of their own
+bullet                      the one import of pybullet
+"""

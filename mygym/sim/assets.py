@@ -21,7 +21,7 @@ STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 def _number(value: object) -> object:
     if isinstance(value, (bool, str)):  # YAML's `yes` and quoted numbers are mistakes, not numbers
-        raise ValueError("a number is needed")  # noqa: TRY004  pydantic reports a ValueError, not a TypeError
+        raise ValueError("a number is needed")
     return value
 
 
@@ -58,7 +58,7 @@ def read_asset(spec: type[Spec], path: Path) -> Spec:
     """Read a YAML mapping into the dataclass `spec`.
 
     Raises:
-        AssetError: the file is not YAML, or has an unknown, missing or mistyped key; names file, key and what is allowed.
+        AssetError: the file is not YAML, or has an unknown, missing or mistyped key; names file, key and allowed.
     """
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -75,13 +75,17 @@ def read_asset(spec: type[Spec], path: Path) -> Spec:
 def _explain(spec: type[Any], error: ValidationError) -> str:
     """The first problem as one message in our form."""
     # An unknown key first: a misspelt key is also reported as a missing one, and the misspelling is the cause.
-    problem = min(error.errors(), key=lambda item: item["type"] not in ("extra_forbidden", "unexpected_keyword_argument"))
+    problem = min(
+        error.errors(), key=lambda item: item["type"] not in ("extra_forbidden", "unexpected_keyword_argument")
+    )
     key = ".".join(str(part) for part in problem["loc"])
     if problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         allowed = _keys_at(spec, problem["loc"][:-1])
         return bad_value(f"{key}", str(problem["loc"][-1]), allowed, "is not a key of this file")
     if problem["type"] in ("missing", "missing_argument"):
-        return bad_value(key, None, f"a value; keys here are {', '.join(_keys_at(spec, problem['loc'][:-1]))}", "is missing")
+        return bad_value(
+            key, None, f"a value; keys here are {', '.join(_keys_at(spec, problem['loc'][:-1]))}", "is missing"
+        )
     return bad_value(key, problem["input"], problem["msg"].removeprefix("Value error, "))
 
 

@@ -21,7 +21,9 @@ def shape_of(spec: ObjectSpec) -> dict[str, Any]:
 
 def add_fixture(client: int, spec: FixtureSpec) -> int:
     """A box that never moves; returns Bullet's number of the body."""
-    shape = bullet.createCollisionShape(bullet.GEOM_BOX, halfExtents=[edge / 2 for edge in spec.size], physicsClientId=client)
+    shape = bullet.createCollisionShape(
+        bullet.GEOM_BOX, halfExtents=[edge / 2 for edge in spec.size], physicsClientId=client
+    )
     body = _create(client, 0.0, shape, spec.position, (0.0, 0.0, 0.0, 1.0))
     bullet.changeDynamics(body, -1, lateralFriction=spec.friction, physicsClientId=client)
     return body

@@ -7,10 +7,9 @@ import os
 import shutil
 import tempfile
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
-
-from importlib import import_module
 
 bullet: Any = import_module("pybullet")
 """The pybullet module, untyped. Functions of this package that use it convert what it returns at once.
@@ -21,7 +20,8 @@ bullet: Any = import_module("pybullet")
 TINY_BOX = (1e-4, 1e-4, 1e-4)
 """Half extents, m, of the visual given to bodies of a physics client.
 
-Bullet tessellates collision shapes that come without a visual: 0.2 ms for each sphere, capsule or cylinder, 2 µs for a box.
+Bullet tessellates collision shapes that come without a visual: 0.2 ms for each sphere, capsule or cylinder; a box takes
+2 µs.
 """
 
 

@@ -104,7 +104,9 @@ class Viewer:
 
     def __init__(self, world: World) -> None:
         if not has_display():
-            raise ConfigError(bad_value("render_mode", "human", "rgb_array, or a machine with a display", "needs a display"))
+            raise ConfigError(
+                bad_value("render_mode", "human", "rgb_array, or a machine with a display", "needs a display")
+            )
         client = int(bullet.connect(bullet.GUI))
         self._scene = Scene(world, client)
         spec = world.workspace.cameras["main"]
@@ -121,7 +123,7 @@ class Viewer:
 
 
 def has_display(environment: Mapping[str, str] = os.environ, platform: str = sys.platform) -> bool:
-    """Whether a window can be opened: on Linux, whether `DISPLAY` names an X server that answers (Bullet speaks X11 only)."""
+    """Can a window be opened? On Linux, `DISPLAY` must name an X server that answers (Bullet knows X11 only)."""
     if not platform.startswith("linux"):
         return True
     host, _, number = environment.get("DISPLAY", "").rpartition(":")
@@ -130,7 +132,7 @@ def has_display(environment: Mapping[str, str] = os.environ, platform: str = sys
         return False
     if host not in ("", "unix"):
         return _answers(socket.AF_INET, (host, 6000 + int(number)))
-    path = f"/tmp/.X11-unix/X{number}"
+    path = f"/tmp/.X11-unix/X{number}"  # noqa: S108  where X servers listen
     return _answers(socket.AF_UNIX, path) or _answers(socket.AF_UNIX, "\0" + path)
 
 

@@ -21,8 +21,8 @@ EE_STEP = 0.05
 """m: end-effector displacement that an action component of 1 asks for (panda-gym's value)."""
 
 EE_LAG = 0.10
-"""m: the commanded position never leads the measured one by more, along each axis: pushing against something that does not
-give way is not wound up."""
+"""m: the commanded position never leads the measured one by more along an axis: pushing against what does not give way
+is not wound up."""
 
 IK_ITERATIONS = 2
 """Most of them in a control step; the second only if the first left more than `IK_TOLERANCE`."""
@@ -51,6 +51,7 @@ class Controller(ABC):
         self.kinematics, self.chain = kinematics, kinematics.chain
         self.joint_step = velocity * dt
         self.low, self.high = np.array(bounds.low), np.array(bounds.high)
+        self._bounds = bounds.low, bounds.high
         self.joint_command = self.chain.home.copy()
 
     @property
@@ -64,11 +65,11 @@ class Controller(ABC):
 
     @abstractmethod
     def command(self, action: Array, joint_position: Array, ee_position: Array) -> Array:
-        """Joint targets `(J,)` rad for the arm's part of an action, given the measured posture `(J,)` rad and `(3,)` m."""
+        """Joint targets `(J,)` rad for the arm's part of an action; the measured posture is `(J,)` rad and `(3,)` m."""
 
     @abstractmethod
     def action_towards(self, ee_target: Array, joint_position: Array, ee_position: Array) -> Array:
-        """The action that moves the end effector towards a target `(3,)` m, tool down, in a straight line as far as one step goes."""
+        """The action that takes the end effector straight towards a target `(3,)` m, tool down, for one step."""
 
     def _posture_towards(self, ee_target: Array, ee_position: Array) -> Array:
         """Joint positions at most `EE_STEP` (each axis) from where the end effector is, towards the target."""
@@ -83,16 +84,24 @@ class EndEffectorDelta(Controller):
 
     @property
     def names(self) -> tuple[str, ...]:
+        """One for each axis of the world frame."""
         return ("ee_x", "ee_y", "ee_z")
 
     def reset(self, joint_position: Array, ee_position: Array) -> None:
+        """Start from a measured posture."""
         super().reset(joint_position, ee_position)
         self.ee_command = ee_position.copy()
 
     def command(self, action: Array, joint_position: Array, ee_position: Array) -> Array:
-        target = self.ee_command + EE_STEP * action
-        target = np.minimum(np.maximum(target, ee_position - EE_LAG), ee_position + EE_LAG)
-        self.ee_command = np.minimum(np.maximum(target, self.low), self.high)
+        """Joint targets for displacements of 5 cm times the action."""
+        commanded, moves, measured = self.ee_command.tolist(), action.tolist(), ee_position.tolist()
+        # Three numbers: plain floats are faster than arrays.
+        self.ee_command = np.array(
+            [
+                min(max(min(max(x + EE_STEP * move, at - EE_LAG), at + EE_LAG), low), high)
+                for x, move, at, low, high in zip(commanded, moves, measured, *self._bounds, strict=True)
+            ]
+        )
         # From the last command, not from the measurement: what the motors have not yet reached must not feed back.
         self.joint_command = self.kinematics.inverse(
             self.joint_command, self.ee_command, self.chain.down, IK_ITERATIONS, IK_TOLERANCE
@@ -100,24 +109,28 @@ class EndEffectorDelta(Controller):
         return self.joint_command
 
     def action_towards(self, ee_target: Array, joint_position: Array, ee_position: Array) -> Array:
+        """From the last command straight to the target, scaled down to what one action can do."""
         step = (ee_target - self.ee_command) / EE_STEP
         return step / max(1.0, float(np.abs(step).max()))
 
 
 class JointDelta(Controller):
-    """`joint_delta`: the action times the way a joint can go in one step is added to the last commanded joint positions."""
+    """`joint_delta`: the action times the way a joint can go in one step is added to its last command."""
 
     @property
     def names(self) -> tuple[str, ...]:
+        """One for each joint."""
         return tuple(f"joint_{index + 1}" for index in range(len(self.chain.home)))
 
     def command(self, action: Array, joint_position: Array, ee_position: Array) -> Array:
+        """The last command, moved."""
         target = self.joint_command + action * self.joint_step
         target = np.minimum(np.maximum(target, joint_position - JOINT_LAG), joint_position + JOINT_LAG)
         self.joint_command = np.minimum(np.maximum(target, self.chain.lower), self.chain.upper)
         return self.joint_command
 
     def action_towards(self, ee_target: Array, joint_position: Array, ee_position: Array) -> Array:
+        """Towards the posture 5 cm nearer to the target, scaled down to what one action can do."""
         step = (self._posture_towards(ee_target, ee_position) - self.joint_command) / self.joint_step
         return step / max(1.0, float(np.abs(step).max()))
 
@@ -131,13 +144,16 @@ class JointPosition(Controller):
 
     @property
     def names(self) -> tuple[str, ...]:
+        """One for each joint."""
         return tuple(f"joint_{index + 1}" for index in range(len(self.chain.home)))
 
     def command(self, action: Array, joint_position: Array, ee_position: Array) -> Array:
+        """The action in rad."""
         self.joint_command = self.middle + action * self.half
         return self.joint_command
 
     def action_towards(self, ee_target: Array, joint_position: Array, ee_position: Array) -> Array:
+        """The posture 5 cm nearer to the target."""
         return (self._posture_towards(ee_target, ee_position) - self.middle) / self.half
 
 

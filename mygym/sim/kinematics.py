@@ -1,6 +1,6 @@
 """Forward and inverse kinematics of one chain of revolute joints, by damped least squares; deterministic.
 
-Damped least squares: Nakamura and Hanafusa 1986; Wampler 1986. Measured against Bullet's own: benchmarks/results/fidelity.md.
+Damped least squares: Nakamura and Hanafusa 1986; Wampler 1986. Against Bullet's own: benchmarks/results/fidelity.md.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mygym.sim.urdf import merge_fixed_joints, read_joints
 Array = NDArray[np.float64]
 
 DAMPING = 0.02
-"""m: singular values below about this are not followed; large enough at a stretched arm, small enough to converge in two steps."""
+"""m: singular values below about this are not followed: safe with the arm stretched, and two steps still converge."""
 
 ORIENTATION_WEIGHT = 0.3
 """m/rad: what one radian of orientation error counts in metres of position error."""
@@ -37,8 +37,8 @@ TOLERANCE = 1e-4
 class Chain:
     """A chain of `J` revolute joints with the base's pose in the world and the tool point included.
 
-    Joint `i` moves its frame by `basis[i, 0] + cos(q) basis[i, 1] + sin(q) basis[i, 2]` (Rodrigues), each a `(4, 4)` matrix
-    laid out in a row. Frames are turned so that every joint's axis is the z axis of its frame.
+    Joint `i` moves its frame by `basis[i, 0] + cos(q) basis[i, 1] + sin(q) basis[i, 2]` (Rodrigues), each a `(4, 4)`
+    matrix laid out in a row. Frames are turned so that every joint's axis is the z axis of its frame.
     """
 
     basis: Array
@@ -46,7 +46,7 @@ class Chain:
     tool: Array
     """`(4, 4)` pose of the tool point in the last joint's frame."""
     down: Array
-    """`(3, 3)` the orientation that controllers hold: the tool's z axis straight down, its x axis as in the home posture."""
+    """`(3, 3)` the orientation that controllers hold: the tool's z axis straight down, its x axis as at home."""
     home: Array
     """`(J,)` rad."""
     lower: Array
@@ -59,6 +59,7 @@ def make_chain(robot: RobotSpec, root: ET.Element) -> Chain:
     """The chain of the robot's commanded joints.
 
     Args:
+        robot: Names the joints and the tool point.
         root: The URDF's `<robot>` element; changed: its fixed joints are merged.
     """
     placed = merge_fixed_joints(root)
@@ -71,7 +72,9 @@ def make_chain(robot: RobotSpec, root: ET.Element) -> Chain:
         align = pose_matrix(np.zeros(3), _z_to(np.array(joint.axis)))
         origin = (base if index == 0 else turned.T) @ joint.origin @ align
         turned = align
-        rest, quarter, half = (pose_matrix(np.zeros(3), axis_angle_to_matrix((0, 0, 1), a)) for a in (0, np.pi / 2, np.pi))
+        rest, quarter, half = (
+            pose_matrix(np.zeros(3), axis_angle_to_matrix((0, 0, 1), a)) for a in (0, np.pi / 2, np.pi)
+        )
         middle = (rest + half) / 2
         basis.append([(origin @ part).ravel() for part in (middle, rest - middle, quarter - middle)])
     _, local = placed[robot.end_effector.link]
@@ -106,7 +109,7 @@ def _z_to(axis: Array) -> Array:
 
 
 class Kinematics:
-    """Forward and inverse kinematics of a chain, with work space of its own because a new array costs more than the sums in it."""
+    """Forward and inverse kinematics of a chain, with work space of its own: new arrays cost more than the sums."""
 
     def __init__(self, chain: Chain) -> None:
         self.chain = chain
@@ -115,10 +118,16 @@ class Kinematics:
         self._local = np.empty((joints, 1, 16))
         self._frames = np.empty((joints, 4, 4))
         self._pairs = [(self._local[i, 0].reshape(4, 4), self._frames[i]) for i in range(joints)]
-        self._error = np.empty(6)
+        self._at: Array | None = None
+        self._pose = np.eye(4)
 
     def pose(self, q: Array) -> Array:
-        """Pose `(4, 4)` of the tool point in the world at joint positions `(J,)` rad."""
+        """Pose `(4, 4)` of the tool point in the world at joint positions `(J,)` rad.
+
+        Asked again for the same array, it answers from memory: do not change the array in between.
+        """
+        if q is self._at:
+            return self._pose
         np.cos(q, out=self._terms[:, 0, 1])
         np.sin(q, out=self._terms[:, 0, 2])
         np.matmul(self._terms, self.chain.basis, out=self._local)
@@ -129,72 +138,83 @@ class Kinematics:
             else:
                 np.dot(before, local, out=frame)
             before = frame
-        result: Array = self._frames[-1] @ self.chain.tool
-        return result
+        self._at, self._pose = q, self._frames[-1] @ self.chain.tool
+        return self._pose
 
     def _jacobian(self, pose: Array) -> Array:
         """Geometric Jacobian `(6, J)` where `pose` was last called: m/rad, then rad/rad times `ORIENTATION_WEIGHT`."""
         px, py, pz = pose[:3, 3].tolist()
         columns = []
         # Plain floats: a handful of numbers, and every numpy call costs as much as thirty of these operations.
-        for (ax, ay, az), (x, y, z) in zip(self._frames[:, :3, 2].tolist(), self._frames[:, :3, 3].tolist(), strict=True):
+        for (ax, ay, az), (x, y, z) in zip(
+            self._frames[:, :3, 2].tolist(), self._frames[:, :3, 3].tolist(), strict=True
+        ):
             x, y, z = px - x, py - y, pz - z
             w = ORIENTATION_WEIGHT
             columns.append((ay * z - az * y, az * x - ax * z, ax * y - ay * x, w * ax, w * ay, w * az))
         return np.array(columns).T
 
-    def _missing(self, pose: Array, position: Array, rotation: Array) -> Array:
-        """What is missing to the target, `(6,)`: m, then rad times `ORIENTATION_WEIGHT`, in the world frame."""
-        error = self._error
-        error[:3] = position - pose[:3, 3]
-        twist = (rotation @ pose[:3, :3].T).tolist()  # its skew part is the axis times the sine of the angle
+    def _missing(self, pose: Array, position: Array, rotation: Array) -> list[float]:
+        """What is missing to the target, 6 numbers: m, then rad times `ORIENTATION_WEIGHT`, in the world frame."""
+        (a, b, c, x), (d, e, f, y), (g, h, i, z), _ = pose.tolist()
+        (o, p, q), (r, s, t), (u, v, w) = rotation.tolist()
+        px, py, pz = position.tolist()
         weight = 0.5 * ORIENTATION_WEIGHT
-        error[3] = weight * (twist[2][1] - twist[1][2])
-        error[4] = weight * (twist[0][2] - twist[2][0])
-        error[5] = weight * (twist[1][0] - twist[0][1])
-        return error
+        # rotation @ pose.T: its skew part is the axis of the turn that is missing, times the sine of its angle.
+        return [
+            px - x,
+            py - y,
+            pz - z,
+            weight * (u * d + v * e + w * f - r * g - s * h - t * i),
+            weight * (o * g + p * h + q * i - u * a - v * b - w * c),
+            weight * (r * a + s * b + t * c - o * d - p * e - q * f),
+        ]
 
-    def inverse(self, q: Array, position: Array, rotation: Array, iterations: int = 50, tolerance: float = TOLERANCE) -> Array:
+    def inverse(
+        self, q: Array, position: Array, rotation: Array, iterations: int = 50, tolerance: float = TOLERANCE
+    ) -> Array:
         """Joint positions that bring the tool point to a pose, from a start nearby.
 
-        Each iteration minimises |J dq - e|² + d² |dq - g (home - q)|², so the null space drifts to the home posture; joint
-        limits are kept by clipping, and the next iteration makes up for what clipping took.
+        Each iteration minimises |J dq - e|² + d² |dq - g (home - q)|², so the null space drifts to the home posture;
+        joint limits are kept by clipping, and the next iteration makes up for what clipping took.
 
         Args:
             q: `(J,)` rad, where to start: the last command.
             position: `(3,)` m, target of the tool point in the world.
             rotation: `(3, 3)` target orientation.
-            iterations: At most so many; none when the error is below `TOLERANCE`, no further one when below `tolerance`.
+            iterations: At most so many; none when the error is below `TOLERANCE`, no further one below `tolerance`.
             tolerance: m; orientation counts with `ORIENTATION_WEIGHT`.
 
         Returns:
-            `(J,)` rad within the limits, a new array.
+            `(J,)` rad within the limits: a new array, or `q` itself when it is there already.
         """
         chain = self.chain
         for iteration in range(iterations):
             pose = self.pose(q)
             error = self._missing(pose, position, rotation)
-            if np.abs(error).max() < (tolerance if iteration else TOLERANCE):
+            if max(map(abs, error)) < (tolerance if iteration else TOLERANCE):
                 break
             matrix = self._jacobian(pose)
             pull = NULL_SPACE_GAIN * (chain.home - q)
             square = matrix @ matrix.T
             square += _REGULARISER
             step = pull + matrix.T @ np.linalg.solve(square, error - matrix @ pull)
-            largest = float(np.abs(step).max())
+            largest = max(map(abs, step.tolist()))
             if largest > LARGEST_STEP:
                 step *= LARGEST_STEP / largest
             q = np.minimum(np.maximum(q + step, chain.lower), chain.upper)
-        return q.copy()
+        return q
 
     def residual(self, q: Array, position: Array, rotation: Array) -> float:
         """Distance in m from the tool point at `q` to a pose; orientation counts with `ORIENTATION_WEIGHT`."""
         return float(np.linalg.norm(self._missing(self.pose(q), position, rotation)))
 
     def reachable(self, points: Array, rotation: Array, tolerance: float = 0.005) -> NDArray[np.bool_]:
-        """`(n,)`: whether the tool can be at each point `(n, 3)` with this orientation, to `tolerance` m, within joint limits."""
+        """`(n,)`: whether the tool can be at each point `(n, 3)`, so turned, to `tolerance` m within joint limits."""
         home = self.chain.home
-        return np.array([self.residual(self.inverse(home, p, rotation), p, rotation) < tolerance for p in points], dtype=bool)
+        return np.array(
+            [self.residual(self.inverse(home, p, rotation), p, rotation) < tolerance for p in points], dtype=bool
+        )
 
 
 _REGULARISER = DAMPING**2 * np.eye(6)

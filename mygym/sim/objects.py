@@ -60,5 +60,7 @@ def load_object(name: str | Path) -> ObjectSpec:
     path = find_asset("objects", name)
     spec = read_asset(ObjectSpec, path)
     if len(spec.size) != SIZES[spec.shape]:
-        raise AssetError(f"{path}: {bad_value('size', list(spec.size), f'{SIZES[spec.shape]} numbers for a {spec.shape}')}")
+        raise AssetError(
+            f"{path}: {bad_value('size', list(spec.size), f'{SIZES[spec.shape]} numbers for a {spec.shape}')}"
+        )
     return replace(spec, name=spec.name or path.stem)

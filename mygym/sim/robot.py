@@ -38,7 +38,7 @@ class JointSpec:
 
 @dataclass(frozen=True)
 class EndEffectorSpec:
-    """The tool point, in the frame of a link: between the finger tips, or the tip of a tool. Its z axis points out of the tool."""
+    """The tool point in the frame of a link: between the finger tips, or the tip of a tool; z points out."""
 
     __pydantic_config__ = STRICT
 
@@ -71,14 +71,14 @@ class GripperSpec:
 
 @dataclass(frozen=True)
 class MotorSpec:
-    """Gains of the joints' position control: a velocity of `position_gain` times the position error is asked of the motor."""
+    """Gains of the joints' position control: the motor is asked for a velocity of `position_gain` times the error."""
 
     __pydantic_config__ = STRICT
 
     position_gain: Positive = 50.0
     """1/s: the inverse of the time in which an error falls to 37 %, while no limit binds."""
     acceleration: Positive = 25.0
-    """rad/s²: the arm is slowed down so that its joints need not brake harder; what the torque limits allow at a stretch."""
+    """rad/s²: the arm is slowed down so that its joints need not brake harder, which the torque limits could not."""
     velocity_gain: Annotated[Number, Field(gt=0, le=1)] = 1.0
     """Part of the velocity error that is corrected in one physics step."""
 
@@ -159,4 +159,6 @@ def _check_joint(key: str, name: str, joints: dict[str, Joint], kinds: tuple[str
     if name not in joints:
         raise AssetError(bad_value(f"{key}.name", name, joints, "is not a joint of the URDF"))
     if joints[name].kind not in kinds:
-        raise AssetError(bad_value(f"{key}.name", name, f"a joint that is {' or '.join(kinds)}", f"is {joints[name].kind}"))
+        raise AssetError(
+            bad_value(f"{key}.name", name, f"a joint that is {' or '.join(kinds)}", f"is {joints[name].kind}")
+        )

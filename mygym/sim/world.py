@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,14 +9,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from mygym.sim.arm import Arm
 from mygym.sim.bodies import add_fixture, add_object
-from mygym.sim.bullet import bullet, connect, disconnect, urdf_file
+from mygym.sim.bullet import bullet, connect, disconnect
 from mygym.sim.controllers import make_controller
 from mygym.sim.kinematics import Kinematics, make_chain
 from mygym.sim.objects import ObjectSpec
 from mygym.sim.robot import RobotSpec
-from mygym.sim.transforms import matrix_to_quaternion, multiply_quaternions, pose_matrix, quaternion_to_matrix
-from mygym.sim.urdf import light_urdf, lock_joints, merge_fixed_joints, read_urdf
+from mygym.sim.urdf import read_urdf
 from mygym.sim.workspace import WorkspaceSpec
 from mygym.tasks.state import State
 
@@ -26,21 +25,21 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class SolverSettings:
-    """How finely Bullet integrates; chosen by measurement, see benchmarks/results/fidelity.md."""
+    """How finely Bullet integrates."""
 
-    substeps: int = 8
+    substeps: int
     """Physics steps in a control step."""
-    iterations: int = 30
-    residual_threshold: float = 1e-3
-    """The solver stops when the largest change of an impulse, squared, is below this."""
+    iterations: int
+    """Of the constraint solver, at most."""
+    residual_threshold: float
+    """The solver stops when no constraint changes a velocity by more than the square root of this, m/s or rad/s."""
 
 
-_X, _ZERO = (1.0, 0.0, 0.0), (0.0, 0.0, 0.0)
+SOLVER = SolverSettings(substeps=8, iterations=20, residual_threshold=3e-3)
+"""The default, chosen by measurement: benchmarks/results/fidelity.md."""
 
 GRAVITY = 9.81
-"""m/s²."""
-
-ROBOT_FLAGS = bullet.URDF_USE_INERTIA_FROM_FILE | bullet.URDF_USE_IMPLICIT_CYLINDER
+"""m/s². It acts on objects only: real arms compensate their own weight, and the solver then has less to find out."""
 
 
 class World:
@@ -71,96 +70,30 @@ class World:
         control: str = "ee_delta",
         control_hz: float = 25.0,
         gripper: bool = True,
-        solver: SolverSettings = SolverSettings(),
+        solver: SolverSettings = SOLVER,
     ) -> None:
-        self.robot, self.workspace, self.objects, self.solver = robot, workspace, tuple(objects), solver
+        self.robot, self.workspace, self.objects = robot, workspace, tuple(objects)
+        self.solver = solver
         self.control_hz, self.dt = control_hz, 1.0 / control_hz
         self.has_gripper = gripper and robot.gripper is not None
-        self._gripper = robot.gripper if gripper else None
-        root = read_urdf(Path(robot.urdf))
-        if robot.gripper and not gripper:
-            lock_joints(root, dict(zip(robot.gripper.joints, robot.gripper.closed, strict=True)))
-        self._urdf = light_urdf(root, "collision")
-        self._placed = merge_fixed_joints(root)
         self.kinematics = Kinematics(make_chain(robot, read_urdf(Path(robot.urdf))))
         chain = self.kinematics.chain
         self.controller = make_controller(
-            control, self.kinematics, np.array([joint.velocity for joint in robot.joints]), workspace.tool_bounds, self.dt
+            control,
+            self.kinematics,
+            np.array([joint.velocity for joint in robot.joints]),
+            workspace.tool_bounds,
+            self.dt,
         )
         self.control_names = self.controller.names + (("gripper",) if self.has_gripper else ())
         self.action_size = len(self.control_names)
         self.home = self.kinematics.inverse(chain.home, np.array(workspace.tool_home), chain.down)
-        fingers = self._gripper.links if self._gripper else ()
+        fingers = robot.gripper.links if robot.gripper and gripper else ()
         self.state = State.zeros(1, len(robot.joints), len(fingers), len(self.objects))
+        self._weights = [(0.0, 0.0, -GRAVITY * spec.mass) for spec in self.objects]
         self._client = connect()
-        self._find_indices()
+        self._arm = Arm(robot, self._client, gripper, self.dt, solver.substeps)
         self.reset(self._objects_in_a_row())
-
-    # -- building -------------------------------------------------------------------------------------------------
-
-    def _find_indices(self) -> None:
-        """Bullet's joint and link numbers, and what the motors are told in every step."""
-        robot, client = self.robot, self._client
-        body = self._load_robot()
-        infos = [bullet.getJointInfo(body, i, physicsClientId=client) for i in range(bullet.getNumJoints(body, client))]
-        joint_index = {info[1].decode(): info[0] for info in infos}
-        link_index = {info[12].decode(): info[0] for info in infos}
-        holder, local = self._placed[robot.end_effector.link]
-        self._ee_link = link_index[holder]
-        tool = local @ pose_matrix(robot.end_effector.position, quaternion_to_matrix(robot.end_effector.orientation))
-        self._ee_offset: list[float] = tool[:3, 3].tolist()
-        self._ee_rotation = matrix_to_quaternion(tool[:3, :3])
-        self._ee_aligned = bool(np.allclose(tool[:3, :3], np.eye(3)))
-        grip = self._gripper
-        fingers = grip.joints if grip else ()
-        self._joints = [joint_index[joint.name] for joint in robot.joints] + [joint_index[name] for name in fingers]
-        forces = [joint.effort for joint in robot.joints] + [grip.force for _ in fingers if grip]
-        # Bullet turns a force into an impulse with the whole control step, yet allows that impulse in each of its substeps.
-        self._forces = [force / self.solver.substeps for force in forces]
-        self._speeds = [joint.velocity for joint in robot.joints] + [grip.velocity for _ in fingers if grip]
-        self._finger_gains = [self._gain_of(robot.motor.position_gain)] * len(fingers)
-        self._inverse_speed = 1.0 / np.array([joint.velocity for joint in robot.joints])
-        self._velocity_gains = [robot.motor.velocity_gain] * len(self._joints)
-        self._finger_of_link = {link_index[self._placed[name][0]]: f for f, name in enumerate(grip.links)} if grip else {}
-        self._closed = np.array(grip.closed if grip else ())
-        self._open = np.array(grip.open if grip else ())
-        self._width = grip.width / float(np.sum(self._open - self._closed)) if grip else 0.0
-
-    def _rate(self, missing: Array) -> float:
-        """The rate in 1/s at which the arm's position errors `(J,)` rad may decay.
-
-        Joints never run into their speed limits, and brake in time: all are slowed alike, so that the way is straight.
-        """
-        motor = self.robot.motor
-        slowest = float((missing * self._inverse_speed).max())
-        farthest = float(missing.max())
-        return min(motor.position_gain, 1.0 / max(slowest, 1e-6), math.sqrt(2.0 * motor.acceleration / max(farthest, 1e-6)))
-
-    def _gain_of(self, rate: float) -> float:
-        """Bullet's gain, the part of an error that one physics step takes away, for a decay of `rate` in 1/s."""
-        return 1.0 - math.exp(-rate * self.dt / self.solver.substeps)
-
-    def _load_robot(self) -> int:
-        return int(
-            bullet.loadURDF(
-                urdf_file(self.robot.name, self._urdf),
-                self.robot.base_position,
-                self.robot.base_orientation,
-                useFixedBase=True,
-                flags=ROBOT_FLAGS,
-                physicsClientId=self._client,
-            )
-        )
-
-    def _couple_fingers(self) -> None:
-        """Fingers share one drive: without it a grasped object glides to one side, because both motors are at their limit."""
-        fingers = self._joints[len(self.robot.joints) :]
-        for index, finger in enumerate(fingers[1:], start=1):
-            ratio = (self._open[0] - self._closed[0]) / (self._open[index] - self._closed[index])
-            gear = bullet.createConstraint(
-                self._robot, fingers[0], self._robot, finger, bullet.JOINT_GEAR, _X, _ZERO, _ZERO, physicsClientId=self._client
-            )
-            bullet.changeConstraint(gear, gearRatio=-ratio, erp=0.2, maxForce=100.0, physicsClientId=self._client)
 
     def _objects_in_a_row(self) -> Array:
         """Poses `(k, 7)` to start with: on the table, apart from each other, away from the tool."""
@@ -168,8 +101,6 @@ class World:
         for index, spec in enumerate(self.objects):
             poses[index] = (0.1 * index - 0.1, 0.15, spec.half_height, 0.0, 0.0, 0.0, 1.0)
         return poses
-
-    # -- running --------------------------------------------------------------------------------------------------
 
     def reset(self, object_poses: Array, joint_position: Array | None = None) -> None:
         """Start again, exactly: what follows does not depend on what happened before, to the last bit.
@@ -190,19 +121,10 @@ class World:
             solverResidualThreshold=self.solver.residual_threshold,
             physicsClientId=client,
         )
-        bullet.setGravity(0.0, 0.0, -GRAVITY, physicsClientId=client)
         for fixture in self.workspace.fixtures.values():
             if fixture.collides:
                 add_fixture(client, fixture)
-        self._robot = self._load_robot()
-        q = np.array(self.home if joint_position is None else joint_position, dtype=float)
-        for index, position, force, speed in zip(self._joints, [*q, *self._open], self._forces, self._speeds, strict=True):
-            bullet.resetJointState(self._robot, index, position, physicsClientId=client)
-            # The speed limit stays with the motor; the calls that follow give positions only.
-            bullet.setJointMotorControl2(
-                self._robot, index, bullet.POSITION_CONTROL, position, force=force, maxVelocity=speed, physicsClientId=client
-            )
-        self._couple_fingers()
+        self._arm.load(np.array(self.home if joint_position is None else joint_position, dtype=float))
         self._bodies = [add_object(client, spec, pose) for spec, pose in zip(self.objects, object_poses, strict=True)]
         self._ticks = 0
         self._read_state()
@@ -219,20 +141,10 @@ class World:
         arm = action[:-1] if self.has_gripper else action
         q = state.joint_position[0]
         target = self.controller.command(arm, q, state.ee_position[0])
-        position = target.tolist()
-        gains = [self._gain_of(self._rate(np.abs(target - q)))] * len(position) + self._finger_gains
-        if self.has_gripper:
-            position += (self._closed + (self._open - self._closed) * (0.5 + 0.5 * action[-1])).tolist()
-        bullet.setJointMotorControlArray(
-            self._robot,
-            self._joints,
-            bullet.POSITION_CONTROL,
-            targetPositions=position,
-            positionGains=gains,
-            velocityGains=self._velocity_gains,
-            forces=self._forces,
-            physicsClientId=self._client,
-        )
+        self._arm.drive(target, q, float(action[-1]))
+        for body, weight, position in zip(self._bodies, self._weights, state.object_position[0].tolist(), strict=True):
+            # Holds through all substeps of the call.
+            bullet.applyExternalForce(body, -1, weight, position, bullet.WORLD_FRAME, physicsClientId=self._client)
         bullet.stepSimulation(physicsClientId=self._client)
         self._ticks += 1
         self._read_state()
@@ -248,7 +160,9 @@ class World:
             `(A,)` in [-1, 1].
         """
         state = self.state
-        arm = self.controller.action_towards(np.asarray(ee_target, float), state.joint_position[0], state.ee_position[0])
+        arm = self.controller.action_towards(
+            np.asarray(ee_target, float), state.joint_position[0], state.ee_position[0]
+        )
         action = np.append(arm, gripper) if self.has_gripper else arm
         return np.minimum(np.maximum(action, -1.0), 1.0)
 
@@ -260,49 +174,22 @@ class World:
         """Close the physics client; may be called again."""
         disconnect(self._client)
 
-    # -- reading --------------------------------------------------------------------------------------------------
-
     def _read_state(self) -> None:
-        state, client, robot = self.state, self._client, self._robot
-        joints = bullet.getJointStates(robot, self._joints, physicsClientId=client)
-        arm = len(self.robot.joints)
-        state.joint_position[0] = [joint[0] for joint in joints[:arm]]
-        state.joint_velocity[0] = [joint[1] for joint in joints[:arm]]
-        if len(joints) > arm:
-            moved = sum(joint[0] for joint in joints[arm:]) - float(self._closed.sum())
-            state.gripper_width[0] = self._width * moved
-        link = bullet.getLinkState(robot, self._ee_link, 1, 1, physicsClientId=client)
-        self._read_end_effector(link)
+        state, client = self.state, self._client
+        self._arm.read(state)
         for k, body in enumerate(self._bodies):
             position, orientation = bullet.getBasePositionAndOrientation(body, physicsClientId=client)
             velocity, spin = bullet.getBaseVelocity(body, physicsClientId=client)
             state.object_position[0, k], state.object_orientation[0, k] = position, orientation
             state.object_velocity[0, k], state.object_angular_velocity[0, k] = velocity, spin
-        if self._finger_of_link and self._bodies:
+        if self._arm.finger_of_link and self._bodies:
             self._read_contacts()
         state.time[0] = self._ticks * self.dt
 
     def _read_contacts(self) -> None:
-        contact = self.state.finger_contact
+        contact, finger_of_link = self.state.finger_contact, self._arm.finger_of_link
         contact[...] = False
-        for point in bullet.getContactPoints(self._robot, physicsClientId=self._client):
-            finger = self._finger_of_link.get(point[3])
+        for point in bullet.getContactPoints(self._arm.body, physicsClientId=self._client):
+            finger = finger_of_link.get(point[3])
             if finger is not None and point[9] > 0.0 and point[2] in self._bodies:
                 contact[0, self._bodies.index(point[2]), finger] = True
-
-    def _read_end_effector(self, link: Sequence[Sequence[float]]) -> None:
-        """Move the link's pose and velocity to the tool point; plain floats, because numpy costs 1 µs for each operation."""
-        state = self.state
-        (px, py, pz), (x, y, z, w), (vx, vy, vz), (wx, wy, wz) = link[4:8]
-        cx, cy, cz = link[0]
-        ox, oy, oz = self._ee_offset
-        tx, ty, tz = 2 * (y * oz - z * oy), 2 * (z * ox - x * oz), 2 * (x * oy - y * ox)
-        ex = px + ox + w * tx + y * tz - z * ty
-        ey = py + oy + w * ty + z * tx - x * tz
-        ez = pz + oz + w * tz + x * ty - y * tx
-        rx, ry, rz = ex - cx, ey - cy, ez - cz  # Bullet gives the velocity of the centre of mass
-        state.ee_position[0] = ex, ey, ez
-        state.ee_velocity[0] = vx + wy * rz - wz * ry, vy + wz * rx - wx * rz, vz + wx * ry - wy * rx
-        state.ee_orientation[0] = (
-            (x, y, z, w) if self._ee_aligned else multiply_quaternions((x, y, z, w), self._ee_rotation)
-        )

@@ -1,0 +1,42 @@
+"""Worlds for the tests of `mygym.sim`: built in one place, closed after each test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mygym.sim.objects import load_object
+from mygym.sim.robot import load_robot
+from mygym.sim.workspace import load_workspace
+from mygym.sim.world import World
+
+MakeWorld = Callable[..., World]
+
+
+@pytest.fixture
+def make_world() -> Iterator[MakeWorld]:
+    """`make_world("panda", objects=1, control="ee_delta", gripper=True)`: a world with that many cubes."""
+    worlds: list[World] = []
+
+    def make(robot: str = "panda", objects: int = 1, **kwargs: Any) -> World:
+        world = World(load_robot(robot), load_workspace("table"), [load_object("cube")] * objects, **kwargs)
+        worlds.append(world)
+        return world
+
+    yield make
+    for world in worlds:
+        world.close()
+
+
+def cube_at(x: float, y: float, yaw: float = 0.0, z: float = 0.02) -> np.ndarray:
+    """`(1, 7)` pose of a cube."""
+    return np.array([[x, y, z, 0.0, 0.0, np.sin(yaw / 2), np.cos(yaw / 2)]])
+
+
+def go(world: World, target: Any, gripper: float = 1.0, steps: int = 15) -> None:
+    """Drive the end effector towards a target for some control steps."""
+    for _ in range(steps):
+        world.step(world.action_towards(np.asarray(target, dtype=float), gripper))

@@ -1,0 +1,77 @@
+"""Grasping by friction, pushing, contact flags, collisions with the table."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mygym.sim.controllers import CONTROLLERS
+from mygym.sim.robot import robot_names
+
+from .conftest import MakeWorld, cube_at, go
+
+
+@pytest.mark.parametrize("control", CONTROLLERS)
+def test_grasp_lift_swing_hold(make_world: MakeWorld, control: str) -> None:
+    world = make_world("panda", control=control)
+    for x, y, yaw in ((0.0, 0.0, 0.0), (0.12, -0.1, 0.25), (-0.1, 0.12, -0.3)):
+        world.reset(cube_at(x, y, yaw))
+        go(world, (x, y, 0.1), 1, 12)
+        go(world, (x, y, 0.02), 1, 12)
+        go(world, (x, y, 0.02), -1, 10)
+        assert world.state.finger_contact.all(), "both fingers press on the cube"
+        go(world, (x, y, 0.22), -1, 15)
+        assert world.state.object_position[0, 0, 2] > 0.2, "lifted 20 cm"
+        for corner in ((0.12, 0.12), (-0.12, -0.12), (0.12, -0.12)):
+            go(world, (*corner, 0.22), -1, 12)
+        go(world, (0.12, -0.12, 0.22), -1, 25)
+        held = world.state.object_position[0, 0] - world.state.ee_position[0]
+        assert np.linalg.norm(held) < 0.012, f"slipped by {held}"
+        assert world.state.gripper_width[0] == pytest.approx(0.04, abs=0.003)
+        go(world, (0.12, -0.12, 0.22), 1, 8)
+        assert world.state.object_position[0, 0, 2] < 0.1, "an open hand lets go"
+        assert not world.state.finger_contact.any()
+
+
+@pytest.mark.parametrize("control", CONTROLLERS)
+@pytest.mark.parametrize("robot", robot_names())
+def test_push_on_the_table(make_world: MakeWorld, robot: str, control: str) -> None:
+    world = make_world(robot, control=control, gripper=False)
+    world.reset(cube_at(0.0, 0.0))
+    go(world, (-0.06, 0.0, 0.1), steps=12)
+    go(world, (-0.06, 0.0, 0.02), steps=12)
+    start = world.state.ee_position[0].copy()
+    for step in range(25):
+        go(world, start + np.array([0.005 * step, 0.0, 0.0]), steps=1)
+    go(world, start + np.array([0.12, 0.0, 0.0]), steps=10)
+    moved = world.state.object_position[0, 0]
+    assert moved[0] > 0.06, "the cube was pushed"
+    assert abs(moved[2] - 0.02) < 0.003, "and slid on the table"
+    assert np.linalg.norm(world.state.object_velocity[0, 0]) < 0.02, "and stopped when the push did"
+
+
+def test_cube_slides_as_far_as_friction_says(make_world: MakeWorld) -> None:
+    from mygym.sim.bullet import bullet
+
+    world = make_world("kuka")
+    world.reset(cube_at(-0.2, 0.1))
+    bullet.resetBaseVelocity(world._bodies[0], (1.0, 0.0, 0.0), physicsClientId=world._client)
+    go(world, (0.0, 0.0, 0.3), steps=25)
+    friction = world.objects[0].friction * world.workspace.fixtures["table"].friction
+    assert world.state.object_position[0, 0, 0] + 0.2 == pytest.approx(1.0 / (2 * 9.81 * friction), rel=0.1)
+
+
+@pytest.mark.parametrize("robot", robot_names())
+def test_the_arm_does_not_go_through_the_table(make_world: MakeWorld, robot: str) -> None:
+    world = make_world(robot, objects=0, control="joint_delta", gripper=False)
+    q = world.kinematics.inverse(world.home, np.array([0.0, 0.0, -0.1]), world.kinematics.chain.down)
+    for _ in range(40):
+        world.step(np.clip((q - world.controller.joint_command) / world.controller.joint_step, -1, 1))
+    assert world.state.ee_position[0, 2] > -0.005
+
+
+def test_cube_rests_still(make_world: MakeWorld) -> None:
+    world = make_world("kuka")
+    world.reset(cube_at(0.1, 0.1))
+    go(world, (0.0, 0.0, 0.2), steps=50)
+    np.testing.assert_allclose(world.state.object_position[0, 0], (0.1, 0.1, 0.02), atol=1e-3)
