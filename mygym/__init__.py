@@ -1,7 +1,7 @@
 """mygym: train robot arms in PyBullet with your own algorithm or a built-in one.
 
-`mygym.train(config)`, `mygym.evaluate(run)`, `mygym.make_env(config_or_run)` and `mygym.load(run)` are the command line's
-verbs; importing the package registers the Gymnasium environments and imports neither torch nor pybullet.
+`mygym.train(config)`, `mygym.evaluate(run)`, `mygym.make_env(config_or_run)` and `mygym.load(run)` are the command
+line's verbs; importing the package registers the Gymnasium environments and imports neither torch nor pybullet.
 """
 
 from __future__ import annotations

@@ -253,7 +253,7 @@ def register_algorithm(
         defaults: Constructor keyword arguments, settable by `--set algo_params.KEY=VALUE`.
         run_defaults: Config values that this algorithm prefers, e.g. `{"n_envs": 4, "reward": "dense"}`.
         dict_observations: False if the class cannot take goal dictionaries: it gets flat observations.
-        goal_relabelling: Whether it takes hindsight replay; by default, whether the class takes a `replay_buffer_class`.
+        goal_relabelling: Whether it takes hindsight replay; by default, whether it takes a `replay_buffer_class`.
         override: Replace an algorithm of the same name.
     """
     origin = _caller()
@@ -316,13 +316,19 @@ implemented_combos = ImplementedCombos()
 
 
 def _takes(cls: type, parameter: str) -> bool:
-    return any(parameter in inspect.signature(base.__init__).parameters for base in cls.__mro__ if base is not object)
+    return any(
+        parameter in inspect.signature(base.__dict__["__init__"]).parameters
+        for base in cls.__mro__
+        if "__init__" in base.__dict__ and base is not object
+    )
 
 
 def _caller() -> str:
-    """`file:line` of the first frame outside this module."""
+    """`file:line` of the first frame outside this module and outside functions called `register_…`."""
     frame = inspect.currentframe()
-    while frame is not None and frame.f_globals.get("__name__") == __name__:
+    while frame is not None and (
+        frame.f_globals.get("__name__") == __name__ or frame.f_code.co_name.startswith("register_")
+    ):
         frame = frame.f_back
     return "unknown" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 

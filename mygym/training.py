@@ -187,7 +187,7 @@ class _Session:
             self.checkpoints.write()
             self._save()
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  (whatever it is, the run says so in its result)
             self._end_badly(error)
         finally:
             self.progress.close()

@@ -26,10 +26,10 @@ class CrossQ(Stateful, sb3_contrib.CrossQ):
 class ARS(Stateful, sb3_contrib.ARS):
     """Augmented random search (Mania et al., 2018); unlike sb3-contrib's, it stops when a callback says so."""
 
-    def learn(self, total_timesteps: int, **kwargs: Any) -> Self:
+    def learn(self, *args: Any, **kwargs: Any) -> Self:
         """Train; see `sb3_contrib.ARS.learn`."""
         with contextlib.suppress(_StoppedError):
-            super().learn(total_timesteps, **kwargs)
+            super().learn(*args, **kwargs)
         return self
 
     def _trigger_callback(

@@ -19,10 +19,10 @@ class GaussianExploration:
         self, policy: Any, env: GymEnv | str | None, action_noise: ActionNoise | float | None = None, **kwargs: Any
     ) -> None:
         super().__init__(policy, env, **kwargs)  # type: ignore[call-arg]
-        self.action_noise = action_noise
         if isinstance(action_noise, int | float):
             size = self.action_space.shape[0]  # type: ignore[attr-defined]
-            self.action_noise = NormalActionNoise(np.zeros(size), np.full(size, float(action_noise)))
+            action_noise = NormalActionNoise(np.zeros(size), np.full(size, float(action_noise)))
+        self.__dict__["action_noise"] = action_noise
 
 
 class PPO(Stateful, sb3.PPO):

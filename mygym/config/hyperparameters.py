@@ -68,8 +68,11 @@ RANGES: Mapping[str, Range] = {
 """Known ranges of hyperparameters that signatures do not bound."""
 
 
-def parameters(cls: type) -> dict[str, inspect.Parameter]:
-    """Constructor parameters that a user may set; `*args, **kwargs` take the parents' along the MRO."""
+def parameters(cls: type, include_ours: bool = False) -> dict[str, inspect.Parameter]:
+    """Constructor parameters that a user may set; `*args, **kwargs` take the parents' along the MRO.
+
+    With `include_ours` also those that the run sets itself.
+    """
     found: dict[str, inspect.Parameter] = {}
     for base in cls.__mro__:
         if "__init__" not in base.__dict__:
@@ -78,7 +81,7 @@ def parameters(cls: type) -> dict[str, inspect.Parameter]:
         own = inspect.signature(init).parameters.values()
         for parameter in own:
             named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-            if named and parameter.name not in OURS:
+            if named and (include_ours or parameter.name not in OURS):
                 found.setdefault(parameter.name, parameter)
         if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in own):
             break
@@ -112,9 +115,9 @@ def check(cls: type, values: Mapping[str, Any]) -> None:
             raise ConfigError(bad_value(key, value, _words(hint), "has the wrong type"))
         if isinstance(value, float) and not math.isfinite(value):
             raise ConfigError(bad_value(key, value, "finite numbers"))
-        if name in RANGES and isinstance(value, int | float) and not isinstance(value, bool):
-            if value not in RANGES[name]:
-                raise ConfigError(bad_value(key, value, str(RANGES[name]), "is out of range"))
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if number and name in RANGES and value not in RANGES[name]:
+            raise ConfigError(bad_value(key, value, str(RANGES[name]), "is out of range"))
 
 
 def _hints(cls: type) -> dict[str, Any]:

@@ -70,14 +70,14 @@ class VideoParams(Section):
 
 
 class RunConfig(Section):
-    """Everything that shapes a run. Defaults here are the lowest layer: algorithm, task, file and flags come over them."""
+    """Everything that shapes a run. Defaults here are the lowest layer: algorithm, task, file, flags come over them."""
 
     robot: str = Field("panda", description="the arm")
     task: str | list[str] = Field("reach", description="a name, letters such as AGMDW, or a list of stages")
     workspace: str | None = Field(None, description="what the arm stands in (default: the task's own)")
     control: str = Field("ee_delta", description="what an action means")
     reward: Literal["sparse", "dense", "staged"] = Field("sparse", description="kind of reward")
-    task_params: TaskParams = Field(default_factory=TaskParams, description="numbers of the task")
+    task_params: TaskParams = Field(TaskParams(), description="numbers of the task")
     algo: str = Field("sac", description="keyword of the algorithm")
     framework: str = Field("pytorch", description="implementation of the algorithm")
     algo_params: dict[str, Any] = Field(default_factory=dict, description="the algorithm's constructor arguments")
@@ -92,9 +92,9 @@ class RunConfig(Section):
     stop_at_success: Annotated[float, Field(gt=0, le=1)] | None = Field(
         0.98, description="stop when two evaluations in a row are at least this good; null: never"
     )
-    eval: EvalParams = Field(default_factory=EvalParams, description="evaluation during training")
-    checkpoint: CheckpointParams = Field(default_factory=CheckpointParams, description="periodic checkpoints")
-    video: VideoParams = Field(default_factory=VideoParams, description="film of the final policy")
+    eval: EvalParams = Field(EvalParams(), description="evaluation during training")
+    checkpoint: CheckpointParams = Field(CheckpointParams(), description="periodic checkpoints")
+    video: VideoParams = Field(VideoParams(), description="film of the final policy")
     tensorboard: bool = Field(True, description="write TensorBoard logs")
     device: str = Field("cpu", description="torch device of the networks")
     threads: Annotated[int, Field(ge=1, le=1024)] = Field(1, description="torch threads")

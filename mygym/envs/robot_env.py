@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from mygym.errors import ConfigError, DivergedError, bad_value
 from mygym.registry import registry
+from mygym.sim.camera import Camera, Viewer
 from mygym.sim.objects import load_object
 from mygym.sim.robot import load_robot
 from mygym.sim.workspace import load_workspace
@@ -33,16 +34,16 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     """A robot arm on a task.
 
     Action:
-        `Box(-1, 1)`; what it means is the controller's (`control`). The last component is the gripper where the task grasps.
+        `Box(-1, 1)`; what it means is the controller's (`control`). Where the task grasps, the last one is the gripper.
     Observation:
         A goal dictionary of float32: `observation` (the components of `mygym.tasks.observations`), `achieved_goal` and
         `desired_goal`; with `goal_env=False` the three in one flat vector.
     Rewards:
-        `sparse` 0 at the goal and −1 elsewhere; `dense` minus the distance in metres; `staged` sparse plus the discounted
-        difference of the stages' potential.
+        `sparse` 0 at the goal and −1 elsewhere; `dense` minus the distance in metres; `staged` sparse plus the
+        discounted difference of the stages' potential.
     Starting state:
-        The robot at home, objects and goal drawn from the workspace's areas, never solved. `reset(seed=s)` gives the same
-        episode to the bit after any history; the episodes after it follow from `s` and their number.
+        The robot at home, objects and goal drawn from the workspace's areas, never solved. `reset(seed=s)` gives the
+        same episode to the bit after any history; the episodes after it follow from `s` and their number.
     Episode end:
         Terminated when success has held for `hold` steps, or when the object has left the workspace; truncated after
         `horizon` steps.
@@ -54,8 +55,8 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         control: A controller, or its alias.
         reward: `sparse`, `dense` or `staged`.
         goal_env: False for flat observations.
-        task_params: `tolerance` (m), `hold` (steps), `horizon` (steps), `object` (name) and `areas` (name → `low`, `high`
-            corners in metres) in place of the task's own.
+        task_params: `tolerance` (m), `hold` (steps), `horizon` (steps), `object` (name) and `areas` (name → `low`,
+            `high` corners in metres) in place of the task's own.
         gamma: Discount of the staged reward.
         render_mode: `rgb_array` or `human`.
         render_width: Pixels.
@@ -67,7 +68,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         RegistryError: A name is not known.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["human", "rgb_array"], "render_fps": int(CONTROL_HZ)}
+    metadata = {"render_modes": ["human", "rgb_array"], "render_fps": int(CONTROL_HZ)}  # noqa: RUF012  (Gymnasium's own)
 
     def __init__(
         self,
@@ -111,7 +112,8 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self._areas |= {name: _corners(**box) for name, box in areas.items()}
         self._bounds = _corners(self.workspace.bounds.low, self.workspace.bounds.high)
         self._check_areas(areas)
-        self._camera: Any = None
+        self._camera: Camera | None = None
+        self._viewer: Viewer | None = None
         self._view = (render_width, render_height, camera)
         if camera not in self.workspace.cameras:
             raise ConfigError(bad_value("camera", camera, sorted(self.workspace.cameras)))
@@ -124,11 +126,16 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self._seeded = False
         self._actions: list[NDArray[np.float64]] = []
         self._goal = np.zeros((1, 3))
+        self._progress = Progress.at_reset(self.world.state)
+        self._potential = np.zeros(1)
+        self._stages_done = 0
+        self._failed = False
+        self._achieved = np.zeros(self._goals.size, dtype=np.float32)
         self._desired = np.zeros(self._goals.size, dtype=np.float32)
         self._begin_episode(np.random.default_rng(0))
         self.action_space = spaces.Box(-1.0, 1.0, (self.world.action_size,), np.float32)
         sizes = [function(self.task, self._progress, self.world.state).shape[1] for function in self._components]
-        self._bound = np.repeat(np.float32([component.bound for component in components]), sizes)
+        self._bound = np.repeat([component.bound for component in components], sizes).astype(np.float32)
         self.observation_space = self._spaces()
 
     # Gymnasium's methods ------------------------------------------------------------------------------------------
@@ -178,23 +185,25 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         truncated = self.compute_truncated(self._achieved, self._desired, info)
         return observation, float(reward), bool(terminated), bool(truncated), info
 
-    def render(self) -> NDArray[np.uint8] | None:  # type: ignore[override]
+    def render(self) -> NDArray[np.uint8] | None:
         """The camera's picture `(height, width, 3)`, or None in `human` mode, which shows a window."""
         if self.render_mode is None:
             gymnasium.logger.warn("render() needs render_mode='rgb_array' or 'human' at construction")
             return None
-        if self._camera is None:
-            from mygym.sim.camera import Camera  # most environments never render
-
-            self._camera = Camera(self.world, mode=self.render_mode)
+        if self.render_mode == "human":
+            self._viewer = self._viewer or Viewer(self.world)
+            self._viewer.update(goal=self._goal[0])
+            return None
+        self._camera = self._camera or Camera(self.world)
         width, height, name = self._view
         return self._camera.render(width, height, camera=name, goal=self._goal[0])
 
     def close(self) -> None:
         """Disconnect from PyBullet."""
-        if self._camera is not None:
-            self._camera.close()
-            self._camera = None
+        for watcher in (self._camera, self._viewer):
+            if watcher is not None:
+                watcher.close()
+        self._camera = self._viewer = None
         self.world.close()
 
     # The goal environment's methods -------------------------------------------------------------------------------

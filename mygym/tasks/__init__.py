@@ -1,0 +1,1 @@
+"""Tasks as sequences of stages: pure functions over batched states, no simulator. Start with `task`, then `stages`."""

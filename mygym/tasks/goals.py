@@ -1,7 +1,7 @@
 """Goal vectors: what a task achieves in the end, as numbers that rewards can be computed from alone.
 
-A goal vector is a position in metres (of the object if the task places it, else of the end effector, relative to the object
-if there is one), followed by one flag for each fact that stages after the positioning one give (released, held, withdrawn).
+A goal vector is a position in metres (of the object if the task places it, else of the end effector, relative to the
+object if there is one), followed by one flag for each fact that later stages give (released, held, withdrawn).
 """
 
 from __future__ import annotations

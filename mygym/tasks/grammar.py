@@ -20,8 +20,10 @@ class Plan:
 
     stages: tuple[Stage, ...]
     kept: tuple[tuple[tuple[str, int], ...], ...]
-    """For each stage, and at the end: `(fact, index of the stage that gave it)` of what must keep holding, latest first.
-    What a stage itself ends (withdrawing ends being near) need not hold during it."""
+    """For each stage, and at the end: `(fact, index of its giver)` of what must keep holding, latest first.
+
+    What a stage itself ends (withdrawing ends being near) need not hold during it.
+    """
 
     @property
     def gives(self) -> dict[str, int]:

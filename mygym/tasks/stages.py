@@ -1,7 +1,7 @@
 """The built-in stages: approach, grasp, move, drop, withdraw, push.
 
-Each declares the facts it requires and gives, how far along it is, where it wants the end effector when it begins, and how
-an expert acts in it. Completion follows from the facts that it gives.
+Each declares the facts it requires and gives, how far along it is, where it wants the end effector when it begins, and
+how an expert acts in it. Completion follows from the facts that it gives.
 """
 
 from __future__ import annotations

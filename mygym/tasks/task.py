@@ -1,4 +1,4 @@
-"""A task: a planned composition of stages with its numbers, and what happens to it in a step. Pure functions over batches."""
+"""A task: a planned composition of stages with its numbers, and what a step does to it. Pure functions over batches."""
 
 from __future__ import annotations
 
@@ -104,7 +104,8 @@ def find_task(said: str | Sequence[str]) -> Task:
         stages = said if isinstance(said, str) else tuple(said)
         composed = parse(stages)
         name = stages if isinstance(stages, str) else "_".join(stages)
-        known = next((e.load() for e in tasks if parse(e.load().stages) == composed), None)
+        executed = [entry.load() for entry in tasks if isinstance(entry.target, Task)]  # naming letters runs no file
+        known = next((task for task in executed if parse(task.stages) == composed), None)
         task = replace(known, name=name) if known else Task(name, stages, horizon=50 + 25 * len(composed))
     _ = task.plan
     return task
@@ -160,7 +161,7 @@ def advance(task: Task, progress: Progress, state: State, goal: Array) -> Progre
 
 
 def potential(task: Task, progress: Progress, state: State, goal: Array) -> Array:
-    """`(N,)` in [−stages, 0]: stages done and how far along the active one is, minus their number; 0 when all are done."""
+    """`(N,)` in [−stages, 0]: stages done, plus how far along the active one is, minus their number; 0 at the end."""
     xp = array_namespace(state.time)
     count = len(task.plan.stages)
     total = xp.astype(progress.stage, state.ee_position.dtype) - count
