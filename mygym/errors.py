@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class MygymError(Exception):
     """Base of every error that the command line prints as one message and ends with `exit_code`."""
 
     exit_code = 2
+    run: Path | None = None
+    """The run directory, when there is one already."""
 
 
 class ConfigError(MygymError):
@@ -28,6 +31,12 @@ class DivergedError(MygymError):
     """Training produced a number that is not finite."""
 
     exit_code = 1
+
+
+class InterruptedRunError(MygymError):
+    """Training was interrupted; a checkpoint is saved."""
+
+    exit_code = 130
 
 
 class RunError(MygymError):

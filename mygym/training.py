@@ -11,7 +11,7 @@ from typing import Any
 
 from mygym.config import Resolved, RunConfig, config_hash, load_file
 from mygym.envs.robot_env import RobotEnv
-from mygym.errors import DivergedError, MygymError, RunError
+from mygym.errors import DivergedError, InterruptedRunError, MygymError, RunError
 from mygym.registry import registry
 from mygym.runs import building, directory
 from mygym.runs.evaluation import (
@@ -44,7 +44,7 @@ def train(config: Config) -> Result:
         ConfigError: Something in the config is wrong; nothing has been written.
         DivergedError: A number was not finite; the last good model is saved.
         RunError: The run failed; what it had is saved.
-        KeyboardInterrupt: Interrupted; a checkpoint is saved.
+        InterruptedRunError: Ctrl-C; a checkpoint is saved.
     """
     started = time.perf_counter()
     resolved = config if isinstance(config, Resolved) else from_python(config)
@@ -183,12 +183,9 @@ class _Session:
             self._film()
             self.result.status = "done"
         except KeyboardInterrupt:
-            self.result.status = "interrupted"
-            self.checkpoints.write()
-            self._save()
-            raise
-        except Exception as error:  # noqa: BLE001  (whatever it is, the run says so in its result)
-            self._end_badly(error)
+            raise self._interrupted() from None
+        except Exception as error:
+            raise self._failed(error) from error
         finally:
             self.progress.close()
             self._write_result()
@@ -286,24 +283,30 @@ class _Session:
         finally:
             env.close()
 
-    def _end_badly(self, error: Exception) -> None:
-        """Keep the last good model, say what happened, and raise it as one of our errors.
+    def _interrupted(self) -> MygymError:
+        """Save what there is; the error that tells where."""
+        self.result.status = "interrupted"
+        checkpoint = self.checkpoints.write()
+        self._save()
+        return self._of_this_run(
+            InterruptedRunError(f"interrupted after {self.result.steps:,} steps; saved {checkpoint}")
+        )
 
-        Raises:
-            DivergedError: A number was not finite, whatever error that came out as.
-            RunError: Anything else.
-        """
+    def _failed(self, error: Exception) -> MygymError:
+        """Keep the last good model and whole lines; `error` as one of ours."""
+        directory.trim_to_whole_lines(self.result.path / directory.PROGRESS, self.result.path / directory.MONITOR)
         diverged = isinstance(error, DivergedError) or not self.divergence.is_finite()
         self.result.status = "diverged" if diverged else "failed"
         self.result.error = f"{type(error).__name__}: {error}"
-        directory.trim_to_whole_lines(self.result.path / directory.PROGRESS, self.result.path / directory.MONITOR)
         if diverged:
             self.divergence.restore()
             self._save()
-            raise error if isinstance(error, DivergedError) else DivergedError(str(error)) from error
-        if isinstance(error, MygymError):
-            raise error
-        raise RunError(f"{self.result.path}: {self.result.error}") from error
+            return self._of_this_run(error if isinstance(error, DivergedError) else DivergedError(self.result.error))
+        return self._of_this_run(error if isinstance(error, MygymError) else RunError(self.result.error))
+
+    def _of_this_run(self, error: MygymError) -> MygymError:
+        error.run = self.result.path
+        return error
 
     def _write_result(self) -> None:
         self.result.evaluations = self.evaluations.records

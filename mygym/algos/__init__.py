@@ -6,10 +6,16 @@ Only data here; classes are imported when they are used. Defaults are those with
 
 from mygym.registry import Algorithm, add_algorithm
 
-_OFF_POLICY = {"learning_rate": 1e-3, "gamma": 0.95, "batch_size": 256, "buffer_size": 1_000_000, "tau": 0.05}
-_OFF_POLICY_RUN = {"steps": 20_000, "eval": {"every": 1_000}}
+_OFF_POLICY = {
+    "learning_rate": 2e-3,
+    "gamma": 0.95,
+    "batch_size": 256,
+    "gradient_steps": 4,
+    "tau": 0.05,
+    "policy_kwargs": {"net_arch": [64, 64]},
+}
+_OFF_POLICY_RUN = {"n_envs": 8, "steps": 20_000, "eval": {"every": 500}}
 _ON_POLICY_RUN = {"n_envs": 8, "reward": "dense", "steps": 200_000, "normalize": True}
-_FLAT_RUN = {"reward": "dense"}
 
 BUILT_IN = (
     Algorithm(
@@ -32,7 +38,12 @@ BUILT_IN = (
         "sac",
         "pytorch",
         "mygym.algos.stable_baselines:SAC",
-        defaults={**_OFF_POLICY, "policy_kwargs": {"net_arch": [64, 64]}},
+        defaults={
+            **_OFF_POLICY,
+            "batch_size": 512,
+            "ent_coef": "auto_0.05",
+            "policy_kwargs": {"net_arch": [64, 64], "n_critics": 1},
+        },
         run_defaults=_OFF_POLICY_RUN,
         goal_relabelling=True,
         help="soft actor-critic: off-policy, maximum entropy; the default",
@@ -41,7 +52,8 @@ BUILT_IN = (
         "td3",
         "pytorch",
         "mygym.algos.stable_baselines:TD3",
-        defaults={**_OFF_POLICY, "action_noise": 0.2, "policy_kwargs": {"net_arch": [64, 64]}},
+        defaults={**_OFF_POLICY, "action_noise": 0.2},
+        run_defaults=_OFF_POLICY_RUN,
         goal_relabelling=True,
         help="twin delayed deep deterministic policy gradient: off-policy, deterministic",
     ),
@@ -49,7 +61,8 @@ BUILT_IN = (
         "ddpg",
         "pytorch",
         "mygym.algos.stable_baselines:DDPG",
-        defaults={**_OFF_POLICY, "action_noise": 0.2, "policy_kwargs": {"net_arch": [64, 64]}},
+        defaults={**_OFF_POLICY, "action_noise": 0.2},
+        run_defaults=_OFF_POLICY_RUN,
         goal_relabelling=True,
         help="deep deterministic policy gradient: off-policy, the classic with hindsight",
     ),
@@ -57,7 +70,12 @@ BUILT_IN = (
         "tqc",
         "pytorch",
         "mygym.algos.contrib:TQC",
-        defaults={**_OFF_POLICY, "policy_kwargs": {"net_arch": [64, 64], "n_critics": 1}},
+        defaults={
+            **_OFF_POLICY,
+            "ent_coef": "auto_0.05",
+            "policy_kwargs": {"net_arch": [64, 64], "n_critics": 1},
+        },
+        run_defaults=_OFF_POLICY_RUN,
         goal_relabelling=True,
         help="truncated quantile critics: off-policy, soft actor-critic with distributions",
     ),
@@ -74,8 +92,13 @@ BUILT_IN = (
         "pytorch",
         "mygym.algos.contrib:CrossQ",
         policy="MlpPolicy",
-        defaults={"gamma": 0.95},
-        run_defaults=_FLAT_RUN,
+        defaults={
+            "learning_rate": 2e-3,
+            "gamma": 0.95,
+            "gradient_steps": 4,
+            "policy_kwargs": {"net_arch": {"pi": [64, 64], "qf": [256, 256]}},
+        },
+        run_defaults={**_OFF_POLICY_RUN, "reward": "dense"},
         dict_observations=False,
         help="batch-normalised soft actor-critic without target networks: off-policy, sample-efficient",
     ),
@@ -85,7 +108,7 @@ BUILT_IN = (
         "mygym.algos.contrib:ARS",
         policy="LinearPolicy",
         defaults={"n_delta": 16, "n_top": 8},
-        run_defaults={**_FLAT_RUN, "steps": 300_000, "normalize": True},
+        run_defaults={"n_envs": 8, "reward": "dense", "steps": 400_000, "normalize": True},
         dict_observations=False,
         help="augmented random search: no gradients, linear policy",
     ),

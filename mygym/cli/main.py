@@ -16,8 +16,6 @@ COMMANDS = {
     "describe": "everything about one of them",
 }
 
-INTERRUPTED = 130
-
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """The `mygym` program."""
@@ -56,7 +54,7 @@ def run(command: str, arguments: Sequence[str]) -> NoReturn:
     except MygymError as error:
         _fail(str(error), error.exit_code)
     except KeyboardInterrupt:
-        _fail("interrupted", INTERRUPTED)
+        _fail("interrupted", 130)
     except BrokenPipeError:
         sys.stderr.close()  # whoever read our output has gone, e.g. `mygym list | head -1`
         sys.exit(1)
@@ -64,5 +62,5 @@ def run(command: str, arguments: Sequence[str]) -> NoReturn:
 
 
 def _fail(message: str, code: int) -> NoReturn:
-    print(f"error: {message}" if code != INTERRUPTED else message, file=sys.stderr)
+    print(message if code == 130 else f"error: {message}", file=sys.stderr)
     sys.exit(code)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from mygym.cli.arguments import Parser, add_config_flags, config_layers
-from mygym.errors import ConfigError, bad_value
+from mygym.errors import ConfigError, MygymError, bad_value
 
 EXAMPLES = """\
 examples:
@@ -45,10 +45,9 @@ def main(arguments: Sequence[str]) -> None:
 
         try:
             result = train(resolved)
-        except BaseException as error:
-            path = getattr(error, "run", None)
-            if path is not None:
-                print(f"run: {path}", flush=True)
+        except MygymError as error:
+            if error.run is not None:
+                print(f"run: {error.run}", flush=True)
             raise
         print(
             f"success {result.success_rate:.1%} of fresh episodes after {result.steps:,} steps, "

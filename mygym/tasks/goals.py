@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from array_api_compat import array_namespace
-
 from mygym.tasks.facts import FACTS
-from mygym.tasks.state import Array, State
+from mygym.tasks.state import Array, State, namespace
 from mygym.tasks.task import Task
 
 BOUND = 5.0
@@ -50,7 +48,7 @@ def goal_space(task: Task) -> GoalSpace:
 
 def achieved_goal(space: GoalSpace, task: Task, state: State, goal: Array) -> Array:
     """`(N, size)`: what has been achieved in `state`."""
-    xp = array_namespace(state.time)
+    xp = namespace(state.time)
     if space.position == "object":
         position = state.object_position[:, 0]
     elif space.position == "end_effector":
@@ -65,7 +63,7 @@ def achieved_goal(space: GoalSpace, task: Task, state: State, goal: Array) -> Ar
 
 def desired_goal(space: GoalSpace, goal: Array) -> Array:
     """`(N, size)`: what is to be achieved, from the target position `(N, 3)` in the world frame."""
-    xp = array_namespace(goal)
+    xp = namespace(goal)
     position = xp.zeros_like(goal) if space.position == "end_effector_from_object" else goal
     return xp.concat([position, xp.ones((goal.shape[0], len(space.flags)), dtype=goal.dtype)], axis=-1)
 

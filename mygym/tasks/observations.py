@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from array_api_compat import array_namespace
-
 from mygym.tasks.progress import Progress
-from mygym.tasks.state import Array, State
+from mygym.tasks.state import Array, State, namespace
 from mygym.tasks.task import Task
 
 Function = Callable[[Task, Progress, State], Array]
@@ -80,7 +78,7 @@ def object_from_ee(task: Task, progress: Progress, state: State) -> Array:
 @_component(1)
 def object_orientation(task: Task, progress: Progress, state: State) -> Array:
     """`(N, 4)` unit quaternion `(x, y, z, w)` of the first object, world frame, with w ≥ 0."""
-    xp = array_namespace(state.time)
+    xp = namespace(state.time)
     quaternion = state.object_orientation[:, 0]
     return xp.where(quaternion[:, 3:] < 0, -quaternion, quaternion)
 
@@ -100,7 +98,7 @@ def object_angular_velocity(task: Task, progress: Progress, state: State) -> Arr
 @_component(1)
 def stage(task: Task, progress: Progress, state: State) -> Array:
     """`(N, stages + 1)`: one-hot of the active stage, the last for all done."""
-    xp = array_namespace(state.time)
+    xp = namespace(state.time)
     return xp.astype(progress.stage[:, None] == xp.arange(len(task.plan.stages) + 1), state.ee_position.dtype)
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from array_api_compat import array_namespace
-
-from mygym.tasks.state import Array, State
+from mygym.tasks.state import Array, State, namespace
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +23,7 @@ class Progress:
     @classmethod
     def at_reset(cls, state: State) -> Progress:
         """Progress of an episode that starts in `state`."""
-        xp = array_namespace(state.time)
+        xp = namespace(state.time)
         n = state.time.shape[0]
         return cls(
             stage=xp.zeros(n, dtype=xp.int64),

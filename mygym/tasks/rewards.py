@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from array_api_compat import array_namespace
-
 from mygym.tasks.goals import goal_distance, goal_reached
-from mygym.tasks.state import Array
+from mygym.tasks.state import Array, namespace
 
 KINDS = ("sparse", "dense", "staged")
 
 
 def sparse(achieved: Array, desired: Array, tolerance: float) -> Array:
     """`(…)`: 0 where the goal is reached, −1 elsewhere."""
-    xp = array_namespace(achieved)
+    xp = namespace(achieved)
     return xp.where(goal_reached(achieved, desired, tolerance), 0.0, -1.0)
 
 

@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from array_api_compat import array_namespace
-
 from mygym.registry import registry
 from mygym.tasks.facts import Thresholds, distance, target
 from mygym.tasks.progress import Progress
-from mygym.tasks.state import Array, State
+from mygym.tasks.state import Array, State, namespace
 
 OPEN, CLOSED = 1.0, -1.0
 """Gripper commands."""
@@ -57,12 +55,12 @@ def register_stage(name: str, stage: Stage) -> Stage:
 
 def _share_covered(left: Array, at_start: Array) -> Array:
     """1 − left / at_start within [0, 1]."""
-    xp = array_namespace(left)
+    xp = namespace(left)
     return 1.0 - xp.clip(left / xp.clip(at_start, 1e-6, None), 0.0, 1.0)
 
 
 def _with_height(position: Array, height: Array) -> Array:
-    xp = array_namespace(position)
+    xp = namespace(position)
     return xp.stack([position[:, 0], position[:, 1], height], axis=-1)
 
 
@@ -72,7 +70,7 @@ def _planar_distance(a: Array, b: Array) -> Array:
 
 def _limited(start: Array, end: Array, step: float) -> Array:
     """The point at most `step` metres from `start` on the way to `end`."""
-    xp = array_namespace(start)
+    xp = namespace(start)
     away = distance(start, end)[:, None]
     return start + (end - start) * xp.clip(step / xp.clip(away, 1e-9, None), None, 1.0)
 
@@ -94,7 +92,7 @@ def _approach_expert(state: State, progress: Progress, goal: Array, entry: Entry
 
 def _over_then_down(state: State, there: Array) -> Array:
     """Fly to `there` above the object and come down beside or onto it, so that nothing is knocked on the way."""
-    xp = array_namespace(there)
+    xp = namespace(there)
     cruise = state.object_position[:, 0, 2] + 0.10
     above = _planar_distance(state.ee_position, there) > 0.02
     return _with_height(there, xp.where(above, xp.maximum(cruise, there[:, 2]), there[:, 2]))
@@ -109,7 +107,7 @@ def _grasp_entry(state: State, goal: Array) -> Array:
 
 
 def _grasp_potential(state: State, progress: Progress, goal: Array, thresholds: Thresholds) -> Array:
-    xp = array_namespace(state.ee_position)
+    xp = namespace(state.ee_position)
     closeness = 1.0 - xp.clip(distance(state.ee_position, state.object_position[:, 0]) / thresholds.near, 0.0, 1.0)
     touch = xp.astype(state.finger_contact[:, 0], closeness.dtype)
     return 0.5 * closeness + 0.5 * touch.mean(-1)
@@ -131,7 +129,7 @@ def _move_potential(state: State, progress: Progress, goal: Array, thresholds: T
 
 
 def _move_expert(state: State, progress: Progress, goal: Array, entry: EntryPoint) -> tuple[Array, float]:
-    xp = array_namespace(goal)
+    xp = namespace(goal)
     there = goal + state.ee_position - state.object_position[:, 0]
     far = _planar_distance(state.object_position[:, 0], goal) > 0.03
     height = xp.where(far, xp.maximum(there[:, 2], progress.start_ee_position[:, 2] + 0.08), there[:, 2])
@@ -142,7 +140,7 @@ def _move_expert(state: State, progress: Progress, goal: Array, entry: EntryPoin
 
 
 def _drop_potential(state: State, progress: Progress, goal: Array, thresholds: Thresholds) -> Array:
-    xp = array_namespace(state.ee_position)
+    xp = namespace(state.ee_position)
     return 1.0 - xp.astype(state.finger_contact[:, 0], state.ee_position.dtype).mean(-1)
 
 
@@ -154,7 +152,7 @@ def _drop_expert(state: State, progress: Progress, goal: Array, entry: EntryPoin
 
 
 def _withdraw_potential(state: State, progress: Progress, goal: Array, thresholds: Thresholds) -> Array:
-    xp = array_namespace(state.ee_position)
+    xp = namespace(state.ee_position)
     return xp.clip(distance(state.ee_position, target(state, goal)) / thresholds.clear, 0.0, 1.0)
 
 
@@ -170,7 +168,7 @@ _BEHIND = 0.06
 
 def _push_direction(state: State, goal: Array) -> Array:
     """`(N, 3)` horizontal unit vector from the object to the goal."""
-    xp = array_namespace(goal)
+    xp = namespace(goal)
     way = _with_height(goal - state.object_position[:, 0], xp.zeros_like(goal[:, 0]))
     return way / xp.clip(distance(way, xp.zeros_like(way))[:, None], 1e-6, None)
 
@@ -180,7 +178,7 @@ def _push_entry(state: State, goal: Array) -> Array:
 
 
 def _push_expert(state: State, progress: Progress, goal: Array, entry: EntryPoint) -> tuple[Array, float]:
-    xp = array_namespace(goal)
+    xp = namespace(goal)
     there = state.object_position[:, 0]
     way = _push_direction(state, goal)
     offset = state.ee_position - there

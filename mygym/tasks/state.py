@@ -5,10 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import array_api_compat
 import numpy as np
 
 Array = Any
 """A numpy or torch array: task functions work on both, through array-api-compat."""
+
+
+def namespace(array: Array) -> Any:
+    """The array-API namespace of an array; asking for numpy's takes no time, and physics asks several times a step."""
+    return np if type(array) is np.ndarray else array_api_compat.array_namespace(array)
 
 
 @dataclass(slots=True)

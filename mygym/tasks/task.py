@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
-
-from array_api_compat import array_namespace
 
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import registry
 from mygym.tasks.facts import FACTS, Thresholds
 from mygym.tasks.grammar import Plan, parse, plan
 from mygym.tasks.progress import Progress
-from mygym.tasks.state import Array, State
+from mygym.tasks.state import Array, State, namespace
 
 MANY = 8
 """From this batch size on every stage is evaluated under a mask, which is cheaper than finding out which are active."""
@@ -133,36 +131,44 @@ def advance(task: Task, progress: Progress, state: State, goal: Array) -> Progre
         state: After the step.
         goal: `(N, 3)` target position in the world frame.
     """
-    xp = array_namespace(state.time)
     count = len(task.plan.stages)
-    stage = progress.stage
-    for index in _active(stage, count):
-        following = stage * 0 + index
-        if index < count:
-            for fact in task.plan.stages[index].gives:
-                complete = FACTS[fact].begins(state, goal, task.thresholds)
-                following = xp.where(complete, following, index - 1)
-            following = following + 1
-        for fact, giver in task.plan.kept[index]:  # latest giver first, so that the earliest loss wins
-            kept = FACTS[fact].keeps(state, goal, task.thresholds)
-            following = xp.where(kept, following, giver)
-        stage = xp.where(progress.stage == index, following, stage)
-    done = stage == count
-    moved = stage != progress.stage
-    held = xp.where(done, progress.held + 1, 0)
+    before = progress.stage
+    after = before
+    for index in _active(before, count):
+        following = _following(task, index, state, goal)
+        after = following if before.shape[0] == 1 else namespace(before).where(before == index, following, after)
+    held = (progress.held + 1) * (after == count)
+    moved = after != before
     if not bool(moved.any()):
-        return replace(progress, held=held)
+        return Progress(before, held, progress.start_ee_position, progress.start_object_position)
+    xp = namespace(before)
     return Progress(
-        stage=stage,
+        stage=after,
         held=held,
         start_ee_position=xp.where(moved[:, None], state.ee_position, progress.start_ee_position),
         start_object_position=xp.where(moved[:, None, None], state.object_position, progress.start_object_position),
     )
 
 
+def _following(task: Task, index: int, state: State, goal: Array) -> Array:
+    """`(N,)`: the stage after this step for episodes in stage `index`."""
+    xp = namespace(state.time)
+    if index < len(task.plan.stages):
+        first, *others = (FACTS[fact].begins for fact in task.plan.stages[index].gives)
+        complete = first(state, goal, task.thresholds)
+        for begins in others:
+            complete = complete & begins(state, goal, task.thresholds)
+        following = index + xp.astype(complete, xp.int64)
+    else:
+        following = xp.full(state.time.shape, index, dtype=xp.int64)
+    for fact, giver in task.plan.kept[index]:  # latest giver first, so that the earliest loss wins
+        following = xp.where(FACTS[fact].keeps(state, goal, task.thresholds), following, giver)
+    return following
+
+
 def potential(task: Task, progress: Progress, state: State, goal: Array) -> Array:
     """`(N,)` in [−stages, 0]: stages done, plus how far along the active one is, minus their number; 0 at the end."""
-    xp = array_namespace(state.time)
+    xp = namespace(state.time)
     count = len(task.plan.stages)
     total = xp.astype(progress.stage, state.ee_position.dtype) - count
     for index in _active(progress.stage, count):
@@ -185,7 +191,7 @@ def act(task: Task, progress: Progress, state: State, goal: Array) -> tuple[Arra
     return stages[index].expert(state, progress, goal, following or (lambda state, goal: state.object_position[:, 0]))
 
 
-def _active(stage: Array, count: int) -> Iterable[int]:
+def _active(stage: Array, count: int) -> Sequence[int]:
     if stage.shape[0] == 1:
         return (int(stage[0]),)
     return range(count + 1) if stage.shape[0] >= MANY else sorted({int(i) for i in stage})
