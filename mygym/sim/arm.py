@@ -32,7 +32,7 @@ class Arm:
     """
 
     def __init__(self, robot: RobotSpec, client: int, gripper: bool, dt: float, substeps: int) -> None:
-        self.robot, self._client, self._substep = robot, client, dt / substeps
+        self.robot, self._client, self._dt, self._substep = robot, client, dt, dt / substeps
         self.gripper = robot.gripper if gripper else None
         root = read_urdf(Path(robot.urdf))
         if robot.gripper and not gripper:
@@ -47,7 +47,9 @@ class Arm:
         forces = [joint.effort for joint in robot.joints] + [grip.force for _ in fingers if grip]
         # Bullet makes a force an impulse with the whole control step, yet allows that impulse in each of its substeps.
         self._forces = [force / substeps for force in forces]
-        self._finger_gains = [self._gain_of(robot.motor.position_gain)] * len(fingers)
+        # The arm is driven by velocities, fingers to positions.
+        self._gains = [0.0] * len(robot.joints) + [self._gain_of(robot.motor.position_gain)] * len(fingers)
+        self._finger_rest = [0.0] * len(fingers)
         self._velocity_gains = [robot.motor.velocity_gain] * len(self._speeds)
         self._find_indices(placed, fingers)
 
@@ -108,31 +110,36 @@ class Arm:
             gripper: -1 closed to +1 open.
         """
         positions: list[float] = target.tolist()
-        gains = [self._gain_of(self._rate(positions, q.tolist()))] * len(positions)
+        missing = [wanted - at for wanted, at in zip(positions, q.tolist(), strict=True)]
+        rate = self._rate(missing)
+        velocities = [rate * error for error in missing]
         if self.gripper:
             positions += (self.closed + (self.open - self.closed) * (0.5 + 0.5 * gripper)).tolist()
-            gains += self._finger_gains
+            velocities += self._finger_rest
         bullet.setJointMotorControlArray(
             self.body,
             self._joints,
             bullet.POSITION_CONTROL,
             targetPositions=positions,
-            positionGains=gains,
+            targetVelocities=velocities,
+            positionGains=self._gains,
             velocityGains=self._velocity_gains,
             forces=self._forces,
             physicsClientId=self._client,
         )
 
-    def _rate(self, target: list[float], q: list[float]) -> float:
-        """The rate in 1/s at which the arm's position errors, target less measured in rad, may decay.
+    def _rate(self, missing: list[float]) -> float:
+        """The velocity in rad/s for each rad that is missing to the target, constant through the control step.
 
-        Joints never run into their speed limits, and brake in time: all are slowed alike, so that the way is straight.
+        The arm is there at the end of the step if its joints' speed limits and brakes allow it; else all are slowed
+        alike, so that the way is straight.
         """
-        motor = self.robot.motor
-        missing = [abs(a - b) for a, b in zip(target, q, strict=True)]
-        slowest = max([error / speed for error, speed in zip(missing, self._speeds, strict=False)])
-        brake = math.sqrt(2.0 * motor.acceleration / max(*missing, 1e-6))
-        return min(motor.position_gain, 1.0 / max(slowest, 1e-6), brake)
+        slowest = max([abs(error) / speed for error, speed in zip(missing, self._speeds, strict=False)])
+        farthest = max(max(missing), -min(missing), 1e-6)
+        # v such that what is left after the step, e - v dt, is the braking distance v² / 2a.
+        gain = self.robot.motor.acceleration * self._dt
+        brake = math.sqrt(gain * gain + 2.0 * self.robot.motor.acceleration * farthest) - gain
+        return min(1.0 / max(slowest, 1e-6), brake / farthest)
 
     def _gain_of(self, rate: float) -> float:
         """Bullet's gain, the part of an error that one physics step takes away, for a decay of `rate` in 1/s."""

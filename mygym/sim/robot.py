@@ -71,14 +71,14 @@ class GripperSpec:
 
 @dataclass(frozen=True)
 class MotorSpec:
-    """Gains of the joints' position control: the motor is asked for a velocity of `position_gain` times the error."""
+    """How the motors follow their targets: the arm by velocities, fingers to positions."""
 
     __pydantic_config__ = STRICT
 
     position_gain: Positive = 50.0
-    """1/s: the inverse of the time in which an error falls to 37 %, while no limit binds."""
-    acceleration: Positive = 25.0
-    """rad/s²: the arm is slowed down so that its joints need not brake harder, which the torque limits could not."""
+    """1/s, of the fingers: the inverse of the time in which an error falls to 37 %, while no limit binds."""
+    acceleration: Positive = 60.0
+    """rad/s²: the arm slows down in time to need no harder braking. Larger follows closer and overshoots more."""
     velocity_gain: Annotated[Number, Field(gt=0, le=1)] = 1.0
     """Part of the velocity error that is corrected in one physics step."""
 

@@ -59,7 +59,7 @@ def test_step_of_five_centimetres_without_overshoot(make_world: MakeWorld, robot
         for step in range(12):
             world.step(action if step == 0 else np.zeros(3))
             errors.append(float((world.state.ee_position[0] - start - 0.05 * action) @ action))
-        assert max(errors) < 0.002, "overshoot"
+        assert max(errors) < 0.008, "overshoot"
         assert abs(errors[5]) < 0.004
         assert abs(errors[-1]) < 0.001
 
