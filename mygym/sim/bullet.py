@@ -11,7 +11,20 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-bullet: Any = import_module("pybullet")
+
+def _import_silently(name: str) -> Any:
+    """Import a module whose C code greets on standard error, where our messages go."""
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        return import_module(name)
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+bullet: Any = _import_silently("pybullet")
 """The pybullet module, untyped. Functions of this package that use it convert what it returns at once.
 
 `contactBreakingThreshold` must never be set: it is a global of the process and would change every other client.

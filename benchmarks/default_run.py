@@ -1,0 +1,136 @@
+"""The default run as a newcomer meets it, beside panda-gym with Stable-Baselines3: whole commands, by the clock.
+
+    python benchmarks/default_run.py --output benchmarks/results/default_run.md
+
+Each seed launches `python train.py --seed S --logdir TEMPORARY`, then `python benchmarks/peer_panda_gym.py --seed S`:
+one at a time. Wall: from launch to exit, so imports, environments, training, evaluations, judging, and for ours saving
+and the video are in it. CPU: processor time that the command used, all threads and child processes; below wall when
+other programs take the processors, above it when several threads run. Success: 100 fresh episodes each, of the saved
+model for ours; both within 5 cm, ours held for three steps. Memory: the largest resident set of the command's
+processes. Load: the machine's load average just before each launch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One command from start to exit."""
+
+    wall: float
+    """s."""
+    cpu: float
+    """s, user and system, children included."""
+    memory: float
+    """MB, largest resident set."""
+    load: float
+    """Load average of the last minute, before."""
+    output: str
+
+
+def launch(*command: str) -> Launch:
+    """Run a command in the repository.
+
+    Raises:
+        SystemExit: It failed; its last words are in the message.
+    """
+    load = os.getloadavg()[0]
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        begin = time.perf_counter()
+        process = subprocess.Popen([sys.executable, *command], cwd=ROOT, stdout=out, stderr=err)
+        _, status, usage = os.wait4(process.pid, 0)  # of this child alone, which getrusage does not tell apart
+        wall = time.perf_counter() - begin
+        process.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        err.seek(0)
+        if process.returncode:
+            raise SystemExit(f"{' '.join(command)}: exit code {process.returncode}\n{err.read()[-2000:]}")
+        memory = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e6
+        return Launch(wall, usage.ru_utime + usage.ru_stime, memory, load, out.read())
+
+
+def ours(seed: int) -> tuple[Launch, dict[str, Any]]:
+    """The default run; what it wrote in `result.json`."""
+    with tempfile.TemporaryDirectory() as folder:
+        done = launch("train.py", "--seed", str(seed), "--logdir", folder)
+        path = done.output.rstrip().rpartition("\n")[2].removeprefix("run: ")
+        result: dict[str, Any] = json.loads((ROOT / path / "result.json").read_text(encoding="utf-8"))
+    return done, result
+
+
+def theirs(seed: int) -> tuple[Launch, dict[str, Any]]:
+    """The peer; what it printed."""
+    done = launch("benchmarks/peer_panda_gym.py", "--seed", str(seed))
+    result: dict[str, Any] = json.loads(done.output.rstrip().rpartition("\n")[2])
+    return done, result
+
+
+def numbers(seed: int) -> list[float]:
+    """One row: ours and the peer's, one after the other."""
+    a, mine = ours(seed)
+    b, peers = theirs(seed)
+    return [
+        *(a.wall, a.cpu, 100 * mine["success_rate"], mine["steps"], a.memory, a.load),
+        *(b.wall, b.cpu, peers["train_s"], 100 * peers["success_rate"], peers["steps"], b.memory, b.load),
+    ]
+
+
+def cells(row: list[float]) -> str:
+    """The row as Markdown, after its name."""
+    digits = (1, 1, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 1)
+    return " | ".join(f"{value:.{places}f}" for value, places in zip(row, digits, strict=True)) + " |"
+
+
+def main() -> None:
+    """Measure and print; write to a file if asked to."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4], help="default: 0 1 2 3 4")
+    parser.add_argument("--output", type=Path, help="also write the table to this file")
+    arguments = parser.parse_args()
+
+    rows = []
+    for seed in arguments.seeds:
+        rows.append(numbers(seed))
+        print(f"| {seed} | {cells(rows[-1])}", file=sys.stderr)
+    median = [statistics.median(column) for column in zip(*rows, strict=True)]
+    versions = ", ".join(f"{name} {version(name)}" for name in ("stable-baselines3", "torch", "panda-gym", "pybullet"))
+    lines = [
+        "# The default run, beside panda-gym with Stable-Baselines3",
+        "",
+        f"`python benchmarks/default_run.py`; Python {platform.python_version()}, {platform.machine()}, "
+        f"{os.cpu_count()} cores, {versions}, a shared machine.",
+        "What the columns mean: the docstring of the program.",
+        "",
+        "| seed | mygym: wall, s | CPU, s | success, % | steps | memory, MB | load "
+        "| panda-gym + SB3: wall, s | CPU, s | training alone, s | success, % | steps | memory, MB | load |",
+        "|---" * 14 + "|",
+        *(f"| {seed} | {cells(row)}" for seed, row in zip(arguments.seeds, rows, strict=True)),
+        f"| **median** | {cells(median)}",
+        "",
+        f"Wall, ours / the peer's, median of {len(rows)}: {statistics.median(row[0] / row[6] for row in rows):.2f}.",
+    ]
+    text = "\n".join(lines) + "\n"
+    print(text)
+    if arguments.output:
+        arguments.output.parent.mkdir(parents=True, exist_ok=True)
+        arguments.output.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,305 @@
+"""How closely the end effector follows what it is told: mygym and panda-gym on the same paths.
+
+    python benchmarks/tracking.py --output benchmarks/results/tracking.md
+
+Both are the Panda's reach environment at 25 Hz control. A driver gives each environment, at each step, the action that
+asks for the reference's next point: panda-gym adds the displacement to the measured position, so its action is
+(next - measured) / 5 cm; ours adds it to the commanded one, so it is (next - commanded) / 5 cm. The error is the
+distance between the measured position after the step and that point. Nothing here depends on time or chance.
+
+Paths: three sines, c + A (sin wt, sin(wt + 2pi/3), 0.6 sin 2wt), after a second at the start; the first 0.4 s of the
+motion do not count. Steps: 5 cm from rest along the six directions of the axes, from five places. Settled: two seconds
+after being sent to a random point of the reach area. Tilt: largest angle between the tool and straight down. Joint
+speed: the fastest that any joint went through a whole control step, as a share of what that joint of the real arm can
+do; above 1 the simulated arm did what the real one cannot. "Asked" is that share for the path itself, by exact inverse
+kinematics.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import sys
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Array = NDArray[np.float64]
+
+CENTRE = (0.0, 0.0, 0.2)
+PATHS = [(0.05, 0.25), (0.10, 0.25), (0.10, 0.5), (0.14, 0.5), (0.05, 1.0), (0.10, 1.0), (0.05, 2.0)]
+"""Amplitude in m, frequency in Hz."""
+PLACES = [(0.0, 0.0, 0.2), (0.1, 0.1, 0.1), (0.1, -0.1, 0.25), (-0.1, 0.1, 0.25), (-0.1, -0.1, 0.1)]
+MARKS = (1, 2, 4, 8)
+"""Control steps after which the error of a 5 cm step is read."""
+STEP = 0.05
+"""m: displacement that an action component of 1 asks for, in both."""
+CONTROL_STEP = 0.04
+"""s, in both."""
+SPEED_LIMITS = (2.175, 2.175, 2.175, 2.175, 2.61, 2.61, 2.61)
+"""rad/s: the Panda's (Franka Control Interface documentation)."""
+REST = 25
+UNCOUNTED = 10
+
+
+@dataclass(frozen=True)
+class Motion:
+    """What was measured on `n` control steps."""
+
+    errors: Array
+    """`(n,)` m after each step."""
+    tilts: Array
+    """`(n,)` rad after each step."""
+    speed: float
+    """The fastest joint's mean speed in a step, as a share of its limit."""
+
+
+def speed_share(joints: Array) -> float:
+    """The largest share of a joint's speed limit, in postures `(n, 7)` rad a control step apart."""
+    import numpy as np
+
+    return float((np.abs(np.diff(joints, axis=0)) / CONTROL_STEP / np.array(SPEED_LIMITS)).max())
+
+
+class Arm(ABC):
+    """One environment, driven to points."""
+
+    name: str
+
+    def __init__(self, env: Any) -> None:
+        self.env = env
+        env.reset(seed=0)
+
+    @abstractmethod
+    def position(self) -> Array:
+        """`(3,)` m, measured."""
+
+    @abstractmethod
+    def orientation(self) -> Array:
+        """`(4,)` quaternion, measured."""
+
+    @abstractmethod
+    def joints(self) -> Array:
+        """`(7,)` rad, measured."""
+
+    @abstractmethod
+    def action(self, target: Array) -> Array:
+        """What asks for a point `(3,)` at the end of the next step."""
+
+    def follow(self, path: Iterable[Array]) -> Motion:
+        """Drive along points `(n, 3)`."""
+        import numpy as np
+
+        errors, tilts, joints = [], [], [self.joints()]
+        for target in path:
+            self.env.step(self.action(target))
+            errors.append(np.linalg.norm(self.position() - target))
+            x, y, _, _ = self.orientation()
+            tilts.append(np.arccos(np.clip(2.0 * (x * x + y * y) - 1.0, -1.0, 1.0)))
+            joints.append(self.joints())
+        return Motion(np.array(errors), np.array(tilts), speed_share(np.array(joints)))
+
+
+class Ours(Arm):
+    """mygym: displacements from the commanded position."""
+
+    name = "mygym"
+
+    def position(self) -> Array:
+        """`(3,)` m."""
+        position: Array = self.env.world.state.ee_position[0].copy()
+        return position
+
+    def orientation(self) -> Array:
+        """`(4,)`."""
+        orientation: Array = self.env.world.state.ee_orientation[0].copy()
+        return orientation
+
+    def joints(self) -> Array:
+        """`(7,)`."""
+        position: Array = self.env.world.state.joint_position[0].copy()
+        return position
+
+    def action(self, target: Array) -> Array:
+        """From the last command to the target."""
+        action: Array = self.env.world.action_towards(target)
+        return action
+
+
+class Theirs(Arm):
+    """panda-gym: displacements from the measured position."""
+
+    name = "panda-gym"
+
+    def position(self) -> Array:
+        """`(3,)` m."""
+        import numpy as np
+
+        return np.array(self.env.robot.get_ee_position())
+
+    def orientation(self) -> Array:
+        """`(4,)`."""
+        import numpy as np
+
+        return np.array(self.env.sim.get_link_orientation("panda", self.env.robot.ee_link))
+
+    def joints(self) -> Array:
+        """`(7,)`."""
+        import numpy as np
+
+        return np.array([self.env.robot.get_joint_angle(joint=index) for index in range(7)])
+
+    def action(self, target: Array) -> Array:
+        """From where it is to the target."""
+        import numpy as np
+
+        return np.clip((target - self.position()) / STEP, -1.0, 1.0)
+
+
+def sine(amplitude: float, frequency: float, seconds: float = 5.0) -> Array:
+    """`(n, 3)` m: a point for the end of each control step."""
+    import numpy as np
+
+    phase = 2 * np.pi * frequency * np.arange(int(seconds * 25) + 1)[:, None] / 25
+    offset = np.array([[0.0, 2 * np.pi / 3, 0.0]])
+    wave = np.sin(phase * np.array([[1.0, 1.0, 2.0]]) + offset)
+    path: Array = np.array(CENTRE) + amplitude * np.array([1.0, 1.0, 0.6]) * wave
+    return path
+
+
+def on_path(arm: Arm, path: Array) -> Motion:
+    """Along a path, from rest at its first point; the beginning does not count."""
+    import numpy as np
+
+    arm.env.reset(seed=0)
+    arm.follow([path[0]] * REST)
+    arm.follow(path[1 : UNCOUNTED + 1])
+    return arm.follow(np.array(path[UNCOUNTED + 1 :]))
+
+
+def asked(arm: Ours, path: Array) -> float:
+    """The share of the joints' speed limits that a path asks for, whoever follows it."""
+    import numpy as np
+
+    kinematics, joints = arm.env.world.kinematics, [arm.env.world.home]
+    for point in path:
+        joints.append(kinematics.inverse(joints[-1], point, kinematics.chain.down, 30, 1e-5))
+    return speed_share(np.array(joints[UNCOUNTED:]))
+
+
+def on_steps(arm: Arm) -> Array:
+    """`(30, marks)` m: what is left of 5 cm steps."""
+    import numpy as np
+
+    left = []
+    for place in PLACES:
+        for axis in range(3):
+            for sign in (1.0, -1.0):
+                arm.env.reset(seed=0)
+                arm.follow([np.array(place)] * 2 * REST)
+                target = arm.position()
+                target[axis] += sign * STEP
+                errors = arm.follow([target] * max(MARKS)).errors
+                left.append(errors[[mark - 1 for mark in MARKS]])
+    return np.array(left)
+
+
+def settled(arm: Arm) -> Array:
+    """`(40,)` m: the error two seconds after being sent to a random point."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    points = rng.uniform((-0.15, -0.15, 0.02), (0.15, 0.15, 0.3), (40, 3))
+    arm.env.reset(seed=0)
+    return np.array([arm.follow([point] * 2 * REST).errors[-1] for point in points])
+
+
+def tables(ours: Ours, theirs: Theirs) -> list[str]:
+    """Everything, as Markdown."""
+    import numpy as np
+
+    arms: tuple[Arm, Arm] = (ours, theirs)
+    lines = [
+        "## Paths",
+        "",
+        "| amplitude, cm | frequency, Hz | fastest, m/s | joint speed asked | RMS, mm: mygym | panda-gym "
+        "| max, mm: mygym | panda-gym | tilt, °: mygym | panda-gym | joint speed: mygym | panda-gym |",
+        "|---" * 12 + "|",
+    ]
+    for amplitude, frequency in PATHS:
+        path = sine(amplitude, frequency)
+        fastest = np.linalg.norm(np.diff(path, axis=0), axis=1).max() / CONTROL_STEP
+        both = [on_path(arm, path) for arm in arms]
+        rms = [f"{np.sqrt(np.mean(motion.errors**2)) * 1e3:.2f}" for motion in both]
+        largest = [f"{motion.errors.max() * 1e3:.2f}" for motion in both]
+        tilt = [f"{np.degrees(motion.tilts.max()):.2f}" for motion in both]
+        speed = [f"{motion.speed:.2f}" for motion in both]
+        cells = [f"{amplitude * 100:.0f}", f"{frequency:g}", f"{fastest:.2f}", f"{asked(ours, path):.2f}"]
+        lines.append("| " + " | ".join([*cells, *rms, *largest, *tilt, *speed]) + " |")
+        print(lines[-1], file=sys.stderr)
+    lines += [
+        "",
+        "## A step of 5 cm: mm left, mean (largest) of 30",
+        "",
+        "| | " + " | ".join(f"after {mark}" for mark in MARKS) + " |",
+        "|---" * (len(MARKS) + 1) + "|",
+    ]
+    for arm in arms:
+        left = on_steps(arm) * 1e3
+        cells = [f"{mean:.2f} ({most:.2f})" for mean, most in zip(left.mean(0), left.max(0), strict=True)]
+        lines.append(f"| {arm.name} | " + " | ".join(cells) + " |")
+        print(lines[-1], file=sys.stderr)
+    lines += ["", "## Settled: mm left after two seconds, 40 points", "", "| | mean | largest |", "|---|---|---|"]
+    for arm in arms:
+        left = settled(arm) * 1e3
+        lines.append(f"| {arm.name} | {left.mean():.3f} | {left.max():.3f} |")
+        print(lines[-1], file=sys.stderr)
+    return lines
+
+
+def main() -> None:
+    """Measure and print; write to a file if asked to."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, help="also write the tables to this file")
+    arguments = parser.parse_args()
+
+    import gymnasium
+    import panda_gym  # noqa: F401  (registers its ids)
+
+    import mygym  # noqa: F401
+
+    warnings.simplefilter("ignore")
+    gymnasium.logger.min_level = gymnasium.logger.ERROR
+    ours = Ours(gymnasium.make("mygym/Reach-v0").unwrapped)
+    theirs = Theirs(gymnasium.make("PandaReach-v3").unwrapped)
+    assert abs(ours.env.world.dt - CONTROL_STEP) < 1e-9
+    assert abs(theirs.env.sim.dt - CONTROL_STEP) < 1e-9
+    lines = [
+        "# End-effector tracking, beside panda-gym",
+        "",
+        f"`python benchmarks/tracking.py`; Python {platform.python_version()}, "
+        + ", ".join(f"{name} {version(name)}" for name in ("panda-gym", "pybullet"))
+        + ".",
+        "What the columns mean: the docstring of the program.",
+        f"Physics: ours {ours.env.world.solver.substeps * 25} Hz, panda-gym {1 / theirs.env.sim.timestep:.0f} Hz. "
+        "Our motors keep the Panda's joint speed and torque limits.",
+        "",
+        *tables(ours, theirs),
+    ]
+    text = "\n".join(lines) + "\n"
+    print(text)
+    if arguments.output:
+        arguments.output.parent.mkdir(parents=True, exist_ok=True)
+        arguments.output.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
