@@ -53,9 +53,10 @@ def train(config: Config) -> Result:
     eval_envs: list[RobotEnv] = []
     env = None
     try:
-        eval_envs += [building.make_env(settled) for _ in range(min(BATCH, settled.eval.episodes))]
+        eval_envs += _judging_envs(settled, settled.eval.episodes)
         env = building.make_vec_env(settled)
         model = building.build_model(settled, env)
+        resolved = building.as_built(resolved, model)
         task, digest = eval_envs[0].task.name, config_hash(resolved.values())
         path = directory.create(settled.logdir, task, settled.robot, settled.algo, digest, settled.seed)
         result = Result(
@@ -133,17 +134,13 @@ def evaluate(
         made: Predicts = registry("policy").get(policy or "oracle").load()(envs, seed)
         return made
 
-    envs = [building.make_env(settled) for _ in range(min(BATCH, episodes))]
+    envs = _judging_envs(settled, episodes)
     try:
         evaluation = evaluate_policy(policy_for(envs), envs, seeds)
+        if video is not None:
+            film(policy_for(envs[:1]), envs[0], seeds[: max(settled.video.episodes, 1)], Path(video))
     finally:
         _close(envs)
-    if video is not None:
-        env = _camera_env(settled)
-        try:
-            film(policy_for([env]), env, seeds[: max(settled.video.episodes, 1)], Path(video))
-        finally:
-            env.close()
     return evaluation
 
 
@@ -153,10 +150,12 @@ def _config_of(source: Config | str | Path) -> RunConfig:
     return (source if isinstance(source, Resolved) else from_python(source)).config
 
 
-def _camera_env(config: RunConfig) -> RobotEnv:
+def _judging_envs(config: RunConfig, episodes: int) -> list[RobotEnv]:
+    """Environments for evaluation, which can be filmed as well: a camera costs nothing until it is used."""
     video = config.video
     size = {"render_width": video.width, "render_height": video.height}
-    return building.make_env(config, render_mode="rgb_array", camera=video.camera, **size)
+    count = min(BATCH, episodes)
+    return [building.make_env(config, render_mode="rgb_array", camera=video.camera, **size) for _ in range(count)]
 
 
 def _close(envs: Sequence[RobotEnv]) -> None:
@@ -179,8 +178,9 @@ class _Session:
         """The whole run; `result.json` is written however it ends."""
         try:
             self._learn()
-            self._judge()
-            self._film()
+            policy = self._saved_policy()
+            self._judge(policy)
+            self._film(policy)
             self.result.status = "done"
         except KeyboardInterrupt:
             raise self._interrupted() from None
@@ -265,23 +265,17 @@ class _Session:
         )
         return Policy(model, normalizer_of(self.env))
 
-    def _judge(self) -> None:
+    def _judge(self, policy: Predicts) -> None:
         seeds = episode_seeds(self.result.seed, FINAL, self.resolved.config.eval.final_episodes)
-        evaluation = evaluate_policy(self._saved_policy(), self.eval_envs, seeds)
+        evaluation = evaluate_policy(policy, self.eval_envs, seeds)
         self.result.success_rate = evaluation.success_rate
         self.result.mean_return = evaluation.mean_return
         self.result.stage_reached = evaluation.stage_reached
 
-    def _film(self) -> None:
-        video = self.resolved.config.video
-        if not video.episodes:
-            return
-        env = _camera_env(self.resolved.config)
-        try:
-            seeds = episode_seeds(self.result.seed, FINAL, video.episodes)
-            film(self._saved_policy(), env, seeds, self.result.path / directory.VIDEOS / "final.mp4")
-        finally:
-            env.close()
+    def _film(self, policy: Predicts) -> None:
+        seeds = episode_seeds(self.result.seed, FINAL, self.resolved.config.video.episodes)
+        if seeds:
+            film(policy, self.eval_envs[0], seeds, self.result.path / directory.VIDEOS / "final.mp4")
 
     def _interrupted(self) -> MygymError:
         """Save what there is; the error that tells where."""

@@ -34,6 +34,8 @@ class Parser(argparse.ArgumentParser):
         """Raise instead of printing the usage and leaving."""
         unknown = message.removeprefix("unrecognized arguments: ")
         if unknown != message:
+            if not unknown.startswith("-"):
+                raise ConfigError(f"{self.prog}: {unknown.split()[0]!r} is one argument too many")
             flags = sorted(flag for flag in self._option_string_actions if flag.startswith("--"))
             raise ConfigError(bad_value(self.prog, unknown.split()[0], flags, "is not an option"))
         raise ConfigError(f"{self.prog}: {message}")

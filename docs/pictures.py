@@ -1,0 +1,64 @@
+"""Draws the README's pictures with the project's own camera and experts: `python docs/pictures.py [FOLDER]`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from mygym.envs.robot_env import RobotEnv
+from mygym.experts import make_expert
+from mygym.sim.camera import Camera
+
+Picture = NDArray[np.uint8]
+
+
+def episode(env: RobotEnv, seed: int) -> Iterator[int]:
+    """Let the expert play an episode; yields the index of the active stage at each step."""
+    expert = make_expert(env)
+    observation, info = env.reset(seed=seed)
+    over = False
+    while not over:
+        yield info["stage"]
+        observation, _, terminated, truncated, info = env.step(expert.act(observation))
+        over = terminated or truncated
+    yield info["stage"]
+
+
+def reach(seed: int = 7) -> Picture:
+    """A Panda at its goal: `(540, 960, 3)`."""
+    env = RobotEnv("reach", robot="panda")
+    *_, _ = episode(env, seed)
+    picture = Camera(env.world).render(1440, 810, goal=env.goal[0], shadow=True, samples=2)
+    env.close()
+    return picture[20:560, 300:1260]
+
+
+def pick_and_place(seed: int = 5, gap: int = 8) -> Picture:
+    """A strip of one picture for each stage: halfway through approaching, at the end of grasping and of moving."""
+    env = RobotEnv("pick_and_place", robot="panda")
+    stages = list(episode(env, seed))
+    moments = [stages.count(0) // 2, max(i for i, stage in enumerate(stages) if stage == 1), len(stages) - 1]
+    camera = Camera(env.world)
+    strip: list[Picture] = []
+    for step, _ in enumerate(episode(env, seed)):  # the same episode to the bit, so the moments are the same
+        if step in moments:
+            picture = camera.render(1200, 675, goal=env.goal[0], shadow=True, samples=2)[65:545, 390:870]
+            strip += [picture, np.full((len(picture), gap, 3), 255, dtype=np.uint8)]
+    env.close()
+    return np.concatenate(strip[:-1], axis=1)
+
+
+def main(folder: Path) -> None:
+    """Write every picture into `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for draw in (reach, pick_and_place):
+        Image.fromarray(draw()).save(folder / f"panda_{draw.__name__}.png", optimize=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "images")

@@ -1,0 +1,103 @@
+"""Every command and every piece of Python in README.md and CONTRIBUTING.md does what it says, and every name exists."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from mygym.envs.ids import env_id
+from mygym.registry import registry
+from mygym.tasks.task import find_task
+
+from .documents import DOCUMENTS, ROOT, Block, commands, fenced, follow, inline_commands, quick_python
+
+FENCED = [block for document in DOCUMENTS for block in fenced(document)]
+BASH = [block for block in FENCED if block.language == "bash"]
+PYTHON = [block for block in FENCED if block.language == "python"]
+SAID = {command.strip() for block in BASH for command in commands(block)}
+INLINE = [block for document in DOCUMENTS for block in inline_commands(document) if block.text.strip() not in SAID]
+OF_A_FILE = re.compile(r"# ((?:algos|envs)/\w+\.py)\n")
+
+
+def test_every_block_is_of_a_language_that_is_run() -> None:
+    assert {block.language for block in FENCED} == {"bash", "python"}
+    assert len(BASH) >= 8
+    assert len(PYTHON) >= 6
+
+
+@pytest.mark.parametrize("block", [*BASH, *{block.text: block for block in INLINE}.values()], ids=str)
+def test_commands(block: Block, request: pytest.FixtureRequest) -> None:
+    project = request.getfixturevalue("used_project" if "runs" in block.text else "project")
+    for command in commands(block):
+        follow(command, project)
+
+
+@pytest.mark.parametrize("block", PYTHON, ids=str)
+def test_python(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    of_a_file = OF_A_FILE.match(block.text)
+    if of_a_file:
+        content = (ROOT / of_a_file[1]).read_text(encoding="utf-8")
+        assert content.endswith("\n\n" + block.text[of_a_file.end() :]), f"{block} differs from {of_a_file[1]}"
+        return
+    monkeypatch.chdir(tmp_path)
+    Path("reader.py").write_text(quick_python(block.text), encoding="utf-8")
+    runpy.run_path("reader.py", run_name="reader")
+
+
+@pytest.mark.parametrize("document", [*DOCUMENTS, "CHANGELOG.md"])
+def test_links_lead_somewhere(document: str) -> None:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", text):
+        assert (ROOT / target).exists(), f"{document} links to {target}"
+
+
+def table(heading: str) -> dict[str, list[str]]:
+    """Rows of the README's table whose header begins with `heading`: first cell → the other cells."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = re.search(rf"^\| {heading} \|.*\n\|[-|]+\n((?:\|.*\n)+)", text, re.M)
+    assert rows
+    cells = [[cell.strip() for cell in row.strip("|").split(" | ")] for row in rows[1].splitlines()]
+    return {row[0].strip("| `"): row[1:] for row in cells}
+
+
+@pytest.mark.parametrize(
+    ("flag", "kind"),
+    {"--robot": "robot", "--workspace": "workspace", "--control": "controller", "--algo": "algorithm"}.items(),
+)
+def test_the_table_of_names_is_the_registry(flag: str, kind: str) -> None:
+    said = re.findall(r"`(\w+)`", table("flag")[flag][0])
+    assert sorted(said) == [entry.name for entry in registry(kind) if not entry.origin.startswith(str(ROOT / "algos"))]
+
+
+def test_the_table_of_tasks_is_the_registry() -> None:
+    rows = table("task")
+    assert sorted(rows) == [entry.name for entry in registry("task") if "/envs/" not in entry.origin]
+    for name, (stages, success, horizon, identifier) in rows.items():
+        task = find_task(name)
+        assert stages == ", ".join(task.stage_names)
+        assert success == f"{task.tolerance} m, {task.hold} steps"
+        assert horizon == f"{task.horizon} steps"
+        assert identifier == f"`{env_id(name)}`"
+
+
+def test_the_run_directory_has_what_the_readme_lists(runs: Path) -> None:
+    listed = {name.strip("/") for row in table("file") for name in re.findall(r"[\w.]+\w/?", row)}
+    (left,) = runs.glob("*/*/*/*/*")
+    assert {path.name for path in left.iterdir()} == listed
+
+
+def test_contributing_names_the_import_order_and_every_package() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    layers = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
+    assert f"`{' → '.join(layer.removeprefix('mygym.') for layer in layers)}`" in text
+    layout = text.partition("    train.py")[2].partition("What is built in")[0].split()
+    for path in (ROOT / "mygym").iterdir():
+        if not path.name.startswith("__"):
+            assert (f"{path.name}/" if path.is_dir() else path.name) in layout, f"the layout lacks {path.name}"

@@ -1,0 +1,96 @@
+"""The examples that ship: the algorithm and the task of the user's folders, and the configs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mygym
+import mygym.errors
+from mygym.config import load_file
+from mygym.registry import algorithm, implemented_combos, registry
+from mygym.runs.settings import settle
+from mygym.tasks.task import find_task
+
+from .documents import ROOT, fenced
+
+CONFIGS = sorted((ROOT / "configs").iterdir())
+NAMED = [entry.name for entry in registry("task") if "/envs/" not in entry.origin]
+QUIET: dict[str, Any] = {"video": {"episodes": 0}, "tensorboard": False}
+
+
+@pytest.fixture(autouse=True)
+def _in_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+def test_the_algorithm_solves_reach(tmp_path: Path) -> None:
+    entry = algorithm("myalgo")
+    cls, args, kwargs = implemented_combos["myalgo"]["pytorch"]
+    assert (cls.__name__, args[0].__name__, kwargs) == ("MyAlgo", "MyPolicy", entry.defaults)
+    result = mygym.train(
+        {
+            "algo": "myalgo",
+            "steps": 24_000,
+            "stop_at_success": 0.95,
+            "algo_params": {"n_epochs": 5},
+            "eval": {"every": 2_000, "episodes": 20, "final_episodes": 50},
+            "logdir": str(tmp_path),
+            **QUIET,
+        }
+    )
+    assert result.evaluations[0]["success_rate"] < 0.2
+    assert result.success_rate is not None
+    assert result.success_rate >= 0.9
+    action, _ = mygym.load(result.path).predict(mygym.make_env(result.path).reset(seed=0)[0])
+    assert action.shape == (3,)
+
+
+def test_the_algorithm_has_a_hyperparameter_of_its_own() -> None:
+    resolved = settle(said={"algo": "myalgo"})
+    assert resolved.config.algo_params["initial_entropy"] == 0.003
+    assert resolved.config.reward == "dense"
+    with pytest.raises(mygym.errors.ConfigError, match="did you mean 'initial_entropy'"):
+        settle(said={"algo": "myalgo", "algo_params": {"inital_entropy": 0.1}})
+
+
+@pytest.mark.parametrize("robot", ["panda", "kuka"])
+def test_the_expert_solves_the_task(robot: str) -> None:
+    assert find_task("nudge").stage_names == ("approach", "push", "withdraw")
+    evaluation = mygym.evaluate(policy="oracle", config={"task": "nudge", "robot": robot}, episodes=40)
+    assert evaluation.success_rate >= 0.95
+    idle = mygym.evaluate(policy="zero", config={"task": "nudge", "robot": robot}, episodes=5)
+    assert idle.success_rate == 0.0
+
+
+def test_the_expert_solves_the_stage_of_contributing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (stage,) = [block.text for block in fenced("CONTRIBUTING.md") if "register_stage(" in block.text]
+    exec(compile(stage, "stage", "exec"), {"__name__": "stage"})
+    evaluation = mygym.evaluate(policy="oracle", config={"task": ["approach", "grasp", "lift"]}, episodes=20)
+    assert evaluation.success_rate >= 0.95
+
+
+def test_every_named_task_has_a_config() -> None:
+    assert {load_file(path)["task"] for path in CONFIGS} == set(NAMED)
+    assert {path.suffix for path in CONFIGS} == {".yaml", ".json"}
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
+def test_config(path: Path, tmp_path: Path) -> None:
+    first, second = path.read_text(encoding="utf-8").splitlines()[:2]
+    assert first.lstrip("#/ ") == f"python train.py --config configs/{path.name}"
+    assert second.startswith(("#", "//")), "says what the run does"
+    content = load_file(path)
+    settled = settle(content).config
+    warm = settled.algo_params.get("learning_starts", 0) // settled.n_envs + 4  # a few updates of the networks
+    short = {"steps": warm * settled.n_envs, "eval": {"episodes": 1, "final_episodes": 1}, "logdir": str(tmp_path)}
+    result = mygym.train({**content, **QUIET, **short})
+    assert (result.status, result.task, result.algo) == ("done", content["task"], content["algo"])
+    assert result.path.is_relative_to(tmp_path)
+
+
+def test_reach_yaml_is_the_default_run() -> None:
+    assert settle(load_file(ROOT / "configs/reach.yaml")).values() == settle().values()

@@ -1,0 +1,34 @@
+"""The README's pictures are what the project draws today."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from .documents import ROOT, run
+
+PICTURES = sorted((ROOT / "docs" / "images").glob("*.png"))
+
+
+@pytest.fixture(scope="session")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder into which the pictures have just been drawn."""
+    folder = tmp_path_factory.mktemp("pictures")
+    run(f"python docs/pictures.py {folder}", ROOT)
+    return folder
+
+
+def test_no_picture_is_missing_or_left_over(drawn: Path) -> None:
+    assert [path.name for path in PICTURES] == sorted(path.name for path in drawn.iterdir())
+    assert {path.name for path in PICTURES} == {"panda_reach.png", "panda_pick_and_place.png"}
+
+
+@pytest.mark.parametrize("path", PICTURES, ids=lambda path: path.name)
+def test_picture_is_up_to_date(path: Path, drawn: Path) -> None:
+    assert path.stat().st_size < 300_000
+    kept, fresh = (np.asarray(Image.open(folder / path.name), dtype=float) for folder in (path.parent, drawn))
+    assert kept.shape == fresh.shape
+    assert np.abs(kept - fresh).mean() < 5.0, "draw them again: python docs/pictures.py"
