@@ -43,6 +43,7 @@ BUILT_IN = (
         "mygym.algos.stable_baselines:SAC",
         defaults={
             **_OFF_POLICY,
+            "learning_rate": 3e-3,
             "batch_size": 512,
             "ent_coef": "auto_0.05",
             "policy_kwargs": {**_SMALL, "n_critics": 1},
@@ -99,7 +100,8 @@ BUILT_IN = (
             "learning_rate": 2e-3,
             "gamma": 0.95,
             "gradient_steps": 2,
-            "policy_kwargs": {**_SMALL, "net_arch": {"pi": [64, 64], "qf": [256, 256]}},
+            "ent_coef": "auto_0.01",
+            "policy_kwargs": {**_SMALL, "net_arch": {"pi": [64, 64], "qf": [128, 128]}},
         },
         run_defaults={**_OFF_POLICY_RUN, "reward": "dense"},
         dict_observations=False,

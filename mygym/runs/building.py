@@ -1,0 +1,126 @@
+"""Environments and models from a complete config."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from mygym.config import Resolved, RunConfig
+from mygym.config.hyperparameters import defaults, parameters
+from mygym.envs.robot_env import RobotEnv
+from mygym.errors import ConfigError
+from mygym.registry import algorithm
+from mygym.runs.evaluation import TRAINING, episode_seeds
+
+HINDSIGHT = {"n_sampled_goal": 4, "goal_selection_strategy": "future"}
+"""HER's settings of Andrychowicz et al. (2017)."""
+
+MONITORED = ("is_success", "stages_done")
+"""What monitor.csv says of each episode besides return, length and time."""
+
+
+def make_env(config: RunConfig, **rendering: Any) -> RobotEnv:
+    """One environment as `config` describes it; flat observations where the algorithm cannot take dictionaries.
+
+    Args:
+        config: A complete config.
+        **rendering: `render_mode`, `render_width`, `render_height`, `camera` of `RobotEnv`.
+    """
+    return RobotEnv(
+        task=config.task,
+        robot=config.robot,
+        workspace=config.workspace,
+        control=config.control,
+        reward=config.reward,
+        goal_env=algorithm(config.algo, config.framework).dict_observations,
+        task_params=config.task_params.model_dump(exclude_none=True),
+        gamma=float(config.algo_params.get("gamma", 0.99)),
+        **rendering,
+    )
+
+
+def make_vec_env(config: RunConfig) -> Any:
+    """The training environments as an SB3 `VecEnv`, monitored, and normalised if asked for."""
+    from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecEnv, VecMonitor, VecNormalize
+
+    makers: list[Callable[[], Any]] = [partial(make_env, config)] * config.n_envs
+    env: VecEnv
+    if config.subprocesses:
+        env = SubprocVecEnv([partial(_in_worker, make) for make in makers], start_method="spawn")
+    else:
+        env = DummyVecEnv(makers)
+    env = VecMonitor(env, info_keywords=MONITORED)
+    if config.normalize:
+        env = VecNormalize(env, norm_obs=True, norm_reward=False, gamma=float(config.algo_params.get("gamma", 0.99)))
+    return env
+
+
+def record_episodes(env: Any, path: Path) -> None:
+    """Let the vector environment write each episode's return, length and time to the CSV file `path`."""
+    from stable_baselines3.common.monitor import ResultsWriter
+    from stable_baselines3.common.vec_env import VecMonitor
+
+    while not isinstance(env, VecMonitor):
+        env = env.venv
+    env.results_writer = ResultsWriter(str(path), header={"t_start": env.t_start}, extra_keys=MONITORED)
+
+
+def build_model(config: RunConfig, env: Any) -> Any:
+    """The algorithm, constructed exactly from `implemented_combos[algo][framework]`, with `algo_params` on top.
+
+    Raises:
+        ConfigError: The class refuses its arguments.
+    """
+    import torch
+
+    torch.set_num_threads(config.threads)
+    entry = algorithm(config.algo, config.framework)
+    cls, args, kwargs = entry.combo()
+    own = defaults(cls)  # not handed over: a subclass may decide otherwise in its constructor
+    for key, value in config.algo_params.items():
+        if key in kwargs or key not in own or value != own[key]:
+            kwargs[key] = _as_sb3_wants(value)
+    if config.her:
+        kwargs |= _hindsight(kwargs)
+    of_the_run = {"seed": config.seed, "device": config.device, "verbose": 0}
+    taken = parameters(cls, include_ours=True)
+    kwargs |= {key: value for key, value in of_the_run.items() if key in taken}
+    try:
+        model = cls(*(env if argument == "env" else argument for argument in args), **kwargs)
+    except (TypeError, ValueError, AssertionError, RuntimeError) as error:
+        raise ConfigError(f"algo_params: {cls.__name__} refuses its arguments: {error}") from error
+    env.seed(episode_seeds(config.seed, TRAINING, 1)[0])
+    return model
+
+
+def as_built(resolved: Resolved, model: Any) -> Resolved:
+    """`resolved` with what the class decided in its constructor, as far as the model's attributes tell."""
+    params = dict(resolved.config.algo_params)
+    for key, value in params.items():
+        built = getattr(model, key, value)
+        if resolved.origins.get(f"algo_params.{key}", "").startswith("class") and isinstance(built, bool | int | float):
+            params[key] = built
+    return Resolved(resolved.config.model_copy(update={"algo_params": params}), resolved.origins)
+
+
+def _hindsight(kwargs: dict[str, Any]) -> dict[str, Any]:
+    from stable_baselines3 import HerReplayBuffer
+
+    return {
+        "replay_buffer_class": HerReplayBuffer,
+        "replay_buffer_kwargs": {**HINDSIGHT, **(kwargs.get("replay_buffer_kwargs") or {})},
+    }
+
+
+def _as_sb3_wants(value: Any) -> Any:
+    """A list such as `[1, "step"]` is a tuple in SB3's arguments; everything else stays."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _in_worker(make: Callable[[], Any]) -> Any:
+    """Build an environment in a worker process, which leaves Ctrl-C to the main one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return make()

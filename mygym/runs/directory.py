@@ -1,0 +1,164 @@
+"""The run directory: where it is, and how files get into it whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mygym.errors import ConfigError, RunError, bad_value
+
+CONFIG = "config.yaml"
+RESULT = "result.json"
+PROGRESS = "progress.jsonl"
+MONITOR = "monitor.csv"
+MODEL = "model.zip"
+BEST_MODEL = "best_model.zip"
+POLICY = "policy.safetensors"
+CHECKPOINTS = "checkpoints"
+TENSORBOARD = "tensorboard"
+VIDEOS = "videos"
+
+
+def create(logdir: str, task: str, robot: str, algo: str, config_hash: str, seed: int) -> Path:
+    """A new `LOGDIR/TASK/ROBOT/ALGO/HASH/seed_S`, with a suffix if that exists.
+
+    Raises:
+        ConfigError: It cannot be created or written; nothing is left behind.
+    """
+    setting = Path(logdir).expanduser() / task / robot / algo / config_hash
+    try:
+        setting.mkdir(parents=True, exist_ok=True)
+        for suffix in ("", *(f"_{number}" for number in range(2, 10_000))):
+            path = setting / f"seed_{seed}{suffix}"
+            try:
+                path.mkdir()
+            except FileExistsError:
+                continue
+            return path
+    except OSError as error:
+        why = f"cannot be written ({error.strerror or error})"
+        raise ConfigError(bad_value("logdir", logdir, "a folder that you may write to", why)) from None
+    raise ConfigError(bad_value("logdir", str(setting), "a folder with fewer runs of one seed", "is full"))
+
+
+def check_writable(logdir: str) -> None:
+    """Refuse a log directory that cannot be written, before anything is built; leaves nothing behind.
+
+    Raises:
+        ConfigError: It, or its nearest existing parent, is no folder or not writable.
+    """
+    place = Path(logdir).expanduser().absolute()
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    try:
+        if not place.is_dir():
+            raise NotADirectoryError(20, "not a folder")
+        with tempfile.TemporaryFile(dir=place):
+            pass
+    except OSError as error:
+        why = f"cannot be written ({error.strerror or error}: {place})"
+        raise ConfigError(bad_value("logdir", logdir, "a folder that you may write to", why)) from None
+
+
+def write(path: Path, save: Callable[[Path], None]) -> None:
+    """Let `save` write a temporary file beside `path`, then rename it: the file is whole or absent.
+
+    Raises:
+        RunError: Writing failed (disk full, folder gone); what was there before is untouched.
+    """
+    temporary = path.with_name(f".{path.stem}.part{path.suffix}")
+    try:
+        save(temporary)
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise RunError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def write_text(path: Path, text: str) -> None:
+    """`write` of a text."""
+    write(path, lambda temporary: _write_all(temporary, text))
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """`write` of JSON, not-a-number as null."""
+    write_text(path, json.dumps(_finite(content), indent=2) + "\n")
+
+
+def write_yaml(path: Path, content: Mapping[str, Any]) -> None:
+    """`write` of YAML, keys in their order."""
+    write_text(path, to_yaml(content))
+
+
+def to_yaml(content: Mapping[str, Any]) -> str:
+    """YAML with keys in their order and short lists on one line."""
+    return yaml.safe_dump(dict(content), sort_keys=False, default_flow_style=None, width=100)
+
+
+def write_folder(path: Path, fill: Callable[[Path], None]) -> None:
+    """Let `fill` write into a temporary folder beside `path`, then rename it: the folder is whole or absent.
+
+    Raises:
+        RunError: Writing failed; nothing is left.
+    """
+    temporary = path.with_name(f".{path.name}.part")
+    try:
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        fill(temporary)
+        shutil.rmtree(path, ignore_errors=True)
+        os.replace(temporary, path)
+    except (OSError, RuntimeError) as error:  # torch reports a full disk as RuntimeError
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise RunError(f"{path}: cannot be written: {error}") from error
+
+
+def trim_to_whole_lines(*paths: Path) -> None:
+    """Cut off a last line that was not written to its end."""
+    for path in paths:
+        if path.is_file():
+            with path.open("rb+") as file:
+                file.truncate(file.read().rfind(b"\n") + 1)
+
+
+def is_run(path: Path) -> bool:
+    """Whether `path` is a run directory."""
+    return (path / CONFIG).is_file()
+
+
+def find(run: str | Path) -> Path:
+    """The run directory that the user means.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    path = Path(run)
+    if not is_run(path):
+        near = sorted(str(config.parent) for config in path.glob("**/config.yaml"))[:5] if path.is_dir() else []
+        why = f"is not a run directory (no {CONFIG} in it)"
+        raise ConfigError(bad_value("run", str(run), near or "the path that train.py printed last", why))
+    return path
+
+
+def _write_all(path: Path, text: str) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _finite(content: Any) -> Any:
+    if isinstance(content, Mapping):
+        return {key: _finite(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_finite(value) for value in content]
+    if isinstance(content, float) and (content != content or abs(content) == float("inf")):
+        return None
+    return content

@@ -1,0 +1,156 @@
+"""Evaluation: seeded episodes in environments of their own, several at a time so that the network is called in batches."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mygym.envs.robot_env import RobotEnv
+
+BATCH = 4
+"""Environments that an evaluation steps side by side: more would save network calls and cost 30 MB each."""
+
+TRAINING, EVALUATION, FINAL, EXTRA = range(4)
+"""What seeds are for: two top bits, so that no episode of one purpose is ever one of another."""
+
+
+class Predicts(Protocol):
+    """SB3's way of acting."""
+
+    def predict(
+        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False
+    ) -> tuple[NDArray[np.float32], Any]: ...
+
+
+@dataclass(frozen=True)
+class Episode:
+    """What happened in one episode."""
+
+    seed: int
+    success: bool
+    total_reward: float
+    length: int
+    distance: float
+    """m to the goal at the end."""
+    ended_in: str
+    """Name of the stage that was active at the end, or `done`."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Episodes of one policy."""
+
+    episodes: tuple[Episode, ...]
+
+    @property
+    def success_rate(self) -> float:
+        """Share of episodes that ended in success."""
+        return float(np.mean([episode.success for episode in self.episodes]))
+
+    @property
+    def mean_return(self) -> float:
+        """Mean sum of rewards."""
+        return float(np.mean([episode.total_reward for episode in self.episodes]))
+
+    @property
+    def mean_length(self) -> float:
+        """Mean number of steps."""
+        return float(np.mean([episode.length for episode in self.episodes]))
+
+    @property
+    def mean_distance(self) -> float:
+        """Mean distance to the goal at the end, m."""
+        return float(np.mean([episode.distance for episode in self.episodes]))
+
+    @property
+    def stage_reached(self) -> dict[str, int]:
+        """Stage name → how many episodes ended in it; `done` for all stages complete."""
+        return dict(Counter(episode.ended_in for episode in self.episodes))
+
+    def summary(self) -> dict[str, float]:
+        """The figures that result.json lists for each evaluation."""
+        return {
+            "success_rate": self.success_rate,
+            "mean_return": self.mean_return,
+            "mean_length": self.mean_length,
+            "mean_distance": self.mean_distance,
+        }
+
+
+def episode_seeds(seed: int, purpose: int, count: int, number: int = 0) -> list[int]:
+    """`count` episode seeds for the `number`-th evaluation of a purpose in the run of `seed`."""
+    words = np.random.SeedSequence([seed, purpose, number]).generate_state(count)
+    return [(int(word) >> 2) | (purpose << 30) for word in words]
+
+
+def evaluate_policy(
+    policy: Predicts,
+    envs: Sequence[RobotEnv],
+    seeds: Sequence[int],
+    watch: Callable[[int, RobotEnv], None] | None = None,
+    deterministic: bool = True,
+) -> Evaluation:
+    """Run one episode for each seed.
+
+    Args:
+        policy: Gets batches of observations with leading axis `len(envs)`.
+        envs: Environments that nothing else uses; as many run side by side.
+        seeds: One for each episode.
+        watch: Called after each reset and step with the episode's index and its environment, e.g. to film it.
+        deterministic: Whether the policy acts without noise.
+    """
+    episodes: list[Episode | None] = [None] * len(seeds)
+    waiting = iter(range(len(seeds)))
+    running: list[int | None] = [None] * len(envs)
+    starts = np.ones(len(envs), dtype=bool)
+    rewards = np.zeros(len(envs))
+    lengths = np.zeros(len(envs), dtype=int)
+    observations: list[Any] = [None] * len(envs)
+
+    def begin(slot: int) -> None:
+        index = next(waiting, None)
+        running[slot] = index
+        if index is not None or observations[slot] is None:
+            observations[slot], _ = envs[slot].reset(seed=seeds[index if index is not None else 0])
+        starts[slot], rewards[slot], lengths[slot] = True, 0.0, 0
+        if watch is not None and index is not None:
+            watch(index, envs[slot])
+
+    for slot in range(len(envs)):
+        begin(slot)
+    memory = None
+    while any(index is not None for index in running):
+        actions, memory = policy.predict(_stack(observations), memory, starts.copy(), deterministic=deterministic)
+        starts[:] = False
+        for slot, index in enumerate(running):
+            if index is None:
+                continue
+            env = envs[slot]
+            observations[slot], reward, terminated, truncated, info = env.step(actions[slot])
+            rewards[slot] += reward
+            lengths[slot] += 1
+            if watch is not None:
+                watch(index, env)
+            if terminated or truncated:
+                names = (*env.task.stage_names, "done")
+                episodes[index] = Episode(
+                    seed=seeds[index],
+                    success=bool(info["is_success"]),
+                    total_reward=float(rewards[slot]),
+                    length=int(lengths[slot]),
+                    distance=env.goal_distance(),
+                    ended_in=names[info["stage"]],
+                )
+                begin(slot)
+    return Evaluation(tuple(episode for episode in episodes if episode is not None))
+
+
+def _stack(observations: Sequence[Any]) -> Any:
+    if isinstance(observations[0], dict):
+        return {key: np.stack([observation[key] for observation in observations]) for key in observations[0]}
+    return np.stack(observations)

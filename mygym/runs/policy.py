@@ -1,0 +1,103 @@
+"""A trained policy: the network and its normaliser, saved as plain tensors, loaded without unpickling anything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from stable_baselines3.common.vec_env import VecEnv, VecNormalize, unwrap_vec_normalize
+
+from mygym.errors import RunError
+from mygym.runs.directory import write
+from mygym.runs.state import normalizer_state
+
+EPSILON = 1e-8
+CLIP = 10.0
+NORMALIZER = "normalizer."
+
+
+class Policy:
+    """Acts on raw observations: normalises them as in training, then asks the model."""
+
+    def __init__(self, model: Any, normalizer: Mapping[str, Any] | None = None) -> None:
+        self.model = model
+        self.normalizer = normalizer
+
+    def predict(
+        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
+    ) -> tuple[NDArray[np.float32], Any]:
+        """SB3's `predict`: action and, for recurrent policies, memory.
+
+        Args:
+            observation: One observation or a batch of them, as the environment gives it.
+            state: Memory of a recurrent policy, None at first.
+            episode_start: `(n,)` bool: whose memory to clear.
+            deterministic: Act without noise.
+        """
+        action, state = self.model.predict(self._normalized(observation), state, episode_start, deterministic)
+        return action, state
+
+    def _normalized(self, observation: Any) -> Any:
+        if not self.normalizer:
+            return observation
+        if isinstance(observation, dict):
+            return {key: _scaled(value, self.normalizer[key]) for key, value in observation.items()}
+        return _scaled(observation, self.normalizer[""])
+
+
+def _scaled(value: NDArray[np.float32], running: Mapping[str, Any]) -> NDArray[np.float32]:
+    scaled = (value - running["mean"]) / np.sqrt(running["var"] + EPSILON)
+    clipped: NDArray[np.float32] = np.clip(scaled, -CLIP, CLIP).astype(np.float32)
+    return clipped
+
+
+def normalizer_of(env: VecEnv | None) -> dict[str, Any] | None:
+    """The running figures of a vector environment's normaliser, if it has one."""
+    layer: VecNormalize | None = unwrap_vec_normalize(env) if env is not None else None
+    return normalizer_state(layer) if layer is not None else None
+
+
+def save_policy(path: Path, model: Any, normalizer: Mapping[str, Any] | None) -> None:
+    """Write the policy network's tensors, and the normaliser's, as safetensors."""
+    tensors = {key: value.detach().cpu().contiguous().clone() for key, value in model.policy.state_dict().items()}
+    counts = {}
+    for key, running in (normalizer or {}).items():
+        tensors[f"{NORMALIZER}{key}.mean"] = torch.as_tensor(np.asarray(running["mean"]))
+        tensors[f"{NORMALIZER}{key}.var"] = torch.as_tensor(np.asarray(running["var"]))
+        counts[key] = running["count"]
+    metadata = {"normalizer": json.dumps(counts)} if normalizer else {}
+    write(path, lambda temporary: save_file(tensors, temporary, metadata=metadata))
+
+
+def load_policy(path: Path, model: Any) -> Policy:
+    """Fill a newly built `model` with the tensors of `save_policy`.
+
+    Raises:
+        RunError: Missing, damaged, or of another network.
+    """
+    try:
+        with safe_open(path, framework="pt") as file:
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118  (no dictionary)
+            metadata = file.metadata() or {}
+        weights = {key: value for key, value in tensors.items() if not key.startswith(NORMALIZER)}
+        model.policy.load_state_dict(weights)
+    except (OSError, SafetensorError, RuntimeError) as error:
+        raise RunError(f"{path}: cannot be loaded: {' '.join(str(error).split())}") from None
+    counts = json.loads(metadata.get("normalizer", "{}"))
+    normalizer = {
+        key: {
+            "mean": tensors[f"{NORMALIZER}{key}.mean"].numpy(),
+            "var": tensors[f"{NORMALIZER}{key}.var"].numpy(),
+            "count": count,
+        }
+        for key, count in counts.items()
+    }
+    model.policy.set_training_mode(False)
+    return Policy(model, normalizer or None)

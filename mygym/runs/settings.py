@@ -1,0 +1,116 @@
+"""What the user said + the registries → the complete config of a run, nothing left open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mygym.config import Layer, Resolved, RunConfig, hyperparameters, merged, refuse_defaults, resolve
+from mygym.errors import ConfigError, RegistryError, bad_value
+from mygym.registry import Algorithm, algorithm, registry
+from mygym.tasks.task import find_task
+
+
+def settle(
+    file: Mapping[str, Any] | None = None, said: Mapping[str, Any] | None = None, origin: str = "flag"
+) -> Resolved:
+    """Decide every value: schema < algorithm < task < file < flag.
+
+    Args:
+        file: Content of a config file.
+        said: Flags, or the arguments of a call.
+        origin: What to call `said` in messages and in `--explain`.
+
+    Raises:
+        ConfigError: A key, a type, a value, or what does not go together.
+    """
+    mine = [Layer("file", file or {}), Layer(origin, said or {})]
+    first = resolve(mine).config  # the user's own mistakes come before anything that is derived from them
+    task = find_task(first.task)
+    try:
+        workspace = registry("workspace").get(first.workspace or task.workspace, "workspace").name
+        control = registry("controller").get(first.control, "control").name
+        for kind, name in (("robot", first.robot), ("object", first.task_params.object or task.object)):
+            registry(kind).get(name)
+        entry = algorithm(first.algo, first.framework)
+        cls = entry.combo()[0]
+    except RegistryError as error:
+        raise ConfigError(str(error)) from error
+    hyperparameters.check(cls, first.algo_params)
+    numbers = {key: getattr(task, key) for key in ("tolerance", "hold", "horizon", "object")}
+    layers = [
+        Layer(f"class {cls.__name__}", {"algo_params": hyperparameters.defaults(cls)}),
+        Layer(f"algorithm {entry.name}", {**entry.run_defaults, "algo_params": entry.defaults}),
+        Layer(f"task {task.name}", {"task_params": numbers, **task.run_defaults}),
+        *mine,
+    ]
+    chosen = resolve(layers)
+    params = chosen.config.algo_params
+    derived = {"workspace": workspace, "control": control, **_hindsight(chosen.config, entry, first.algo_params)}
+    if "buffer_size" in params and "buffer_size" not in first.algo_params:
+        # More than the run's steps would be allocated and never filled; SB3 divides it among the environments.
+        n_envs = chosen.config.n_envs
+        size = max(-(-chosen.config.steps // n_envs) * n_envs, _two_episodes(chosen.config))
+        derived = merged(derived, {"algo_params": {"buffer_size": min(params["buffer_size"], size)}})
+    resolved = resolve([*layers, Layer("derived", _changes(derived, chosen.values()))])
+    if resolved.config.strict:
+        refuse_defaults(resolved)
+    return resolved
+
+
+def _changes(values: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    """What in nested `values` differs from `known`."""
+    changes: dict[str, Any] = {}
+    for key, value in values.items():
+        old = known.get(key)
+        if isinstance(value, Mapping) and isinstance(old, Mapping):
+            changes[key] = _changes(value, old)
+        elif value != old:
+            changes[key] = value
+    return changes
+
+
+def _hindsight(config: RunConfig, entry: Algorithm, said: Mapping[str, Any]) -> dict[str, Any]:
+    """Whether hindsight replay is on, and its warm-up, which must outlast the first episodes.
+
+    Raises:
+        ConfigError: Asked for where it cannot be, or the user's own warm-up in `said` is too short.
+    """
+    applies = entry.goal_relabelling and entry.dict_observations
+    her = config.her if config.her is not None else applies and config.reward == "sparse"
+    if her and not applies:
+        names = [e.name for e in registry("algorithm") if _relabels(e.target, config.framework)]
+        raise ConfigError(
+            bad_value("her", True, f"false, or algo one of {', '.join(names)}", f"is not for {config.algo}")
+        )
+    if her and config.reward == "staged":
+        raise ConfigError(bad_value("her", True, "reward sparse or dense", "cannot relabel the staged reward"))
+    derived: dict[str, Any] = {"her": her}
+    if her:
+        needed = _two_episodes(config) // 2 + 1
+        starts = int(config.algo_params.get("learning_starts", needed))
+        if starts < needed and "learning_starts" in said:
+            why = "is too early for hindsight replay, which needs whole episodes"
+            allowed = f"at least {needed} (horizon × n_envs, plus 1)"
+            raise ConfigError(bad_value("algo_params.learning_starts", starts, allowed, why))
+        if "buffer_size" in said and said["buffer_size"] < _two_episodes(config):
+            why = "is too small for hindsight replay, which needs whole episodes"
+            allowed = f"at least {_two_episodes(config)} (2 × horizon × n_envs)"
+            raise ConfigError(bad_value("algo_params.buffer_size", said["buffer_size"], allowed, why))
+        derived["algo_params"] = {"learning_starts": max(starts, needed)}
+    return derived
+
+
+def _two_episodes(config: RunConfig) -> int:
+    """Env steps of two of the longest episodes in every environment."""
+    return 2 * (config.task_params.horizon or 1) * config.n_envs
+
+
+def _relabels(frameworks: Any, framework: str) -> bool:
+    return isinstance(frameworks, Mapping) and framework in frameworks and frameworks[framework].goal_relabelling
+
+
+def from_python(config: RunConfig | Mapping[str, Any]) -> Resolved:
+    """A config given from Python: complete, or as little as `{"algo": "ppo"}`."""
+    values = config.model_dump(mode="json", exclude_unset=True) if isinstance(config, RunConfig) else dict(config)
+    return settle(said=merged({}, values), origin="argument")
