@@ -22,7 +22,7 @@ from mygym.runs.evaluation import Evaluation
 
 
 class Marks:
-    """Fixed numbers of env steps: 0, `every`, 2·`every`, …"""
+    """Fixed numbers of env steps: 0, `every`, 2·`every` and so on."""
 
     def __init__(self, every: int, first: int = 0) -> None:
         self.every = every

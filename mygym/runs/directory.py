@@ -76,7 +76,7 @@ def write(path: Path, save: Callable[[Path], None]) -> None:
     temporary = path.with_name(f".{path.stem}.part{path.suffix}")
     try:
         save(temporary)
-        os.replace(temporary, path)
+        temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise RunError(f"{path}: cannot be written: {error.strerror or error}") from error
@@ -114,7 +114,7 @@ def write_folder(path: Path, fill: Callable[[Path], None]) -> None:
         temporary.mkdir(parents=True)
         fill(temporary)
         shutil.rmtree(path, ignore_errors=True)
-        os.replace(temporary, path)
+        temporary.replace(path)
     except (OSError, RuntimeError) as error:  # torch reports a full disk as RuntimeError
         shutil.rmtree(temporary, ignore_errors=True)
         raise RunError(f"{path}: cannot be written: {error}") from error

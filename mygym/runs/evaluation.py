@@ -1,4 +1,4 @@
-"""Evaluation: seeded episodes in environments of their own, several at a time so that the network is called in batches."""
+"""Evaluation: seeded episodes in environments of their own, several side by side to call the network in batches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ class Predicts(Protocol):
 
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False
-    ) -> tuple[NDArray[np.float32], Any]: ...
+    ) -> tuple[NDArray[np.float32], Any]:
+        """Actions, and the memory of a recurrent policy."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -97,13 +97,14 @@ def load_buffer_state(buffer: BaseBuffer, state: Mapping[str, Any]) -> None:
 
 def random_state() -> dict[str, Any]:
     """State of Python's, numpy's and torch's global generators."""
-    return {"python": random.getstate(), "numpy": np.random.get_state(), "torch": torch.get_rng_state()}
+    numpy = np.random.get_state()  # noqa: NPY002  (SB3 draws from the global generator)
+    return {"python": random.getstate(), "numpy": numpy, "torch": torch.get_rng_state()}
 
 
 def load_random_state(state: Mapping[str, Any]) -> None:
     """The inverse of `random_state`."""
     random.setstate(state["python"])
-    np.random.set_state(state["numpy"])
+    np.random.set_state(state["numpy"])  # noqa: NPY002
     torch.set_rng_state(state["torch"])
 
 
