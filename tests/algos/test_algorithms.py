@@ -1,0 +1,244 @@
+"""Every registered algorithm: trains, leaves a whole run directory, loads, and repeats itself."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import zipfile
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file as load_tensors
+
+import mygym
+from mygym.config import config_hash, load_file
+from mygym.errors import ConfigError
+from mygym.registry import algorithm, implemented_combos
+from mygym.runs.evaluation import FINAL, episode_seeds, evaluate_policy
+from mygym.runs.result import Result
+from mygym.runs.settings import settle
+from tests.components import ALGORITHMS, small
+
+SHORT: dict[str, Any] = {
+    "steps": 150,
+    "n_envs": 2,
+    "task_params": {"horizon": 20},
+    "eval": {"every": 100, "episodes": 2, "final_episodes": 5},
+    "checkpoint": {"every": 60, "keep": 2},
+    "video": {"episodes": 1, "width": 64, "height": 48},
+}
+RESULT_KEYS = {
+    "schema", "status", "error", "algo", "framework", "robot", "task", "workspace", "engine", "seed", "steps",
+    "success_rate", "mean_return", "wall_time_s", "steps_per_second", "evaluations", "stage_reached",
+    "time_to_threshold", "versions", "config_hash",
+}  # fmt: skip
+EVALUATION_KEYS = {"steps", "wall_time_s", "success_rate", "mean_return", "mean_length", "mean_distance"}
+
+
+def train(algo: str, logdir: Path, **config: Any) -> Result:
+    return mygym.train({"algo": algo, "logdir": str(logdir), **SHORT, "algo_params": small(algo), **config})
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The run of an algorithm, trained once."""
+    logdir, runs = tmp_path_factory.mktemp("runs"), {}
+
+    def run(algo: str) -> Result:
+        if algo not in runs:
+            runs[algo] = train(algo, logdir)
+        return runs[algo]
+
+    return run
+
+
+each = partial(pytest.mark.parametrize, "algo", ALGORITHMS)
+
+
+@each()
+def test_an_algorithm_leaves_a_whole_run_directory(algo: str, trained: Any) -> None:
+    path = trained(algo).path
+    assert re.fullmatch(rf"reach/panda/{algo}/[0-9a-f]{{8}}/seed_0", "/".join(path.parts[-5:]))
+    names = {entry.name for entry in path.iterdir()}
+    assert names == {
+        "config.yaml",
+        "result.json",
+        "progress.jsonl",
+        "monitor.csv",
+        "model.zip",
+        "best_model.zip",
+        "policy.safetensors",
+        "checkpoints",
+        "tensorboard",
+        "videos",
+    }
+    assert [video.name for video in (path / "videos").iterdir()] == ["final.mp4"]
+    assert (path / "videos" / "final.mp4").stat().st_size > 1000
+    assert list((path / "tensorboard").iterdir())
+    steps = sorted(int(folder.name.removeprefix("step_")) for folder in (path / "checkpoints").iterdir())
+    assert len(steps) == 2
+    assert all(
+        {"model.zip", "state.pt"} <= {file.name for file in (path / f"checkpoints/step_{step:010d}").iterdir()}
+        for step in steps
+    )
+    for model in (path / "model.zip", path / "best_model.zip"):
+        assert zipfile.ZipFile(model).testzip() is None
+
+
+@each()
+def test_logs_are_whole_and_agree(algo: str, trained: Any) -> None:
+    result = trained(algo)
+    lines = [json.loads(line) for line in (result.path / "progress.jsonl").read_text().splitlines()]
+    assert lines
+    assert [line["steps"] for line in lines] == sorted(line["steps"] for line in lines)
+    evaluated = [line["steps"] for line in lines if "eval/success_rate" in line]
+    assert evaluated == [evaluation["steps"] for evaluation in result.evaluations]
+    first, *rest = (result.path / "monitor.csv").read_text().splitlines()
+    assert first.startswith("#")
+    episodes = list(csv.DictReader(rest))
+    assert episodes
+    assert all(0 < int(episode["l"]) <= 20 for episode in episodes)
+    assert sum(int(episode["l"]) for episode in episodes) <= result.steps
+    assert {"r", "l", "t", "is_success"} <= set(episodes[0])
+
+
+@each()
+def test_the_result_is_complete_and_consistent(algo: str, trained: Any) -> None:
+    result = trained(algo)
+    content = json.loads((result.path / "result.json").read_text())
+    assert set(content) == RESULT_KEYS
+    said = {"schema": 1, "status": "done", "error": None, "algo": algo, "framework": "pytorch", "robot": "panda"}
+    said |= {"task": "reach", "workspace": "table", "engine": "pybullet", "seed": 0}
+    assert said.items() <= content.items()
+    assert content["config_hash"] == result.path.parent.name
+    assert content["steps"] >= 150
+    assert 0 <= content["success_rate"] <= 1
+    assert content["wall_time_s"] > 0
+    assert content["steps"] / content["steps_per_second"] < content["wall_time_s"]
+    assert sum(content["stage_reached"].values()) == 5
+    assert set(content["stage_reached"]) <= {"approach", "done"}
+    evaluations = content["evaluations"]
+    assert all(set(evaluation) == EVALUATION_KEYS for evaluation in evaluations)
+    assert evaluations[0]["steps"] == 0
+    assert [evaluation["steps"] // 100 for evaluation in evaluations] == list(range(len(evaluations)))
+    times = [evaluation["wall_time_s"] for evaluation in evaluations]
+    assert times == sorted(times)
+    assert times[-1] < content["wall_time_s"]
+    assert all(0 <= evaluation["success_rate"] <= 1 for evaluation in evaluations)
+    for threshold, first in content["time_to_threshold"].items():
+        good = [evaluation for evaluation in evaluations if evaluation["success_rate"] >= float(threshold)]
+        assert (first["steps"] if first else None) == (good[0]["steps"] if good else None)
+    assert "0.95" in content["time_to_threshold"]
+    assert {"python", "mygym", "pybullet", "torch", "stable-baselines3", "gymnasium"} <= content["versions"].keys()
+
+
+@each()
+def test_the_saved_model_is_what_was_judged(algo: str, trained: Any) -> None:
+    """The figures of result.json come from model.zip, and policy.safetensors says the same."""
+    result = trained(algo)
+    envs = [mygym.make_env(result.path) for _ in range(SHORT["eval"]["episodes"])]  # batches of the same size
+    evaluation = evaluate_policy(mygym.load(result.path), envs, episode_seeds(0, FINAL, 5))
+    assert (evaluation.success_rate, evaluation.mean_return) == (result.success_rate, result.mean_return)
+    for env in envs:
+        env.close()
+
+
+@each()
+def test_the_classes_own_load_gives_the_same_policy(algo: str, trained: Any) -> None:
+    result = trained(algo)
+    policy = mygym.load(result.path)
+    with mygym.make_env(result.path) as env:
+        # SB3 wants an environment for a model with a hindsight buffer.
+        model = implemented_combos[algo]["pytorch"][0].load(result.path / "model.zip", env=env, device="cpu")
+        observations = [env.reset(seed=seed)[0] for seed in range(6)]
+    for observation in observations:
+        action, _ = policy.predict(observation, deterministic=True)
+        same, _ = model.predict(policy._normalized(observation), deterministic=True)
+        np.testing.assert_array_equal(action, same)
+        assert action.shape == env.action_space.shape
+    actions = np.array([policy.predict(observation)[0] for observation in observations])
+    assert len(np.unique(actions, axis=0)) > 1
+
+
+@each()
+def test_the_same_seed_gives_the_same_weights(algo: str, trained: Any) -> None:
+    """To the bit, also when nothing but what is watched differs; the second run stands beside the first."""
+    first = trained(algo)
+    watched = {
+        "eval": {"every": 40, "episodes": 3, "final_episodes": 1},
+        "video": {"episodes": 0},
+        "tensorboard": False,
+    }
+    second = train(algo, first.path.parents[4], **watched)
+    assert second.path == first.path.with_name("seed_0_2")
+    one, other = (load_tensors(run.path / "policy.safetensors") for run in (first, second))
+    assert one.keys() == other.keys()
+    for key, value in one.items():
+        np.testing.assert_array_equal(value, other[key])
+    third = train(algo, first.path.parents[4], **watched, seed=1)
+    assert third.path == first.path.with_name("seed_1")
+    different = load_tensors(third.path / "policy.safetensors")
+    assert any(not np.array_equal(value, different[key]) for key, value in one.items())
+
+
+@each()
+def test_the_config_of_a_run_repeats_it(algo: str, trained: Any) -> None:
+    result = trained(algo)
+    again = settle(load_file(result.path / "config.yaml"))
+    assert config_hash(again.values()) == result.config_hash
+    assert again.config.algo_params.keys() >= algorithm(algo).defaults.keys()
+
+
+@each()
+def test_hyperparameters_reach_the_algorithm(algo: str, trained: Any) -> None:
+    config = load_file(trained(algo).path / "config.yaml")
+    model = mygym.load(trained(algo).path).model
+    for name, value in config["algo_params"].items():
+        if isinstance(value, int | float) and not callable(getattr(model, name, None)):
+            held = getattr(model, name, value)
+            if isinstance(held, int | float) and name not in ("buffer_size", "learning_starts"):
+                assert held == value, name
+
+
+@each()
+def test_a_wrong_hyperparameter_leaves_nothing_behind(algo: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"algo_params\.polcy_kwargs.*did you mean 'policy_kwargs'"):
+        train(algo, tmp_path, algo_params={"polcy_kwargs": {}})
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("algo", "params"),
+    [
+        ("sac", {"policy_kwargs": {"net_arch": "big"}}),
+        ("sac", {"policy_kwargs": {"net_arch": {"pi": [8]}}}),
+        ("sac", {"policy_kwargs": {"net_arch": [-3]}}),
+        ("sac", {"policy_kwargs": {"net_arc": [8]}}),
+        ("sac", {"policy_kwargs": {"activation_fn": "relu"}}),
+        ("sac", {"policy_kwargs": {"optimizer_class": 3}}),
+        ("sac", {"replay_buffer_kwargs": {"goal_selection_strategy": "futur"}}),
+        ("sac", {"replay_buffer_kwargs": {"n_sampled_goals": 4}}),
+        ("sac", {"replay_buffer_kwargs": {"n_sampled_goal": "four"}}),
+        ("sac", {"train_freq": [1, "day"]}),
+        ("sac", {"ent_coef": "warm"}),
+        ("sac", {"buffer_size": 10**13}),
+        ("ppo", {"n_steps": 1, "batch_size": 1}),
+        ("ppo", {"policy_kwargs": {"net_arch": {"pi": 3}}}),
+    ],
+)
+def test_what_the_class_refuses_is_the_users_mistake(algo: str, params: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="algo_params"):
+        mygym.train({"algo": algo, "logdir": str(tmp_path), **SHORT, "n_envs": 1, "algo_params": params})
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("algo", ["sac", "ppo"])
+def test_worker_processes_learn_the_same(algo: str, trained: Any, tmp_path: Path) -> None:
+    result = train(algo, tmp_path, subprocesses=True)
+    one, other = (load_tensors(run.path / "policy.safetensors") for run in (trained(algo), result))
+    for key, value in one.items():
+        np.testing.assert_array_equal(value, other[key])

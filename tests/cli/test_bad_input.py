@@ -1,0 +1,174 @@
+"""Bad input: exit code 2, one message with key, value, what is allowed and the nearest name, nothing left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mygym.cli.main import main
+from tests.cli.conftest import Outcome
+
+Command = Callable[..., Outcome]
+
+UNREACHABLE = "task_params.areas.reach={low: [1.5, 0, 0.1], high: [1.7, 0.1, 0.2]}"
+
+MISTAKES = [
+    ("train --robot pandaa", ["robot", "'pandaa'", "kuka", "did you mean 'panda'"]),
+    ("train --task raech", ["task", "'raech'", "push", "did you mean 'reach'"]),
+    ("train --task GA", ["task", "'GA'", "grasp requires 'near'"]),
+    ("train --task AX", ["task", "'AX'", "'X'"]),
+    ("train --task=", ["task", "''", "is empty"]),
+    ("train --task [approach,pusch]", ["task", "'pusch'", "did you mean 'push'"]),
+    ("train --task [", ["task", "'['"]),
+    ("train --algo sacc", ["algo", "'sacc'", "ppo", "did you mean 'sac'"]),
+    ("train --framework pytorhc", ["framework", "'pytorhc'", "did you mean 'pytorch'"]),
+    ("train --workspace tabel", ["workspace", "'tabel'", "did you mean 'table'"]),
+    ("train --control ee_dleta", ["control", "'ee_dleta'", "joint_position", "did you mean 'ee_delta'"]),
+    ("train --reward spares", ["reward", "'spares'", "did you mean 'sparse'"]),
+    ("train --strategy curriculum", ["strategy", "'curriculum'", "standard"]),
+    ("train --engine fused", ["engine", "'fused'", "pybullet", "not available"]),
+    ("train --engine bullet", ["engine", "'bullet'", "pybullet"]),
+    ("train --resume runs/x", ["--resume", "'runs/x'", "not available"]),
+    ("train --steps many", ["steps", "'many'", "integer"]),
+    ("train --steps 1.5", ["steps", "1.5", "integer"]),
+    ("train --steps 0", ["steps", "0", "1"]),
+    ("train --n-envs 0", ["n_envs", "0", "1"]),
+    ("train --seed -1", ["seed", "-1", "0"]),
+    ("train --seed=-1", ["seed", "-1", "0"]),
+    ("train --robott panda", ["--robott", "did you mean '--robot'"]),
+    ("train --steps", ["--steps"]),
+    ("train panda", ["panda"]),
+    ("train --set robbot=panda", ["robbot", "did you mean 'robot'"]),
+    ("train --set eval.evry=5", ["eval.evry", "did you mean 'every'"]),
+    ("train --set eval", ["--set", "'eval'", "key=value"]),
+    ("train --set eval=5", ["eval", "5"]),
+    ("train --set her=perhaps", ["her", "'perhaps'", "boolean"]),
+    ("train --set algo_params.learning_rat=1", ["algo_params.learning_rat", "did you mean 'learning_rate'"]),
+    ("train --set algo_params.learning_rate=fast", ["algo_params.learning_rate", "'fast'", "number"]),
+    ("train --set algo_params.gamma=1.5", ["algo_params.gamma", "1.5", "at most 1"]),
+    ("train --set algo_params.batch_size=0", ["algo_params.batch_size", "0", "at least 1"]),
+    ("train --set algo_params.batch_size=.nan", ["algo_params.batch_size"]),
+    ("train --set algo_params=7", ["algo_params", "7", "dictionary"]),
+    ("train --set task_params.object=cuube --task push", ["object", "'cuube'", "did you mean 'cube'"]),
+    ("train --set task_params.tolerance=-1", ["task_params.tolerance", "-1", "greater than 0"]),
+    ("train --set video.camera=mian", ["camera", "'mian'", "did you mean 'main'"]),
+    ("train --set device=tpu", ["device", "'tpu'"]),
+    ("train --task pick_and_place --robot kuka", ["robot", "'kuka'", "gripper"]),
+    ("train --algo ppo --set her=true", ["her", "ppo", "sac"]),
+    ("train --config missing.yaml", ["config", "'missing.yaml'", "does not exist"]),
+    ("train --config broken.yaml", ["config", "broken.yaml", "line 1"]),
+    ("train --config broken.json", ["config", "broken.json"]),
+    ("train --config typo.yaml", ["robbot", "did you mean 'robot'"]),
+    ("train --config twice.yaml", ["seed", "twice"]),
+    ("train --config notes.txt", ["config", "'notes.txt'", ".yaml"]),
+    ("train --config folder.yaml", ["config", "folder.yaml"]),
+    ("train --logdir notes.txt", ["logdir", "'notes.txt'"]),
+    ("train --logdir notes.txt/runs", ["logdir", "'notes.txt/runs'"]),
+    ("train --set strict=true", ["strict", "eval.every"]),
+    ("evaluate", ["run", "--policy"]),
+    ("evaluate nowhere", ["run", "'nowhere'", "is not a run directory"]),
+    ("evaluate nowhere --policy oracle", ["run", "--policy"]),
+    ("evaluate --policy orcale", ["policy", "'orcale'", "zero", "did you mean 'oracle'"]),
+    ("evaluate --policy oracle --task raech", ["task", "'raech'", "did you mean 'reach'"]),
+    ("evaluate --policy oracle --robot pandaa", ["robot", "'pandaa'", "did you mean 'panda'"]),
+    ("evaluate --policy oracle --episodes 0", ["--episodes", "'0'", "at least 1"]),
+    ("evaluate --policy oracle --episodes few", ["--episodes", "'few'", "whole number"]),
+    ("evaluate --policy oracle --seed -3", ["seed", "-3"]),
+    ("evaluate --policy zero --video notes.txt/film.mp4 --episodes 1", ["video", "notes.txt/film.mp4"]),
+    ("evaluate --policy zero --video notes.txt --episodes 1", ["video", "'notes.txt'", ".mp4"]),
+    ("evaluate --policy oracle --task pick_and_place --robot kuka", ["robot", "'kuka'", "gripper"]),
+    ("list robots", ["kind", "'robots'", "did you mean 'robot'"]),
+    ("list --jsn", ["--jsn", "did you mean '--json'"]),
+    ("describe robot pandaa", ["robot", "'pandaa'", "did you mean 'panda'"]),
+    ("describe robbot panda", ["kind", "'robbot'", "did you mean 'robot'"]),
+    ("describe task GA", ["task", "'GA'", "grasp requires 'near'"]),
+    ("describe task", ["NAME"]),
+    ("trian", ["command", "'trian'", "did you mean 'train'"]),
+]
+
+
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path) -> None:
+    (tmp_path / "broken.yaml").write_text("robot: [panda")
+    (tmp_path / "broken.json").write_text('{"robot": ')
+    (tmp_path / "typo.yaml").write_text("robbot: panda")
+    (tmp_path / "twice.yaml").write_text("seed: 1\nseed: 2")
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "folder.yaml").mkdir()
+
+
+def check(outcome: Outcome, words: list[str], folder: Path) -> None:
+    assert outcome.code == 2, outcome
+    assert outcome.err.startswith("error: ")
+    assert outcome.err.count("\n") == 1, outcome.err
+    assert outcome.out == ""
+    for word in words:
+        assert word in outcome.err
+    names = {"broken.yaml", "broken.json", "typo.yaml", "twice.yaml", "notes.txt", "folder.yaml"}
+    assert {path.name for path in folder.iterdir()} == names
+    assert (folder / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(("line", "words"), MISTAKES, ids=[line for line, _ in MISTAKES])
+def test_a_mistake_is_one_message_and_leaves_nothing(
+    line: str, words: list[str], mygym_command: Command, tmp_path: Path
+) -> None:
+    check(mygym_command(*line.split()), words, tmp_path)
+
+
+@pytest.mark.parametrize("robot", ["panda", "kuka"])
+@pytest.mark.parametrize("more", [[], ["--dry-run"]])
+def test_goals_out_of_reach_are_refused(robot: str, more: list[str], mygym_command: Command, tmp_path: Path) -> None:
+    outcome = mygym_command("train", "--robot", robot, "--set", UNREACHABLE, *more)
+    check(outcome, ["task_params.areas.reach", "1.5", robot, "reach"], tmp_path)
+
+
+@pytest.mark.parametrize("value", ["", " ", "null", "[]", "{}", "3", "true", "a b"])
+@pytest.mark.parametrize("key", ["robot", "task", "algo", "control", "workspace", "framework", "steps", "seed"])
+def test_any_value_of_a_flag_is_used_or_refused(key: str, value: str, mygym_command: Command) -> None:
+    outcome = mygym_command("train", "--explain", "--set", f"{key}={value}")
+    assert outcome.code in (0, 2)
+    assert "Traceback" not in outcome.err
+    assert (outcome.code == 0) == (outcome.err == "")
+
+
+WORDS = st.sampled_from(
+    ["--robot", "--task", "--algo", "--set", "--config", "--steps", "panda", "reach", "GA", "sac", "x=1", "seed=2"]
+) | st.text(max_size=6)
+
+
+@settings(max_examples=60)
+@given(words=st.lists(WORDS, max_size=5))
+def test_any_words_end_with_0_or_2_and_one_message(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["train", "--explain", *words])
+    out, err = capsys.readouterr()
+    assert ended.value.code in (0, 2)
+    if ended.value.code == 2:
+        assert err.startswith("error: ")
+        assert len(err.splitlines()) == 1
+        assert out == ""
+
+
+@pytest.mark.parametrize("line", ["--robot pandaa", "--task GA", f"--set {UNREACHABLE.replace(' ', '')}"])
+def test_train_py_itself_ends_with_2(line: str, python, tmp_path: Path) -> None:
+    from tests.conftest import ROOT
+
+    done = python("-W", "error::RuntimeWarning", str(ROOT / "train.py"), *line.split())
+    check(Outcome(done.returncode, done.stdout, done.stderr), [], tmp_path)
+
+
+@pytest.mark.parametrize("line", ["train --explain", "list", "describe task reach"])
+def test_a_users_file_that_takes_a_built_in_name_is_one_message(line: str, python, tmp_path: Path) -> None:
+    """Also for a task, whose names are wanted as soon as the package is imported."""
+    (tmp_path / "envs").mkdir()
+    (tmp_path / "envs" / "mine.py").write_text('register_task("reach", ["approach"])\n')
+    done = python("-m", "mygym", *line.split())
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    assert "mine.py" in done.stderr

@@ -1,0 +1,202 @@
+"""What the commands print and write when all is well."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from mygym.cli.arguments import CONFIG_FLAGS
+from mygym.cli.main import COMMANDS
+from mygym.config import load_file
+from mygym.registry import REGISTRIES, registry
+from mygym.runs.settings import settle
+from tests.cli.conftest import Outcome
+from tests.components import ALGORITHMS, HOSTED, TASKS
+from tests.conftest import ROOT
+
+Command = Callable[..., Outcome]
+
+SETTINGS = [
+    "steps=60",
+    "n_envs=1",
+    "eval={episodes: 2, final_episodes: 3}",
+    "video={episodes: 1, width: 64, height: 48}",
+    "algo_params.policy_kwargs.net_arch=[16]",
+]
+TRAIN = [word for setting in SETTINGS for word in ("--set", setting)]
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_has_examples_and_ends_with_0(command: str, mygym_command: Command) -> None:
+    outcome = mygym_command(*command.split(), "--help")
+    assert outcome.code == 0
+    assert "usage:" in outcome.out
+    assert outcome.err == ""
+    if command:
+        assert "examples:" in outcome.out
+    else:
+        assert all(name in outcome.out for name in COMMANDS)
+
+
+def test_no_command_is_help(mygym_command: Command) -> None:
+    assert mygym_command() == mygym_command("--help")
+
+
+def test_the_version(mygym_command: Command) -> None:
+    assert re.fullmatch(r"\d+\.\d+\.\d+\n", mygym_command("--version").out)
+
+
+def test_every_flag_of_the_design_is_there(mygym_command: Command) -> None:
+    text = mygym_command("train", "--help").out
+    flags = "config algo framework strategy robot task workspace control engine steps seed n-envs logdir resume set"
+    assert all(f"--{flag} " in text for flag in flags.split())
+    assert "--explain" in text
+    assert "--dry-run" in text
+
+
+# list, describe -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", sorted(REGISTRIES))
+def test_list_names_everything_in_words_and_json(kind: str, mygym_command: Command) -> None:
+    rows = json.loads(mygym_command("list", kind, "--json").out)
+    assert [row["name"] for row in rows] == registry(kind).names()
+    assert all(row["kind"] == kind and row["help"] and row["origin"] for row in rows)
+    words = mygym_command("list", kind).out
+    assert all(row["name"] in words and row["help"] in words for row in rows)
+
+
+def test_list_without_a_kind_lists_all_kinds(mygym_command: Command) -> None:
+    rows = json.loads(mygym_command("list", "--json").out)
+    assert {row["kind"] for row in rows} == set(REGISTRIES)
+
+
+EVERYTHING = [(kind, name) for kind in sorted(REGISTRIES) for name in registry(kind).names()]
+
+
+@pytest.mark.parametrize(("kind", "name"), EVERYTHING)
+def test_everything_can_be_described_in_words_and_json(kind: str, name: str, mygym_command: Command) -> None:
+    words, data = mygym_command("describe", kind, name), mygym_command("describe", kind, name, "--json")
+    assert (words.code, data.code) == (0, 0)
+    assert yaml.safe_load(words.out) == json.loads(data.out)
+    assert json.loads(data.out)[kind] == name
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_task_is_described_with_its_numbers(name: str, mygym_command: Command) -> None:
+    task = registry("task").get(name).load()
+    text = mygym_command("describe", "task", name).out
+    assert f"{task.tolerance} m" in text
+    assert f"{task.hold} steps" in text
+    assert f"{task.horizon} steps" in text
+    assert "goal area" in text
+
+
+def test_a_composition_and_an_algorithm_can_be_described(mygym_command: Command) -> None:
+    assert "withdraw" in mygym_command("describe", "task", "AGMDW").out
+    assert "learning_rate" in mygym_command("describe", "algo", "sac").out
+
+
+# explain, dry run ---------------------------------------------------------------------------------------------------
+
+
+def test_explain_prints_every_value_and_its_origin(mygym_command: Command, tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text("robot: kuka\nalgo_params: {tau: 0.01}\n")
+    outcome = mygym_command("train", "--config", "run.yaml", "--seed", "3", "--explain")
+    lines = {line.split()[0]: line for line in outcome.out.splitlines()}
+    assert outcome.code == 0
+    assert re.fullmatch(r'robot +"kuka" +file', lines["robot"])
+    assert re.fullmatch(r"seed +3 +flag", lines["seed"])
+    assert re.fullmatch(r'logdir +"runs" +default', lines["logdir"])
+    assert re.fullmatch(r"algo_params.tau +0.01 +file", lines["algo_params.tau"])
+    assert re.fullmatch(r"algo_params.gamma +\S+ +algorithm sac", lines["algo_params.gamma"])
+    assert re.fullmatch(r"task_params.horizon +\d+ +task reach", lines["task_params.horizon"])
+    assert [path.name for path in tmp_path.iterdir()] == ["run.yaml"]
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_dry_run_builds_everything_and_writes_nothing(algo: str, mygym_command: Command, tmp_path: Path) -> None:
+    outcome = mygym_command("train", "--algo", algo, "--n-envs", "1", "--dry-run")
+    assert outcome.code == 0, outcome.err
+    for words in ("observation: ", "action: Box(-1.0, 1.0, (3,)", "algorithm: ", "parameters", "env steps/s"):
+        assert words in outcome.out
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*")), ids=lambda path: path.name)
+def test_every_shipped_config_is_right(path: Path, mygym_command: Command) -> None:
+    assert mygym_command("train", "--config", str(path), "--explain").code == 0
+    assert settle(load_file(path)).config
+
+
+def test_names_stay_text_and_numbers_become_numbers(mygym_command: Command) -> None:
+    assert set(CONFIG_FLAGS) <= set(settle().values())
+    outcome = mygym_command("train", "--robot", "1", "--explain")
+    assert "robot: '1'" in outcome.err
+
+
+# train, evaluate ----------------------------------------------------------------------------------------------------
+
+
+def test_train_then_evaluate_the_run(mygym_command: Command, tmp_path: Path) -> None:
+    outcome = mygym_command("train", *TRAIN, "--seed", "4")
+    assert outcome.code == 0, outcome.err
+    last = outcome.out.splitlines()[-1]
+    assert last.startswith("run: ")
+    run = Path(last.removeprefix("run: "))
+    assert run.name == "seed_4"
+    before = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
+    judged = mygym_command("evaluate", str(run), "--episodes", "3", "--json")
+    assert judged.code == 0, judged.err
+    content = json.loads(judged.out)
+    assert len(content["episodes"]) == sum(content["stage_reached"].values()) == 3
+    assert {"success_rate", "mean_return", "mean_length", "mean_distance"} <= content.keys()
+    assert mygym_command("evaluate", str(run), "--episodes", "3", "--json").out == judged.out
+    other = json.loads(mygym_command("evaluate", str(run), "--episodes", "3", "--json", "--seed", "1").out)
+    assert other["episodes"] != content["episodes"]
+    assert {path: path.stat().st_mtime_ns for path in run.rglob("*")} == before
+    refused = mygym_command("evaluate", str(run), "--task", "push")
+    assert (refused.code, "--task" in refused.err) == (2, True)
+
+
+@pytest.mark.parametrize(("task", "robot"), HOSTED)
+def test_evaluate_judges_the_oracle(task: str, robot: str, mygym_command: Command, tmp_path: Path) -> None:
+    line = f"evaluate --policy oracle --task {task} --robot {robot} --episodes 5 --json"
+    outcome = mygym_command(*line.split())
+    content = json.loads(outcome.out)
+    assert (outcome.code, content["success_rate"], content["stage_reached"]) == (0, 1.0, {"done": 5})
+    assert all(episode["length"] > 0 for episode in content["episodes"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_evaluate_prints_words_and_films(mygym_command: Command, tmp_path: Path) -> None:
+    line = "evaluate --policy zero --episodes 2 --video film.mp4 --set video.width=64 --set video.height=48"
+    outcome = mygym_command(*line.split())
+    assert outcome.code == 0, outcome.err
+    assert re.search(r"success_rate +0\.0%", outcome.out)
+    assert outcome.out.splitlines()[-1] == "video: film.mp4"
+    assert [path.name for path in tmp_path.iterdir()] == ["film.mp4"]
+    assert (tmp_path / "film.mp4").stat().st_size > 1000
+
+
+def test_the_programs_of_the_folder_are_the_commands(python, tmp_path: Path) -> None:
+    done = python(str(ROOT / "evaluate.py"), "--policy", "zero", "--episodes", "1")
+    assert done.returncode == 0, done.stderr
+    assert "success_rate" in done.stdout
+    assert done.stderr == ""
+    done = python("-m", "mygym", "list", "robot")
+    assert done.stdout.splitlines()[0] == "robot"
+
+
+def test_a_closed_pipe_is_no_traceback(python, tmp_path: Path) -> None:
+    code = (
+        "import subprocess, sys;"
+        "p = subprocess.Popen([sys.executable, '-m', 'mygym', 'list'], stdout=subprocess.PIPE, stderr=subprocess.PIPE);"
+        "p.stdout.close(); sys.exit('Traceback' in p.stderr.read().decode())"
+    )
+    assert python("-c", code).returncode == 0

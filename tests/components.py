@@ -1,0 +1,71 @@
+"""What the registries hold, in the combinations that tests are parametrised over."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from mygym.config import hyperparameters
+from mygym.envs.ids import env_id
+from mygym.errors import ConfigError
+from mygym.registry import algorithm, registry
+from mygym.sim.robot import load_robot
+from mygym.tasks.grammar import letters
+from mygym.tasks.task import Task, find_task
+
+TASKS = registry("task").names()
+ROBOTS = registry("robot").names()
+CONTROLS = registry("controller").names()
+ALGORITHMS = registry("algorithm").names()
+REWARDS = ("sparse", "dense", "staged")
+IDS = {task: env_id(task) for task in TASKS}
+
+
+@cache
+def has_gripper(robot: str) -> bool:
+    return load_robot(registry("robot").get(robot).load()).gripper is not None
+
+
+def can_do(robot: str, task: Task) -> bool:
+    return has_gripper(robot) or not task.needs_gripper
+
+
+def small(algo: str) -> dict[str, Any]:
+    """`algo_params` with which an algorithm is quick: small networks and batches."""
+    cls, args, _ = algorithm(algo).combo()
+    networks: dict[str, Any] = {"net_arch": [16]}
+    if "Lstm" in str(args[0]):
+        networks["lstm_hidden_size"] = 8
+    wanted: dict[str, Any] = {"batch_size": 32, "n_epochs": 2, "gradient_steps": 1, "n_delta": 2, "n_top": 1}
+    if "Linear" not in str(args[0]):
+        wanted["policy_kwargs"] = networks
+    return {key: value for key, value in wanted.items() if key in hyperparameters.parameters(cls)}
+
+
+LONGEST = 12
+"""Letters beyond which a composition is a sign that the grammar allows endless ones."""
+
+
+@cache
+def compositions() -> tuple[str, ...]:
+    """Every grammatical string of the registered letters, found by trying all that extend a grammatical one."""
+    found, ends = [], [""]
+    while ends and len(ends[0]) < LONGEST:
+        ends = [longer for end in ends for letter in letters() if is_grammatical(longer := end + letter)]
+        found += ends
+    return tuple(found)
+
+
+def is_grammatical(said: str) -> bool:
+    try:
+        find_task(said)
+    except ConfigError:
+        return False
+    return True
+
+
+HOSTED = [(task, robot) for task in TASKS for robot in ROBOTS if can_do(robot, find_task(task))]
+"""Each named task with each robot that can do it."""
+
+COMPOSED = [(said, robot) for said in compositions() for robot in ROBOTS if can_do(robot, find_task(said))]
+"""Each composition of letters with each robot that can do it."""

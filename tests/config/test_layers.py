@@ -1,0 +1,142 @@
+"""Which value wins, where it came from, and what the hash of a config covers."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mygym.config import Layer, Resolved, RunConfig, config_hash, resolve
+from mygym.config.layers import flatten
+from mygym.errors import ConfigError
+
+NOT_SHAPING = {"seed", "logdir", "eval", "checkpoint", "video", "tensorboard", "strict"}
+KEYS = [*RunConfig.model_fields, "eval.every", "task_params.areas.reach.low", "steps.x", "str", "int", "list[str]"]
+
+
+def test_later_layers_win_and_origins_say_who_it_was() -> None:
+    layers = [
+        Layer("first", {"steps": 1, "seed": 1, "eval": {"every": 1, "episodes": 1}}),
+        Layer("second", {"seed": 2, "eval": {"every": 2}, "algo_params": {"policy_kwargs": {"net_arch": [8]}}}),
+    ]
+    resolved = resolve(layers)
+    config = resolved.config
+    assert (config.steps, config.seed, config.eval.every, config.eval.episodes) == (1, 2, 2, 1)
+    origins = {key: resolved.origins[key] for key in ("steps", "seed", "eval.every", "eval.episodes", "robot")}
+    assert origins == {
+        "steps": "first",
+        "seed": "second",
+        "eval.every": "second",
+        "eval.episodes": "first",
+        "robot": "default",
+    }
+    assert resolved.origins["algo_params.policy_kwargs.net_arch"] == "second"
+
+
+def test_every_value_has_an_origin() -> None:
+    resolved = resolve([Layer("file", {"task_params": {"areas": {"reach": {"low": [0, 0, 0], "high": [1, 1, 1]}}}})])
+    assert set(resolved.origins) == {key for key, _ in flatten(resolved.values())}
+    assert resolved.origins["task_params.areas.reach.low"] == "file"
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"robbot": "panda"}, ["robbot", "did you mean 'robot'", "file"]),
+        ({"eval": {"evry": 1}}, ["eval.evry", "did you mean 'every'", "file"]),
+        ({"task_params": {"areas": {"reach": {"low": [0, 0, 0], "hihg": [1, 1, 1]}}}}, ["hihg", "did you mean 'high'"]),
+        ({"task_params": {"areas": {"raech": {"low": [0, 0, 0], "high": [1, 1, 1]}}}}, ["raech", "reach"]),
+        ({"reward": "spares"}, ["reward", "'spares'", "did you mean 'sparse'", "file"]),
+        ({"reward": 3}, ["reward", "3", "sparse, dense, staged"]),
+        ({"strategy": "curriculum"}, ["strategy", "'curriculum'", "standard"]),
+        ({"engine": "fused"}, ["engine", "'fused'", "not available in this version"]),
+        ({"engine": "mujoco"}, ["engine", "'mujoco'", "pybullet"]),
+        ({"steps": 0}, ["steps", "0", "greater than or equal to 1", "file"]),
+        ({"steps": 1.5}, ["steps", "1.5", "integer"]),
+        ({"steps": "many"}, ["steps", "'many'", "integer"]),
+        ({"steps": True}, ["steps", "True", "integer"]),
+        ({"seed": -1}, ["seed", "-1", "greater than or equal to 0"]),
+        ({"seed": 2**32}, ["seed", str(2**32), "less than"]),
+        ({"robot": 7}, ["robot", "7", "string"]),
+        ({"robot": None}, ["robot", "None", "string"]),
+        ({"her": "yes"}, ["her", "'yes'", "boolean"]),
+        ({"task": 5}, ["task", "5"]),
+        ({"task": ["approach", 5]}, ["task", "5", "string"]),
+        ({"task_params": {"tolerance": 0}}, ["task_params.tolerance", "0", "greater than 0"]),
+        ({"task_params": {"tolerance": float("nan")}}, ["task_params.tolerance", "nan"]),
+        ({"task_params": {"hold": 0}}, ["task_params.hold", "0"]),
+        ({"task_params": 5}, ["task_params", "5"]),
+        ({"task_params": {"areas": {"reach": {"low": [0, 0, 1], "high": [1, 1, 0]}}}}, ["high", "not be below low"]),
+        ({"task_params": {"areas": {"reach": {"low": [0, 0], "high": [1, 1, 1]}}}}, ["areas.reach.low"]),
+        ({"task_params": {"areas": {"reach": {"low": [0, 0, float("inf")], "high": [1, 1, 1]}}}}, ["areas.reach.low"]),
+        ({"stop_at_success": 1.5}, ["stop_at_success", "1.5", "less than or equal to 1"]),
+        ({"video": {"width": 33}}, ["video.width", "33", "multiple of 2"]),
+        ({"algo_params": [1]}, ["algo_params", "[1]", "dictionary"]),
+        ({"algo_params": {3: 4}}, ["algo_params", "3", "string"]),
+        ({"str": 1}, ["str", "not a config key"]),
+        ({"int": 1}, ["int", "not a config key"]),
+        ({"eval": {"none": 1}}, ["eval.none", "not a config key"]),
+        ({"n_envs": 10**9}, ["n_envs", str(10**9), "less than or equal to 1024"]),
+    ],
+)
+def test_a_mistake_is_told_with_key_value_and_what_is_allowed(values: dict[str, Any], words: list[str]) -> None:
+    with pytest.raises(ConfigError) as error:
+        resolve([Layer("file", values)])
+    for word in words:
+        assert word in str(error.value), str(error.value)
+    assert "\n" not in str(error.value)
+
+
+LEAVES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=6),
+    st.sampled_from(["reach", "sac", "panda"]),
+)
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS) | st.text(max_size=3), inner),
+)
+
+
+@given(values=st.dictionaries(st.sampled_from(KEYS) | st.text(max_size=4), VALUES, max_size=4))
+def test_any_nested_values_resolve_or_are_refused(values: dict[str, Any]) -> None:
+    with contextlib.suppress(ConfigError):
+        resolved = resolve([Layer("file", values)])
+        assert isinstance(resolved, Resolved)
+        assert set(resolved.origins) == {key for key, _ in flatten(resolved.values())}
+
+
+# the hash -----------------------------------------------------------------------------------------------------------
+
+BASE = resolve([]).values()
+
+
+def test_the_hash_is_the_same_for_the_same_values_in_any_order() -> None:
+    assert config_hash(BASE) == config_hash(dict(reversed(BASE.items())))
+    assert len(config_hash(BASE)) == 8
+    assert set(config_hash(BASE)) <= set("0123456789abcdef")
+
+
+@pytest.mark.parametrize("key", RunConfig.model_fields)
+def test_the_hash_covers_what_shapes_the_result_and_nothing_else(key: str) -> None:
+    same = config_hash({**BASE, key: "something else"}) == config_hash(BASE)
+    assert same == (key in NOT_SHAPING)
+
+
+@pytest.mark.parametrize(
+    "change", [{"algo_params": {"gamma": 0.9}}, {"task_params": {"tolerance": 0.04}}, {"task": "push"}, {"steps": 3}]
+)
+def test_the_hash_sees_nested_values(change: dict[str, Any]) -> None:
+    assert config_hash(resolve([Layer("flag", change)]).values()) != config_hash(BASE)
+
+
+@given(first=LEAVES, second=LEAVES)
+def test_different_numbers_have_different_hashes(first: Any, second: Any) -> None:
+    hashes = [config_hash({**BASE, "algo_params": {"x": value}}) for value in (first, second)]
+    assert (repr(first) == repr(second)) == (hashes[0] == hashes[1])

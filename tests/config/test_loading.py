@@ -1,0 +1,188 @@
+"""Files and flags as plain dictionaries: what is read, and what is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mygym.config import load_file, merged, parse_overrides
+from mygym.errors import ConfigError
+from mygym.runs.directory import to_yaml
+
+PLAIN = st.one_of(
+    st.none(), st.booleans(), st.integers(-(10**9), 10**9), st.floats(-1e6, 1e6), st.text(st.characters(codec="ascii"))
+)
+NESTED = st.recursive(
+    PLAIN, lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text("abc_.1", min_size=1), inner))
+)
+MAPPINGS = st.dictionaries(st.text("abc_.1", min_size=1), NESTED, max_size=5)
+
+
+def read(tmp_path: Path, text: str, name: str = "run.yaml") -> dict[str, Any]:
+    path = tmp_path / name
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    return load_file(path)
+
+
+@pytest.mark.parametrize("text", ["3e-4", "3E-4", "+3e-4", "0.3e-3", "3.0e-04", ".3e-3"])
+@pytest.mark.parametrize("name", ["run.yaml", "run.yml"])
+def test_a_number_is_a_number_however_it_is_written(tmp_path: Path, text: str, name: str) -> None:
+    assert read(tmp_path, f"x: {text}", name) == {"x": pytest.approx(3e-4)}
+    assert parse_overrides([f"x={text}"]) == {"x": pytest.approx(3e-4)}
+
+
+def test_yaml_is_read_as_it_is_meant(tmp_path: Path) -> None:
+    text = "steps: 100_000\nher: true\nworkspace: null\ntask: [approach, push]\neval: {every: 500}\nx: '3e-4'\n"
+    assert read(tmp_path, text) == {
+        "steps": 100_000,
+        "her": True,
+        "workspace": None,
+        "task": ["approach", "push"],
+        "eval": {"every": 500},
+        "x": "3e-4",
+    }
+
+
+def test_json_may_have_comments_and_trailing_commas(tmp_path: Path) -> None:
+    text = '// a run\n{"robot": "kuka", /* fast */ "algo_params": {"gamma": 9.5e-1,},}\n'
+    assert read(tmp_path, text, "run.json") == {"robot": "kuka", "algo_params": {"gamma": 0.95}}
+
+
+def test_an_empty_yaml_file_says_nothing(tmp_path: Path) -> None:
+    assert read(tmp_path, "# all defaults\n") == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("run.yaml", "seed: 1\nrobot: panda\nseed: 2\n", ["run.yaml", "seed", "twice", "line 3"]),
+        ("run.yaml", "eval:\n  every: 1\n  every: 2\n", ["run.yaml", "every", "twice", "line 3"]),
+        ("run.json", '{"seed": 1, "seed": 2}', ["run.json", "seed"]),
+        ("run.yaml", "robot: [panda", ["run.yaml", "line 1"]),
+        ("run.yaml", "robot: panda\n\ttask: reach", ["run.yaml", "line 2"]),
+        ("run.json", '{"robot": ', ["run.json"]),
+        ("run.json", "", ["run.json"]),
+        ("run.yaml", "- robot\n- panda", ["run.yaml", "mapping"]),
+        ("run.yaml", "just words", ["run.yaml", "mapping"]),
+        ("run.json", "[1, 2]", ["run.json", "mapping"]),
+        ("run.yaml", "1: one", ["run.yaml", "mapping"]),
+        ("run.yaml", "robot: !!python/object/apply:os.getcwd []", ["run.yaml", "line 1"]),
+        ("run.yaml", "day: 2024-99-99", ["run.yaml"]),
+        ("run.yaml", "algo_params: &a {inner: *a}", ["run.yaml"]),
+        ("run.yaml", "algo_params: &a [*a]", ["run.yaml"]),
+        ("run.yaml", "? [a, b]\n: 1", ["run.yaml"]),
+        ("run.yaml", "[" * 5000, ["run.yaml"]),
+        ("run.json", "[" * 5000, ["run.json"]),
+        ("run.yaml", "steps: " + "9" * 5000, ["run.yaml"]),
+        ("run.yaml", "\udcff", ["run.yaml", "cannot be read"]),
+        ("run.yaml", "a: \x00", ["run.yaml"]),
+        ("run.toml", "robot = 'panda'", ["run.toml", ".yaml, .yml or .json"]),
+        ("run", "robot: panda", ["run", ".yaml, .yml or .json"]),
+    ],
+)
+def test_a_malformed_file_is_refused_with_its_name(tmp_path: Path, name: str, text: str, words: list[str]) -> None:
+    with pytest.raises(ConfigError) as error:
+        read(tmp_path, text, name)
+    for word in ["config", *words]:
+        assert word in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_file_that_is_too_large_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="too large"):
+        read(tmp_path, "a: 1\n" * 1_000_000)
+
+
+def test_a_missing_file_is_refused_with_the_nearest_one(tmp_path: Path) -> None:
+    (tmp_path / "reach.yaml").write_text("robot: panda")
+    with pytest.raises(ConfigError, match=r"did you mean '.*reach\.yaml'"):
+        load_file(tmp_path / "raech.yaml")
+    with pytest.raises(ConfigError, match="does not exist"):
+        load_file(tmp_path / "no" / "such" / "folder.yaml")
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").mkdir()
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_file(tmp_path / "run.yaml")
+
+
+@pytest.mark.parametrize("name", ["run.yaml", "run.json"])
+@given(text=st.text(max_size=60))
+def test_any_text_is_read_or_refused(tmp_path: Path, name: str, text: str) -> None:
+    with contextlib.suppress(ConfigError):
+        assert isinstance(read(tmp_path, text, name), dict)
+
+
+@given(text=st.text("{}[]:,-?&*!|>'\"%@` \n\tab1.", max_size=40))
+def test_any_punctuation_is_read_or_refused(tmp_path: Path, text: str) -> None:
+    with contextlib.suppress(ConfigError):
+        assert isinstance(read(tmp_path, text), dict)
+
+
+@given(values=MAPPINGS)
+def test_what_is_written_is_what_is_read(tmp_path: Path, values: dict[str, Any]) -> None:
+    assert read(tmp_path, to_yaml(values)) == values
+    assert read(tmp_path, json.dumps(values), "run.json") == values
+
+
+@given(number=st.floats(allow_nan=False, allow_infinity=False))
+def test_every_number_survives_a_config(tmp_path: Path, number: float) -> None:
+    read_back = read(tmp_path, to_yaml({"x": number}))["x"]
+    assert isinstance(read_back, float)
+    assert read_back == number
+    assert math.copysign(1, read_back) == math.copysign(1, number)
+
+
+# flags --------------------------------------------------------------------------------------------------------------
+
+
+def test_overrides_nest_by_dots() -> None:
+    pairs = ["eval.every=500", "eval.episodes=3", "algo_params.policy_kwargs.net_arch=[64, 64]", "her=false", "x=a=b"]
+    assert parse_overrides(pairs) == {
+        "eval": {"every": 500, "episodes": 3},
+        "algo_params": {"policy_kwargs": {"net_arch": [64, 64]}},
+        "her": False,
+        "x": "a=b",
+    }
+    assert parse_overrides(["seed=1", "seed=2"]) == {"seed": 2}
+
+
+@pytest.mark.parametrize("pair", ["", "seed", "=1", "a..b=1", ".a=1", "a.=1", "a=[1", "a={b: 1, b: 2}", "a=\x00"])
+def test_what_is_no_override_is_refused(pair: str) -> None:
+    with pytest.raises(ConfigError):
+        parse_overrides([pair])
+
+
+@pytest.mark.parametrize("pairs", [["eval=1", "eval.every=2"], ["a.b=1", "a.b.c=2"]])
+def test_a_value_and_keys_below_it_do_not_go_together(pairs: list[str]) -> None:
+    with pytest.raises(ConfigError, match="sets both"):
+        parse_overrides(pairs)
+
+
+@given(pairs=st.lists(st.text(max_size=12) | st.text("ab.=:[]{}&*1 ", max_size=12), max_size=4))
+def test_any_overrides_are_read_or_refused(pairs: list[str]) -> None:
+    with contextlib.suppress(ConfigError):
+        assert isinstance(parse_overrides(pairs), dict)
+
+
+@given(low=MAPPINGS, high=MAPPINGS)
+def test_merging_keeps_what_is_not_said_again(low: dict[str, Any], high: dict[str, Any]) -> None:
+    before = json.dumps([low, high])
+    both = merged(low, high)
+    assert both.keys() == low.keys() | high.keys()
+    for key, value in both.items():
+        if key not in high:
+            assert value == low[key]
+        elif isinstance(high[key], dict) and isinstance(low.get(key), dict):
+            assert value == merged(low[key], high[key])
+        else:
+            assert value == high[key]
+    assert json.dumps([low, high]) == before

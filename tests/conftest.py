@@ -1,0 +1,55 @@
+"""Fixtures that several folders share."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+from mygym import plugins
+from mygym.registry import REGISTRIES
+
+ROOT = Path(__file__).parent.parent
+
+hypothesis.settings.register_profile(
+    "mygym",
+    deadline=None,  # the first call of many a function imports or builds something
+    derandomize=True,
+    max_examples=25,
+    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture, hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("mygym")
+
+
+@pytest.fixture(autouse=True)
+def registries() -> Iterator[None]:
+    """What a test registers is gone after it."""
+    before = {kind: dict(registry._entries) for kind, registry in REGISTRIES.items() if registry.names() is not None}
+    read = set(plugins._read)
+    yield
+    for kind, entries in before.items():
+        REGISTRIES[kind]._entries.clear()
+        REGISTRIES[kind]._entries.update(entries)
+    plugins._read.clear()
+    plugins._read.update(read)
+    for name in [name for name in sys.modules if name.startswith(f"{plugins.PACKAGE}.")]:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs Python in a process of its own, in `tmp_path`, warnings as errors where asked for."""
+
+    def run(*arguments: str, cwd: Path = tmp_path, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+        command = [sys.executable, *arguments]
+        return subprocess.run(
+            command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=timeout, check=False
+        )
+
+    return run

@@ -1,0 +1,490 @@
+"""The environment: exact resets, fresh arrays, honest success, rewards, ends of episodes, state."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pybullet
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mygym.envs.robot_env import RobotEnv
+from mygym.errors import DivergedError, MygymError
+from mygym.registry import registry
+from mygym.tasks import goals
+from mygym.tasks.task import find_task
+from tests.components import CONTROLS, HOSTED, REWARDS, TASKS, compositions
+
+Env = RobotEnv
+
+
+@pytest.fixture(scope="module")
+def made() -> Iterator[Any]:
+    """Environments by their keywords, each built once."""
+    envs: dict[str, Env] = {}
+
+    def make(**keywords: Any) -> Env:
+        key = repr(sorted(keywords.items()))
+        if key not in envs:
+            envs[key] = RobotEnv(**keywords)
+        return envs[key]
+
+    yield make
+    for env in envs.values():
+        env.close()
+
+
+def as_bytes(observation: Any) -> bytes:
+    return b"".join(observation[key].tobytes() for key in sorted(observation))
+
+
+def roll(env: Env, seed: int | None, steps: int, actions: int = 0) -> list[Any]:
+    """Everything that an episode shows, under random actions that aim at the object half of the time."""
+    rng = np.random.default_rng(actions)
+    observation, info = env.reset(seed=seed)
+    seen = [(as_bytes(observation), info)]
+    for step in range(steps):
+        action = rng.uniform(-1, 1, env.action_space.shape).astype(np.float32)
+        if step % 20 < 12:
+            action = env.expert_action()
+        observation, reward, terminated, truncated, info = env.step(action)
+        seen.append((as_bytes(observation), reward, terminated, truncated, info))
+    return seen
+
+
+# exact resets -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("task", "robot"), HOSTED)
+def test_a_seed_gives_the_same_episode_to_the_bit_after_any_history(task: str, robot: str) -> None:
+    """Eighteen replays after eighteen different histories, contacts included."""
+    env = RobotEnv(task, robot)
+    first = roll(env, 7, 45)
+    for history in range(18):
+        for episode in range(1 + history % 3):
+            roll(env, 100 + history if episode == 0 else None, 5 + 4 * history, actions=1 + history)
+        assert roll(env, 7, 45) == first, f"after history {history}"
+    env.close()
+
+
+@pytest.mark.parametrize("control", CONTROLS)
+def test_another_instance_gives_the_same_episodes(control: str) -> None:
+    one, other = (RobotEnv("push", control=control, reward="staged") for _ in range(2))
+    roll(other, 3, 30)
+    assert [roll(one, 11, 20), roll(one, None, 20)] == [roll(other, 11, 20), roll(other, None, 20)]
+    one.close()
+    other.close()
+
+
+def test_the_episodes_after_a_seed_follow_from_it(made: Any) -> None:
+    env = made(task="push")
+    starts = [[env.reset(seed=seed)[0], *(env.reset()[0] for _ in range(4))] for seed in (1, 2, 1)]
+    goals_of = [[tuple(start["desired_goal"]) for start in episodes] for episodes in starts]
+    assert goals_of[0] == goals_of[2]
+    assert len({goal for episodes in goals_of[:2] for goal in episodes}) == 10
+
+
+def test_without_a_seed_every_environment_starts_somewhere_else() -> None:
+    envs = [RobotEnv() for _ in range(3)]
+    assert len({tuple(env.reset()[0]["desired_goal"]) for env in envs}) == 3
+    for env in envs:
+        env.close()
+
+
+def test_two_environments_in_one_process_do_not_disturb_each_other() -> None:
+    alone, beside = RobotEnv("push"), RobotEnv("pick_and_place")
+    expected = roll(alone, 5, 20)
+    rng, seen = np.random.default_rng(0), []
+    observation, info = alone.reset(seed=5)
+    seen.append((as_bytes(observation), info))
+    beside.reset(seed=9)
+    for step in range(20):
+        action = rng.uniform(-1, 1, alone.action_space.shape).astype(np.float32)
+        if step % 20 < 12:
+            action = alone.expert_action()
+        beside.step(beside.action_space.sample())
+        observation, reward, terminated, truncated, info = alone.step(action)
+        seen.append((as_bytes(observation), reward, terminated, truncated, info))
+    assert seen == expected
+    alone.close()
+    beside.close()
+
+
+# fresh arrays -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("goal_env", [True, False])
+def test_what_is_returned_belongs_to_the_caller(goal_env: bool) -> None:
+    env, spoiled = RobotEnv("push", goal_env=goal_env), RobotEnv("push", goal_env=goal_env)
+    for step in range(12):
+        action = np.full(env.action_space.shape, 0.3, np.float32)
+        expected, *rest = env.reset(seed=3) if step == 0 else env.step(action)
+        seen, *others = spoiled.reset(seed=3) if step == 0 else spoiled.step(action)
+        for key in expected if goal_env else [...]:
+            np.testing.assert_array_equal(expected[key], seen[key])
+            seen[key] += 7.0
+        assert others == rest
+        others[-1].clear()
+        action[:] = 0.0
+        spoiled.goal[:] = 3.0
+    assert spoiled.goal_distance() == env.goal_distance()
+    env.close()
+    spoiled.close()
+
+
+def test_observations_do_not_share_memory(made: Any) -> None:
+    env = made(task="push")
+    seen = [env.reset(seed=0)[0], *(env.step(env.action_space.sample())[0] for _ in range(3)), env.reset()[0]]
+    arrays = [array for observation in seen for array in observation.values()]
+    assert not any(np.shares_memory(a, b) for a, b in itertools.combinations(arrays, 2))
+
+
+def test_an_action_is_not_changed(made: Any) -> None:
+    env = made(task="reach")
+    env.reset(seed=0)
+    action = np.array([5.0, -5.0, 0.5], np.float32)
+    env.step(action)
+    assert action.tolist() == [5.0, -5.0, 0.5]
+
+
+# honest success -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("task", "robot"), HOSTED)
+def test_nothing_is_solved_at_the_reset(task: str, robot: str, made: Any) -> None:
+    env = made(task=task, robot=robot)
+    for seed in range(200):
+        observation, info = env.reset(seed=seed)
+        assert not info["is_success"]
+        assert (info["stages_done"], info["elapsed_steps"]) == (0, 0)
+        reward = env.compute_reward(observation["achieved_goal"], observation["desired_goal"], {})
+        assert reward == -1.0
+        distance = np.linalg.norm((observation["achieved_goal"] - observation["desired_goal"])[:3])
+        if env.task.plan.gives.get("placed") is not None or not env.task.has_object:
+            assert distance > env.task.tolerance
+
+
+@pytest.mark.parametrize("said", compositions())
+def test_no_composition_is_solved_at_the_reset(said: str, made: Any) -> None:
+    env = made(task=said)
+    for seed in range(30):
+        observation, info = env.reset(seed=seed)
+        assert not info["is_success"]
+        assert env.compute_reward(observation["achieved_goal"], observation["desired_goal"], {}) == -1.0
+
+
+@pytest.mark.parametrize(("task", "robot"), [(task, robot) for task, robot in HOSTED if find_task(task).has_object])
+def test_chance_solves_next_to_nothing(task: str, robot: str, made: Any) -> None:
+    env, rng, solved = made(task=task, robot=robot), np.random.default_rng(0), 0
+    for seed in range(20):
+        env.reset(seed=seed)
+        ended = False
+        while not ended:
+            action = rng.uniform(-1, 1, env.action_space.shape).astype(np.float32)
+            _, _, terminated, truncated, info = env.step(action)
+            ended = terminated or truncated
+        solved += info["is_success"]
+    assert solved <= 1
+
+
+@pytest.mark.parametrize(("task", "robot"), HOSTED)
+def test_success_is_held_and_ends_the_episode(task: str, robot: str, made: Any) -> None:
+    env = made(task=task, robot=robot)
+    env.reset(seed=4)
+    at_the_goal, terminated = 0, False
+    while not terminated:
+        _, reward, terminated, truncated, info = env.step(env.expert_action())
+        done = info["stage"] == len(env.task.stage_names)
+        at_the_goal = at_the_goal + 1 if done else 0
+        assert terminated == info["is_success"] == (at_the_goal >= env.task.hold)
+        assert not truncated
+        if done:  # the reward, which sees goal vectors alone, agrees
+            assert reward == 0.0
+    assert info["stages_done"] == len(env.task.stage_names)
+
+
+# ends ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("task", "robot"), HOSTED)
+def test_an_episode_is_truncated_at_the_horizon(task: str, robot: str, made: Any) -> None:
+    env = made(task=task, robot=robot, task_params={"horizon": 9})
+    env.reset(seed=0)
+    ends = [env.step(np.zeros(env.action_space.shape, np.float32))[2:4] for _ in range(9)]
+    assert ends == [(False, False)] * 8 + [(False, True)]
+    assert env.elapsed_steps == 9
+
+
+def test_the_horizon_is_the_tasks_own(made: Any) -> None:
+    env = made(task="reach")
+    env.reset(seed=0)
+    lengths = next(step for step in itertools.count(1) if env.step(np.zeros(3, np.float32))[3])
+    assert lengths == find_task("reach").horizon
+
+
+def test_an_episode_fails_when_the_object_leaves() -> None:
+    areas = {"object": {"low": [0.1, 0.0, 0.0], "high": [0.1, 0.0, 0.0]}}
+    env = RobotEnv("push", task_params={"areas": areas, "horizon": 400})
+    env.reset(seed=0)
+    terminated = truncated = False
+    info: dict[str, Any] = {}
+    while not (terminated or truncated):  # behind the cube, then through it to the edge
+        ee, thing = env.world.state.ee_position[0], env.world.state.object_position[0, 0]
+        behind = ee[0] < thing[0] - 0.03
+        target = np.array([ee[0] + 0.05, thing[1], 0.02]) if behind and ee[2] < 0.04 else None
+        if target is None:
+            target = np.array([thing[0] - 0.08, thing[1], 0.15 if abs(ee[0] - thing[0] + 0.08) > 0.02 else 0.02])
+        *_, terminated, truncated, info = env.step(env.world.action_towards(target, -1.0).astype(np.float32))
+    left = not (np.abs(env.world.state.object_position[0, 0][:2]) < [0.4, 0.45]).all()
+    assert left == info["failed"]
+    if left:
+        assert terminated
+        assert not info["is_success"]
+    env.close()
+
+
+def test_what_leaves_the_bounds_fails_and_what_does_not_does_not(made: Any) -> None:
+    env = made(task="push")
+    env.reset(seed=0)
+    low, high = np.array(env.workspace.bounds.low), np.array(env.workspace.bounds.high)
+    assert not env._has_left((low + high) / 2)
+    for axis in range(3):
+        assert env._has_left(np.where(np.arange(3) == axis, high + 0.01, (low + high) / 2))
+        assert env._has_left(np.where(np.arange(3) == axis, low - 0.01, (low + high) / 2))
+
+
+@pytest.mark.parametrize(("task", "robot"), HOSTED)
+def test_info_always_has_the_same_keys_and_types(task: str, robot: str, made: Any) -> None:
+    env = made(task=task, robot=robot)
+    infos = [env.reset(seed=0)[1], *(env.step(env.action_space.sample())[4] for _ in range(3))]
+    for info in infos:
+        types = {key: type(value) for key, value in info.items()}
+        assert {"is_success": bool, "stage": int, "stages_done": int}.items() <= types.items()
+    assert len({id(info) for info in infos}) == len(infos)
+
+
+# rewards ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reward", ["sparse", "dense"])
+@pytest.mark.parametrize(("task", "robot"), HOSTED)
+def test_a_batch_of_rewards_is_the_rewards_of_the_steps(task: str, robot: str, reward: str, made: Any) -> None:
+    env = made(task=task, robot=robot, reward=reward)
+    observation, _ = env.reset(seed=1)
+    achieved, desired, given_rewards, ends = [], [], [], []
+    terminated = truncated = False
+    while not (terminated or truncated):
+        observation, value, terminated, truncated, info = env.step(env.expert_action())
+        achieved.append(observation["achieved_goal"])
+        desired.append(observation["desired_goal"])
+        given_rewards.append(value)
+        ends.append((terminated, truncated))
+        assert env.compute_reward(achieved[-1], desired[-1], info) == value
+        assert env.compute_terminated(achieved[-1], desired[-1], info) == terminated
+        assert env.compute_truncated(achieved[-1], desired[-1], info) == truncated
+    batch = env.compute_reward(np.array(achieved), np.array(desired), [{}] * len(achieved))
+    assert batch.shape == (len(achieved),)
+    np.testing.assert_array_equal(batch, given_rewards)
+    assert len(set(given_rewards)) > 1
+    assert env.compute_terminated(np.array(achieved), np.array(desired), [{}] * len(achieved)).shape == batch.shape
+    assert env.compute_truncated(np.array(achieved), np.array(desired), [{}] * len(achieved)).shape == batch.shape
+
+
+@pytest.mark.parametrize("reward", ["sparse", "dense"])
+def test_relabelled_rewards_are_those_of_an_environment_with_that_goal(reward: str) -> None:
+    """The goal of the relabelled episode is where the first one got to."""
+    env = RobotEnv("push", reward=reward)
+    env.reset(seed=2)
+    actions = [env.expert_action()]
+    achieved = [env.step(actions[0])[0]["achieved_goal"]]
+    for _ in range(60):
+        actions.append(env.expert_action())
+        achieved.append(env.step(actions[-1])[0]["achieved_goal"])
+    relabelled = env.compute_reward(np.array(achieved), np.tile(achieved[-1], (len(achieved), 1)), [{}] * len(achieved))
+    env.reset(seed=2)
+    env._goal[0] = achieved[-1]
+    env._desired = goals.desired_goal(env._goals, env._goal)[0].astype(np.float32)
+    np.testing.assert_array_equal(relabelled, [env.step(action)[1] for action in actions])
+    env.close()
+
+
+@pytest.mark.parametrize("gamma", [0.9, 1.0])
+@pytest.mark.parametrize("said", [*TASKS, "AGMDW"])
+def test_the_staged_reward_is_sparse_plus_a_telescoping_sum(said: str, gamma: float, made: Any) -> None:
+    env = made(task=said, reward="staged", gamma=gamma)
+    env.reset(seed=3)
+    before, total, steps, ended, info = env._potential[0], 0.0, 0, False, {}
+    while not ended:
+        observation, value, terminated, truncated, info = env.step(env.expert_action())
+        sparse = env.compute_reward(observation["achieved_goal"], observation["desired_goal"], info)
+        total += gamma**steps * (value - float(sparse))
+        steps, ended = steps + 1, terminated or truncated
+    assert info["is_success"]
+    assert total == pytest.approx(gamma**steps * 0.0 - before, abs=1e-6)
+    assert before < 0
+
+
+# state --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("control", CONTROLS)
+@pytest.mark.parametrize("task", TASKS)
+def test_state_is_replayed_to_the_same_place(task: str, control: str) -> None:
+    env, other = (RobotEnv(task, control=control, reward="staged") for _ in range(2))
+    roll(env, 8, 5)
+    roll(env, None, 33)
+    state = pickle.loads(pickle.dumps(env.state_dict()))
+    roll(other, 1, 17)
+    observation = other.load_state_dict(state)
+    action = env.action_space.sample()
+    after = [one.step(action) for one in (env, other)]
+    assert as_bytes(after[0][0]) == as_bytes(after[1][0])
+    assert after[0][1:] == after[1][1:]
+    np.testing.assert_array_equal(env.state_dict()["actions"][:-1], state["actions"])
+    assert as_bytes(other.load_state_dict(state)) == as_bytes(observation)
+    assert roll(env, None, 10) == roll(other, None, 10)
+    env.close()
+    other.close()
+
+
+def test_a_state_does_not_change_afterwards(made: Any) -> None:
+    env = made(task="reach")
+    env.reset(seed=0)
+    env.step(np.ones(3, np.float32))
+    state = env.state_dict()
+    env.step(np.ones(3, np.float32))
+    assert len(state["actions"]) == 1
+
+
+# any input ----------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=15)
+@given(seed=st.integers(0, 2**32 - 1), scale=st.floats(0, 100))
+def test_observations_stay_in_their_space_whatever_the_actions(seed: int, scale: float, made: Any) -> None:
+    env, rng = made(task="pick_and_place"), np.random.default_rng(seed)
+    observation, _ = env.reset(seed=seed)
+    for _ in range(20):
+        assert env.observation_space.contains(observation)
+        observation, reward, *_ = env.step((scale * rng.normal(size=4)).astype(np.float32))
+        assert np.isfinite(reward)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_an_action_that_is_not_finite_is_refused(value: float, made: Any) -> None:
+    env = made(task="reach")
+    env.reset(seed=0)
+    with pytest.raises(DivergedError, match="not finite"):
+        env.step(np.array([0.0, value, 0.0]))
+
+
+@pytest.mark.parametrize("shape", [(1,), (2,), (4,), (1, 3), ()])
+def test_an_action_of_another_shape_is_refused(shape: tuple[int, ...], made: Any) -> None:
+    env = made(task="reach")
+    env.reset(seed=0)
+    with pytest.raises((ValueError, MygymError)):
+        env.step(np.zeros(shape))
+
+
+FAR = {"low": [2.0, 2.0, 2.0], "high": [2.1, 2.1, 2.1]}
+POINT = {"low": [0.0, 0.0, 0.2], "high": [0.0, 0.0, 0.2]}
+
+
+@pytest.mark.parametrize(
+    ("keywords", "words"),
+    [
+        ({"robot": "pandaa"}, ["robot", "'pandaa'", "did you mean 'panda'"]),
+        ({"task": "raech"}, ["task", "'raech'", "did you mean 'reach'"]),
+        ({"task": "GA"}, ["task", "'GA'", "grasp requires 'near'"]),
+        ({"workspace": "tabel"}, ["workspace", "'tabel'", "did you mean 'table'"]),
+        ({"control": "ee_dleta"}, ["control", "'ee_dleta'", "did you mean 'ee_delta'"]),
+        ({"reward": "spares"}, ["reward", "'spares'", "did you mean 'sparse'"]),
+        ({"render_mode": "ansi"}, ["render_mode", "'ansi'", "human, rgb_array"]),
+        ({"camera": "mian"}, ["camera", "'mian'", "did you mean 'main'"]),
+        ({"task": "push", "task_params": {"object": "cuube"}}, ["object", "'cuube'", "did you mean 'cube'"]),
+        ({"task_params": {"horizonn": 3}}, ["task_params", "horizonn", "did you mean 'horizon'"]),
+        ({"task_params": {"areas": {"raech": FAR}}}, ["raech", "did you mean 'reach'"]),
+        ({"task": "pick_and_place", "robot": "kuka"}, ["robot", "'kuka'", "gripper", "pick_and_place"]),
+        ({"task_params": {"areas": {"reach": FAR}}}, ["task_params.areas.reach", "reach"]),
+        ({"robot": "kuka", "task_params": {"areas": {"reach": FAR}}}, ["task_params.areas.reach", "kuka"]),
+        ({"task_params": {"areas": {"reach": POINT}}}, ["task_params.areas", "larger area"]),
+    ],
+)
+def test_a_mistake_is_told_with_key_value_and_nearest(keywords: dict[str, Any], words: list[str]) -> None:
+    with pytest.raises(MygymError) as error:
+        RobotEnv(**keywords)
+    assert error.value.exit_code == 2
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_areas_of_ones_own_are_used() -> None:
+    box = {"low": [0.0, 0.1, 0.1], "high": [0.05, 0.15, 0.15]}
+    env = RobotEnv(task_params={"areas": {"reach": box}})
+    reached = np.array([env.reset(seed=seed)[0]["desired_goal"] for seed in range(20)])
+    assert (reached >= np.float32(box["low"])).all()
+    assert (reached <= np.float32(box["high"])).all()
+    env.close()
+
+
+@pytest.mark.parametrize(("task", "robot"), HOSTED)
+def test_the_shipped_areas_are_within_the_arms_reach(task: str, robot: str, made: Any) -> None:
+    env = made(task=task, robot=robot)
+    for name in ("object", "surface", "air", "reach"):
+        low, high = env._areas[name]
+        lift = 0.02 if name in ("object", "surface") else 0.0
+        grid = np.array(list(itertools.product(*np.linspace(low, high, 4).T))) + np.array([0.0, 0.0, lift])
+        assert env.world.reachable(grid).all(), name
+
+
+@pytest.mark.parametrize("name", registry("object").names())
+def test_every_object_can_be_pushed(name: str) -> None:
+    with RobotEnv("push", task_params={"object": name}) as env:
+        observation, _ = env.reset(seed=0)
+        start = observation["achieved_goal"].copy()
+        for _ in range(60):
+            observation, *_ = env.step(env.expert_action())
+        assert np.linalg.norm(observation["achieved_goal"] - start) > 0.02
+
+
+def test_flat_observations_are_the_parts_of_the_dictionary(made: Any) -> None:
+    whole, parts = made(task="push", goal_env=False), made(task="push")
+    flat, dictionary = whole.reset(seed=6)[0], parts.reset(seed=6)[0]
+    keys = ("observation", "achieved_goal", "desired_goal")
+    np.testing.assert_array_equal(flat, np.concatenate([dictionary[key] for key in keys]))
+
+
+@pytest.mark.parametrize("reward", REWARDS)
+def test_every_reward_kind_has_its_values(reward: str, made: Any) -> None:
+    env = made(task="reach", reward=reward)
+    observation, _ = env.reset(seed=0)
+    values = [env.step(np.zeros(3, np.float32))[1] for _ in range(4)]
+    if reward == "dense":
+        distance = np.linalg.norm(observation["achieved_goal"] - observation["desired_goal"])
+        assert values == pytest.approx([-distance] * 4, abs=0.01)
+    else:
+        assert values == pytest.approx([-1.0] * 4, abs=0.1 if reward == "staged" else 0)
+
+
+def test_closing_twice_is_allowed() -> None:
+    env = RobotEnv()
+    env.close()
+    env.close()
+
+
+@pytest.mark.parametrize("keywords", [{"camera": "nowhere"}, {"task_params": {"areas": {"reach": FAR}}}])
+def test_a_refused_environment_leaves_no_client_behind(keywords: dict[str, Any]) -> None:
+    """Bullet has room for about a thousand of them in a process."""
+
+    def clients() -> int:
+        return sum(pybullet.isConnected(client) for client in range(1024))
+
+    before = clients()
+    with pytest.raises(MygymError):
+        RobotEnv(**keywords)
+    assert clients() == before

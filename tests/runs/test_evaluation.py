@@ -1,0 +1,79 @@
+"""Evaluation: seeds that never meet, episodes that do not depend on how many run side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mygym.envs.robot_env import RobotEnv
+from mygym.registry import registry
+from mygym.runs.evaluation import EVALUATION, EXTRA, FINAL, TRAINING, Evaluation, episode_seeds, evaluate_policy
+
+PURPOSES = (TRAINING, EVALUATION, FINAL, EXTRA)
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+@given(first=SEEDS, second=SEEDS, number=st.integers(0, 1000))
+def test_seeds_of_different_purposes_never_meet(first: int, second: int, number: int) -> None:
+    """Whatever the runs' own seeds: a stranger's training episodes are not our final ones either."""
+    found = [
+        {value for seed in (first, second) for value in episode_seeds(seed, purpose, 100, number)}
+        for purpose in PURPOSES
+    ]
+    marks = [{value >> 30 for value in values} for values in found]
+    assert sorted(mark for values in marks for mark in values) == [0, 1, 2, 3]  # two bits that say the purpose
+    assert all(0 <= value < 2**32 for values in found for value in values)
+
+
+@given(seed=SEEDS, purpose=st.sampled_from(PURPOSES))
+def test_every_evaluation_has_episodes_of_its_own_that_repeat(seed: int, purpose: int) -> None:
+    found = [episode_seeds(seed, purpose, 50, number) for number in range(4)]
+    assert len({value for values in found for value in values}) == 200
+    assert found[2] == episode_seeds(seed, purpose, 50, 2)
+    assert episode_seeds(seed, purpose, 10, 2) == found[2][:10]
+
+
+def evaluate(name: str, slots: int, seeds: list[int], **keywords: Any) -> Evaluation:
+    envs = [RobotEnv(**keywords) for _ in range(slots)]
+    try:
+        return evaluate_policy(registry("policy").get(name).load()(envs, 0), envs, seeds)
+    finally:
+        for env in envs:
+            env.close()
+
+
+@pytest.mark.parametrize("name", ["oracle", "zero"])
+@pytest.mark.parametrize("keywords", [{"task": "push", "reward": "dense"}, {"goal_env": False}], ids=["push", "flat"])
+def test_episodes_do_not_depend_on_how_many_run_side_by_side(name: str, keywords: dict[str, Any]) -> None:
+    seeds = episode_seeds(0, EXTRA, 7)
+    alone = evaluate(name, 1, seeds, **keywords)
+    assert [episode.seed for episode in alone.episodes] == seeds
+    for slots in (3, 7, 10):
+        assert evaluate(name, slots, seeds, **keywords) == alone
+
+
+def test_figures_follow_from_the_episodes() -> None:
+    evaluation = evaluate("oracle", 2, [1, 2, 3], task="push")
+    episodes = evaluation.episodes
+    assert evaluation.success_rate == np.mean([episode.success for episode in episodes])
+    assert evaluation.mean_return == np.mean([episode.total_reward for episode in episodes])
+    assert evaluation.mean_length == np.mean([episode.length for episode in episodes])
+    assert evaluation.stage_reached == {"done": 3}
+    assert set(evaluation.summary()) == {"success_rate", "mean_return", "mean_length", "mean_distance"}
+    idle = evaluate("zero", 2, [1, 2, 3], task="push")
+    assert (idle.success_rate, idle.stage_reached) == (0.0, {"approach": 3})
+    assert idle.mean_length == 100
+    assert idle.mean_distance > evaluation.mean_distance
+
+
+def test_one_may_watch_every_step() -> None:
+    envs, seen = [RobotEnv()], []
+    policy = registry("policy").get("oracle").load()(envs, 0)
+    evaluation = evaluate_policy(policy, envs, [4, 5], lambda index, env: seen.append((index, env.elapsed_steps)))
+    lengths = [episode.length for episode in evaluation.episodes]
+    assert seen == [(index, step) for index, length in enumerate(lengths) for step in range(length + 1)]
+    envs[0].close()

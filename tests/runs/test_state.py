@@ -1,0 +1,138 @@
+"""Everything stateful goes back to where it was: learning goes on as if it had never stopped, to the bit."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from mygym.config import merged
+from mygym.runs import building, state
+from mygym.runs.settings import from_python
+from tests.components import ALGORITHMS, small
+
+STEPS = 130
+
+
+@pytest.fixture
+def made() -> Iterator[Any]:
+    envs = []
+
+    def make(algo: str, **config: Any) -> tuple[Any, Any]:
+        quick = {"algo": algo, "n_envs": 2, "task_params": {"horizon": 20}, "algo_params": small(algo)}
+        settled = from_python(merged(quick, config)).config
+        env = building.make_vec_env(settled)
+        envs.append(env)
+        return building.build_model(settled, env), env
+
+    yield make
+    for env in envs:
+        env.close()
+
+
+def state_of(model: Any, env: Any) -> dict[str, Any]:
+    """As a checkpoint holds it, through the file and back."""
+    own = model.state_dict() if hasattr(model, "state_dict") else state.algorithm_state(model)
+    file = io.BytesIO()
+    torch.save({"algorithm": own, "random": state.random_state(), "env": state.env_state(env)}, file)
+    file.seek(0)
+    loaded: dict[str, Any] = torch.load(file, weights_only=False)
+    return loaded
+
+
+def load(model: Any, env: Any, content: dict[str, Any]) -> None:
+    if hasattr(model, "load_state_dict"):
+        model.load_state_dict(content["algorithm"])
+    else:
+        state.load_algorithm_state(model, content["algorithm"])
+    state.load_env_state(env, content["env"])
+    state.load_random_state(content["random"])
+
+
+def weights(model: Any) -> dict[str, Any]:
+    return {key: value.clone() for key, value in model.policy.state_dict().items()}
+
+
+def assert_same(first: dict[str, Any], second: dict[str, Any]) -> None:
+    assert first.keys() == second.keys()
+    for key, value in first.items():
+        assert torch.equal(value, second[key]), key
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_learning_goes_on_from_a_state_as_if_it_had_never_stopped(algo: str, made: Any) -> None:
+    model, env = made(algo)
+    model.learn(STEPS)
+    content = state_of(model, env)
+    at_the_stop = weights(model)
+    model.learn(STEPS, reset_num_timesteps=False)
+    other, other_env = made(algo)
+    load(other, other_env, content)
+    assert_same(weights(other), at_the_stop)
+    other.learn(STEPS, reset_num_timesteps=False)
+    assert other.num_timesteps == model.num_timesteps
+    assert_same(weights(other), weights(model))
+    assert any(not torch.equal(value, at_the_stop[key]) for key, value in weights(model).items())
+
+
+@pytest.mark.parametrize("algo", ["sac", "td3"])
+def test_a_replay_buffer_comes_back_whole(algo: str, made: Any) -> None:
+    model, env = made(algo)
+    model.learn(STEPS)
+    other, other_env = made(algo)
+    load(other, other_env, state_of(model, env))
+    buffer, copy = model.replay_buffer, other.replay_buffer
+    assert (copy.pos, copy.full) == (buffer.pos, buffer.full)
+    for key in buffer.observations:
+        np.testing.assert_array_equal(buffer.observations[key], copy.observations[key])
+    np.testing.assert_array_equal(buffer.rewards, copy.rewards)
+    np.testing.assert_array_equal(buffer.ep_length, copy.ep_length)
+    states = []
+    for one in (buffer, copy):
+        np.random.seed(0)  # noqa: NPY002  (what SB3's buffers draw from)
+        states.append(one.sample(64).rewards.numpy())
+    np.testing.assert_array_equal(*states)
+
+
+def test_a_full_replay_buffer_comes_back_whole(made: Any) -> None:
+    small = {"algo_params": {"buffer_size": 80, "learning_starts": 41}}
+    model, env = made("sac", **small)
+    model.learn(STEPS)
+    assert model.replay_buffer.full
+    content = state_of(model, env)
+    model.learn(60, reset_num_timesteps=False)
+    other, other_env = made("sac", **small)
+    load(other, other_env, content)
+    other.learn(60, reset_num_timesteps=False)
+    assert_same(weights(other), weights(model))
+
+
+def test_a_state_is_a_copy(made: Any) -> None:
+    model, env = made("sac")
+    model.learn(60)
+    content = {"algorithm": model.state_dict(), "random": state.random_state(), "env": state.env_state(env)}
+    before = {key: value.clone() for key, value in content["algorithm"]["parameters"]["policy"].items()}
+    model.learn(120, reset_num_timesteps=False)
+    assert_same(content["algorithm"]["parameters"]["policy"], before)
+
+
+def test_the_normaliser_comes_back(made: Any) -> None:
+    model, env = made("ppo", normalize=True)
+    model.learn(STEPS)
+    other, other_env = made("ppo", normalize=True)
+    load(other, other_env, state_of(model, env))
+    for key, running in env.obs_rms.items():
+        np.testing.assert_array_equal(running.mean, other_env.obs_rms[key].mean)
+        np.testing.assert_array_equal(running.var, other_env.obs_rms[key].var)
+        assert running.count == other_env.obs_rms[key].count > STEPS
+
+
+def test_random_generators_come_back() -> None:
+    saved = state.random_state()
+    drawn = [np.random.random(3).tolist(), torch.rand(3).tolist()]  # noqa: NPY002
+    state.load_random_state(saved)
+    assert [np.random.random(3).tolist(), torch.rand(3).tolist()] == drawn  # noqa: NPY002

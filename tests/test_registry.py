@@ -1,0 +1,240 @@
+"""The registry: names, mistakes, the two forms in which algorithms are registered, and what importing costs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import stable_baselines3
+from stable_baselines3.common.base_class import BaseAlgorithm
+
+import mygym
+from mygym.algos.stable_baselines import PPO
+from mygym.errors import ConfigError, RegistryError
+from mygym.registry import (
+    REGISTRIES,
+    Algorithm,
+    add_algorithm,
+    algorithm,
+    implemented_combos,
+    register_algorithm,
+    registry,
+)
+from tests.components import ALGORITHMS
+
+SHORT = {
+    "steps": 64,
+    "eval": {"episodes": 1, "final_episodes": 2},
+    "video": {"episodes": 0},
+    "tensorboard": False,
+    "n_envs": 1,
+    "reward": "dense",
+}
+
+
+@pytest.mark.parametrize("kind", sorted(REGISTRIES))
+def test_every_entry_loads_and_says_what_it_is(kind: str) -> None:
+    assert registry(kind).names()
+    for entry in registry(kind):
+        assert entry.load() is not None
+        assert entry.help.strip(), entry.name
+        assert "\n" not in entry.help
+        assert entry.origin
+
+
+@pytest.mark.parametrize("kind", sorted(REGISTRIES))
+def test_an_unknown_name_is_refused_with_the_nearest_one(kind: str) -> None:
+    name = max(registry(kind).names(), key=len)
+    with pytest.raises(RegistryError, match=f"did you mean '{name}'") as error:
+        registry(kind).get(f"{name}z")
+    assert f"{name}z" in str(error.value)
+    assert all(known in str(error.value) for known in registry(kind).names())
+
+
+def test_an_unknown_kind_is_refused_with_the_nearest_one() -> None:
+    with pytest.raises(RegistryError, match="did you mean 'robot'"):
+        registry("robots")
+
+
+def test_an_alias_names_the_same_component() -> None:
+    assert registry("controller").get("step") is registry("controller").get("ee_delta")
+    assert registry("controller").get("joints") is registry("controller").get("joint_position")
+
+
+def test_registering_twice_names_both_places() -> None:
+    registry("object").register("brick", object(), "a brick", origin="here.py:1")
+    with pytest.raises(RegistryError, match=r"here\.py:1 and there\.py:2"):
+        registry("object").register("brick", object(), "another brick", origin="there.py:2")
+
+
+def test_the_place_of_a_registration_is_the_line_that_did_it() -> None:
+    registry("object").register("brick", object(), "a brick")
+    assert registry("object").get("brick").origin.startswith(f"{__file__}:")
+
+
+def test_registering_twice_is_possible_with_override() -> None:
+    registry("object").register("brick", 1, origin="here.py:1")
+    registry("object").register("brick", 2, origin="there.py:2", override=True)
+    assert registry("object").get("brick").load() == 2
+
+
+@pytest.mark.parametrize("name", ["", "two words", "9lives", "a/b", "../up"])
+def test_a_name_is_an_identifier(name: str) -> None:
+    with pytest.raises(RegistryError, match="is not a name"):
+        registry("object").register(name, object())
+
+
+def test_a_missing_package_is_named() -> None:
+    registry("object").register("ghost", "no_such_package:Thing")
+    with pytest.raises(RegistryError, match="pip install no_such_package"):
+        registry("object").get("ghost").load()
+
+
+# algorithms ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_implemented_combos_has_class_args_and_kwargs(name: str) -> None:
+    assert implemented_combos[name]
+    for cls, args, kwargs in implemented_combos[name].values():
+        assert all(callable(getattr(cls, method)) for method in ("learn", "save", "load", "predict"))
+        assert hasattr(cls, "state_dict") or issubclass(cls, BaseAlgorithm)  # the run takes the state of any of SB3's
+        assert "env" in args
+        assert isinstance(kwargs, dict)
+
+
+def test_implemented_combos_of_sac() -> None:
+    cls, args, kwargs = implemented_combos["sac"]["pytorch"]
+    assert issubclass(cls, stable_baselines3.SAC)
+    assert args == ("MultiInputPolicy", "env")
+    assert kwargs == dict(algorithm("sac").defaults)
+    assert {"learning_rate", "gamma", "policy_kwargs"} <= kwargs.keys()
+
+
+def test_changing_what_implemented_combos_gave_changes_nothing_in_the_registry() -> None:
+    implemented_combos["sac"]["pytorch"][2]["gamma"] = 0.1
+    assert implemented_combos["sac"]["pytorch"][2]["gamma"] != 0.1
+
+
+def test_implemented_combos_is_a_mapping_of_all_algorithms() -> None:
+    assert list(implemented_combos) == ALGORITHMS
+    assert len(implemented_combos) == len(ALGORITHMS)
+    with pytest.raises(RegistryError, match="did you mean 'sac'"):
+        implemented_combos["sacc"]
+    with pytest.raises(RegistryError, match="cannot be removed"):
+        del implemented_combos["sac"]
+
+
+class Mine(PPO):
+    """An algorithm of mine."""
+
+
+KWARGS = {"n_steps": 32, "batch_size": 16, "n_epochs": 1}
+
+
+def register_by_decorator() -> None:
+    register_algorithm("mine", policy="MultiInputPolicy", defaults=KWARGS)(Mine)
+
+
+def register_by_list() -> None:
+    implemented_combos["mine"] = {"pytorch": [Mine, ("MultiInputPolicy", "env"), KWARGS]}
+
+
+def register_by_tuple() -> None:
+    implemented_combos["mine"] = {"pytorch": (Mine, ("MultiInputPolicy", "env"), KWARGS)}
+
+
+def register_by_table() -> None:
+    add_algorithm(Algorithm("mine", "pytorch", Mine, defaults=KWARGS, help="An algorithm of mine."))
+
+
+FORMS = [register_by_decorator, register_by_list, register_by_tuple, register_by_table]
+
+
+@pytest.mark.parametrize("register", FORMS)
+def test_every_form_of_registering_gives_the_same_algorithm_and_trains(register, tmp_path: Path) -> None:
+    register()
+    assert implemented_combos["mine"]["pytorch"] == (Mine, ("MultiInputPolicy", "env"), KWARGS)
+    entry = algorithm("mine")
+    assert (entry.help, entry.dict_observations, entry.goal_relabelling) == ("An algorithm of mine.", True, False)
+    assert registry("algorithm").get("mine").help == "An algorithm of mine."
+    result = mygym.train({"algo": "mine", "logdir": str(tmp_path), **SHORT})
+    assert (result.status, result.algo, result.steps) == ("done", "mine", 64)
+
+
+def test_goal_relabelling_is_seen_in_the_signature() -> None:
+    register_algorithm("replays")(stable_baselines3.SAC)
+    assert algorithm("replays").goal_relabelling
+    register_algorithm("does_not")(stable_baselines3.A2C)
+    assert not algorithm("does_not").goal_relabelling
+
+
+def test_a_second_framework_joins_the_first() -> None:
+    register_algorithm("mine", "pytorch")(Mine)
+    register_algorithm("mine", "jax")(Mine)
+    assert set(implemented_combos["mine"]) == {"pytorch", "jax"}
+
+
+def test_the_same_framework_twice_is_refused() -> None:
+    register_algorithm("mine", "pytorch")(Mine)
+    with pytest.raises(RegistryError, match="registered twice"):
+        register_algorithm("mine", "pytorch")(Mine)
+    register_algorithm("mine", "pytorch", defaults=KWARGS, override=True)(Mine)
+    assert implemented_combos["mine"]["pytorch"][2] == KWARGS
+
+
+def test_a_built_in_name_is_refused_in_both_forms() -> None:
+    with pytest.raises(RegistryError, match="registered twice"):
+        register_algorithm("sac")(Mine)
+    with pytest.raises(RegistryError, match="registered twice"):
+        implemented_combos["sac"] = {"pytorch": [Mine, ("MultiInputPolicy", "env"), {}]}
+    assert issubclass(implemented_combos["sac"]["pytorch"][0], stable_baselines3.SAC)
+
+
+@pytest.mark.parametrize("combo", [[Mine], [Mine, ()], ["Mine", (), {}], [Mine, (), {}, 1], 7, [Mine, "env", {}]])
+def test_what_is_no_combo_is_refused(combo: object) -> None:
+    with pytest.raises(RegistryError, match="is not"):
+        implemented_combos["mine"] = {"pytorch": combo}
+    assert "mine" not in registry("algorithm")
+
+
+def test_an_unknown_framework_is_refused_with_the_nearest_one() -> None:
+    with pytest.raises(RegistryError, match="did you mean 'pytorch'"):
+        algorithm("sac", "pytorchh")
+
+
+def test_an_algorithm_that_is_registered_but_cannot_be_built_is_the_users_mistake(tmp_path: Path) -> None:
+    class Broken(BaseAlgorithm):
+        def __init__(self, policy, env, must_be_given):
+            raise NotImplementedError
+
+    implemented_combos["broken"] = {"pytorch": [Broken, ("MultiInputPolicy", "env"), {}]}
+    with pytest.raises(ConfigError, match="Broken"):
+        mygym.train({"algo": "broken", "logdir": str(tmp_path), **SHORT})
+    assert list(tmp_path.iterdir()) == []
+
+
+# imports ------------------------------------------------------------------------------------------------------------
+
+HEAVY = ("torch", "pybullet", "stable_baselines3", "sb3_contrib", "matplotlib", "tensorboard")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import mygym",
+        "import mygym, gymnasium; assert 'mygym/Reach-v0' in gymnasium.registry",
+        "from mygym.cli.main import main; main(['--help'])",
+        "from mygym.cli.main import main; main(['train', '--help'])",
+        "from mygym.cli.main import main; main(['evaluate', '--help'])",
+        "from mygym.cli.main import main; main(['list'])",
+        "from mygym.cli.main import main; main(['list', 'algorithm', '--json'])",
+    ],
+)
+def test_light_commands_import_nothing_heavy(code: str, python) -> None:
+    report = f"print('\\n' + json.dumps([name for name in {HEAVY} if name in sys.modules]))"
+    at_exit = f"import atexit, json, sys; atexit.register(lambda: {report});"
+    done = python("-W", "error", "-c", at_exit + code)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == []

@@ -1,0 +1,311 @@
+"""A run from one end to the other: it learns, and however it ends, what it leaves is whole."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from safetensors.numpy import load_file as load_tensors
+
+import mygym
+from mygym.algos.stable_baselines import PPO, SAC
+from mygym.errors import ConfigError, DivergedError, MygymError, RunError
+from mygym.registry import register_algorithm
+from tests.components import HOSTED, small
+from tests.conftest import ROOT
+
+SHORT: dict[str, Any] = {
+    "steps": 150,
+    "n_envs": 1,
+    "eval": {"every": 50, "episodes": 2, "final_episodes": 3},
+    "video": {"episodes": 0},
+    "tensorboard": False,
+    "algo_params": small("sac"),
+}
+
+
+def result_in(logdir: Path) -> tuple[Path, dict[str, Any]]:
+    (path,) = logdir.glob("*/*/*/*/*/result.json")
+    return path.parent, json.loads(path.read_text())
+
+
+# learning -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_default_run_learns_to_reach(tmp_path: Path) -> None:
+    result = mygym.train({"logdir": str(tmp_path), "video": {"episodes": 1}, "tensorboard": False, "seed": 3})
+    assert result.status == "done"
+    assert result.success_rate >= 0.95
+    assert result.evaluations[0]["success_rate"] < 0.5
+    last = [evaluation["success_rate"] for evaluation in result.evaluations[-2:]]
+    assert min(last) >= 0.98 or result.steps >= 20_000
+    assert mygym.evaluate(result.path, episodes=50).success_rate >= 0.9
+    assert mygym.evaluate(result.path, episodes=5) == mygym.evaluate(result.path, episodes=5)
+
+
+@pytest.mark.parametrize(("task", "robot"), HOSTED)
+def test_every_task_trains_with_every_robot_that_can_do_it(task: str, robot: str, tmp_path: Path) -> None:
+    config = {**SHORT, "task": task, "robot": robot, "task_params": {"horizon": 30}, "steps": 80}
+    result = mygym.train({**config, "logdir": str(tmp_path)})
+    assert result.status == "done"
+    assert result.path.parts[-5:-2] == (task, robot, "sac")
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"task": "AG", "reward": "staged"},
+        {"task": ["approach", "push"], "reward": "dense"},
+        {"control": "joint_delta", "her": False},
+        {"normalize": True},
+    ],
+    ids=str,
+)
+def test_other_settings_train_and_load(config: dict[str, Any], tmp_path: Path) -> None:
+    result = mygym.train({**SHORT, **config, "task_params": {"horizon": 30}, "logdir": str(tmp_path)})
+    assert result.status == "done"
+    with mygym.make_env(result.path) as env:
+        action, _ = mygym.load(result.path).predict(env.reset(seed=0)[0], deterministic=True)
+        assert env.action_space.contains(action)
+    name = config.get("task", "reach")
+    assert result.task == (name if isinstance(name, str) else "_".join(name))
+
+
+def test_two_good_evaluations_end_the_training_early(tmp_path: Path) -> None:
+    easy = {"tolerance": 0.15, "hold": 1, "horizon": 200}
+    config = {**SHORT, "task_params": easy, "steps": 100_000, "stop_at_success": 0.5, "logdir": str(tmp_path)}
+    result = mygym.train(config)
+    assert result.steps < 100_000
+    assert [record["success_rate"] >= 0.5 for record in result.evaluations[-2:]] == [True, True]
+
+
+def test_goals_that_cannot_be_away_from_the_start_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="larger area"):
+        mygym.train({**SHORT, "logdir": str(tmp_path), "task_params": {"tolerance": 0.9}})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_as_little_as_nothing_is_a_config() -> None:
+    with mygym.make_env({}) as env:
+        assert (env.task.name, env.robot.name, env.reward_kind) == ("reach", "panda", "sparse")
+
+
+def test_a_run_is_repeated_by_its_config(tmp_path: Path) -> None:
+    first = mygym.train({**SHORT, "logdir": str(tmp_path), "seed": 5})
+    config = yaml.safe_load((first.path / "config.yaml").read_text())
+    second = mygym.train(config)
+    assert second.path == first.path.with_name("seed_5_2")
+    one, other = (load_tensors(run.path / "policy.safetensors") for run in (first, second))
+    for key, value in one.items():
+        np.testing.assert_array_equal(value, other[key])
+    assert (first.success_rate, first.mean_return) == (second.success_rate, second.mean_return)
+
+
+def test_loading_a_strangers_policy_executes_none_of_their_code(tmp_path: Path, python: Any) -> None:
+    result = mygym.train({**SHORT, "logdir": str(tmp_path / "runs")})
+    evil = "import os, pickle\nclass Evil:\n    def __reduce__(self): return os.system, ('touch executed',)\n"
+    (result.path / "algos").mkdir()
+    (result.path / "algos" / "sac2.py").write_text("open('executed', 'w')\n")
+    for name in ("model.zip", "best_model.zip"):
+        with zipfile.ZipFile(result.path / name, "w") as file:
+            file.writestr("data", "{}")
+    code = f"{evil}\nimport mygym\nprint(mygym.load('.').predict is not None)"
+    done = python("-c", code, cwd=result.path)
+    assert done.stdout.splitlines()[-1] == "True", done.stderr
+    assert not list(tmp_path.rglob("executed"))
+
+
+@pytest.mark.parametrize("damage", [b"", b"\xff" * 64, None])
+def test_a_damaged_policy_is_told_of(tmp_path: Path, damage: bytes | None) -> None:
+    result = mygym.train({**SHORT, "steps": 60, "logdir": str(tmp_path)})
+    file = result.path / "policy.safetensors"
+    file.unlink() if damage is None else file.write_bytes(damage)
+    with pytest.raises(MygymError, match=r"policy\.safetensors"):
+        mygym.load(result.path)
+
+
+# ends badly ---------------------------------------------------------------------------------------------------------
+
+
+def spoiled(name: str, spoil: Any, base: type = SAC) -> str:
+    """An algorithm that goes wrong in its twentieth update."""
+
+    class Spoiled(base):  # type: ignore[misc,valid-type]
+        updates = 0
+
+        def train(self, *args: Any, **kwargs: Any) -> None:
+            super().train(*args, **kwargs)
+            type(self).updates += 1
+            if type(self).updates >= (20 if base is SAC else 2):
+                spoil(self)
+
+    register_algorithm(name, policy="MultiInputPolicy", defaults=small("sac") if base is SAC else small("ppo"))(Spoiled)
+    return name
+
+
+def nan_weights(model: Any) -> None:
+    with torch.no_grad():
+        next(model.policy.parameters()).fill_(torch.nan)
+
+
+def nan_loss(model: Any) -> None:
+    model.logger.record("train/loss", float("nan"))
+
+
+def infinite_loss(model: Any) -> None:
+    model.logger.record("train/loss", np.float32("inf"))
+
+
+@pytest.mark.parametrize("spoil", [nan_weights, nan_loss, infinite_loss])
+@pytest.mark.parametrize("base", [SAC, PPO])
+def test_divergence_is_recorded_and_the_last_good_model_kept(spoil: Any, base: type, tmp_path: Path) -> None:
+    algo = spoiled("spoiled", spoil, base)
+    config = {**SHORT, "algo": algo, "algo_params": {}, "steps": 2000, "logdir": str(tmp_path), "reward": "dense"}
+    if base is PPO:
+        config["algo_params"] = {"n_steps": 64}
+    with pytest.raises(DivergedError) as error:
+        mygym.train(config)
+    assert error.value.exit_code == 1
+    path, content = result_in(tmp_path)
+    assert error.value.run == path
+    assert content["status"] == "diverged"
+    assert content["error"]
+    assert 0 < content["steps"] < 2000
+    assert content["evaluations"]
+    for tensors in (load_tensors(path / "policy.safetensors"), base.load(path / "model.zip").policy.state_dict()):
+        assert tensors
+        assert all(np.isfinite(np.asarray(value)).all() for value in tensors.values())
+    assert_whole(path)
+
+
+def test_a_failure_is_recorded(tmp_path: Path) -> None:
+    def fail(model: Any) -> None:
+        raise ValueError("something of the user's own")
+
+    with pytest.raises(RunError, match="something of the user's own") as error:
+        mygym.train({**SHORT, "algo": spoiled("spoiled", fail), "algo_params": {}, "logdir": str(tmp_path)})
+    path, content = result_in(tmp_path)
+    assert (content["status"], content["success_rate"]) == ("failed", None)
+    assert "something of the user's own" in content["error"]
+    assert error.value.run == path
+    assert_whole(path)
+
+
+def test_an_interruption_saves_a_checkpoint(tmp_path: Path) -> None:
+    def interrupt(model: Any) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(MygymError) as error:
+        mygym.train({**SHORT, "algo": spoiled("spoiled", interrupt), "algo_params": {}, "logdir": str(tmp_path)})
+    assert error.value.exit_code == 130
+    path, content = result_in(tmp_path)
+    assert content["status"] == "interrupted"
+    assert content["steps"] > 0
+    (checkpoint,) = (path / "checkpoints").iterdir()
+    assert int(checkpoint.name.removeprefix("step_")) == content["steps"]
+    assert {file.name for file in checkpoint.iterdir()} >= {"model.zip", "state.pt"}
+    assert mygym.load(path) is not None
+    assert_whole(path)
+
+
+def assert_whole(run: Path) -> None:
+    """Every file can be read to its end, and nothing half-written lies about."""
+    for path in run.rglob("*"):
+        assert not path.name.startswith("."), path
+        assert ".part" not in path.name, path
+        if path.suffix == ".zip":
+            assert zipfile.ZipFile(path).testzip() is None
+        elif path.suffix == ".json":
+            json.loads(path.read_text())
+        elif path.suffix == ".jsonl":
+            assert all(isinstance(json.loads(line), dict) for line in path.read_text().splitlines())
+        elif path.suffix == ".yaml":
+            assert yaml.safe_load(path.read_text())
+        elif path.suffix == ".safetensors":
+            assert load_tensors(path)
+        elif path.suffix == ".csv":
+            assert path.read_bytes().endswith(b"\n")
+
+
+def test_ctrl_c_ends_train_py_with_130_and_a_checkpoint(tmp_path: Path) -> None:
+    command = [sys.executable, str(ROOT / "train.py"), "--logdir", str(tmp_path), "--steps", "1000000"]
+    command += ["--set", "stop_at_success=null", "--set", "eval={every: 300, episodes: 2}"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+    for line in process.stderr:
+        if "steps" in line and not line.strip().startswith("0 steps"):
+            break
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    path, content = result_in(tmp_path)
+    assert out.splitlines()[-1] == f"run: {path}"
+    assert "Traceback" not in err
+    assert content["status"] == "interrupted"
+    assert list((path / "checkpoints").glob("step_*/state.pt"))
+    assert_whole(path)
+
+
+LIMITED = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
+sys.argv = ["train.py", *sys.argv[1:]]
+from mygym.cli.main import train
+train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("limit", "every"),
+    [
+        (300, 100),  # not even a robot's description fits
+        (10_000, 100),  # no model fits
+        (140_000, 10_000),  # the first model fits, the trained one with its optimisers does not
+    ],
+)
+def test_a_full_disk_ends_with_a_clear_error_and_whole_files_only(
+    limit: int, every: int, tmp_path: Path, python: Any
+) -> None:
+    logdir = tmp_path / "runs"
+    words = ["--logdir", str(logdir), "--steps", "400", "--n-envs", "1", "--set", f"checkpoint.every={every}"]
+    words += [
+        "--set",
+        "video.episodes=0",
+        "--set",
+        "tensorboard=false",
+        "--set",
+        f"eval={{every: {every}, episodes: 1}}",
+    ]
+    done = python("-c", LIMITED.format(limit=limit), *words)
+    assert done.returncode == 1, done.stderr
+    errors = [line for line in done.stderr.splitlines() if line.startswith("error:")]
+    assert len(errors) == 1
+    assert "cannot be written" in errors[0]
+    assert "Traceback" not in done.stderr
+    for run in logdir.glob("*/*/*/*/*"):
+        assert_whole(run)
+        if (run / "result.json").exists():
+            assert json.loads((run / "result.json").read_text())["status"] == "failed"
+
+
+def test_a_refused_config_leaves_nothing_behind(tmp_path: Path) -> None:
+    for wrong in ({"robot": "pandaa"}, {"task": "pick_and_place", "robot": "kuka"}, {"video": {"camera": "nowhere"}}):
+        with pytest.raises(MygymError) as error:
+            mygym.train({**SHORT, **wrong, "logdir": str(tmp_path / "runs")})
+        assert error.value.exit_code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_writes_nowhere_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = mygym.train({**SHORT, "steps": 60, "logdir": "here"})
+    assert [path.name for path in tmp_path.iterdir()] == ["here"]
+    assert (tmp_path / result.path).is_dir()
