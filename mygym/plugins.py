@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 
 from mygym.errors import RegistryError
-from mygym.registry import REGISTRIES, Deferred, Entry
+from mygym.registry import REGISTRIES, Deferred, Entry, registered_twice
 
 PACKAGE = "mygym_user"
 FOLDERS = ("algos", "envs")
@@ -32,7 +32,7 @@ def user_folders() -> list[Path]:
     return [
         place / name
         for place in places
-        if not (place / "result.json").exists()  # never from inside a run directory, which may be a stranger's
+        if not any((place / file).exists() for file in ("result.json", "progress.jsonl"))  # a run may be a stranger's
         for name in FOLDERS
         if (place / name).is_dir() and not (place / name / "__init__.py").exists()
     ]
@@ -53,11 +53,11 @@ def names_in(path: Path) -> Iterator[tuple[str, str, str, bool]]:
     """`(kind, name, help, override)` of what a file registers, read from its source without executing it.
 
     Seen are calls `register_KIND("name", …)` (also as decorators) and `implemented_combos["name"] = …`.
+
+    Raises:
+        SyntaxError, ValueError, OSError: The file cannot be read.
     """
-    try:
-        tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
-    except (SyntaxError, UnicodeDecodeError, OSError):
-        return  # the error is shown when something asks for what the file should have registered
+    tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
     docs = {
         id(decorator): (ast.get_docstring(node) or "").partition("\n")[0]
         for node in ast.walk(tree)
@@ -87,26 +87,28 @@ def names_in(path: Path) -> Iterator[tuple[str, str, str, bool]]:
 def discover(kind: str) -> None:
     """Add what the user's files and installed packages register of `kind` to its registry, each file once.
 
-    Raises:
-        RegistryError: A file takes the name of something else without `override=True`.
+    A file that cannot be parsed, or takes a name without `override=True`, is told of when such a name is asked for.
     """
     _install_finder()
-    entries = REGISTRIES[kind]._entries
-    for _, path in user_files():
+    registry = REGISTRIES[kind]
+    for module, path in user_files():
         if (kind, path) in _read:
             continue
         _read.add((kind, path))
-        for found_kind, name, help, override in names_in(path):
-            if found_kind != kind:
+        _modules[module] = path
+        try:
+            found = list(names_in(path))
+        except (SyntaxError, ValueError, OSError) as error:
+            registry.unreadable[path] = f"{path}:{_line_in(path, error)}: {type(error).__name__}: {error}"
+            continue
+        for found_kind, name, help, override in found:
+            known = registry._entries.get(name)
+            if found_kind != kind or (known is not None and known.origin.startswith(str(path))):
                 continue
-            known = entries.get(name)
-            if known is not None and not override and not known.origin.startswith(str(path)):
-                raise RegistryError(
-                    f"{kind} {name!r} is registered twice: {known.origin} and {path}; "
-                    "choose another name, or say override=True"
-                )
-            if known is None or not known.origin.startswith(str(path)):
-                entries[name] = Entry(kind, name, Deferred(path, execute), help, str(path))
+            if known is not None and not override:
+                registry.conflicts[name] = registered_twice(kind, name, known.origin, str(path))
+            else:
+                registry._entries[name] = Entry(kind, name, Deferred(path, execute), help, str(path))
     if not _points_loaded:
         _points_loaded.append(True)
         for point in entry_points(group=ENTRY_POINT_GROUP):
@@ -119,7 +121,7 @@ def execute(path: Path) -> None:
     Raises:
         RegistryError: The file raises; the message has the place in it.
     """
-    name = next((name for name, file in user_files() if file == path), f"{PACKAGE}.{path.parent.name}.{path.stem}")
+    name = next(name for name, file in [*_modules.items(), *user_files()] if file == path)
     try:
         importlib.import_module(name)
     except Exception as error:
@@ -136,7 +138,7 @@ class _Finder(MetaPathFinder):
         if fullname == PACKAGE or fullname in {f"{PACKAGE}.{name}" for name in FOLDERS}:
             return ModuleSpec(fullname, None, is_package=True)
         if fullname.startswith(f"{PACKAGE}."):
-            for name, file in user_files():
+            for name, file in [*_modules.items(), *user_files()]:
                 if name == fullname:
                     return importlib.util.spec_from_file_location(name, file)
         return None
@@ -160,6 +162,8 @@ def _line_in(path: Path, error: BaseException) -> int:
 
 
 _read: set[tuple[str, Path]] = set()
+_modules: dict[str, Path] = {}
+"""What has been found, wherever the process goes afterwards."""
 _points_loaded: list[bool] = []
 
 

@@ -30,7 +30,10 @@ BUILTIN_FOLDERS: Mapping[str, str] = {"robot": "robots", "workspace": "workspace
 
 BUILTIN_STRINGS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "controller": {
-        "ee_delta": ("mygym.sim.controllers:EEDelta", "moves the commanded end-effector position by up to 5 cm"),
+        "ee_delta": (
+            "mygym.sim.controllers:EndEffectorDelta",
+            "moves the commanded end-effector position by up to 5 cm",
+        ),
         "joint_delta": ("mygym.sim.controllers:JointDelta", "moves the commanded joint angles"),
         "joint_position": ("mygym.sim.controllers:JointPosition", "commands joint angles over their whole range"),
     },
@@ -85,6 +88,11 @@ def resolve(target: Any, wanted_by: str = "") -> Any:
         raise RegistryError(f"{wanted_by}: needs the package {error.name!r}: pip install {error.name}") from error
 
 
+def registered_twice(kind: str, name: str, first: str, second: str) -> str:
+    """The message when two places claim one name."""
+    return f"{kind} {name!r} is registered twice: {first} and {second}; choose another name, or say override=True"
+
+
 class Registry:
     """Name → `Entry` for one kind of component; built-ins and the user's files join at the first look-up."""
 
@@ -94,6 +102,10 @@ class Registry:
         self._builtins_loaded = False
         self.discover: Callable[[str], None] | None = None
         """Set by `mygym.plugins`: registers what the user's folders hold of this kind."""
+        self.conflicts: dict[str, str] = {}
+        """Names that a user's file takes from something else without asking → the message."""
+        self.unreadable: dict[Path, str] = {}
+        """Users' files that cannot be parsed, in which a name that is missing may be → the message."""
 
     def register(
         self, name: str, target: Any, help: str = "", origin: str | None = None, override: bool = False
@@ -110,10 +122,7 @@ class Registry:
         known = self._entries.get(name)
         awaited = known is not None and isinstance(known.target, Deferred) and origin.startswith(str(known.target.path))
         if known is not None and not override and not awaited and known.origin != origin:
-            raise RegistryError(
-                f"{self.kind} {name!r} is registered twice: {known.origin} and {origin}; "
-                "choose another name, or say override=True"
-            )
+            raise RegistryError(registered_twice(self.kind, name, known.origin, origin))
         self._entries[name] = Entry(self.kind, name, target, help, origin)
 
     def get(self, name: str, key: str | None = None) -> Entry:
@@ -123,9 +132,12 @@ class Registry:
             RegistryError: No such name; the message has the names and the nearest. `key` is what the user typed it as.
         """
         self._load_all()
+        if name in self.conflicts:
+            raise RegistryError(self.conflicts[name])
         entry = self._entries.get(ALIASES.get(self.kind, {}).get(name, name))
         if entry is None:
-            raise RegistryError(bad_value(key or self.kind, name, self.names(), f"is not a known {self.kind}"))
+            message = bad_value(key or self.kind, name, self.names(), f"is not a known {self.kind}")
+            raise RegistryError("; ".join([message, *self.unreadable.values()]))
         return entry
 
     def names(self) -> list[str]:
@@ -139,6 +151,8 @@ class Registry:
 
     def __iter__(self) -> Iterator[Entry]:
         self._load_all()
+        if self.conflicts:
+            raise RegistryError(next(iter(self.conflicts.values())))
         return iter([self._entries[name] for name in sorted(self._entries)])
 
     def _load_all(self) -> None:
@@ -283,7 +297,13 @@ class ImplementedCombos(MutableMapping[str, MutableMapping[str, Any]]):
     def __setitem__(self, name: str, frameworks: MutableMapping[str, Any]) -> None:
         origin = _caller()
         for framework, combo in frameworks.items():
-            if len(combo) != 3 or not inspect.isclass(combo[0]):
+            triple = isinstance(combo, list | tuple) and len(combo) == 3
+            if not (
+                triple
+                and inspect.isclass(combo[0])
+                and isinstance(combo[1], list | tuple)
+                and isinstance(combo[2], Mapping)
+            ):
                 why = "is not (AlgoClass, args, kwargs)"
                 raise RegistryError(bad_value(f"implemented_combos[{name!r}][{framework!r}]", combo, "a triple", why))
             cls, args, kwargs = combo

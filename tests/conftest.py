@@ -35,6 +35,9 @@ def registries() -> Iterator[None]:
     for kind, entries in before.items():
         REGISTRIES[kind]._entries.clear()
         REGISTRIES[kind]._entries.update(entries)
+        REGISTRIES[kind].conflicts.clear()
+        REGISTRIES[kind].unreadable.clear()
+    plugins._modules.clear()
     plugins._read.clear()
     plugins._read.update(read)
     for name in [name for name in sys.modules if name.startswith(f"{plugins.PACKAGE}.")]:

@@ -160,7 +160,7 @@ def test_a_file_that_only_seems_to_register_is_told_of(folder: Path) -> None:
 def test_the_name_of_a_built_in_is_refused(folder: Path, text: str) -> None:
     path = write(folder / "algos" / "plugged_in.py", text.replace('"plugged"', '"sac"'))
     with pytest.raises(RegistryError, match="registered twice") as error:
-        registry("algorithm").names()
+        list(registry("algorithm"))
     assert str(path) in str(error.value)
     assert "mygym.algos" in str(error.value)
 
@@ -169,7 +169,7 @@ def test_a_refused_file_stays_refused(folder: Path) -> None:
     write(folder / "algos" / "plugged_in.py", ALGORITHM.replace('"plugged"', '"sac"'))
     for _ in range(2):
         with pytest.raises(RegistryError, match="registered twice"):
-            registry("algorithm").names()
+            list(registry("algorithm"))
 
 
 def test_a_built_in_can_be_replaced_on_purpose(folder: Path) -> None:
@@ -180,7 +180,7 @@ def test_a_built_in_can_be_replaced_on_purpose(folder: Path) -> None:
 def test_two_files_that_take_one_name_are_both_named(folder: Path) -> None:
     first, second = (write(folder / "algos" / f"{name}.py", ALGORITHM) for name in ("first", "second"))
     with pytest.raises(RegistryError, match="registered twice") as error:
-        registry("algorithm").names()
+        list(registry("algorithm"))
     assert str(first) in str(error.value)
     assert str(second) in str(error.value)
 
@@ -189,7 +189,7 @@ def test_other_folders_with_the_files_name_as_a_beginning_are_no_exception(folde
     write(folder / "algos" / "a.py", ALGORITHM)
     write(folder / "algos" / "a_py.py", ALGORITHM)
     with pytest.raises(RegistryError, match="registered twice"):
-        registry("algorithm").names()
+        list(registry("algorithm"))
 
 
 def test_a_file_that_appears_later_is_found(folder: Path) -> None:

@@ -6,10 +6,12 @@ import argparse
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 
 from mygym.cli.arguments import Parser, add_config_flags, config_layers
 from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, bad_value
+from mygym.runs.directory import check_writable
 
 EXAMPLES = """\
 examples:
@@ -32,6 +34,8 @@ def main(arguments: Sequence[str]) -> None:
     if options.run is not None and (file or set(flags) - {"seed"}):
         wrong = f"--{next(iter(set(flags) - {'seed'}), 'config')}"
         raise ConfigError(bad_value("evaluate", wrong, "--episodes, --seed, --video, --json", "does not go with a run"))
+    if options.video is not None:
+        _check_video(Path(options.video))
 
     from mygym.runs.settings import settle
     from mygym.training import evaluate
@@ -56,6 +60,13 @@ def main(arguments: Sequence[str]) -> None:
     print("stage_reached  " + ", ".join(f"{name} {count}" for name, count in evaluation.stage_reached.items()))
     if options.video:
         print(f"video: {options.video}")
+
+
+def _check_video(path: Path) -> None:
+    """Before minutes of evaluation rather than after them."""
+    if path.suffix != ".mp4":
+        raise ConfigError(bad_value("--video", str(path), "a file ending in .mp4"))
+    check_writable(path.parent, "--video", str(path))
 
 
 def _parser() -> argparse.ArgumentParser:

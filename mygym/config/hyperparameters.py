@@ -64,6 +64,8 @@ RANGES: Mapping[str, Range] = {
     "cg_damping": Range(0),
     "n_critic_updates": _COUNT,
     "sde_sample_freq": Range(-1),
+    "action_noise": Range(0),
+    "train_freq": _COUNT,
 }
 """Known ranges of hyperparameters that signatures do not bound."""
 
@@ -156,7 +158,7 @@ def _fits(value: Any, hint: Any) -> bool:
         return isinstance(value, list | tuple)
     if plain is dict:
         return isinstance(value, Mapping)
-    return not isinstance(value, bool | int | float | str | list) if isinstance(plain, type) else callable(value)
+    return isinstance(value, plain) if isinstance(plain, type) else callable(value)
 
 
 def _words(hint: Any) -> str:

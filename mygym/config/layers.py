@@ -93,12 +93,16 @@ def _parent_origin(key: str, origins: Mapping[str, str]) -> str:
 
 def _explain(error: ValidationError, values: Mapping[str, Any], origins: Mapping[str, str]) -> str:
     """The first mistake as one message: key, value, allowed, nearest, origin."""
-    first = error.errors(include_url=False)[0]
+    mistakes = error.errors(include_url=False)
+    first = next((mistake for mistake in mistakes if mistake["type"] == "extra_forbidden"), mistakes[0])
     path = [part for part in first["loc"] if isinstance(part, int) or not _is_type_tag(part)]
     key = ".".join(str(part) for part in path)
     given = first.get("input")
     origin = origins.get(key) or _parent_origin(key, origins)
     if first["type"] == "extra_forbidden":
+        path = list(first["loc"])
+        key = ".".join(str(part) for part in path)
+        origin = origins.get(key) or _parent_origin(key, origins)
         names = sorted(_section(path[:-1]).model_fields)
         return bad_value(key, path[-1], names, f"is not a config key ({origin})")
     later = LATER.get(key, {}).get(str(given))

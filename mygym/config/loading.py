@@ -60,6 +60,7 @@ def load_file(path: str | Path) -> dict[str, Any]:
             content = json5.loads(text, allow_duplicate_keys=False)
         else:
             content = yaml.load(text, Loader=_Loader)  # noqa: S506  (a SafeLoader)
+        _refuse_loops(content)
     except ConfigError as error:
         raise ConfigError(f"config: {path}: {error}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -69,6 +70,12 @@ def load_file(path: str | Path) -> dict[str, Any]:
     if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
         raise ConfigError(bad_value("config", str(path), "`key: value` lines", "does not hold a mapping"))
     return content
+
+
+def _refuse_loops(content: Any) -> None:
+    """YAML aliases can make a mapping contain itself; walking it ends in a RecursionError."""
+    for inner in content.values() if isinstance(content, dict) else content if isinstance(content, list) else ():
+        _refuse_loops(inner)
 
 
 def parse_value(text: str, key: str) -> Any:

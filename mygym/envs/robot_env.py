@@ -100,6 +100,11 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self.gamma = gamma
         self.robot = load_robot(registry("robot").get(robot).load())
         self.workspace = load_workspace(registry("workspace").get(workspace or self.task.workspace).load())
+        if camera not in self.workspace.cameras:
+            raise ConfigError(bad_value("camera", camera, sorted(self.workspace.cameras)))
+        unknown = next((name for name in areas if name not in self.workspace.areas), None)
+        if unknown is not None:
+            raise ConfigError(bad_value("task_params.areas", unknown, sorted(self.workspace.areas), "is not an area"))
         if self.task.needs_gripper and self.robot.gripper is None:
             raise ConfigError(
                 bad_value("robot", robot, "a robot with a gripper", f"has no gripper, which {self.task.name} needs")
@@ -111,13 +116,14 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         )
         self._areas = {name: _corners(area.low, area.high) for name, area in self.workspace.areas.items()}
         self._areas |= {name: _corners(**box) for name, box in areas.items()}
-        self._check_areas(areas)
+        try:
+            self._check_areas(areas)
+        except ConfigError:
+            self.world.close()
+            raise
         self._camera: Camera | None = None
         self._viewer: Viewer | None = None
         self._view = (render_width, render_height, camera)
-        if camera not in self.workspace.cameras:
-            raise ConfigError(bad_value("camera", camera, sorted(self.workspace.cameras)))
-
         self._goals = goals.goal_space(self.task)
         components = [COMPONENTS[name] for name in default_components(self.task, self.control)]
         self._components = tuple(component.function for component in components)
@@ -163,6 +169,8 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             DivergedError: The action, or the state after it, is not finite.
         """
         command = np.array(action, dtype=np.float64)
+        if command.shape != self.action_space.shape:
+            raise ValueError(f"action has shape {command.shape}, needs {self.action_space.shape}")
         if not _is_finite(command):
             raise DivergedError(f"action {command.tolist()} is not finite")
         self._actions.append(command)
@@ -173,7 +181,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self._failed = self.task.has_object and self._has_left(state.object_position[0, 0])
         observation = self._observe()
         info = self._info()
-        reward = self.compute_reward(self._achieved, self._desired, info)
+        reward = self._goal_reward(self._achieved, self._desired, info)
         if self.reward_kind == "staged":
             after = potential(self.task, self._progress, state, self._goal)
             reward += float(rewards.shaping(self._potential, after, self.gamma)[0])
@@ -207,7 +215,14 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
     # The goal environment's methods -------------------------------------------------------------------------------
 
-    def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
+    @property
+    def compute_reward(self) -> Any:
+        """`(achieved_goal, desired_goal, info)` → reward; only goal environments have it: so SB3 tells them apart."""
+        if not self.goal_env:
+            raise AttributeError("flat observations have no goals")
+        return self._goal_reward
+
+    def _goal_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
         """Reward of goal vectors `(…, size)`, exact for hindsight; of the staged reward only its sparse part."""
         return rewards.GOAL_REWARDS[self.reward_kind](achieved_goal, desired_goal, self.task.tolerance)
 

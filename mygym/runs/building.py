@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import signal
 from collections.abc import Callable
 from functools import partial
@@ -11,12 +12,15 @@ from typing import Any
 from mygym.config import Resolved, RunConfig
 from mygym.config.hyperparameters import defaults, parameters
 from mygym.envs.robot_env import RobotEnv
-from mygym.errors import ConfigError
+from mygym.errors import ConfigError, bad_value
 from mygym.registry import algorithm
 from mygym.runs.evaluation import TRAINING, episode_seeds
 
 HINDSIGHT = {"n_sampled_goal": 4, "goal_selection_strategy": "future"}
 """HER's settings of Andrychowicz et al. (2017)."""
+
+_REFUSALS = (TypeError, ValueError, LookupError, AttributeError, AssertionError, RuntimeError, MemoryError)
+"""What a constructor may raise when its arguments make no sense."""
 
 MONITORED = ("is_success", "stages_done")
 """What monitor.csv says of each episode besides return, length and time."""
@@ -77,10 +81,15 @@ def build_model(config: RunConfig, env: Any) -> Any:
     import torch
 
     torch.set_num_threads(config.threads)
+    try:
+        torch.empty(0, device=config.device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        why = " ".join(str(error).split())
+        raise ConfigError(bad_value("device", config.device, "cpu, or cuda where torch has it", why)) from error
     entry = algorithm(config.algo, config.framework)
     cls, args, kwargs = entry.combo()
     own = defaults(cls)  # not handed over: a subclass may decide otherwise in its constructor
-    for key, value in config.algo_params.items():
+    for key, value in copy.deepcopy(config.algo_params).items():  # SB3 writes into some of them
         if key in kwargs or key not in own or value != own[key]:
             kwargs[key] = _as_sb3_wants(value)
     if config.her:
@@ -90,7 +99,7 @@ def build_model(config: RunConfig, env: Any) -> Any:
     kwargs |= {key: value for key, value in of_the_run.items() if key in taken}
     try:
         model = cls(*(env if argument == "env" else argument for argument in args), **kwargs)
-    except (TypeError, ValueError, AssertionError, RuntimeError) as error:
+    except _REFUSALS as error:
         raise ConfigError(f"algo_params: {cls.__name__} refuses its arguments: {error}") from error
     env.seed(episode_seeds(config.seed, TRAINING, 1)[0])
     return model

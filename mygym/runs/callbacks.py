@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import KVWriter
@@ -81,6 +82,7 @@ class EvaluationCallback(BaseCallback):
         self.records.append(record)
         for key, value in evaluation.summary().items():
             self.logger.record(f"eval/{key}", value)
+        self.logger.dump(self.num_timesteps)
         self.report(record)
         score = (evaluation.success_rate, evaluation.mean_return)
         if score > self.best:
@@ -177,7 +179,7 @@ class DivergenceCallback(BaseCallback):
 
     def _look_at_losses(self) -> None:
         for key, value in self.logger.name_to_value.items():
-            if key.startswith("train/") and isinstance(value, float) and not math.isfinite(value):
+            if key.startswith("train/") and isinstance(value, float | np.floating) and not math.isfinite(value):
                 raise DivergedError(f"{key} is {value} after {self.num_timesteps} steps")
 
     def _look_at_weights(self) -> None:

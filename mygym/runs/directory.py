@@ -48,13 +48,18 @@ def create(logdir: str, task: str, robot: str, algo: str, config_hash: str, seed
     raise ConfigError(bad_value("logdir", str(setting), "a folder with fewer runs of one seed", "is full"))
 
 
-def check_writable(logdir: str) -> None:
-    """Refuse a log directory that cannot be written, before anything is built; leaves nothing behind.
+def check_writable(folder: str | Path, key: str = "logdir", value: str | None = None) -> None:
+    """Refuse a folder that cannot be written or made, before anything is built; leaves nothing behind.
+
+    Args:
+        folder: What will be written into.
+        key: The setting that named it.
+        value: What the user gave, if not the folder itself.
 
     Raises:
         ConfigError: It, or its nearest existing parent, is no folder or not writable.
     """
-    place = Path(logdir).expanduser().absolute()
+    place = Path(folder).expanduser().absolute()
     while not place.exists() and place != place.parent:
         place = place.parent
     try:
@@ -64,7 +69,7 @@ def check_writable(logdir: str) -> None:
             pass
     except OSError as error:
         why = f"cannot be written ({error.strerror or error}: {place})"
-        raise ConfigError(bad_value("logdir", logdir, "a folder that you may write to", why)) from None
+        raise ConfigError(bad_value(key, value or str(folder), "a folder that you may write to", why)) from None
 
 
 def write(path: Path, save: Callable[[Path], None]) -> None:
@@ -77,9 +82,10 @@ def write(path: Path, save: Callable[[Path], None]) -> None:
     try:
         save(temporary)
         temporary.replace(path)
-    except OSError as error:
+    except (OSError, RuntimeError) as error:  # torch reports a full disk as RuntimeError
+        raise RunError(f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}") from error
+    finally:
         temporary.unlink(missing_ok=True)
-        raise RunError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
 def write_text(path: Path, text: str) -> None:
@@ -115,9 +121,10 @@ def write_folder(path: Path, fill: Callable[[Path], None]) -> None:
         fill(temporary)
         shutil.rmtree(path, ignore_errors=True)
         temporary.replace(path)
-    except (OSError, RuntimeError) as error:  # torch reports a full disk as RuntimeError
+    except (OSError, RuntimeError) as error:
+        raise RunError(f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}") from error
+    finally:
         shutil.rmtree(temporary, ignore_errors=True)
-        raise RunError(f"{path}: cannot be written: {error}") from error
 
 
 def trim_to_whole_lines(*paths: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -30,6 +31,7 @@ ALGORITHM_COUNTERS = (
     "action_noise",
     "old_count",
     "return_buffer",
+    "weights",
 )
 """What SB3 and sb3-contrib keep on an algorithm beside its networks and buffers."""
 
@@ -50,6 +52,7 @@ def algorithm_state(model: BaseAlgorithm) -> dict[str, Any]:
     """State of any SB3 algorithm, also of a user's subclass that has no `state_dict` of its own."""
     state: dict[str, Any] = {
         "parameters": copy.deepcopy(model.get_parameters()),
+        "variables": {name: copy.deepcopy(_variable(model, name)) for name in model._get_torch_save_params()[1]},
         "counters": {name: copy.deepcopy(getattr(model, name)) for name in ALGORITHM_COUNTERS if hasattr(model, name)},
     }
     buffer = getattr(model, "replay_buffer", None)
@@ -58,9 +61,16 @@ def algorithm_state(model: BaseAlgorithm) -> dict[str, Any]:
     return state
 
 
+def _variable(model: BaseAlgorithm, name: str) -> torch.Tensor:
+    tensor: torch.Tensor = operator.attrgetter(name)(model)
+    return tensor
+
+
 def load_algorithm_state(model: BaseAlgorithm, state: Mapping[str, Any]) -> None:
     """The inverse of `algorithm_state`."""
     model.set_parameters(copy.deepcopy(state["parameters"]), exact_match=True, device=model.device)
+    for name, value in state["variables"].items():  # e.g. SAC's log_ent_coef, which is in no module
+        _variable(model, name).data.copy_(value.data)
     for name, value in state["counters"].items():
         setattr(model, name, copy.deepcopy(value))
     buffer = getattr(model, "replay_buffer", None)
@@ -138,6 +148,7 @@ def load_env_state(env: VecEnv, state: Mapping[str, Any]) -> None:
             layer.episode_lengths = state["monitor"]["lengths"].copy()
             layer.episode_count = state["monitor"]["count"]
         layer = layer.venv
+    layer._reset_seeds()  # a seed that waits for the next reset would undo what was just loaded
 
 
 def normalizer_state(normalizer: VecNormalize) -> dict[str, Any]:

@@ -11,6 +11,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from mygym.errors import RunError
+
 
 def _import_silently(name: str) -> Any:
     """Import a module whose C code greets on standard error, where our messages go."""
@@ -67,9 +69,12 @@ def _folder(process: int) -> Path:
 
 @cache
 def _written(process: int, name: str, text: str) -> str:
-    folder = _folder(process)
-    path = folder / f"{len(list(folder.iterdir()))}_{name}.urdf"
-    path.write_text(text, encoding="utf-8")
+    try:
+        folder = _folder(process)
+        path = folder / f"{len(list(folder.iterdir()))}_{name}.urdf"
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise RunError(f"the folder for temporary files cannot be written: {error}") from error
     return str(path)
 
 
