@@ -215,6 +215,7 @@ class _Session:
             on_best=lambda: directory.write(path / directory.BEST_MODEL, self.model.save),
             report=self.progress.show,
         )
+        self.evaluations.started = self.started
 
     def _learn(self) -> None:
         callbacks = [self.divergence, self.checkpoints, self.progress, self.evaluations]

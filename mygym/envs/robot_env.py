@@ -262,7 +262,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     def expert_action(self) -> NDArray[np.float32]:
         """`(A,)`: what the scripted expert of the active stage does now."""
         target, gripper = act(self.task, self._progress, self.world.state, self._goal)
-        return self.world.action_towards(target[0], gripper).astype(np.float32)
+        return self.world.action_towards(target[0], float(gripper[0])).astype(np.float32)
 
     def state_dict(self) -> dict[str, Any]:
         """Where the environment is: seed, number of the episode, actions since its reset."""

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize, unwrap_vec_normalize
 
 from mygym.errors import RunError
@@ -73,7 +73,13 @@ def save_policy(path: Path, model: Any, normalizer: Mapping[str, Any] | None) ->
         tensors[f"{NORMALIZER}{key}.var"] = torch.as_tensor(np.asarray(running["var"]))
         counts[key] = running["count"]
     metadata = {"normalizer": json.dumps(counts)} if normalizer else {}
-    write(path, lambda temporary: save_file(tensors, temporary, metadata=metadata))
+    write(
+        path, lambda temporary: _write_bytes(temporary, save(tensors, metadata))
+    )  # save_file would hide it from others
+
+
+def _write_bytes(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
 
 
 def load_policy(path: Path, model: Any) -> Policy:

@@ -19,7 +19,7 @@ OPEN, CLOSED = 1.0, -1.0
 
 EntryPoint = Callable[[State, Array], Array]
 Potential = Callable[[State, Progress, Array, Thresholds], Array]
-Expert = Callable[[State, Progress, Array, EntryPoint], tuple[Array, float]]
+Expert = Callable[[State, Progress, Array, EntryPoint], tuple[Array, Array]]
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Stage:
     potential: Potential
     """`(N,)` in [0, 1]: how far along the stage is."""
     expert: Expert
-    """`(state, progress, goal, entry of the next stage)` → end-effector target `(N, 3)` and a gripper command."""
+    """`(state, progress, goal, entry of the next stage)` → end-effector target `(N, 3)`, gripper command `(N,)`."""
     ends: tuple[str, ...] = ()
     """Facts that need not hold any more once it has begun, besides those that what it gives excludes."""
     entry: EntryPoint | None = None
@@ -57,6 +57,11 @@ def _share_covered(left: Array, at_start: Array) -> Array:
     """1 − left / at_start within [0, 1]."""
     xp = namespace(left)
     return 1.0 - xp.clip(left / xp.clip(at_start, 1e-6, None), 0.0, 1.0)
+
+
+def _gripper(state: State, command: float) -> Array:
+    """`(N,)`: the same command for every episode."""
+    return state.time * 0.0 + command
 
 
 def _with_height(position: Array, height: Array) -> Array:
@@ -84,10 +89,10 @@ def _approach_potential(state: State, progress: Progress, goal: Array, threshold
     return _share_covered(distance(state.ee_position, there), distance(progress.start_ee_position, before))
 
 
-def _approach_expert(state: State, progress: Progress, goal: Array, entry: EntryPoint) -> tuple[Array, float]:
+def _approach_expert(state: State, progress: Progress, goal: Array, entry: EntryPoint) -> tuple[Array, Array]:
     if not state.object_position.shape[1]:
-        return goal, OPEN
-    return _over_then_down(state, entry(state, goal)), OPEN
+        return goal, _gripper(state, OPEN)
+    return _over_then_down(state, entry(state, goal)), _gripper(state, OPEN)
 
 
 def _over_then_down(state: State, there: Array) -> Array:
@@ -113,11 +118,11 @@ def _grasp_potential(state: State, progress: Progress, goal: Array, thresholds: 
     return 0.5 * closeness + 0.5 * touch.mean(-1)
 
 
-def _grasp_expert(state: State, progress: Progress, goal: Array, entry: EntryPoint) -> tuple[Array, float]:
+def _grasp_expert(state: State, progress: Progress, goal: Array, entry: EntryPoint) -> tuple[Array, Array]:
     there = state.object_position[:, 0]
-    if bool((distance(state.ee_position, there) < 0.012).all()):
-        return there, CLOSED
-    return _over_then_down(state, there), OPEN
+    xp = namespace(there)
+    at = distance(state.ee_position, there) < 0.012
+    return xp.where(at[:, None], there, _over_then_down(state, there)), xp.where(at, CLOSED, OPEN)
 
 
 # move ---------------------------------------------------------------------------------------------------------------
@@ -128,12 +133,12 @@ def _move_potential(state: State, progress: Progress, goal: Array, thresholds: T
     return _share_covered(distance(state.object_position[:, 0], goal), distance(before, goal))
 
 
-def _move_expert(state: State, progress: Progress, goal: Array, entry: EntryPoint) -> tuple[Array, float]:
+def _move_expert(state: State, progress: Progress, goal: Array, entry: EntryPoint) -> tuple[Array, Array]:
     xp = namespace(goal)
     there = goal + state.ee_position - state.object_position[:, 0]
     far = _planar_distance(state.object_position[:, 0], goal) > 0.03
     height = xp.where(far, xp.maximum(there[:, 2], progress.start_ee_position[:, 2] + 0.08), there[:, 2])
-    return _limited(state.ee_position, _with_height(there, height), 0.04), CLOSED
+    return _limited(state.ee_position, _with_height(there, height), 0.04), _gripper(state, CLOSED)
 
 
 # drop ---------------------------------------------------------------------------------------------------------------
@@ -144,8 +149,8 @@ def _drop_potential(state: State, progress: Progress, goal: Array, thresholds: T
     return 1.0 - xp.astype(state.finger_contact[:, 0], state.ee_position.dtype).mean(-1)
 
 
-def _drop_expert(state: State, progress: Progress, goal: Array, entry: EntryPoint) -> tuple[Array, float]:
-    return goal + progress.start_ee_position - progress.start_object_position[:, 0], OPEN
+def _drop_expert(state: State, progress: Progress, goal: Array, entry: EntryPoint) -> tuple[Array, Array]:
+    return goal + progress.start_ee_position - progress.start_object_position[:, 0], _gripper(state, OPEN)
 
 
 # withdraw -----------------------------------------------------------------------------------------------------------
@@ -156,8 +161,8 @@ def _withdraw_potential(state: State, progress: Progress, goal: Array, threshold
     return xp.clip(distance(state.ee_position, target(state, goal)) / thresholds.clear, 0.0, 1.0)
 
 
-def _withdraw_expert(state: State, progress: Progress, goal: Array, entry: EntryPoint) -> tuple[Array, float]:
-    return _with_height(progress.start_ee_position, progress.start_ee_position[:, 2] + 0.25), OPEN
+def _withdraw_expert(state: State, progress: Progress, goal: Array, entry: EntryPoint) -> tuple[Array, Array]:
+    return _with_height(progress.start_ee_position, progress.start_ee_position[:, 2] + 0.25), _gripper(state, OPEN)
 
 
 # push ---------------------------------------------------------------------------------------------------------------
@@ -177,7 +182,7 @@ def _push_entry(state: State, goal: Array) -> Array:
     return state.object_position[:, 0] - _BEHIND * _push_direction(state, goal)
 
 
-def _push_expert(state: State, progress: Progress, goal: Array, entry: EntryPoint) -> tuple[Array, float]:
+def _push_expert(state: State, progress: Progress, goal: Array, entry: EntryPoint) -> tuple[Array, Array]:
     xp = namespace(goal)
     there = state.object_position[:, 0]
     way = _push_direction(state, goal)
@@ -188,7 +193,7 @@ def _push_expert(state: State, progress: Progress, goal: Array, entry: EntryPoin
     left = _planar_distance(there, goal)
     step = xp.clip(0.25 * left, 0.004, 0.02)[:, None]
     push = _with_height(state.ee_position + step * way - (offset - along[:, None] * way), there[:, 2])
-    return xp.where(behind[:, None], push, _over_then_down(state, _push_entry(state, goal))), CLOSED
+    return xp.where(behind[:, None], push, _over_then_down(state, _push_entry(state, goal))), _gripper(state, CLOSED)
 
 
 APPROACH = Stage("approach", "A", ("free",), ("near",), "approach {object}", _approach_potential, _approach_expert,

@@ -183,12 +183,23 @@ def is_success(task: Task, progress: Progress) -> Array:
     return progress.held >= task.hold
 
 
-def act(task: Task, progress: Progress, state: State, goal: Array) -> tuple[Array, float]:
-    """The expert of the active stage of one episode (N = 1): end-effector target `(1, 3)` and gripper command."""
+def act(task: Task, progress: Progress, state: State, goal: Array) -> tuple[Array, Array]:
+    """The expert of the active stage: end-effector target `(N, 3)` m in the world frame, gripper command `(N,)`."""
+    xp = namespace(state.time)
     stages = task.plan.stages
-    index = min(int(progress.stage[0]), len(stages) - 1)
-    following = stages[index + 1].entry if index + 1 < len(stages) else None
-    return stages[index].expert(state, progress, goal, following or (lambda state, goal: state.object_position[:, 0]))
+    target, gripper = state.ee_position, state.time
+    for index in _active(progress.stage, len(stages)):
+        last = min(index, len(stages) - 1)  # when all is done, the last stage's expert holds what it has
+        entry = stages[last + 1].entry if last + 1 < len(stages) else None
+        wanted, command = stages[last].expert(state, progress, goal, entry or _at_object)
+        here = progress.stage == index
+        target, gripper = xp.where(here[:, None], wanted, target), xp.where(here, command, gripper)
+    return target, gripper
+
+
+def _at_object(state: State, goal: Array) -> Array:
+    """Where a stage begins that does not say where."""
+    return state.object_position[:, 0]
 
 
 def _active(stage: Array, count: int) -> Sequence[int]:

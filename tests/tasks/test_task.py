@@ -61,6 +61,8 @@ def test_advance_goes_one_stage_on_when_complete_and_back_to_what_was_lost(said:
 FUNCTIONS: dict[str, Callable[[Task, Progress, State, Any], Any]] = {
     "advance": advance,
     "potential": potential,
+    "target": lambda *batch: act(*batch)[0],
+    "gripper": lambda *batch: act(*batch)[1],
     "is_success": lambda task, progress, state, goal: is_success(task, progress),
 }
 
