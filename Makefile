@@ -2,7 +2,7 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 
-.PHONY: train test check proofs format
+.PHONY: train test check format
 
 train: .venv/installed
 	$(BIN)/python train.py
@@ -15,9 +15,6 @@ check: .venv/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 	$(BIN)/mypy
-
-proofs: .venv/installed-dev
-	$(BIN)/python -m pytest -m slow
 
 format: .venv/installed-dev
 	$(BIN)/ruff format .

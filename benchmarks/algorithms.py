@@ -1,6 +1,6 @@
 """Every registered algorithm on `reach` with the defaults it ships with.
 
-    python benchmarks/algorithms.py --output benchmarks/results/algorithms.md
+    python benchmarks/algorithms.py > benchmarks/results/algorithms.md
 
 For each algorithm and seed it runs `python train.py --algo NAME --seed S --logdir TEMPORARY`, one at a time. Success is
 the run's own final number: 100 fresh episodes of the saved model. Steps: those trained until the success threshold
@@ -96,7 +96,6 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5, help="how many, from 0 (default: %(default)s)")
     parser.add_argument("--rows", type=Path, help="JSON file of finished runs (default: algorithms.json in results/)")
     parser.add_argument("--fresh", action="store_true", help="repeat runs that are in it")
-    parser.add_argument("--output", type=Path, help="also write the table to this file")
     arguments = parser.parse_args()
 
     names = built_in()
@@ -129,11 +128,7 @@ def main() -> None:
         "",
         *table(rows),
     ]
-    text = "\n".join(lines) + "\n"
-    print(text)
-    if arguments.output:
-        arguments.output.parent.mkdir(parents=True, exist_ok=True)
-        arguments.output.write_text(text, encoding="utf-8")
+    print("\n".join(lines))
 
 
 if __name__ == "__main__":

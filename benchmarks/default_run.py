@@ -1,6 +1,6 @@
 """The default run as a newcomer meets it, beside panda-gym with Stable-Baselines3: whole commands, by the clock.
 
-    python benchmarks/default_run.py --output benchmarks/results/default_run.md
+    python benchmarks/default_run.py > benchmarks/results/default_run.md
 
 Each seed launches `python train.py --seed S --logdir TEMPORARY`, then `python benchmarks/peer_panda_gym.py --seed S`:
 one at a time. Wall: from launch to exit, so imports, environments, training, evaluations, judging, and for ours saving
@@ -101,7 +101,6 @@ def main() -> None:
     """Measure and print; write to a file if asked to."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4], help="default: 0 1 2 3 4")
-    parser.add_argument("--output", type=Path, help="also write the table to this file")
     arguments = parser.parse_args()
 
     rows = []
@@ -125,11 +124,7 @@ def main() -> None:
         "",
         f"Wall, ours / the peer's, median of {len(rows)}: {statistics.median(row[0] / row[6] for row in rows):.2f}.",
     ]
-    text = "\n".join(lines) + "\n"
-    print(text)
-    if arguments.output:
-        arguments.output.parent.mkdir(parents=True, exist_ok=True)
-        arguments.output.write_text(text, encoding="utf-8")
+    print("\n".join(lines))
 
 
 if __name__ == "__main__":

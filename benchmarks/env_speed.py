@@ -1,6 +1,6 @@
 """Environment steps per second of mygym and panda-gym, one process each in turn, both at 25 Hz control.
 
-    python benchmarks/env_speed.py --output benchmarks/results/env_speed.md
+    python benchmarks/env_speed.py > benchmarks/results/env_speed.md
 
 Both are made by `gymnasium.make` as users make them, default wrappers on. Actions are uniform in [-1, 1] on every
 component, the same stream for both. Every episode has the same number of steps for both: neither is cut short by
@@ -19,7 +19,6 @@ import time
 import warnings
 from dataclasses import dataclass
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -131,7 +130,6 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=11, help="of each environment (default: %(default)s)")
     parser.add_argument("--episodes", type=int, default=10, help="in a round (default: %(default)s)")
     parser.add_argument("--steps", type=int, default=50, help="in an episode (default: %(default)s)")
-    parser.add_argument("--output", type=Path, help="also write the table to this file")
     arguments = parser.parse_args()
 
     import gymnasium
@@ -169,11 +167,7 @@ def main() -> None:
         "|---" * 10 + "|",
         *table,
     ]
-    text = "\n".join(lines) + "\n"
-    print(text)
-    if arguments.output:
-        arguments.output.parent.mkdir(parents=True, exist_ok=True)
-        arguments.output.write_text(text, encoding="utf-8")
+    print("\n".join(lines))
 
 
 if __name__ == "__main__":

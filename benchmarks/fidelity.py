@@ -1,6 +1,6 @@
 """How much accuracy each physics setting costs, against a fine reference: chooses `mygym.sim.world.SolverSettings`.
 
-    python benchmarks/fidelity.py --output benchmarks/results/fidelity.md
+    python benchmarks/fidelity.py > benchmarks/results/fidelity.md
 
 Every setting replays the same actions as the reference (80 substeps of 0.5 ms, 100 iterations, no residual threshold)
 on the Panda. Columns: median time of `World.step` under random actions (with a cube and the gripper; alone), RMS
@@ -220,8 +220,7 @@ def row(solver: SolverSettings, result: dict[str, Array], reference: dict[str, A
 def main() -> None:
     """Measure and print; write to a file if asked to."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, help="also write the table to this file")
-    arguments = parser.parse_args()
+    parser.parse_args()
     reference = run(REFERENCE)
     lines = [
         "# Physics settings against a fine reference",
@@ -239,11 +238,7 @@ def main() -> None:
         lines.append(row(solver, run(solver), reference))
         print(lines[-1], file=sys.stderr)
     lines += ["", "## Inverse kinematics, one move of up to 5 cm along each axis", "", inverse_kinematics_table()]
-    text = "\n".join(lines) + "\n"
-    print(text)
-    if arguments.output:
-        arguments.output.parent.mkdir(parents=True, exist_ok=True)
-        arguments.output.write_text(text, encoding="utf-8")
+    print("\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How closely the end effector follows what it is told: mygym and panda-gym on the same paths.
 
-    python benchmarks/tracking.py --output benchmarks/results/tracking.md
+    python benchmarks/tracking.py > benchmarks/results/tracking.md
 
 Both are the Panda's reach environment at 25 Hz control. A driver gives each environment, at each step, the action that
 asks for the reference's next point: panda-gym adds the displacement to the measured position, so its action is
@@ -25,7 +25,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -268,8 +267,7 @@ def tables(ours: Ours, theirs: Theirs) -> list[str]:
 def main() -> None:
     """Measure and print; write to a file if asked to."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, help="also write the tables to this file")
-    arguments = parser.parse_args()
+    parser.parse_args()
 
     import gymnasium
     import panda_gym  # noqa: F401  (registers its ids)
@@ -294,11 +292,7 @@ def main() -> None:
         "",
         *tables(ours, theirs),
     ]
-    text = "\n".join(lines) + "\n"
-    print(text)
-    if arguments.output:
-        arguments.output.parent.mkdir(parents=True, exist_ok=True)
-        arguments.output.write_text(text, encoding="utf-8")
+    print("\n".join(lines))
 
 
 if __name__ == "__main__":

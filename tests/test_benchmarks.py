@@ -1,0 +1,26 @@
+"""The benchmarks are run by hand; here only that each still starts and that its result says how it was made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT
+
+PROGRAMS = sorted((ROOT / "benchmarks").glob("*.py"))
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
+def test_it_explains_itself(program: Any, python: Any) -> None:
+    done = python(str(program), "--help")
+    assert done.returncode == 0, done.stderr
+    assert "usage:" in done.stdout
+
+
+@pytest.mark.parametrize("result", sorted((ROOT / "benchmarks" / "results").glob("*.md")), ids=lambda path: path.stem)
+def test_a_result_has_its_command(result: Any) -> None:
+    text = result.read_text(encoding="utf-8")
+    assert f"`python benchmarks/{result.stem}.py" in text
+    assert (ROOT / "benchmarks" / f"{result.stem}.py").is_file()
+    assert "benchmarks/" + result.stem in (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
