@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import time
 from collections.abc import Mapping
 
 import numpy as np
@@ -107,6 +108,8 @@ class Viewer:
             raise ConfigError(
                 bad_value("render_mode", "human", "rgb_array, or a machine with a display", "needs a display")
             )
+        self._step = world.dt
+        self._next = 0.0
         client = int(bullet.connect(bullet.GUI))
         self._scene = Scene(world, client)
         spec = world.workspace.cameras["main"]
@@ -114,8 +117,10 @@ class Viewer:
         bullet.resetDebugVisualizerCamera(spec.distance, spec.yaw, spec.pitch, spec.target, physicsClientId=client)
 
     def update(self, goal: ArrayLike | None = None) -> None:
-        """Show the world as it is now, with the goal `(3,)` m if given."""
+        """Show the world as it is now, with the goal `(3,)` m if given; never faster than life."""
         self._scene.mirror(goal)
+        time.sleep(max(0.0, self._next - time.perf_counter()))
+        self._next = time.perf_counter() + self._step
 
     def close(self) -> None:
         """Close the window; may be called again."""
