@@ -24,9 +24,9 @@ format: .venv/installed-dev
 	$(PYTHON) -m venv .venv
 
 .venv/installed: .venv/bin/pip pyproject.toml constraints.txt
-	$(BIN)/pip install --quiet -c constraints.txt -e .
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
 	touch $@
 
 .venv/installed-dev: .venv/bin/pip pyproject.toml constraints.txt
-	$(BIN)/pip install --quiet -c constraints.txt -e ".[dev]"
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	touch $@ .venv/installed
