@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -24,3 +25,16 @@ def test_a_result_has_its_command(result: Any) -> None:
     assert f"`python benchmarks/{result.stem}.py" in text
     assert (ROOT / "benchmarks" / f"{result.stem}.py").is_file()
     assert "benchmarks/" + result.stem in (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+
+
+def test_numbers_in_the_readme_are_those_of_the_results() -> None:
+    rows = [
+        line for line in (ROOT / "README.md").read_text(encoding="utf-8").splitlines() if "`python benchmarks/" in line
+    ]
+    assert rows
+    for row in rows:
+        program = re.search(r"`python benchmarks/(\w+)\.py`", row)
+        assert program, row
+        result = (ROOT / "benchmarks" / "results" / f"{program[1]}.md").read_text(encoding="utf-8")
+        for number in re.findall(r"\d[\d.]*", row.replace(program[0], "")):
+            assert number in result, (number, program[1])
