@@ -6,11 +6,13 @@ Nothing here imports what it names: built-ins are import strings and files, reso
 
 from __future__ import annotations
 
+import copy
 import importlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from mygym.errors import RegistryError, bad_value
@@ -202,7 +204,7 @@ class Algorithm:
         who = f"algorithm {self.name!r}"
         policy = resolve(self.policy, who) if isinstance(self.policy, str) and ":" in self.policy else self.policy
         args = self.args if self.args is not None else (policy, "env")
-        return resolve(self.target, who), args, dict(self.defaults)
+        return resolve(self.target, who), args, copy.deepcopy(dict(self.defaults))
 
 
 REGISTRIES: dict[str, Registry] = {
@@ -284,17 +286,20 @@ def register_algorithm(
     return decorate
 
 
-class ImplementedCombos(MutableMapping[str, MutableMapping[str, Any]]):
+class ImplementedCombos(MutableMapping[str, Mapping[str, Any]]):
     """`implemented_combos[algo][framework]` → `(AlgoClass, args, kwargs)`, a live view of the registry.
 
     Assigning `implemented_combos["myalgo"] = {"pytorch": [MyAlgo, (MyPolicy, "env"), {"n_steps": 512}]}` registers.
     """
 
-    def __getitem__(self, name: str) -> MutableMapping[str, Any]:
+    def __getitem__(self, name: str) -> Mapping[str, Any]:
         frameworks: dict[str, Algorithm] = registry("algorithm").get(name, "algo").load()
-        return {framework: entry.combo() for framework, entry in frameworks.items()}
+        return MappingProxyType({framework: entry.combo() for framework, entry in frameworks.items()})
 
-    def __setitem__(self, name: str, frameworks: MutableMapping[str, Any]) -> None:
+    def __contains__(self, name: object) -> bool:
+        return name in registry("algorithm")
+
+    def __setitem__(self, name: str, frameworks: Mapping[str, Any]) -> None:
         origin = _caller()
         for framework, combo in frameworks.items():
             triple = isinstance(combo, list | tuple) and len(combo) == 3

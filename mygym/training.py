@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 
 from mygym.config import Resolved, RunConfig, config_hash, load_file
 from mygym.envs.robot_env import RobotEnv
-from mygym.errors import DivergedError, InterruptedRunError, MygymError, RunError
+from mygym.errors import ConfigError, DivergedError, InterruptedRunError, MygymError, RunError, bad_value
 from mygym.registry import registry
 from mygym.runs import building, directory
 from mygym.runs.evaluation import (
@@ -98,7 +99,8 @@ def load(run: str | Path) -> Predicts:
     config = _config_of(path)
     env = building.make_vec_env(config.model_copy(update={"n_envs": 1, "subprocesses": False}))
     if "buffer_size" in config.algo_params:  # acting needs no replay
-        config = config.model_copy(update={"algo_params": {**config.algo_params, "buffer_size": 1}, "her": False})
+        params = {**config.algo_params, "buffer_size": 1, "replay_buffer_kwargs": None}
+        config = config.model_copy(update={"algo_params": params, "her": False})
     try:
         return load_policy(path / directory.POLICY, building.build_model(config, env))
     finally:
@@ -124,6 +126,8 @@ def evaluate(
         seed: Decides the episodes, which no training or evaluation during training uses.
         video: MP4 to film the first episodes in.
     """
+    if (run is None) == (policy is None):
+        raise ConfigError(bad_value("evaluate", policy, "either a run or a policy", "does not say what to judge"))
     source = directory.find(run) if run is not None else (config or {})
     settled = _config_of(source)
     seeds = episode_seeds(seed, EXTRA, episodes)
@@ -131,7 +135,7 @@ def evaluate(
     def policy_for(envs: Sequence[RobotEnv]) -> Predicts:
         if run is not None:
             return load(run)
-        made: Predicts = registry("policy").get(policy or "oracle").load()(envs, seed)
+        made: Predicts = registry("policy").get(str(policy)).load()(envs, seed)
         return made
 
     envs = _judging_envs(settled, episodes)
@@ -155,7 +159,7 @@ def _judging_envs(config: RunConfig, episodes: int) -> list[RobotEnv]:
     video = config.video
     size = {"render_width": video.width, "render_height": video.height}
     count = min(BATCH, episodes)
-    return [building.make_env(config, render_mode="rgb_array", camera=video.camera, **size) for _ in range(count)]
+    return [building.make_env(config, render_mode="rgb_array", **size) for _ in range(count)]
 
 
 def _close(envs: Sequence[RobotEnv]) -> None:
@@ -306,5 +310,6 @@ class _Session:
     def _write_result(self) -> None:
         self.result.evaluations = self.evaluations.records
         self.result.wall_time_s = time.perf_counter() - self.started
-        self.model.logger.close()
         self.result.write()
+        with contextlib.suppress(OSError):  # on a full disk what is left in their buffers is lost
+            self.model.logger.close()

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from mygym.cli.arguments import Parser, add_config_flags, config_layers
+from mygym.config import Layer, resolve
 from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, bad_value
 from mygym.runs.directory import check_writable
@@ -31,6 +32,7 @@ def main(arguments: Sequence[str]) -> None:
     if not isinstance(episodes, int) or isinstance(episodes, bool) or episodes < 1:
         raise ConfigError(bad_value("--episodes", options.episodes, "a whole number, at least 1"))
     file, flags = config_layers(options)
+    seed = resolve([Layer("flag", {"seed": flags.get("seed", 0)})]).config.seed
     if options.run is not None and (file or set(flags) - {"seed"}):
         wrong = f"--{next(iter(set(flags) - {'seed'}), 'config')}"
         raise ConfigError(bad_value("evaluate", wrong, "--episodes, --seed, --video, --json", "does not go with a run"))
@@ -45,7 +47,7 @@ def main(arguments: Sequence[str]) -> None:
         policy=options.policy,
         config=settle(file, flags) if options.run is None else None,
         episodes=episodes,
-        seed=int(flags.get("seed", 0)),
+        seed=seed,
         video=options.video,
     )
     if options.json:

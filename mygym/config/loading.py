@@ -12,6 +12,7 @@ import yaml
 from mygym.errors import ConfigError, bad_value
 
 MAX_BYTES = 4_000_000
+MAX_VALUES = 100_000
 
 
 class _Loader(yaml.SafeLoader):
@@ -60,7 +61,8 @@ def load_file(path: str | Path) -> dict[str, Any]:
             content = json5.loads(text, allow_duplicate_keys=False)
         else:
             content = yaml.load(text, Loader=_Loader)  # noqa: S506  (a SafeLoader)
-        _refuse_loops(content)
+        if _size(content, (), {}) > MAX_VALUES:
+            raise ValueError(f"more than {MAX_VALUES} values")
     except ConfigError as error:
         raise ConfigError(f"config: {path}: {error}") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -72,10 +74,14 @@ def load_file(path: str | Path) -> dict[str, Any]:
     return content
 
 
-def _refuse_loops(content: Any) -> None:
-    """YAML aliases can make a mapping contain itself; walking it ends in a RecursionError."""
-    for inner in content.values() if isinstance(content, dict) else content if isinstance(content, list) else ():
-        _refuse_loops(inner)
+def _size(content: Any, above: tuple[int, ...], known: dict[int, int]) -> int:
+    """How many values there are, aliases followed: by these a mapping can hold itself, or a short file be endless."""
+    if id(content) in above:
+        raise ValueError("a value contains itself")
+    if isinstance(content, dict | list) and id(content) not in known:
+        inner = content.values() if isinstance(content, dict) else content
+        known[id(content)] = 1 + sum(_size(value, (*above, id(content)), known) for value in inner)
+    return known.get(id(content), 1)
 
 
 def parse_value(text: str, key: str) -> Any:

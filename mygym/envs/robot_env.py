@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from mygym.config import Layer, resolve
 from mygym.errors import ConfigError, DivergedError, bad_value
 from mygym.registry import registry
 from mygym.sim.camera import Camera, Viewer
@@ -46,8 +47,8 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         The robot at home, objects and goal drawn from the workspace's areas, never solved. `reset(seed=s)` gives the
         same episode to the bit after any history; the episodes after it follow from `s` and their number.
     Episode end:
-        Terminated when success has held for `hold` steps, or when the object has left the workspace; truncated after
-        `horizon` steps.
+        Terminated when success has held for `hold` steps; truncated after `horizon` steps, or when the object has left
+        the workspace (terminating there would end the −1 a step, and make throwing the object away worth learning).
 
     Args:
         task: A named task, letters such as `AGMDW`, or a list of stage names.
@@ -87,8 +88,9 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         render_height: int = 360,
         camera: str = "main",
     ) -> None:
-        params = dict(task_params or {})
-        areas = params.pop("areas", {})
+        settings = resolve([Layer("argument", {"task_params": dict(task_params or {})})]).config.task_params
+        params = settings.model_dump(exclude_none=True)
+        areas = params.pop("areas")
         self.task = change_task(find_task(task), params)
         if reward not in rewards.KINDS:
             raise ConfigError(bad_value("reward", reward, rewards.KINDS))
@@ -229,13 +231,13 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     def compute_terminated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
         """Whether the episode ends here: as `info` of a step says, or, without one, where the goal is reached."""
         if isinstance(info, Mapping) and "is_success" in info:
-            return info["is_success"] or info["failed"]
+            return info["is_success"]
         return goals.goal_reached(achieved_goal, desired_goal, self.task.tolerance)
 
     def compute_truncated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Whether the horizon is reached: as `info` of a step says; goal vectors alone do not tell."""
+        """Whether time is up or the object has left: as `info` of a step says; goal vectors alone do not tell."""
         if isinstance(info, Mapping) and "elapsed_steps" in info:
-            return info["elapsed_steps"] >= self.task.horizon
+            return info["failed"] or info["elapsed_steps"] >= self.task.horizon
         return np.zeros(np.shape(achieved_goal)[:-1], dtype=bool)
 
     # Experts, recordings ------------------------------------------------------------------------------------------
@@ -266,11 +268,15 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
     def state_dict(self) -> dict[str, Any]:
         """Where the environment is: seed, number of the episode, actions since its reset."""
-        return {"seed": self._seed, "episode": self._episode, "actions": [a.copy() for a in self._actions]}
+        actions = [action.copy() for action in self._actions]
+        return {"seed": self._seed, "seeded": self._seeded, "episode": self._episode, "actions": actions}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> Observation:
         """Go to where `state_dict` was taken, by an exact reset and replay; returns the observation there."""
-        self._seed, self._seeded, self._episode = int(state["seed"]), True, int(state["episode"]) - 1
+        self._seed, self._seeded, self._episode = int(state["seed"]), bool(state["seeded"]), int(state["episode"])
+        if self._episode < 0:  # taken before the first reset
+            return self._observe()
+        self._episode -= 1
         observation, _ = self.reset()
         for action in state["actions"]:
             observation, *_ = self.step(action)

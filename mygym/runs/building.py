@@ -42,7 +42,7 @@ def make_env(config: RunConfig, **rendering: Any) -> RobotEnv:
         goal_env=algorithm(config.algo, config.framework).dict_observations,
         task_params=config.task_params.model_dump(exclude_none=True),
         gamma=float(config.algo_params.get("gamma", 0.99)),
-        **rendering,
+        **{"camera": config.video.camera, **rendering},
     )
 
 
@@ -58,7 +58,7 @@ def make_vec_env(config: RunConfig) -> Any:
         env = DummyVecEnv(makers)
     env = VecMonitor(env, info_keywords=MONITORED)
     if config.normalize:
-        env = VecNormalize(env, norm_obs=True, norm_reward=False, gamma=float(config.algo_params.get("gamma", 0.99)))
+        env = VecNormalize(env, norm_reward=False)
     return env
 
 

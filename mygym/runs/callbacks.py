@@ -121,9 +121,12 @@ class CheckpointCallback(BaseCallback):
         self.marks = Marks(every, first=every)
         self.save = save
 
-    def _on_step(self) -> bool:
+    def _on_rollout_start(self) -> None:
+        # Here the last step is stored and trained on; within a rollout environment, observation and buffer disagree.
         if self.marks.passed(self.num_timesteps):
             self.write()
+
+    def _on_step(self) -> bool:
         return True
 
     def write(self) -> Path:
@@ -144,7 +147,7 @@ class CheckpointCallback(BaseCallback):
 
 
 class DivergenceCallback(BaseCallback):
-    """Raises `DivergedError` when a logged loss or a weight is not finite, after restoring the last good weights."""
+    """Raises `DivergedError` when a logged loss or a weight is not finite, and keeps the last good weights."""
 
     EVERY = 200
     """Calls between looks at the weights."""
@@ -171,6 +174,8 @@ class DivergenceCallback(BaseCallback):
 
     def is_finite(self) -> bool:
         """Whether every weight is finite."""
+        if getattr(self, "model", None) is None:  # learning has not begun
+            return True
         return all(bool(torch.isfinite(value).all()) for value in self.model.policy.state_dict().values())
 
     def restore(self) -> None:

@@ -55,6 +55,8 @@ def algorithm_state(model: BaseAlgorithm) -> dict[str, Any]:
         "variables": {name: copy.deepcopy(_variable(model, name)) for name in model._get_torch_save_params()[1]},
         "counters": {name: copy.deepcopy(getattr(model, name)) for name in ALGORITHM_COUNTERS if hasattr(model, name)},
     }
+    if model.action_space is not None:  # off-policy warm-up draws from it
+        state["action_space"] = copy.deepcopy(model.action_space.np_random.bit_generator.state)
     buffer = getattr(model, "replay_buffer", None)
     if buffer is not None:
         state["replay_buffer"] = buffer_state(buffer)
@@ -71,6 +73,8 @@ def load_algorithm_state(model: BaseAlgorithm, state: Mapping[str, Any]) -> None
     model.set_parameters(copy.deepcopy(state["parameters"]), exact_match=True, device=model.device)
     for name, value in state["variables"].items():  # e.g. SAC's log_ent_coef, which is in no module
         _variable(model, name).data.copy_(value.data)
+    if "action_space" in state:
+        model.action_space.np_random.bit_generator.state = copy.deepcopy(state["action_space"])
     for name, value in state["counters"].items():
         setattr(model, name, copy.deepcopy(value))
     buffer = getattr(model, "replay_buffer", None)

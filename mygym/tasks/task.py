@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from mygym.errors import ConfigError, bad_value
-from mygym.registry import registry
+from mygym.registry import ASSETS, registry
 from mygym.tasks.facts import FACTS, Thresholds
 from mygym.tasks.grammar import Plan, parse, plan
 from mygym.tasks.progress import Progress
@@ -62,7 +62,9 @@ class Task:
         """Area of the workspace that goals come from: `reach` without objects, `air` while held, else `surface`."""
         if not self.has_object:
             return "reach"
-        return "air" if {"held", "placed"} <= self.plan.gives.keys() and "push" not in self.stage_names else "surface"
+        gives = self.plan.gives
+        carried = "held" in gives and gives["held"] < gives.get("placed", -1)
+        return "air" if carried else "surface"
 
     @property
     def stage_names(self) -> tuple[str, ...]:
@@ -102,8 +104,9 @@ def find_task(said: str | Sequence[str]) -> Task:
         stages = said if isinstance(said, str) else tuple(said)
         composed = parse(stages)
         name = stages if isinstance(stages, str) else "_".join(stages)
-        executed = [entry.load() for entry in tasks if isinstance(entry.target, Task)]  # naming letters runs no file
-        known = next((task for task in executed if parse(task.stages) == composed), None)
+        # Only what is built in lends its numbers: what letters mean does not depend on the user's files.
+        built_in = [entry.target for entry in tasks if entry.origin.startswith(str(ASSETS.parent))]
+        known = next((task for task in built_in if parse(task.stages) == composed), None)
         task = replace(known, name=name) if known else Task(name, stages, horizon=50 + 25 * len(composed))
     _ = task.plan
     return task
