@@ -239,7 +239,14 @@ def assert_whole(run: Path) -> None:
 def test_ctrl_c_ends_train_py_with_130_and_a_checkpoint(tmp_path: Path) -> None:
     command = [sys.executable, str(ROOT / "train.py"), "--logdir", str(tmp_path), "--steps", "1000000"]
     command += ["--set", "stop_at_success=null", "--set", "eval={every: 300, episodes: 2}"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background job inherits it as ignored
+    )
     for line in process.stderr:
         if "steps" in line and not line.strip().startswith("0 steps"):
             break

@@ -121,12 +121,9 @@ class CheckpointCallback(BaseCallback):
         self.marks = Marks(every, first=every)
         self.save = save
 
-    def _on_rollout_start(self) -> None:
-        # Here the last step is stored and trained on; within a rollout environment, observation and buffer disagree.
+    def _on_step(self) -> bool:
         if self.marks.passed(self.num_timesteps):
             self.write()
-
-    def _on_step(self) -> bool:
         return True
 
     def write(self) -> Path:

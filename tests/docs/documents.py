@@ -123,6 +123,10 @@ def follow(command: str, folder: Path) -> str:
             assert (folder / words[-1]).is_dir()
         elif words == ["python", "docs/pictures.py"]:
             assert (ROOT / words[1]).exists(), "test_pictures.py runs it"
+        elif program == "python" and words[1].startswith("benchmarks/"):
+            assert (
+                ROOT / words[1]
+            ).is_file()  # tests/test_benchmarks.py starts each, and holds the numbers to the results
         elif program in TOOLS or words[:3] == ["python", "-m", "pytest"]:
             _check_tool(words)
         else:
