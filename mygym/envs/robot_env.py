@@ -118,11 +118,6 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         )
         self._areas = {name: _corners(area.low, area.high) for name, area in self.workspace.areas.items()}
         self._areas |= {name: _corners(**box) for name, box in areas.items()}
-        try:
-            self._check_areas(areas)
-        except ConfigError:
-            self.world.close()
-            raise
         self._camera: Camera | None = None
         self._viewer: Viewer | None = None
         self._view = (render_width, render_height, camera)
@@ -140,7 +135,12 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self._failed = False
         self._achieved = np.zeros(self._goals.size, dtype=np.float32)
         self._desired = np.zeros(self._goals.size, dtype=np.float32)
-        self._begin_episode(np.random.default_rng(0))
+        try:
+            self._check_areas(areas)
+            self._begin_episode(np.random.default_rng(0))
+        except ConfigError:
+            self.world.close()
+            raise
         self.action_space = spaces.Box(-1.0, 1.0, (self.world.action_size,), np.float32)
         sizes = [function(self.task, self._progress, self.world.state).shape[1] for function in self._components]
         self._bound = np.repeat([component.bound for component in components], sizes).astype(np.float32)

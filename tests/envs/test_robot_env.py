@@ -227,25 +227,19 @@ def test_the_horizon_is_the_tasks_own(made: Any) -> None:
     assert lengths == find_task("reach").horizon
 
 
-def test_an_episode_fails_when_the_object_leaves() -> None:
-    areas = {"object": {"low": [0.1, 0.0, 0.0], "high": [0.1, 0.0, 0.0]}}
-    env = RobotEnv("push", task_params={"areas": areas, "horizon": 400})
+@pytest.mark.parametrize("reward", ["sparse", "dense", "staged"])
+def test_an_episode_in_which_the_object_leaves_is_cut_off_and_not_ended(reward: str, made: Any) -> None:
+    """Terminated, it would have nothing more to lose, and throwing the object away would be worth learning."""
+    env = made(task="push", reward=reward)
     env.reset(seed=0)
-    terminated = truncated = False
-    info: dict[str, Any] = {}
-    while not (terminated or truncated):  # behind the cube, then through it to the edge
-        ee, thing = env.world.state.ee_position[0], env.world.state.object_position[0, 0]
-        behind = ee[0] < thing[0] - 0.03
-        target = np.array([ee[0] + 0.05, thing[1], 0.02]) if behind and ee[2] < 0.04 else None
-        if target is None:
-            target = np.array([thing[0] - 0.08, thing[1], 0.15 if abs(ee[0] - thing[0] + 0.08) > 0.02 else 0.02])
-        *_, terminated, truncated, info = env.step(env.world.action_towards(target, -1.0).astype(np.float32))
-    left = not (np.abs(env.world.state.object_position[0, 0][:2]) < [0.4, 0.45]).all()
-    assert left == info["failed"]
-    if left:
-        assert terminated
-        assert not info["is_success"]
-    env.close()
+    world = env.world
+    beside = (world.workspace.bounds.high[0] + 0.1, 0.0, 0.1)
+    pybullet.resetBasePositionAndOrientation(world._bodies[0], beside, (0, 0, 0, 1), physicsClientId=world._client)
+    *_, terminated, truncated, info = env.step(np.zeros(env.action_space.shape, dtype=np.float32))
+    assert info["failed"]
+    assert truncated
+    assert not terminated
+    assert not info["is_success"]
 
 
 def test_what_leaves_the_bounds_fails_and_what_does_not_does_not(made: Any) -> None:
@@ -477,7 +471,10 @@ def test_closing_twice_is_allowed() -> None:
     env.close()
 
 
-@pytest.mark.parametrize("keywords", [{"camera": "nowhere"}, {"task_params": {"areas": {"reach": FAR}}}])
+@pytest.mark.parametrize(
+    "keywords",
+    [{"camera": "nowhere"}, {"task_params": {"areas": {"reach": FAR}}}, {"task_params": {"areas": {"reach": POINT}}}],
+)
 def test_a_refused_environment_leaves_no_client_behind(keywords: dict[str, Any]) -> None:
     """Bullet has room for about a thousand of them in a process."""
 
