@@ -238,3 +238,19 @@ def test_light_commands_import_nothing_heavy(code: str, python) -> None:
     done = python("-W", "error", "-c", at_exit + code)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1]) == []
+
+
+def test_building_from_a_combo_changes_nothing_in_the_registry() -> None:
+    """SB3's DDPG writes `n_critics` into the `policy_kwargs` that it is given."""
+    implemented_combos["ddpg"]["pytorch"][2]["policy_kwargs"]["n_critics"] = 7
+    assert "n_critics" not in implemented_combos["ddpg"]["pytorch"][2]["policy_kwargs"]
+
+
+def test_a_framework_is_not_assigned_into_a_copy() -> None:
+    with pytest.raises(TypeError):
+        implemented_combos["sac"]["mine"] = ()  # type: ignore[index]
+
+
+def test_an_unknown_name_is_not_in_the_combos() -> None:
+    assert "foo" not in implemented_combos
+    assert "sac" in implemented_combos

@@ -316,3 +316,17 @@ def test_a_run_writes_nowhere_else(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     result = mygym.train({**SHORT, "steps": 60, "logdir": "here"})
     assert [path.name for path in tmp_path.iterdir()] == ["here"]
     assert (tmp_path / result.path).is_dir()
+
+
+def test_a_run_with_its_own_hindsight_settings_loads(tmp_path: Path) -> None:
+    params = {**SHORT.get("algo_params", {}), "replay_buffer_kwargs": {"n_sampled_goal": 8}}
+    result = mygym.train({**SHORT, "algo": "sac", "reward": "sparse", "algo_params": params, "logdir": str(tmp_path)})
+    env = mygym.make_env(result.path)
+    action, _ = mygym.load(result.path).predict(env.reset(seed=0)[0], deterministic=True)
+    assert env.action_space.contains(action)
+    env.close()
+
+
+def test_evaluation_is_told_what_to_judge() -> None:
+    with pytest.raises(ConfigError, match="evaluate"):
+        mygym.evaluate()

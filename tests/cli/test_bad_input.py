@@ -78,6 +78,7 @@ MISTAKES = [
     ("evaluate --policy oracle --episodes 0", ["--episodes", "'0'", "at least 1"]),
     ("evaluate --policy oracle --episodes few", ["--episodes", "'few'", "whole number"]),
     ("evaluate --policy oracle --seed -3", ["seed", "-3"]),
+    ("evaluate a_run --seed abc", ["seed", "abc"]),
     ("evaluate --policy zero --video notes.txt/film.mp4 --episodes 1", ["video", "notes.txt/film.mp4"]),
     ("evaluate --policy zero --video notes.txt --episodes 1", ["video", "'notes.txt'", ".mp4"]),
     ("evaluate --policy oracle --task pick_and_place --robot kuka", ["robot", "'kuka'", "gripper"]),

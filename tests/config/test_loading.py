@@ -186,3 +186,12 @@ def test_merging_keeps_what_is_not_said_again(low: dict[str, Any], high: dict[st
         else:
             assert value == high[key]
     assert json.dumps([low, high]) == before
+
+
+def test_a_short_file_of_aliases_is_refused_before_it_is_walked(tmp_path: Path) -> None:
+    lines = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 8)}]" for i in range(1, 12)]
+    file = tmp_path / "bomb.yaml"
+    file.write_text("\n".join(lines))
+    with pytest.raises(ConfigError, match="more than"):
+        load_file(file)

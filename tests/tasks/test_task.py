@@ -14,7 +14,7 @@ from mygym.errors import ConfigError
 from mygym.tasks.facts import FACTS
 from mygym.tasks.progress import Progress
 from mygym.tasks.state import State
-from mygym.tasks.task import Task, act, advance, change_task, find_task, is_success, potential
+from mygym.tasks.task import Task, act, advance, change_task, find_task, is_success, potential, register_task
 from tests.components import TASKS, compositions
 from tests.tasks.states import arrays_of, as_torch, each, one, random_progress, random_state
 
@@ -218,3 +218,11 @@ def test_numbers_of_a_task_can_be_changed() -> None:
     assert find_task("reach").horizon != 7
     with pytest.raises(ConfigError, match="did you mean 'horizon'"):
         change_task(task, {"horizonn": 7})
+
+
+def test_what_a_composition_means_does_not_depend_on_tasks_of_the_users() -> None:
+    stages = ["approach", "push", "withdraw"]
+    before = find_task(stages).horizon
+    register_task("mine", stages, horizon=before + 7)
+    assert find_task("mine").horizon == before + 7
+    assert find_task(stages).horizon == before
