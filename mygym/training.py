@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mygym.config import Resolved, RunConfig, config_hash, load_file
 from mygym.envs.robot_env import RobotEnv
-from mygym.errors import ConfigError, DivergedError, InterruptedRunError, MygymError, RunError, bad_value
-from mygym.registry import registry
+from mygym.errors import ConfigError, bad_value
+from mygym.registry import algorithm, registry
 from mygym.runs import building, directory
-from mygym.runs.evaluation import (
-    BATCH,
-    EVALUATION,
-    EXTRA,
-    FINAL,
-    Evaluation,
-    Predicts,
-    episode_seeds,
-    evaluate_policy,
-)
+from mygym.runs.evaluation import BATCH, EXTRA, Evaluation, Predicts, episode_seeds, evaluate_policy
 from mygym.runs.result import Result
 from mygym.runs.settings import from_python, settle
 from mygym.runs.video import film
@@ -32,50 +22,63 @@ from mygym.runs.video import film
 Config = Resolved | RunConfig | Mapping[str, Any]
 
 
-def train(config: Config) -> Result:
-    """Train, evaluate, film and save.
+def train(config: Config | None = None, *, resume: str | Path | None = None) -> Result:
+    """Train, evaluate, film and save; or go on with a run that was stopped.
 
     Args:
-        config: As little as `{"algo": "ppo", "robot": "kuka"}`; see `mygym.config.RunConfig`.
+        config: As little as `{"algo": "ppo", "robot": "kuka"}`; see `mygym.config.RunConfig`. With `resume`: what is to
+            be different from now on, of the keys in `mygym.runs.resuming.MAY_CHANGE`, e.g. `{"steps": 40_000}`.
+        resume: Path of a run. It ends with the same weights as if it had never been stopped.
 
     Returns:
         The result, which is also in `result.json` in its `path`.
 
     Raises:
-        ConfigError: Something in the config is wrong; nothing has been written.
+        ConfigError: Something in the config is wrong, or the run cannot be resumed; nothing has been written.
         DivergedError: A number was not finite; the last good model is saved.
         RunError: The run failed; what it had is saved.
-        InterruptedRunError: Ctrl-C; a checkpoint is saved.
+        InterruptedRunError: Ctrl-C or SIGTERM; a checkpoint is saved.
     """
     started = time.perf_counter()
-    resolved = config if isinstance(config, Resolved) else from_python(config)
-    settled = resolved.config
-    directory.check_writable(settled.logdir)
-    eval_envs: list[RobotEnv] = []
-    env = None
-    try:
-        eval_envs += _judging_envs(settled, settled.eval.episodes)
-        env = building.make_vec_env(settled)
-        model = building.build_model(settled, env)
+    if resume is None:
+        resolved = config if isinstance(config, Resolved) else from_python(config or {})
+        directory.check_writable(resolved.config.logdir)
+        return _run(resolved, started)
+    from mygym.runs import resuming
+
+    path = directory.find(resume)
+    with directory.lock(path):
+        plan = resuming.plan(path, _said(config or {}), _tell)
+        return plan.complete or _run(plan.resolved, started, path, plan.checkpoint)
+
+
+def _run(resolved: Resolved, started: float, path: Path | None = None, checkpoint: Any = None) -> Result:
+    """Build everything, then run; `path` is the directory of a run that is resumed, and locked."""
+    from mygym.runs.session import Session
+
+    config = resolved.config
+    with contextlib.ExitStack() as stack:
+        eval_envs = _judging_envs(stack, config, config.eval.episodes)
+        env = building.make_vec_env(config)
+        stack.callback(env.close)
+        model = building.build_model(config, env)
         resolved = building.as_built(resolved, model)
         task, digest = eval_envs[0].task.name, config_hash(resolved.values())
-        path = directory.create(settled.logdir, task, settled.robot, settled.algo, digest, settled.seed)
+        if path is None:
+            path = directory.create(config.logdir, task, config.robot, config.algo, digest, config.seed)
+            stack.enter_context(directory.lock(path))
         result = Result(
             path=path,
-            algo=settled.algo,
-            framework=settled.framework,
-            robot=settled.robot,
+            algo=config.algo,
+            framework=config.framework,
+            robot=config.robot,
             task=task,
-            workspace=str(settled.workspace),
-            engine=settled.engine,
-            seed=settled.seed,
+            workspace=str(config.workspace),
+            engine=config.engine,
+            seed=config.seed,
             config_hash=digest,
         )
-        return _Session(resolved, env, model, eval_envs, result, started).run()
-    finally:
-        _close(eval_envs)
-        if env is not None:
-            env.close()
+        return Session(resolved, env, model, eval_envs, result, started, checkpoint, _tell).run()
 
 
 def make_env(source: Config | str | Path, **rendering: Any) -> RobotEnv:
@@ -88,21 +91,29 @@ def make_env(source: Config | str | Path, **rendering: Any) -> RobotEnv:
     return building.make_env(_config_of(source), **rendering)
 
 
-def load(run: str | Path) -> Predicts:
+def load(run: str | Path, *, trust: bool = False) -> Predicts:
     """The policy of a run, with SB3's `predict(observation, deterministic=True) → (action, state)`.
 
     Reads `config.yaml` and `policy.safetensors`; nothing is unpickled.
-    """
-    from mygym.runs.policy import load_policy
 
-    path = directory.find(run)
-    config = _config_of(path)
-    env = building.make_vec_env(config.model_copy(update={"n_envs": 1, "subprocesses": False}))
-    if "buffer_size" in config.algo_params:  # acting needs no replay
-        params = {**config.algo_params, "buffer_size": 1, "replay_buffer_kwargs": None}
-        config = config.model_copy(update={"algo_params": params, "her": False})
+    Args:
+        run: A run directory; or a file in one: `best_policy.safetensors`, or an SB3 file such as `model.zip`.
+        trust: Open an SB3 file though another machine or program has written it: the pickles in it can run any code.
+
+    Raises:
+        ConfigError: It is no run, or an SB3 file of a stranger.
+        RunError: Missing, damaged, or of another network.
+    """
+    from mygym.runs.policy import load_policy, open_model
+
+    folder, file = directory.find_policy(run)
+    config = _config_of(folder)
+    if file.suffix == ".zip":
+        return open_model(file, algorithm(config.algo, config.framework).combo()[0], trust)
+    acting = building.for_acting(config)
+    env = building.make_vec_env(acting)
     try:
-        return load_policy(path / directory.POLICY, building.build_model(config, env))
+        return load_policy(file, building.build_model(acting, env))
     finally:
         env.close()
 
@@ -115,37 +126,48 @@ def evaluate(
     episodes: int = 100,
     seed: int = 0,
     video: str | Path | None = None,
+    trust: bool = False,
 ) -> Evaluation:
     """Judge a run's policy, or a built-in policy (`oracle`, `random`, `zero`) on a config's task.
 
     Args:
-        run: Path of a run.
+        run: Path of a run, or of one of the files that `load` takes.
         policy: Name of a built-in policy, in place of a run.
         config: With `policy`: robot, task and whatever else differs from the defaults.
         episodes: How many.
         seed: Decides the episodes, which no training or evaluation during training uses.
         video: MP4 to film the first episodes in.
+        trust: As of `load`.
     """
     if (run is None) == (policy is None):
         raise ConfigError(bad_value("evaluate", policy, "either a run or a policy", "does not say what to judge"))
-    source = directory.find(run) if run is not None else (config or {})
-    settled = _config_of(source)
+    settled = _config_of(directory.find_policy(run)[0] if run is not None else (config or {}))
     seeds = episode_seeds(seed, EXTRA, episodes)
 
     def policy_for(envs: Sequence[RobotEnv]) -> Predicts:
         if run is not None:
-            return load(run)
+            return load(run, trust=trust)
         made: Predicts = registry("policy").get(str(policy)).load()(envs, seed)
         return made
 
-    envs = _judging_envs(settled, episodes)
-    try:
+    with contextlib.ExitStack() as stack:
+        envs = _judging_envs(stack, settled, episodes)
         evaluation = evaluate_policy(policy_for(envs), envs, seeds)
         if video is not None:
             film(policy_for(envs[:1]), envs[0], seeds[: max(settled.video.episodes, 1)], Path(video))
-    finally:
-        _close(envs)
     return evaluation
+
+
+def _said(config: Config) -> Mapping[str, Any]:
+    if isinstance(config, Resolved | RunConfig):
+        settled = config.config if isinstance(config, Resolved) else config
+        return settled.model_dump(mode="json", exclude_unset=True)
+    return config
+
+
+def _tell(message: str) -> None:
+    with contextlib.suppress(OSError):  # nobody listens any more: no reason to stop
+        print(f"note: {message}", file=sys.stderr, flush=True)  # noqa: T201
 
 
 def _config_of(source: Config | str | Path) -> RunConfig:
@@ -154,162 +176,11 @@ def _config_of(source: Config | str | Path) -> RunConfig:
     return (source if isinstance(source, Resolved) else from_python(source)).config
 
 
-def _judging_envs(config: RunConfig, episodes: int) -> list[RobotEnv]:
+def _judging_envs(stack: contextlib.ExitStack, config: RunConfig, episodes: int) -> list[RobotEnv]:
     """Environments for evaluation, which can be filmed as well: a camera costs nothing until it is used."""
-    video = config.video
-    size = {"render_width": video.width, "render_height": video.height}
-    count = min(BATCH, episodes)
-    return [building.make_env(config, render_mode="rgb_array", **size) for _ in range(count)]
-
-
-def _close(envs: Sequence[RobotEnv]) -> None:
-    for env in envs:
-        env.close()
-
-
-@dataclass
-class _Session:
-    """A run from the moment everything is built: learns, saves, judges, films, and writes down how it ended."""
-
-    resolved: Resolved
-    env: Any
-    model: Any
-    eval_envs: list[RobotEnv]
-    result: Result
-    started: float
-
-    def run(self) -> Result:
-        """The whole run; `result.json` is written however it ends."""
-        try:
-            self._learn()
-            policy = self._saved_policy()
-            self._judge(policy)
-            self._film(policy)
-            self.result.status = "done"
-        except KeyboardInterrupt:
-            raise self._interrupted() from None
-        except Exception as error:
-            raise self._failed(error) from error
-        finally:
-            self.progress.close()
-            self._write_result()
-        return self.result
-
-    def __post_init__(self) -> None:
-        from stable_baselines3.common.logger import KVWriter, Logger, TensorBoardOutputFormat
-
-        from mygym.runs import callbacks
-
-        config, path = self.resolved.config, self.result.path
-        directory.write_yaml(path / directory.CONFIG, self.resolved.values())
-        building.record_episodes(self.env, path / directory.MONITOR)
-        writers: list[KVWriter] = [callbacks.JsonLines(path / directory.PROGRESS)]
-        if config.tensorboard:
-            writers.append(TensorBoardOutputFormat(str(path / directory.TENSORBOARD)))
-        self.model.set_logger(Logger(str(path), writers))
-        self.divergence = callbacks.DivergenceCallback()
-        self.progress = callbacks.ProgressBarCallback(config.steps)
-        self.checkpoints = callbacks.CheckpointCallback(
-            path, config.checkpoint.every, config.checkpoint.keep, self._save_checkpoint
-        )
-        self.evaluations = callbacks.EvaluationCallback(
-            self._evaluate,
-            config.eval.every,
-            config.stop_at_success,
-            on_best=lambda: directory.write(path / directory.BEST_MODEL, self.model.save),
-            report=self.progress.show,
-        )
-        self.evaluations.started = self.started
-
-    def _learn(self) -> None:
-        callbacks = [self.divergence, self.checkpoints, self.progress, self.evaluations]
-        begin = time.perf_counter()
-        try:
-            self.model.learn(total_timesteps=self.resolved.config.steps, callback=callbacks)
-        finally:
-            self.result.steps = int(self.model.num_timesteps)
-            training = time.perf_counter() - begin - self.evaluations.seconds
-            self.result.steps_per_second = self.result.steps / max(training, 1e-9)
-        self._save()
-
-    def _save(self) -> None:
-        from mygym.runs.policy import normalizer_of, save_policy
-
-        directory.write(self.result.path / directory.MODEL, self.model.save)
-        save_policy(self.result.path / directory.POLICY, self.model, normalizer_of(self.env))
-
-    def _save_checkpoint(self, folder: Path) -> None:
-        import torch
-
-        from mygym.runs import state
-
-        self.model.save(folder / directory.MODEL)
-        stateful = (self.divergence, self.checkpoints, self.progress, self.evaluations)
-        own = getattr(self.model, "state_dict", partial(state.algorithm_state, self.model))
-        content = {
-            "algorithm": own(),
-            "random": state.random_state(),
-            "env": state.env_state(self.env),
-            "callbacks": {type(callback).__name__: callback.state_dict() for callback in stateful},
-        }
-        torch.save(content, folder / "state.pt")
-
-    def _evaluate(self, number: int) -> Evaluation:
-        from mygym.runs.policy import Policy, normalizer_of
-
-        config = self.resolved.config
-        seeds = episode_seeds(config.seed, EVALUATION, config.eval.episodes, number)
-        return evaluate_policy(Policy(self.model, normalizer_of(self.env)), self.eval_envs, seeds)
-
-    def _saved_policy(self) -> Predicts:
-        """What is judged and filmed is model.zip as it was written, not the model in memory."""
-        from mygym.runs.policy import Policy, normalizer_of
-
-        model = type(self.model).load(
-            self.result.path / directory.MODEL, env=self.env, device=self.resolved.config.device
-        )
-        return Policy(model, normalizer_of(self.env))
-
-    def _judge(self, policy: Predicts) -> None:
-        seeds = episode_seeds(self.result.seed, FINAL, self.resolved.config.eval.final_episodes)
-        evaluation = evaluate_policy(policy, self.eval_envs, seeds)
-        self.result.success_rate = evaluation.success_rate
-        self.result.mean_return = evaluation.mean_return
-        self.result.stage_reached = evaluation.stage_reached
-
-    def _film(self, policy: Predicts) -> None:
-        seeds = episode_seeds(self.result.seed, FINAL, self.resolved.config.video.episodes)
-        if seeds:
-            film(policy, self.eval_envs[0], seeds, self.result.path / directory.VIDEOS / "final.mp4")
-
-    def _interrupted(self) -> MygymError:
-        """Save what there is; the error that tells where."""
-        self.result.status = "interrupted"
-        checkpoint = self.checkpoints.write()
-        self._save()
-        return self._of_this_run(
-            InterruptedRunError(f"interrupted after {self.result.steps:,} steps; saved {checkpoint}")
-        )
-
-    def _failed(self, error: Exception) -> MygymError:
-        """Keep the last good model and whole lines; `error` as one of ours."""
-        directory.trim_to_whole_lines(self.result.path / directory.PROGRESS, self.result.path / directory.MONITOR)
-        diverged = isinstance(error, DivergedError) or not self.divergence.is_finite()
-        self.result.status = "diverged" if diverged else "failed"
-        self.result.error = f"{type(error).__name__}: {error}"
-        if diverged:
-            self.divergence.restore()
-            self._save()
-            return self._of_this_run(error if isinstance(error, DivergedError) else DivergedError(self.result.error))
-        return self._of_this_run(error if isinstance(error, MygymError) else RunError(self.result.error))
-
-    def _of_this_run(self, error: MygymError) -> MygymError:
-        error.run = self.result.path
-        return error
-
-    def _write_result(self) -> None:
-        self.result.evaluations = self.evaluations.records
-        self.result.wall_time_s = time.perf_counter() - self.started
-        self.result.write()
-        with contextlib.suppress(OSError):  # on a full disk what is left in their buffers is lost
-            self.model.logger.close()
+    size = {"render_width": config.video.width, "render_height": config.video.height}
+    envs = []
+    for _ in range(min(BATCH, episodes)):
+        envs.append(building.make_env(config, render_mode="rgb_array", **size))
+        stack.callback(envs[-1].close)
+    return envs

@@ -30,7 +30,7 @@ hypothesis.settings.load_profile("mygym")
 def registries() -> Iterator[None]:
     """What a test registers is gone after it."""
     before = {kind: dict(registry._entries) for kind, registry in REGISTRIES.items() if registry.names() is not None}
-    read = set(plugins._read)
+    read, modules = set(plugins._read), dict(plugins._modules)
     yield
     for kind, entries in before.items():
         REGISTRIES[kind]._entries.clear()
@@ -38,6 +38,7 @@ def registries() -> Iterator[None]:
         REGISTRIES[kind].conflicts.clear()
         REGISTRIES[kind].unreadable.clear()
     plugins._modules.clear()
+    plugins._modules.update(modules)
     plugins._read.clear()
     plugins._read.update(read)
     for name in [name for name in sys.modules if name.startswith(f"{plugins.PACKAGE}.")]:

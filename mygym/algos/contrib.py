@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from typing import Any, Self
+from typing import Any
 
 import sb3_contrib
 from stable_baselines3.common.callbacks import BaseCallback
@@ -24,25 +23,24 @@ class CrossQ(Stateful, sb3_contrib.CrossQ):
 
 
 class ARS(Stateful, sb3_contrib.ARS):
-    """Augmented random search (Mania et al., 2018); unlike sb3-contrib's, it stops when a callback says so."""
+    """Augmented random search (Mania et al., 2018); a rollout begins before its perturbations are drawn."""
 
-    def learn(self, *args: Any, **kwargs: Any) -> Self:
-        """Train; see `sb3_contrib.ARS.learn`."""
-        with contextlib.suppress(_StoppedError):
-            super().learn(*args, **kwargs)
-        return self
-
-    def _trigger_callback(
-        self, _locals: dict[str, Any], _globals: dict[str, Any], callback: BaseCallback, n_envs: int
-    ) -> None:
-        self.num_timesteps += n_envs
-        if not callback.on_step():
-            callback.on_training_end()
-            raise _StoppedError
+    def _do_one_update(self, callback: BaseCallback, async_eval: Any) -> None:
+        callback.on_rollout_start()
+        super()._do_one_update(_WithoutStart(callback), async_eval)  # type: ignore[arg-type]
 
 
-class _StoppedError(Exception):
-    """A callback ended the training."""
+class _WithoutStart:
+    """A callback that has been told of the start of the rollout."""
+
+    def __init__(self, callback: BaseCallback) -> None:
+        self.callback = callback
+
+    def on_rollout_start(self) -> None:
+        """Do nothing."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.callback, name)
 
 
 class RecurrentPPO(Stateful, sb3_contrib.RecurrentPPO):

@@ -67,8 +67,9 @@ def _task(name: str) -> dict[str, Any]:
 
 
 def _component(entry: Entry) -> dict[str, Any]:
-    about: dict[str, Any] = {entry.kind: entry.name, "help": entry.help, "origin": entry.origin}
     target = entry.load()
+    entry = registry(entry.kind).get(entry.name)  # a file that has been imported tells the line
+    about: dict[str, Any] = {entry.kind: entry.name, "help": entry.help, "origin": entry.origin}
     if isinstance(target, Path):
         return {**about, **yaml.safe_load(target.read_text(encoding="utf-8"))}
     if entry.kind == "algorithm":

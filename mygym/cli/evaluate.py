@@ -18,6 +18,7 @@ EXAMPLES = """\
 examples:
   python evaluate.py runs/reach/panda/sac/1a2b3c4d/seed_0
   python evaluate.py runs/reach/panda/sac/1a2b3c4d/seed_0 --episodes 500 --video reach.mp4
+  python evaluate.py runs/reach/panda/sac/1a2b3c4d/seed_0/best_policy.safetensors
   python evaluate.py --policy oracle --task push --robot kuka
   python evaluate.py --policy random --task AGMDW --json
 """
@@ -49,6 +50,7 @@ def main(arguments: Sequence[str]) -> None:
         episodes=episodes,
         seed=seed,
         video=options.video,
+        trust=options.trust,
     )
     if options.json:
         content = {"episodes": [asdict(episode) for episode in evaluation.episodes]}
@@ -79,10 +81,15 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("run", nargs="?", metavar="RUN", help="a run directory")
+    parser.add_argument(
+        "run", nargs="?", metavar="RUN", help="a run directory, or best_policy.safetensors or model.zip in one"
+    )
     parser.add_argument("--policy", metavar="P", help="oracle, random or zero, in place of a run")
     parser.add_argument("--episodes", default="100", metavar="N", help="how many (default 100)")
     parser.add_argument("--video", metavar="FILE", help="film the first episodes as MP4")
+    parser.add_argument(
+        "--trust", action="store_true", help="open a .zip of somebody else's: its pickles can run any code"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON, every episode in it")
     add_config_flags(parser)
     return parser

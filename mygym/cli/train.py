@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from mygym.cli.arguments import Parser, add_config_flags, config_layers
+from mygym.config import merged
 from mygym.errors import ConfigError, MygymError, bad_value
 
 EXAMPLES = """\
@@ -17,26 +18,33 @@ examples:
   python train.py --task AGMDW --set reward=staged --n-envs 8
   python train.py --config configs/push.yaml --set algo_params.learning_rate=3e-4
   python train.py --algo tqc --explain                   every value and where it came from
+  python train.py --resume runs/reach/panda/sac/1a2b3c4d/seed_0 --steps 40000
 
 The last line printed is `run: PATH`; PATH/config.yaml repeats the run.
+Ctrl-C and SIGTERM stop a run with a checkpoint; --resume goes on from the newest, after a crash too, and ends with the
+same weights as if the run had never stopped. What may be set with it: steps, stop_at_success, eval, checkpoint, video,
+tensorboard.
 """
 
 
 def main(arguments: Sequence[str]) -> None:
     """Run the command."""
     options = _parser().parse_args(arguments)
-    if options.resume:
-        raise ConfigError(bad_value("--resume", options.resume, "a new run", "is not available in this version"))
     file, flags = config_layers(options)
+    if options.resume and (options.explain or options.dry_run):
+        wrong = "--explain" if options.explain else "--dry-run"
+        raise ConfigError(
+            bad_value("train.py", wrong, "--config RUN/config.yaml in place of --resume RUN", "is for new runs")
+        )
 
     from mygym.runs.settings import settle
 
-    resolved = settle(file, flags)
-    if options.explain:
+    resolved = None if options.resume else settle(file, flags)
+    if resolved and options.explain:
         from mygym.cli.explain import explain
 
         explain(resolved)
-    elif options.dry_run:
+    elif resolved and options.dry_run:
         from mygym.cli.dry_run import dry_run
 
         dry_run(resolved)
@@ -44,7 +52,7 @@ def main(arguments: Sequence[str]) -> None:
         from mygym.training import train
 
         try:
-            result = train(resolved)
+            result = train(resolved or merged(file, flags), resume=options.resume)
         except MygymError as error:
             if error.run is not None:
                 print(f"run: {error.run}", flush=True)
@@ -66,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     add_config_flags(parser)
-    parser.add_argument("--resume", metavar="RUN", help="continue a run (not available in this version)")
+    parser.add_argument("--resume", metavar="RUN", help="go on with a run that was stopped, or that is to be longer")
     parser.add_argument("--explain", action="store_true", help="print every value and where it came from, then stop")
     parser.add_argument("--dry-run", action="store_true", help="build everything, print sizes and timings, then stop")
     return parser

@@ -267,9 +267,14 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         return self.world.action_towards(target[0], float(gripper[0])).astype(np.float32)
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the environment is: seed, number of the episode, actions since its reset."""
-        actions = [action.copy() for action in self._actions]
-        return {"seed": self._seed, "seeded": self._seeded, "episode": self._episode, "actions": actions}
+        """Where the environment is: seed, number of the episode, actions since its reset, and what is seen there."""
+        return {
+            "seed": self._seed,
+            "seeded": self._seeded,
+            "episode": self._episode,
+            "actions": np.array(self._actions).reshape(-1, self.world.action_size),
+            "observation": self._observe(),
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> Observation:
         """Go to where `state_dict` was taken, by an exact reset and replay; returns the observation there."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import signal
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -15,6 +14,7 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import algorithm
 from mygym.runs.evaluation import TRAINING, episode_seeds
+from mygym.runs.workers import worker_vec_env
 
 HINDSIGHT = {"n_sampled_goal": 4, "goal_selection_strategy": "future"}
 """HER's settings of Andrychowicz et al. (2017)."""
@@ -48,28 +48,26 @@ def make_env(config: RunConfig, **rendering: Any) -> RobotEnv:
 
 def make_vec_env(config: RunConfig) -> Any:
     """The training environments as an SB3 `VecEnv`, monitored, and normalised if asked for."""
-    from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv, VecEnv, VecMonitor, VecNormalize
+    from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecMonitor, VecNormalize
 
     makers: list[Callable[[], Any]] = [partial(make_env, config)] * config.n_envs
-    env: VecEnv
-    if config.subprocesses:
-        env = SubprocVecEnv([partial(_in_worker, make) for make in makers], start_method="spawn")
-    else:
-        env = DummyVecEnv(makers)
+    env: VecEnv = worker_vec_env(makers) if config.subprocesses else DummyVecEnv(makers)
     env = VecMonitor(env, info_keywords=MONITORED)
     if config.normalize:
         env = VecNormalize(env, norm_reward=False)
     return env
 
 
-def record_episodes(env: Any, path: Path) -> None:
-    """Let the vector environment write each episode's return, length and time to the CSV file `path`."""
-    from stable_baselines3.common.monitor import ResultsWriter
+def record_episodes(env: Any, path: Path, started: float) -> None:
+    """Let the vector environment append each episode's return, length and time since `started` to the CSV `path`."""
     from stable_baselines3.common.vec_env import VecMonitor
+
+    from mygym.runs.logs import EpisodesCsv
 
     while not isinstance(env, VecMonitor):
         env = env.venv
-    env.results_writer = ResultsWriter(str(path), header={"t_start": env.t_start}, extra_keys=MONITORED)
+    env.t_start = started
+    env.results_writer = EpisodesCsv(path, MONITORED, started)  # type: ignore[assignment]
 
 
 def build_model(config: RunConfig, env: Any) -> Any:
@@ -105,6 +103,20 @@ def build_model(config: RunConfig, env: Any) -> Any:
     return model
 
 
+def for_acting(config: RunConfig) -> RunConfig:
+    """`config` with one environment, no memory for replay, and a device that is there: for a policy that only acts."""
+    import torch
+
+    params = dict(config.algo_params)
+    if "buffer_size" in params:
+        params |= {"buffer_size": 1, "replay_buffer_kwargs": None}
+    elif "n_steps" in params:  # as many transitions in a rollout as before, which batch sizes were chosen for
+        params["n_steps"] *= config.n_envs
+    device = config.device if torch.cuda.is_available() else "cpu"
+    changes = {"n_envs": 1, "subprocesses": False, "her": False, "algo_params": params, "device": device}
+    return config.model_copy(update=changes)
+
+
 def as_built(resolved: Resolved, model: Any) -> Resolved:
     """`resolved` with what the class decided in its constructor, as far as the model's attributes tell."""
     params = dict(resolved.config.algo_params)
@@ -127,9 +139,3 @@ def _hindsight(kwargs: dict[str, Any]) -> dict[str, Any]:
 def _as_sb3_wants(value: Any) -> Any:
     """A list such as `[1, "step"]` is a tuple in SB3's arguments; everything else stays."""
     return tuple(value) if isinstance(value, list) else value
-
-
-def _in_worker(make: Callable[[], Any]) -> Any:
-    """Build an environment in a worker process, which leaves Ctrl-C to the main one."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    return make()

@@ -1,11 +1,14 @@
-"""What happens during `model.learn`: evaluation, checkpoints, logs, a progress bar, early stop, divergence."""
+"""What happens during `model.learn`: resuming, evaluation, checkpoints, a progress bar, early stop, divergence.
+
+Whatever looks at the model or stores it does so at the start of a rollout. There, and only there, an SB3 algorithm has
+nothing in local variables: the last step is stored, the networks are trained, and `learn` goes on from attributes.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import copy
-import json
 import math
-import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -15,11 +18,13 @@ from typing import Any
 import numpy as np
 import torch
 from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.logger import KVWriter
+from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
 from mygym.errors import DivergedError
-from mygym.runs.directory import CHECKPOINTS, write_folder
 from mygym.runs.evaluation import Evaluation
+from mygym.runs.policy import normalizer_of
+from mygym.runs.state import load_normalizer_state
+from mygym.runs.stopping import StopRequest
 
 
 class Marks:
@@ -37,13 +42,34 @@ class Marks:
         return True
 
 
+class LearningEnd(Exception):  # noqa: N818  (no error)
+    """Ends `learn` at the start of a rollout, where nothing is half done; what a callback returns ends it elsewhere."""
+
+
+class ResumeCallback(BaseCallback):
+    """Loads a checkpoint at the start of the first rollout: the place where checkpoints are taken."""
+
+    def __init__(self, load: Callable[[], None] | None) -> None:
+        super().__init__()
+        self.load = load
+
+    def _on_rollout_start(self) -> None:
+        if self.load is not None:
+            load, self.load = self.load, None
+            load()
+
+    def _on_step(self) -> bool:
+        return True
+
+
 class EvaluationCallback(BaseCallback):
-    """Evaluates at step 0 and at every mark, keeps the best model, and stops when two in a row are good enough.
+    """Evaluates at step 0 and at the first rollout after every mark, keeps the best, stops when two in a row are good.
 
     Args:
         evaluate: Evaluates the policy as it is; the argument is the number of the evaluation, which decides its seeds.
         every: Env steps between marks.
         stop_at_success: Success rate that ends training when two evaluations in a row reach it; None never does.
+        elapsed: Seconds since the run began.
         on_best: Called when an evaluation is the best so far.
         report: Called with each record of the result's `evaluations`.
     """
@@ -53,6 +79,7 @@ class EvaluationCallback(BaseCallback):
         evaluate: Callable[[int], Evaluation],
         every: int,
         stop_at_success: float | None,
+        elapsed: Callable[[], float],
         on_best: Callable[[], None],
         report: Callable[[dict[str, Any]], None],
     ) -> None:
@@ -60,37 +87,44 @@ class EvaluationCallback(BaseCallback):
         self.evaluate = evaluate
         self.marks = Marks(every)
         self.stop_at_success = stop_at_success
+        self.elapsed = elapsed
         self.on_best = on_best
         self.report = report
         self.records: list[dict[str, Any]] = []
         self.best: tuple[float, float] = (-math.inf, -math.inf)
         self.seconds = 0.0
         """Spent in evaluations."""
-        self.started = time.perf_counter()
 
-    def _on_training_start(self) -> None:
-        self._on_step()
+    def _on_rollout_start(self) -> None:
+        if self.look():
+            raise LearningEnd
 
     def _on_step(self) -> bool:
-        if not self.marks.passed(self.num_timesteps):
-            return True
+        return True
+
+    def _on_training_end(self) -> None:
+        self.look()
+
+    def look(self) -> bool:
+        """Evaluate if a mark has been passed; returns whether the last two are good enough."""
+        steps = self.model.num_timesteps
+        if not self.marks.passed(steps):
+            return False
         begin = time.perf_counter()
         evaluation = self.evaluate(len(self.records))
-        now = time.perf_counter()
-        self.seconds += now - begin
-        record = {"steps": self.num_timesteps, "wall_time_s": now - self.started, **evaluation.summary()}
+        self.seconds += time.perf_counter() - begin
+        record = {"steps": steps, "wall_time_s": self.elapsed(), **evaluation.summary()}
         self.records.append(record)
         for key, value in evaluation.summary().items():
             self.logger.record(f"eval/{key}", value)
-        self.logger.dump(self.num_timesteps)
+        self.logger.dump(steps)
         self.report(record)
         score = (evaluation.success_rate, evaluation.mean_return)
         if score > self.best:
             self.best = score
             self.on_best()
         last = [entry["success_rate"] for entry in self.records[-2:]]
-        good = self.stop_at_success is not None and len(last) == 2 and min(last) >= self.stop_at_success
-        return not good
+        return self.stop_at_success is not None and len(last) == 2 and min(last) >= self.stop_at_success
 
     def state_dict(self) -> dict[str, Any]:
         """Marks, records, best so far."""
@@ -99,7 +133,6 @@ class EvaluationCallback(BaseCallback):
             "records": copy.deepcopy(self.records),
             "best": self.best,
             "seconds": self.seconds,
-            "elapsed": time.perf_counter() - self.started,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -108,31 +141,31 @@ class EvaluationCallback(BaseCallback):
         self.records = copy.deepcopy(state["records"])
         self.best = tuple(state["best"])
         self.seconds = state["seconds"]
-        self.started = time.perf_counter() - state["elapsed"]
 
 
 class CheckpointCallback(BaseCallback):
-    """Writes `checkpoints/step_N/` at every mark and keeps the newest."""
+    """Writes a checkpoint at the first rollout after every mark, and when the run is asked to stop.
 
-    def __init__(self, run: Path, every: int, keep: int, save: Callable[[Path], None]) -> None:
+    Args:
+        every: Env steps between marks.
+        write: Writes a checkpoint of now.
+        stop: Ctrl-C and SIGTERM.
+    """
+
+    def __init__(self, every: int, write: Callable[[], Path], stop: StopRequest) -> None:
         super().__init__()
-        self.folder = run / CHECKPOINTS
-        self.keep = keep
         self.marks = Marks(every, first=every)
-        self.save = save
+        self.write = write
+        self.stop = stop
+
+    def _on_rollout_start(self) -> None:
+        if self.marks.passed(self.model.num_timesteps) or self.stop.received:
+            self.write()
+        if self.stop.received:
+            raise KeyboardInterrupt
 
     def _on_step(self) -> bool:
-        if self.marks.passed(self.num_timesteps):
-            self.write()
         return True
-
-    def write(self) -> Path:
-        """Write a checkpoint of now."""
-        path = self.folder / f"step_{self.num_timesteps:010d}"
-        write_folder(path, self.save)
-        for old in sorted(self.folder.glob("step_*"))[: -self.keep]:
-            shutil.rmtree(old)
-        return path
 
     def state_dict(self) -> dict[str, Any]:
         """The next mark."""
@@ -144,7 +177,7 @@ class CheckpointCallback(BaseCallback):
 
 
 class DivergenceCallback(BaseCallback):
-    """Raises `DivergedError` when a logged loss or a weight is not finite, and keeps the last good weights."""
+    """Raises `DivergedError` when a reward, a loss or a weight is not finite, and keeps the last good weights."""
 
     EVERY = 200
     """Calls between looks at the weights."""
@@ -152,22 +185,26 @@ class DivergenceCallback(BaseCallback):
     def __init__(self) -> None:
         super().__init__()
         self.good: dict[str, torch.Tensor] = {}
+        self.good_normalizer: dict[str, Any] | None = None
 
     def _on_training_start(self) -> None:
-        self._look_at_weights()
+        self.look_at_weights()
 
     def _on_rollout_start(self) -> None:
         self._look_at_losses()  # on-policy algorithms have just trained, off-policy ones trained since the last call
 
     def _on_step(self) -> bool:
+        rewards = self.locals.get("rewards")
+        if rewards is not None and not np.isfinite(rewards).all():
+            raise DivergedError(f"a reward is not finite after {self.num_timesteps} steps: {np.asarray(rewards)}")
         if self.n_calls % self.EVERY == 0:
             self._look_at_losses()
-            self._look_at_weights()
+            self.look_at_weights()
         return True
 
     def _on_training_end(self) -> None:
         self._look_at_losses()
-        self._look_at_weights()
+        self.look_at_weights()
 
     def is_finite(self) -> bool:
         """Whether every weight is finite."""
@@ -176,25 +213,36 @@ class DivergenceCallback(BaseCallback):
         return all(bool(torch.isfinite(value).all()) for value in self.model.policy.state_dict().values())
 
     def restore(self) -> None:
-        """Put the last good weights back."""
+        """Put the last good weights back, and the normaliser that they were trained with."""
         self.model.policy.load_state_dict(self.good)
+        normalizer = unwrap_vec_normalize(self.training_env)
+        if normalizer is not None and self.good_normalizer is not None:
+            load_normalizer_state(normalizer, self.good_normalizer)
+
+    def look_at_weights(self) -> None:
+        """Keep the weights if they are finite.
+
+        Raises:
+            DivergedError: They are not.
+        """
+        if not self.is_finite():
+            raise DivergedError(f"a weight is not finite after {self.model.num_timesteps} steps")
+        self.good = {key: value.detach().clone() for key, value in self.model.policy.state_dict().items()}
+        self.good_normalizer = normalizer_of(self.training_env)
 
     def _look_at_losses(self) -> None:
         for key, value in self.logger.name_to_value.items():
             if key.startswith("train/") and isinstance(value, float | np.floating) and not math.isfinite(value):
-                raise DivergedError(f"{key} is {value} after {self.num_timesteps} steps")
-
-    def _look_at_weights(self) -> None:
-        if not self.is_finite():
-            raise DivergedError(f"a weight is not finite after {self.num_timesteps} steps")
-        self.good = {key: value.detach().clone() for key, value in self.model.policy.state_dict().items()}
+                raise DivergedError(f"{key} is {value} after {self.model.num_timesteps} steps")
 
     def state_dict(self) -> dict[str, Any]:
-        """Nothing that training depends on."""
-        return {}
+        """When the weights are looked at next."""
+        return {"calls": self.n_calls}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The inverse of `state_dict`."""
+        """The inverse of `state_dict`; the model's weights are loaded already, and good."""
+        self.n_calls = state["calls"]
+        self.look_at_weights()
 
 
 class ProgressBarCallback(BaseCallback):
@@ -205,11 +253,12 @@ class ProgressBarCallback(BaseCallback):
         self.total = total
         self.bar: Any = None
 
-    def _on_training_start(self) -> None:
-        if sys.stderr.isatty():
+    def _on_rollout_start(self) -> None:
+        if self.bar is None and sys.stderr.isatty():
             from tqdm import tqdm
 
-            self.bar = tqdm(total=self.total, unit="step", dynamic_ncols=True, leave=True)
+            done = self.model.num_timesteps
+            self.bar = tqdm(total=self.total, initial=done, unit="step", dynamic_ncols=True, leave=True)
 
     def _on_step(self) -> bool:
         if self.bar is not None:
@@ -224,46 +273,16 @@ class ProgressBarCallback(BaseCallback):
         if self.bar is not None:
             self.bar.set_postfix_str(f"success {record['success_rate']:.0%}")
             return
-        print(
-            f"{record['steps']:>9,} steps  {record['wall_time_s']:7.1f} s  success {record['success_rate']:6.1%}  "
-            f"return {record['mean_return']:8.2f}  distance {100 * record['mean_distance']:5.1f} cm",
-            file=sys.stderr,
-            flush=True,
-        )
+        with contextlib.suppress(OSError):  # nobody listens any more: no reason to stop
+            print(
+                f"{record['steps']:>9,} steps  {record['wall_time_s']:7.1f} s  success {record['success_rate']:6.1%}  "
+                f"return {record['mean_return']:8.2f}  distance {100 * record['mean_distance']:5.1f} cm",
+                file=sys.stderr,
+                flush=True,
+            )
 
     def close(self) -> None:
         """Leave the bar as it is."""
         if self.bar is not None:
             self.bar.close()
             self.bar = None
-
-    def state_dict(self) -> dict[str, Any]:
-        """Nothing: the bar follows the model's step counter."""
-        return {}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The inverse of `state_dict`."""
-
-
-class JsonLines(KVWriter):
-    """SB3 log writer: one JSON object a line, whole lines only."""
-
-    def __init__(self, path: Path) -> None:
-        self.file = path.open("a", encoding="utf-8")
-
-    def write(self, key_values: dict[str, Any], key_excluded: dict[str, Any], step: int = 0) -> None:
-        """Append the values of one dump."""
-        numbers = {key: _plain(value) for key, value in sorted(key_values.items()) if not isinstance(value, str)}
-        self.file.write(json.dumps({"steps": step, **numbers}) + "\n")
-        self.file.flush()
-
-    def close(self) -> None:
-        """Close the file."""
-        self.file.close()
-
-
-def _plain(value: Any) -> float | int | None:
-    number = value.item() if hasattr(value, "item") else value
-    if isinstance(number, bool | int):
-        return int(number)
-    return float(number) if isinstance(number, float) and math.isfinite(number) else None

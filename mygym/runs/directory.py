@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
+from filelock import FileLock, Timeout
 
 from mygym.errors import ConfigError, RunError, bad_value
 
@@ -21,6 +24,9 @@ MONITOR = "monitor.csv"
 MODEL = "model.zip"
 BEST_MODEL = "best_model.zip"
 POLICY = "policy.safetensors"
+BEST_POLICY = "best_policy.safetensors"
+TRACEBACK = "traceback.txt"
+LOCK = ".lock"
 CHECKPOINTS = "checkpoints"
 TENSORBOARD = "tensorboard"
 VIDEOS = "videos"
@@ -72,25 +78,43 @@ def check_writable(folder: str | Path, key: str = "logdir", value: str | None = 
         raise ConfigError(bad_value(key, value or str(folder), "a folder that you may write to", why)) from None
 
 
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn what the system says of a failed write into our error.
+
+    Raises:
+        RunError: Writing failed (disk full, folder gone).
+    """
+    try:
+        yield
+    except (OSError, RuntimeError) as error:  # torch reports a full disk as RuntimeError
+        raise RunError(f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}") from error
+
+
 def write(path: Path, save: Callable[[Path], None]) -> None:
     """Let `save` write a temporary file beside `path`, then rename it: the file is whole or absent.
 
     Raises:
-        RunError: Writing failed (disk full, folder gone); what was there before is untouched.
+        RunError: Writing failed; what was there before is untouched.
     """
     temporary = path.with_name(f".{path.stem}.part{path.suffix}")
     try:
-        save(temporary)
-        temporary.replace(path)
-    except (OSError, RuntimeError) as error:  # torch reports a full disk as RuntimeError
-        raise RunError(f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}") from error
+        with writing(path):
+            save(temporary)
+            temporary.replace(path)
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """`write` of bytes, which are on the disk when it returns."""
+    write(path, lambda temporary: _write_all(temporary, content))
 
 
 def write_text(path: Path, text: str) -> None:
-    """`write` of a text."""
-    write(path, lambda temporary: _write_all(temporary, text))
+    """`write_bytes` of a text."""
+    write_bytes(path, text.encode())
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -108,31 +132,45 @@ def to_yaml(content: Mapping[str, Any]) -> str:
     return yaml.safe_dump(dict(content), sort_keys=False, default_flow_style=None, width=100)
 
 
-def write_folder(path: Path, fill: Callable[[Path], None]) -> None:
-    """Let `fill` write into a temporary folder beside `path`, then rename it: the folder is whole or absent.
+@contextlib.contextmanager
+def lock(run: Path) -> Iterator[None]:
+    """Hold a run directory for writing; the system lets go of it when the process ends, however it ends.
 
     Raises:
-        RunError: Writing failed; nothing is left.
+        ConfigError: Another process holds it.
+        RunError: It cannot be written.
     """
-    temporary = path.with_name(f".{path.name}.part")
+    held = FileLock(run / LOCK)
     try:
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir(parents=True)
-        fill(temporary)
-        shutil.rmtree(path, ignore_errors=True)
-        temporary.replace(path)
-    except (OSError, RuntimeError) as error:
-        raise RunError(f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}") from error
+        held.acquire(timeout=0)
+    except Timeout:
+        why = "is being written by another process"
+        raise ConfigError(bad_value("run", str(run), "a run that no other process is training", why)) from None
+    except OSError as error:
+        raise RunError(f"{run}: cannot be written: {error.strerror or error}") from None
+    try:
+        yield
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        held.release()
 
 
-def trim_to_whole_lines(*paths: Path) -> None:
-    """Cut off a last line that was not written to its end."""
-    for path in paths:
-        if path.is_file():
-            with path.open("rb+") as file:
-                file.truncate(file.read().rfind(b"\n") + 1)
+def sweep(run: Path) -> None:
+    """Remove what a process that was killed has left half-written.
+
+    Raises:
+        ConfigError: Something in the run directory is a link, through which other files would be written.
+    """
+    for path in run.rglob("*"):
+        if path.is_symlink():
+            why = "is a link: what it points to would be written"
+            raise ConfigError(bad_value("run", str(path), "a run directory without links", why))
+    for path in [path for path in run.rglob(".*.part*") if path.exists()]:
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def checksum(content: bytes) -> str:
+    """SHA-256, in hex digits."""
+    return hashlib.sha256(content).hexdigest()
 
 
 def is_run(path: Path) -> bool:
@@ -154,9 +192,24 @@ def find(run: str | Path) -> Path:
     return path
 
 
-def _write_all(path: Path, text: str) -> None:
-    with path.open("w", encoding="utf-8") as file:
-        file.write(text)
+def find_policy(run: str | Path) -> tuple[Path, Path]:
+    """The run directory and the file in it that holds the policy which the user means.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    path = Path(run)
+    if path.suffix not in (".zip", ".safetensors"):
+        return find(path), path / POLICY
+    if not path.is_file():
+        files = sorted(str(file) for file in path.parent.glob(f"*{path.suffix}"))
+        raise ConfigError(bad_value("run", str(run), files, "does not exist"))
+    return find(path.parent), path
+
+
+def _write_all(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
         file.flush()
         os.fsync(file.fileno())
 

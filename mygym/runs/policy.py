@@ -14,8 +14,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize, unwrap_vec_normalize
 
-from mygym.errors import RunError
-from mygym.runs.directory import write
+from mygym.errors import ConfigError, RunError, bad_value
+from mygym.runs import receipts
+from mygym.runs.directory import BEST_MODEL, BEST_POLICY, POLICY, write_bytes
 from mygym.runs.state import normalizer_state
 
 EPSILON = 1e-8
@@ -73,13 +74,7 @@ def save_policy(path: Path, model: Any, normalizer: Mapping[str, Any] | None) ->
         tensors[f"{NORMALIZER}{key}.var"] = torch.as_tensor(np.asarray(running["var"]))
         counts[key] = running["count"]
     metadata = {"normalizer": json.dumps(counts)} if normalizer else {}
-    write(
-        path, lambda temporary: _write_bytes(temporary, save(tensors, metadata))
-    )  # save_file would hide it from others
-
-
-def _write_bytes(path: Path, content: bytes) -> None:
-    path.write_bytes(content)
+    write_bytes(path, save(tensors, metadata))  # save_file would hide it from others
 
 
 def load_policy(path: Path, model: Any) -> Policy:
@@ -88,22 +83,53 @@ def load_policy(path: Path, model: Any) -> Policy:
     Raises:
         RunError: Missing, damaged, or of another network.
     """
+    tensors, normalizer = _read(path)
+    try:
+        model.policy.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise RunError(f"{path}: cannot be loaded: {' '.join(str(error).split())}") from None
+    model.policy.set_training_mode(False)
+    return Policy(model, normalizer)
+
+
+def open_model(path: Path, cls: Any, trust: bool) -> Policy:
+    """Open an SB3 file, with the normaliser of the policy file that was written with it.
+
+    Args:
+        path: A `.zip` in a run directory.
+        cls: The algorithm's class.
+        trust: Open it whoever has written it.
+
+    Raises:
+        ConfigError: A stranger's file, and no trust.
+        RunError: Damaged, or of another class.
+    """
+    if not trust and not receipts.is_ours(path):
+        why = "was not written by this project on this machine: it holds pickles, which can run any code of its maker's"
+        allowed = "--trust if you trust whoever made it, or the run's policy.safetensors, which runs none"
+        raise ConfigError(bad_value("run", str(path), allowed, why))
+    try:
+        model = cls.load(path)
+    except Exception as error:  # whatever the pickles in it raise
+        raise RunError(f"{path}: cannot be loaded: {type(error).__name__}: {' '.join(str(error).split())}") from error
+    policy = path.with_name(BEST_POLICY if path.name == BEST_MODEL else POLICY)
+    return Policy(model, _read(policy)[1])
+
+
+def _read(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any] | None]:
+    """The network's tensors and the normaliser."""
     try:
         with safe_open(path, framework="pt") as file:
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118  (no dictionary)
             metadata = file.metadata() or {}
-        weights = {key: value for key, value in tensors.items() if not key.startswith(NORMALIZER)}
-        model.policy.load_state_dict(weights)
-    except (OSError, SafetensorError, RuntimeError) as error:
-        raise RunError(f"{path}: cannot be loaded: {' '.join(str(error).split())}") from None
-    counts = json.loads(metadata.get("normalizer", "{}"))
-    normalizer = {
-        key: {
-            "mean": tensors[f"{NORMALIZER}{key}.mean"].numpy(),
-            "var": tensors[f"{NORMALIZER}{key}.var"].numpy(),
-            "count": count,
+        normalizer = {
+            key: {
+                "mean": tensors.pop(f"{NORMALIZER}{key}.mean").numpy(),
+                "var": tensors.pop(f"{NORMALIZER}{key}.var").numpy(),
+                "count": count,
+            }
+            for key, count in json.loads(metadata.get("normalizer", "{}")).items()
         }
-        for key, count in counts.items()
-    }
-    model.policy.set_training_mode(False)
-    return Policy(model, normalizer or None)
+    except (OSError, SafetensorError, ValueError, LookupError, AttributeError) as error:
+        raise RunError(f"{path}: cannot be loaded: {' '.join(str(error).split())}") from None
+    return tensors, normalizer or None

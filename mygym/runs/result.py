@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import platform
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from mygym.runs.directory import RESULT, write_json
 
@@ -56,6 +57,16 @@ class Result:
         content = {"schema": 1, **asdict(self)}
         del content["path"]
         return {**content, "time_to_threshold": self.time_to_threshold(), "versions": versions()}
+
+    @classmethod
+    def read(cls, run: Path) -> Self | None:
+        """The result in a run directory; None if there is none that can be read."""
+        try:
+            content = json.loads((run / RESULT).read_text(encoding="utf-8"))
+            names = [one.name for one in fields(cls) if one.name != "path"]
+            return cls(path=run, **{name: content[name] for name in names})
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):
+            return None
 
     def write(self) -> None:
         """Write result.json, whole or not at all."""

@@ -1,46 +1,51 @@
-"""`state_dict` and `load_state_dict` of everything stateful in a run that a library brings without them."""
+"""`state_dict` and `load_state_dict` of everything stateful in a run that a library brings without them.
+
+A state is a tree of plain values and arrays (`mygym.runs.serialization`): what is loaded is put into objects that the
+run has built already, so a state from a stranger can set numbers and names, and run nothing.
+"""
 
 from __future__ import annotations
 
 import copy
-import operator
+import enum
 import random
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import torch
+from gymnasium import spaces
 from stable_baselines3.common.base_class import BaseAlgorithm
-from stable_baselines3.common.buffers import BaseBuffer, DictReplayBuffer, ReplayBuffer
+from stable_baselines3.common.distributions import StateDependentNoiseDistribution
+from stable_baselines3.common.logger import Logger
+from stable_baselines3.common.noise import ActionNoise, VectorizedActionNoise
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper, VecMonitor, VecNormalize
 
-ALGORITHM_COUNTERS = (
-    "num_timesteps",
-    "_total_timesteps",
-    "_num_timesteps_at_start",
-    "_episode_num",
-    "_n_updates",
-    "_n_calls",
-    "_current_progress_remaining",
-    "_last_obs",
-    "_last_original_obs",
-    "_last_episode_starts",
-    "_last_lstm_states",
-    "ep_info_buffer",
-    "ep_success_buffer",
-    "action_noise",
-    "old_count",
-    "return_buffer",
-    "weights",
+from mygym.runs.serialization import is_plain
+
+ELSEWHERE = frozenset(
+    {
+        "action_space",
+        "buffer_size",  # a run that is made longer may get a larger one
+        "env",
+        "policy",
+        "replay_buffer",  # mygym.runs.replay
+        "rollout_buffer",  # empty whenever a state is taken
+        "start_time",  # the run's clock goes on
+        "_custom_logger",
+        "_logger",
+        "_total_timesteps",  # of this call of `learn`
+        "_vec_normalize_env",
+    }
 )
-"""What SB3 and sb3-contrib keep on an algorithm beside its networks and buffers."""
+"""Attributes of an algorithm that are saved apart, or belong to the process."""
 
 
 class Stateful:
     """Gives an SB3 algorithm `state_dict` and `load_state_dict`."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Weights, optimisers, buffer, noise and counters: everything that training goes on from."""
+        """Weights, optimisers, noise, counters: what training goes on from, but for the replay buffer."""
         return algorithm_state(self)  # type: ignore[arg-type]
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -49,70 +54,135 @@ class Stateful:
 
 
 def algorithm_state(model: BaseAlgorithm) -> dict[str, Any]:
-    """State of any SB3 algorithm, also of a user's subclass that has no `state_dict` of its own."""
-    state: dict[str, Any] = {
-        "parameters": copy.deepcopy(model.get_parameters()),
-        "variables": {name: copy.deepcopy(_variable(model, name)) for name in model._get_torch_save_params()[1]},
-        "counters": {name: copy.deepcopy(getattr(model, name)) for name in ALGORITHM_COUNTERS if hasattr(model, name)},
-    }
+    """State of any SB3 algorithm, also of a user's subclass: every attribute that is plain data or has a state."""
+    state: dict[str, Any] = {"parameters": copy.deepcopy(model.get_parameters()), "attributes": {}, "objects": {}}
+    for name, value in _own_attributes(model):
+        if is_plain(value):
+            state["attributes"][name] = copy.deepcopy(value)
+        elif (of_object := _object_state(value)) is not None:
+            state["objects"][name] = copy.deepcopy(of_object)
     if model.action_space is not None:  # off-policy warm-up draws from it
         state["action_space"] = copy.deepcopy(model.action_space.np_random.bit_generator.state)
-    buffer = getattr(model, "replay_buffer", None)
-    if buffer is not None:
-        state["replay_buffer"] = buffer_state(buffer)
+    state["exploration"] = [
+        {name: getattr(noise, name).clone() for name in _EXPLORATION} for noise in _exploration(model)
+    ]
     return state
 
 
-def _variable(model: BaseAlgorithm, name: str) -> torch.Tensor:
-    tensor: torch.Tensor = operator.attrgetter(name)(model)
-    return tensor
-
-
 def load_algorithm_state(model: BaseAlgorithm, state: Mapping[str, Any]) -> None:
-    """The inverse of `algorithm_state`."""
+    """The inverse of `algorithm_state`.
+
+    Raises:
+        ValueError: The state is not of this algorithm.
+    """
     model.set_parameters(copy.deepcopy(state["parameters"]), exact_match=True, device=model.device)
-    for name, value in state["variables"].items():  # e.g. SAC's log_ent_coef, which is in no module
-        _variable(model, name).data.copy_(value.data)
+    for name, value in state["attributes"].items():
+        if name in ELSEWHERE or hasattr(type(model), name):
+            raise ValueError(f"{name} is no attribute of a {type(model).__name__} that a checkpoint holds")
+        setattr(model, name, _put(getattr(model, name, None), copy.deepcopy(value)))
+    for name, value in state["objects"].items():
+        target = getattr(model, name)
+        if (
+            isinstance(target, ActionNoise)
+            and isinstance(value, list)
+            and not isinstance(target, VectorizedActionNoise)
+        ):
+            target = VectorizedActionNoise(target, len(value))  # as `learn` makes it
+            setattr(model, name, target)
+        _load_object_state(target, value)
     if "action_space" in state:
         model.action_space.np_random.bit_generator.state = copy.deepcopy(state["action_space"])
-    for name, value in state["counters"].items():
-        setattr(model, name, copy.deepcopy(value))
-    buffer = getattr(model, "replay_buffer", None)
-    if buffer is not None:
-        load_buffer_state(buffer, state["replay_buffer"])
+    for noise, value in zip(_exploration(model), state["exploration"], strict=True):
+        for name in _EXPLORATION:
+            setattr(noise, name, value[name].clone())
 
 
-def buffer_state(buffer: BaseBuffer) -> dict[str, Any]:
-    """The filled part of a replay buffer."""
-    filled = buffer.buffer_size if buffer.full else buffer.pos
-    arrays: dict[str, Any] = {}
-    for name, value in vars(buffer).items():
-        if isinstance(value, np.ndarray) and value.shape[:1] == (buffer.buffer_size,):
-            arrays[name] = value[:filled].copy()
-        elif isinstance(value, dict) and isinstance(buffer, DictReplayBuffer):
-            arrays[name] = {key: array[:filled].copy() for key, array in value.items() if isinstance(array, np.ndarray)}
-    own = {name: copy.deepcopy(getattr(buffer, name)) for name in ("_current_ep_start",) if hasattr(buffer, name)}
-    return {"pos": buffer.pos, "full": buffer.full, "arrays": arrays, "own": own}
+def unsaved(model: BaseAlgorithm) -> list[str]:
+    """Attributes of `model` that may change in training and that no checkpoint can hold."""
+    return [
+        name
+        for name, value in _own_attributes(model)
+        if not is_plain(value) and _object_state(value) is None and not _is_fixed(value)
+    ]
 
 
-def load_buffer_state(buffer: BaseBuffer, state: Mapping[str, Any]) -> None:
-    """The inverse of `buffer_state`."""
-    assert isinstance(buffer, ReplayBuffer)
-    buffer.pos, buffer.full = state["pos"], state["full"]
-    for name, value in state["arrays"].items():
-        target = getattr(buffer, name)
-        for array, saved in (
-            ((target[key], value[key]) for key in value) if isinstance(value, dict) else [(target, value)]
-        ):
-            array[: len(saved)] = saved
-    for name, value in state["own"].items():
-        setattr(buffer, name, copy.deepcopy(value))
+def _own_attributes(model: BaseAlgorithm) -> Iterator[tuple[str, Any]]:
+    """Attributes that are neither elsewhere nor part of what `get_parameters` gives."""
+    networks = set(map(id, model.policy.modules()))
+    named = set(model._get_torch_save_params()[0])
+    for name, value in vars(model).items():
+        if name not in ELSEWHERE and name not in named and id(value) not in networks:
+            yield name, value
+
+
+def _is_fixed(value: Any) -> bool:
+    """What a constructor sets and training leaves alone: classes, functions, schedules, spaces, choices."""
+    if isinstance(value, Mapping):
+        return all(_is_fixed(item) for item in value.values())
+    if isinstance(value, list | tuple):
+        return all(_is_fixed(item) for item in value)
+    return callable(value) or isinstance(value, spaces.Space | torch.device | enum.Enum) or is_plain(value)
+
+
+def _put(target: Any, value: Any) -> Any:
+    """`value` as `target` wants it: into the same tensors, which optimisers and others refer to."""
+    if isinstance(target, torch.Tensor) and isinstance(value, torch.Tensor) and target.shape == value.shape:
+        target.data.copy_(value)
+        return target
+    if isinstance(target, list | tuple) and isinstance(value, list | tuple) and len(target) == len(value):
+        items = [_put(one, other) for one, other in zip(target, value, strict=True)]
+        return type(target)(*items) if hasattr(target, "_fields") else type(target)(items)
+    return value
+
+
+def _object_state(value: Any) -> Any:
+    """State of an object that is no plain data; None if it has none that can be had."""
+    if isinstance(value, np.random.Generator):
+        return value.bit_generator.state
+    if isinstance(value, random.Random):
+        return value.getstate()
+    if isinstance(value, np.random.RandomState | torch.Generator):
+        return value.get_state()
+    if isinstance(value, VectorizedActionNoise):
+        return [_object_state(noise) for noise in value.noises]
+    if isinstance(value, ActionNoise):
+        return {name: item for name, item in vars(value).items() if is_plain(item)}
+    if hasattr(value, "state_dict") and hasattr(value, "load_state_dict") and not isinstance(value, type):
+        return value.state_dict()
+    return None
+
+
+def _load_object_state(target: Any, state: Any) -> None:
+    """The inverse of `_object_state`."""
+    if isinstance(target, np.random.Generator):
+        target.bit_generator.state = copy.deepcopy(state)
+    elif isinstance(target, random.Random):
+        target.setstate(state)
+    elif isinstance(target, np.random.RandomState | torch.Generator):
+        target.set_state(state)
+    elif isinstance(target, VectorizedActionNoise):
+        for noise, one in zip(target.noises, state, strict=True):
+            _load_object_state(noise, one)
+    elif isinstance(target, ActionNoise):
+        vars(target).update(copy.deepcopy(dict(state)))
+    else:
+        target.load_state_dict(copy.deepcopy(state))
+
+
+_EXPLORATION = ("exploration_mat", "exploration_matrices")
+
+
+def _exploration(model: BaseAlgorithm) -> list[StateDependentNoiseDistribution]:
+    """Distributions (gSDE) whose noise was drawn before the state is taken, and lasts beyond it."""
+    found = (getattr(module, "action_dist", None) for module in model.policy.modules())
+    return [one for one in found if isinstance(one, StateDependentNoiseDistribution) and hasattr(one, _EXPLORATION[0])]
 
 
 def random_state() -> dict[str, Any]:
     """State of Python's, numpy's and torch's global generators."""
     numpy = np.random.get_state()  # noqa: NPY002  (SB3 draws from the global generator)
-    return {"python": random.getstate(), "numpy": numpy, "torch": torch.get_rng_state()}
+    state = {"python": random.getstate(), "numpy": numpy, "torch": torch.get_rng_state()}
+    return state | {"cuda": torch.cuda.get_rng_state_all()} if torch.cuda.is_available() else state
 
 
 def load_random_state(state: Mapping[str, Any]) -> None:
@@ -120,6 +190,23 @@ def load_random_state(state: Mapping[str, Any]) -> None:
     random.setstate(state["python"])
     np.random.set_state(state["numpy"])  # noqa: NPY002
     torch.set_rng_state(state["torch"])
+    if "cuda" in state and torch.cuda.is_available():
+        torch.cuda.set_rng_state_all(state["cuda"])
+
+
+def logger_state(logger: Logger) -> dict[str, Any]:
+    """Values that were recorded and not yet written."""
+    values = {key: value for key, value in logger.name_to_value.items() if is_plain(value)}
+    return {"values": values, "counts": dict(logger.name_to_count), "excluded": dict(logger.name_to_excluded)}
+
+
+def load_logger_state(logger: Logger, state: Mapping[str, Any]) -> None:
+    """The inverse of `logger_state`."""
+    for target, key in ((logger.name_to_value, "values"), (logger.name_to_count, "counts")):
+        target.clear()
+        target.update(state[key])
+    logger.name_to_excluded.clear()
+    logger.name_to_excluded.update(state["excluded"])
 
 
 def env_state(env: VecEnv) -> dict[str, Any]:
@@ -139,10 +226,16 @@ def env_state(env: VecEnv) -> dict[str, Any]:
     return state
 
 
-def load_env_state(env: VecEnv, state: Mapping[str, Any]) -> None:
-    """The inverse of `env_state`; the environments replay their episodes."""
+def load_env_state(env: VecEnv, state: Mapping[str, Any]) -> bool:
+    """The inverse of `env_state`; the environments replay their episodes.
+
+    Returns:
+        Whether they have come to the same observations to the bit, as they do on the same machine.
+    """
+    same = True
     for index, one in enumerate(state["envs"]):
-        env.env_method("load_state_dict", one, indices=index)
+        (observation,) = env.env_method("load_state_dict", one, indices=index)
+        same = same and _equal(observation, one["observation"])
     layer = env
     while isinstance(layer, VecEnvWrapper):
         if isinstance(layer, VecNormalize):
@@ -153,6 +246,13 @@ def load_env_state(env: VecEnv, state: Mapping[str, Any]) -> None:
             layer.episode_count = state["monitor"]["count"]
         layer = layer.venv
     layer._reset_seeds()  # a seed that waits for the next reset would undo what was just loaded
+    return same
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if isinstance(one, Mapping):
+        return one.keys() == other.keys() and all(_equal(one[key], other[key]) for key in one)
+    return np.array_equal(one, other)
 
 
 def normalizer_state(normalizer: VecNormalize) -> dict[str, Any]:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from stable_baselines3.common.logger import Logger
 
-from mygym.runs.callbacks import EvaluationCallback, JsonLines, Marks
+from mygym.runs.callbacks import EvaluationCallback, LearningEnd, Marks
 from mygym.runs.evaluation import Episode, Evaluation
 
 
@@ -32,16 +29,6 @@ def test_checkpoints_begin_at_the_first_mark_not_at_the_start() -> None:
     assert [marks.passed(steps) for steps in (0, 9, 10, 11, 35, 36)] == [False, False, True, False, True, False]
 
 
-def test_lines_are_whole_and_numbers_are_numbers(tmp_path: Path) -> None:
-    lines = JsonLines(tmp_path / "progress.jsonl")
-    values = {"loss": np.float32(0.5), "n": 3, "bad": float("nan"), "text": "x", "flag": True}
-    lines.write(values, dict.fromkeys(values), 10)
-    lines.write({"loss": 1.0}, {"loss": None}, 20)
-    lines.close()
-    read = [json.loads(line, parse_constant=None) for line in (tmp_path / "progress.jsonl").read_text().splitlines()]
-    assert read == [{"steps": 10, "loss": 0.5, "n": 3, "bad": None, "flag": 1}, {"steps": 20, "loss": 1.0}]
-
-
 def evaluations(rates: list[float], stop_at: float | None) -> tuple[list[bool], list[int], EvaluationCallback]:
     """Whether training goes on after each evaluation, and which were the best so far."""
     best: list[int] = []
@@ -51,13 +38,18 @@ def evaluations(rates: list[float], stop_at: float | None) -> tuple[list[bool], 
         return Evaluation(tuple(Episode(i, i < solved, -1.0, 1, 0.0, "done") for i in range(100)))
 
     callback = EvaluationCallback(
-        evaluate, 10, stop_at, lambda: best.append(len(callback.records)), lambda record: None
+        evaluate, 10, stop_at, lambda: 0.0, lambda: best.append(len(callback.records)), lambda record: None
     )
-    callback.model = SimpleNamespace(logger=Logger(None, []))  # what a callback asks of its model
+    callback.model = SimpleNamespace(logger=Logger(None, []), num_timesteps=0)  # what a callback asks of its model
     goes_on = []
     for number in range(len(rates)):
-        callback.num_timesteps = 10 * number
-        goes_on.append(callback._on_step())
+        callback.model.num_timesteps = 10 * number
+        try:
+            callback.on_rollout_start()
+        except LearningEnd:
+            goes_on.append(False)
+        else:
+            goes_on.append(True)
     return goes_on, best, callback
 
 

@@ -75,24 +75,6 @@ def test_what_cannot_be_written_changes_nothing(tmp_path: Path, error: Exception
         assert "No space left" in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    "error", [OSError(28, "No space left on device"), RuntimeError("torch's disk full"), StrangeError()]
-)
-def test_a_folder_is_whole_or_not_there(tmp_path: Path, error: Exception) -> None:
-    def fill(folder: Path) -> None:
-        (folder / "first").write_text("1")
-        raise error
-
-    with pytest.raises((RunError, StrangeError)):
-        directory.write_folder(tmp_path / "step_1", fill)
-    assert list(tmp_path.iterdir()) == []
-    directory.write_folder(tmp_path / "step_1", lambda folder: (folder / "first").touch())
-    with pytest.raises((RunError, StrangeError)):
-        directory.write_folder(tmp_path / "step_1", fill)
-    assert sorted(path.name for path in tmp_path.rglob("*")) == ["first", "step_1"]
-    assert (tmp_path / "step_1" / "first").read_text() == ""
-
-
 def test_json_has_no_numbers_that_json_does_not_know(tmp_path: Path) -> None:
     directory.write_json(tmp_path / "x.json", {"a": float("nan"), "b": [float("inf"), 1.5], "c": {"d": -float("inf")}})
     text = (tmp_path / "x.json").read_text()
@@ -103,15 +85,6 @@ def test_yaml_keeps_the_order(tmp_path: Path) -> None:
     directory.write_yaml(tmp_path / "x.yaml", {"z": 1, "a": {"y": [1, 2], "b": None}})
     text = (tmp_path / "x.yaml").read_text()
     assert list(yaml.safe_load(text)) == ["z", "a"]
-
-
-def test_a_line_that_is_not_whole_is_cut_off(tmp_path: Path) -> None:
-    whole, cut, empty = (tmp_path / name for name in ("whole", "cut", "empty"))
-    whole.write_bytes(b"1\n2\n")
-    cut.write_bytes(b"1\n2\n3")
-    empty.write_bytes(b"")
-    directory.trim_to_whole_lines(whole, cut, empty, tmp_path / "missing")
-    assert [path.read_bytes() for path in (whole, cut, empty)] == [b"1\n2\n", b"1\n2\n", b""]
 
 
 def test_a_run_is_found_and_what_is_none_is_told(tmp_path: Path) -> None:

@@ -1,0 +1,137 @@
+"""A replay buffer on disk: what was added since the last checkpoint is written, what was written before stays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import load_file, save
+from stable_baselines3 import HerReplayBuffer
+from stable_baselines3.common.buffers import DictReplayBuffer, NStepReplayBuffer, ReplayBuffer
+
+from mygym.runs.directory import checksum, write_bytes
+
+FOLDER = "replay"
+SMALL = 10_000
+"""Transitions below which the last chunk is written again together with the new ones: so chunks stay few."""
+
+_APPENDING = (ReplayBuffer, DictReplayBuffer, HerReplayBuffer, NStepReplayBuffer)
+"""Buffers that change no row of `_ROWS` once it is written; of other classes everything is written every time."""
+
+_ROWS = frozenset({"observations", "next_observations", "actions", "rewards", "dones", "timeouts", "ep_start"})
+
+
+class ReplayLog:
+    """Chunks of a replay buffer's rows. Row `n` of all that were ever added is in the buffer at `n % size`.
+
+    Args:
+        folder: `checkpoints/` of the run; the chunks are in `replay/` below it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.chunks: list[dict[str, Any]] = []
+        """`file`, `start` and `rows` (numbers of rows), `sha256`; in the order of their rows."""
+        self.total = 0
+        """Rows ever added."""
+        self.steps = 0
+        """Env steps when `total` was that."""
+
+    def save(self, buffer: ReplayBuffer, steps: int) -> dict[str, Any]:
+        """Write what is new; returns the rest of the state, which `load` wants.
+
+        Args:
+            buffer: The buffer as it is after `steps` env steps.
+            steps: Tells whether more rows came than the buffer holds.
+        """
+        size = buffer.buffer_size
+        self._count(buffer, steps)
+        oldest = max(self.total - size, 0)
+        self.chunks = [chunk for chunk in self.chunks if chunk["start"] + chunk["rows"] > oldest]
+        start = self.chunks[-1]["start"] + self.chunks[-1]["rows"] if self.chunks else oldest
+        appended = dict(_rows(buffer))
+        if appended and start < self.total:
+            if self.chunks and self.chunks[-1]["rows"] * buffer.n_envs < SMALL and self.chunks[-1]["start"] >= oldest:
+                start = self.chunks.pop()["start"]
+            numbers = np.arange(start, self.total) % size
+            content = save({name: array[numbers] for name, array in appended.items()})
+            file = f"rows_{start:012d}_{self.total:012d}_at_{steps}.safetensors"
+            (self.folder / FOLDER).mkdir(exist_ok=True)
+            write_bytes(self.folder / FOLDER / file, content)
+            self.chunks.append({"file": file, "start": start, "rows": self.total - start, "sha256": checksum(content)})
+        filled = size if buffer.full else buffer.pos
+        return {
+            "size": size,
+            "total": self.total,
+            "whole": {name: array[:filled].copy() for name, array in _whole(buffer)},
+            "infos": _infos(buffer)[:filled].tolist(),
+            "own": {name: getattr(buffer, name).copy() for name in ("_current_ep_start",) if hasattr(buffer, name)},
+        }
+
+    def load(self, buffer: ReplayBuffer, state: Mapping[str, Any], chunks: list[dict[str, Any]], steps: int) -> None:
+        """Fill `buffer`, which may be larger than the saved one if that never was full.
+
+        Raises:
+            ValueError: The rows do not fit.
+        """
+        size, total = buffer.buffer_size, state["total"]
+        if size != state["size"] and total > min(size, state["size"]):
+            raise ValueError(f"a replay buffer of {state['size']} rows does not fit into one of {size}")
+        self.chunks, self.total, self.steps = list(chunks), total, steps
+        rows = dict(_rows(buffer))
+        for chunk in chunks:
+            numbers = np.arange(chunk["start"], chunk["start"] + chunk["rows"]) % size
+            for name, array in load_file(self.folder / FOLDER / chunk["file"]).items():
+                rows[name][numbers] = array
+        whole = dict(_whole(buffer))
+        for name, array in state["whole"].items():
+            whole[name][: len(array)] = array
+        for index, infos in enumerate(state["infos"]):
+            _infos(buffer)[index] = infos
+        for name, array in state["own"].items():
+            setattr(buffer, name, array.copy())
+        buffer.pos, buffer.full = total % size, total >= size
+
+    def _count(self, buffer: ReplayBuffer, steps: int) -> None:
+        """Bring `total` up to date; a buffer that was filled anew since, or reset, is written anew."""
+        size = buffer.buffer_size
+        new = (buffer.pos - self.total) % size
+        anew = (steps - self.steps) // buffer.n_envs >= size or buffer.full != (self.total + new >= size)
+        if anew:
+            self.chunks = []
+            rounds = self.total // size + 2 if buffer.full else 0
+            self.total = rounds * size + buffer.pos
+        else:
+            self.total += new
+        self.steps = steps
+
+
+def _arrays(buffer: ReplayBuffer) -> Iterator[tuple[str, str, NDArray[Any]]]:
+    """Attribute, name and array of everything with a row for each transition."""
+    for attribute, value in vars(buffer).items():
+        for key, array in value.items() if isinstance(value, dict) else [("", value)]:
+            fits = isinstance(array, np.ndarray) and array.shape[:1] == (buffer.buffer_size,)
+            if fits and array.dtype != object:
+                yield attribute, f"{attribute}.{key}" if key else attribute, array
+
+
+def _rows(buffer: ReplayBuffer) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Arrays of which only new rows need writing."""
+    if type(buffer) in _APPENDING and not buffer.optimize_memory_usage:
+        yield from ((name, array) for attribute, name, array in _arrays(buffer) if attribute in _ROWS)
+
+
+def _whole(buffer: ReplayBuffer) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Arrays that are written every time, because old rows of them change."""
+    appending = dict(_rows(buffer))
+    yield from ((name, array) for _, name, array in _arrays(buffer) if name not in appending)
+
+
+def _infos(buffer: ReplayBuffer) -> NDArray[Any]:
+    """Infos of each transition, where hindsight replay was asked to keep them."""
+    if isinstance(buffer, HerReplayBuffer) and buffer.copy_info_dict:
+        return buffer.infos
+    return np.empty((0, buffer.n_envs), dtype=object)

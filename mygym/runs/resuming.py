@@ -1,0 +1,103 @@
+"""What a run that was stopped goes on with: its config, what may be different in it, and a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from mygym.config import Resolved, load_file
+from mygym.config.layers import flatten
+from mygym.errors import ConfigError, bad_value
+from mygym.runs import directory
+from mygym.runs.checkpoints import Checkpoint, Checkpoints
+from mygym.runs.result import Result
+from mygym.runs.settings import settle
+
+MAY_CHANGE = ("steps", "stop_at_success", "eval", "checkpoint", "video", "tensorboard")
+"""Keys of the config that cannot change what has been learnt so far."""
+
+_NO_MATTER = ("logdir", "strict")
+"""Keys that say nothing of how the run goes on: it stays where it is."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a run goes on."""
+
+    resolved: Resolved
+    checkpoint: Checkpoint | None
+    """None: from the start, which comes to the same numbers."""
+    complete: Result | None = None
+    """The result, if there is nothing left to do."""
+
+
+def plan(run: Path, changes: Mapping[str, Any], tell: Callable[[str], None]) -> Plan:
+    """Decide how a run, which this process has locked, goes on.
+
+    Args:
+        run: The run directory.
+        changes: What is to be different from now on.
+        tell: Called with what the user should know.
+
+    Raises:
+        ConfigError: A change would change what was learnt so far, or the run cannot be resumed.
+    """
+    directory.sweep(run)
+    before = settle(load_file(run / directory.CONFIG))
+    result = Result.read(run)
+    if result is not None and result.status == "diverged":
+        why = "has diverged, and would again"
+        raise ConfigError(bad_value("resume", str(run), "a new run with another seed or other algo_params", why))
+    checkpoint = Checkpoints(run, keep=1).newest(tell)
+    resolved = _changed(before, changes, checkpoint)
+    steps = resolved.config.steps
+    if checkpoint is None:
+        _refuse_other(before.values(), resolved.values())
+        tell("there is no checkpoint yet: the run starts again from step 0, to the same numbers")
+        return Plan(resolved, None)
+    began_with = checkpoint.state["config"]
+    _refuse_other(began_with, resolved.values())
+    wants_more = steps > began_with["steps"] or resolved.config.stop_at_success != began_with["stop_at_success"]
+    if checkpoint.finished and wants_more and checkpoint.steps < steps:
+        tell(f"learning goes on from {checkpoint.steps:,} to {steps:,} steps, where schedules now end")
+        return Plan(resolved, replace(checkpoint, finished=False))
+    if checkpoint.finished:
+        done = result is not None and result.status == "done" and resolved.values() == before.values()
+        whole = all((run / name).is_file() for name in (directory.MODEL, directory.POLICY))
+        return Plan(resolved, checkpoint, result if done and whole else None)
+    if checkpoint.steps >= steps:
+        raise ConfigError(bad_value("steps", steps, f"more than {checkpoint.steps}", "has been passed already"))
+    tell(f"goes on from {checkpoint.steps:,} of {steps:,} steps")
+    return Plan(resolved, checkpoint)
+
+
+def _changed(before: Resolved, changes: Mapping[str, Any], checkpoint: Checkpoint | None) -> Resolved:
+    """The config with `changes`; a replay buffer that was as large as the run's steps grows with them."""
+    values = before.values()
+    resolved = settle(values, changes)
+    if resolved.config.steps <= before.config.steps or "buffer_size" not in values["algo_params"]:
+        return resolved
+    unsaid = {key: value for key, value in values["algo_params"].items() if key != "buffer_size"}
+    overwritten = (
+        checkpoint is not None and checkpoint.replay and checkpoint.replay["total"] > checkpoint.replay["size"]
+    )
+    if overwritten or settle({**values, "algo_params": unsaid}).values() != values:
+        return resolved
+    return settle({**values, "algo_params": unsaid}, changes)
+
+
+def _refuse_other(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    """Refuse a config that would not have come to where the run is.
+
+    Raises:
+        ConfigError: Names the first key.
+    """
+    old, new = dict(flatten(before)), dict(flatten(after))
+    for key in sorted(old.keys() | new.keys()):
+        was, now = old.get(key), new.get(key)
+        grown = key == "algo_params.buffer_size" and after["steps"] > before["steps"] and (now or 0) > (was or 0)
+        if was != now and not grown and key.partition(".")[0] not in (*MAY_CHANGE, *_NO_MATTER):
+            why = "is not what the run was trained with so far"
+            raise ConfigError(bad_value(key, now, f"{was!r}; of a resumed run {', '.join(MAY_CHANGE)} may change", why))

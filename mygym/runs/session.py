@@ -1,0 +1,284 @@
+"""A run from the moment everything is built: learns, saves, judges, films, and writes down how it ended."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import traceback
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from stable_baselines3.common.logger import KVWriter, Logger
+
+from mygym.config import Resolved
+from mygym.envs.robot_env import RobotEnv
+from mygym.errors import DivergedError, InterruptedRunError, MygymError, RunError
+from mygym.runs import building, callbacks, directory, logs, receipts, serialization, state
+from mygym.runs.checkpoints import Checkpoint, Checkpoints
+from mygym.runs.evaluation import EVALUATION, FINAL, Evaluation, Predicts, episode_seeds, evaluate_policy
+from mygym.runs.policy import Policy, normalizer_of, save_policy
+from mygym.runs.result import Result, versions
+from mygym.runs.stopping import StopRequest
+from mygym.runs.video import film
+
+
+class Session:
+    """One process's part of a run: all of it, or what is left of a run that was stopped.
+
+    Args:
+        resolved: The complete config.
+        env: Training environments.
+        model: The algorithm.
+        eval_envs: Environments for evaluations and films.
+        result: What `result.json` will say; its `path` is the run directory, which nobody else writes.
+        started: `time.perf_counter()` when the process's part began.
+        checkpoint: Where to go on from, if not from the start.
+        tell: Called with what the user should know.
+    """
+
+    def __init__(
+        self,
+        resolved: Resolved,
+        env: Any,
+        model: Any,
+        eval_envs: list[RobotEnv],
+        result: Result,
+        started: float,
+        checkpoint: Checkpoint | None,
+        tell: Callable[[str], None],
+    ) -> None:
+        config = resolved.config
+        self.resolved, self.env, self.model, self.eval_envs, self.result = resolved, env, model, eval_envs, result
+        self.path, self.tell = result.path, tell
+        self.started = started - (checkpoint.state["seconds"]["run"] if checkpoint else 0.0)
+        self.learning_before = checkpoint.state["seconds"]["learning"] if checkpoint else 0.0
+        self.learning_since: float | None = None
+        self.checkpoint = checkpoint
+        self.checkpoints = Checkpoints(self.path, config.checkpoint.keep)
+        self.stop = StopRequest()
+        self.progress = callbacks.ProgressBarCallback(config.steps)
+        self.divergence = callbacks.DivergenceCallback()
+        self.evaluations = callbacks.EvaluationCallback(
+            self._evaluate,
+            config.eval.every,
+            config.stop_at_success,
+            self._elapsed,
+            on_best=lambda: self._save(directory.BEST_MODEL, directory.BEST_POLICY),
+            report=self.progress.show,
+        )
+        self.marks = callbacks.CheckpointCallback(config.checkpoint.every, self._write_checkpoint, self.stop)
+
+    def run(self) -> Result:
+        """The whole run; `result.json` is written however it ends.
+
+        Raises:
+            DivergedError: A number was not finite.
+            RunError: Something failed.
+            InterruptedRunError: Ctrl-C or SIGTERM.
+        """
+        try:
+            with self.stop:
+                self._open_logs()
+                self._learn()
+                policy = self._saved_policy()
+                self._judge(policy)
+                self._film(policy)
+            self.result.status = "done"
+        except KeyboardInterrupt:
+            raise self._interrupted() from None
+        except Exception as error:
+            raise self._failed(error) from error
+        finally:
+            self.progress.close()
+        self._write_result()
+        return self.result
+
+    # Learning -----------------------------------------------------------------------------------------------------
+
+    def _open_logs(self) -> None:
+        """Open the logs where the checkpoint left them, and say what is not as it was."""
+        config, path = self.resolved.config, self.path
+        (path / directory.CHECKPOINTS).mkdir(exist_ok=True)
+        directory.write_yaml(path / directory.CONFIG, self.resolved.values())
+        (path / directory.RESULT).unlink(missing_ok=True)  # of an earlier part: this one may come to another
+        self.checkpoints.go_on_from(self.checkpoint)
+        for message in logs.cut(path, self.checkpoint.logs if self.checkpoint else {}):
+            self.tell(message)
+        if self.checkpoint is not None and self.checkpoint.versions != versions():
+            changed = {key: value for key, value in versions().items() if self.checkpoint.versions.get(key) != value}
+            self.tell(f"other versions than at the checkpoint, so the numbers may differ: now {changed}")
+        building.record_episodes(self.env, path / directory.MONITOR, time.time() - self._elapsed())
+        writers: list[KVWriter] = [logs.JsonLines(path / directory.PROGRESS)]
+        if config.tensorboard:
+            writers.append(logs.TensorBoard(path / directory.TENSORBOARD))
+        self.model.set_logger(Logger(str(path), writers))
+
+    def _learn(self) -> None:
+        if self.checkpoint is not None and self.checkpoint.finished:
+            self._load(self.checkpoint)
+        else:
+            self._check_state()
+            resume = callbacks.ResumeCallback(partial(self._load, self.checkpoint) if self.checkpoint else None)
+            self.learning_since = time.perf_counter()
+            try:
+                self.model.learn(
+                    total_timesteps=self.resolved.config.steps,
+                    callback=[resume, self.progress, self.divergence, self.evaluations, self.marks],
+                )
+            except callbacks.LearningEnd:
+                pass
+            finally:
+                self.result.steps = int(self.model.num_timesteps)
+                self.learning_before, self.learning_since = self._learning(), None
+            self._write_checkpoint(finished=True)
+        if self.stop.received:
+            raise KeyboardInterrupt
+        self.stop.at_once = True
+        self.result.steps = int(self.model.num_timesteps)
+        self.result.steps_per_second = self.result.steps / max(self._learning() - self.evaluations.seconds, 1e-9)
+        self._save(directory.MODEL, directory.POLICY)
+
+    def _evaluate(self, number: int) -> Evaluation:
+        config = self.resolved.config
+        seeds = episode_seeds(config.seed, EVALUATION, config.eval.episodes, number)
+        return evaluate_policy(Policy(self.model, normalizer_of(self.env)), self.eval_envs, seeds)
+
+    def _elapsed(self) -> float:
+        """Seconds that the run has taken, the process's time before a resumed run's checkpoint included."""
+        return time.perf_counter() - self.started
+
+    def _learning(self) -> float:
+        """Seconds in `learn`."""
+        since = 0.0 if self.learning_since is None else time.perf_counter() - self.learning_since
+        return self.learning_before + since
+
+    # Saving and loading -------------------------------------------------------------------------------------------
+
+    def _save(self, model: str, policy: str) -> None:
+        directory.write(self.path / model, self.model.save)
+        receipts.record(self.path / model)
+        save_policy(self.path / policy, self.model, normalizer_of(self.env))
+
+    def _stateful(self) -> dict[str, Any]:
+        return {"divergence": self.divergence, "evaluations": self.evaluations, "checkpoints": self.marks}
+
+    def _algorithm_state(self) -> Any:
+        own: Callable[[], Any] = getattr(self.model, "state_dict", partial(state.algorithm_state, self.model))
+        return own()
+
+    def _check_state(self) -> None:
+        """Now rather than at the first checkpoint.
+
+        Raises:
+            RunError: The algorithm's state cannot be saved.
+        """
+        try:
+            serialization.to_files(self._algorithm_state())
+        except TypeError as error:
+            raise RunError(f"state_dict of {type(self.model).__name__}: {error}") from None
+        own = getattr(type(self.model), "state_dict", state.Stateful.state_dict)
+        missing = state.unsaved(self.model) if own is state.Stateful.state_dict else []
+        if missing:
+            self.tell(
+                f"checkpoints do not hold {', '.join(missing)} of {type(self.model).__name__}: a resumed run begins "
+                "with new ones; give them state_dict and load_state_dict"
+            )
+
+    def _write_checkpoint(self, finished: bool = False) -> Path:
+        self.divergence.look_at_weights()  # nobody wants to go on from NaN
+        started = self.model.start_time
+        tree = {
+            "config": self.resolved.values(),
+            "algorithm": self._algorithm_state(),
+            "env": state.env_state(self.env),
+            "callbacks": {name: one.state_dict() for name, one in self._stateful().items()},
+            "logger": state.logger_state(self.model.logger),
+            "seconds": {"run": self._elapsed(), "learning": self._learning(), "sb3": (time.time_ns() - started) / 1e9},
+            "random": state.random_state(),
+        }
+        buffer = getattr(self.model, "replay_buffer", None)
+        return self.checkpoints.write(int(self.model.num_timesteps), tree, logs.lengths(self.path), buffer, finished)
+
+    def _load(self, checkpoint: Checkpoint) -> None:
+        """Bring everything to where the checkpoint was taken; the random generators last, since the others draw."""
+        saved = checkpoint.state
+        own = getattr(self.model, "load_state_dict", partial(state.load_algorithm_state, self.model))
+        own(saved["algorithm"])
+        if checkpoint.replay is not None:
+            self.checkpoints.replay.load(
+                self.model.replay_buffer, checkpoint.replay, checkpoint.chunks, checkpoint.steps
+            )
+        if not state.load_env_state(self.env, saved["env"]):
+            self.tell(
+                "the replayed episodes differ from the recorded ones (another machine?): goes on, but not to the bit"
+            )
+        for name, one in self._stateful().items():
+            if getattr(one, "model", None) is None:
+                one.init_callback(self.model)
+            one.load_state_dict(saved["callbacks"][name])
+        state.load_logger_state(self.model.logger, saved["logger"])
+        self.model.start_time = time.time_ns() - int(saved["seconds"]["sb3"] * 1e9)
+        state.load_random_state(saved["random"])
+
+    # Judging ------------------------------------------------------------------------------------------------------
+
+    def _saved_policy(self) -> Predicts:
+        """What is judged and filmed is model.zip as it was written, not the model in memory."""
+        model = type(self.model).load(self.path / directory.MODEL, env=self.env, device=self.resolved.config.device)
+        return Policy(model, normalizer_of(self.env))
+
+    def _judge(self, policy: Predicts) -> None:
+        seeds = episode_seeds(self.result.seed, FINAL, self.resolved.config.eval.final_episodes)
+        evaluation = evaluate_policy(policy, self.eval_envs, seeds)
+        self.result.success_rate = evaluation.success_rate
+        self.result.mean_return = evaluation.mean_return
+        self.result.stage_reached = evaluation.stage_reached
+
+    def _film(self, policy: Predicts) -> None:
+        seeds = episode_seeds(self.result.seed, FINAL, self.resolved.config.video.episodes)
+        if seeds:
+            film(policy, self.eval_envs[0], seeds, self.path / directory.VIDEOS / "final.mp4")
+
+    # How it ended -------------------------------------------------------------------------------------------------
+
+    def _interrupted(self) -> MygymError:
+        """Save the policy there is; the error that tells how to go on."""
+        self.result.status = "interrupted"
+        steps = self.result.steps
+        with contextlib.suppress(MygymError):  # the checkpoint is what counts
+            self._save(directory.MODEL, directory.POLICY)
+        self._write_result()
+        return self._of_this_run(
+            InterruptedRunError(f"interrupted after {steps:,} steps; go on with: python train.py --resume {self.path}")
+        )
+
+    def _failed(self, error: Exception) -> MygymError:
+        """Keep the last good model and whole lines; `error` as one of ours."""
+        diverged = isinstance(error, DivergedError) or not self.divergence.is_finite()
+        self.result.status = "diverged" if diverged else "failed"
+        self.result.error = f"{type(error).__name__}: {error}"
+        ours = error if isinstance(error, MygymError) else (DivergedError if diverged else RunError)(self.result.error)
+        with contextlib.suppress(MygymError, OSError):  # what failed may be the disk
+            if not isinstance(error, MygymError):
+                directory.write_text(self.path / directory.TRACEBACK, "".join(traceback.format_exception(error)))
+            if diverged and self.divergence.good:
+                self.divergence.restore()
+                self._save(directory.MODEL, directory.POLICY)
+        with contextlib.suppress(MygymError, OSError):
+            self._write_result()
+        return self._of_this_run(ours)
+
+    def _of_this_run(self, error: MygymError) -> MygymError:
+        error.run = self.path
+        return error
+
+    def _write_result(self) -> None:
+        with contextlib.suppress(OSError):  # on a full disk what is left in their buffers is lost
+            self.model.logger.close()
+        with contextlib.suppress(OSError):
+            logs.trim_to_whole_lines(self.path / directory.PROGRESS, self.path / directory.MONITOR)
+        self.result.evaluations = self.evaluations.records
+        self.result.wall_time_s = self._elapsed()
+        self.result.write()
