@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import hashlib
 import io
 import json
 import multiprocessing
@@ -24,11 +25,13 @@ import sys
 import tempfile
 import time
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -56,7 +59,12 @@ class Case:
 
     algo: str
     side: str
+    """Which of `SIDES`."""
     film: bool = False
+    seed: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.algo}, {self.side}"
 
     def config(self, logdir: Path) -> dict[str, Any]:
         """Its config."""
@@ -65,12 +73,15 @@ class Case:
             "algo": self.algo,
             "algo_params": dict(SMALL[self.algo]),
             "task_params": {"horizon": 20},
-            "steps": 600,
+            "reward": "dense",
+            "her": self.algo in ("sac", "tqc"),
+            "steps": 360,
             "n_envs": n_envs,
             "subprocesses": workers,
+            "seed": self.seed,
             "stop_at_success": None,
-            "eval": {"every": 150, "episodes": 2, "final_episodes": 2},
-            "checkpoint": {"every": 70, "keep": 2},
+            "eval": {"every": 120, "episodes": 2, "final_episodes": 2},
+            "checkpoint": {"every": 50, "keep": 2},
             "video": {"episodes": int(self.film), "width": 64, "height": 48},
             "logdir": str(logdir),
         }
@@ -95,9 +106,7 @@ class Trainer:
 
     def __init__(self) -> None:
         self.context = multiprocessing.get_context("forkserver")
-        self.context.set_forkserver_preload(
-            ["mygym.training", "mygym.runs.session", "sb3_contrib", "stable_baselines3"]
-        )
+        self.context.set_forkserver_preload(["mygym.training", "mygym.runs.session", "sb3_contrib", "torch._dynamo"])
 
     def start(self, arguments: Sequence[str], folder: Path) -> Any:
         """A process that runs `train.py ARGUMENTS`."""
@@ -197,11 +206,11 @@ def contents(run: Path) -> dict[str, Any]:
     for record in state["callbacks"]["evaluations"]["records"]:
         del record["wall_time_s"]
     for episode in state["algorithm"]["attributes"]["ep_info_buffer"]:
-        del episode["t"]
+        episode.pop("t", None)
     state["logger"]["values"] = timeless(state["logger"]["values"])
     found: dict[str, Any] = {
         "checkpoint": to_files({"state": state, "replay": checkpoint.replay}),
-        "chunks": [(chunk["start"], chunk["rows"], chunk["sha256"]) for chunk in _rows(run, checkpoint.chunks)],
+        "replay buffer": _rows(run, checkpoint),
         "progress": [timeless(json.loads(line)) for line in (run / "progress.jsonl").read_text().splitlines()],
     }
     for name in ("policy", "best_policy"):
@@ -227,20 +236,15 @@ def contents(run: Path) -> dict[str, Any]:
     return found
 
 
-def _rows(run: Path, chunks: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The replay buffer's rows as one chunk: where one ends and the next begins depends on the kills."""
-    import hashlib
-
-    import numpy as np
+def _rows(run: Path, checkpoint: Any) -> dict[str, str]:
+    """Checksum of each array in the replay buffer; where chunks of it begin and end depends on the kills."""
     from safetensors.numpy import load_file
 
-    parts = [load_file(run / "checkpoints" / "replay" / chunk["file"]) for chunk in chunks]
-    if parts:
-        digest = hashlib.sha256()
-        for name in sorted(parts[0]):
-            digest.update(np.concatenate([part[name] for part in parts]).tobytes())
-        rows = sum(chunk["rows"] for chunk in chunks)
-        yield {"start": chunks[0]["start"], "rows": rows, "sha256": digest.hexdigest()}
+    parts = [load_file(run / "checkpoints" / "replay" / chunk["file"]) for chunk in checkpoint.chunks]
+    return {
+        name: hashlib.sha256(np.concatenate([part[name] for part in parts])[-checkpoint.replay["size"] :]).hexdigest()
+        for name in (parts[0] if parts else ())
+    }
 
 
 def differences(one: Path, other: Path) -> list[str]:
@@ -280,7 +284,7 @@ def main() -> None:
             rows[case][2] += not unequal
             for place in reached:
                 where[place] = where.get(place, 0) + 1
-            words = f"{case.algo}, {case.side}: killed {', '.join(reached)}; {unequal or 'equal'}"
+            words = f"{case}: killed {', '.join(reached)}; {unequal or 'equal'}"
             print(words, file=sys.stderr, flush=True)
             done, number = done + len(moments), number + 1
             shutil.rmtree(folder)

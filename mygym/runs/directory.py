@@ -154,6 +154,35 @@ def lock(run: Path) -> Iterator[None]:
         held.release()
 
 
+class Place:
+    """A run directory that must stay the one that it was: somebody may remove it, or move it, and begin another there.
+
+    Args:
+        run: The run directory.
+    """
+
+    def __init__(self, run: Path) -> None:
+        self.run = run
+        self._held = os.open(run, os.O_RDONLY)
+
+    def check(self) -> None:
+        """Raise unless the path still leads to it.
+
+        Raises:
+            RunError: It is gone.
+        """
+        try:
+            if os.path.samestat(os.fstat(self._held), self.run.stat()):
+                return
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        raise RunError(f"{self.run}: is gone: it was removed or moved during the run")
+
+    def close(self) -> None:
+        """Let go of it."""
+        os.close(self._held)
+
+
 def sweep(run: Path) -> None:
     """Remove what a process that was killed has left half-written.
 

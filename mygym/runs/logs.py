@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import math
+import os
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,7 +17,7 @@ from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.summary.writer.record_writer import RecordWriter
 from torch.utils.tensorboard.writer import FileWriter, SummaryWriter
 
-from mygym.runs.directory import MONITOR, PROGRESS, TENSORBOARD
+from mygym.runs.directory import MONITOR, PROGRESS, TENSORBOARD, writing
 
 EVENTS = "events.out.tfevents.mygym"
 
@@ -54,11 +56,48 @@ def _files(run: Path) -> list[tuple[str, Path]]:
     return [(name, run / name) for name in (PROGRESS, MONITOR, f"{TENSORBOARD}/{EVENTS}")]
 
 
+class _Growing:
+    """A file at whose end pieces are put: each is whole in it, or, where that cannot be, not there at all."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with writing(path):
+            self.file = path.open("ab", buffering=0)
+
+    def write(self, piece: str | bytes) -> None:
+        """Append `piece`.
+
+        Raises:
+            RunError: It cannot be written.
+        """
+        rest = piece.encode() if isinstance(piece, str) else piece
+        length = self.length()
+        try:
+            with writing(self.path):
+                while rest:  # a disk that becomes full takes a part of it
+                    rest = rest[self.file.write(rest) :]
+        except BaseException:
+            with contextlib.suppress(OSError):
+                self.file.truncate(length)
+            raise
+
+    def length(self) -> int:
+        """Bytes in it."""
+        return os.fstat(self.file.fileno()).st_size
+
+    def flush(self) -> None:
+        """There is nothing to do: what `write` was given is in the file."""
+
+    def close(self) -> None:
+        """Close the file."""
+        self.file.close()
+
+
 class JsonLines(KVWriter):
     """SB3 log writer: one JSON object a line, whole lines only."""
 
     def __init__(self, path: Path) -> None:
-        self.file = path.open("a", encoding="utf-8")
+        self.file = _Growing(path)
 
     def write(self, key_values: dict[str, Any], key_excluded: dict[str, Any], step: int = 0) -> None:
         """Append the values of one dump."""
@@ -68,7 +107,6 @@ class JsonLines(KVWriter):
             if not isinstance(value, str) and key not in _NOT_LOGGED
         }
         self.file.write(json.dumps({"steps": step, **numbers}) + "\n")
-        self.file.flush()
 
     def close(self) -> None:
         """Close the file."""
@@ -92,18 +130,15 @@ class EpisodesCsv:
     """
 
     def __init__(self, path: Path, keys: tuple[str, ...], started: float) -> None:
-        new = not path.exists() or not path.stat().st_size
-        self.file = path.open("a", encoding="utf-8", newline="\n")
+        self.file = _Growing(path)
         self.writer = csv.DictWriter(self.file, fieldnames=("r", "l", "t", *keys), lineterminator="\n")
-        if new:
+        if not self.file.length():
             self.file.write(f"#{json.dumps({'t_start': started})}\n")
             self.writer.writeheader()
-            self.file.flush()
 
     def write_row(self, episode: Mapping[str, Any]) -> None:
         """Append an episode."""
         self.writer.writerow(episode)
-        self.file.flush()
 
     def close(self) -> None:
         """Close the file."""
@@ -141,11 +176,9 @@ class _Events:
     """In place of TensorBoard's `EventFileWriter`, without its thread."""
 
     def __init__(self, folder: Path) -> None:
-        path = folder / EVENTS
-        new = not path.exists() or not path.stat().st_size
-        self.file = path.open("ab")
+        self.file = _Growing(folder / EVENTS)
         self.records = RecordWriter(self.file)
-        if new:
+        if not self.file.length():
             self.add_event(Event(wall_time=time.time(), file_version="brain.Event:2"))
 
     def add_event(self, event: Event) -> None:

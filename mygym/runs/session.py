@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 import traceback
 from collections.abc import Callable
@@ -52,6 +53,7 @@ class Session:
         config = resolved.config
         self.resolved, self.env, self.model, self.eval_envs, self.result = resolved, env, model, eval_envs, result
         self.path, self.tell = result.path, tell
+        self.place = directory.Place(self.path)
         self.started = started - (checkpoint.state["seconds"]["run"] if checkpoint else 0.0)
         self.learning_before = checkpoint.state["seconds"]["learning"] if checkpoint else 0.0
         self.learning_since: float | None = None
@@ -65,7 +67,7 @@ class Session:
             config.eval.every,
             config.stop_at_success,
             self._elapsed,
-            on_best=lambda: self._save(directory.BEST_MODEL, directory.BEST_POLICY),
+            on_best=self._save_best,
             report=self.progress.show,
         )
         self.marks = callbacks.CheckpointCallback(config.checkpoint.every, self._write_checkpoint, self.stop)
@@ -86,23 +88,28 @@ class Session:
                 self._judge(policy)
                 self._film(policy)
             self.result.status = "done"
+            self._write_result()
+            return self.result
         except KeyboardInterrupt:
             raise self._interrupted() from None
         except Exception as error:
             raise self._failed(error) from error
         finally:
             self.progress.close()
-        self._write_result()
-        return self.result
+            self.place.close()
 
     # Learning -----------------------------------------------------------------------------------------------------
 
     def _open_logs(self) -> None:
         """Open the logs where the checkpoint left them, and say what is not as it was."""
         config, path = self.resolved.config, self.path
-        (path / directory.CHECKPOINTS).mkdir(exist_ok=True)
+        writers: list[KVWriter] = []
+        self.model.set_logger(Logger(str(path), writers))  # first of all, as it is closed whatever fails
+        with directory.writing(path):
+            (path / directory.CHECKPOINTS).mkdir(exist_ok=True)
         directory.write_yaml(path / directory.CONFIG, self.resolved.values())
-        (path / directory.RESULT).unlink(missing_ok=True)  # of an earlier part: this one may come to another
+        for name in (directory.RESULT, directory.TRACEBACK):  # of an earlier part: this one may come to another
+            (path / name).unlink(missing_ok=True)
         self.checkpoints.go_on_from(self.checkpoint)
         for message in logs.cut(path, self.checkpoint.logs if self.checkpoint else {}):
             self.tell(message)
@@ -110,10 +117,9 @@ class Session:
             changed = {key: value for key, value in versions().items() if self.checkpoint.versions.get(key) != value}
             self.tell(f"other versions than at the checkpoint, so the numbers may differ: now {changed}")
         building.record_episodes(self.env, path / directory.MONITOR, time.time() - self._elapsed())
-        writers: list[KVWriter] = [logs.JsonLines(path / directory.PROGRESS)]
+        writers.append(logs.JsonLines(path / directory.PROGRESS))
         if config.tensorboard:
             writers.append(logs.TensorBoard(path / directory.TENSORBOARD))
-        self.model.set_logger(Logger(str(path), writers))
 
     def _learn(self) -> None:
         if self.checkpoint is not None and self.checkpoint.finished:
@@ -143,7 +149,7 @@ class Session:
     def _evaluate(self, number: int) -> Evaluation:
         config = self.resolved.config
         seeds = episode_seeds(config.seed, EVALUATION, config.eval.episodes, number)
-        return evaluate_policy(Policy(self.model, normalizer_of(self.env)), self.eval_envs, seeds)
+        return _finite(evaluate_policy(Policy(self.model, normalizer_of(self.env)), self.eval_envs, seeds))
 
     def _elapsed(self) -> float:
         """Seconds that the run has taken, the process's time before a resumed run's checkpoint included."""
@@ -156,7 +162,12 @@ class Session:
 
     # Saving and loading -------------------------------------------------------------------------------------------
 
+    def _save_best(self) -> None:
+        self.divergence.look_at_weights()
+        self._save(directory.BEST_MODEL, directory.BEST_POLICY)
+
     def _save(self, model: str, policy: str) -> None:
+        self.place.check()
         directory.write(self.path / model, self.model.save)
         receipts.record(self.path / model)
         save_policy(self.path / policy, self.model, normalizer_of(self.env))
@@ -187,6 +198,7 @@ class Session:
             )
 
     def _write_checkpoint(self, finished: bool = False) -> Path:
+        self.place.check()
         self.divergence.look_at_weights()  # nobody wants to go on from NaN
         started = self.model.start_time
         tree = {
@@ -231,7 +243,7 @@ class Session:
 
     def _judge(self, policy: Predicts) -> None:
         seeds = episode_seeds(self.result.seed, FINAL, self.resolved.config.eval.final_episodes)
-        evaluation = evaluate_policy(policy, self.eval_envs, seeds)
+        evaluation = _finite(evaluate_policy(policy, self.eval_envs, seeds))
         self.result.success_rate = evaluation.success_rate
         self.result.mean_return = evaluation.mean_return
         self.result.stage_reached = evaluation.stage_reached
@@ -239,6 +251,7 @@ class Session:
     def _film(self, policy: Predicts) -> None:
         seeds = episode_seeds(self.result.seed, FINAL, self.resolved.config.video.episodes)
         if seeds:
+            self.place.check()
             film(policy, self.eval_envs[0], seeds, self.path / directory.VIDEOS / "final.mp4")
 
     # How it ended -------------------------------------------------------------------------------------------------
@@ -247,12 +260,16 @@ class Session:
         """Save the policy there is; the error that tells how to go on."""
         self.result.status = "interrupted"
         steps = self.result.steps
+        said: MygymError = InterruptedRunError(
+            f"interrupted after {steps:,} steps; go on with: python train.py --resume {self.path}"
+        )
         with contextlib.suppress(MygymError):  # the checkpoint is what counts
             self._save(directory.MODEL, directory.POLICY)
-        self._write_result()
-        return self._of_this_run(
-            InterruptedRunError(f"interrupted after {steps:,} steps; go on with: python train.py --resume {self.path}")
-        )
+        try:
+            self._write_result()
+        except MygymError as error:
+            said = error
+        return self._of_this_run(said)
 
     def _failed(self, error: Exception) -> MygymError:
         """Keep the last good model and whole lines; `error` as one of ours."""
@@ -261,7 +278,8 @@ class Session:
         self.result.error = f"{type(error).__name__}: {error}"
         ours = error if isinstance(error, MygymError) else (DivergedError if diverged else RunError)(self.result.error)
         with contextlib.suppress(MygymError, OSError):  # what failed may be the disk
-            if not isinstance(error, MygymError):
+            self.place.check()
+            if not isinstance(error, MygymError) or (isinstance(error, RunError) and hasattr(error, "__notes__")):
                 directory.write_text(self.path / directory.TRACEBACK, "".join(traceback.format_exception(error)))
             if diverged and self.divergence.good:
                 self.divergence.restore()
@@ -275,10 +293,21 @@ class Session:
         return error
 
     def _write_result(self) -> None:
-        with contextlib.suppress(OSError):  # on a full disk what is left in their buffers is lost
-            self.model.logger.close()
+        self.model.logger.close()
+        self.place.check()
         with contextlib.suppress(OSError):
             logs.trim_to_whole_lines(self.path / directory.PROGRESS, self.path / directory.MONITOR)
         self.result.evaluations = self.evaluations.records
         self.result.wall_time_s = self._elapsed()
         self.result.write()
+
+
+def _finite(evaluation: Evaluation) -> Evaluation:
+    """The same.
+
+    Raises:
+        DivergedError: A reward was not finite.
+    """
+    if not math.isfinite(evaluation.mean_return):
+        raise DivergedError(f"the mean return of an evaluation is {evaluation.mean_return}")
+    return evaluation

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -43,5 +44,6 @@ class StopRequest:
         self.received = signal.Signals(number)
         if again or self.at_once:
             raise KeyboardInterrupt
-        # `print` may be what the signal has interrupted
-        os.write(2, f"\n{self.received.name}: stopping with a checkpoint after this rollout; again: at once\n".encode())
+        said = f"\n{self.received.name}: stopping with a checkpoint after this rollout; again: at once\n"
+        with contextlib.suppress(OSError):  # nobody listens any more
+            os.write(2, said.encode())  # `print` may be what the signal has interrupted

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from mygym.envs.robot_env import RobotEnv
-from mygym.errors import RunError
 from mygym.runs.directory import write
 from mygym.runs.evaluation import Evaluation, Predicts, evaluate_policy
 
@@ -24,34 +20,42 @@ def film(policy: Predicts, env: RobotEnv, seeds: Sequence[int], path: Path) -> E
     Raises:
         RunError: The file cannot be written.
     """
-    frames: list[NDArray[np.uint8]] = []
+    frames = bytearray()
+    last, size = b"", (0, 0)
 
     def watch(index: int, shown: RobotEnv) -> None:
-        if index and not shown.elapsed_steps and frames:
-            frames.extend([frames[-1]] * PAUSE)
+        nonlocal last, size
+        if not shown.elapsed_steps:
+            frames.extend(PAUSE * last)
         frame = shown.render()
         assert frame is not None
-        frames.append(frame)
+        last, size = frame.tobytes(), (frame.shape[1], frame.shape[0])
+        frames.extend(last)
 
+    path.parent.mkdir(parents=True, exist_ok=True)  # not later: a folder that goes away meanwhile stays away
     evaluation = evaluate_policy(policy, [env], seeds, watch)
-    frames.extend([frames[-1]] * PAUSE)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write(path, lambda temporary: _encode(temporary, frames, env.metadata["render_fps"]))
+    frames.extend(PAUSE * last)
+    write(path, lambda temporary: _encode(temporary, frames, size, env.metadata["render_fps"]))
     return evaluation
 
 
-def _encode(path: Path, frames: Sequence[NDArray[np.uint8]], fps: int) -> None:
+def _encode(path: Path, frames: bytearray, size: tuple[int, int], fps: int) -> None:
+    """Write RGB frames of `size`, width and height, as H.264.
+
+    Raises:
+        RuntimeError: ffmpeg failed; imageio_ffmpeg's own writer would not tell of a full disk.
+    """
     import imageio_ffmpeg
 
-    height, width, _ = frames[0].shape
-    writer: Any = imageio_ffmpeg.write_frames(
-        str(path), (width, height), fps=fps, codec="libx264", quality=7, macro_block_size=2, ffmpeg_log_level="error"
+    given = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-video_size", "{}x{}".format(*size), "-framerate", str(fps)]
+    wanted = ["-codec:v", "libx264", "-crf", "15", "-pix_fmt", "yuv420p"]
+    done = subprocess.run(  # noqa: S603  (nothing in it comes from elsewhere)
+        [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", *given, "-i", "-", *wanted, f"file:{path}"],
+        input=frames,
+        capture_output=True,
+        process_group=0,  # Ctrl-C is left to the main process
+        check=False,
     )
-    try:
-        writer.send(None)
-        for frame in frames:
-            writer.send(np.ascontiguousarray(frame))
-    except OSError as error:
-        raise RunError(f"{path}: the video encoder failed: {error}") from error
-    finally:
-        writer.close()
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").splitlines() or [f"exit code {done.returncode}"]
+        raise RuntimeError(f"the video encoder failed: {said[-1].rpartition('] ')[2]}")

@@ -1,0 +1,150 @@
+"""What checkpoints cost, and how soon a resumed run trains again.
+
+    python benchmarks/checkpoints.py > benchmarks/results/checkpoints.md
+
+Cost: the default run's algorithm with a replay buffer of 1,000,000 transitions, full of random ones. Then, in turn: as
+many new ones as fall into the default interval between checkpoints (random, not timed), some steps of real training
+(timed), a checkpoint (timed; training waits for it, and for the disk). The share is the checkpoint's seconds over those
+that training needs for a whole interval. The first checkpoint writes all transitions and stands apart.
+
+Resuming: `python train.py`, stopped by SIGTERM in the middle, then `python train.py --resume RUN`: the time from its
+launch, imports included, until the first episodes have ended that it trains on, which is later than its first step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+
+TRANSITIONS = 1_000_000
+STEPS = 4_000
+"""Env steps of training between checkpoints, from which the time of an interval follows."""
+
+
+def fill(buffer: Any, rows: int, rng: np.random.Generator) -> None:
+    """Add `rows` random transitions for each environment, in episodes of 25 steps."""
+    n_envs = buffer.n_envs
+
+    def observation() -> dict[str, Any]:
+        return {key: rng.uniform(-1, 1, (n_envs, *shape)).astype(np.float32) for key, shape in buffer.obs_shape.items()}
+
+    for row in range(rows):
+        action = rng.uniform(-1, 1, (n_envs, buffer.action_dim)).astype(np.float32)
+        done = np.full(n_envs, row % 25 == 24)
+        buffer.add(observation(), observation(), action, -np.ones(n_envs), done, [{}] * n_envs)
+
+
+def cost(her: bool, repeats: int) -> dict[str, Any]:
+    """Seconds of checkpoints and of training."""
+    from mygym.config import Resolved
+    from mygym.runs import building, directory
+    from mygym.runs.result import Result
+    from mygym.runs.session import Session
+    from mygym.runs.settings import from_python
+
+    rng = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as folder:
+        settings = {"steps": 10 * TRANSITIONS, "her": her, "algo_params": {"buffer_size": TRANSITIONS}}
+        resolved: Resolved = from_python({**settings, "logdir": folder, "stop_at_success": None})
+        config = resolved.config
+        env = building.make_vec_env(config)
+        model = building.build_model(config, env)
+        run = directory.create(folder, "reach", config.robot, config.algo, "benchmark", 0)
+        names = {name: getattr(config, name) for name in ("algo", "framework", "robot", "engine", "seed")}
+        result = Result(path=run, task="reach", workspace="table", config_hash="", **names)
+        session = Session(resolved, env, model, [], result, time.perf_counter(), None, print)
+        session._open_logs()
+        session.divergence.init_callback(model)
+        model.learn(STEPS)
+        fill(model.replay_buffer, TRANSITIONS // config.n_envs, rng)
+        written, per_step = [], []
+        for _ in range(repeats + 1):
+            fill(model.replay_buffer, config.checkpoint.every // config.n_envs, rng)
+            begin = time.perf_counter()
+            model.learn(STEPS, reset_num_timesteps=False)
+            trained = time.perf_counter()
+            session.marks.write()
+            written.append(time.perf_counter() - trained)
+            per_step.append((trained - begin) / STEPS)
+        env.close()
+    interval = statistics.median(per_step) * config.checkpoint.every
+    later = written[1:]
+    return {
+        "her": her,
+        "first": written[0],
+        "later": statistics.median(later),
+        "worst": max(later),
+        "interval": interval,
+        "share": statistics.median(later) / interval,
+    }
+
+
+def resume(folder: Path, seed: int) -> float:
+    """Seconds from the launch of a resumed default run to the end of its first episodes."""
+    command = [sys.executable, str(ROOT / "train.py")]
+    begin = ["--seed", str(seed), "--logdir", str(folder), "--set", "stop_at_success=null"]
+    process = subprocess.Popen([*command, *begin], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.strip().startswith("2,000 steps"):
+            break
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate()
+    run = Path(out.splitlines()[-1].removeprefix("run: "))
+    monitor = run / "monitor.csv"
+    before = monitor.stat().st_size
+    launched = time.perf_counter()
+    process = subprocess.Popen([*command, "--resume", str(run)], cwd=ROOT, stderr=subprocess.DEVNULL)
+    while monitor.stat().st_size <= before:
+        time.sleep(0.005)
+    seconds = time.perf_counter() - launched
+    process.kill()
+    process.wait()
+    return seconds
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=5, help="checkpoints after the first, resumed runs (default 5)")
+    options = parser.parse_args()
+    print("# What checkpoints cost\n")
+    print(f"A replay buffer of {TRANSITIONS:,} transitions; medians of {options.repeats}.\n")
+    print("| hindsight | first checkpoint | each after it | the slowest of them | training between two | share |")
+    print("|---|---|---|---|---|---|")
+    for her in (True, False):
+        row = cost(her, options.repeats)
+        print(
+            f"| {'yes' if her else 'no'} | {row['first']:.2f} s | {row['later']:.3f} s | {row['worst']:.3f} s "
+            f"| {row['interval']:.1f} s | {row['share']:.2%} |",
+            flush=True,
+        )
+    seconds = []
+    for seed in range(options.repeats):
+        with tempfile.TemporaryDirectory() as folder:
+            seconds.append(resume(Path(folder), seed))
+    print(
+        f"\nFrom `python train.py --resume RUN` to the end of the first episodes after it, default run: median "
+        f"{statistics.median(seconds):.2f} s ({min(seconds):.2f} to {max(seconds):.2f}, {len(seconds)} runs).\n"
+    )
+    packages = ", ".join(f"{package} {version(package)}" for package in ("torch", "stable-baselines3", "pybullet"))
+    print(f"Made by `python benchmarks/checkpoints.py`; Python {platform.python_version()}, {packages}, ", end="")
+    print(f"{os.cpu_count()} cores of a shared machine, load {os.getloadavg()[0]:.1f}.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,266 @@
+"""Runs that are stopped and go on, and runs that may not."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+import mygym
+from benchmarks.kills import differences
+from mygym.algos.stable_baselines import PPO
+from mygym.config import merged
+from mygym.envs.robot_env import RobotEnv
+from mygym.errors import ConfigError, InterruptedRunError
+from mygym.registry import register_algorithm
+from mygym.runs import directory
+from mygym.runs.result import Result
+from tests.components import ALGORITHMS, small
+
+STEPS = 240
+
+
+def config(algo: str, logdir: Path, **more: Any) -> dict[str, Any]:
+    params = small(algo) | ({"n_steps": 16} if "n_epochs" in small(algo) or algo in ("a2c", "trpo") else {})
+    quick = {
+        "algo": algo,
+        "algo_params": params,
+        "task_params": {"horizon": 20},
+        "steps": STEPS,
+        "n_envs": 2,
+        "stop_at_success": None,
+        "eval": {"every": 100, "episodes": 1, "final_episodes": 1},
+        "checkpoint": {"every": 70, "keep": 2},
+        "video": {"episodes": 0},
+        "logdir": str(logdir),
+    }
+    return merged(quick, more)
+
+
+def stop_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SIGTERM in the middle of the `step`-th step of any environment but those that judge."""
+    taken = [0]
+    usual = RobotEnv.step
+
+    def counted(self: RobotEnv, action: Any) -> Any:
+        taken[0] += self.render_mode is None
+        if taken[0] == step:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return usual(self, action)
+
+    monkeypatch.setattr(RobotEnv, "step", counted)
+
+
+def stopped(settings: dict[str, Any], step: int) -> Path:
+    with pytest.MonkeyPatch.context() as patch:
+        stop_at(step, patch)
+        with pytest.raises(InterruptedRunError) as error:
+            mygym.train(settings)
+    assert error.value.run is not None
+    assert Result.read(error.value.run).status == "interrupted"
+    return error.value.run
+
+
+@pytest.mark.parametrize(
+    ("algo", "more"),
+    [(algo, {}) for algo in ALGORITHMS]
+    + [
+        ("ppo", {"algo_params": {"use_sde": True, "sde_sample_freq": 4}}),
+        ("sac", {"algo_params": {"use_sde": True}, "normalize": True}),
+        ("sac", {"algo_params": {"buffer_size": 80, "learning_starts": 41}}),  # full, and overwritten
+        ("sac", {"algo_params": {"train_freq": [1, "episode"]}, "n_envs": 1}),
+    ],
+    ids=str,
+)
+def test_every_algorithm_goes_on_as_if_it_had_never_stopped(algo: str, more: dict[str, Any], tmp_path: Path) -> None:
+    reference = mygym.train(config(algo, tmp_path / "whole", **more))
+    run = stopped(config(algo, tmp_path / "stopped", **more), step=150)
+    result = mygym.train(resume=run)
+    assert (result.status, result.path, result.steps) == ("done", run, reference.steps)
+    assert differences(reference.path, run) == []
+
+
+@pytest.mark.parametrize("algo", ["sac", "td3", "ppo"])
+def test_a_run_made_longer_is_as_if_it_had_been_long_from_the_start(algo: str, tmp_path: Path) -> None:
+    short = mygym.train(config(algo, tmp_path / "short", steps=128))
+    longer = mygym.train({"steps": STEPS}, resume=short.path)
+    whole = mygym.train(config(algo, tmp_path / "whole"))
+    assert longer.path == short.path
+    assert longer.steps == whole.steps > short.steps
+    assert [record["steps"] for record in longer.evaluations] == [record["steps"] for record in whole.evaluations]
+    assert set(differences(longer.path, whole.path)) <= {"checkpoint"}  # its counters know of the two calls of `learn`
+    assert longer.wall_time_s > short.wall_time_s
+
+
+def test_a_run_that_was_stopped_before_its_first_checkpoint_starts_again(tmp_path: Path, capsys: Any) -> None:
+    reference = mygym.train(config("sac", tmp_path / "whole"))
+    run = stopped(config("sac", tmp_path / "stopped"), step=5)
+    for checkpoint in (run / "checkpoints").glob("step_*"):
+        (checkpoint / "manifest.json").unlink()
+    mygym.train(resume=run)
+    assert differences(reference.path, run) == []
+    assert "is damaged and not used" in capsys.readouterr().err
+
+
+def test_a_complete_run_is_left_alone(tmp_path: Path) -> None:
+    result = mygym.train(config("sac", tmp_path))
+    before = {path: path.stat().st_mtime_ns for path in result.path.rglob("*") if path.name != directory.LOCK}
+    again = mygym.train(resume=result.path)
+    assert (again.success_rate, again.evaluations, again.status) == (result.success_rate, result.evaluations, "done")
+    assert {path: path.stat().st_mtime_ns for path in result.path.rglob("*") if path.name != directory.LOCK} == before
+
+
+def test_a_finished_run_is_judged_and_filmed_again_without_learning(tmp_path: Path) -> None:
+    result = mygym.train(config("td3", tmp_path))
+    weights = (result.path / "policy.safetensors").read_bytes()
+    again = mygym.train({"video": {"episodes": 1, "width": 64, "height": 48}}, resume=result.path)
+    assert (result.path / "videos" / "final.mp4").stat().st_size
+    assert (result.path / "policy.safetensors").read_bytes() == weights
+    assert (again.steps, again.success_rate) == (result.steps, result.success_rate)
+    assert again.evaluations == result.evaluations
+    assert again.steps_per_second == pytest.approx(result.steps_per_second)
+
+
+def test_success_that_ended_a_run_may_be_no_reason_any_more(tmp_path: Path) -> None:
+    easy = {"task_params": {"tolerance": 0.15, "hold": 1, "horizon": 200}, "stop_at_success": 0.5}
+    short = mygym.train(config("sac", tmp_path, **easy, steps=2_000))
+    assert short.steps < 2_000
+    longer = mygym.train({"stop_at_success": None, "steps": short.steps + 200}, resume=short.path)
+    assert longer.steps == short.steps + 200
+
+
+MISTAKES = {
+    "seed": ({"seed": 5}, "seed"),
+    "learning rate": ({"algo_params": {"learning_rate": 0.5}}, "algo_params.learning_rate"),
+    "buffer": ({"algo_params": {"buffer_size": 100_000}}, "algo_params.buffer_size"),
+    "robot": ({"robot": "kuka"}, "robot"),
+    "misspelt": ({"stepps": 5}, "did you mean 'steps'"),
+    "steps that are over": ({"steps": 100}, "has been passed already"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_what_would_change_what_was_learnt_is_refused(mistake: str, tmp_path: Path) -> None:
+    run = stopped(config("sac", tmp_path), step=150)
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    changes, words = MISTAKES[mistake]
+    with pytest.raises(ConfigError, match=words):
+        mygym.train(changes, resume=run)
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+
+
+def test_a_config_that_was_edited_in_the_meantime_is_refused(tmp_path: Path) -> None:
+    run = stopped(config("sac", tmp_path), step=150)
+    content = yaml.safe_load((run / "config.yaml").read_text())
+    content["algo_params"]["gamma"] = 0.5
+    (run / "config.yaml").write_text(yaml.safe_dump(content))
+    with pytest.raises(ConfigError, match=r"algo_params\.gamma"):
+        mygym.train(resume=run)
+
+
+def test_a_diverged_run_is_not_resumed(tmp_path: Path) -> None:
+    run = stopped(config("sac", tmp_path), step=150)
+    content = json.loads((run / "result.json").read_text())
+    (run / "result.json").write_text(json.dumps({**content, "status": "diverged"}))
+    with pytest.raises(ConfigError, match="diverged"):
+        mygym.train(resume=run)
+
+
+def test_two_processes_do_not_write_one_run(tmp_path: Path, python: Any) -> None:
+    run = stopped(config("sac", tmp_path), step=150)
+    command = f"import mygym; mygym.train(resume={str(run)!r})"
+    with directory.lock(run):
+        done = python("-c", command)
+    assert "is being written by another process" in done.stderr
+    assert mygym.train(resume=run).status == "done"
+
+
+def test_a_run_that_is_training_is_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = []
+    usual = mygym.runs.session.evaluate_policy
+
+    def meanwhile(*args: Any, **kwargs: Any) -> Any:
+        (run,) = (path.parent for path in tmp_path.glob("*/*/*/*/*/config.yaml"))
+        try:
+            mygym.train(resume=run)
+        except ConfigError as error:
+            refused.append(str(error))
+        return usual(*args, **kwargs)
+
+    monkeypatch.setattr("mygym.runs.session.evaluate_policy", meanwhile)
+    mygym.train(config("sac", tmp_path))
+    assert refused
+    assert all("another process" in message for message in refused)
+
+
+class Curious(PPO):
+    """Has state of its own of every kind that checkpoints know."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.rng = np.random.default_rng(1)
+        self.generator = torch.Generator().manual_seed(1)
+        self.curiosity = torch.nn.Linear(3, 1)
+        self.curiosity_optimizer = torch.optim.Adam(self.curiosity.parameters(), lr=0.01)
+        self.running = {"mean": np.zeros(3), "seen": []}
+
+    def train(self) -> None:
+        noise = torch.randn(4, 3, generator=self.generator) + self.rng.random()
+        loss = self.curiosity(noise).square().mean()
+        self.curiosity_optimizer.zero_grad()
+        loss.backward()
+        self.curiosity_optimizer.step()
+        self.running["mean"] += self.rng.random(3)
+        self.running["seen"].append(loss.item())
+        self.ent_coef = float(loss.detach())
+        self.logger.record_mean("train/curiosity", loss.item())
+        super().train()
+
+
+def test_state_of_a_users_own_algorithm_goes_on(tmp_path: Path) -> None:
+    register_algorithm("curious", policy="MultiInputPolicy")(Curious)
+    settings = {"algo_params": {"n_steps": 16, "batch_size": 16}, "reward": "dense"}
+    reference = mygym.train(merged(config("ppo", tmp_path / "whole"), {**settings, "algo": "curious"}))
+    run = stopped(merged(config("ppo", tmp_path / "stopped"), {**settings, "algo": "curious"}), step=150)
+    mygym.train(resume=run)
+    assert differences(reference.path, run) == []
+
+
+def test_what_a_checkpoint_cannot_hold_is_told_of(tmp_path: Path, capsys: Any) -> None:
+    class Tracker:
+        pass
+
+    class Tracking(PPO):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            self.tracker = Tracker()
+
+    register_algorithm("tracking", policy="MultiInputPolicy")(Tracking)
+    mygym.train(merged(config("ppo", tmp_path), {"algo": "tracking"}))
+    assert "checkpoints do not hold tracker of Tracking" in capsys.readouterr().err
+
+
+def test_the_command_line_resumes(tmp_path: Path, python: Any) -> None:
+    short = mygym.train(config("sac", tmp_path, steps=120))
+    program = str(Path(mygym.__file__).parent.parent / "train.py")
+    for wrong, words in (
+        (["--resume", "nowhere"], "is not a run directory"),
+        (["--resume", str(short.path), "--explain"], "--config RUN/config.yaml"),
+        (["--resume", str(short.path), "--robot", "kuka"], "robot: 'kuka'"),
+    ):
+        done = python(program, *wrong)
+        assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr
+        assert words in done.stderr
+    done = python(program, "--resume", str(short.path), "--steps", str(STEPS))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == f"run: {short.path}"
+    assert "learning goes on from 120 to 240 steps" in done.stderr
+    assert Result.read(short.path).steps == STEPS
+    assert yaml.safe_load((short.path / "config.yaml").read_text())["steps"] == STEPS

@@ -1,0 +1,52 @@
+"""`kill -9` at random moments: a resumed run ends as the one that never stopped (a hundred: benchmarks/kills.py)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from benchmarks.kills import CASES, Case, Trainer, contents, differences, killed, never_stopped
+
+TWICE = CASES[::3]
+"""Cases that are killed a second time: one side of each algorithm."""
+
+
+@pytest.fixture(scope="module")
+def trainer() -> Trainer:
+    return Trainer()
+
+
+@pytest.fixture(scope="module")
+def reference(trainer: Trainer, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Case], tuple[Path, float]]:
+    return cache(lambda case: never_stopped(trainer, case, tmp_path_factory.mktemp("reference")))
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_killed_run_ends_as_if_it_had_never_stopped(
+    case: Case, trainer: Trainer, reference: Callable[[Case], tuple[Path, float]], tmp_path: Path
+) -> None:
+    run, seconds = reference(case)
+    rng = random.Random(str(case))
+    moments = [rng.uniform(0, seconds) for _ in range(2 if case in TWICE else 1)]
+    other, reached = killed(trainer, case, tmp_path, moments)
+    assert len(reached) == len(moments)
+    assert differences(run, other) == [], reached
+
+
+def test_there_are_twenty_kills() -> None:
+    assert len(CASES) + len(TWICE) == 20
+
+
+def test_the_comparison_tells_runs_apart(trainer: Trainer, tmp_path: Path) -> None:
+    """Else the test above could not fail."""
+    folders = [tmp_path / name for name in ("one", "other")]
+    runs = []
+    for seed, folder in enumerate(folders):
+        folder.mkdir()
+        runs.append(never_stopped(trainer, Case("sac", "1", seed=seed), folder)[0])
+    assert set(differences(*runs)) == set(contents(runs[0]))
+    assert differences(runs[0], runs[0]) == []
