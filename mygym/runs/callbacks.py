@@ -20,7 +20,7 @@ import torch
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
-from mygym.errors import DivergedError
+from mygym.errors import DivergedError, RunError
 from mygym.runs.evaluation import Evaluation
 from mygym.runs.policy import normalizer_of
 from mygym.runs.state import load_normalizer_state
@@ -59,6 +59,8 @@ class ResumeCallback(BaseCallback):
             load()
 
     def _on_step(self) -> bool:
+        if self.load is not None:
+            raise RunError(f"{type(self.model).__name__} calls no callback.on_rollout_start(), so it cannot be resumed")
         return True
 
 

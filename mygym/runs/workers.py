@@ -21,6 +21,7 @@ from typing import Any
 import gymnasium
 
 from mygym.errors import MygymError, RunError
+from mygym.runs.stopping import SIGNALS  # left to the main process
 
 PATIENCE = 60.0
 """Seconds that a worker may take to answer."""
@@ -30,8 +31,6 @@ PATIENCE_AT_START = 600.0
 
 GRACE = 3.0
 """Seconds that closing leaves the workers to end by themselves."""
-
-_LEFT_TO_THE_MAIN_PROCESS = (signal.SIGINT, signal.SIGTERM)
 
 
 def worker_vec_env(makers: Sequence[Callable[[], Any]]) -> Any:
@@ -144,7 +143,7 @@ def _end(workers: list[_Worker]) -> None:
 def _signals_held() -> Iterator[None]:
     """Processes started within hold back the signals until they ignore them: imports come first."""
     resource_tracker.ensure_running()  # or it would be started with the first worker, and let the signals through
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _LEFT_TO_THE_MAIN_PROCESS)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield
     finally:
@@ -156,7 +155,7 @@ def _signals_held() -> Iterator[None]:
 
 def _work(pipe: Connection, name: str) -> None:
     """Do what SB3's `SubprocVecEnv` asks for until the pipe is closed, as it also is when the main process is gone."""
-    for number in _LEFT_TO_THE_MAIN_PROCESS:
+    for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     env: Any = None
     reset_info: dict[str, Any] = {}

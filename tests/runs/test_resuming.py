@@ -15,10 +15,10 @@ import yaml
 
 import mygym
 from benchmarks.kills import differences
-from mygym.algos.stable_baselines import PPO
+from mygym.algos.stable_baselines import PPO, SAC
 from mygym.config import merged
 from mygym.envs.robot_env import RobotEnv
-from mygym.errors import ConfigError, InterruptedRunError
+from mygym.errors import ConfigError, InterruptedRunError, RunError
 from mygym.registry import register_algorithm
 from mygym.runs import directory
 from mygym.runs.result import Result
@@ -245,6 +245,22 @@ def test_what_a_checkpoint_cannot_hold_is_told_of(tmp_path: Path, capsys: Any) -
     register_algorithm("tracking", policy="MultiInputPolicy")(Tracking)
     mygym.train(merged(config("ppo", tmp_path), {"algo": "tracking"}))
     assert "checkpoints do not hold tracker of Tracking" in capsys.readouterr().err
+
+
+def test_an_algorithm_that_begins_no_rollouts_is_not_quietly_trained_from_the_start(tmp_path: Path) -> None:
+    class Silent(SAC):
+        silent = False
+
+        def collect_rollouts(self, env: Any, callback: Any, *args: Any, **kwargs: Any) -> Any:
+            if type(self).silent:
+                callback.on_rollout_start = lambda: None
+            return super().collect_rollouts(env, callback, *args, **kwargs)
+
+    register_algorithm("silent", policy="MultiInputPolicy")(Silent)
+    run = stopped(config("sac", tmp_path) | {"algo": "silent"}, step=150)
+    Silent.silent = True
+    with pytest.raises(RunError, match="cannot be resumed"):
+        mygym.train(resume=run)
 
 
 def test_the_command_line_resumes(tmp_path: Path, python: Any) -> None:
