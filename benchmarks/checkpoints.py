@@ -108,12 +108,12 @@ def resume(folder: Path, seed: int) -> float:
     monitor = run / "monitor.csv"
     before = monitor.stat().st_size
     launched = time.perf_counter()
-    process = subprocess.Popen([*command, "--resume", str(run)], cwd=ROOT, stderr=subprocess.DEVNULL)
+    resumed = subprocess.Popen([*command, "--resume", str(run)], cwd=ROOT, stderr=subprocess.DEVNULL)
     while monitor.stat().st_size <= before:
         time.sleep(0.005)
     seconds = time.perf_counter() - launched
-    process.kill()
-    process.wait()
+    resumed.kill()
+    resumed.wait()
     return seconds
 
 

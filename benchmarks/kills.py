@@ -21,6 +21,7 @@ import os
 import platform
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -151,24 +152,37 @@ def never_stopped(trainer: Trainer, case: Case, folder: Path) -> tuple[Path, flo
 def killed(trainer: Trainer, case: Case, folder: Path, moments: Sequence[float]) -> tuple[Path, list[str]]:
     """A run of `case` that is killed after each of `moments` seconds and then resumed to its end.
 
+    A first moment that comes after the end is halved, in a new run; a later one ends the killing.
+
     Returns:
         The run and, for each kill, what had been reached.
     """
     logdir = folder / "runs"
     file = folder / "config.json"
     file.write_text(json.dumps(case.config(logdir)))
-    reached = []
-    for moment in moments:
+
+    def words() -> list[str]:
         run = find_run(logdir)
-        process = trainer.start(["--resume", str(run)] if run else ["--config", str(file)], folder)
-        process.join(moment)
+        return ["--resume", str(run)] if run else ["--config", str(file)]
+
+    reached: list[str] = []
+    waiting = list(moments)
+    while waiting:
+        process = trainer.start(words(), folder)
+        process.join(waiting[0])
         process.kill()
         process.join()
-        reached.append(_where(find_run(logdir)))
-    run = find_run(logdir)
-    if run is None:
+        if process.exitcode == -signal.SIGKILL:
+            reached.append(_where(find_run(logdir)))
+            del waiting[0]
+        elif reached:
+            break
+        else:
+            shutil.rmtree(logdir)
+            waiting[0] /= 2
+    if find_run(logdir) is None:
         shutil.rmtree(logdir, ignore_errors=True)  # folders without a run
-    trainer.run(["--resume", str(run)] if run else ["--config", str(file)], folder)
+    trainer.run(words(), folder)
     run = find_run(logdir)
     assert run is not None
     return run, reached
@@ -178,7 +192,7 @@ def _where(run: Path | None) -> str:
     if run is None:
         return "building"
     if (run / "result.json").exists():
-        return "after its end"
+        return "leaving"
     if (run / "policy.safetensors").exists():
         return "final evaluation or film"
     if any((run / "checkpoints").glob(".*")):
@@ -241,10 +255,11 @@ def _rows(run: Path, checkpoint: Any) -> dict[str, str]:
     from safetensors.numpy import load_file
 
     parts = [load_file(run / "checkpoints" / "replay" / chunk["file"]) for chunk in checkpoint.chunks]
-    return {
-        name: hashlib.sha256(np.concatenate([part[name] for part in parts])[-checkpoint.replay["size"] :]).hexdigest()
-        for name in (parts[0] if parts else ())
-    }
+    found = {}
+    for name in parts[0] if parts else ():
+        rows = np.concatenate([part[name] for part in parts])[-checkpoint.replay["size"] :]
+        found[name] = hashlib.sha256(rows.tobytes()).hexdigest()
+    return found
 
 
 def differences(one: Path, other: Path) -> list[str]:
@@ -280,13 +295,13 @@ def main() -> None:
             other, reached = killed(trainer, case, folder, moments)
             unequal = differences(run, other)
             rows[case][0] += 1
-            rows[case][1] += len(moments)
+            rows[case][1] += len(reached)
             rows[case][2] += not unequal
             for place in reached:
                 where[place] = where.get(place, 0) + 1
             words = f"{case}: killed {', '.join(reached)}; {unequal or 'equal'}"
             print(words, file=sys.stderr, flush=True)
-            done, number = done + len(moments), number + 1
+            done, number = done + len(reached), number + 1
             shutil.rmtree(folder)
     _print(rows, where, options)
 

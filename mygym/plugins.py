@@ -32,10 +32,16 @@ def user_folders() -> list[Path]:
     return [
         place / name
         for place in places
-        if not any((place / file).exists() for file in ("result.json", "progress.jsonl"))  # a run may be a stranger's
+        if not _is_run(place)
         for name in FOLDERS
         if (place / name).is_dir() and not (place / name / "__init__.py").exists()
     ]
+
+
+def _is_run(place: Path) -> bool:
+    """Whether a folder is a run, which may be a stranger's: who stands in one did not come for the code in it."""
+    files = ("result.json", "progress.jsonl", "policy.safetensors", "best_policy.safetensors")
+    return any((place / file).exists() for file in files) or any(place.glob("checkpoints/step_*/manifest.json"))
 
 
 def user_files() -> Iterator[tuple[str, Path]]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from mygym.config import Resolved, RunConfig, config_hash, load_file
 from mygym.envs.robot_env import RobotEnv
-from mygym.errors import ConfigError, bad_value
+from mygym.errors import ConfigError, DivergedError, RunError, bad_value
 from mygym.registry import algorithm, registry
 from mygym.runs import building, directory
 from mygym.runs.evaluation import BATCH, EXTRA, Evaluation, Predicts, episode_seeds, evaluate_policy
@@ -108,14 +108,21 @@ def load(run: str | Path, *, trust: bool = False) -> Predicts:
 
     folder, file = directory.find_policy(run)
     config = _config_of(folder)
-    if file.suffix == ".zip":
-        return open_model(file, algorithm(config.algo, config.framework).combo()[0], trust)
     acting = building.for_acting(config)
-    env = building.make_vec_env(acting)
-    try:
-        return load_policy(file, building.build_model(acting, env))
-    finally:
-        env.close()
+    if file.suffix == ".zip":
+        policy = open_model(file, algorithm(config.algo, config.framework).combo()[0], trust, acting.device)
+    else:
+        env = building.make_vec_env(acting)
+        try:
+            policy = load_policy(file, building.build_model(acting, env))
+        finally:
+            env.close()
+    if config.normalize != bool(policy.normalizer):
+        has = "has a normaliser" if policy.normalizer else "has no normaliser"
+        raise RunError(
+            f"{file}: {has}, but {folder / directory.CONFIG} says normalize: {str(config.normalize).lower()}"
+        )
+    return policy
 
 
 def evaluate(
@@ -138,6 +145,10 @@ def evaluate(
         seed: Decides the episodes, which no training or evaluation during training uses.
         video: MP4 to film the first episodes in.
         trust: As of `load`.
+
+    Raises:
+        ConfigError: It does not say what to judge, or `load` refuses the run.
+        RunError: The policy cannot be loaded, or its actions are not finite.
     """
     if (run is None) == (policy is None):
         raise ConfigError(bad_value("evaluate", policy, "either a run or a policy", "does not say what to judge"))
@@ -152,7 +163,11 @@ def evaluate(
 
     with contextlib.ExitStack() as stack:
         envs = _judging_envs(stack, settled, episodes)
-        evaluation = evaluate_policy(policy_for(envs), envs, seeds)
+        acting = policy_for(envs)
+        try:
+            evaluation = evaluate_policy(acting, envs, seeds)
+        except (DivergedError, ValueError) as error:  # torch's distributions raise the latter
+            raise RunError(f"{run or policy}: cannot be judged: {' '.join(str(error).split())}") from error
         if video is not None:
             film(policy_for(envs[:1]), envs[0], seeds[: max(settled.video.episodes, 1)], Path(video))
     return evaluation

@@ -34,10 +34,11 @@ class Parser(argparse.ArgumentParser):
         """Raise instead of printing the usage and leaving."""
         unknown = message.removeprefix("unrecognized arguments: ")
         if unknown != message:
-            if not unknown.startswith("-"):
-                raise ConfigError(f"{self.prog}: {unknown.split()[0]!r} is one argument too many")
+            word = unknown.split(" ")[0]  # argparse has joined them; an empty one is a word too
+            if not word.startswith("-"):
+                raise ConfigError(f"{self.prog}: {word!r} is one argument too many")
             flags = sorted(flag for flag in self._option_string_actions if flag.startswith("--"))
-            raise ConfigError(bad_value(self.prog, unknown.split()[0], flags, "is not an option"))
+            raise ConfigError(bad_value(self.prog, word, flags, "is not an option"))
         raise ConfigError(f"{self.prog}: {message}")
 
 

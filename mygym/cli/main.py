@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -47,6 +49,7 @@ def evaluate() -> NoReturn:
 
 def run(command: str, arguments: Sequence[str]) -> NoReturn:
     """Run one command and end the process: 0 done, 2 wrong input, 1 anything else, 130 interrupted."""
+    _open_streams()
     perform: Callable[[Sequence[str]], None] = import_module(f"mygym.cli.{command}").main
     try:
         perform(arguments)
@@ -61,6 +64,21 @@ def run(command: str, arguments: Sequence[str]) -> NoReturn:
     sys.exit(0)
 
 
+def say(message: str) -> None:
+    """Tell something on standard error, if anybody listens."""
+    with contextlib.suppress(OSError):
+        print(message, file=sys.stderr, flush=True)
+
+
 def _fail(message: str, code: int) -> NoReturn:
-    print(message if code == 130 else f"error: {message}", file=sys.stderr)
+    say(message if code == 130 else f"error: {message}")
     sys.exit(code)
+
+
+def _open_streams() -> None:
+    """Give a process that was started without standard streams (`2>&-`) some: files would take their numbers."""
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(number, True)
+    os.close(number)
+    sys.stdout = sys.stdout or os.fdopen(1, "w")
+    sys.stderr = sys.stderr or os.fdopen(2, "w")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 
 from mygym.cli.arguments import Parser, add_config_flags, config_layers
+from mygym.cli.main import say
 from mygym.config import merged
 from mygym.errors import ConfigError, MygymError, bad_value
 
@@ -57,11 +57,8 @@ def main(arguments: Sequence[str]) -> None:
             if error.run is not None:
                 print(f"run: {error.run}", flush=True)
             raise
-        print(
-            f"success {result.success_rate:.1%} of fresh episodes after {result.steps:,} steps, "
-            f"{result.wall_time_s:.1f} s",
-            file=sys.stderr,
-        )
+        said = f"success {result.success_rate:.1%} of fresh episodes after {result.steps:,} steps"
+        say(f"{said}, {result.wall_time_s:.1f} s")
         print(f"run: {result.path}")
 
 

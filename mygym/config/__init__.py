@@ -1,4 +1,7 @@
-"""Config of a run: `schema` (what may be set), `loading` (files, flags), `layers` (who decides), `hyperparameters`."""
+"""Config of a run: `schema` (what may be set), `layers` (who decides), `hyperparameters`.
+
+`loading` reads files and flags, `plain` says what they may hold.
+"""
 
 from mygym.config.layers import Layer, Resolved, config_hash, refuse_defaults, resolve
 from mygym.config.loading import load_file, merged, parse_overrides

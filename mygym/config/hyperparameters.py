@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import math
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mygym.config.plain import is_plain
 from mygym.errors import ConfigError, bad_value
 
 OURS = frozenset({"self", "policy", "env", "seed", "device", "verbose", "tensorboard_log", "_init_setup_model"})
@@ -66,8 +68,14 @@ RANGES: Mapping[str, Range] = {
     "sde_sample_freq": Range(-1),
     "action_noise": Range(0),
     "train_freq": _COUNT,
+    "stats_window_size": _COUNT,
+    "n_eval_episodes": _COUNT,
+    "sub_sampling_factor": Range(1, 1),  # sb3-contrib cannot take every second one of dictionaries
 }
 """Known ranges of hyperparameters that signatures do not bound."""
+
+LARGEST = 3.4e38
+"""Of float32, in which torch computes; beyond it lies infinity."""
 
 
 def parameters(cls: type, include_ours: bool = False) -> dict[str, inspect.Parameter]:
@@ -92,11 +100,10 @@ def parameters(cls: type, include_ours: bool = False) -> dict[str, inspect.Param
 
 def defaults(cls: type) -> dict[str, Any]:
     """Values that the class itself gives to what nobody sets, as far as they are plain data."""
-    plain = (bool, int, float, str, list, tuple, dict, type(None))
     return {
         name: list(parameter.default) if isinstance(parameter.default, tuple) else parameter.default
         for name, parameter in parameters(cls).items()
-        if isinstance(parameter.default, plain)
+        if is_plain(parameter.default)
     }
 
 
@@ -115,11 +122,21 @@ def check(cls: type, values: Mapping[str, Any]) -> None:
         hint = hints.get(name) or type(known[name].default)
         if not _fits(value, hint):
             raise ConfigError(bad_value(key, value, _words(hint), "has the wrong type"))
-        if isinstance(value, float) and not math.isfinite(value):
-            raise ConfigError(bad_value(key, value, "finite numbers"))
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if number and name in RANGES and value not in RANGES[name]:
-            raise ConfigError(bad_value(key, value, str(RANGES[name]), "is out of range"))
+        for number in _numbers(value):
+            if not abs(number) <= LARGEST:
+                raise ConfigError(bad_value(key, value, f"finite numbers of at most {LARGEST:g}, as float32 has"))
+            if name in RANGES and number not in RANGES[name]:
+                raise ConfigError(bad_value(key, value, str(RANGES[name]), "is out of range"))
+
+
+def _numbers(value: Any) -> Iterator[float]:
+    """The value itself, the numbers in a list such as `[1, "step"]`, the one in `"auto_0.1"`."""
+    for item in value if isinstance(value, list | tuple) else [value]:
+        if isinstance(item, int | float) and not isinstance(item, bool):
+            yield item
+        elif isinstance(item, str):
+            with contextlib.suppress(ValueError):
+                yield float(item.removeprefix("auto_"))
 
 
 def _hints(cls: type) -> dict[str, Any]:
@@ -154,6 +171,8 @@ def _fits(value: Any, hint: Any) -> bool:
         return isinstance(value, int) and not isinstance(value, bool)
     if plain is str:
         return isinstance(value, str)
+    if plain is tuple and options and options[-1] is not ...:
+        return isinstance(value, list | tuple) and len(value) == len(options) and all(map(_fits, value, options))
     if plain in (list, tuple):
         return isinstance(value, list | tuple)
     if plain is dict:
@@ -162,10 +181,12 @@ def _fits(value: Any, hint: Any) -> bool:
 
 
 def _words(hint: Any) -> str:
-    names = {"None": "null", "NoneType": "null", "bool": "true or false", "int": "a whole number", "float": "a number"}
-    options = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
-    words = [
-        names.get(getattr(option, "__name__", str(option)), str(getattr(option, "__name__", option)))
-        for option in options
-    ]
-    return " or ".join(word for word in words if "Callable" not in word)
+    names = {"None": "null", "NoneType": "null", "bool": "true or false", "int": "a whole number", "float": "a number",
+             "str": "text"}  # fmt: skip
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(word for word in map(_words, inner) if "Callable" not in word)
+    if origin is tuple:
+        return f"[{', '.join(map(_words, inner))}]"
+    name = str(getattr(hint, "__name__", hint))
+    return names.get(name, name)

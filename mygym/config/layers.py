@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from mygym.config.loading import merged
+from mygym.config.plain import check_plain
 from mygym.config.schema import LATER, NOT_SHAPING, RunConfig
 from mygym.errors import ConfigError, bad_value
 
@@ -53,6 +54,7 @@ def resolve(layers: Sequence[Layer]) -> Resolved:
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for layer in layers:
+        check_plain(layer.values, layer.origin)
         values = merged(values, layer.values)
         origins |= {key: layer.origin for key, _ in flatten(layer.values)}
     try:
@@ -83,6 +85,12 @@ def config_hash(values: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
+def _origin(key: str, origins: Mapping[str, str]) -> str:
+    """Who brought a key, be it a mapping or within one."""
+    below = [origin for other, origin in origins.items() if other.startswith(f"{key}.")]
+    return origins.get(key) or (below[-1] if below else _parent_origin(key, origins))
+
+
 def _parent_origin(key: str, origins: Mapping[str, str]) -> str:
     while "." in key:
         key = key.rpartition(".")[0]
@@ -98,11 +106,11 @@ def _explain(error: ValidationError, values: Mapping[str, Any], origins: Mapping
     path = [part for part in first["loc"] if isinstance(part, int) or not _is_type_tag(part)]
     key = ".".join(str(part) for part in path)
     given = first.get("input")
-    origin = origins.get(key) or _parent_origin(key, origins)
+    origin = _origin(key, origins)
     if first["type"] == "extra_forbidden":
         path = list(first["loc"])
         key = ".".join(str(part) for part in path)
-        origin = origins.get(key) or _parent_origin(key, origins)
+        origin = _origin(key, origins)
         names = sorted(_section(path[:-1]).model_fields)
         return bad_value(key, path[-1], names, f"is not a config key ({origin})")
     later = LATER.get(key, {}).get(str(given))

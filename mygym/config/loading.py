@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -9,30 +10,55 @@ from typing import Any
 
 import yaml
 
+from mygym.config.plain import MAX_VALUES, check_plain
 from mygym.errors import ConfigError, bad_value
 
-MAX_BYTES = 4_000_000
-MAX_VALUES = 100_000
+MAX_BYTES = 50_000
+"""A config with every value written out has 3,000; the parsers read 50,000 in seconds at worst."""
 
 
 class _Loader(yaml.SafeLoader):
     """YAML without its traps: a key that stands twice is an error, and 3e-4 is a number."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+    merged = 0
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        """Refuse a key that stands twice, before merge keys (`<<`) bring in others."""
+        node: yaml.MappingNode = super().compose_mapping_node(anchor)
         seen: set[str] = set()
-        for key_node, _ in node.value:
-            key = str(key_node.value)
-            if key in seen:
-                raise ConfigError(f"{key}: stands twice, the second time in line {key_node.start_mark.line + 1}")
-            seen.add(key)
-        return super().construct_mapping(node, deep)
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    raise ConfigError(f"{key.value!r} stands twice, the second time in line {key.start_mark.line + 1}")
+                seen.add(key.value)
+        return node
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Copy what merge keys name, in bounds: merges of merges double with every line."""
+        super().flatten_mapping(node)
+        self.merged += len(node.value)
+        if self.merged > MAX_VALUES:
+            raise ConfigError(f"holds more than {MAX_VALUES} values")
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """As PyYAML does, but what it cannot construct is its own error: `!!bool x` would be a KeyError."""
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, LookupError, AttributeError, OverflowError):
+            why = f"{node.value!r:.40} cannot be read as {node.tag.rpartition(':')[2]}"
+            raise yaml.constructor.ConstructorError(None, None, why, node.start_mark) from None
 
 
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"^[-+]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9]+)[eE][-+]?[0-9]+$"),
-    list("-+0123456789."),
-)
+class Dumper(yaml.SafeDumper):
+    """Writes what `load_file` gives back as it was: the text `3e-4` in quotes."""
+
+
+for _class in (_Loader, Dumper):
+    _class.add_implicit_resolver(
+        "tag:yaml.org,2002:float",
+        re.compile(r"^[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9]+)[eE][-+]?[0-9]+$"),
+        list("-+0123456789."),
+    )
 
 
 def load_file(path: str | Path) -> dict[str, Any]:
@@ -49,47 +75,72 @@ def load_file(path: str | Path) -> dict[str, Any]:
             raise ConfigError(bad_value("config", str(path), f"at most {MAX_BYTES} bytes", "is too large"))
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        folder = path.parent if path.parent.is_dir() else Path.cwd()
-        names = sorted(str(path.parent / file.name) for file in folder.iterdir() if file.suffix == path.suffix)
+        folder = path.parent if path.parent.is_dir() else Path()
+        names = sorted(str(folder / file.name) for file in folder.iterdir() if file.suffix == path.suffix)
         raise ConfigError(bad_value("config", str(path), names, "does not exist")) from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise ConfigError(f"config: {str(path)!r} cannot be read: {error}") from None
     try:
-        if path.suffix == ".json":
-            import json5
-
-            content = json5.loads(text, allow_duplicate_keys=False)
-        else:
-            content = yaml.load(text, Loader=_Loader)  # noqa: S506  (a SafeLoader)
-        if _size(content, (), {}) > MAX_VALUES:
-            raise ValueError(f"more than {MAX_VALUES} values")
+        content = _read_json(text) if path.suffix == ".json" else _read_yaml(text)
+        if content is None:
+            return {}
+        if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
+            raise ConfigError("does not hold a mapping; allowed: `key: value` lines")
+        check_plain(content)
     except ConfigError as error:
         raise ConfigError(f"config: {path}: {error}") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ConfigError(f"config: {path}: not valid: {' '.join(str(error).split())}") from None
-    if content is None:
-        return {}
-    if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
-        raise ConfigError(bad_value("config", str(path), "`key: value` lines", "does not hold a mapping"))
     return content
 
 
-def _size(content: Any, above: tuple[int, ...], known: dict[int, int]) -> int:
-    """How many values there are, aliases followed: by these a mapping can hold itself, or a short file be endless."""
-    if id(content) in above:
-        raise ValueError("a value contains itself")
-    if isinstance(content, dict | list) and id(content) not in known:
-        inner = content.values() if isinstance(content, dict) else content
-        known[id(content)] = 1 + sum(_size(value, (*above, id(content)), known) for value in inner)
-    return known.get(id(content), 1)
-
-
 def parse_value(text: str, key: str) -> Any:
-    """A value as YAML reads it: `3e-4` a float, `true` a bool, `[64, 64]` a list, `null` nothing."""
+    """A value as YAML reads it: `3e-4` a float, `true` a bool, `[64, 64]` a list, `null` nothing.
+
+    Raises:
+        ConfigError: Malformed, or no plain data.
+    """
+    try:
+        value = _read_yaml(text)
+    except ConfigError as error:
+        raise ConfigError(f"{key}: {text!r}: {error}") from None
+    check_plain({key: value}, "flag")
+    return value
+
+
+def _read_yaml(text: str) -> Any:
     try:
         return yaml.load(text, Loader=_Loader)  # noqa: S506  (a SafeLoader)
-    except (yaml.YAMLError, ValueError, ConfigError) as error:
-        raise ConfigError(f"{key}: {text!r} is not valid YAML: {' '.join(str(error).split())}") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"not valid YAML: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise ConfigError("not valid YAML: nested too deep") from None
+
+
+def _read_json(text: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_unique)
+    except RecursionError:
+        raise ConfigError("not valid JSON: nested too deep") from None
+    except ValueError:  # what it does not know: comments, trailing commas
+        return _read_json5(text)
+
+
+def _read_json5(text: str) -> Any:
+    import json5
+
+    try:
+        return json5.loads(text, allow_duplicate_keys=False)
+    except ValueError as error:
+        raise ConfigError(f"not valid JSON: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise ConfigError("not valid JSON: nested too deep") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ConfigError(f"{next(name for name in names if names.count(name) > 1)!r} stands twice")
+    return content
 
 
 def parse_overrides(pairs: Iterable[str]) -> dict[str, Any]:
@@ -102,7 +153,7 @@ def parse_overrides(pairs: Iterable[str]) -> dict[str, Any]:
     for pair in pairs:
         key, equals, text = pair.partition("=")
         parts = key.strip().split(".")
-        if not equals or not all(parts):
+        if not equals or not all(parts) or not key.isprintable():
             raise ConfigError(
                 bad_value("--set", pair, "key=value, e.g. algo_params.learning_rate=3e-4", "is not a pair")
             )

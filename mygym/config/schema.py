@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
@@ -100,6 +101,13 @@ class RunConfig(Section):
     threads: Annotated[int, Field(ge=1, le=1024)] = Field(1, description="torch threads")
     logdir: str = Field("runs", description="folder of all runs")
     strict: bool = Field(False, description="refuse every value left to a default")
+
+    @field_validator("device")
+    @classmethod
+    def _can_train(cls, device: str) -> str:
+        if not re.fullmatch(r"(cpu|cuda|mps|xpu)(:[0-9]{1,2})?", device):
+            raise ValueError("cpu, or cuda, mps or xpu where torch has it; with :1 the second of several")
+        return device
 
 
 NOT_SHAPING = frozenset({"seed", "logdir", "eval", "checkpoint", "video", "tensorboard", "strict"})

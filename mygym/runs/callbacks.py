@@ -140,6 +140,9 @@ class EvaluationCallback(BaseCallback):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The inverse of `state_dict`."""
         self.marks.next = state["next"]
+        for record in state["records"]:
+            if not all(isinstance(record[key], int | float) for key in ("steps", "wall_time_s", "success_rate")):
+                raise ValueError(f"{record!r:.100} is no record of an evaluation")
         self.records = copy.deepcopy(state["records"])
         self.best = tuple(state["best"])
         self.seconds = state["seconds"]

@@ -10,18 +10,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-
 from mygym.runs import serialization
-from mygym.runs.directory import CHECKPOINTS, checksum, write_bytes, writing
+from mygym.runs.directory import CHECKPOINTS, checksum, remove, write_bytes, writing
 from mygym.runs.replay import FOLDER, ReplayLog
 from mygym.runs.result import versions
 
 MANIFEST = "manifest.json"
 SCHEMA = 1
 
+_KINDS = {"steps": int, "finished": bool, "logs": dict, "versions": dict, "chunks": list}
+"""What of a manifest becomes part of a `Checkpoint`."""
+
 _NAME = re.compile(r"step_(\d+)(?:_(\d+))?")
-_DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, SafetensorError)
+_DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 """What reading something that is no checkpoint of ours may raise."""
 
 
@@ -112,24 +113,29 @@ class Checkpoints:
         return None
 
     def go_on_from(self, checkpoint: Checkpoint | None) -> None:
-        """Remove checkpoints and chunks that are not of the past of `checkpoint` (None: all of them)."""
+        """Remove checkpoints and chunks that are not of the past of `checkpoint` (None: all of them).
+
+        Raises:
+            RunError: They cannot be removed.
+        """
         known = self._all()
         self._drop(known[known.index(checkpoint.path) + 1 :] if checkpoint else known)
 
     def _free(self, steps: int) -> Path:
-        path, number = self.folder / f"step_{steps:010d}", 1
-        while path.exists():
-            number += 1
-            path = self.folder / f"step_{steps:010d}_{number}"
-        return path
+        """A name that is newer than all others of as many steps."""
+        others = [_numbers(path)[1] for path in self._all() if _numbers(path)[0] == steps]
+        suffix = f"_{max(others) + 1}" if others else ""
+        return self.folder / f"step_{steps:010d}{suffix}"
 
     def _all(self) -> list[Path]:
         """From the oldest to the newest."""
-        found = [(match, path) for path in self.folder.glob("step_*") if (match := _NAME.fullmatch(path.name))]
-        return [path for _, path in sorted(found, key=lambda pair: (int(pair[0][1]), int(pair[0][2] or 1)))]
+        return sorted((path for path in self.folder.glob("step_*") if _NAME.fullmatch(path.name)), key=_numbers)
 
     def _read(self, path: Path) -> Checkpoint:
         manifest = _manifest(path)
+        for key, kind in _KINDS.items():
+            if type(manifest[key]) is not kind:
+                raise ValueError(f"{MANIFEST}: {key} is {manifest[key]!r:.100}")
         files = {name: (path / name).read_bytes() for name in (serialization.STRUCTURE, serialization.TENSORS)}
         for name, content in files.items():
             _compare(name, checksum(content), manifest["files"][name])
@@ -138,31 +144,40 @@ class Checkpoints:
                 raise ValueError(f"{chunk['file']!r} is no file of a replay buffer")
             _compare(chunk["file"], checksum((self.folder / FOLDER / chunk["file"]).read_bytes()), chunk["sha256"])
         tree = serialization.from_files(files)
-        parts = {key: manifest[key] for key in ("steps", "finished", "logs", "versions", "chunks")}
-        return Checkpoint(path, **parts, state=tree["run"], replay=tree["replay"])
+        return Checkpoint(path, **{key: manifest[key] for key in _KINDS}, state=tree["run"], replay=tree["replay"])
 
     def _drop(self, paths: list[Path]) -> None:
         """Remove checkpoints, then the chunks that no other needs."""
-        for path in paths:
-            gone = path.rename(path.with_name(f".{path.name}.part"))
-            shutil.rmtree(gone)
-        needed = {chunk["file"] for chunk in self.replay.chunks}
-        for path in self._all():
-            try:
-                needed |= {chunk["file"] for chunk in _manifest(path)["chunks"]}
-            except _DAMAGE:
-                continue
-        for file in (self.folder / FOLDER).glob("*"):
-            if file.name not in needed:
-                file.unlink()
+        with writing(self.folder):
+            for path in paths:
+                remove(path.rename(path.with_name(f".{path.name}.part")))
+            needed = {chunk["file"] for chunk in self.replay.chunks}
+            for path in self._all():
+                try:
+                    needed |= {chunk["file"] for chunk in _manifest(path)["chunks"]}
+                except _DAMAGE:
+                    continue
+            for path in (self.folder / FOLDER).glob("*"):
+                if path.name not in needed:
+                    remove(path)
+
+
+def _numbers(path: Path) -> tuple[int, int]:
+    """Env steps of a checkpoint, and which it is of those with as many."""
+    match = _NAME.fullmatch(path.name)
+    assert match is not None
+    return int(match[1]), int(match[2] or 1)
 
 
 def _manifest(path: Path) -> Any:
-    manifest = json.loads((path / MANIFEST).read_bytes())
-    expected = manifest.pop("sha256")
+    try:
+        manifest = json.loads((path / MANIFEST).read_bytes())
+        expected, schema = manifest.pop("sha256"), manifest["schema"]
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{MANIFEST} is no manifest: {type(error).__name__}: {error}") from None
     _compare(MANIFEST, _checksum_of(manifest), expected)
-    if manifest["schema"] != SCHEMA:
-        raise ValueError(f"schema {manifest['schema']} is not {SCHEMA}")
+    if schema != SCHEMA:
+        raise ValueError(f"{MANIFEST}: schema {schema} is not {SCHEMA}")
     return manifest
 
 

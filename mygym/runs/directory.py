@@ -104,7 +104,8 @@ def write(path: Path, save: Callable[[Path], None]) -> None:
             temporary.replace(path)
     finally:
         with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
+            os.truncate(temporary, 0)  # SB3 leaves a file open where it fails, which would keep the space on the disk
+            temporary.unlink()
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -137,9 +138,10 @@ def lock(run: Path) -> Iterator[None]:
     """Hold a run directory for writing; the system lets go of it when the process ends, however it ends.
 
     Raises:
-        ConfigError: Another process holds it.
+        ConfigError: Another process holds it, or something in it is a link.
         RunError: It cannot be written.
     """
+    _refuse_what_leads_elsewhere(run)
     held = FileLock(run / LOCK)
     try:
         held.acquire(timeout=0)
@@ -172,11 +174,11 @@ class Place:
             RunError: It is gone.
         """
         try:
-            if os.path.samestat(os.fstat(self._held), self.run.stat()):
-                return
-        except (FileNotFoundError, NotADirectoryError):
-            pass
-        raise RunError(f"{self.run}: is gone: it was removed or moved during the run")
+            gone = not os.path.samestat(os.fstat(self._held), self.run.stat())
+        except OSError as error:
+            gone = isinstance(error, FileNotFoundError | NotADirectoryError)
+        if gone:
+            raise RunError(f"{self.run}: is gone: it was removed or moved while the run wrote there")
 
     def close(self) -> None:
         """Let go of it."""
@@ -184,17 +186,17 @@ class Place:
 
 
 def sweep(run: Path) -> None:
-    """Remove what a process that was killed has left half-written.
-
-    Raises:
-        ConfigError: Something in the run directory is a link, through which other files would be written.
-    """
-    for path in run.rglob("*"):
-        if path.is_symlink():
-            why = "is a link: what it points to would be written"
-            raise ConfigError(bad_value("run", str(path), "a run directory without links", why))
+    """Remove what a process that was killed has left half-written."""
     for path in [path for path in run.rglob(".*.part*") if path.exists()]:
-        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+        remove(path)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a folder and everything in it; of a link the link."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def checksum(content: bytes) -> str:
@@ -204,7 +206,7 @@ def checksum(content: bytes) -> str:
 
 def is_run(path: Path) -> bool:
     """Whether `path` is a run directory."""
-    return (path / CONFIG).is_file()
+    return _is_file(path / CONFIG)
 
 
 def find(run: str | Path) -> Path:
@@ -215,7 +217,9 @@ def find(run: str | Path) -> Path:
     """
     path = Path(run)
     if not is_run(path):
-        near = sorted(str(config.parent) for config in path.glob("**/config.yaml"))[:5] if path.is_dir() else []
+        near: list[str] = []
+        with contextlib.suppress(OSError):  # the system takes no such name
+            near = sorted(str(config.parent) for config in path.glob("**/config.yaml"))[:5]
         why = f"is not a run directory (no {CONFIG} in it)"
         raise ConfigError(bad_value("run", str(run), near or "the path that train.py printed last", why))
     return path
@@ -230,10 +234,34 @@ def find_policy(run: str | Path) -> tuple[Path, Path]:
     path = Path(run)
     if path.suffix not in (".zip", ".safetensors"):
         return find(path), path / POLICY
-    if not path.is_file():
+    if not _is_file(path):
         files = sorted(str(file) for file in path.parent.glob(f"*{path.suffix}"))
         raise ConfigError(bad_value("run", str(run), files, "does not exist"))
     return find(path.parent), path
+
+
+def _refuse_what_leads_elsewhere(run: Path) -> None:
+    """Refuse links, through which files elsewhere would be written, and pipes, which nobody may ever read.
+
+    Raises:
+        ConfigError: Names the first.
+    """
+    for path in run.rglob("*"):
+        if path.is_symlink():
+            why = "is a link: what it points to would be written"
+        elif not path.is_file() and not path.is_dir() and path.exists():
+            why = "is neither a file nor a folder"
+        else:
+            continue
+        raise ConfigError(bad_value("run", str(path), "a run directory of plain files", why))
+
+
+def _is_file(path: Path) -> bool:
+    """Whether there is a file, also where the system takes no such name."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def _write_all(path: Path, content: bytes) -> None:

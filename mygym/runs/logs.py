@@ -45,11 +45,20 @@ def cut(run: Path, known: Mapping[str, int]) -> Iterator[str]:
 
 
 def trim_to_whole_lines(*paths: Path) -> None:
-    """Cut off a last line that was not written to its end."""
+    """Cut off a last line, or record of TensorBoard's, that was not written to its end."""
     for path in paths:
-        if path.is_file() and path.name != EVENTS:
+        if path.is_file():
             with path.open("rb+") as file:
-                file.truncate(file.read().rfind(b"\n") + 1)
+                content = file.read()
+                file.truncate(_end_of_records(content) if path.name == EVENTS else content.rfind(b"\n") + 1)
+
+
+def _end_of_records(content: bytes) -> int:
+    """Where the last whole TFRecord ends: length (8 bytes), checksum (4), data, checksum (4)."""
+    end = 0
+    while len(content) >= (following := end + 16 + int.from_bytes(content[end : end + 8], "little")):
+        end = following
+    return end
 
 
 def _files(run: Path) -> list[tuple[str, Path]]:

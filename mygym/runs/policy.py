@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from gymnasium import spaces
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
@@ -22,6 +23,8 @@ from mygym.runs.state import normalizer_state
 EPSILON = 1e-8
 CLIP = 10.0
 NORMALIZER = "normalizer."
+_NO_REPLAY: dict[str, Any] = {"buffer_size": 1, "replay_buffer_class": None, "replay_buffer_kwargs": {}}
+"""In place of what an SB3 file says: memory for replay, which for hindsight replay would need an environment."""
 
 
 class Policy:
@@ -81,7 +84,7 @@ def load_policy(path: Path, model: Any) -> Policy:
     """Fill a newly built `model` with the tensors of `save_policy`.
 
     Raises:
-        RunError: Missing, damaged, or of another network.
+        RunError: Missing, damaged, or of another network or normaliser.
     """
     tensors, normalizer = _read(path)
     try:
@@ -89,15 +92,16 @@ def load_policy(path: Path, model: Any) -> Policy:
     except RuntimeError as error:
         raise RunError(f"{path}: cannot be loaded: {' '.join(str(error).split())}") from None
     model.policy.set_training_mode(False)
-    return Policy(model, normalizer)
+    return _fitting(path, model, normalizer)
 
 
-def open_model(path: Path, cls: Any, trust: bool) -> Policy:
-    """Open an SB3 file, with the normaliser of the policy file that was written with it.
+def open_model(path: Path, cls: Any, trust: bool, device: str = "cpu") -> Policy:
+    """Open an SB3 file for acting, with the normaliser of the policy file that was written with it.
 
     Args:
         path: A `.zip` in a run directory.
         cls: The algorithm's class.
+        device: Where its networks go.
         trust: Open it whoever has written it.
 
     Raises:
@@ -109,27 +113,56 @@ def open_model(path: Path, cls: Any, trust: bool) -> Policy:
         allowed = "--trust if you trust whoever made it, or the run's policy.safetensors, which runs none"
         raise ConfigError(bad_value("run", str(path), allowed, why))
     try:
-        model = cls.load(path)
+        model = cls.load(path, device=device, custom_objects=_NO_REPLAY)
     except Exception as error:  # whatever the pickles in it raise
         raise RunError(f"{path}: cannot be loaded: {type(error).__name__}: {' '.join(str(error).split())}") from error
     policy = path.with_name(BEST_POLICY if path.name == BEST_MODEL else POLICY)
-    return Policy(model, _read(policy)[1])
+    return _fitting(policy, model, _read(policy)[1])
+
+
+def _fitting(path: Path, model: Any, normalizer: Mapping[str, Any] | None) -> Policy:
+    """The policy of `model` with the normaliser that `path` holds.
+
+    Raises:
+        RunError: It is none of the model's observations.
+    """
+    space = model.observation_space
+    parts = space.spaces if isinstance(space, spaces.Dict) else {"": space}
+    shapes = {key: (part.shape, part.shape) for key, part in parts.items()}
+    found = {key: (running["mean"].shape, running["var"].shape) for key, running in (normalizer or {}).items()}
+    if normalizer and found != shapes:
+        raise RunError(f"{path}: cannot be loaded: its normaliser is not one of the model's observations")
+    return Policy(model, normalizer)
 
 
 def _read(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any] | None]:
-    """The network's tensors and the normaliser."""
+    """The network's tensors and the normaliser.
+
+    Raises:
+        RunError: Missing, damaged, or with numbers that training does not come to.
+    """
     try:
-        with safe_open(path, framework="pt") as file:
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118  (no dictionary)
-            metadata = file.metadata() or {}
-        normalizer = {
-            key: {
-                "mean": tensors.pop(f"{NORMALIZER}{key}.mean").numpy(),
-                "var": tensors.pop(f"{NORMALIZER}{key}.var").numpy(),
-                "count": count,
-            }
-            for key, count in json.loads(metadata.get("normalizer", "{}")).items()
-        }
-    except (OSError, SafetensorError, ValueError, LookupError, AttributeError) as error:
+        return _parsed(path)
+    except (OSError, RuntimeError, SafetensorError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise RunError(f"{path}: cannot be loaded: {' '.join(str(error).split())}") from None
+
+
+def _parsed(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any] | None]:
+    if not path.is_file():  # for a pipe one would wait
+        raise FileNotFoundError("there is no such file")
+    with safe_open(path, framework="pt") as file:
+        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118  (no dictionary)
+        metadata = file.metadata() or {}
+    if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors.values()):
+        raise ValueError("it holds a number that is not finite")
+    normalizer = {
+        key: {
+            "mean": tensors.pop(f"{NORMALIZER}{key}.mean").numpy(),
+            "var": tensors.pop(f"{NORMALIZER}{key}.var").numpy(),
+            "count": count,
+        }
+        for key, count in json.loads(metadata.get("normalizer", "{}")).items()
+    }
+    if any((running["var"] < 0).any() for running in normalizer.values()):
+        raise ValueError("it holds a variance below zero")
     return tensors, normalizer or None

@@ -33,8 +33,11 @@ def _identity(file: Path) -> str:
 
 
 def _receipts(folder: Path) -> dict[str, str]:
+    path = folder / RECEIPTS
+    if not path.is_file():  # for a pipe one would wait
+        return {}
     try:
-        content = json.loads((folder / RECEIPTS).read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}

@@ -45,27 +45,32 @@ class ReplayLog:
 
         Args:
             buffer: The buffer as it is after `steps` env steps.
-            steps: Tells whether more rows came than the buffer holds.
+            steps: Tells how many rows came; where it is wrong, everything is written.
         """
         size = buffer.buffer_size
-        self._count(buffer, steps)
-        oldest = max(self.total - size, 0)
-        self.chunks = [chunk for chunk in self.chunks if chunk["start"] + chunk["rows"] > oldest]
-        start = self.chunks[-1]["start"] + self.chunks[-1]["rows"] if self.chunks else oldest
+        total, anew = self._count(buffer, steps)
+        oldest = max(total - size, 0)
+        chunks = [] if anew else [chunk for chunk in self.chunks if chunk["start"] + chunk["rows"] > oldest]
+        if not all((self.folder / FOLDER / chunk["file"]).is_file() for chunk in chunks):
+            chunks = []  # somebody has removed some
+        start = chunks[-1]["start"] + chunks[-1]["rows"] if chunks else oldest
         appended = dict(_rows(buffer))
-        if appended and start < self.total:
-            if self.chunks and self.chunks[-1]["rows"] * buffer.n_envs < SMALL and self.chunks[-1]["start"] >= oldest:
-                start = self.chunks.pop()["start"]
-            numbers = np.arange(start, self.total) % size
+        if appended and start < total:
+            if chunks and chunks[-1]["rows"] * buffer.n_envs < SMALL and chunks[-1]["start"] >= oldest:
+                start = chunks.pop()["start"]
+            numbers = np.arange(start, total) % size
             content = save({name: array[numbers] for name, array in appended.items()})
-            file = f"rows_{start:012d}_{self.total:012d}_at_{steps}.safetensors"
+            file = f"rows_{start:012d}_{total:012d}_at_{steps}.safetensors"
             (self.folder / FOLDER).mkdir(exist_ok=True)
             write_bytes(self.folder / FOLDER / file, content)
-            self.chunks.append({"file": file, "start": start, "rows": self.total - start, "sha256": checksum(content)})
-        filled = size if buffer.full else buffer.pos
+            chunks.append({"file": file, "start": start, "rows": total - start, "sha256": checksum(content)})
+        self.chunks, self.total, self.steps = chunks, total, steps
+        filled = size
+        if type(buffer) in _APPENDING and not buffer.full:  # without `next_observations` the last is a row further
+            filled = buffer.pos + buffer.optimize_memory_usage
         return {
             "size": size,
-            "total": self.total,
+            "total": total,
             "whole": {name: array[:filled].copy() for name, array in _whole(buffer)},
             "infos": _infos(buffer)[:filled].tolist(),
             "own": {name: getattr(buffer, name).copy() for name in ("_current_ep_start",) if hasattr(buffer, name)},
@@ -78,35 +83,31 @@ class ReplayLog:
             ValueError: The rows do not fit.
         """
         size, total = buffer.buffer_size, state["total"]
-        if size != state["size"] and total > min(size, state["size"]):
+        if size != state["size"] and total + buffer.optimize_memory_usage > min(size, state["size"]):
             raise ValueError(f"a replay buffer of {state['size']} rows does not fit into one of {size}")
         self.chunks, self.total, self.steps = list(chunks), total, steps
-        rows = dict(_rows(buffer))
+        rows, whole = dict(_rows(buffer)), dict(_whole(buffer))
         for chunk in chunks:
-            numbers = np.arange(chunk["start"], chunk["start"] + chunk["rows"]) % size
             for name, array in load_file(self.folder / FOLDER / chunk["file"]).items():
-                rows[name][numbers] = array
-        whole = dict(_whole(buffer))
+                _fill(rows, name, (chunk["start"] + np.arange(len(array))) % size, array)
         for name, array in state["whole"].items():
-            whole[name][: len(array)] = array
+            _fill(whole, name, np.arange(len(array)), array)
         for index, infos in enumerate(state["infos"]):
             _infos(buffer)[index] = infos
         for name, array in state["own"].items():
             setattr(buffer, name, array.copy())
         buffer.pos, buffer.full = total % size, total >= size
+        if isinstance(buffer, HerReplayBuffer) and total:  # row 0 of a buffer just full is not the next of a larger one
+            buffer._current_ep_start[buffer.dones[buffer.pos - 1] > 0] = buffer.pos
 
-    def _count(self, buffer: ReplayBuffer, steps: int) -> None:
-        """Bring `total` up to date; a buffer that was filled anew since, or reset, is written anew."""
+    def _count(self, buffer: ReplayBuffer, steps: int) -> tuple[int, bool]:
+        """Rows ever added, and whether none on disk counts any more: the buffer was reset, or steps do not tell."""
         size = buffer.buffer_size
-        new = (buffer.pos - self.total) % size
-        anew = (steps - self.steps) // buffer.n_envs >= size or buffer.full != (self.total + new >= size)
-        if anew:
-            self.chunks = []
-            rounds = self.total // size + 2 if buffer.full else 0
-            self.total = rounds * size + buffer.pos
-        else:
-            self.total += new
-        self.steps = steps
+        total = self.total + (steps - self.steps) // buffer.n_envs
+        if (total % size, total >= size) == (buffer.pos, buffer.full):
+            return total, False
+        rounds = self.total // size + 2 if buffer.full else 0
+        return rounds * size + buffer.pos, True
 
 
 def _arrays(buffer: ReplayBuffer) -> Iterator[tuple[str, str, NDArray[Any]]]:
@@ -128,6 +129,13 @@ def _whole(buffer: ReplayBuffer) -> Iterator[tuple[str, NDArray[Any]]]:
     """Arrays that are written every time, because old rows of them change."""
     appending = dict(_rows(buffer))
     yield from ((name, array) for _, name, array in _arrays(buffer) if name not in appending)
+
+
+def _fill(targets: Mapping[str, NDArray[Any]], name: str, numbers: NDArray[np.int64], rows: NDArray[Any]) -> None:
+    """Write rows with these numbers; numpy alone would spread the rows of one environment over several."""
+    if name not in targets or targets[name].shape[1:] != rows.shape[1:]:
+        raise ValueError(f"{name} of the saved replay buffer does not fit into this one")
+    targets[name][numbers] = rows
 
 
 def _infos(buffer: ReplayBuffer) -> NDArray[Any]:

@@ -63,8 +63,11 @@ class Result:
         """The result in a run directory; None if there is none that can be read."""
         try:
             content = json.loads((run / RESULT).read_text(encoding="utf-8"))
-            names = [one.name for one in fields(cls) if one.name != "path"]
-            return cls(path=run, **{name: content[name] for name in names})
+            result = cls(path=run, **{one.name: content[one.name] for one in fields(cls) if one.name != "path"})
+            result.time_to_threshold()  # fails where the evaluations are none
+            judged = (result.success_rate, result.mean_return) if result.status == "done" else ()
+            numbers = (result.steps, result.wall_time_s, result.steps_per_second, *judged)
+            return result if all(isinstance(number, int | float) for number in numbers) else None
         except (OSError, ValueError, LookupError, TypeError, RecursionError):
             return None
 

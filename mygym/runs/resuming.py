@@ -9,7 +9,7 @@ from typing import Any
 
 from mygym.config import Resolved, load_file
 from mygym.config.layers import flatten
-from mygym.errors import ConfigError, bad_value
+from mygym.errors import ConfigError, RunError, bad_value
 from mygym.runs import directory
 from mygym.runs.checkpoints import Checkpoint, Checkpoints
 from mygym.runs.result import Result
@@ -43,6 +43,7 @@ def plan(run: Path, changes: Mapping[str, Any], tell: Callable[[str], None]) -> 
 
     Raises:
         ConfigError: A change would change what was learnt so far, or the run cannot be resumed.
+        RunError: The newest checkpoint was not written by a run.
     """
     directory.sweep(run)
     before = settle(load_file(run / directory.CONFIG))
@@ -51,13 +52,13 @@ def plan(run: Path, changes: Mapping[str, Any], tell: Callable[[str], None]) -> 
         why = "has diverged, and would again"
         raise ConfigError(bad_value("resume", str(run), "a new run with another seed or other algo_params", why))
     checkpoint = Checkpoints(run, keep=1).newest(tell)
+    began_with = _config_at(checkpoint) if checkpoint else before.values()
     resolved = _changed(before, changes, checkpoint)
     steps = resolved.config.steps
     if checkpoint is None:
-        _refuse_other(before.values(), resolved.values())
+        _refuse_other(began_with, resolved.values())
         tell("there is no checkpoint yet: the run starts again from step 0, to the same numbers")
         return Plan(resolved, None)
-    began_with = checkpoint.state["config"]
     _refuse_other(began_with, resolved.values())
     wants_more = steps > began_with["steps"] or resolved.config.stop_at_success != began_with["stop_at_success"]
     if checkpoint.finished and wants_more and checkpoint.steps < steps:
@@ -71,6 +72,28 @@ def plan(run: Path, changes: Mapping[str, Any], tell: Callable[[str], None]) -> 
         raise ConfigError(bad_value("steps", steps, f"more than {checkpoint.steps}", "has been passed already"))
     tell(f"goes on from {checkpoint.steps:,} of {steps:,} steps")
     return Plan(resolved, checkpoint)
+
+
+def _config_at(checkpoint: Checkpoint) -> dict[str, Any]:
+    """The config that the run had then.
+
+    Raises:
+        RunError: The checkpoint is whole, but not what a run saves.
+    """
+    replay = checkpoint.replay
+    try:
+        seconds = checkpoint.state["seconds"]
+        numbers = [
+            seconds["run"],
+            seconds["learning"],
+            *((replay["size"], replay["total"]) if replay is not None else ()),
+        ]
+        if all(isinstance(number, int | float) for number in numbers):
+            return settle(checkpoint.state["config"]).values()
+        why = "times or sizes are no numbers"
+    except (ValueError, LookupError, TypeError, AttributeError, ConfigError) as error:
+        why = f"{type(error).__name__}: {error}"
+    raise RunError(f"{checkpoint.path}: is not what a run saves: {why}")
 
 
 def _changed(before: Resolved, changes: Mapping[str, Any], checkpoint: Checkpoint | None) -> Resolved:

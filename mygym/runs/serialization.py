@@ -9,33 +9,55 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 STRUCTURE = "state.json"
 TENSORS = "tensors.safetensors"
+
+_TORCH = frozenset(
+    {
+        *(torch.bool, torch.uint8, torch.uint16, torch.uint32, torch.uint64, torch.int8, torch.int16, torch.int32),
+        *(torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64),
+    }
+)
+_NUMPY = frozenset(np.dtype(name) for name in ("?", *(f"{kind}{size}" for kind in "iu" for size in "1248"), *"efd"))
+"""Types of numbers that come back as they were; of numpy's those in the machine's byte order."""
+
+_DAMAGE = (
+    *(ValueError, LookupError, TypeError, AttributeError, ArithmeticError),
+    *(AssertionError, RuntimeError, SafetensorError),
+)
+"""What reading other files than ours may raise."""
 
 
 def to_files(tree: Any) -> dict[str, bytes]:
     """Content of the files `state.json` and `tensors.safetensors` that hold `tree`.
 
     A tree is made of None, booleans, numbers, strings, lists, tuples, deques, dictionaries, numpy scalars, numpy arrays
-    and torch tensors; it comes back with the same types.
+    and torch tensors; it comes back with the same types, tensors without gradients and on the CPU.
 
     Raises:
-        TypeError: Something else is in it; the message tells where.
+        TypeError: Something else is in it, and the message tells where; or it holds itself.
     """
     tensors: dict[str, torch.Tensor] = {}
-    structure = _encode(tree, "", tensors)
-    return {STRUCTURE: json.dumps(structure).encode(), TENSORS: save(tensors)}
+    try:
+        structure = json.dumps(_encode(tree, "", tensors)).encode()
+    except RecursionError:
+        raise TypeError("nested too deep, or part of itself") from None
+    return {STRUCTURE: structure, TENSORS: save(tensors)}
 
 
 def from_files(files: Mapping[str, bytes]) -> Any:
     """The inverse of `to_files`.
 
     Raises:
-        ValueError, LookupError, TypeError, RecursionError, SafetensorError: The files are not those of `to_files`.
+        ValueError: The files are not those of `to_files`.
     """
-    return _decode(json.loads(files[STRUCTURE]), load(files[TENSORS]))
+    try:
+        return _decode(json.loads(files[STRUCTURE]), load(files[TENSORS]))
+    except _DAMAGE as error:
+        raise ValueError(f"not what was saved: {type(error).__name__}: {error}") from None
 
 
 def is_plain(value: Any) -> bool:
@@ -53,8 +75,10 @@ def _encode(value: Any, path: str, tensors: dict[str, torch.Tensor]) -> Any:
     def inner(items: Any) -> list[Any]:
         return [_encode(item, f"{path}.{index}", tensors) for index, item in enumerate(items)]
 
-    if value is None or isinstance(value, str) or type(value) in (bool, int):
+    if value is None or isinstance(value, str) or type(value) is bool:
         return value
+    if type(value) is int:  # Python neither writes nor reads thousands of digits
+        return value if value.bit_length() <= 64 else {"$int": hex(value)}
     if type(value) is float:
         return value if np.isfinite(value) else {"$float": str(value)}
     if isinstance(value, list):
@@ -67,16 +91,21 @@ def _encode(value: Any, path: str, tensors: dict[str, torch.Tensor]) -> Any:
         if all(isinstance(key, str) and not key.startswith("$") for key in value):
             return {key: _encode(item, f"{path}.{key}", tensors) for key, item in value.items()}
         return {"$pairs": inner(tuple(value.items()))}
-    name = path.lstrip(".") or "value"
-    if name in tensors:  # keys may have dots in them
-        name = f"{name}#{len(tensors)}"
-    if isinstance(value, torch.Tensor):
+    name = f"{len(tensors)}{path}".encode("ascii", "backslashreplace").decode()
+    if (
+        isinstance(value, torch.Tensor)
+        and value.dtype in _TORCH
+        and value.layout is torch.strided
+        and not value.is_meta
+    ):
         tensors[name] = value.detach().cpu().clone(memory_format=torch.contiguous_format)
         return {"$tensor": name}
-    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biuf":
+    if (type(value) is np.ndarray or isinstance(value, np.generic)) and value.dtype in _NUMPY:
         tensors[name] = torch.from_numpy(np.array(value, order="C"))
         return {"$scalar" if isinstance(value, np.generic) else "$array": name}
-    raise TypeError(f"{name} is {value!r:.100}, a {type(value).__name__}, which is neither plain data nor an array")
+    where, what = path.removeprefix(".") or "value", " ".join(repr(value).split())[:100]
+    kind = f"{type(value).__name__}{f' of {value.dtype}' if hasattr(value, 'dtype') else ''}"
+    raise TypeError(f"{where} is {what}, a {kind}, which is neither plain data nor an array that can be saved")
 
 
 def _decode(node: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
@@ -93,6 +122,8 @@ def _decode(node: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
         return tensor if kind == "$tensor" else tensor.numpy() if kind == "$array" else tensor.numpy()[()]
     if kind == "$float":
         return float(content)
+    if kind == "$int":
+        return int(content, 16)
     if kind == "$tuple":
         return tuple(_decode(content, tensors))
     if kind == "$deque":

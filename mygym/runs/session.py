@@ -96,6 +96,7 @@ class Session:
             raise self._failed(error) from error
         finally:
             self.progress.close()
+            self.model.logger.close()
             self.place.close()
 
     # Learning -----------------------------------------------------------------------------------------------------
@@ -275,10 +276,15 @@ class Session:
         """Keep the last good model and whole lines; `error` as one of ours."""
         diverged = isinstance(error, DivergedError) or not self.divergence.is_finite()
         self.result.status = "diverged" if diverged else "failed"
-        self.result.error = f"{type(error).__name__}: {error}"
-        ours = error if isinstance(error, MygymError) else (DivergedError if diverged else RunError)(self.result.error)
-        with contextlib.suppress(MygymError, OSError):  # what failed may be the disk
+        self.result.error = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        ours = error if isinstance(error, MygymError) else RunError(self.result.error)
+        if diverged and ours is not error:  # torch has met not-a-number before we did
+            ours = DivergedError(f"a weight is not finite after {self.result.steps} steps")
+        try:
             self.place.check()
+        except RunError as gone:  # there is no other reason, and nowhere to write
+            return self._of_this_run(gone)
+        with contextlib.suppress(MygymError, OSError):  # what failed may be the disk
             if not isinstance(error, MygymError) or (isinstance(error, RunError) and hasattr(error, "__notes__")):
                 directory.write_text(self.path / directory.TRACEBACK, "".join(traceback.format_exception(error)))
             if diverged and self.divergence.good:
@@ -293,10 +299,7 @@ class Session:
         return error
 
     def _write_result(self) -> None:
-        self.model.logger.close()
         self.place.check()
-        with contextlib.suppress(OSError):
-            logs.trim_to_whole_lines(self.path / directory.PROGRESS, self.path / directory.MONITOR)
         self.result.evaluations = self.evaluations.records
         self.result.wall_time_s = self._elapsed()
         self.result.write()

@@ -46,6 +46,7 @@ def settle(
     ]
     chosen = resolve(layers)
     params = chosen.config.algo_params
+    _check_train_freq(chosen.config)
     derived = {"workspace": workspace, "control": control, **_hindsight(chosen.config, entry, first.algo_params)}
     if "buffer_size" in params and "buffer_size" not in first.algo_params:
         # More than the run's steps would be allocated and never filled; SB3 divides it among the environments.
@@ -70,11 +71,23 @@ def _changes(values: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, A
     return changes
 
 
+def _check_train_freq(config: RunConfig) -> None:
+    """SB3 counts episodes in one environment only, and says so when it is too late.
+
+    Raises:
+        ConfigError: `[…, episode]` with several environments.
+    """
+    said = config.algo_params.get("train_freq")
+    if isinstance(said, list | tuple) and "episode" in said and config.n_envs > 1:
+        why = f"counts episodes, which needs one environment, not {config.n_envs}"
+        raise ConfigError(bad_value("algo_params.train_freq", said, "n_envs 1, or steps, e.g. [1, step]", why))
+
+
 def _hindsight(config: RunConfig, entry: Algorithm, said: Mapping[str, Any]) -> dict[str, Any]:
     """Whether hindsight replay is on, and its warm-up, which must outlast the first episodes.
 
     Raises:
-        ConfigError: Asked for where it cannot be, or the user's own warm-up in `said` is too short.
+        ConfigError: Asked for where it cannot be, or the user's own numbers in `said` are too small for it.
     """
     applies = entry.goal_relabelling and entry.dict_observations
     her = config.her if config.her is not None else applies and config.reward == "sparse"
@@ -97,6 +110,10 @@ def _hindsight(config: RunConfig, entry: Algorithm, said: Mapping[str, Any]) -> 
             why = "is too small for hindsight replay, which needs whole episodes"
             allowed = f"at least {_two_episodes(config)} (2 × horizon × n_envs)"
             raise ConfigError(bad_value("algo_params.buffer_size", said["buffer_size"], allowed, why))
+        sampled = (config.algo_params.get("replay_buffer_kwargs") or {}).get("n_sampled_goal", 0)
+        if isinstance(sampled, int | float) and sampled < 0:
+            key = "algo_params.replay_buffer_kwargs.n_sampled_goal"
+            raise ConfigError(bad_value(key, sampled, "at least 0", "is out of range"))
         derived["algo_params"] = {"learning_starts": max(starts, needed)}
     return derived
 

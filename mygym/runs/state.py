@@ -158,7 +158,9 @@ def _load_object_state(target: Any, state: Any) -> None:
         target.bit_generator.state = copy.deepcopy(state)
     elif isinstance(target, random.Random):
         target.setstate(state)
-    elif isinstance(target, np.random.RandomState | torch.Generator):
+    elif isinstance(target, np.random.RandomState):
+        target.set_state(_mersenne_twister(state))
+    elif isinstance(target, torch.Generator):
         target.set_state(state)
     elif isinstance(target, VectorizedActionNoise):
         for noise, one in zip(target.noises, state, strict=True):
@@ -188,10 +190,17 @@ def random_state() -> dict[str, Any]:
 def load_random_state(state: Mapping[str, Any]) -> None:
     """The inverse of `random_state`."""
     random.setstate(state["python"])
-    np.random.set_state(state["numpy"])  # noqa: NPY002
+    np.random.set_state(_mersenne_twister(state["numpy"]))  # noqa: NPY002
     torch.set_rng_state(state["torch"])
     if "cuda" in state and torch.cuda.is_available():
         torch.cuda.set_rng_state_all(state["cuda"])
+
+
+def _mersenne_twister(state: Any) -> Any:
+    """The state of numpy's old generator, looked at: numpy would read wherever in memory its third part says."""
+    if not 0 <= state[2] <= len(state[1]):
+        raise ValueError(f"{state[2]} is no place in the state of a random generator")
+    return state
 
 
 def logger_state(logger: Logger) -> dict[str, Any]:

@@ -49,13 +49,18 @@ def _encode(path: Path, frames: bytearray, size: tuple[int, int], fps: int) -> N
 
     given = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-video_size", "{}x{}".format(*size), "-framerate", str(fps)]
     wanted = ["-codec:v", "libx264", "-crf", "15", "-pix_fmt", "yuv420p"]
-    done = subprocess.run(  # noqa: S603  (nothing in it comes from elsewhere)
+    with subprocess.Popen(  # noqa: S603  (nothing in it comes from elsewhere)
         [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", *given, "-i", "-", *wanted, f"file:{path}"],
-        input=frames,
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         process_group=0,  # Ctrl-C is left to the main process
-        check=False,
-    )
-    if done.returncode:
-        said = done.stderr.decode(errors="replace").splitlines() or [f"exit code {done.returncode}"]
-        raise RuntimeError(f"the video encoder failed: {said[-1].rpartition('] ')[2]}")
+    ) as encoder:
+        try:
+            _, told = encoder.communicate(frames)  # type: ignore[arg-type]  # any buffer will do
+        finally:
+            encoder.kill()  # where a signal has ended the line above
+            encoder.wait()
+    if encoder.returncode:
+        said = told.decode(errors="replace").splitlines()
+        why = said[0].rpartition("] ")[2] if said else f"exit code {encoder.returncode}"
+        raise RuntimeError(f"the video encoder failed: {why}")

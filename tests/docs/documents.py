@@ -15,7 +15,7 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent.parent
 BIN = Path(sys.executable).parent
-DOCUMENTS = ("README.md", "CONTRIBUTING.md")
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/faults.md")
 
 FAST = "--steps 400 --set eval.episodes=1 --set eval.final_episodes=1 --set video.episodes=0"
 """Added to commands that train."""

@@ -6,9 +6,12 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
+from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
 from mygym.runs import logs
-from mygym.runs.logs import JsonLines
+from mygym.runs.directory import MONITOR, PROGRESS, TENSORBOARD
+from mygym.runs.logs import EVENTS, EpisodesCsv, JsonLines, TensorBoard
 
 
 def test_lines_are_whole_and_numbers_are_numbers(tmp_path: Path) -> None:
@@ -28,3 +31,84 @@ def test_a_line_that_is_not_whole_is_cut_off(tmp_path: Path) -> None:
     empty.write_bytes(b"")
     logs.trim_to_whole_lines(whole, cut, empty, tmp_path / "missing")
     assert [path.read_bytes() for path in (whole, cut, empty)] == [b"1\n2\n", b"1\n2\n", b""]
+
+
+def test_lengths_are_those_of_the_files_that_are_there(tmp_path: Path) -> None:
+    assert logs.lengths(tmp_path) == {}
+    (tmp_path / PROGRESS).write_bytes(b"12345\n")
+    (tmp_path / TENSORBOARD).mkdir()
+    (tmp_path / TENSORBOARD / EVENTS).write_bytes(b"")
+    (tmp_path / "notes.txt").write_bytes(b"mine")
+    assert logs.lengths(tmp_path) == {PROGRESS: 6, f"{TENSORBOARD}/{EVENTS}": 0}
+
+
+def test_logs_are_cut_to_where_they_were(tmp_path: Path) -> None:
+    (tmp_path / PROGRESS).write_bytes(b"1\n2\n")
+    known = logs.lengths(tmp_path)
+    with (tmp_path / PROGRESS).open("ab") as file:
+        file.write(b"3\n4")
+    (tmp_path / MONITOR).write_bytes(b"of after the checkpoint\n")
+    assert list(logs.cut(tmp_path, known)) == []
+    assert ((tmp_path / PROGRESS).read_bytes(), (tmp_path / MONITOR).read_bytes()) == (b"1\n2\n", b"")
+    assert list(logs.cut(tmp_path, known)) == []
+
+
+@pytest.mark.parametrize(("left", "whole"), [(b"1\n2", b"1\n"), (b"1\n", b"1\n"), (b"", b""), (None, None)])
+def test_what_a_log_has_lost_is_told(left: bytes | None, whole: bytes | None, tmp_path: Path) -> None:
+    path = tmp_path / PROGRESS
+    if left is not None:
+        path.write_bytes(left)
+    (message,) = logs.cut(tmp_path, {PROGRESS: 10})
+    assert f"{path} has lost {10 - len(left or b'')} of its 10 bytes" in message
+    assert (path.read_bytes() if path.exists() else None) == whole
+
+
+def test_episodes_go_on_under_one_heading(tmp_path: Path) -> None:
+    path = tmp_path / MONITOR
+    for part in range(3):
+        episodes = EpisodesCsv(path, ("is_success",), started=5.0)
+        episodes.write_row({"r": -1.5, "l": part, "t": 0.1, "is_success": True})
+        episodes.close()
+        if part == 1:  # its line is cut off again
+            with path.open("rb+") as file:
+                file.truncate(path.stat().st_size - 1)
+            logs.trim_to_whole_lines(path)
+    assert path.read_text() == '#{"t_start": 5.0}\nr,l,t,is_success\n-1.5,0,0.1,True\n-1.5,2,0.1,True\n'
+
+
+def scalars(path: Path) -> list[tuple[int, float]]:
+    return [
+        (event.step, round(value.tensor.float_val[0], 3))
+        for event in EventFileLoader(str(path)).Load()
+        for value in event.summary.value
+    ]
+
+
+def write_scalars(folder: Path, *steps: int) -> int:
+    """Append to TensorBoard's file; returns its length."""
+    board = TensorBoard(folder)
+    for step in steps:
+        board.write({"train/loss": step / 10}, {"train/loss": None}, step)
+    board.close()
+    return (folder / EVENTS).stat().st_size
+
+
+def test_tensorboard_reads_one_file_that_was_cut_and_went_on(tmp_path: Path) -> None:
+    length = write_scalars(tmp_path / TENSORBOARD, 1, 2)
+    write_scalars(tmp_path / TENSORBOARD, 3, 4)
+    assert list(logs.cut(tmp_path, {f"{TENSORBOARD}/{EVENTS}": length})) == []
+    write_scalars(tmp_path / TENSORBOARD, 5)
+    assert [path.name for path in (tmp_path / TENSORBOARD).iterdir()] == [EVENTS]
+    assert scalars(tmp_path / TENSORBOARD / EVENTS) == [(1, 0.1), (2, 0.2), (5, 0.5)]
+
+
+def test_tensorboard_reads_what_follows_a_record_that_was_lost(tmp_path: Path) -> None:
+    path = tmp_path / TENSORBOARD / EVENTS
+    length = write_scalars(path.parent, 1, 2)
+    whole = path.read_bytes()
+    for lost in (1, 3, 4, 5, length // 2, length - 13, length - 1, length):
+        path.write_bytes(whole[: length - lost])
+        (message,) = logs.cut(tmp_path, {f"{TENSORBOARD}/{EVENTS}": length})
+        assert f"{path} has lost {lost} " in message
+        write_scalars(path.parent, 9)
+        assert scalars(path)[-1] == (9, 0.9), lost

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import os
+import random
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
-from mygym.errors import RunError
-from mygym.runs import building
-from mygym.runs.policy import Policy, load_policy, normalizer_of, save_policy
+from mygym.algos.stable_baselines import PPO, SAC
+from mygym.errors import ConfigError, RunError
+from mygym.runs import building, receipts
+from mygym.runs.policy import Policy, load_policy, normalizer_of, open_model, save_policy
 from mygym.runs.settings import from_python
 from tests.components import small
 
@@ -54,3 +60,123 @@ def test_a_policy_of_another_network_is_refused(tmp_path: Path) -> None:
         load_policy(tmp_path / "policy.safetensors", other)
     env.close()
     other_env.close()
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Path]]:
+    """A model and the folder of its files, as a run leaves them."""
+    folder = tmp_path_factory.mktemp("run")
+    model, env = build("ppo", True)
+    save_policy(folder / "policy.safetensors", model, normalizer_of(env))
+    model.save(folder / "model.zip")
+    receipts.record(folder / "model.zip")
+    yield model, folder
+    env.close()
+
+
+Tensors = dict[str, torch.Tensor]
+
+
+def changed(path: Path, change: Callable[[Tensors], object], metadata: Any = None) -> None:
+    tensors = load_file(path)
+    counts = dict.fromkeys(("observation", "achieved_goal", "desired_goal"), 5.0)
+    change(tensors)
+    save_file(tensors, path, {"normalizer": json.dumps(counts if metadata is None else metadata)})
+
+
+def put(name: str, value: Any) -> Callable[[Tensors], object]:
+    """Sets the first number of a tensor, or the tensor."""
+
+    def change(tensors: Tensors) -> None:
+        if isinstance(value, torch.Tensor):
+            tensors[name] = value
+        else:
+            tensors[name].view(-1)[0] = value
+
+    return change
+
+
+WEIGHT, MEAN, VAR = "action_net.weight", "normalizer.observation.mean", "normalizer.desired_goal.var"
+WRONG: dict[str, tuple[Callable[[Tensors], object], Any]] = {
+    "not a number": (put(WEIGHT, float("nan")), None),
+    "infinite": (put(WEIGHT, float("-inf")), None),
+    "mean not a number": (put(MEAN, float("nan")), None),
+    "variance below zero": (put(VAR, -1.0), None),
+    "normaliser of other observations": (put(MEAN, torch.zeros(2, dtype=torch.float64)), None),
+    "normaliser of numbers that numpy lacks": (put(MEAN, torch.zeros(3, dtype=torch.bfloat16)), None),
+    "a part without variance": (lambda tensors: tensors.pop(VAR), None),
+    "a part too few": (lambda tensors: (tensors.pop(VAR), tensors.pop(VAR.replace("var", "mean"))), {"observation": 1}),
+    "no list of parts": (lambda tensors: None, {}),
+    "parts that are none": (lambda tensors: None, ["observation"]),
+    "a tensor too many": (put("extra", torch.zeros(2)), None),
+    "a tensor too few": (lambda tensors: tensors.pop(WEIGHT), None),
+    "another shape": (put(WEIGHT, torch.zeros(2)), None),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_policy_that_training_cannot_have_left_is_refused(name: str, saved: Any, tmp_path: Path) -> None:
+    model, folder = saved
+    path = tmp_path / "policy.safetensors"
+    path.write_bytes((folder / "policy.safetensors").read_bytes())
+    load_policy(path, model)
+    changed(path, lambda tensors: None)
+    load_policy(path, model)
+    changed(path, *WRONG[name])
+    with pytest.raises(RunError, match=r"policy\.safetensors: cannot be loaded") as error:
+        load_policy(path, model)
+    assert len(str(error.value).splitlines()) == 1
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def deep(path: Path) -> None:
+    save_file({"x": torch.zeros(1)}, path, {"normalizer": "[" * 100_000})
+
+
+@pytest.mark.parametrize("make", [pipe, Path.mkdir, lambda path: path.symlink_to("nowhere"), deep, lambda path: None])
+def test_what_is_no_policy_is_refused(make: Callable[[Path], object], saved: Any, tmp_path: Path) -> None:
+    make(tmp_path / "policy.safetensors")
+    with pytest.raises(RunError, match=r"policy\.safetensors: cannot be loaded"):
+        load_policy(tmp_path / "policy.safetensors", saved[0])
+
+
+def test_any_damage_is_refused_or_gives_finite_weights(saved: Any, tmp_path: Path) -> None:
+    model, folder = saved
+    whole, rng, path = (folder / "policy.safetensors").read_bytes(), random.Random(0), tmp_path / "policy.safetensors"
+    header = 8 + int.from_bytes(whole[:8], "little")
+    refused: list[str] = []
+    for number in range(150):
+        damaged = bytearray(whole)
+        damaged[rng.randrange(header if number % 2 else len(whole))] ^= 1 << rng.randrange(8)
+        path.write_bytes(damaged[: rng.randrange(len(whole))] if number % 5 == 0 else damaged)
+        try:
+            policy = load_policy(path, model)
+        except RunError as error:
+            refused.append(str(error))
+            continue
+        assert all(torch.isfinite(value).all() for value in policy.model.policy.state_dict().values())
+    assert all(str(path) in message for message in refused)
+    assert 75 < len(refused) < 150
+
+
+def test_an_sb3_file_is_opened_if_it_is_ours_or_trusted(saved: Any, tmp_path: Path) -> None:
+    model, folder = saved
+    raw = {key: np.full(space.shape, 0.3, np.float32) for key, space in model.observation_space.spaces.items()}
+    expected, _ = load_policy(folder / "policy.safetensors", model).predict(raw)
+    np.testing.assert_array_equal(open_model(folder / "model.zip", PPO, trust=False).predict(raw)[0], expected)
+    for name in ("model.zip", "policy.safetensors"):
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+    with pytest.raises(ConfigError, match="--trust"):
+        open_model(tmp_path / "model.zip", PPO, trust=False)
+    np.testing.assert_array_equal(open_model(tmp_path / "model.zip", PPO, trust=True).predict(raw)[0], expected)
+    with pytest.raises(RunError, match=r"model\.zip: cannot be loaded"):
+        open_model(tmp_path / "model.zip", SAC, trust=True)
+    (tmp_path / "policy.safetensors").unlink()
+    with pytest.raises(RunError, match=r"policy\.safetensors: cannot be loaded"):
+        open_model(tmp_path / "model.zip", PPO, trust=True)
+    (tmp_path / "model.zip").write_bytes(b"no zip")
+    with pytest.raises(RunError, match=r"model\.zip: cannot be loaded"):
+        open_model(tmp_path / "model.zip", PPO, trust=True)
