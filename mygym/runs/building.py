@@ -19,7 +19,10 @@ from mygym.runs.workers import worker_vec_env
 HINDSIGHT = {"n_sampled_goal": 4, "goal_selection_strategy": "future"}
 """HER's settings of Andrychowicz et al. (2017)."""
 
-_REFUSALS = (TypeError, ValueError, LookupError, AttributeError, AssertionError, RuntimeError, MemoryError)
+_REFUSALS = (
+    *(TypeError, ValueError, LookupError, AttributeError, AssertionError),
+    *(ArithmeticError, RuntimeError, MemoryError),
+)
 """What a constructor may raise when its arguments make no sense."""
 
 MONITORED = ("is_success", "stages_done")
@@ -81,7 +84,7 @@ def build_model(config: RunConfig, env: Any) -> Any:
     torch.set_num_threads(config.threads)
     try:
         torch.empty(0, device=config.device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
+    except (RuntimeError, AssertionError, NotImplementedError, ImportError) as error:
         why = " ".join(str(error).split())
         raise ConfigError(bad_value("device", config.device, "cpu, or cuda where torch has it", why)) from error
     entry = algorithm(config.algo, config.framework)
@@ -110,8 +113,8 @@ def for_acting(config: RunConfig) -> RunConfig:
     params = dict(config.algo_params)
     if "buffer_size" in params:
         params |= {"buffer_size": 1, "replay_buffer_kwargs": None}
-    elif "n_steps" in params:  # as many transitions in a rollout as before, which batch sizes were chosen for
-        params["n_steps"] *= config.n_envs
+    elif "n_steps" in params:
+        params["n_steps"] = max(params["n_steps"], 2)  # PPO takes no single transition, which several environments gave
     device = config.device if torch.cuda.is_available() else "cpu"
     changes = {"n_envs": 1, "subprocesses": False, "her": False, "algo_params": params, "device": device}
     return config.model_copy(update=changes)

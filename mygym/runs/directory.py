@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 from filelock import FileLock, Timeout
 
+from mygym.config.loading import Dumper
 from mygym.errors import ConfigError, RunError, bad_value
 
 CONFIG = "config.yaml"
@@ -65,16 +66,17 @@ def check_writable(folder: str | Path, key: str = "logdir", value: str | None = 
     Raises:
         ConfigError: It, or its nearest existing parent, is no folder or not writable.
     """
-    place = Path(folder).expanduser().absolute()
-    while not place.exists() and place != place.parent:
-        place = place.parent
+    place = Path(folder)
     try:
+        place = place.expanduser().absolute()
+        while not place.exists() and place != place.parent:
+            place = place.parent
         if not place.is_dir():
             raise NotADirectoryError(20, "not a folder")
         with tempfile.TemporaryFile(dir=place):
             pass
-    except OSError as error:
-        why = f"cannot be written ({error.strerror or error}: {place})"
+    except (OSError, ValueError, RuntimeError) as error:  # a name too long, a NUL in it, the home of nobody
+        why = f"cannot be written ({getattr(error, 'strerror', None) or error}: {place})"
         raise ConfigError(bad_value(key, value or str(folder), "a folder that you may write to", why)) from None
 
 
@@ -130,7 +132,7 @@ def write_yaml(path: Path, content: Mapping[str, Any]) -> None:
 
 def to_yaml(content: Mapping[str, Any]) -> str:
     """YAML with keys in their order and short lists on one line."""
-    return yaml.safe_dump(dict(content), sort_keys=False, default_flow_style=None, width=100)
+    return yaml.dump(dict(content), Dumper=Dumper, sort_keys=False, default_flow_style=None, width=100)
 
 
 @contextlib.contextmanager

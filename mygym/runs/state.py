@@ -125,13 +125,18 @@ def _is_fixed(value: Any) -> bool:
 
 
 def _put(target: Any, value: Any) -> Any:
-    """`value` as `target` wants it: into the same tensors, which optimisers and others refer to."""
+    """`value` as `target` wants it: into the same tensors, which optimisers and others refer to, in the same types."""
     if isinstance(target, torch.Tensor) and isinstance(value, torch.Tensor) and target.shape == value.shape:
         target.data.copy_(value)
         return target
     if isinstance(target, list | tuple) and isinstance(value, list | tuple) and len(target) == len(value):
         items = [_put(one, other) for one, other in zip(target, value, strict=True)]
         return type(target)(*items) if hasattr(target, "_fields") else type(target)(items)
+    if isinstance(target, dict) and isinstance(value, dict):
+        result = copy.copy(target)  # a defaultdict keeps its default
+        result.clear()
+        result.update({key: _put(target.get(key), item) for key, item in value.items()})
+        return result
     return value
 
 

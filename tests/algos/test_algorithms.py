@@ -18,6 +18,7 @@ import mygym
 from mygym.config import config_hash, load_file
 from mygym.errors import ConfigError
 from mygym.registry import algorithm, implemented_combos
+from mygym.runs.checkpoints import Checkpoints
 from mygym.runs.evaluation import FINAL, episode_seeds, evaluate_policy
 from mygym.runs.result import Result
 from mygym.runs.settings import settle
@@ -63,7 +64,7 @@ each = partial(pytest.mark.parametrize, "algo", ALGORITHMS)
 def test_an_algorithm_leaves_a_whole_run_directory(algo: str, trained: Any) -> None:
     path = trained(algo).path
     assert re.fullmatch(rf"reach/panda/{algo}/[0-9a-f]{{8}}/seed_0", "/".join(path.parts[-5:]))
-    names = {entry.name for entry in path.iterdir()}
+    names = {entry.name for entry in path.iterdir() if not entry.name.startswith(".")}
     assert names == {
         "config.yaml",
         "result.json",
@@ -72,6 +73,7 @@ def test_an_algorithm_leaves_a_whole_run_directory(algo: str, trained: Any) -> N
         "model.zip",
         "best_model.zip",
         "policy.safetensors",
+        "best_policy.safetensors",
         "checkpoints",
         "tensorboard",
         "videos",
@@ -79,12 +81,11 @@ def test_an_algorithm_leaves_a_whole_run_directory(algo: str, trained: Any) -> N
     assert [video.name for video in (path / "videos").iterdir()] == ["final.mp4"]
     assert (path / "videos" / "final.mp4").stat().st_size > 1000
     assert list((path / "tensorboard").iterdir())
-    steps = sorted(int(folder.name.removeprefix("step_")) for folder in (path / "checkpoints").iterdir())
-    assert len(steps) == 2
-    assert all(
-        {"model.zip", "state.pt"} <= {file.name for file in (path / f"checkpoints/step_{step:010d}").iterdir()}
-        for step in steps
-    )
+    assert len(list((path / "checkpoints").glob("step_*"))) <= 2
+    newest = Checkpoints(path, keep=1).newest(pytest.fail)
+    assert newest is not None
+    assert newest.finished
+    assert newest.steps == trained(algo).steps
     for model in (path / "model.zip", path / "best_model.zip"):
         assert zipfile.ZipFile(model).testzip() is None
 
@@ -124,7 +125,8 @@ def test_the_result_is_complete_and_consistent(algo: str, trained: Any) -> None:
     evaluations = content["evaluations"]
     assert all(set(evaluation) == EVALUATION_KEYS for evaluation in evaluations)
     assert evaluations[0]["steps"] == 0
-    assert [evaluation["steps"] // 100 for evaluation in evaluations] == list(range(len(evaluations)))
+    hundreds = [evaluation["steps"] // 100 for evaluation in evaluations]  # a rollout may leave some out
+    assert hundreds == sorted(set(hundreds))
     times = [evaluation["wall_time_s"] for evaluation in evaluations]
     assert times == sorted(times)
     assert times[-1] < content["wall_time_s"]

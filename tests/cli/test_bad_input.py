@@ -32,7 +32,7 @@ MISTAKES = [
     ("train --strategy curriculum", ["strategy", "'curriculum'", "standard"]),
     ("train --engine fused", ["engine", "'fused'", "pybullet", "not available"]),
     ("train --engine bullet", ["engine", "'bullet'", "pybullet"]),
-    ("train --resume runs/x", ["--resume", "'runs/x'", "not available"]),
+    ("train --resume runs/x", ["run:", "'runs/x'", "not a run directory"]),
     ("train --steps many", ["steps", "'many'", "integer"]),
     ("train --steps 1.5", ["steps", "1.5", "integer"]),
     ("train --steps 0", ["steps", "0", "1"]),

@@ -530,7 +530,6 @@ def test_what_would_fail_later_is_refused_at_once(said: dict[str, Any], words: l
     assert len(str(error.value)) < 1000
 
 
-@pytest.mark.xfail(strict=True, reason="mygym.runs.directory.to_yaml does not use mygym.config.loading.Dumper yet")
 @pytest.mark.parametrize("text", ["1e3", "0E0", "3e-4"])
 def test_text_that_looks_like_a_number_stays_text(text: str, folder: Path) -> None:
     (folder / "config.yaml").write_text(to_yaml(settle(said={"logdir": text}).values()))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import tempfile
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -19,6 +20,11 @@ from mygym.runs.settings import from_python
 from tests.components import ALGORITHMS, small
 
 STEPS = 130
+
+
+class Place(NamedTuple):
+    x: int
+    y: int
 
 
 @pytest.fixture
@@ -111,3 +117,17 @@ def test_random_generators_come_back() -> None:
     drawn = [np.random.random(3).tolist(), torch.rand(3).tolist()]  # noqa: NPY002
     state.load_random_state(saved)
     assert [np.random.random(3).tolist(), torch.rand(3).tolist()] == drawn  # noqa: NPY002
+
+
+def test_attributes_come_back_in_their_types(made: Any, tmp_path: Path) -> None:
+    model, env = made("ppo")
+    weight = torch.ones(2)
+    model.own = {"visits": defaultdict(int, a=1), "tensor": weight, "place": Place(1, 2), "counts": Counter("aab")}
+    content = state_of(model, env, tmp_path)
+    model.own["visits"]["b"] += 5
+    weight.fill_(7)
+    load(model, env, content)
+    assert model.own["tensor"] is weight
+    assert weight.tolist() == [1, 1]
+    assert (model.own["place"], model.own["counts"]["z"], model.own["visits"]["z"]) == (Place(1, 2), 0, 0)
+    assert model.own["visits"] == {"a": 1, "z": 0}
