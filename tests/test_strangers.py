@@ -524,6 +524,26 @@ def test_what_a_config_names_is_not_imported(name: str, run: Path, monkeypatch: 
         assert all(key in message for message in acting), acting
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *(("success_rate", "evil"), ("success_rate", None), ("mean_return", []), ("steps", "5"), ("wall_time_s", {})),
+        *(("evaluations", 5), ("evaluations", [5]), ("evaluations", [{}]), ("evaluations", [{"success_rate": "x"}])),
+    ],
+)
+def test_a_complete_run_whose_result_is_none_is_judged_again(
+    key: str, value: Any, run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = json.loads((run / "result.json").read_text())
+    (run / "result.json").write_text(json.dumps({**content, key: value}))
+    with pytest.raises(SystemExit) as end:
+        command("train", ["--resume", str(run)])
+    captured = capsys.readouterr()
+    assert end.value.code == 0, captured.err
+    assert captured.out == f"run: {run}\n"
+    assert json.loads((run / "result.json").read_text())[key] == content[key] or key == "wall_time_s"
+
+
 IN_A_RUN = [
     *("progress.jsonl", "monitor.csv", ".lock", "checkpoints", "checkpoints/replay", "tensorboard", "result.json"),
     *("config.yaml", "policy.safetensors", "model.zip", RECEIPTS, "traceback.txt", "videos", ".model.part.zip"),

@@ -61,7 +61,7 @@ def run(command: str, arguments: Sequence[str]) -> NoReturn:
     except BrokenPipeError:
         sys.stderr.close()  # whoever read our output has gone, e.g. `mygym list | head -1`
         sys.exit(1)
-    sys.exit(0)
+    _leave(0)
 
 
 def say(message: str) -> None:
@@ -72,6 +72,15 @@ def say(message: str) -> None:
 
 def _fail(message: str, code: int) -> NoReturn:
     say(message if code == 130 else f"error: {message}")
+    _leave(code)
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process with `code`: with words left for a reader who has gone, Python would make 120 of it."""
+    try:
+        sys.stderr.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     sys.exit(code)
 
 

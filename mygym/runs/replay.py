@@ -18,6 +18,9 @@ FOLDER = "replay"
 SMALL = 10_000
 """Transitions below which the last chunk is written again together with the new ones: so chunks stay few."""
 
+LARGEST = 100_000
+"""Transitions in a chunk at most, because a chunk is in memory twice while it is written."""
+
 _APPENDING = (ReplayBuffer, DictReplayBuffer, HerReplayBuffer, NStepReplayBuffer)
 """Buffers that change no row of `_ROWS` once it is written; of other classes everything is written every time."""
 
@@ -58,12 +61,15 @@ class ReplayLog:
         if appended and start < total:
             if chunks and chunks[-1]["rows"] * buffer.n_envs < SMALL and chunks[-1]["start"] >= oldest:
                 start = chunks.pop()["start"]
-            numbers = np.arange(start, total) % size
-            content = save({name: array[numbers] for name, array in appended.items()})
-            file = f"rows_{start:012d}_{total:012d}_at_{steps}.safetensors"
             (self.folder / FOLDER).mkdir(exist_ok=True)
-            write_bytes(self.folder / FOLDER / file, content)
-            chunks.append({"file": file, "start": start, "rows": total - start, "sha256": checksum(content)})
+            rows = max(LARGEST // buffer.n_envs, 1)
+            for first in range(start, total, rows):
+                last = min(first + rows, total)
+                numbers = np.arange(first, last) % size
+                content = save({name: array[numbers] for name, array in appended.items()})
+                file = f"rows_{first:012d}_{last:012d}_at_{steps}.safetensors"
+                write_bytes(self.folder / FOLDER / file, content)
+                chunks.append({"file": file, "start": first, "rows": last - first, "sha256": checksum(content)})
         self.chunks, self.total, self.steps = chunks, total, steps
         filled = size
         if type(buffer) in _APPENDING and not buffer.full:  # without `next_observations` the last is a row further

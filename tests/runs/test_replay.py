@@ -197,6 +197,7 @@ def test_a_buffer_comes_back_however_much_came_between_checkpoints(kind: str, n_
                     assert_same(one, other)
                 known = [checkpoints._read(path) for path in checkpoints._all()]
                 assert files(run) == {chunk["file"] for one in known for chunk in one.chunks}
+                assert all(chunk["rows"] <= size for one in known for chunk in one.chunks)
                 assert len(known) == min(len(history), 2)
                 if then == "go on":
                     continue
@@ -376,3 +377,16 @@ def test_a_save_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.M
     state, fresh = log.save(buffer, 9), make(12, 1)
     ReplayLog(tmp_path).load(fresh, state, log.chunks, 9)
     assert_same(content(fresh), content(buffer))
+
+
+def test_a_chunk_holds_no_more_than_fits_into_memory_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay, "LARGEST", 20)
+    make = BUFFERS["dictionaries"]
+    buffer, checkpoints = make(50, 3), Checkpoints(tmp_path, keep=1)
+    (tmp_path / "checkpoints").mkdir()
+    Filler(0).add(buffer, rows=47)
+    checkpoints.write(47 * 3, {}, {}, buffer)
+    checkpoint = Checkpoints(tmp_path, keep=1).newest(pytest.fail)
+    assert checkpoint is not None
+    assert [chunk["rows"] for chunk in checkpoint.chunks] == [6] * 7 + [5]
+    assert_same(content(loaded(make, 50, 3, checkpoint, Checkpoints(tmp_path, keep=1))), content(buffer))

@@ -131,6 +131,12 @@ def test_tensors_come_back_in_their_type(dtype: torch.dtype) -> None:
         assert same(one, through({"x": one})["x"])
 
 
+def test_the_structure_is_json_that_others_can_read() -> None:
+    content = to_files([math.inf, -math.inf, math.nan, 2**70, "\ud800"])[STRUCTURE]
+    assert content.isascii()
+    json.loads(content, parse_constant=pytest.fail)
+
+
 def test_whole_numbers_of_any_length_come_back() -> None:
     tree = [10**5000, -(10**5000), 2**63, 2**64, -(2**64)]
     assert same(tree, through(tree))
