@@ -207,11 +207,12 @@ def used(run: Path, algo: str, config: str, file: str, where: str, longer: dict[
             assert is_named(Path(file).name, message, config), f"{use}: {where}: {message}"
         elif use == "resume":
             assert Result.read(run).status == "done", where
-            if file != "config.yaml":
+            if file == "config.yaml":  # another may come to something else
+                assert refused("evaluate", run) is None, where
+            else:
                 assert (run / "policy.safetensors").read_bytes() == longer[algo], where
             if not file.startswith(("best_", "progress")):  # which stay as they are, up to where learning goes on
                 assert_whole(run)
-            assert refused("evaluate", run) is None, where
     return ends
 
 
@@ -675,7 +676,7 @@ def test_a_checkpoint_that_is_forged_to_say_the_same_is_as_good(run: Path, longe
     assert (run / "policy.safetensors").read_bytes() == longer["sac"]
 
 
-@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [9, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_forged_checkpoint_is_refused_or_works(step: int, originals: dict[str, Path], tmp_path: Path) -> None:
     ends: dict[bool, int] = {True: 0, False: 0}
     for number, (path, value) in enumerate(FORGED[::step]):

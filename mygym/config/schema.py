@@ -47,7 +47,9 @@ class TaskParams(Section):
 class EvalParams(Section):
     """Evaluation during training, in environments of its own."""
 
-    every: Annotated[int, Field(ge=1)] = Field(10_000, description="env steps between evaluations")
+    every: Annotated[int, Field(ge=1)] = Field(
+        10_000, description="env steps between evaluations; each waits for a rollout to end"
+    )
     episodes: Annotated[int, Field(ge=1, le=100_000)] = Field(50, description="episodes of each")
     final_episodes: Annotated[int, Field(ge=1, le=100_000)] = Field(
         100, description="fresh episodes that judge model.zip"
@@ -57,7 +59,9 @@ class EvalParams(Section):
 class CheckpointParams(Section):
     """Periodic checkpoints."""
 
-    every: Annotated[int, Field(ge=1)] = Field(50_000, description="env steps between checkpoints")
+    every: Annotated[int, Field(ge=1)] = Field(
+        50_000, description="env steps between checkpoints; each waits for a rollout to end"
+    )
     keep: Annotated[int, Field(ge=1)] = Field(3, description="how many of the newest stay")
 
 

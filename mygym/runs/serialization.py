@@ -60,7 +60,7 @@ def from_files(files: Mapping[str, bytes]) -> Any:
         raise ValueError(f"not what was saved: {type(error).__name__}: {error}") from None
 
 
-def is_plain(value: Any) -> bool:
+def can_be_saved(value: Any) -> bool:
     """Whether `value` can be part of a tree."""
     try:
         _encode(value, "", {})

@@ -21,7 +21,7 @@ from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.noise import ActionNoise, VectorizedActionNoise
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper, VecMonitor, VecNormalize
 
-from mygym.runs.serialization import is_plain
+from mygym.runs.serialization import can_be_saved
 
 ELSEWHERE = frozenset(
     {
@@ -57,7 +57,7 @@ def algorithm_state(model: BaseAlgorithm) -> dict[str, Any]:
     """State of any SB3 algorithm, also of a user's subclass: every attribute that is plain data or has a state."""
     state: dict[str, Any] = {"parameters": copy.deepcopy(model.get_parameters()), "attributes": {}, "objects": {}}
     for name, value in _own_attributes(model):
-        if is_plain(value):
+        if can_be_saved(value):
             state["attributes"][name] = copy.deepcopy(value)
         elif (of_object := _object_state(value)) is not None:
             state["objects"][name] = copy.deepcopy(of_object)
@@ -102,7 +102,7 @@ def unsaved(model: BaseAlgorithm) -> list[str]:
     return [
         name
         for name, value in _own_attributes(model)
-        if not is_plain(value) and _object_state(value) is None and not _is_fixed(value)
+        if not can_be_saved(value) and _object_state(value) is None and not _is_fixed(value)
     ]
 
 
@@ -121,7 +121,7 @@ def _is_fixed(value: Any) -> bool:
         return all(_is_fixed(item) for item in value.values())
     if isinstance(value, list | tuple):
         return all(_is_fixed(item) for item in value)
-    return callable(value) or isinstance(value, spaces.Space | torch.device | enum.Enum) or is_plain(value)
+    return callable(value) or isinstance(value, spaces.Space | torch.device | enum.Enum) or can_be_saved(value)
 
 
 def _put(target: Any, value: Any) -> Any:
@@ -151,7 +151,7 @@ def _object_state(value: Any) -> Any:
     if isinstance(value, VectorizedActionNoise):
         return [_object_state(noise) for noise in value.noises]
     if isinstance(value, ActionNoise):
-        return {name: item for name, item in vars(value).items() if is_plain(item)}
+        return {name: item for name, item in vars(value).items() if can_be_saved(item)}
     if hasattr(value, "state_dict") and hasattr(value, "load_state_dict") and not isinstance(value, type):
         return value.state_dict()
     return None
@@ -210,7 +210,7 @@ def _mersenne_twister(state: Any) -> Any:
 
 def logger_state(logger: Logger) -> dict[str, Any]:
     """Values that were recorded and not yet written."""
-    values = {key: value for key, value in logger.name_to_value.items() if is_plain(value)}
+    values = {key: value for key, value in logger.name_to_value.items() if can_be_saved(value)}
     return {"values": values, "counts": dict(logger.name_to_count), "excluded": dict(logger.name_to_excluded)}
 
 

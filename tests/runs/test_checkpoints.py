@@ -259,11 +259,18 @@ class Fault:
         return wrapped
 
 
-@pytest.mark.parametrize("small", [0, 10_000], ids=["new chunks", "chunks put together"])
+DISK_FULL = OSError(28, "No space left on device")
+
+
 @pytest.mark.parametrize(
-    ("error", "after"),
-    [(OSError(28, "No space left on device"), False), (KeyboardInterrupt(), False), (KeyboardInterrupt(), True)],
-    ids=["disk full", "before", "after"],
+    ("error", "after", "small"),
+    [
+        (DISK_FULL, False, 0),
+        (DISK_FULL, False, 10_000),
+        (KeyboardInterrupt(), False, 10_000),
+        (KeyboardInterrupt(), True, 0),
+    ],
+    ids=["disk full", "disk full, small chunks", "before, small chunks", "after"],
 )
 def test_a_fault_at_any_moment_leaves_whole_checkpoints_only(
     error: BaseException, after: bool, small: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save
 
-from mygym.runs.serialization import STRUCTURE, TENSORS, from_files, is_plain, to_files
+from mygym.runs.serialization import STRUCTURE, TENSORS, can_be_saved, from_files, to_files
 
 NUMPY = [np.dtype(code) for code in ("?", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8")]
 TORCH = [
@@ -110,7 +110,7 @@ TREES = st.recursive(
 @settings(max_examples=300)
 @given(tree=TREES)
 def test_any_tree_comes_back_to_the_bit(tree: Any) -> None:
-    assert is_plain(tree)
+    assert can_be_saved(tree)
     assert same(tree, through(tree))
 
 
@@ -203,9 +203,9 @@ FOREIGN = {
 @pytest.mark.parametrize("name", FOREIGN)
 def test_what_cannot_be_saved_is_told_with_its_place(name: str) -> None:
     thing = FOREIGN[name]
-    assert not is_plain(thing)
+    assert not can_be_saved(thing)
     for tree in ({"a": [1, {"b.c": thing}]}, {"a": deque([1, {"b.c": (thing)}])}):
-        assert not is_plain(tree)
+        assert not can_be_saved(tree)
         with pytest.raises(TypeError, match=r"^a\.1\.b\.c is .*neither plain data nor an array"):
             to_files(tree)
     with pytest.raises(TypeError, match=r"^value is "):
@@ -213,7 +213,7 @@ def test_what_cannot_be_saved_is_told_with_its_place(name: str) -> None:
 
 
 def test_what_holds_itself_cannot_be_saved() -> None:
-    assert not is_plain(HOLDS_ITSELF)
+    assert not can_be_saved(HOLDS_ITSELF)
     with pytest.raises(TypeError, match="part of itself"):
         to_files({"a": HOLDS_ITSELF})
 
