@@ -351,6 +351,14 @@ def test_small_chunks_are_put_together(tmp_path: Path, monkeypatch: pytest.Monke
     assert found == [[3], [6], [9], [12], [12, 3], [12, 43], [12, 43, 2], [12, 43, 4]]
 
 
+def test_a_chunk_that_is_overwritten_in_part_is_left_as_it_is(tmp_path: Path) -> None:
+    filler, log, buffer = Filler(0), ReplayLog(tmp_path), BUFFERS["flat"](12, 1)
+    for steps in (8, 16):
+        filler.add(buffer, rows=8)
+        log.save(buffer, steps)
+    assert [chunk["rows"] for chunk in log.chunks] == [8, 8]
+
+
 def test_a_buffer_that_changes_old_rows_has_no_chunks(tmp_path: Path) -> None:
     filler, log, buffer = Filler(0), ReplayLog(tmp_path), BUFFERS["fading"](12, 1)
     filler.add(buffer, rows=5)
