@@ -31,18 +31,20 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 
 TRANSITIONS = 1_000_000
-STEPS = 4_000
+STEPS = 2_000
 """Env steps of training between checkpoints, from which the time of an interval follows."""
 
 
-def fill(buffer: Any, rows: int, rng: np.random.Generator) -> None:
-    """Add `rows` random transitions for each environment, in episodes of 25 steps."""
+def fill(model: Any, transitions: int, rng: np.random.Generator) -> None:
+    """Add random transitions, in episodes of 25 steps, as if the model had made as many env steps."""
+    buffer = model.replay_buffer
     n_envs = buffer.n_envs
+    model.num_timesteps += transitions
 
     def observation() -> dict[str, Any]:
         return {key: rng.uniform(-1, 1, (n_envs, *shape)).astype(np.float32) for key, shape in buffer.obs_shape.items()}
 
-    for row in range(rows):
+    for row in range(transitions // n_envs):
         action = rng.uniform(-1, 1, (n_envs, buffer.action_dim)).astype(np.float32)
         done = np.full(n_envs, row % 25 == 24)
         buffer.add(observation(), observation(), action, -np.ones(n_envs), done, [{}] * n_envs)
@@ -70,10 +72,10 @@ def cost(her: bool, repeats: int) -> dict[str, Any]:
         session._open_logs()
         session.divergence.init_callback(model)
         model.learn(STEPS)
-        fill(model.replay_buffer, TRANSITIONS // config.n_envs, rng)
+        fill(model, TRANSITIONS, rng)
         written, per_step = [], []
         for _ in range(repeats + 1):
-            fill(model.replay_buffer, config.checkpoint.every // config.n_envs, rng)
+            fill(model, config.checkpoint.every, rng)
             begin = time.perf_counter()
             model.learn(STEPS, reset_num_timesteps=False)
             trained = time.perf_counter()
