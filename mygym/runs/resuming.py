@@ -67,7 +67,10 @@ def plan(run: Path, changes: Mapping[str, Any], tell: Callable[[str], None]) -> 
     if checkpoint.finished:
         done = result is not None and result.status == "done" and resolved.values() == before.values()
         whole = all((run / name).is_file() for name in (directory.MODEL, directory.POLICY))
-        return Plan(resolved, checkpoint, result if done and whole else None)
+        if done and whole:
+            tell("the run is complete; --steps N makes it longer")
+            return Plan(resolved, checkpoint, result)
+        return Plan(resolved, checkpoint)
     if checkpoint.steps >= steps:
         raise ConfigError(bad_value("steps", steps, f"more than {checkpoint.steps}", "has been passed already"))
     tell(f"goes on from {checkpoint.steps:,} of {steps:,} steps")

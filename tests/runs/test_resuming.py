@@ -109,10 +109,11 @@ def test_a_run_that_was_stopped_before_its_first_checkpoint_starts_again(tmp_pat
     assert "is damaged and not used" in capsys.readouterr().err
 
 
-def test_a_complete_run_is_left_alone(tmp_path: Path) -> None:
+def test_a_complete_run_is_left_alone(tmp_path: Path, capsys: Any) -> None:
     result = mygym.train(config("sac", tmp_path))
     before = {path: path.stat().st_mtime_ns for path in result.path.rglob("*") if path.name != directory.LOCK}
     again = mygym.train(resume=result.path)
+    assert "the run is complete" in capsys.readouterr().err
     assert (again.success_rate, again.evaluations, again.status) == (result.success_rate, result.evaluations, "done")
     assert {path: path.stat().st_mtime_ns for path in result.path.rglob("*") if path.name != directory.LOCK} == before
 
