@@ -17,6 +17,7 @@ TASKS = registry("task").names()
 ROBOTS = registry("robot").names()
 CONTROLS = registry("controller").names()
 ALGORITHMS = registry("algorithm").names()
+OBSERVATIONS = registry("observation").names()
 REWARDS = ("sparse", "dense", "staged")
 IDS = {task: env_id(task) for task in TASKS}
 

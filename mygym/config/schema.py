@@ -86,7 +86,8 @@ class RunConfig(Section):
     algo: str = Field("sac", description="keyword of the algorithm")
     framework: str = Field("pytorch", description="implementation of the algorithm")
     algo_params: dict[str, Any] = Field(default_factory=dict, description="the algorithm's constructor arguments")
-    strategy: Literal["standard"] = Field("standard", description="what trains next")
+    imports: list[str] = Field(default_factory=list, description="modules of yours that register things: --import")
+    strategy: str = Field("standard", description="what trains next")
     engine: Literal["pybullet"] = Field("pybullet", description="physics")
     her: bool | None = Field(None, description="hindsight replay (default: where it applies)")
     normalize: bool = Field(False, description="normalise observations by running mean and variance")
@@ -114,7 +115,7 @@ class RunConfig(Section):
         return device
 
 
-NOT_SHAPING = frozenset({"seed", "logdir", "eval", "checkpoint", "video", "tensorboard", "strict"})
+NOT_SHAPING = frozenset({"seed", "imports", "logdir", "eval", "checkpoint", "video", "tensorboard", "strict"})
 """Top-level keys that do not change what a run learns (`config_hash` leaves them out)."""
 
 LATER: dict[str, dict[str, str]] = {"engine": {"fused": "the fused engine"}}
