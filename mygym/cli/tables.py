@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from mygym.registry import Algorithm
 
