@@ -296,7 +296,8 @@ class Schema:
                 owner = self.component((*path[:-1], INNER[path[-1]].of)) if path else self.cls
                 why = f"is not a parameter of {owner.__name__}"
                 raise ConfigError(bad_value(dotted(here), name, sorted(known), why))
-            if isinstance(value, str) and value == shown(at(self.kwargs, here)):
+            registered = at(self.kwargs, here)
+            if not is_plain(registered) and isinstance(value, str) and value == shown(registered):
                 continue  # what the registration brought, by the name under which configs show it
             if name in NAMED:
                 self._check_named(here, value, known[name])

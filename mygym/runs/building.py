@@ -147,8 +147,7 @@ def as_built(resolved: Resolved, model: Any) -> Resolved:
                 found[name] = decided if by_class and decided is not None and is_plain(decided) else value
         return found
 
-    params = built(resolved.config.algo_params, ())
-    return Resolved(resolved.config.model_copy(update={"algo_params": params}), resolved.origins)
+    return resolved.with_algo_params(built(resolved.config.algo_params, ()))
 
 
 def explained(resolved: Resolved) -> Resolved:
