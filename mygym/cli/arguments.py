@@ -16,7 +16,7 @@ CONFIG_FLAGS = {
     "control": ("C", "what an action means: ee_delta, joint_delta, joint_position"),
     "reward": ("KIND", "sparse, dense or staged"),
     "algo": ("A", "the algorithm (mygym list algorithm)"),
-    "framework": ("F", "its implementation: pytorch"),
+    "framework": ("F", "its implementation: pytorch, jax"),
     "strategy": ("S", "what trains next: standard"),
     "engine": ("E", "physics: pybullet"),
     "steps": ("N", "env steps to train"),

@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from mygym.cli.arguments import Parser
+from mygym.errors import RegistryError
 from mygym.registry import REGISTRIES, Algorithm, Entry, registry
 from mygym.runs.directory import to_yaml
 
@@ -82,7 +83,10 @@ def _component(entry: Entry) -> dict[str, Any]:
 def _algorithm(algorithm: Algorithm) -> dict[str, Any]:
     from mygym.config import hyperparameters
 
-    cls, args, defaults = algorithm.combo()
+    try:
+        cls, args, defaults = algorithm.combo()
+    except RegistryError as error:  # an extra that is not installed
+        return {"not available": str(error)}
     return {
         "class": f"{cls.__module__}.{cls.__qualname__}",
         "policy": str(args[0]) if args else "",
