@@ -12,7 +12,6 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 from mygym.errors import RegistryError, bad_value
@@ -49,6 +48,11 @@ BUILTIN_STRINGS: Mapping[str, Mapping[str, tuple[str, str]]] = {
 
 ALIASES: Mapping[str, Mapping[str, str]] = {"controller": {"step": "ee_delta", "joints": "joint_position"}}
 """Other names under which the command line and configs know a component."""
+
+EXTRAS: Mapping[str, str] = {
+    **dict.fromkeys(("sbx", "jax", "jaxlib", "flax", "optax", "tensorflow_probability"), "jax"),
+}
+"""Package as it is imported → the extra of mygym that installs it."""
 
 T = TypeVar("T")
 
@@ -127,7 +131,9 @@ def resolve(target: Any, wanted_by: str = "") -> Any:
     try:
         return getattr(importlib.import_module(module_name), attribute)
     except ModuleNotFoundError as error:
-        raise RegistryError(f"{wanted_by}: needs the package {error.name!r}: pip install {error.name}") from error
+        package = (error.name or "").partition(".")[0]
+        install = f'"mygym[{EXTRAS[package]}]"' if package in EXTRAS else package
+        raise RegistryError(f"{wanted_by}: needs the package {package!r}: pip install {install}") from error
 
 
 def registered_twice(kind: str, name: str, first: str, second: str) -> str:
@@ -257,7 +263,7 @@ class Algorithm:
 
     def combo(self) -> tuple[type, tuple[Any, ...], dict[str, Any]]:
         """`(AlgoClass, args, kwargs)`; `"env"` in `args`, or any environment, stands for that of the run."""
-        who = f"algorithm {self.name!r}"
+        who = f"algorithm {self.name!r} of framework {self.framework!r}"
         policy = resolve(self.policy, who) if isinstance(self.policy, str) and ":" in self.policy else self.policy
         args = self.args if self.args is not None else (policy, "env")
         return resolve(self.target, who), args, copy.deepcopy(dict(self.defaults))
@@ -411,6 +417,22 @@ register_optimizer = _Register("optimizer")
 """Registers a class or function for `algo_params.policy_kwargs.optimizer_class`."""
 
 
+class _Combos(Mapping[str, Any]):
+    """Framework → `(AlgoClass, args, kwargs)` of one algorithm, imported when it is asked for."""
+
+    def __init__(self, frameworks: Mapping[str, Algorithm]) -> None:
+        self.frameworks = frameworks
+
+    def __getitem__(self, framework: str) -> tuple[type, tuple[Any, ...], dict[str, Any]]:
+        return self.frameworks[framework].combo()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.frameworks)
+
+    def __len__(self) -> int:
+        return len(self.frameworks)
+
+
 class ImplementedCombos(MutableMapping[str, Mapping[str, Any]]):
     """`implemented_combos[algo][framework]` → `(AlgoClass, args, kwargs)`, a live view of the registry.
 
@@ -418,8 +440,7 @@ class ImplementedCombos(MutableMapping[str, Mapping[str, Any]]):
     """
 
     def __getitem__(self, name: str) -> Mapping[str, Any]:
-        frameworks: dict[str, Algorithm] = registry("algorithm").get(name, "algo").load()
-        return MappingProxyType({framework: entry.combo() for framework, entry in frameworks.items()})
+        return _Combos(registry("algorithm").get(name, "algo").load())
 
     def __contains__(self, name: object) -> bool:
         return name in registry("algorithm")

@@ -8,7 +8,7 @@ from typing import Any
 from mygym.config import hyperparameters
 from mygym.envs.ids import env_id
 from mygym.errors import ConfigError
-from mygym.registry import algorithm, registry
+from mygym.registry import algorithm, implemented_combos, registry
 from mygym.sim.robot import load_robot
 from mygym.tasks.grammar import letters
 from mygym.tasks.task import Task, find_task
@@ -18,6 +18,8 @@ ROBOTS = registry("robot").names()
 CONTROLS = registry("controller").names()
 ALGORITHMS = registry("algorithm").names()
 OBSERVATIONS = registry("observation").names()
+COMBOS = [(algo, framework) for algo in ALGORITHMS for framework in implemented_combos[algo]]
+"""Each algorithm in each framework that has it."""
 REWARDS = ("sparse", "dense", "staged")
 IDS = {task: env_id(task) for task in TASKS}
 
@@ -31,9 +33,9 @@ def can_do(robot: str, task: Task) -> bool:
     return has_gripper(robot) or not task.needs_gripper
 
 
-def small(algo: str) -> dict[str, Any]:
+def small(algo: str, framework: str = "pytorch") -> dict[str, Any]:
     """`algo_params` with which an algorithm is quick: small networks and batches."""
-    cls, args, _ = algorithm(algo).combo()
+    cls, args, _ = algorithm(algo, framework).combo()
     networks: dict[str, Any] = {"net_arch": [16]}
     if "Lstm" in str(args[0]):
         networks["lstm_hidden_size"] = 8

@@ -102,8 +102,8 @@ class RunConfig(Section):
     checkpoint: CheckpointParams = Field(CheckpointParams(), description="periodic checkpoints")
     video: VideoParams = Field(VideoParams(), description="film of the final policy")
     tensorboard: bool = Field(True, description="write TensorBoard logs")
-    device: str = Field("cpu", description="torch device of the networks")
-    threads: Annotated[int, Field(ge=1, le=1024)] = Field(1, description="torch threads")
+    device: str = Field("cpu", description="device of the networks")
+    threads: Annotated[int, Field(ge=1, le=1024)] = Field(1, description="threads that the networks compute with")
     logdir: str = Field("runs", description="folder of all runs")
     strict: bool = Field(False, description="refuse every value left to a default")
 
@@ -111,7 +111,7 @@ class RunConfig(Section):
     @classmethod
     def _can_train(cls, device: str) -> str:
         if not re.fullmatch(r"(cpu|cuda|mps|xpu)(:[0-9]{1,2})?", device):
-            raise ValueError("cpu, or cuda, mps or xpu where torch has it; with :1 the second of several")
+            raise ValueError("cpu, or cuda, mps or xpu where the framework has it; with :1 the second of several")
         return device
 
 

@@ -12,10 +12,10 @@ from mygym.config import Resolved, RunConfig
 from mygym.config.hyperparameters import Schema
 from mygym.config.plain import is_plain
 from mygym.envs.robot_env import RobotEnv
-from mygym.errors import ConfigError, bad_value
+from mygym.errors import ConfigError
 from mygym.parameters import parameters
 from mygym.registry import algorithm, is_environment
-from mygym.runs import requirements
+from mygym.runs import devices, requirements
 from mygym.runs.evaluation import TRAINING, episode_seeds
 from mygym.runs.workers import worker_vec_env
 
@@ -84,17 +84,10 @@ def build_model(config: RunConfig, env: Any) -> Any:
     """The algorithm, constructed exactly from `implemented_combos[algo][framework]`, with `algo_params` on top.
 
     Raises:
-        ConfigError: The class refuses its arguments.
+        ConfigError: The class refuses its arguments, or the device is not there.
     """
-    import torch
-
-    torch.set_num_threads(config.threads)
-    try:
-        torch.empty(0, device=config.device)
-    except (RuntimeError, AssertionError, NotImplementedError, ImportError) as error:
-        why = " ".join(str(error).split())
-        raise ConfigError(bad_value("device", config.device, "cpu, or cuda where torch has it", why)) from error
     entry = algorithm(config.algo, config.framework)
+    devices.use(config.framework, config.device, config.threads)
     schema = Schema(entry, config.algo_params, bool(config.her))
     policy, kwargs = schema.arguments(config.algo_params)
     if config.her:
@@ -117,14 +110,12 @@ def build_model(config: RunConfig, env: Any) -> Any:
 
 def for_acting(config: RunConfig) -> RunConfig:
     """`config` with one environment, no memory for replay, and a device that is there: for a policy that only acts."""
-    import torch
-
     params = dict(config.algo_params)
     if "buffer_size" in params:
         params |= {"buffer_size": 1, "replay_buffer_kwargs": None}
     elif "n_steps" in params:
         params["n_steps"] = max(params["n_steps"], 2)  # PPO takes no single transition, which several environments gave
-    device = config.device if torch.cuda.is_available() else "cpu"
+    device = devices.or_cpu(config.framework, config.device, config.threads)
     changes = {"n_envs": 1, "subprocesses": False, "her": False, "algo_params": params, "device": device}
     return config.model_copy(update=changes)
 
