@@ -22,6 +22,7 @@ ASSETS = Path(__file__).parent / "assets"
 BUILTIN_MODULES: Mapping[str, str] = {
     "algorithm": "mygym.algos",
     "policy": "mygym.experts.policies",
+    "schedule": "mygym.config.schedules",
     "task": "mygym.tasks.named",
     "stage": "mygym.tasks.stages",
 }
@@ -209,7 +210,7 @@ class Algorithm:
 
 REGISTRIES: dict[str, Registry] = {
     kind: Registry(kind)
-    for kind in ("algorithm", "policy", "robot", "workspace", "object", "controller", "task", "stage")
+    for kind in ("algorithm", "policy", "robot", "workspace", "object", "controller", "task", "stage", "schedule")
 }
 """Every kind of component."""
 

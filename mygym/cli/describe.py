@@ -74,6 +74,10 @@ def _component(entry: Entry) -> dict[str, Any]:
         return {**about, **yaml.safe_load(target.read_text(encoding="utf-8"))}
     if entry.kind == "algorithm":
         return {**about, "frameworks": {name: _algorithm(algorithm) for name, algorithm in target.items()}}
+    if entry.kind == "schedule":
+        from mygym.config import schedules
+
+        return {**about, "parameters": schedules.describe(target)}
     if is_dataclass(target) and not isinstance(target, type):
         return {**about, **{k: v for k, v in asdict(target).items() if not callable(v)}}
     return {**about, "documentation": target.__doc__ or ""}
@@ -90,6 +94,7 @@ def _algorithm(algorithm: Algorithm) -> dict[str, Any]:
         "hindsight": algorithm.goal_relabelling,
         "run defaults": dict(algorithm.run_defaults),
         "algo_params": {**hyperparameters.defaults(cls), **defaults},
+        "may be scheduled": list(hyperparameters.may_be_scheduled(cls)),
     }
 
 

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mygym.config import schedulable
 from mygym.config.plain import is_plain
+from mygym.config.schedules import Schedule, is_schedule, parse
 from mygym.errors import ConfigError, bad_value
 
 OURS = frozenset({"self", "policy", "env", "seed", "device", "verbose", "tensorboard_log", "_init_setup_model"})
@@ -52,6 +54,7 @@ RANGES: Mapping[str, Range] = {
     "target_update_interval": _COUNT,
     "policy_delay": _COUNT,
     "clip_range": _POSITIVE,
+    "clip_range_vf": _POSITIVE,
     "ent_coef": Range(0),
     "vf_coef": Range(0),
     "max_grad_norm": _POSITIVE,
@@ -64,6 +67,7 @@ RANGES: Mapping[str, Range] = {
     "top_quantiles_to_drop_per_net": Range(0),
     "cg_max_steps": _COUNT,
     "cg_damping": Range(0),
+    "line_search_shrinking_factor": Range(0, 1, open_low=True),
     "n_critic_updates": _COUNT,
     "sde_sample_freq": Range(-1),
     "action_noise": Range(0),
@@ -120,6 +124,9 @@ def check(cls: type, values: Mapping[str, Any]) -> None:
         if name not in known:
             raise ConfigError(bad_value(key, name, sorted(known), f"is not a parameter of {cls.__name__}"))
         hint = hints.get(name) or type(known[name].default)
+        if _is_scheduled(value, hint):
+            _check_schedule(cls, name, value, hint)
+            continue
         if not _fits(value, hint):
             raise ConfigError(bad_value(key, value, _words(hint), "has the wrong type"))
         for number in _numbers(value):
@@ -127,6 +134,61 @@ def check(cls: type, values: Mapping[str, Any]) -> None:
                 raise ConfigError(bad_value(key, value, f"finite numbers of at most {LARGEST:g}, as float32 has"))
             if name in RANGES and number not in RANGES[name]:
                 raise ConfigError(bad_value(key, value, str(RANGES[name]), "is out of range"))
+
+
+def schedules(cls: type, values: Mapping[str, Any], total_steps: int) -> dict[str, Schedule]:
+    """The schedules among `values`, which are all of an algorithm's hyperparameters.
+
+    Raises:
+        ConfigError: One is wrong, does not fit the run's steps, or could have no effect.
+    """
+    hints, known = _hints(cls), parameters(cls)
+    found = {}
+    for name, value in values.items():
+        hint = hints.get(name) or (type(known[name].default) if name in known else Any)
+        if _is_scheduled(value, hint):
+            found[name] = _check_schedule(cls, name, value, hint, total_steps)
+            if why := schedulable.contradiction(cls, name, values):
+                raise ConfigError(bad_value(f"algo_params.{name}", value, "no schedule", why))
+    return found
+
+
+def may_be_scheduled(cls: type) -> dict[str, str]:
+    """Hyperparameters that may follow a schedule → `"called"` or `"held"` (`mygym.config.schedulable`)."""
+    hints = _hints(cls)
+    found = {}
+    for name, parameter in parameters(cls).items():
+        way = _way(cls, name, hints.get(name) or type(parameter.default))
+        if way is not None:
+            found[name] = way
+    return found
+
+
+def _way(cls: type, name: str, hint: Any) -> str | None:
+    takes_function = _fits(abs, hint) and not _fits(object(), hint)  # what takes anything does not ask for a function
+    return schedulable.way(cls, name, takes_function, takes_number=_fits(0.5, hint))
+
+
+def _is_scheduled(value: Any, hint: Any) -> bool:
+    """Whether a mapping stands for a number that changes, rather than for arguments of something else."""
+    if not isinstance(value, Mapping):
+        return False
+    if _fits(value, hint):
+        return is_schedule(value) and _fits(0.5, hint)
+    return is_schedule(value) or _fits(0.5, hint)
+
+
+def _check_schedule(
+    cls: type, name: str, value: Mapping[str, Any], hint: Any, total_steps: int | None = None
+) -> Schedule:
+    key = f"algo_params.{name}"
+    if _way(cls, name, hint) is None:
+        allowed = f"{_words(hint)}; of {cls.__name__} may be scheduled: {', '.join(may_be_scheduled(cls)) or 'nothing'}"
+        raise ConfigError(bad_value(key, value, allowed, "is fixed while training"))
+    schedule = parse(key, value, RANGES.get(name), total_steps)
+    if any(abs(number) > LARGEST for _, number in schedule.trials(total_steps)):
+        raise ConfigError(bad_value(key, value, f"finite numbers of at most {LARGEST:g}, as float32 has"))
+    return schedule
 
 
 def _numbers(value: Any) -> Iterator[float]:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from mygym.config import Resolved, RunConfig
-from mygym.config.hyperparameters import defaults, parameters
+from mygym.config.hyperparameters import defaults, parameters, schedules
+from mygym.config.schedules import Schedule
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import algorithm
@@ -81,6 +82,8 @@ def build_model(config: RunConfig, env: Any) -> Any:
     """
     import torch
 
+    from mygym.runs import scheduling
+
     torch.set_num_threads(config.threads)
     try:
         torch.empty(0, device=config.device)
@@ -93,6 +96,8 @@ def build_model(config: RunConfig, env: Any) -> Any:
     for key, value in copy.deepcopy(config.algo_params).items():  # SB3 writes into some of them
         if key in kwargs or key not in own or value != own[key]:
             kwargs[key] = _as_sb3_wants(value)
+    scheduled = schedules_of(config)
+    kwargs |= scheduling.arguments(cls, scheduled, config.steps)
     if config.her:
         kwargs |= _hindsight(kwargs)
     of_the_run = {"seed": config.seed, "device": config.device, "verbose": 0}
@@ -102,8 +107,15 @@ def build_model(config: RunConfig, env: Any) -> Any:
         model = cls(*(env if argument == "env" else argument for argument in args), **kwargs)
     except _REFUSALS as error:
         raise ConfigError(f"algo_params: {cls.__name__} refuses its arguments: {error}") from error
+    scheduling.check_held(model, scheduled, config.steps)
     env.seed(episode_seeds(config.seed, TRAINING, 1)[0])
     return model
+
+
+def schedules_of(config: RunConfig) -> dict[str, Schedule]:
+    """What changes while the algorithm trains, by name of the hyperparameter."""
+    cls = algorithm(config.algo, config.framework).combo()[0]
+    return schedules(cls, config.algo_params, config.steps)
 
 
 def for_acting(config: RunConfig) -> RunConfig:

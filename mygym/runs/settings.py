@@ -36,7 +36,6 @@ def settle(
         cls = entry.combo()[0]
     except RegistryError as error:
         raise ConfigError(str(error)) from error
-    hyperparameters.check(cls, first.algo_params)
     numbers = {key: getattr(task, key) for key in ("tolerance", "hold", "horizon", "object")}
     layers = [
         Layer(f"class {cls.__name__}", {"algo_params": hyperparameters.defaults(cls)}),
@@ -46,6 +45,8 @@ def settle(
     ]
     chosen = resolve(layers)
     params = chosen.config.algo_params
+    hyperparameters.check(cls, {key: params[key] for key in first.algo_params})
+    hyperparameters.schedules(cls, params, chosen.config.steps)
     _check_train_freq(chosen.config)
     derived = {"workspace": workspace, "control": control, **_hindsight(chosen.config, entry, first.algo_params)}
     if "buffer_size" in params and "buffer_size" not in first.algo_params:
