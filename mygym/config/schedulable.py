@@ -40,7 +40,7 @@ READS: Mapping[str, Reads] = {
     "stable_baselines3.SAC": _SAC,
     "stable_baselines3.TD3": _reads("learning_rate", "tau target_policy_noise target_noise_clip action_noise"),
     "sb3_contrib.TQC": _SAC,
-    "sb3_contrib.CrossQ": _SAC,
+    "sb3_contrib.CrossQ": _reads("learning_rate", "ent_coef target_entropy action_noise"),
     "sb3_contrib.TRPO": _reads("learning_rate", "target_kl cg_damping line_search_shrinking_factor"),
     "sb3_contrib.ARS": _reads("learning_rate delta_std"),  # an offset that changes would favour some candidates
     "sb3_contrib.RecurrentPPO": _PPO,
