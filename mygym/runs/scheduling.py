@@ -45,23 +45,29 @@ def check_held(model: Any, schedules: Mapping[str, Schedule], total_steps: int) 
 
 def _holds(model: Any, name: str, value: float) -> bool:
     held = vars(model).get(name)
-    if isinstance(held, NormalActionNoise):
-        return bool(np.all(held._sigma == value))
+    noises = _noises(held)
+    if noises:
+        return all(bool(np.all(noise._sigma == value)) for noise in noises)
     return isinstance(held, int | float) and not isinstance(held, bool) and held == value
 
 
 def hold(model: Any, name: str, value: float) -> None:
     """Let the algorithm read `value` from now on."""
-    held = vars(model).get(name)
-    if isinstance(held, VectorizedActionNoise | NormalActionNoise):
-        noises = [held.base_noise, *held.noises] if isinstance(held, VectorizedActionNoise) else [held]
-        for noise in noises:
-            noise._sigma = np.full_like(noise._sigma, value)  # type: ignore[attr-defined]
+    noises = _noises(vars(model).get(name))
+    for noise in noises:
+        noise._sigma = np.full_like(noise._sigma, value)
+    if noises:
         return
     setattr(model, name, value)
     tensor = vars(model).get(f"{name}_tensor")  # SAC and its kin read the entropy coefficient from there
     if tensor is not None:
         tensor.fill_(value)
+
+
+def _noises(held: Any) -> list[NormalActionNoise]:
+    """The noise of each environment, if that is what is held."""
+    noises = held.noises if isinstance(held, VectorizedActionNoise) else [held]
+    return [noise for noise in noises if isinstance(noise, NormalActionNoise)]
 
 
 class ScheduleCallback(BaseCallback):
@@ -79,6 +85,8 @@ class ScheduleCallback(BaseCallback):
         self.schedules = schedules
         self.total_steps = total_steps
         self.held: frozenset[str] = frozenset()
+        self.last: dict[str, float] = {}
+        """What the algorithm was given in this process."""
 
     def _init_callback(self) -> None:
         ways = may_be_scheduled(type(self.model))
@@ -88,6 +96,10 @@ class ScheduleCallback(BaseCallback):
         refresh = getattr(self.model, "_update_current_progress_remaining", None)
         if refresh is not None:  # a checkpoint has the progress towards the end that the run had then
             refresh(self.model.num_timesteps, self.total_steps)
+        for name, value in self.last.items():
+            if not _holds(self.model, name, value):
+                why = f"follows a schedule, but {type(self.model).__name__} sets it itself while training"
+                raise ConfigError(bad_value(f"algo_params.{name}", value, "no schedule", why))
         self._set()
 
     def _on_step(self) -> bool:
@@ -103,4 +115,5 @@ class ScheduleCallback(BaseCallback):
             value = schedule.value(steps, self.total_steps)
             if name in self.held:
                 hold(self.model, name, value)
+                self.last[name] = value
             self.logger.record(f"schedule/{name}", value)
