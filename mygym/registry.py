@@ -25,6 +25,7 @@ BUILTIN_MODULES: Mapping[str, str] = {
     "features_extractor": "mygym.algos.networks",
     "activation": "mygym.algos.networks",
     "optimizer": "mygym.algos.networks",
+    "schedule": "mygym.config.schedules",
     "observation": "mygym.tasks.observations",
     "task": "mygym.tasks.named",
     "stage": "mygym.tasks.stages",
@@ -272,7 +273,7 @@ class Algorithm:
 REGISTRIES: dict[str, Registry] = {
     kind: Registry(kind)
     for kind in (
-        *("algorithm", "policy", "features_extractor", "activation", "optimizer", "strategy"),
+        *("algorithm", "policy", "features_extractor", "activation", "optimizer", "schedule", "strategy"),
         *("robot", "workspace", "object", "controller", "task", "stage", "observation"),
     )
 }

@@ -318,9 +318,9 @@ def install(folder: Path, package: str, text: str) -> None:
 @pytest.fixture
 def site(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.syspath_prepend(folder / "site")
-    plugins._installed.clear()
+    plugins.installed_files.cache_clear()
     yield folder
-    plugins._installed.clear()
+    plugins.installed_files.cache_clear()
     for name in [name for name in sys.modules if name.split(".")[0] in ("good_plug", "bad_plug")]:
         del sys.modules[name]
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from mygym import plugins
 from mygym.config import Resolved, RunConfig
-from mygym.config.hyperparameters import Schema
+from mygym.config.hyperparameters import Schema, schedules
 from mygym.config.plain import is_plain
+from mygym.config.schedules import Schedule
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
 from mygym.parameters import parameters
@@ -86,10 +87,14 @@ def build_model(config: RunConfig, env: Any) -> Any:
     Raises:
         ConfigError: The class refuses its arguments, or the device is not there.
     """
+    from mygym.runs import scheduling
+
     entry = algorithm(config.algo, config.framework)
     devices.use(config.framework, config.device, config.threads)
     schema = Schema(entry, config.algo_params, bool(config.her))
     policy, kwargs = schema.arguments(config.algo_params)
+    scheduled = schedules_of(config)
+    kwargs |= scheduling.arguments(schema.cls, scheduled, config.steps)
     if config.her:
         kwargs["replay_buffer_class"] = _hindsight_buffer()
     of_the_run = {"seed": config.seed, "device": config.device, "verbose": 0}
@@ -104,8 +109,15 @@ def build_model(config: RunConfig, env: Any) -> Any:
         model = schema.cls(*args, **kwargs)
     except _REFUSALS as error:
         raise ConfigError(f"algo_params: {schema.cls.__name__} refuses its arguments: {error}") from error
+    scheduling.check_held(model, scheduled, config.steps)
     env.seed(episode_seeds(config.seed, TRAINING, 1)[0])
     return model
+
+
+def schedules_of(config: RunConfig) -> dict[str, Schedule]:
+    """What changes while the algorithm trains, by name of the hyperparameter."""
+    cls = algorithm(config.algo, config.framework).combo()[0]
+    return schedules(cls, config.algo_params, config.steps)
 
 
 def for_acting(config: RunConfig) -> RunConfig:

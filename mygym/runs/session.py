@@ -16,7 +16,7 @@ from stable_baselines3.common.logger import KVWriter, Logger
 from mygym.config import Resolved
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import DivergedError, InterruptedRunError, MygymError, RunError
-from mygym.runs import building, callbacks, directory, logs, receipts, serialization, state
+from mygym.runs import building, callbacks, directory, logs, receipts, scheduling, serialization, state
 from mygym.runs.checkpoints import Checkpoint, Checkpoints
 from mygym.runs.evaluation import EVALUATION, FINAL, Evaluation, Predicts, episode_seeds, evaluate_policy
 from mygym.runs.policy import Policy, normalizer_of, save_policy
@@ -60,6 +60,7 @@ class Session:
         self.checkpoint = checkpoint
         self.checkpoints = Checkpoints(self.path, config.checkpoint.keep)
         self.stop = StopRequest()
+        self.schedules = scheduling.ScheduleCallback(building.schedules_of(config), config.steps)
         self.progress = callbacks.ProgressBarCallback(config.steps)
         self.divergence = callbacks.DivergenceCallback()
         self.evaluations = callbacks.EvaluationCallback(
@@ -132,7 +133,7 @@ class Session:
             try:
                 self.model.learn(
                     total_timesteps=self.resolved.config.steps,
-                    callback=[resume, self.progress, self.divergence, self.evaluations, self.marks],
+                    callback=[resume, self.schedules, self.progress, self.divergence, self.evaluations, self.marks],
                 )
             except callbacks.LearningEnd:
                 pass

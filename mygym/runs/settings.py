@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mygym.config import Layer, Resolved, RunConfig, merged, refuse_defaults, resolve
-from mygym.config.hyperparameters import Schema
+from mygym.config.hyperparameters import Schema, schedules
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import Algorithm, algorithm, registry
 from mygym.runs.requirements import REQUIREMENTS
@@ -51,7 +51,6 @@ def settle(
     preferred = Layer(f"task {task.name}", {"task_params": numbers, **task.run_defaults})
     her = _is_hindsight(resolve([_of_algorithm(entry, entry.run_defaults), preferred, *mine]).config, entry)
     schema = Schema(entry, first.algo_params, her)
-    schema.check(first.algo_params)
     schema.check_required()
     layers = [
         Layer(f"class {schema.cls.__name__}", {"algo_params": schema.defaults()}),
@@ -61,6 +60,8 @@ def settle(
     ]
     chosen = resolve(layers)
     params = chosen.config.algo_params
+    schema.check({key: params[key] for key in first.algo_params})
+    schedules(schema.cls, params, chosen.config.steps)
     _check_train_freq(chosen.config)
     derived = {"workspace": workspace, "control": control, "her": her}
     if her:
