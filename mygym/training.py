@@ -115,7 +115,7 @@ def load(run: str | Path, *, trust: bool = False) -> Predicts:
     acting = building.for_acting(config)
     if file.suffix == ".zip":
         devices.use(config.framework, acting.device, config.threads)
-        policy = open_model(file, algorithm(config.algo, config.framework).combo()[0], trust, acting.device)
+        policy = open_model(file, building.loadable(config), trust, acting.device)
     else:
         env = building.make_vec_env(acting)
         try:

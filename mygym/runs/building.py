@@ -114,6 +114,18 @@ def build_model(config: RunConfig, env: Any) -> Any:
     return model
 
 
+def loadable(config: RunConfig) -> Any:
+    """The algorithm's class for its `load`, by which SB3 constructs it without what its constructor requires."""
+    schema = Schema(algorithm(config.algo, config.framework), config.algo_params, bool(config.her))
+    cls, kwargs = schema.cls, schema.arguments(config.algo_params)[1]
+    required = {name: kwargs[name] for name, one in schema.known.items() if one.required and name in kwargs}
+
+    def construct(self: Any, *args: Any, **given: Any) -> None:
+        cls.__init__(self, *args, **{**required, **given})  # type: ignore[misc]
+
+    return type(cls.__name__, (cls,), {"__init__": construct, "__doc__": cls.__doc__}) if required else cls
+
+
 def schedules_of(config: RunConfig) -> dict[str, Schedule]:
     """What changes while the algorithm trains, by name of the hyperparameter."""
     cls = algorithm(config.algo, config.framework).combo()[0]

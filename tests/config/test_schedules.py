@@ -19,7 +19,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from stable_baselines3.common.type_aliases import Schedule as SB3Schedule
 
-from mygym.algos.stable_baselines import A2C, PPO, SAC, TD3
+from mygym.algos.stable_baselines import A2C, PPO, SAC
 from mygym.config import load_file, merged, parse_overrides
 from mygym.config.hyperparameters import RANGES, may_be_scheduled, schedules
 from mygym.config.loading import Dumper
@@ -486,8 +486,12 @@ def test_of_a_users_own_class_the_annotation_tells() -> None:
 
 @pytest.mark.parametrize("value", [{}, {"a": 1}, {"schedule": "linear", "from": 1, "to": 2}])
 def test_mappings_that_are_meant_as_mappings_stay_what_they_are(value: dict[str, Any]) -> None:
-    check(A2C, {"policy_kwargs": value, "rollout_buffer_kwargs": value})
-    assert schedules(TD3, {"policy_kwargs": value}, 100) == {}
+    class Optional(A2C):
+        def __init__(self, policy: Any, env: Any, options: dict[str, Any] | None = None, **kwargs: Any) -> None:
+            super().__init__(policy, env, **kwargs)
+
+    check(Optional, {"options": value})
+    assert schedules(Optional, {"options": value, "policy_kwargs": value}, 100) == {}
 
 
 def test_reading_configs_needs_neither_torch_nor_the_libraries(python: Any) -> None:
