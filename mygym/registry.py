@@ -198,6 +198,8 @@ class Algorithm:
     args: tuple[Any, ...] | None = None
     """Constructor arguments as the dictionary form gave them; None: `(policy, "env")`."""
     help: str = ""
+    training_defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Training parameters of a `Runner` that differ from those in the signature of its `training`."""
 
     def combo(self) -> tuple[type, tuple[Any, ...], dict[str, Any]]:
         """`(AlgoClass, args, kwargs)`; the string `"env"` in `args` stands for the environment."""
@@ -259,6 +261,7 @@ def register_algorithm(
     dict_observations: bool = True,
     goal_relabelling: bool | None = None,
     override: bool = False,
+    training_defaults: Mapping[str, Any] | None = None,
 ) -> Callable[[type[T]], type[T]]:
     """Class decorator that registers an algorithm.
 
@@ -271,6 +274,7 @@ def register_algorithm(
         dict_observations: False if the class cannot take goal dictionaries: it gets flat observations.
         goal_relabelling: Whether it takes hindsight replay; by default, whether it takes a `replay_buffer_class`.
         override: Replace an algorithm of the same name.
+        training_defaults: Training parameters of a `Runner`, settable by `--set training_params.KEY=VALUE`.
     """
     origin = _caller()
 
@@ -278,8 +282,9 @@ def register_algorithm(
         relabels = _takes(cls, "replay_buffer_class") if goal_relabelling is None else goal_relabelling
         help = (inspect.getdoc(cls) or "").partition("\n")[0]
         entry = Algorithm(
-            name, framework, cls, policy, defaults or {}, run_defaults or {}, dict_observations, relabels, None, help
-        )
+            name, framework, cls, policy, defaults or {}, run_defaults or {}, dict_observations, relabels, None, help,
+            training_defaults or {},
+        )  # fmt: skip
         add_algorithm(entry, origin, override)
         return cls
 

@@ -132,6 +132,29 @@ BUILT_IN = (
         run_defaults=_ON_POLICY_RUN,
         help="proximal policy optimisation with an LSTM: on-policy, remembers",
     ),
+    Algorithm(
+        "ppo_runner",
+        "pytorch",
+        "mygym.algos.ppo_runner:PPORunner",
+        defaults={"n_steps": 128, "batch_size": 128, "learning_rate": 1e-3, "gamma": 0.95},
+        run_defaults={**_ON_POLICY_RUN, "eval": {"test_episodes": 25}},
+        help="proximal policy optimisation, a readable loop in one file: a runner to start from",
+    ),
+    Algorithm(
+        "cem",
+        "pytorch",
+        "mygym.algos.cem:CEM",
+        policy="LinearPolicy",
+        run_defaults={
+            "n_envs": 8,
+            "reward": "dense",
+            "steps": 200_000,
+            "normalize": True,
+            "eval": {"test_episodes": 25},
+        },
+        dict_observations=False,
+        help="cross-entropy method: no gradients, linear policy; a runner",
+    ),
 )
 
 for _algorithm in BUILT_IN:

@@ -90,7 +90,17 @@ def _algorithm(algorithm: Algorithm) -> dict[str, Any]:
         "hindsight": algorithm.goal_relabelling,
         "run defaults": dict(algorithm.run_defaults),
         "algo_params": {**hyperparameters.defaults(cls), **defaults},
+        **_training_params(cls, algorithm),
     }
+
+
+def _training_params(cls: type, algorithm: Algorithm) -> dict[str, Any]:
+    from mygym.config import hyperparameters
+    from mygym.runs.runner import Runner
+
+    if not issubclass(cls, Runner):
+        return {}
+    return {"training_params": {**hyperparameters.training_defaults(cls), **algorithm.training_defaults}}
 
 
 def _plain(content: dict[str, Any]) -> dict[str, Any]:

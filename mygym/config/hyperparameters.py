@@ -70,6 +70,13 @@ RANGES: Mapping[str, Range] = {
     "train_freq": _COUNT,
     "stats_window_size": _COUNT,
     "n_eval_episodes": _COUNT,
+    "population": Range(2),
+    "elites": _COUNT,
+    "initial_std": _POSITIVE,
+    "extra_std": Range(0),
+    "extra_generations": _COUNT,
+    "smoothing": Range(0, 1, open_low=True),
+    "episodes": _COUNT,
     "sub_sampling_factor": Range(1, 1),  # sb3-contrib cannot take every second one of dictionaries
 }
 """Known ranges of hyperparameters that signatures do not bound."""
@@ -113,12 +120,44 @@ def check(cls: type, values: Mapping[str, Any]) -> None:
     Raises:
         ConfigError: An unknown hyperparameter, a wrong type, or a number out of its known range.
     """
-    known = parameters(cls)
-    hints = _hints(cls)
+    _check("algo_params", values, parameters(cls), _hints(cls), cls.__name__)
+
+
+def training_parameters(runner: type) -> dict[str, inspect.Parameter]:
+    """Training parameters of a `Runner`: the keyword-only ones of its `training`."""
+    found = inspect.signature(runner.training).parameters  # type: ignore[attr-defined]
+    return {name: one for name, one in found.items() if one.kind is one.KEYWORD_ONLY}
+
+
+def training_defaults(runner: type) -> dict[str, Any]:
+    """Values that the signature of `training` gives to what nobody sets."""
+    return {name: one.default for name, one in training_parameters(runner).items() if is_plain(one.default)}
+
+
+def check_training(runner: type, values: Mapping[str, Any]) -> None:
+    """Refuse what `training` of a `Runner` would not take.
+
+    Raises:
+        ConfigError: An unknown training parameter, one that nobody sets, a wrong type, or a number out of its range.
+    """
+    owner, known = f"{runner.__name__}.training", training_parameters(runner)
+    _check("training_params", values, known, _hints_of(runner.training), owner)  # type: ignore[attr-defined]
+    for name, parameter in known.items():
+        if parameter.default is inspect.Parameter.empty and name not in values:
+            raise ConfigError(bad_value(f"training_params.{name}", None, f"a value, which {owner} needs", "is missing"))
+
+
+def _check(
+    section: str,
+    values: Mapping[str, Any],
+    known: Mapping[str, inspect.Parameter],
+    hints: Mapping[str, Any],
+    owner: str,
+) -> None:
     for name, value in values.items():
-        key = f"algo_params.{name}"
+        key = f"{section}.{name}"
         if name not in known:
-            raise ConfigError(bad_value(key, name, sorted(known), f"is not a parameter of {cls.__name__}"))
+            raise ConfigError(bad_value(key, name, sorted(known), f"is not a parameter of {owner}"))
         hint = hints.get(name) or type(known[name].default)
         if not _fits(value, hint):
             raise ConfigError(bad_value(key, value, _words(hint), "has the wrong type"))
@@ -143,11 +182,15 @@ def _hints(cls: type) -> dict[str, Any]:
     hints: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
         if "__init__" in base.__dict__:
-            try:
-                hints |= typing.get_type_hints(base.__dict__["__init__"])
-            except (NameError, TypeError):
-                continue
+            hints |= _hints_of(base.__dict__["__init__"])
     return hints
+
+
+def _hints_of(function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(function)
+    except (NameError, TypeError):
+        return {}
 
 
 def _fits(value: Any, hint: Any) -> bool:

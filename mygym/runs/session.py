@@ -18,7 +18,7 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.errors import DivergedError, InterruptedRunError, MygymError, RunError
 from mygym.runs import building, callbacks, directory, logs, receipts, serialization, state
 from mygym.runs.checkpoints import Checkpoint, Checkpoints
-from mygym.runs.evaluation import EVALUATION, FINAL, Evaluation, Predicts, episode_seeds, evaluate_policy
+from mygym.runs.evaluation import EVALUATION, FINAL, TEST, Evaluation, Predicts, episode_seeds, evaluate_policy
 from mygym.runs.policy import Policy, normalizer_of, save_policy
 from mygym.runs.result import Result, versions
 from mygym.runs.stopping import StopRequest
@@ -69,6 +69,7 @@ class Session:
             self._elapsed,
             on_best=self._save_best,
             report=self.progress.show,
+            test=partial(self._evaluate, purpose=TEST) if config.eval.test_episodes else None,
         )
         self.marks = callbacks.CheckpointCallback(config.checkpoint.every, self._write_checkpoint, self.stop)
 
@@ -117,7 +118,8 @@ class Session:
         if self.checkpoint is not None and self.checkpoint.versions != versions():
             changed = {key: value for key, value in versions().items() if self.checkpoint.versions.get(key) != value}
             self.tell(f"other versions than at the checkpoint, so the numbers may differ: now {changed}")
-        building.record_episodes(self.env, path / directory.MONITOR, time.time() - self._elapsed())
+        note = self.evaluations.training.add
+        building.record_episodes(self.env, path / directory.MONITOR, time.time() - self._elapsed(), note)
         writers.append(logs.JsonLines(path / directory.PROGRESS))
         if config.tensorboard:
             writers.append(logs.TensorBoard(path / directory.TENSORBOARD))
@@ -147,9 +149,10 @@ class Session:
         self.result.steps_per_second = self.result.steps / max(self._learning() - self.evaluations.seconds, 1e-9)
         self._save(directory.MODEL, directory.POLICY)
 
-    def _evaluate(self, number: int) -> Evaluation:
+    def _evaluate(self, number: int, purpose: int = EVALUATION) -> Evaluation:
         config = self.resolved.config
-        seeds = episode_seeds(config.seed, EVALUATION, config.eval.episodes, number)
+        count = config.eval.test_episodes if purpose == TEST else config.eval.episodes
+        seeds = episode_seeds(config.seed, purpose, count, number)
         return _finite(evaluate_policy(Policy(self.model, normalizer_of(self.env)), self.eval_envs, seeds))
 
     def _elapsed(self) -> float:

@@ -37,10 +37,11 @@ def settle(
     except RegistryError as error:
         raise ConfigError(str(error)) from error
     hyperparameters.check(cls, first.algo_params)
+    own_training = _training_params(cls, entry, first)
     numbers = {key: getattr(task, key) for key in ("tolerance", "hold", "horizon", "object")}
     layers = [
-        Layer(f"class {cls.__name__}", {"algo_params": hyperparameters.defaults(cls)}),
-        Layer(f"algorithm {entry.name}", {**entry.run_defaults, "algo_params": entry.defaults}),
+        Layer(f"class {cls.__name__}", {"algo_params": hyperparameters.defaults(cls), **own_training[0]}),
+        Layer(f"algorithm {entry.name}", {**entry.run_defaults, "algo_params": entry.defaults, **own_training[1]}),
         Layer(f"task {task.name}", {"task_params": numbers, **task.run_defaults}),
         *mine,
     ]
@@ -57,6 +58,28 @@ def settle(
     if resolved.config.strict:
         refuse_defaults(resolved)
     return resolved
+
+
+def _training_params(cls: type, entry: Algorithm, said: RunConfig) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """`training_params` of the class and of its registration, as parts of their layers; empty if it is no runner.
+
+    Raises:
+        ConfigError: It is no runner but is given some, or `training` would not take them.
+    """
+    from mygym.runs.runner import Runner
+
+    given = {**entry.training_defaults, **said.training_params}
+    if not issubclass(cls, Runner):
+        if given:
+            name = next(iter(given))
+            allowed = "an algo that is a Runner; of any other: steps, n_envs, eval and algo_params"
+            why = f"is not for {entry.name}, which has no training loop of its own"
+            raise ConfigError(bad_value(f"training_params.{name}", given[name], allowed, why))
+        return {}, {}
+    hyperparameters.check_training(cls, given)
+    parts = (hyperparameters.training_defaults(cls), entry.training_defaults)
+    of_class, of_entry = ({"training_params": part} if part else {} for part in parts)
+    return of_class, of_entry
 
 
 def _changes(values: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
