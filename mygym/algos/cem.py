@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from sb3_contrib.ars.policies import ARSLinearPolicy, ARSPolicy
 from stable_baselines3.common.policies import BasePolicy
@@ -13,18 +13,18 @@ from stable_baselines3.common.type_aliases import GymEnv
 from torch.func import functional_call, vmap
 
 from mygym.runs.curves import Curves
-from mygym.runs.runner import Loop, Runner
+from mygym.runs.runner import SEEDS, Loop, Runner
 
 
 class CEM(Runner):
     """Cross-entropy method (Rubinstein, 1999) with extra noise that fades (Szita and Lőrincz, 2006): no gradients.
 
     A generation draws `population` parameter vectors from a Gaussian with a standard deviation for each parameter,
-    tries each in whole episodes, and fits the Gaussian to the `elites` best. The policy is the Gaussian's mean.
+    tries each in the same few episodes, and fits the Gaussian to the `elites` best. The policy is the Gaussian's mean.
 
     Args:
         policy: `LinearPolicy`, or `MlpPolicy` for a small network.
-        env: Vector environment with flat observations; several environments try several vectors at a time.
+        env: Vector environment with flat observations; as many vectors are tried at a time.
         population: Parameter vectors in a generation.
         elites: How many of them the Gaussian is fitted to.
         initial_std: Standard deviation at the start.
@@ -121,31 +121,28 @@ class CEM(Runner):
         self.std += self.smoothing * (fitted - self.std)
 
     def _returns(self, loop: Loop, candidates: torch.Tensor, episodes: int) -> torch.Tensor:
-        """Mean return of each of `candidates`, `(population, parameters)`, over `episodes` episodes.
+        """Mean return of each of `candidates`, `(population, parameters)`, over the same `episodes` episodes.
 
-        Every environment has an episode of one of them; whichever ends its own begins the next that is waiting.
+        With other episodes for each, luck with the goals would choose the elites.
         """
-        slots = loop.envs.num_envs
-        waiting = deque(range(len(candidates) * episodes))
-        trying: list[int | None] = [waiting.popleft() if waiting else None for _ in range(slots)]
-        totals = torch.zeros(len(candidates))
-        loop.reset()
-        acting = [(job or 0) % len(candidates) for job in trying]
-        parameters = self._named(candidates[acting])
-        while any(job is not None for job in trying):
-            actions = self._act(parameters, torch.as_tensor(loop.observations, device=self.device))
-            _, rewards, dones, _ = loop.step(actions)
-            for slot, job in enumerate(trying):
-                if job is not None:
-                    totals[job % len(candidates)] += float(rewards[slot])
-                    if dones[slot]:
-                        trying[slot] = waiting.popleft() if waiting else None
-            if dones.any():  # who has nothing left to try goes on with what it had
-                acting = [
-                    was if job is None else job % len(candidates) for job, was in zip(trying, acting, strict=True)
-                ]
-                parameters = self._named(candidates[acting])
+        totals = torch.zeros(len(candidates), dtype=torch.float64)
+        for seed in np.random.randint(SEEDS, size=episodes):  # noqa: NPY002  (a run's state has the global generator)
+            for start in range(0, len(candidates), loop.envs.num_envs):
+                group = slice(start, start + loop.envs.num_envs)
+                totals[group] += self._episode(loop, candidates[group], int(seed))
         return totals / episodes
+
+    def _episode(self, loop: Loop, candidates: torch.Tensor, seed: int) -> torch.Tensor:
+        """Return of each of `candidates`, one for each environment at most, in the episode of `seed`."""
+        spare = loop.envs.num_envs - len(candidates)
+        parameters = self._named(torch.cat([candidates, candidates[-1:].expand(spare, -1)]))
+        total, running = np.zeros(loop.envs.num_envs), np.ones(loop.envs.num_envs, dtype=bool)
+        loop.reset(seed)
+        while running.any():
+            _, rewards, dones, _ = loop.step(self._act(parameters, torch.as_tensor(loop.observations)))
+            total += np.where(running, rewards, 0.0)
+            running &= ~dones
+        return torch.as_tensor(total[: len(candidates)])
 
     def _named(self, vectors: torch.Tensor) -> dict[str, torch.Tensor]:
         """`(n, parameters)` → the policy's parameters by name, `(n, …)` each."""
@@ -164,5 +161,5 @@ class CEM(Runner):
             action: torch.Tensor = functional_call(self.policy, own, (observation.unsqueeze(0),))
             return action.squeeze(0)
 
-        actions: torch.Tensor = vmap(one)(parameters, observations)
+        actions: torch.Tensor = vmap(one)(parameters, observations.to(self.device))
         return actions

@@ -23,7 +23,7 @@ from stable_baselines3.common.policies import (
 )
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
 from stable_baselines3.common.utils import safe_mean
-from stable_baselines3.common.vec_env import VecEnv
+from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 
 from mygym.config.hyperparameters import parameters
 from mygym.errors import ConfigError, RunError, bad_value
@@ -34,6 +34,9 @@ from mygym.runs.state import Stateful
 
 Observations = Any
 """`(n_envs, …)` float32, or a dictionary of such arrays for goal environments."""
+
+SEEDS = 2**30
+"""How many seeds training has: those of evaluations begin here (`mygym.runs.evaluation.episode_seeds`)."""
 
 _NAME = re.compile(r"[A-Za-z0-9_=][A-Za-z0-9_.=-]{0,79}")
 
@@ -332,13 +335,24 @@ class Loop:
         runner._last_episode_starts = dones
         return observations, rewards, dones, infos
 
-    def reset(self) -> Observations:
+    def reset(self, seed: int | None = None) -> Observations:
         """Begin an episode in every training environment; those that are under way are left, and counted nowhere.
 
+        Args:
+            seed: Below `SEEDS`: every environment begins the same episode, so that candidates can be compared on it.
+                None: each the next of its own.
+
         Raises:
-            RunError: No `goes_on` said yes before.
+            RunError: No `goes_on` said yes before, or it is no such seed.
         """
         self._check("loop.reset()")
+        if seed is not None:
+            if not 0 <= seed < SEEDS:  # beyond them are episodes that judge
+                raise RunError(f"{type(self.runner).__name__}.training: loop.reset({seed}); allowed: 0 to {SEEDS - 1}")
+            inner = self.envs
+            while isinstance(inner, VecEnvWrapper):
+                inner = inner.venv
+            inner._seeds = [int(seed)] * inner.num_envs  # `seed()` gives each environment another
         self.runner._last_obs = self.envs.reset()  # type: ignore[assignment]
         self.runner._last_episode_starts = np.ones(self.envs.num_envs, dtype=bool)
         return self.observations

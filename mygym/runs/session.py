@@ -53,6 +53,7 @@ class Session:
         config = resolved.config
         self.resolved, self.env, self.model, self.eval_envs, self.result = resolved, env, model, eval_envs, result
         self.path, self.tell = result.path, tell
+        self.told: set[str] = set()
         self.place = directory.Place(self.path)
         self.started = started - (checkpoint.state["seconds"]["run"] if checkpoint else 0.0)
         self.learning_before = checkpoint.state["seconds"]["learning"] if checkpoint else 0.0
@@ -193,8 +194,14 @@ class Session:
             serialization.to_files(self._algorithm_state())
         except TypeError as error:
             raise RunError(f"state_dict of {type(self.model).__name__}: {error}") from None
+        self._tell_unsaved()
+
+    def _tell_unsaved(self) -> None:
+        """Say once of each attribute that checkpoints do not hold it; some appear while it learns."""
         own = getattr(type(self.model), "state_dict", state.Stateful.state_dict)
-        missing = state.unsaved(self.model) if own is state.Stateful.state_dict else []
+        unsaved = state.unsaved(self.model) if own is state.Stateful.state_dict else []
+        missing = [name for name in unsaved if name not in self.told]
+        self.told |= set(missing)
         if missing:
             self.tell(
                 f"checkpoints do not hold {', '.join(missing)} of {type(self.model).__name__}: a resumed run begins "
@@ -203,6 +210,7 @@ class Session:
 
     def _write_checkpoint(self, finished: bool = False) -> Path:
         self.place.check()
+        self._tell_unsaved()
         self.divergence.look_at_weights()  # nobody wants to go on from NaN
         started = self.model.start_time
         tree = {
