@@ -253,6 +253,8 @@ class Algorithm:
     help: str = ""
     requires: tuple[str, ...] = ()
     """What the environment must have: names in `mygym.runs.requirements`."""
+    training_defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Training parameters of a `Runner` that differ from those in the signature of its `training`."""
     origin: str = ""
     """Where it was registered."""
 
@@ -339,6 +341,7 @@ def register_algorithm(
     goal_relabelling: bool | None = None,
     requires: Sequence[str] = (),
     override: bool = False,
+    training_defaults: Mapping[str, Any] | None = None,
 ) -> Callable[[type[T]], type[T]]:
     """Class decorator that registers an algorithm.
 
@@ -352,6 +355,7 @@ def register_algorithm(
         goal_relabelling: Whether it takes hindsight replay; by default, whether it takes a `replay_buffer_class`.
         requires: What the environment must have, e.g. `["goal_observations"]`.
         override: Replace an algorithm of the same name.
+        training_defaults: Training parameters of a `Runner`, settable by `--set training_params.KEY=VALUE`.
     """
     origin = _caller()
 
@@ -370,6 +374,7 @@ def register_algorithm(
             relabels and dict_observations,
             help=first_line(cls),
             requires=tuple(requires),
+            training_defaults=training_defaults or {},
         )
         add_algorithm(entry, origin, override)
         return cls

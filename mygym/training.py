@@ -69,7 +69,11 @@ def _run(resolved: Resolved, started: float, path: Path | None = None, checkpoin
         resolved = building.as_built(resolved, model)
         task, digest = eval_envs[0].task.name, config_hash(resolved.values())
         if path is None:
-            path = directory.create(config.logdir, task, config.robot, config.algo, digest, config.seed)
+            from mygym.runs.runner import setting_name
+
+            built = resolved.config
+            setting = setting_name(type(model), built.algo_params, built.training_params, digest)
+            path = directory.create(config.logdir, task, config.robot, config.algo, setting, config.seed)
             stack.enter_context(directory.lock(path))
         result = Result(
             path=path,

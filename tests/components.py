@@ -52,6 +52,7 @@ def small(algo: str, framework: str = "pytorch") -> dict[str, Any]:
     if "Lstm" in str(args[0]):
         networks["lstm_hidden_size"] = 8
     wanted: dict[str, Any] = {"batch_size": 32, "n_epochs": 2, "gradient_steps": 1, "n_delta": 2, "n_top": 1}
+    wanted |= {"population": 2, "elites": 1}
     if "Linear" not in str(args[0]):
         wanted["policy_kwargs"] = networks
     return {key: value for key, value in wanted.items() if key in known(cls)}

@@ -141,7 +141,17 @@ def _algorithm(algorithm: Algorithm) -> dict[str, Any]:
         "example": {"algo": algorithm.name, "framework": algorithm.framework, **algorithm.run_defaults},
         "algo_params": {row.pop("name"): row for row in hyperparameters(algorithm)},
         "may be scheduled": list(may_be_scheduled(cls)),
+        **_training_params(cls, algorithm),
     }
+
+
+def _training_params(cls: type, algorithm: Algorithm) -> dict[str, Any]:
+    from mygym.config import hyperparameters
+    from mygym.runs.runner import Runner
+
+    if not issubclass(cls, Runner):
+        return {}
+    return {"training_params": {**hyperparameters.training_defaults(cls), **algorithm.training_defaults}}
 
 
 def _plain(content: dict[str, Any]) -> dict[str, Any]:

@@ -147,6 +147,13 @@ RANGES: Mapping[str, Range] = {
     "eps": Range(0),
     "weight_decay": Range(0),
     "betas": _SHARE,
+    "population": Range(2),
+    "elites": _COUNT,
+    "initial_std": _POSITIVE,
+    "extra_std": Range(0),
+    "extra_generations": _COUNT,
+    "smoothing": Range(0, 1, open_low=True),
+    "episodes": _COUNT,
     "sub_sampling_factor": Range(1, 1),  # sb3-contrib cannot take every second one of dictionaries
 }
 """Known ranges of hyperparameters that signatures do not bound."""
@@ -386,6 +393,38 @@ class Schema:
                 hint = known[name].annotation if name in known else Any
                 kwargs[name] = self._named(here, value) if name in NAMED else _as_wanted(value, hint)
         return kwargs
+
+
+def training_parameters(runner: Any) -> dict[str, Parameter]:
+    """Training parameters of a `Runner`: the keyword-only ones of its `training`."""
+    signature = inspect.signature(runner.training).parameters
+    return {
+        name: one
+        for name, one in parameters(runner.training).items()
+        if signature[name].kind is inspect.Parameter.KEYWORD_ONLY
+    }
+
+
+def training_defaults(runner: Any) -> dict[str, Any]:
+    """Values that the signature of `training` gives to what nobody sets."""
+    return {name: one.default for name, one in training_parameters(runner).items() if is_plain(one.default)}
+
+
+def check_training(runner: Any, values: Mapping[str, Any]) -> None:
+    """Refuse what `training` of a `Runner` would not take.
+
+    Raises:
+        ConfigError: An unknown training parameter, one that nobody sets, a wrong type, or a number out of its range.
+    """
+    owner, known = f"{runner.__name__}.training", training_parameters(runner)
+    for name, value in values.items():
+        key = f"training_params.{name}"
+        if name not in known:
+            raise ConfigError(bad_value(key, name, sorted(known), f"is not a parameter of {owner}"))
+        check_value(key, value, known[name])
+    for name, parameter in known.items():
+        if parameter.required and name not in values:
+            raise ConfigError(bad_value(f"training_params.{name}", None, f"a value, which {owner} needs", "is missing"))
 
 
 def schedules(cls: type, values: Mapping[str, Any], total_steps: int) -> dict[str, Schedule]:

@@ -87,6 +87,8 @@ def refuse_defaults(resolved: Resolved) -> None:
 def config_hash(values: Mapping[str, Any]) -> str:
     """Eight hex digits over what shapes the result: never seed, logdir or evaluation."""
     shaping = {key: value for key, value in values.items() if key not in NOT_SHAPING}
+    if not shaping.get("training_params"):  # most algorithms have none, and keep the names of their settings
+        shaping.pop("training_params", None)
     text = json.dumps(shaping, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 

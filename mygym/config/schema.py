@@ -51,6 +51,9 @@ class EvalParams(Section):
         10_000, description="env steps between evaluations; each waits for a rollout to end"
     )
     episodes: Annotated[int, Field(ge=1, le=100_000)] = Field(50, description="episodes of each")
+    test_episodes: Annotated[int, Field(ge=0, le=100_000)] = Field(
+        0, description="episodes of each with seeds that choose nothing (test curve); 0: no test curve"
+    )
     final_episodes: Annotated[int, Field(ge=1, le=100_000)] = Field(
         100, description="fresh episodes that judge model.zip"
     )
@@ -87,6 +90,9 @@ class RunConfig(Section):
     framework: str = Field("pytorch", description="implementation of the algorithm")
     algo_params: dict[str, Any] = Field(default_factory=dict, description="the algorithm's constructor arguments")
     imports: list[str] = Field(default_factory=list, description="modules of yours that register things: --import")
+    training_params: dict[str, Any] = Field(
+        default_factory=dict, description="of an algorithm that is a Runner: how long and how often its loop does what"
+    )
     strategy: str = Field("standard", description="what trains next")
     engine: Literal["pybullet"] = Field("pybullet", description="physics")
     her: bool | None = Field(None, description="hindsight replay (default: where it applies)")

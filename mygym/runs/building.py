@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -69,8 +70,11 @@ def make_vec_env(config: RunConfig) -> Any:
     return env
 
 
-def record_episodes(env: Any, path: Path, started: float) -> None:
-    """Let the vector environment append each episode's return, length and time since `started` to the CSV `path`."""
+def record_episodes(env: Any, path: Path, started: float, note: Callable[[Mapping[str, Any]], None]) -> None:
+    """Let the vector environment append each episode's return, length and time since `started` to the CSV `path`.
+
+    `note` is called with each episode as well.
+    """
     from stable_baselines3.common.vec_env import VecMonitor
 
     from mygym.runs.logs import EpisodesCsv
@@ -78,7 +82,7 @@ def record_episodes(env: Any, path: Path, started: float) -> None:
     while not isinstance(env, VecMonitor):
         env = env.venv
     env.t_start = started
-    env.results_writer = EpisodesCsv(path, MONITORED, started)  # type: ignore[assignment]
+    env.results_writer = EpisodesCsv(path, MONITORED, started, note)  # type: ignore[assignment]
 
 
 def build_model(config: RunConfig, env: Any) -> Any:
@@ -110,6 +114,8 @@ def build_model(config: RunConfig, env: Any) -> Any:
     except _REFUSALS as error:
         raise ConfigError(f"algo_params: {schema.cls.__name__} refuses its arguments: {error}") from error
     scheduling.check_held(model, scheduled, config.steps)
+    if config.training_params:
+        model.training_params = copy.deepcopy(config.training_params)
     env.seed(episode_seeds(config.seed, TRAINING, 1)[0])
     return model
 

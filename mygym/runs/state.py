@@ -36,6 +36,7 @@ ELSEWHERE = frozenset(
         "start_time",  # the run's clock goes on
         "_custom_logger",
         "_logger",
+        "_runner_curves",  # made from the evaluations
         "_total_timesteps",  # of this call of `learn`
         "_vec_normalize_env",
     }
