@@ -502,7 +502,7 @@ def shown(value: Any) -> Any:
         return [shown(inner) for inner in value]
     if is_plain(value):
         return value
-    return _name_of(value) or getattr(value, "__qualname__", f"{type(value).__name__}(…)")
+    return name_of(value) or getattr(value, "__qualname__", f"{type(value).__name__}(…)")
 
 
 def dotted(path: tuple[str, ...]) -> str:
@@ -510,7 +510,7 @@ def dotted(path: tuple[str, ...]) -> str:
     return ".".join((SECTION, *path))
 
 
-def _name_of(component: Any) -> str | None:
+def name_of(component: Any) -> str | None:
     """The name under which a class or function is registered as a part of networks."""
     where = f"{getattr(component, '__module__', '')}:{getattr(component, '__qualname__', '')}"
     for kind in dict.fromkeys(NAMED.values()):

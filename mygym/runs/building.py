@@ -10,7 +10,7 @@ from typing import Any
 
 from mygym import plugins
 from mygym.config import Resolved, RunConfig
-from mygym.config.hyperparameters import Schema, schedules
+from mygym.config.hyperparameters import INNER, NAMED, Schema, name_of, schedules, shown
 from mygym.config.plain import is_plain
 from mygym.config.schedules import Schedule
 from mygym.envs.robot_env import RobotEnv
@@ -158,15 +158,22 @@ def as_built(resolved: Resolved, model: Any) -> Resolved:
         builders["policy_kwargs", section] = getattr(policy, section, None)
 
     def built(values: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
-        builder, found = builders.get(path), {}
+        builder = builders.get(path)
+        found: dict[str, Any] = {}
+        hidden: set[str] = set()
         for name, value in values.items():
             decided = builder.get(name, value) if isinstance(builder, Mapping) else getattr(builder, name, value)
             by_class = resolved.origins.get(".".join(("algo_params", *path, name)), "").startswith("class")
             if isinstance(value, Mapping) and value:
                 found[name] = built(value, (*path, name))
+            elif by_class and name in NAMED and decided is not None and shown(decided) != value:
+                hidden.add(name)  # a constructor has chosen it in spite of its signature
             else:
                 found[name] = decided if by_class and decided is not None and is_plain(decided) else value
-        return found
+        for name in hidden:
+            chosen = name_of(getattr(builder, name))
+            found |= {name: chosen} if chosen else {}
+        return {name: value for name, value in found.items() if name not in INNER or INNER[name].of not in hidden}
 
     return resolved.with_algo_params(built(resolved.config.algo_params, ()))
 
