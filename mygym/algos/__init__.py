@@ -17,7 +17,9 @@ _OFF_POLICY = {
     "tau": 0.05,
     "policy_kwargs": _SMALL,
 }
-_JAX_OFF_POLICY = {**_OFF_POLICY, "policy_kwargs": {"net_arch": [64, 64]}}
+_JAX_OFF_POLICY = {**_OFF_POLICY, "train_freq": 4, "gradient_steps": 8, "policy_kwargs": {"net_arch": [64, 64]}}
+"""As many gradient steps in all; JAX makes one call of those between two rollouts."""
+
 _OFF_POLICY_RUN = {"n_envs": 4, "steps": 20_000, "eval": {"every": 500, "episodes": 25}}
 _ON_POLICY_RUN = {"n_envs": 8, "reward": "dense", "steps": 200_000, "normalize": True}
 
@@ -211,7 +213,8 @@ BUILT_IN = (
         defaults={
             "learning_rate": 2e-3,
             "gamma": 0.95,
-            "gradient_steps": 2,
+            "train_freq": 3,
+            "gradient_steps": 6,  # a multiple of its policy_delay, which else is compiled for each remainder
             "ent_coef": "auto_0.01",
             "policy_kwargs": {"net_arch": {"pi": [64, 64], "qf": [128, 128]}},
         },

@@ -38,7 +38,7 @@ def leaves(tree: Any) -> dict[str, Any]:
         return {}
     try:
         found = jax.tree_util.tree_leaves_with_path(tree)
-    except (TypeError, ValueError, RecursionError):  # a dictionary with keys that have no order, a list in itself
+    except (TypeError, ValueError, RecursionError, SystemError):  # a dictionary with keys without order, endless lists
         return {}
     named = {_name(path): leaf for path, leaf in found}
     return named if len(named) == len(found) else {}
@@ -79,12 +79,16 @@ def to_array(tensor: torch.Tensor, weak: bool = False, key: str | None = None) -
 
     Raises:
         ImportError: There is no JAX here.
+        ValueError: JAX does not compute with such numbers here.
     """
     import jax
 
     if tensor.dtype == torch.bfloat16:
         return jax.numpy.asarray(tensor.view(torch.uint16).numpy().view(jax.dtypes.bfloat16))
-    array = jax.numpy.asarray(tensor.numpy().copy())
+    numbers = tensor.numpy().copy()
+    array = jax.numpy.asarray(numbers, jax.dtypes.canonicalize_dtype(numbers.dtype))
+    if numbers.shape and array.dtype != numbers.dtype:
+        raise ValueError(f"{numbers.dtype} are not what JAX computes with unless told so")
     if key is not None:
         return jax.random.wrap_key_data(array, impl=key)
     number = jax.numpy.asarray(tensor.item()) if weak and not tensor.shape else array
@@ -121,5 +125,5 @@ def _kind(value: Any) -> str:
     if not (is_array(value) or isinstance(value, np.ndarray | np.generic | bool | int | float)):
         return type(value).__name__
     shape, dtype = np.shape(value), getattr(value, "dtype", None) or np.result_type(value)
-    name = {"b": "bool", "i": "int", "u": "uint", "f": "float"}.get(dtype.kind, str(dtype))
+    name = {"b": "bool", "i": "int", "u": "uint", "f": "float"}.get(getattr(dtype, "kind", ""), str(dtype))
     return f"{dtype}{list(shape)}" if shape else name

@@ -77,7 +77,7 @@ def stopped(settings: dict[str, Any], step: int) -> Path:
         ("ppo", "pytorch", {"algo_params": {"use_sde": True, "sde_sample_freq": 4}}),
         ("ppo", "jax", {"algo_params": {"target_kl": 0.01}}),  # adapts the learning rate
         ("sac", "pytorch", {"algo_params": {"use_sde": True}, "normalize": True}),
-        ("sac", "jax", {"algo_params": {"use_sde": True, "policy_delay": 3}, "normalize": True}),
+        ("sac", "jax", {"algo_params": {"use_sde": True}, "normalize": True}),
         ("sac", "pytorch", {"algo_params": {"buffer_size": 80, "learning_starts": 41}}),  # full, and overwritten
         ("sac", "pytorch", {"algo_params": {"train_freq": [1, "episode"]}, "n_envs": 1}),
         ("td3", "jax", {"algo_params": {"param_resets": [100, 200]}}),

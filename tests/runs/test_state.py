@@ -78,7 +78,11 @@ def assert_same(first: dict[str, Any], second: dict[str, Any]) -> None:
         assert torch.equal(value, second[key]), key
 
 
-@pytest.mark.parametrize(("algo", "framework"), COMBOS)
+QUICK = [(algo, framework) for algo, framework in COMBOS if framework == "pytorch" or algo in ("sac", "ppo")]
+"""Of JAX's two: the others are stopped and resumed in `test_resuming`."""
+
+
+@pytest.mark.parametrize(("algo", "framework"), QUICK)
 def test_learning_goes_on_from_a_state_as_if_it_had_never_stopped(
     algo: str, framework: str, made: Any, tmp_path: Path
 ) -> None:
