@@ -36,7 +36,7 @@ SETTINGS = (
     "video.episodes=0",
     "tensorboard=false",
 )
-STEPS = {"ppo": (50_000, 10_000), "ppo_runner": (50_000, 10_000), "cem": (150_000, 30_000)}
+STEPS = {"ppo": (50_000, 10_000), "ppo_runner": (50_000, 10_000), "cem": (160_000, 40_000)}
 """Env steps of a run, and between its marks."""
 
 FIGURES = {
