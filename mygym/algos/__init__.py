@@ -148,6 +148,7 @@ BUILT_IN = (
         "pytorch",
         "mygym.algos.cem:CEM",
         policy="LinearPolicy",
+        defaults={"policy_kwargs": {"with_bias": True}},  # observations are centred, and the goal's centre is another
         run_defaults={
             "n_envs": 8,
             "reward": "dense",
