@@ -75,8 +75,13 @@ def inline_commands(document: str) -> list[Block]:
 
 def make_copy(folder: Path) -> Path:
     """A copy of the project as somebody who cloned it has it, without tests and without anybody's runs."""
-    skipped = shutil.ignore_patterns(".*", "runs", "build", "dist", "*.egg-info", "__pycache__", "tests", "benchmarks")
-    return Path(shutil.copytree(ROOT, folder, ignore=skipped))
+    skipped = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "tests", "benchmarks")
+
+    def left_out(place: str, names: list[str]) -> set[str]:
+        mine = {"runs"} if Path(place) == ROOT else set()  # mygym/runs is a part of the project
+        return skipped(place, names) | mine
+
+    return Path(shutil.copytree(ROOT, folder, ignore=left_out))
 
 
 def run(command: str, folder: Path) -> str:
