@@ -10,7 +10,10 @@ import ast
 import importlib
 import importlib.util
 import sys
+import traceback
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.metadata import entry_points
@@ -23,6 +26,8 @@ from mygym.registry import REGISTRIES, Deferred, Entry, registered_twice
 PACKAGE = "mygym_user"
 FOLDERS = ("algos", "envs")
 ENTRY_POINT_GROUP = "mygym"
+WITH_FRAMEWORKS = ("algorithm", "policy", "features_extractor", "activation", "optimizer")
+"""Kinds whose components belong to a framework."""
 
 
 def user_folders() -> list[Path]:
@@ -55,8 +60,19 @@ def user_files() -> Iterator[tuple[str, Path]]:
                 yield name, path
 
 
-def names_in(path: Path) -> Iterator[tuple[str, str, str, bool]]:
-    """`(kind, name, help, override)` of what a file registers, read from its source without executing it.
+@dataclass(frozen=True)
+class Found:
+    """What a file registers, as far as its source tells."""
+
+    kind: str
+    name: str
+    help: str = ""
+    override: bool = False
+    frameworks: tuple[str, ...] = ()
+
+
+def names_in(path: Path) -> Iterator[Found]:
+    """What a file registers, read from its source without executing it.
 
     Seen are calls `register_KIND("name", …)` (also as decorators) and `implemented_combos["name"] = …`.
 
@@ -72,22 +88,53 @@ def names_in(path: Path) -> Iterator[tuple[str, str, str, bool]]:
     }
     file_doc = (ast.get_docstring(tree) or "").partition("\n")[0]
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+        if isinstance(node, ast.Call) and (name := _text(node.args[:1])):
             called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             kind = called.removeprefix("register_")
-            if kind != called and kind in REGISTRIES and isinstance(node.args[0].value, str):
+            if kind != called and kind in REGISTRIES:
                 keywords = {k.arg: k.value.value for k in node.keywords if isinstance(k.value, ast.Constant)}
                 help = str(keywords.get("help") or docs.get(id(node)) or file_doc)
-                yield kind, node.args[0].value, help, keywords.get("override") is True
+                framework = str(keywords.get("framework") or _text(node.args[1:2]) or "pytorch")
+                frameworks = (framework,) if kind in WITH_FRAMEWORKS else ()
+                yield Found(kind, name, help, keywords.get("override") is True, frameworks)
         elif isinstance(node, ast.Assign):
+            keys = node.value.keys if isinstance(node.value, ast.Dict) else []
             for target in node.targets:
                 if (
                     isinstance(target, ast.Subscript)
-                    and isinstance(target.slice, ast.Constant)
-                    and isinstance(target.slice.value, str)
                     and (getattr(target.value, "id", "") or getattr(target.value, "attr", "")) == "implemented_combos"
+                    and (name := _text([target.slice]))
                 ):
-                    yield "algorithm", target.slice.value, file_doc, False
+                    yield Found("algorithm", name, file_doc, False, tuple(_text([key]) for key in keys if key))
+
+
+def _text(nodes: Sequence[ast.expr]) -> str:
+    """The string that a lone node is; empty if it is none."""
+    value = nodes[0].value if nodes and isinstance(nodes[0], ast.Constant) else ""
+    return value if isinstance(value, str) else ""
+
+
+@cache
+def installed_files() -> dict[str, Path]:
+    """Module name → path of what installed packages name as entry points, found without importing anything."""
+    found: dict[str, Path] = {}
+    for point in entry_points(group=ENTRY_POINT_GROUP):
+        try:
+            package, *inner = point.module.split(".")
+            spec = importlib.util.find_spec(package)
+        except (ImportError, ValueError):
+            spec = None
+        places = list((spec.submodule_search_locations if spec else None) or [])
+        files = [Path(place, *inner).with_suffix(".py") for place in places if inner]
+        files += [Path(place, *inner, "__init__.py") for place in places]
+        files += [Path(spec.origin)] if spec and spec.origin and not inner else []
+        for path in files:
+            if path.is_file():
+                found[point.module] = path
+                break
+        else:
+            _missing[point.module] = f"{point.module}: an installed package names this plug-in, but it is not there"
+    return found
 
 
 def discover(kind: str) -> None:
@@ -97,7 +144,9 @@ def discover(kind: str) -> None:
     """
     _install_finder()
     registry = REGISTRIES[kind]
-    for module, path in user_files():
+    installed = installed_files()
+    registry.unreadable |= {Path(module): message for module, message in _missing.items()}
+    for module, path in [*user_files(), *installed.items()]:
         if (kind, path) in _read:
             continue
         _read.add((kind, path))
@@ -107,18 +156,38 @@ def discover(kind: str) -> None:
         except (SyntaxError, ValueError, OSError) as error:
             registry.unreadable[path] = f"{path}:{_line_in(path, error)}: {type(error).__name__}: {error}"
             continue
-        for found_kind, name, help, override in found:
-            known = registry._entries.get(name)
-            if found_kind != kind or (known is not None and known.origin.startswith(str(path))):
+        for one in found:
+            known = registry._entries.get(one.name)
+            if one.kind != kind or (known is not None and known.origin.startswith(str(path))):
                 continue
-            if known is not None and not override:
-                registry.conflicts[name] = registered_twice(kind, name, known.origin, str(path))
+            if known is not None and not one.override:
+                registry.conflicts[one.name] = registered_twice(kind, one.name, known.origin, str(path))
             else:
-                registry._entries[name] = Entry(kind, name, Deferred(path, execute), help, str(path))
-    if not _points_loaded:
-        _points_loaded.append(True)
-        for point in entry_points(group=ENTRY_POINT_GROUP):
-            point.load()  # a module that registers when imported; its package was installed, so it is trusted
+                deferred = Deferred(path, execute, one.frameworks)
+                registry._entries[one.name] = Entry(kind, one.name, deferred, one.help, str(path))
+
+
+def import_modules(names: Sequence[str]) -> None:
+    """Import modules that register something, for `--import`; those in the current folder are found as well.
+
+    Raises:
+        RegistryError: There is no such module, or it raises; the message has the place in it.
+    """
+    if names and str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except Exception as error:
+            raise RegistryError(f"--import {name}: {_place_of(error)}{type(error).__name__}: {error}") from error
+
+
+def _place_of(error: Exception) -> str:
+    """`file:line: ` of what a module raised when it was imported; empty where it was not found."""
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}:{error.lineno}: "
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
+    return "" if frames[-1].filename == __file__ else f"{frames[-1].filename}:{frames[-1].lineno}: "
 
 
 def execute(path: Path) -> None:
@@ -170,7 +239,7 @@ def _line_in(path: Path, error: BaseException) -> int:
 _read: set[tuple[str, Path]] = set()
 _modules: dict[str, Path] = {}
 """What has been found, wherever the process goes afterwards."""
-_points_loaded: list[bool] = []
+_missing: dict[str, str] = {}
 
 
 def install() -> None:

@@ -9,20 +9,24 @@ from __future__ import annotations
 import copy
 import importlib
 import inspect
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 from mygym.errors import RegistryError, bad_value
+from mygym.parameters import Parameter, first_line, parameters
 
 ASSETS = Path(__file__).parent / "assets"
 
 BUILTIN_MODULES: Mapping[str, str] = {
     "algorithm": "mygym.algos",
     "policy": "mygym.experts.policies",
+    "features_extractor": "mygym.algos.networks",
+    "activation": "mygym.algos.networks",
+    "optimizer": "mygym.algos.networks",
     "schedule": "mygym.config.schedules",
+    "observation": "mygym.tasks.observations",
     "task": "mygym.tasks.named",
     "stage": "mygym.tasks.stages",
 }
@@ -40,10 +44,16 @@ BUILTIN_STRINGS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "joint_delta": ("mygym.sim.controllers:JointDelta", "moves the commanded joint angles"),
         "joint_position": ("mygym.sim.controllers:JointPosition", "commands joint angles over their whole range"),
     },
+    "strategy": {"standard": ("mygym.training:train", "one task, one network")},
 }
 
 ALIASES: Mapping[str, Mapping[str, str]] = {"controller": {"step": "ee_delta", "joints": "joint_position"}}
 """Other names under which the command line and configs know a component."""
+
+EXTRAS: Mapping[str, str] = {
+    **dict.fromkeys(("sbx", "jax", "jaxlib", "flax", "optax", "tensorflow_probability"), "jax"),
+}
+"""Package as it is imported → the extra of mygym that installs it."""
 
 T = TypeVar("T")
 
@@ -54,6 +64,8 @@ class Deferred:
 
     path: Path
     execute: Callable[[Path], None]
+    frameworks: tuple[str, ...] = ()
+    """Of an algorithm or a part of networks."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +80,21 @@ class Entry:
     """One line for listings."""
     origin: str
     """Where it was registered: `file:line` or a module."""
+    requires: tuple[str, ...] = ()
+    """What it needs, in words that a listing shows."""
+
+    @property
+    def frameworks(self) -> tuple[str, ...]:
+        """Frameworks in which it is there; none for what belongs to no framework."""
+        if isinstance(self.target, Deferred):
+            return self.target.frameworks
+        return tuple(self.target) if isinstance(self.target, Mapping) else ()
 
     def load(self) -> Any:
-        """The component itself; import strings are resolved, users' files executed, paths handed over as they are."""
+        """The component itself; import strings are resolved, users' files executed, paths handed over as they are.
+
+        Of a component of a framework (an algorithm, a part of a network): framework → that framework's.
+        """
         if isinstance(self.target, Deferred):
             self.target.execute(self.target.path)
             entry = registry(self.kind).get(self.name)
@@ -78,6 +102,26 @@ class Entry:
                 raise RegistryError(f"{self.kind} {self.name!r}: {self.target.path} names it but does not register it")
             return entry.load()
         return resolve(self.target, f"{self.kind} {self.name!r}")
+
+    def load_for(self, framework: str) -> Any:
+        """The component in one framework.
+
+        Raises:
+            RegistryError: It is not there in this framework.
+        """
+        there = self.load()
+        if framework not in there:
+            why = f"does not have {self.kind} {self.name!r}"
+            raise RegistryError(bad_value("framework", framework, sorted(there), why))
+        return resolve(there[framework], f"{self.kind} {self.name!r}")
+
+    def parameters(self, framework: str = "pytorch") -> dict[str, Parameter]:
+        """What the component's class or function takes; nothing for what is a file or a value."""
+        target = self.load()
+        if isinstance(target, Mapping):
+            target = self.load_for(framework)
+            target = target.combo()[0] if isinstance(target, Algorithm) else target
+        return parameters(target) if callable(target) else {}
 
 
 def resolve(target: Any, wanted_by: str = "") -> Any:
@@ -88,7 +132,9 @@ def resolve(target: Any, wanted_by: str = "") -> Any:
     try:
         return getattr(importlib.import_module(module_name), attribute)
     except ModuleNotFoundError as error:
-        raise RegistryError(f"{wanted_by}: needs the package {error.name!r}: pip install {error.name}") from error
+        package = (error.name or "").partition(".")[0]
+        install = f'"mygym[{EXTRAS[package]}]"' if package in EXTRAS else package
+        raise RegistryError(f"{wanted_by}: needs the package {package!r}: pip install {install}") from error
 
 
 def registered_twice(kind: str, name: str, first: str, second: str) -> str:
@@ -111,7 +157,13 @@ class Registry:
         """Users' files that cannot be parsed, in which a name that is missing may be → the message."""
 
     def register(
-        self, name: str, target: Any, help: str = "", origin: str | None = None, override: bool = False
+        self,
+        name: str,
+        target: Any,
+        help: str = "",
+        origin: str | None = None,
+        override: bool = False,
+        requires: Sequence[str] = (),
     ) -> None:
         """Add a component.
 
@@ -126,7 +178,7 @@ class Registry:
         awaited = known is not None and isinstance(known.target, Deferred) and origin.startswith(str(known.target.path))
         if known is not None and not override and not awaited and known.origin != origin:
             raise RegistryError(registered_twice(self.kind, name, known.origin, origin))
-        self._entries[name] = Entry(self.kind, name, target, help, origin)
+        self._entries[name] = Entry(self.kind, name, target, help, origin, tuple(requires))
 
     def get(self, name: str, key: str | None = None) -> Entry:
         """The entry under `name` or its alias.
@@ -199,10 +251,20 @@ class Algorithm:
     args: tuple[Any, ...] | None = None
     """Constructor arguments as the dictionary form gave them; None: `(policy, "env")`."""
     help: str = ""
+    requires: tuple[str, ...] = ()
+    """What the environment must have: names in `mygym.runs.requirements`."""
+    origin: str = ""
+    """Where it was registered."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What it requires, and gets other observations for, in words."""
+        words = tuple(name.replace("_", " ") for name in self.requires)
+        return words if self.dict_observations else (*words, "flat observations")
 
     def combo(self) -> tuple[type, tuple[Any, ...], dict[str, Any]]:
-        """`(AlgoClass, args, kwargs)`; the string `"env"` in `args` stands for the environment."""
-        who = f"algorithm {self.name!r}"
+        """`(AlgoClass, args, kwargs)`; `"env"` in `args`, or any environment, stands for that of the run."""
+        who = f"algorithm {self.name!r} of framework {self.framework!r}"
         policy = resolve(self.policy, who) if isinstance(self.policy, str) and ":" in self.policy else self.policy
         args = self.args if self.args is not None else (policy, "env")
         return resolve(self.target, who), args, copy.deepcopy(dict(self.defaults))
@@ -210,7 +272,10 @@ class Algorithm:
 
 REGISTRIES: dict[str, Registry] = {
     kind: Registry(kind)
-    for kind in ("algorithm", "policy", "robot", "workspace", "object", "controller", "task", "stage", "schedule")
+    for kind in (
+        *("algorithm", "policy", "features_extractor", "activation", "optimizer", "schedule", "strategy"),
+        *("robot", "workspace", "object", "controller", "task", "stage", "observation"),
+    )
 }
 """Every kind of component."""
 
@@ -232,22 +297,35 @@ def algorithm(name: str, framework: str = "pytorch") -> Algorithm:
     Raises:
         RegistryError: No such algorithm, or not in this framework.
     """
-    frameworks: dict[str, Algorithm] = registry("algorithm").get(name, "algo").load()
-    if framework not in frameworks:
-        raise RegistryError(bad_value("framework", framework, sorted(frameworks), f"does not have {name!r}"))
-    return frameworks[framework]
+    entry: Algorithm = registry("algorithm").get(name, "algo").load_for(framework)
+    return entry
 
 
 def add_algorithm(entry: Algorithm, origin: str | None = None, override: bool = False) -> None:
     """Register `entry` under its name and framework; the other frameworks of the name stay."""
-    algorithms = registry("algorithm")
-    algorithms._load_builtins()
-    known = algorithms._entries.get(entry.name)
-    others = {} if known is None or isinstance(known.target, Deferred) else dict(known.target)
     origin = origin or _caller()
-    new_framework = bool(others) and entry.framework not in others
-    help = entry.help or (known.help if known else "")
-    algorithms.register(entry.name, {**others, entry.framework: entry}, help, origin, override or new_framework)
+    entry = replace(entry, origin=origin)
+    _add("algorithm", entry.name, entry.framework, entry, entry.help, origin, override, entry.needs)
+
+
+def _add(
+    kind: str,
+    name: str,
+    framework: str,
+    target: Any,
+    help: str,
+    origin: str,
+    override: bool,
+    requires: Sequence[str] = (),
+) -> None:
+    """Register what belongs to a framework; what the name is in other frameworks stays."""
+    components = registry(kind)
+    components._load_builtins()
+    known = components._entries.get(name)
+    others = dict(known.target) if known is not None and isinstance(known.target, Mapping) else {}
+    new_framework = bool(others) and framework not in others
+    help = help or (known.help if known else "")
+    components.register(name, {**others, framework: target}, help, origin, override or new_framework, requires)
 
 
 def register_algorithm(
@@ -259,6 +337,7 @@ def register_algorithm(
     run_defaults: Mapping[str, Any] | None = None,
     dict_observations: bool = True,
     goal_relabelling: bool | None = None,
+    requires: Sequence[str] = (),
     override: bool = False,
 ) -> Callable[[type[T]], type[T]]:
     """Class decorator that registers an algorithm.
@@ -266,25 +345,93 @@ def register_algorithm(
     Args:
         name: Keyword for `--algo`.
         framework: Keyword for `--framework`.
-        policy: First constructor argument: an SB3 policy name or a policy class.
+        policy: First constructor argument: a policy name or a policy class.
         defaults: Constructor keyword arguments, settable by `--set algo_params.KEY=VALUE`.
         run_defaults: Config values that this algorithm prefers, e.g. `{"n_envs": 4, "reward": "dense"}`.
         dict_observations: False if the class cannot take goal dictionaries: it gets flat observations.
         goal_relabelling: Whether it takes hindsight replay; by default, whether it takes a `replay_buffer_class`.
+        requires: What the environment must have, e.g. `["goal_observations"]`.
         override: Replace an algorithm of the same name.
     """
     origin = _caller()
 
     def decorate(cls: type[T]) -> type[T]:
-        relabels = _takes(cls, "replay_buffer_class") if goal_relabelling is None else goal_relabelling
-        help = (inspect.getdoc(cls) or "").partition("\n")[0]
+        if not inspect.isclass(cls):
+            raise RegistryError(bad_value("register_algorithm", name, "a class", f"decorates no class ({origin})"))
+        relabels = "replay_buffer_class" in parameters(cls) if goal_relabelling is None else goal_relabelling
         entry = Algorithm(
-            name, framework, cls, policy, defaults or {}, run_defaults or {}, dict_observations, relabels, None, help
+            name,
+            framework,
+            cls,
+            policy,
+            defaults or {},
+            run_defaults or {},
+            dict_observations,
+            relabels and dict_observations,
+            help=first_line(cls),
+            requires=tuple(requires),
         )
         add_algorithm(entry, origin, override)
         return cls
 
     return decorate
+
+
+class _Register:
+    """A decorator for a part of a network, or a policy."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def __call__(
+        self, name: str, framework: str = "pytorch", *, help: str = "", override: bool = False
+    ) -> Callable[[T], T]:
+        """Register what is decorated.
+
+        Args:
+            name: By which configs know it.
+            framework: Whose part it is.
+            help: One line; by default the first of the docstring.
+            override: Replace one of the same name.
+        """
+        origin = _caller()
+
+        def decorate(component: T) -> T:
+            text = help or first_line(component)
+            if self.kind == "policy" and not _is_network(component):
+                registry(self.kind).register(name, component, text, origin, override)
+            else:
+                _add(self.kind, name, framework, component, text, origin, override)
+            return component
+
+        return decorate
+
+
+register_policy = _Register("policy")
+"""Registers a policy class: one of SB3's kind, which algorithms train (`algo_params.policy`), or one that acts without
+training (`evaluate.py --policy`): constructed with `(envs, seed)`, with SB3's `predict`."""
+register_features_extractor = _Register("features_extractor")
+"""Registers a class for `algo_params.policy_kwargs.features_extractor_class`."""
+register_activation = _Register("activation")
+"""Registers a class or function for `algo_params.policy_kwargs.activation_fn`."""
+register_optimizer = _Register("optimizer")
+"""Registers a class or function for `algo_params.policy_kwargs.optimizer_class`."""
+
+
+class _Combos(Mapping[str, Any]):
+    """Framework → `(AlgoClass, args, kwargs)` of one algorithm, imported when it is asked for."""
+
+    def __init__(self, frameworks: Mapping[str, Algorithm]) -> None:
+        self.frameworks = frameworks
+
+    def __getitem__(self, framework: str) -> tuple[type, tuple[Any, ...], dict[str, Any]]:
+        return self.frameworks[framework].combo()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.frameworks)
+
+    def __len__(self) -> int:
+        return len(self.frameworks)
 
 
 class ImplementedCombos(MutableMapping[str, Mapping[str, Any]]):
@@ -294,14 +441,16 @@ class ImplementedCombos(MutableMapping[str, Mapping[str, Any]]):
     """
 
     def __getitem__(self, name: str) -> Mapping[str, Any]:
-        frameworks: dict[str, Algorithm] = registry("algorithm").get(name, "algo").load()
-        return MappingProxyType({framework: entry.combo() for framework, entry in frameworks.items()})
+        return _Combos(registry("algorithm").get(name, "algo").load())
 
     def __contains__(self, name: object) -> bool:
         return name in registry("algorithm")
 
     def __setitem__(self, name: str, frameworks: Mapping[str, Any]) -> None:
         origin = _caller()
+        if not isinstance(frameworks, Mapping):
+            allowed = '{"pytorch": (AlgoClass, (policy, "env"), kwargs)}'
+            raise RegistryError(bad_value(f"implemented_combos[{name!r}]", frameworks, allowed, "has no framework"))
         for framework, combo in frameworks.items():
             triple = isinstance(combo, list | tuple) and len(combo) == 3
             if not (
@@ -310,23 +459,24 @@ class ImplementedCombos(MutableMapping[str, Mapping[str, Any]]):
                 and isinstance(combo[1], list | tuple)
                 and isinstance(combo[2], Mapping)
             ):
-                why = "is not (AlgoClass, args, kwargs)"
+                why = f"is not (AlgoClass, args, kwargs) ({origin})"
                 raise RegistryError(bad_value(f"implemented_combos[{name!r}][{framework!r}]", combo, "a triple", why))
             cls, args, kwargs = combo
-            help = (inspect.getdoc(cls) or "").partition("\n")[0]
-            add_algorithm(
-                Algorithm(
-                    name,
-                    framework,
-                    cls,
-                    args[0] if args else "MultiInputPolicy",
-                    kwargs,
-                    goal_relabelling=_takes(cls, "replay_buffer_class"),
-                    args=tuple(args),
-                    help=help,
-                ),
-                origin,
+            taken = parameters(cls)
+            named = dict(zip(taken, args, strict=False))  # what follows policy and env is given by name
+            own = [key for key, value in named.items() if key == "policy" or is_environment(value)]
+            rest = {key: value for key, value in named.items() if key not in own}
+            entry = Algorithm(
+                name,
+                framework,
+                cls,
+                named.get("policy"),
+                {**rest, **kwargs},
+                goal_relabelling="replay_buffer_class" in taken,
+                args=tuple(named[key] for key in own),
+                help=first_line(cls),
             )
+            add_algorithm(entry, origin)
 
     def __delitem__(self, name: str) -> None:
         raise RegistryError(f"algo: {name!r} cannot be removed from the registry")
@@ -341,12 +491,18 @@ class ImplementedCombos(MutableMapping[str, Mapping[str, Any]]):
 implemented_combos = ImplementedCombos()
 
 
-def _takes(cls: type, parameter: str) -> bool:
-    return any(
-        parameter in inspect.signature(base.__dict__["__init__"]).parameters
-        for base in cls.__mro__
-        if "__init__" in base.__dict__ and base is not object
+def is_environment(argument: Any) -> bool:
+    """Whether a constructor argument stands for the environment: `"env"`, or an environment of Gymnasium's or SB3's."""
+    return (
+        argument == "env"
+        if isinstance(argument, str)
+        else hasattr(argument, "observation_space") and callable(getattr(argument, "step", None))
     )
+
+
+def _is_network(component: Any) -> bool:
+    """Whether a policy is one of SB3's, which has to be trained."""
+    return inspect.isclass(component) and any(base.__name__ == "BasePolicy" for base in component.__mro__)
 
 
 def _caller() -> str:

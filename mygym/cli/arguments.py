@@ -16,7 +16,7 @@ CONFIG_FLAGS = {
     "control": ("C", "what an action means: ee_delta, joint_delta, joint_position"),
     "reward": ("KIND", "sparse, dense or staged"),
     "algo": ("A", "the algorithm (mygym list algorithm)"),
-    "framework": ("F", "its implementation: pytorch"),
+    "framework": ("F", "its implementation: pytorch, jax"),
     "strategy": ("S", "what trains next: standard"),
     "engine": ("E", "physics: pybullet"),
     "steps": ("N", "env steps to train"),
@@ -52,12 +52,34 @@ def add_config_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="any key, e.g. algo_params.learning_rate=3e-4"
     )
+    add_import_flag(group)
+
+
+def add_import_flag(parser: argparse._ActionsContainer) -> None:
+    """`--import`."""
+    parser.add_argument(
+        "--import",
+        dest="imports",
+        action="append",
+        default=[],
+        metavar="MODULE",
+        help="a module that registers components of yours, e.g. my.module",
+    )
+
+
+def import_modules(options: argparse.Namespace) -> None:
+    """Import what `--import` names."""
+    from mygym import plugins
+
+    plugins.import_modules(options.imports)
 
 
 def config_layers(options: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What the file says, and what the flags say."""
+    """What the file says, and what the flags say; what `--import` names is imported."""
+    import_modules(options)
     file = load_file(options.config) if options.config else {}
     flags = {key: _value(key, getattr(options, key)) for key in CONFIG_FLAGS if getattr(options, key) is not None}
+    flags |= {"imports": options.imports} if options.imports else {}
     return file, merged(flags, parse_overrides(options.set))
 
 

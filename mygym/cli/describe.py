@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from mygym.cli.arguments import Parser
+from mygym.cli.arguments import Parser, add_import_flag, import_modules
+from mygym.cli.list import kind_of
+from mygym.errors import ConfigError, RegistryError, bad_value
+from mygym.parameters import place
 from mygym.registry import REGISTRIES, Algorithm, Entry, registry
 from mygym.runs.directory import to_yaml
 
 EXAMPLES = """\
 examples:
   mygym describe task push
-  mygym describe algorithm sac
+  mygym describe algo sac
+  mygym describe algo sac --yaml > sac.yaml     a config with every value written out, which runs as it is
   mygym describe robot panda --json
 """
 
@@ -34,12 +39,33 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("kind", metavar="KIND", help=f"one of {', '.join(REGISTRIES)}, or algo")
     parser.add_argument("name", metavar="NAME", help="a name of `mygym list KIND`; for a task also letters")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--yaml", action="store_true", help="of an algorithm: print its complete config")
+    parser.add_argument("--framework", default="pytorch", metavar="F", help="with --yaml: pytorch or jax")
+    add_import_flag(parser)
     options = parser.parse_args(arguments)
-    kind = {"algo": "algorithm"}.get(options.kind, options.kind)
+    import_modules(options)
+    kind = kind_of(options.kind)
+    if options.yaml:
+        if kind != "algorithm":
+            raise ConfigError(bad_value("--yaml", kind, ["algorithm"], "has no config of its own"))
+        print(complete_config(options.name, options.framework), end="")
+        return
     content = _task(options.name) if kind == "task" else _component(registry(kind).get(options.name))
     print(json.dumps(content, indent=2, default=str) if options.json else to_yaml(_plain(content)), end="")
     if options.json:
         print()
+
+
+def complete_config(name: str, framework: str) -> str:
+    """A config of an algorithm with every value written out, as YAML that `strict: true` is content with."""
+    from mygym.runs.building import explained
+    from mygym.runs.settings import settle
+
+    said = {"algo": name, "framework": framework}
+    values = {**explained(settle(said=said)).values(), "strict": True}
+    command = f"mygym describe algo {name}{'' if framework == 'pytorch' else f' --framework {framework}'} --yaml"
+    help = registry("algorithm").get(name).help
+    return f"# {help}\n# every value written out, as printed by: {command}\n{to_yaml(values)}"
 
 
 def _task(name: str) -> dict[str, Any]:
@@ -78,23 +104,43 @@ def _component(entry: Entry) -> dict[str, Any]:
         from mygym.config import schedules
 
         return {**about, "parameters": schedules.describe(target)}
+    if entry.requires:
+        about["requires"] = list(entry.requires)
+    if isinstance(target, Mapping):
+        return {**about, "frameworks": {name: _part(entry, name) for name in target}}
     if is_dataclass(target) and not isinstance(target, type):
         return {**about, **{k: v for k, v in asdict(target).items() if not callable(v)}}
-    return {**about, "documentation": target.__doc__ or ""}
+    return {**about, "documentation": inspect.getdoc(target) or ""}
+
+
+def _part(entry: Entry, framework: str) -> dict[str, Any]:
+    """A part of networks in one framework."""
+    try:
+        component = entry.load_for(framework)
+    except RegistryError as error:  # its package is not installed
+        return {"missing": str(error)}
+    return {
+        "source": place(component),
+        "parameters": {name: parameter.help for name, parameter in entry.parameters(framework).items()},
+    }
 
 
 def _algorithm(algorithm: Algorithm) -> dict[str, Any]:
-    from mygym.config import hyperparameters
+    from mygym.cli.tables import hyperparameters
+    from mygym.config.hyperparameters import may_be_scheduled
 
-    cls, args, defaults = algorithm.combo()
+    try:
+        cls = algorithm.combo()[0]
+    except RegistryError as error:  # its package is not installed
+        return {"missing": str(error)}
     return {
         "class": f"{cls.__module__}.{cls.__qualname__}",
-        "policy": str(args[0]) if args else "",
-        "dictionary observations": algorithm.dict_observations,
+        "source": place(cls),
+        "requires": list(algorithm.needs),
         "hindsight": algorithm.goal_relabelling,
-        "run defaults": dict(algorithm.run_defaults),
-        "algo_params": {**hyperparameters.defaults(cls), **defaults},
-        "may be scheduled": list(hyperparameters.may_be_scheduled(cls)),
+        "example": {"algo": algorithm.name, "framework": algorithm.framework, **algorithm.run_defaults},
+        "algo_params": {row.pop("name"): row for row in hyperparameters(algorithm)},
+        "may be scheduled": list(may_be_scheduled(cls)),
     }
 
 

@@ -34,8 +34,9 @@ def main(arguments: Sequence[str]) -> None:
         raise ConfigError(bad_value("--episodes", options.episodes, "a whole number, at least 1"))
     file, flags = config_layers(options)
     seed = resolve([Layer("flag", {"seed": flags.get("seed", 0)})]).config.seed
-    if options.run is not None and (file or set(flags) - {"seed"}):
-        wrong = f"--{next(iter(set(flags) - {'seed'}), 'config')}"
+    other = set(flags) - {"seed", "imports"}
+    if options.run is not None and (file or other):
+        wrong = f"--{next(iter(other), 'config')}"
         raise ConfigError(bad_value("evaluate", wrong, "--episodes, --seed, --video, --json", "does not go with a run"))
     if options.video is not None:
         _check_video(Path(options.video))

@@ -6,13 +6,14 @@ import argparse
 import json
 from collections.abc import Sequence
 
-from mygym.cli.arguments import Parser
-from mygym.registry import REGISTRIES, registry
+from mygym.cli.arguments import Parser, add_import_flag, import_modules
+from mygym.cli.tables import print_table
+from mygym.registry import REGISTRIES, Entry, registry
 
 EXAMPLES = """\
 examples:
   mygym list
-  mygym list algorithm
+  mygym list algo
   mygym list robot --json
 """
 
@@ -25,21 +26,36 @@ def main(arguments: Sequence[str]) -> None:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("kind", nargs="?", metavar="KIND", help=f"one of {', '.join(REGISTRIES)}")
+    parser.add_argument("kind", nargs="?", metavar="KIND", help=f"one of {', '.join(REGISTRIES)}, or algo")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    add_import_flag(parser)
     options = parser.parse_args(arguments)
-    kinds = [options.kind] if options.kind else list(REGISTRIES)
-    rows = [
-        {"kind": kind, "name": entry.name, "help": entry.help, "origin": entry.origin}
-        for kind in kinds
-        for entry in registry(kind)
-    ]
+    import_modules(options)
+    kinds = [kind_of(options.kind)] if options.kind else list(REGISTRIES)
+    listed = {kind: [_row(entry) for entry in registry(kind)] for kind in kinds}
     if options.json:
-        print(json.dumps(rows, indent=2))
+        print(json.dumps([row for rows in listed.values() for row in rows], indent=2))
         return
-    width = max(len(row["name"]) for row in rows)
-    for kind in kinds:
-        print(kind)
-        for row in rows:
-            if row["kind"] == kind:
-                print(f"  {row['name']:<{width}}  {row['help']}")
+    for kind, rows in listed.items():
+        shown = [key for key in ("name", "frameworks", "requires", "help") if any(row[key] for row in rows)]
+        print_table([{key: _text(row[key]) for key in shown} for row in rows], title=kind)
+
+
+def kind_of(said: str) -> str:
+    """A kind of component, by its name or the command line's."""
+    return {"algo": "algorithm"}.get(said, said)
+
+
+def _row(entry: Entry) -> dict[str, str | list[str]]:
+    return {
+        "kind": entry.kind,
+        "name": entry.name,
+        "frameworks": list(entry.frameworks),
+        "requires": list(entry.requires),
+        "help": entry.help,
+        "origin": entry.origin,
+    }
+
+
+def _text(value: str | list[str]) -> str:
+    return value if isinstance(value, str) else ", ".join(value)

@@ -18,6 +18,8 @@ examples:
   python train.py --task AGMDW --set reward=staged --n-envs 8
   python train.py --config configs/push.yaml --set algo_params.learning_rate=3e-4
   python train.py --algo tqc --explain                   every value and where it came from
+  python train.py --algo tqc --help                      its hyperparameters, with type, default and text
+  python train.py --algo mine --import my.module         an algorithm of a module of yours
   python train.py --resume runs/reach/panda/sac/1a2b3c4d/seed_0 --steps 40000
 
 The last line printed is `run: PATH`; PATH/config.yaml repeats the run.
@@ -29,7 +31,11 @@ tensorboard.
 
 def main(arguments: Sequence[str]) -> None:
     """Run the command."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.help:
+        _help(parser, options)
+        return
     file, flags = config_layers(options)
     if options.resume and (options.explain or options.dry_run):
         wrong = "--explain" if options.explain else "--dry-run"
@@ -42,8 +48,9 @@ def main(arguments: Sequence[str]) -> None:
     resolved = None if options.resume else settle(file, flags)
     if resolved and options.explain:
         from mygym.cli.explain import explain
+        from mygym.runs.building import explained
 
-        explain(resolved)
+        explain(explained(resolved))
     elif resolved and options.dry_run:
         from mygym.cli.dry_run import dry_run
 
@@ -52,6 +59,7 @@ def main(arguments: Sequence[str]) -> None:
         from mygym.training import train
 
         try:
+            flags.pop("imports", None)  # of the run, whose config names them
             result = train(resolved or merged(file, flags), resume=options.resume)
         except MygymError as error:
             if error.run is not None:
@@ -62,6 +70,22 @@ def main(arguments: Sequence[str]) -> None:
         print(f"run: {result.path}")
 
 
+def _help(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """The flags, and the hyperparameters of the algorithm that is named."""
+    print(parser.format_help())
+    if options.algo or options.config:
+        from mygym.cli.tables import hyperparameters, print_table
+        from mygym.registry import algorithm
+
+        file, flags = config_layers(options)
+        said = {"algo": "sac", "framework": "pytorch", **file, **flags}
+        rows = hyperparameters(algorithm(said["algo"], said["framework"]))
+        print(f"hyperparameters of {said['algo']} ({said['framework']}): --set algo_params.NAME=VALUE")
+        print_table(rows)
+    else:
+        print("With --algo A, --help lists the hyperparameters of A too.")
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         "train.py",
@@ -69,7 +93,9 @@ def _parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
+        add_help=False,
     )
+    parser.add_argument("-h", "--help", action="store_true", help="print this, with --algo its hyperparameters too")
     add_config_flags(parser)
     parser.add_argument("--resume", metavar="RUN", help="go on with a run that was stopped, or that is to be longer")
     parser.add_argument("--explain", action="store_true", help="print every value and where it came from, then stop")

@@ -35,6 +35,12 @@ class Resolved:
         """Nested plain values, as `config.yaml` has them."""
         return self.config.model_dump(mode="json")
 
+    def with_algo_params(self, params: Mapping[str, Any]) -> Resolved:
+        """The same with other `algo_params`; what is new within a value is of the value's origin."""
+        config = self.config.model_copy(update={"algo_params": dict(params)})
+        keys = (key for key, _ in flatten(config.model_dump(mode="json")))
+        return Resolved(config, {key: self.origins.get(key) or _parent_origin(key, self.origins) for key in keys})
+
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """`("eval.every", 500)` … for every leaf of nested dictionaries; empty ones count as leaves."""

@@ -86,7 +86,8 @@ class RunConfig(Section):
     algo: str = Field("sac", description="keyword of the algorithm")
     framework: str = Field("pytorch", description="implementation of the algorithm")
     algo_params: dict[str, Any] = Field(default_factory=dict, description="the algorithm's constructor arguments")
-    strategy: Literal["standard"] = Field("standard", description="what trains next")
+    imports: list[str] = Field(default_factory=list, description="modules of yours that register things: --import")
+    strategy: str = Field("standard", description="what trains next")
     engine: Literal["pybullet"] = Field("pybullet", description="physics")
     her: bool | None = Field(None, description="hindsight replay (default: where it applies)")
     normalize: bool = Field(False, description="normalise observations by running mean and variance")
@@ -101,8 +102,8 @@ class RunConfig(Section):
     checkpoint: CheckpointParams = Field(CheckpointParams(), description="periodic checkpoints")
     video: VideoParams = Field(VideoParams(), description="film of the final policy")
     tensorboard: bool = Field(True, description="write TensorBoard logs")
-    device: str = Field("cpu", description="torch device of the networks")
-    threads: Annotated[int, Field(ge=1, le=1024)] = Field(1, description="torch threads")
+    device: str = Field("cpu", description="device of the networks")
+    threads: Annotated[int, Field(ge=1, le=1024)] = Field(1, description="threads that the networks compute with")
     logdir: str = Field("runs", description="folder of all runs")
     strict: bool = Field(False, description="refuse every value left to a default")
 
@@ -110,11 +111,11 @@ class RunConfig(Section):
     @classmethod
     def _can_train(cls, device: str) -> str:
         if not re.fullmatch(r"(cpu|cuda|mps|xpu)(:[0-9]{1,2})?", device):
-            raise ValueError("cpu, or cuda, mps or xpu where torch has it; with :1 the second of several")
+            raise ValueError("cpu, or cuda, mps or xpu where the framework has it; with :1 the second of several")
         return device
 
 
-NOT_SHAPING = frozenset({"seed", "logdir", "eval", "checkpoint", "video", "tensorboard", "strict"})
+NOT_SHAPING = frozenset({"seed", "imports", "logdir", "eval", "checkpoint", "video", "tensorboard", "strict"})
 """Top-level keys that do not change what a run learns (`config_hash` leaves them out)."""
 
 LATER: dict[str, dict[str, str]] = {"engine": {"fused": "the fused engine"}}

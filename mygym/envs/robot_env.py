@@ -20,7 +20,7 @@ from mygym.sim.robot import load_robot
 from mygym.sim.workspace import load_workspace
 from mygym.sim.world import World
 from mygym.tasks import goals, rewards
-from mygym.tasks.observations import COMPONENTS, default_components
+from mygym.tasks.observations import default_components, find_component
 from mygym.tasks.progress import Progress
 from mygym.tasks.sampling import Area, sample_in
 from mygym.tasks.task import act, advance, change_task, find_task, is_success, potential
@@ -122,7 +122,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self._viewer: Viewer | None = None
         self._view = (render_width, render_height, camera)
         self._goals = goals.goal_space(self.task)
-        components = [COMPONENTS[name] for name in default_components(self.task, self.control)]
+        components = [find_component(name) for name in default_components(self.task, self.control)]
         self._components = tuple(component.function for component in components)
         self._seed = 0
         self._episode = -1

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from mygym import plugins
 from mygym.config import Resolved, RunConfig
-from mygym.config.hyperparameters import defaults, parameters, schedules
+from mygym.config.hyperparameters import Schema, schedules
+from mygym.config.plain import is_plain
 from mygym.config.schedules import Schedule
 from mygym.envs.robot_env import RobotEnv
-from mygym.errors import ConfigError, bad_value
-from mygym.registry import algorithm
+from mygym.errors import ConfigError
+from mygym.parameters import parameters
+from mygym.registry import algorithm, is_environment
+from mygym.runs import devices, requirements
 from mygym.runs.evaluation import TRAINING, episode_seeds
 from mygym.runs.workers import worker_vec_env
-
-HINDSIGHT = {"n_sampled_goal": 4, "goal_selection_strategy": "future"}
-"""HER's settings of Andrychowicz et al. (2017)."""
 
 _REFUSALS = (
     *(TypeError, ValueError, LookupError, AttributeError, AssertionError),
@@ -37,13 +37,19 @@ def make_env(config: RunConfig, **rendering: Any) -> RobotEnv:
         config: A complete config.
         **rendering: `render_mode`, `render_width`, `render_height`, `camera` of `RobotEnv`.
     """
+    return _make_env(config, algorithm(config.algo, config.framework).dict_observations, **rendering)
+
+
+def _make_env(config: RunConfig, goal_env: bool, **rendering: Any) -> RobotEnv:
+    """The same in any process: a worker may not know the algorithm, which a notebook may have registered."""
+    plugins.import_modules(config.imports)  # done already in the main process, by whoever said --import
     return RobotEnv(
         task=config.task,
         robot=config.robot,
         workspace=config.workspace,
         control=config.control,
         reward=config.reward,
-        goal_env=algorithm(config.algo, config.framework).dict_observations,
+        goal_env=goal_env,
         task_params=config.task_params.model_dump(exclude_none=True),
         gamma=float(config.algo_params.get("gamma", 0.99)),
         **{"camera": config.video.camera, **rendering},
@@ -54,7 +60,8 @@ def make_vec_env(config: RunConfig) -> Any:
     """The training environments as an SB3 `VecEnv`, monitored, and normalised if asked for."""
     from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecMonitor, VecNormalize
 
-    makers: list[Callable[[], Any]] = [partial(make_env, config)] * config.n_envs
+    goal_env = algorithm(config.algo, config.framework).dict_observations
+    makers: list[Callable[[], Any]] = [partial(_make_env, config, goal_env)] * config.n_envs
     env: VecEnv = worker_vec_env(makers) if config.subprocesses else DummyVecEnv(makers)
     env = VecMonitor(env, info_keywords=MONITORED)
     if config.normalize:
@@ -78,38 +85,45 @@ def build_model(config: RunConfig, env: Any) -> Any:
     """The algorithm, constructed exactly from `implemented_combos[algo][framework]`, with `algo_params` on top.
 
     Raises:
-        ConfigError: The class refuses its arguments.
+        ConfigError: The class refuses its arguments, or the device is not there.
     """
-    import torch
-
     from mygym.runs import scheduling
 
-    torch.set_num_threads(config.threads)
-    try:
-        torch.empty(0, device=config.device)
-    except (RuntimeError, AssertionError, NotImplementedError, ImportError) as error:
-        why = " ".join(str(error).split())
-        raise ConfigError(bad_value("device", config.device, "cpu, or cuda where torch has it", why)) from error
     entry = algorithm(config.algo, config.framework)
-    cls, args, kwargs = entry.combo()
-    own = defaults(cls)  # not handed over: a subclass may decide otherwise in its constructor
-    for key, value in copy.deepcopy(config.algo_params).items():  # SB3 writes into some of them
-        if key in kwargs or key not in own or value != own[key]:
-            kwargs[key] = _as_sb3_wants(value)
+    devices.use(config.framework, config.device, config.threads)
+    schema = Schema(entry, config.algo_params, bool(config.her))
+    policy, kwargs = schema.arguments(config.algo_params)
     scheduled = schedules_of(config)
-    kwargs |= scheduling.arguments(cls, scheduled, config.steps)
+    kwargs |= scheduling.arguments(schema.cls, scheduled, config.steps)
     if config.her:
-        kwargs |= _hindsight(kwargs)
+        kwargs["replay_buffer_class"] = _hindsight_buffer()
     of_the_run = {"seed": config.seed, "device": config.device, "verbose": 0}
-    taken = parameters(cls, include_ours=True)
+    taken = parameters(schema.cls)
     kwargs |= {key: value for key, value in of_the_run.items() if key in taken}
+    requirements.check(entry, env.observation_space, env.action_space)
+    for argument in schema.args:
+        if is_environment(argument) and argument != "env":
+            requirements.check_same_spaces(argument, env, f"{entry.origin}: {entry.name}")
+    args = [env if is_environment(argument) else policy for argument in schema.args]
     try:
-        model = cls(*(env if argument == "env" else argument for argument in args), **kwargs)
+        model = schema.cls(*args, **kwargs)
     except _REFUSALS as error:
-        raise ConfigError(f"algo_params: {cls.__name__} refuses its arguments: {error}") from error
+        raise ConfigError(f"algo_params: {schema.cls.__name__} refuses its arguments: {error}") from error
     scheduling.check_held(model, scheduled, config.steps)
     env.seed(episode_seeds(config.seed, TRAINING, 1)[0])
     return model
+
+
+def loadable(config: RunConfig) -> Any:
+    """The algorithm's class for its `load`, by which SB3 constructs it without what its constructor requires."""
+    schema = Schema(algorithm(config.algo, config.framework), config.algo_params, bool(config.her))
+    cls, kwargs = schema.cls, schema.arguments(config.algo_params)[1]
+    required = {name: kwargs[name] for name, one in schema.known.items() if one.required and name in kwargs}
+
+    def construct(self: Any, *args: Any, **given: Any) -> None:
+        cls.__init__(self, *args, **{**required, **given})  # type: ignore[misc]
+
+    return type(cls.__name__, (cls,), {"__init__": construct, "__doc__": cls.__doc__}) if required else cls
 
 
 def schedules_of(config: RunConfig) -> dict[str, Schedule]:
@@ -120,37 +134,48 @@ def schedules_of(config: RunConfig) -> dict[str, Schedule]:
 
 def for_acting(config: RunConfig) -> RunConfig:
     """`config` with one environment, no memory for replay, and a device that is there: for a policy that only acts."""
-    import torch
-
     params = dict(config.algo_params)
     if "buffer_size" in params:
         params |= {"buffer_size": 1, "replay_buffer_kwargs": None}
     elif "n_steps" in params:
         params["n_steps"] = max(params["n_steps"], 2)  # PPO takes no single transition, which several environments gave
-    device = config.device if torch.cuda.is_available() else "cpu"
+    device = devices.or_cpu(config.framework, config.device, config.threads)
     changes = {"n_envs": 1, "subprocesses": False, "her": False, "algo_params": params, "device": device}
     return config.model_copy(update=changes)
 
 
 def as_built(resolved: Resolved, model: Any) -> Resolved:
-    """`resolved` with what the class decided in its constructor, as far as the model's attributes tell."""
-    params = dict(resolved.config.algo_params)
-    for key, value in params.items():
-        built = getattr(model, key, value)
-        if resolved.origins.get(f"algo_params.{key}", "").startswith("class") and isinstance(built, bool | int | float):
-            params[key] = built
-    return Resolved(resolved.config.model_copy(update={"algo_params": params}), resolved.origins)
+    """`resolved` with what the classes decided in their constructors, as far as attributes tell."""
+    policy = getattr(model, "policy", None)
+    builders = {(): model, ("policy_kwargs",): policy}
+    for section in ("optimizer_kwargs", "features_extractor_kwargs"):
+        builders["policy_kwargs", section] = getattr(policy, section, None)
+
+    def built(values: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+        builder, found = builders.get(path), {}
+        for name, value in values.items():
+            decided = builder.get(name, value) if isinstance(builder, Mapping) else getattr(builder, name, value)
+            by_class = resolved.origins.get(".".join(("algo_params", *path, name)), "").startswith("class")
+            if isinstance(value, Mapping) and value:
+                found[name] = built(value, (*path, name))
+            else:
+                found[name] = decided if by_class and decided is not None and is_plain(decided) else value
+        return found
+
+    return resolved.with_algo_params(built(resolved.config.algo_params, ()))
 
 
-def _hindsight(kwargs: dict[str, Any]) -> dict[str, Any]:
+def explained(resolved: Resolved) -> Resolved:
+    """`as_built` of a run that shall not begin: everything is built, and nothing written."""
+    config = resolved.config.model_copy(update={"subprocesses": False})
+    env = make_vec_env(config)
+    try:
+        return as_built(resolved, build_model(config, env))
+    finally:
+        env.close()
+
+
+def _hindsight_buffer() -> Any:
     from stable_baselines3 import HerReplayBuffer
 
-    return {
-        "replay_buffer_class": HerReplayBuffer,
-        "replay_buffer_kwargs": {**HINDSIGHT, **(kwargs.get("replay_buffer_kwargs") or {})},
-    }
-
-
-def _as_sb3_wants(value: Any) -> Any:
-    """A list such as `[1, "step"]` is a tuple in SB3's arguments; everything else stays."""
-    return tuple(value) if isinstance(value, list) else value
+    return HerReplayBuffer

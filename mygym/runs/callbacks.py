@@ -25,6 +25,7 @@ from mygym.runs.evaluation import Evaluation
 from mygym.runs.policy import normalizer_of
 from mygym.runs.state import load_normalizer_state
 from mygym.runs.stopping import StopRequest
+from mygym.runs.weights import load_weights, weights
 
 
 class Marks:
@@ -215,11 +216,11 @@ class DivergenceCallback(BaseCallback):
         """Whether every weight is finite."""
         if getattr(self, "model", None) is None:  # learning has not begun
             return True
-        return all(bool(torch.isfinite(value).all()) for value in self.model.policy.state_dict().values())
+        return all(bool(torch.isfinite(value).all()) for value in weights(self.model).values())
 
     def restore(self) -> None:
         """Put the last good weights back, and the normaliser that they were trained with."""
-        self.model.policy.load_state_dict(self.good)
+        load_weights(self.model, self.good)
         normalizer = unwrap_vec_normalize(self.training_env)
         if normalizer is not None and self.good_normalizer is not None:
             load_normalizer_state(normalizer, self.good_normalizer)
@@ -232,7 +233,7 @@ class DivergenceCallback(BaseCallback):
         """
         if not self.is_finite():
             raise DivergedError(f"a weight is not finite after {self.model.num_timesteps} steps")
-        self.good = {key: value.detach().clone() for key, value in self.model.policy.state_dict().items()}
+        self.good = {key: value.detach().clone() for key, value in weights(self.model).items()}
         self.good_normalizer = normalizer_of(self.training_env)
 
     def _look_at_losses(self) -> None:

@@ -132,7 +132,9 @@ def write_yaml(path: Path, content: Mapping[str, Any]) -> None:
 
 def to_yaml(content: Mapping[str, Any]) -> str:
     """YAML with keys in their order and short lists on one line."""
-    return yaml.dump(dict(content), Dumper=Dumper, sort_keys=False, default_flow_style=None, width=100)
+    return yaml.dump(
+        dict(content), Dumper=Dumper, sort_keys=False, default_flow_style=None, width=100, allow_unicode=True
+    )
 
 
 @contextlib.contextmanager

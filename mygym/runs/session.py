@@ -240,7 +240,8 @@ class Session:
 
     def _saved_policy(self) -> Predicts:
         """What is judged and filmed is model.zip as it was written, not the model in memory."""
-        model = type(self.model).load(self.path / directory.MODEL, env=self.env, device=self.resolved.config.device)
+        cls = building.loadable(self.resolved.config)
+        model = cls.load(self.path / directory.MODEL, env=self.env, device=self.resolved.config.device)
         return Policy(model, normalizer_of(self.env))
 
     def _judge(self, policy: Predicts) -> None:

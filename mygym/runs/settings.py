@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
-from mygym.config import Layer, Resolved, RunConfig, hyperparameters, merged, refuse_defaults, resolve
+from mygym.config import Layer, Resolved, RunConfig, merged, refuse_defaults, resolve
+from mygym.config.hyperparameters import Schema, schedules
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import Algorithm, algorithm, registry
+from mygym.runs.requirements import REQUIREMENTS
 from mygym.tasks.task import find_task
 
 
@@ -26,29 +29,43 @@ def settle(
     """
     mine = [Layer("file", file or {}), Layer(origin, said or {})]
     first = resolve(mine).config  # the user's own mistakes come before anything that is derived from them
+    for module in first.imports:
+        if module not in sys.modules:
+            why = "would run code, and a file alone cannot have it imported"
+            raise ConfigError(bad_value("imports", module, f"what the command line says too: --import {module}", why))
     task = find_task(first.task)
     try:
         workspace = registry("workspace").get(first.workspace or task.workspace, "workspace").name
         control = registry("controller").get(first.control, "control").name
-        for kind, name in (("robot", first.robot), ("object", first.task_params.object or task.object)):
+        for kind, name in (
+            ("robot", first.robot),
+            ("object", first.task_params.object or task.object),
+            ("strategy", first.strategy),
+        ):
             registry(kind).get(name)
         entry = algorithm(first.algo, first.framework)
-        cls = entry.combo()[0]
+        _check_algorithm(entry)
     except RegistryError as error:
         raise ConfigError(str(error)) from error
     numbers = {key: getattr(task, key) for key in ("tolerance", "hold", "horizon", "object")}
+    preferred = Layer(f"task {task.name}", {"task_params": numbers, **task.run_defaults})
+    her = _is_hindsight(resolve([_of_algorithm(entry, entry.run_defaults), preferred, *mine]).config, entry)
+    schema = Schema(entry, first.algo_params, her)
+    schema.check_required()
     layers = [
-        Layer(f"class {cls.__name__}", {"algo_params": hyperparameters.defaults(cls)}),
-        Layer(f"algorithm {entry.name}", {**entry.run_defaults, "algo_params": entry.defaults}),
-        Layer(f"task {task.name}", {"task_params": numbers, **task.run_defaults}),
+        Layer(f"class {schema.cls.__name__}", {"algo_params": schema.defaults()}),
+        _of_algorithm(entry, {**entry.run_defaults, "algo_params": schema.registered()}),
+        preferred,
         *mine,
     ]
     chosen = resolve(layers)
     params = chosen.config.algo_params
-    hyperparameters.check(cls, {key: params[key] for key in first.algo_params})
-    hyperparameters.schedules(cls, params, chosen.config.steps)
+    schema.check({key: params[key] for key in first.algo_params})
+    schedules(schema.cls, params, chosen.config.steps)
     _check_train_freq(chosen.config)
-    derived = {"workspace": workspace, "control": control, **_hindsight(chosen.config, entry, first.algo_params)}
+    derived = {"workspace": workspace, "control": control, "her": her}
+    if her:
+        derived = merged(derived, {"algo_params": _warm_up(chosen.config, first.algo_params)})
     if "buffer_size" in params and "buffer_size" not in first.algo_params:
         # More than the run's steps would be allocated and never filled; SB3 divides it among the environments.
         n_envs = chosen.config.n_envs
@@ -58,6 +75,31 @@ def settle(
     if resolved.config.strict:
         refuse_defaults(resolved)
     return resolved
+
+
+def _check_algorithm(entry: Algorithm) -> None:
+    """Refuse what cannot be trained, whatever the config says.
+
+    Raises:
+        ConfigError: It is no algorithm of SB3's kind, or its registration is wrong; with file and line.
+    """
+    from stable_baselines3.common.base_class import BaseAlgorithm
+
+    cls = entry.combo()[0]
+    if not (isinstance(cls, type) and issubclass(cls, BaseAlgorithm)):
+        why = f"is no algorithm: {getattr(cls, '__qualname__', cls)} ({entry.origin}) cannot be trained"
+        raise ConfigError(
+            bad_value("algo", entry.name, "a subclass of a Stable-Baselines3 algorithm or of Runner", why)
+        )
+    for name in entry.requires:
+        if name not in REQUIREMENTS:
+            why = f"is required by {entry.name} ({entry.origin}), and nothing known"
+            raise ConfigError(bad_value("requires", name, REQUIREMENTS, why))
+    Schema(entry, {}).check_registration()
+
+
+def _of_algorithm(entry: Algorithm, values: Mapping[str, Any]) -> Layer:
+    return Layer(f"algorithm {entry.name}", values)
 
 
 def _changes(values: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
@@ -84,11 +126,11 @@ def _check_train_freq(config: RunConfig) -> None:
         raise ConfigError(bad_value("algo_params.train_freq", said, "n_envs 1, or steps, e.g. [1, step]", why))
 
 
-def _hindsight(config: RunConfig, entry: Algorithm, said: Mapping[str, Any]) -> dict[str, Any]:
-    """Whether hindsight replay is on, and its warm-up, which must outlast the first episodes.
+def _is_hindsight(config: RunConfig, entry: Algorithm) -> bool:
+    """Whether hindsight replay is on.
 
     Raises:
-        ConfigError: Asked for where it cannot be, or the user's own numbers in `said` are too small for it.
+        ConfigError: Asked for where it cannot be.
     """
     applies = entry.goal_relabelling and entry.dict_observations
     her = config.her if config.her is not None else applies and config.reward == "sparse"
@@ -99,24 +141,26 @@ def _hindsight(config: RunConfig, entry: Algorithm, said: Mapping[str, Any]) -> 
         )
     if her and config.reward == "staged":
         raise ConfigError(bad_value("her", True, "reward sparse or dense", "cannot relabel the staged reward"))
-    derived: dict[str, Any] = {"her": her}
-    if her:
-        needed = _two_episodes(config) // 2 + 1
-        starts = int(config.algo_params.get("learning_starts", needed))
-        if starts < needed and "learning_starts" in said:
-            why = "is too early for hindsight replay, which needs whole episodes"
-            allowed = f"at least {needed} (horizon × n_envs, plus 1)"
-            raise ConfigError(bad_value("algo_params.learning_starts", starts, allowed, why))
-        if "buffer_size" in said and said["buffer_size"] < _two_episodes(config):
-            why = "is too small for hindsight replay, which needs whole episodes"
-            allowed = f"at least {_two_episodes(config)} (2 × horizon × n_envs)"
-            raise ConfigError(bad_value("algo_params.buffer_size", said["buffer_size"], allowed, why))
-        sampled = (config.algo_params.get("replay_buffer_kwargs") or {}).get("n_sampled_goal", 0)
-        if isinstance(sampled, int | float) and sampled < 0:
-            key = "algo_params.replay_buffer_kwargs.n_sampled_goal"
-            raise ConfigError(bad_value(key, sampled, "at least 0", "is out of range"))
-        derived["algo_params"] = {"learning_starts": max(starts, needed)}
-    return derived
+    return her
+
+
+def _warm_up(config: RunConfig, said: Mapping[str, Any]) -> dict[str, Any]:
+    """`learning_starts` for hindsight replay, which must outlast the first episodes.
+
+    Raises:
+        ConfigError: The user's own numbers in `said` are too small for it.
+    """
+    needed = _two_episodes(config) // 2 + 1
+    starts = int(config.algo_params.get("learning_starts", needed))
+    if starts < needed and "learning_starts" in said:
+        why = "is too early for hindsight replay, which needs whole episodes"
+        allowed = f"at least {needed} (horizon × n_envs, plus 1)"
+        raise ConfigError(bad_value("algo_params.learning_starts", starts, allowed, why))
+    if "buffer_size" in said and said["buffer_size"] < _two_episodes(config):
+        why = "is too small for hindsight replay, which needs whole episodes"
+        allowed = f"at least {_two_episodes(config)} (2 × horizon × n_envs)"
+        raise ConfigError(bad_value("algo_params.buffer_size", said["buffer_size"], allowed, why))
+    return {"learning_starts": max(starts, needed)}
 
 
 def _two_episodes(config: RunConfig) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from mygym.parameters import first_line
+from mygym.registry import registry
 from mygym.tasks.progress import Progress
 from mygym.tasks.state import Array, State, namespace
 from mygym.tasks.task import Task
@@ -21,61 +23,74 @@ class Component:
     """Values are within ± this, in the component's unit: generous, what lies beyond is clipped."""
 
 
-COMPONENTS: dict[str, Component] = {}
-"""Every component by name."""
+def register_observation(name: str, bound: float) -> Callable[[Function], Function]:
+    """Decorator that registers a component; its first line of documentation is its help.
 
+    Args:
+        name: By which environments know it.
+        bound: As of `Component`.
+    """
 
-def _component(bound: float) -> Callable[[Function], Function]:
     def register(function: Function) -> Function:
-        COMPONENTS[function.__name__] = Component(function, bound)
+        registry("observation").register(name, Component(function, bound), first_line(function))
         return function
 
     return register
 
 
-@_component(5)
+def find_component(name: str) -> Component:
+    """The registered component.
+
+    Raises:
+        RegistryError: There is none of this name.
+    """
+    found: Component = registry("observation").get(name).load()
+    return found
+
+
+@register_observation("ee_position", 5)
 def ee_position(task: Task, progress: Progress, state: State) -> Array:
     """`(N, 3)` m, world frame: the end-effector point."""
     return state.ee_position
 
 
-@_component(20)
+@register_observation("ee_velocity", 20)
 def ee_velocity(task: Task, progress: Progress, state: State) -> Array:
     """`(N, 3)` m/s, world frame."""
     return state.ee_velocity
 
 
-@_component(10)
+@register_observation("joint_position", 10)
 def joint_position(task: Task, progress: Progress, state: State) -> Array:
     """`(N, J)` rad."""
     return state.joint_position
 
 
-@_component(50)
+@register_observation("joint_velocity", 50)
 def joint_velocity(task: Task, progress: Progress, state: State) -> Array:
     """`(N, J)` rad/s."""
     return state.joint_velocity
 
 
-@_component(1)
+@register_observation("gripper_width", 1)
 def gripper_width(task: Task, progress: Progress, state: State) -> Array:
     """`(N, 1)` m between the fingers."""
     return state.gripper_width[:, None]
 
 
-@_component(5)
+@register_observation("object_position", 5)
 def object_position(task: Task, progress: Progress, state: State) -> Array:
     """`(N, 3)` m, world frame: the first object's centre of mass."""
     return state.object_position[:, 0]
 
 
-@_component(5)
+@register_observation("object_from_ee", 5)
 def object_from_ee(task: Task, progress: Progress, state: State) -> Array:
     """`(N, 3)` m, world axes: from the end effector to the first object."""
     return state.object_position[:, 0] - state.ee_position
 
 
-@_component(1)
+@register_observation("object_orientation", 1)
 def object_orientation(task: Task, progress: Progress, state: State) -> Array:
     """`(N, 4)` unit quaternion `(x, y, z, w)` of the first object, world frame, with w ≥ 0."""
     xp = namespace(state.time)
@@ -83,19 +98,19 @@ def object_orientation(task: Task, progress: Progress, state: State) -> Array:
     return xp.where(quaternion[:, 3:] < 0, -quaternion, quaternion)
 
 
-@_component(20)
+@register_observation("object_velocity", 20)
 def object_velocity(task: Task, progress: Progress, state: State) -> Array:
     """`(N, 3)` m/s, world frame."""
     return state.object_velocity[:, 0]
 
 
-@_component(200)
+@register_observation("object_angular_velocity", 200)
 def object_angular_velocity(task: Task, progress: Progress, state: State) -> Array:
     """`(N, 3)` rad/s, world frame."""
     return state.object_angular_velocity[:, 0]
 
 
-@_component(1)
+@register_observation("stage", 1)
 def stage(task: Task, progress: Progress, state: State) -> Array:
     """`(N, stages + 1)`: one-hot of the active stage, the last for all done."""
     xp = namespace(state.time)

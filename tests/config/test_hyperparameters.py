@@ -4,51 +4,57 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mygym.config import hyperparameters
-from mygym.config.hyperparameters import RANGES, check, parameters
+from mygym.config import merged
+from mygym.config.hyperparameters import INNER, RANGES, Schema
 from mygym.errors import ConfigError
 from mygym.registry import algorithm
 from tests.components import ALGORITHMS
 
 
-def class_of(name: str) -> type:
-    return algorithm(name).combo()[0]
+def known(name: str) -> list[str]:
+    return list(Schema(algorithm(name), {}).known)
+
+
+def check(name: str, values: dict[str, Any]) -> None:
+    Schema(algorithm(name), values).check(values)
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_the_defaults_that_an_algorithm_ships_with_are_allowed(name: str) -> None:
-    cls = class_of(name)
-    check(cls, algorithm(name).defaults)
-    check(cls, hyperparameters.defaults(cls))
+    schema = Schema(algorithm(name), {})
+    schema.check_registration()
+    schema.check(schema.registered())
+    schema.check(schema.defaults())
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_what_the_run_decides_is_no_hyperparameter(name: str) -> None:
-    known = parameters(class_of(name))
-    assert not known.keys() & {"policy", "env", "seed", "device", "verbose", "self"}
-    assert "policy_kwargs" in known
+    assert not set(known(name)) & {"env", "seed", "device", "verbose", "self"}
+    assert {"policy", "policy_kwargs"} <= set(known(name))
     with pytest.raises(ConfigError, match=r"algo_params\.seed"):
-        check(class_of(name), {"seed": 3})
+        check(name, {"seed": 3})
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_an_unknown_hyperparameter_is_refused_with_the_nearest(name: str) -> None:
-    known = max(parameters(class_of(name)), key=len)
-    with pytest.raises(ConfigError, match=f"did you mean '{known}'") as error:
-        check(class_of(name), {f"{known}z": 1})
-    assert f"algo_params.{known}z" in str(error.value)
+    key = max(known(name), key=len)
+    with pytest.raises(ConfigError, match=f"did you mean '{key}'") as error:
+        check(name, {f"{key}z": 1})
+    assert f"algo_params.{key}z" in str(error.value)
 
 
 OUTSIDE = [
     (name, key, value)
     for name in ALGORITHMS
-    for key in parameters(class_of(name))
+    for key in known(name)
     if key in RANGES
     for value in (RANGES[key].low - 1, *([0] if RANGES[key].open_low else []), RANGES[key].high + 1)
     if math.isfinite(value)
@@ -58,14 +64,127 @@ OUTSIDE = [
 @pytest.mark.parametrize(("name", "key", "value"), OUTSIDE)
 def test_a_value_out_of_range_is_refused_with_the_range(name: str, key: str, value: float) -> None:
     with pytest.raises(ConfigError) as error:
-        check(class_of(name), {key: value})
+        check(name, {key: value})
     assert str(error.value).startswith(f"algo_params.{key}: {value!r}")
     assert str(RANGES[key]) in str(error.value) or "wrong type" in str(error.value)
 
 
+def nested(schema: Schema, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Every section of keyword arguments, with what it may hold."""
+    for name in schema.inside(path) or {}:
+        yield (*path, name)
+        if name in INNER:
+            yield from nested(schema, (*path, name))
+
+
+EVERY = {name: list(nested(Schema(algorithm(name), {}, her))) for name in ALGORITHMS for her in (False, True)}
+CNN = {"policy_kwargs": {"features_extractor_class": "nature_cnn"}}
+
+
 @pytest.mark.parametrize("key", RANGES)
 def test_every_range_is_of_a_parameter_that_some_algorithm_has(key: str) -> None:
-    assert any(key in parameters(class_of(name)) for name in ALGORITHMS)
+    paths = [*(path for name in ALGORITHMS for path in EVERY[name]), *nested(Schema(algorithm("ppo"), CNN))]
+    assert any(key == path[-1] for path in paths)
+
+
+SECTIONS = [
+    (name, path)
+    for name in ALGORITHMS
+    for path in EVERY[name]
+    if path[-1] in INNER and any(other[:-1] == path for other in EVERY[name])
+]
+
+
+def at(path: tuple[str, ...], value: Any) -> dict[str, Any]:
+    return {path[0]: at(path[1:], value)} if path else value
+
+
+@pytest.mark.parametrize(("name", "path"), SECTIONS, ids=lambda value: value if isinstance(value, str) else value[-1])
+def test_what_is_misspelt_in_nested_arguments_is_refused_with_the_nearest(name: str, path: tuple[str, ...]) -> None:
+    schema = Schema(algorithm(name), {}, her="replay_buffer_kwargs" in path)
+    key = max(schema.inside(path) or {}, key=len)
+    with pytest.raises(ConfigError, match=f"did you mean '{key}'") as error:
+        schema.check(at((*path, f"{key}z"), 1))
+    assert str(error.value).startswith(f"{'.'.join(('algo_params', *path))}.{key}z")
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"activation_fn": "tahn"}, ["activation_fn: 'tahn'", "did you mean 'tanh'"]),
+        ({"activation_fn": 3}, ["activation_fn: 3"]),
+        ({"activation_fn": "__import__('os')"}, ["is no activation for pytorch"]),
+        ({"optimizer_class": "adan"}, ["did you mean 'adam'"]),
+        ({"optimizer_class": "rmsprop", "optimizer_kwargs": {"betas": [0.9, 0.99]}}, ["of RMSprop", "alpha"]),
+        ({"optimizer_kwargs": {"weight_decay": -1}}, ["optimizer_kwargs.weight_decay: -1", "at least 0"]),
+        ({"optimizer_kwargs": {"betas": [0.9, 2]}}, ["optimizer_kwargs.betas", "at most 1"]),
+        ({"optimizer_kwargs": {"lr": 1}}, ["optimizer_kwargs.lr", "is not a parameter of Adam"]),
+        ({"features_extractor_class": "flat"}, ["did you mean 'flatten'"]),
+        ({"features_extractor_kwargs": {"cnn_output_dimm": 3}}, ["did you mean 'cnn_output_dim'"]),
+        ({"net_arch": [0]}, ["net_arch: [0]", "at least 1"]),
+        ({"net_arch": [64, "64"]}, ["net_arch"]),
+        ({"net_arch": {"vff": [64]}}, ["net_arch.vff", "did you mean 'vf'"]),
+        ({"net_arch": {"pi": 64}}, ["net_arch"]),
+        ({"ortho_init": "no"}, ["ortho_init: 'no'", "true or false"]),
+        ({"log_std_init": "low"}, ["log_std_init: 'low'", "a number"]),
+    ],
+)
+def test_a_wrong_value_in_policy_kwargs_is_refused(said: dict[str, Any], words: list[str]) -> None:
+    with pytest.raises(ConfigError) as error:
+        check("ppo", {"policy_kwargs": said})
+    assert str(error.value).startswith("algo_params.policy_kwargs.")
+    assert all(word in str(error.value) for word in words), error.value
+
+
+def test_a_policy_is_chosen_by_name() -> None:
+    check("ppo", {"policy": "MlpPolicy"})
+    with pytest.raises(ConfigError, match="did you mean 'MlpPolicy'"):
+        check("ppo", {"policy": "MlpPolice"})
+    with pytest.raises(ConfigError, match=r"algo_params\.policy: 'oracle'"):
+        check("ppo", {"policy": "oracle"})  # acts without training
+
+
+def arguments(name: str, said: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    schema = Schema(algorithm(name), said)
+    return schema.arguments(merged(schema.defaults(), merged(schema.registered(), said)))
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_what_nobody_says_is_left_to_the_class(name: str) -> None:
+    _, args, kwargs = algorithm(name).combo()
+    assert arguments(name, {}) == (args[0], kwargs)
+
+
+def test_names_become_what_they_name() -> None:
+    said = {"policy_kwargs": {"activation_fn": "elu", "optimizer_class": "sgd", "optimizer_kwargs": {"momentum": 0.9}}}
+    policy, kwargs = arguments("ppo", said | {"clip_range_vf": 0.1})
+    assert policy == "MultiInputPolicy"
+    assert kwargs["policy_kwargs"]["activation_fn"] is torch.nn.ELU
+    assert kwargs["policy_kwargs"]["optimizer_class"] is torch.optim.SGD
+    assert kwargs["policy_kwargs"]["optimizer_kwargs"] == {"momentum": 0.9}
+    assert kwargs["clip_range_vf"] == 0.1
+    assert "vf_coef" not in kwargs
+
+
+def test_another_optimiser_does_not_get_what_the_registered_one_took() -> None:
+    """`fused` is of Adam's; SB3's RMSProp would raise."""
+    _, kwargs = arguments("sac", {"policy_kwargs": {"optimizer_class": "rmsprop_tf"}})
+    assert kwargs["policy_kwargs"]["optimizer_class"].__name__ == "RMSpropTFLike"
+    assert "optimizer_kwargs" not in kwargs["policy_kwargs"] or not kwargs["policy_kwargs"]["optimizer_kwargs"]
+
+
+def test_a_list_is_a_tuple_where_the_class_wants_one() -> None:
+    _, kwargs = arguments("sac", {"train_freq": [2, "step"], "policy_kwargs": {"net_arch": [8]}})
+    assert kwargs["train_freq"] == (2, "step")
+    assert kwargs["policy_kwargs"]["net_arch"] == [8]
+
+
+def test_a_boolean_can_be_turned_off() -> None:
+    assert algorithm("sac").defaults["policy_kwargs"]["optimizer_kwargs"]["fused"] is True
+    _, kwargs = arguments("sac", {"policy_kwargs": {"optimizer_kwargs": {"fused": False}}})
+    assert kwargs["policy_kwargs"]["optimizer_kwargs"]["fused"] is False
+    _, kwargs = arguments("ppo", {"normalize_advantage": False})
+    assert kwargs["normalize_advantage"] is False
 
 
 @pytest.mark.parametrize(
@@ -95,7 +214,7 @@ def test_every_range_is_of_a_parameter_that_some_algorithm_has(key: str) -> None
 )
 def test_a_wrong_value_is_refused_with_key_and_value(name: str, key: str, value: Any) -> None:
     with pytest.raises(ConfigError) as error:
-        check(class_of(name), {key: value})
+        check(name, {key: value})
     assert str(error.value).startswith(f"algo_params.{key}: {value!r}")
 
 
@@ -110,7 +229,7 @@ def test_a_wrong_value_is_refused_with_key_and_value(name: str, key: str, value:
     ],
 )
 def test_right_values_are_allowed(name: str, values: dict[str, Any]) -> None:
-    check(class_of(name), values)
+    check(name, values)
 
 
 VALUES = st.recursive(
@@ -122,6 +241,6 @@ VALUES = st.recursive(
 @pytest.mark.parametrize("name", ALGORITHMS)
 @given(data=st.data())
 def test_any_value_of_any_hyperparameter_is_allowed_or_refused(name: str, data: Any) -> None:
-    key = data.draw(st.sampled_from(sorted(parameters(class_of(name)))))
+    key = data.draw(st.sampled_from(sorted(known(name))))
     with contextlib.suppress(ConfigError):
-        check(class_of(name), {key: data.draw(VALUES)})
+        check(name, {key: data.draw(VALUES)})

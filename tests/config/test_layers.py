@@ -51,7 +51,6 @@ def test_every_value_has_an_origin() -> None:
         ({"task_params": {"areas": {"raech": {"low": [0, 0, 0], "high": [1, 1, 1]}}}}, ["raech", "reach"]),
         ({"reward": "spares"}, ["reward", "'spares'", "did you mean 'sparse'", "file"]),
         ({"reward": 3}, ["reward", "3", "sparse, dense, staged"]),
-        ({"strategy": "curriculum"}, ["strategy", "'curriculum'", "standard"]),
         ({"engine": "fused"}, ["engine", "'fused'", "not available in this version"]),
         ({"engine": "mujoco"}, ["engine", "'mujoco'", "pybullet"]),
         ({"steps": 0}, ["steps", "0", "greater than or equal to 1", "file"]),

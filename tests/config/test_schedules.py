@@ -19,16 +19,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from stable_baselines3.common.type_aliases import Schedule as SB3Schedule
 
-from mygym.algos.stable_baselines import A2C, PPO, SAC, TD3
-from mygym.config import hyperparameters, load_file, merged, parse_overrides
-from mygym.config.hyperparameters import RANGES, check, may_be_scheduled, schedules
+from mygym.algos.stable_baselines import A2C, PPO, SAC
+from mygym.config import load_file, merged, parse_overrides
+from mygym.config.hyperparameters import RANGES, may_be_scheduled, schedules
 from mygym.config.loading import Dumper
 from mygym.config.schedulable import LIBRARIES, READS
 from mygym.config.schedules import OfProgress, Schedule, keys_of, parse, register_schedule
 from mygym.errors import ConfigError
 from mygym.registry import algorithm, register_algorithm, registry
 from mygym.runs.settings import settle
-from tests.components import ALGORITHMS
+from tests.components import ALGORITHMS, check, known
 
 KEY = "algo_params.learning_rate"
 BUILT_IN = ("constant", "cosine", "exponential", "inverse", "linear", "piecewise")
@@ -389,7 +389,7 @@ def test_a_config_file_has_schedules(suffix: str, tmp_path: Path) -> None:
 REFUSED = [
     (name, key)
     for name in ALGORITHMS
-    for key in hyperparameters.parameters(class_of(name))
+    for key in known(class_of(name))
     if key not in may_be_scheduled(class_of(name)) and not key.endswith("_kwargs")
 ]
 
@@ -408,9 +408,9 @@ def test_what_is_fixed_while_training_is_refused_with_what_is_not(name: str, key
 def test_gamma_and_whole_numbers_are_never_scheduled(name: str) -> None:
     cls = class_of(name)
     refused = {key for of, key in REFUSED if of == name}
-    wholes = {key for key, value in hyperparameters.defaults(cls).items() if isinstance(value, bool | int)}
+    wholes = {key for key, one in known(cls).items() if isinstance(one.default, bool | int)}
     assert wholes <= refused
-    assert refused & {"gamma", "gae_lambda"} == hyperparameters.parameters(cls).keys() & {"gamma", "gae_lambda"}
+    assert refused & {"gamma", "gae_lambda"} == known(cls).keys() & {"gamma", "gae_lambda"}
     assert "learning_rate" in may_be_scheduled(cls)
 
 
@@ -425,7 +425,7 @@ def test_the_table_of_what_libraries_read_has_no_name_that_is_not_there(key: str
     cls = library_class(key)
     assert cls.__module__.startswith(LIBRARIES)
     names = READS[key].called | READS[key].held
-    assert names <= hyperparameters.parameters(cls).keys()
+    assert names <= known(cls).keys()
     assert all(typing.get_type_hints(cls.__init__)[name] is not float for name in READS[key].called)
     assert may_be_scheduled(cls).keys() == names - ({"action_noise"})  # a number only in our own classes
 
@@ -486,8 +486,12 @@ def test_of_a_users_own_class_the_annotation_tells() -> None:
 
 @pytest.mark.parametrize("value", [{}, {"a": 1}, {"schedule": "linear", "from": 1, "to": 2}])
 def test_mappings_that_are_meant_as_mappings_stay_what_they_are(value: dict[str, Any]) -> None:
-    check(A2C, {"policy_kwargs": value, "rollout_buffer_kwargs": value})
-    assert schedules(TD3, {"policy_kwargs": value}, 100) == {}
+    class Optional(A2C):
+        def __init__(self, policy: Any, env: Any, options: dict[str, Any] | None = None, **kwargs: Any) -> None:
+            super().__init__(policy, env, **kwargs)
+
+    check(Optional, {"options": value})
+    assert schedules(Optional, {"options": value, "policy_kwargs": value}, 100) == {}
 
 
 def test_reading_configs_needs_neither_torch_nor_the_libraries(python: Any) -> None:

@@ -1,0 +1,65 @@
+"""Tables on a terminal, and the hyperparameters of an algorithm as rows of one."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mygym.registry import Algorithm
+
+PLAIN_WIDTH = 140
+"""Columns of text where the output is no terminal."""
+
+
+def print_table(rows: Sequence[Mapping[str, Any]], title: str = "") -> None:
+    """Print rows with the same keys; the last column takes what width is left, and breaks its lines."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(width=shutil.get_terminal_size((PLAIN_WIDTH, 24)).columns, highlight=False, markup=False)
+    table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    *first, last = rows[0] if rows else [""]
+    for column in first:
+        table.add_column(column, no_wrap=column == "name", overflow="fold")
+    table.add_column(last, overflow="fold")
+    for row in rows:
+        table.add_row(*(value if isinstance(value, str) else json.dumps(value) for value in row.values()))
+    console.print(table)
+
+
+def hyperparameters(entry: Algorithm) -> list[dict[str, Any]]:
+    """A row for each hyperparameter, nested ones by dotted name: type and range, default, first sentence of its text.
+
+    Raises:
+        ConfigError: The registration is wrong.
+    """
+    from mygym.config.hyperparameters import INNER, NAMED, RANGES, Schema, at
+    from mygym.config.loading import merged
+
+    schema = Schema(entry, {}, her=entry.goal_relabelling)
+    schema.check_registration()
+    values = merged(schema.defaults(), schema.registered())
+    rows = []
+
+    def walk(path: tuple[str, ...]) -> None:
+        for name, parameter in (schema.inside(path) or {}).items():
+            here = (*path, name)
+            if name in INNER and schema.inside(here):
+                walk(here)
+                continue
+            kind = f"a name of `mygym list {NAMED[name]}`" if name in NAMED else parameter.type_in_words
+            rows.append(
+                {
+                    "name": ".".join(here),
+                    "type": kind + (f", {RANGES[name]}" if name in RANGES else ""),
+                    "default": at(values, here) if name in (at(values, path) or {}) else "required",
+                    "help": re.split(r"(?<=\.)\s+(?=[A-Z])", parameter.help)[0],
+                }
+            )
+
+    walk(())
+    return rows
