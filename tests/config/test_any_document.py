@@ -343,8 +343,28 @@ PARAMS: dict[str, st.SearchStrategy[Any]] = {
 """Values of the hyperparameters whose default does not tell what they are."""
 
 
+ENDS = st.floats(0, 1) | st.sampled_from([1e-3, 1e-3, 0, -1, "x"])
+SCHEDULES = st.fixed_dictionaries(
+    {"schedule": st.sampled_from(["linear", "cosine", "exponential", "inverse", "constant", "linaer"])},
+    optional={"from": ENDS, "to": ENDS, "value": ENDS, "start": SMALL, "until": st.integers(1, 9000), "x": SMALL},
+) | st.fixed_dictionaries(
+    {
+        "schedule": st.just("piecewise"),
+        "points": st.lists(st.tuples(st.integers(0, 5000), ENDS).map(list), max_size=3).map(
+            lambda points: sorted(points, key=lambda point: point[0])
+        ),
+    }
+)
+
+
 def hyperparameter(cls: type, name: str) -> st.SearchStrategy[Any]:
     """Mostly right values, none of which needs much memory or time."""
+    may_follow = name in hyperparameters.may_be_scheduled(cls)
+    return st.one_of(number_or_other(cls, name), SCHEDULES) if may_follow else number_or_other(cls, name)
+
+
+def number_or_other(cls: type, name: str) -> st.SearchStrategy[Any]:
+    """The same, without schedules."""
     if name in PARAMS:
         return PARAMS[name]
     default = known(cls)[name].default
