@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 
 from mygym.cli.train import main
 from mygym.config import Resolved, RunConfig, load_file
+from mygym.config.hyperparameters import may_be_scheduled
 from mygym.config.loading import MAX_BYTES, Dumper
 from mygym.config.plain import MAX_DEPTH, MAX_VALUES
 from mygym.errors import ConfigError, MygymError
@@ -359,7 +360,7 @@ SCHEDULES = st.fixed_dictionaries(
 
 def hyperparameter(cls: type, name: str) -> st.SearchStrategy[Any]:
     """Mostly right values, none of which needs much memory or time."""
-    may_follow = name in hyperparameters.may_be_scheduled(cls)
+    may_follow = name in may_be_scheduled(cls)
     return st.one_of(number_or_other(cls, name), SCHEDULES) if may_follow else number_or_other(cls, name)
 
 
