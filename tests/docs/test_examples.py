@@ -101,7 +101,7 @@ def test_reach_yaml_is_the_default_run() -> None:
     assert settle(load_file(ROOT / "configs/reach.yaml")).values() == settle().values()
 
 
-# one config for each built-in algorithm, with every value written out --------------------------------------------------
+# one config for each built-in algorithm, with every value written out ---------------------------------------------
 
 
 def test_every_built_in_algorithm_has_a_complete_config() -> None:
