@@ -153,6 +153,33 @@ def test_the_saved_model_is_what_was_judged(algo: str, framework: str, trained: 
         env.close()
 
 
+ACTS = """
+import sys, numpy, mygym
+env, policy = mygym.make_env(sys.argv[1]), mygym.load(sys.argv[1])
+print([policy.predict(env.reset(seed=seed)[0])[0].tobytes().hex() for seed in range(3)])
+"""
+
+
+@pytest.mark.parametrize(("algo", "framework"), [("sac", "pytorch"), ("sac", "jax"), ("crossq", "jax")])
+def test_a_policy_acts_the_same_in_another_process(algo: str, framework: str, trained: Any, python: Any) -> None:
+    path = trained(algo, framework).path
+    with mygym.make_env(path) as env:
+        policy = mygym.load(path)
+        here = [policy.predict(env.reset(seed=seed)[0])[0].tobytes().hex() for seed in range(3)]
+    done = python("-c", ACTS, str(path))
+    assert done.stdout.strip() == str(here), done.stderr
+
+
+@pytest.mark.parametrize(("algo", "framework"), [("crossq", "pytorch"), ("ddpg", "jax"), ("sac", "pytorch")])
+def test_a_run_says_when_its_observations_are_flattened(
+    algo: str, framework: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(algo, framework, tmp_path, steps=20, video={"episodes": 0})
+    notes = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note:")]
+    flat = f"note: {algo} of {framework} takes no dictionary observations: it gets them as one flat vector"
+    assert notes == ([] if algorithm(algo, framework).dict_observations else [flat])
+
+
 @each()
 def test_the_classes_own_load_gives_the_same_policy(algo: str, framework: str, trained: Any) -> None:
     result = trained(algo, framework)
