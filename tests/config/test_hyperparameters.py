@@ -14,6 +14,7 @@ from mygym.config import hyperparameters
 from mygym.config.hyperparameters import RANGES, check, parameters
 from mygym.errors import ConfigError
 from mygym.registry import algorithm
+from mygym.runs.runner import Runner
 from tests.components import ALGORITHMS
 
 
@@ -65,7 +66,9 @@ def test_a_value_out_of_range_is_refused_with_the_range(name: str, key: str, val
 
 @pytest.mark.parametrize("key", RANGES)
 def test_every_range_is_of_a_parameter_that_some_algorithm_has(key: str) -> None:
-    assert any(key in parameters(class_of(name)) for name in ALGORITHMS)
+    classes = [class_of(name) for name in ALGORITHMS]
+    of_loops = [hyperparameters.training_parameters(cls) for cls in classes if issubclass(cls, Runner)]
+    assert any(key in known for known in (*map(parameters, classes), *of_loops))
 
 
 @pytest.mark.parametrize(
