@@ -12,6 +12,7 @@ from safetensors.numpy import load_file as load_tensors
 from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
 
 import mygym
+from benchmarks.kills import SMALL, Case, Trainer, differences, killed, never_stopped
 from mygym.algos.cem import CEM
 from mygym.algos.ppo_runner import PPORunner
 from mygym.algos.stable_baselines import PPO
@@ -109,6 +110,27 @@ def test_a_minibatch_that_is_not_full_is_told_of() -> None:
     with pytest.warns(UserWarning, match="the last minibatch has 4 of 8 rows"):
         PPORunner("MultiInputPolicy", env, n_steps=20, batch_size=8, device="cpu")
     env.close()
+
+
+@pytest.mark.parametrize(
+    ("algo", "params"),
+    [
+        ("ppo_runner", {"n_steps": 32, "batch_size": 32, "n_epochs": 2, "policy_kwargs": {"net_arch": [16]}}),
+        ("cem", {"population": 2, "elites": 1}),
+    ],
+)
+def test_a_killed_runner_ends_as_if_it_had_never_stopped(
+    algo: str, params: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SMALL, algo, params)  # type: ignore[arg-type]
+    case, trainer = Case(algo, "3"), Trainer()
+    folders = [tmp_path / name for name in ("whole", "killed")]
+    for folder in folders:
+        folder.mkdir()
+    run, seconds = never_stopped(trainer, case, folders[0])
+    other, reached = killed(trainer, case, folders[1], [0.7 * seconds, 0.5 * seconds])
+    assert reached
+    assert differences(run, other) == [], reached
 
 
 # Cross-entropy method ------------------------------------------------------------------------------------------------
