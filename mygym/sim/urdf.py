@@ -155,8 +155,8 @@ def merge_fixed_joints(root: ET.Element) -> dict[str, tuple[str, Matrix]]:
 
 def _merge_inertial(parent: ET.Element, child: ET.Element, pose: Matrix) -> None:
     """Add the child's mass and inertia to the parent's by the parallel axis theorem."""
-    mass_a, centre_a, inertia_a = _inertial(parent)
-    mass_b, centre_b, inertia_b = _inertial(child)
+    mass_a, centre_a, inertia_a = inertial(parent)
+    mass_b, centre_b, inertia_b = inertial(child)
     if mass_b == 0.0:
         return
     centre_b = pose[:3, :3] @ centre_b + pose[:3, 3]
@@ -180,7 +180,7 @@ def _merge_inertial(parent: ET.Element, child: ET.Element, pose: Matrix) -> None
     ET.SubElement(element, "inertia", {name: repr(float(inertia[at])) for name, at in names.items()})
 
 
-def _inertial(link: ET.Element) -> tuple[float, Matrix, Matrix]:
+def inertial(link: ET.Element) -> tuple[float, Matrix, Matrix]:
     """Mass in kg, centre of mass in m and 3 x 3 inertia in kg m², both in the link's frame."""
     element = link.find("inertial")
     mass = None if element is None else element.find("mass")
