@@ -2,7 +2,7 @@
 
 Files are read for the names they register and executed when one of these is used, under the stable module names
 `mygym_user.algos.NAME` and `mygym_user.envs.NAME`: so pickles and worker processes find them again. YAML files in
-`envs/robots/`, `envs/workspaces/` and `envs/objects/` are components under their stems, as those in `mygym/assets/` are.
+`envs/robots/`, `envs/workspaces/` and `envs/objects/` are components under their stems, as in `mygym/assets/`.
 """
 
 from __future__ import annotations

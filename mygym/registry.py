@@ -216,9 +216,7 @@ class Registry:
             self._entries[name] = Entry(self.kind, name, target, help, target.partition(":")[0])
         if self.kind in BUILTIN_FOLDERS:
             for path in sorted((ASSETS / BUILTIN_FOLDERS[self.kind]).glob("*.yaml")):
-                self._entries[path.stem] = Entry(
-                    self.kind, path.stem, path, first_comment(path), f"assets/{path.name}"
-                )
+                self._entries[path.stem] = Entry(self.kind, path.stem, path, first_comment(path), f"assets/{path.name}")
         if self.kind in BUILTIN_MODULES:
             importlib.import_module(BUILTIN_MODULES[self.kind])
 

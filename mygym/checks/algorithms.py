@@ -41,9 +41,7 @@ BAD: Mapping[str, tuple[Disturb, str]] = {
 """What a bad environment does, how, and what the error must have in it."""
 
 
-def algorithm_checks(
-    name: str, framework: str, steps: int, folder: Path, config: Mapping[str, Any]
-) -> Iterator[Check]:
+def algorithm_checks(name: str, framework: str, steps: int, folder: Path, config: Mapping[str, Any]) -> Iterator[Check]:
     """The suite of one algorithm in one framework.
 
     Args:
@@ -130,11 +128,9 @@ class Subject:
         entry = algorithm(self.name, self.framework)
         says = "dictionaries" if entry.dict_observations else "flat observations"
         takes = "flat observations only" if entry.dict_observations else "dictionaries only"
-        way_out = f"say dict_observations={not entry.dict_observations}"
-        demand(
-            not self.refused,
-            f"says that it takes {says}, but takes {takes} ({entry.origin}): {self.refused}; {way_out}, or mend its policy",
-        )
+        way_out = f"say dict_observations={not entry.dict_observations}, or mend its policy"
+        why = f"says that it takes {says}, but takes {takes} ({entry.origin}): {self.refused}; {way_out}"
+        demand(not self.refused, why)
         config = self.settled.config
         env = building.make_vec_env(config)
         try:
@@ -185,7 +181,9 @@ class Subject:
         demand(read is not None and read.to_json() == result.to_json(), "result.json cannot be read back")
         values = load_file(result.path / directory.CONFIG)
         again = settle(values)
-        demand(again.values() == values, f"config.yaml is settled to other values: {_other_keys(values, again.values())}")
+        demand(
+            again.values() == values, f"config.yaml is settled to other values: {_other_keys(values, again.values())}"
+        )
         through = json.loads(json.dumps(values))
         demand(settle(through).values() == values, "the config is another after a way through JSON")
         digest = config_hash(again.values())
@@ -253,7 +251,7 @@ class Subject:
         from stable_baselines3 import HerReplayBuffer
 
         config = self.settled.config
-        asked = {} if config.her else {"her": True, "reward": "sparse"}
+        asked: dict[str, Any] = {} if config.her else {"her": True, "reward": "sparse"}
         hindsight = settle(said=self.config("hindsight", **asked)).config
         env = building.make_vec_env(hindsight)
         try:
@@ -301,8 +299,7 @@ class Subject:
             with disturbed(2 * steps // 3, interrupt):
                 training.train(self.config(folder, steps))
         except InterruptedRunError as error:
-            assert error.run is not None
-            newest = Checkpoints(error.run, keep=1).newest(lambda message: None)
+            newest = Checkpoints(error.run, keep=1).newest(lambda message: None) if error.run else None
             return error.run if newest is not None and newest.steps else None
         raise CheckFailed("it takes fewer steps of its environments than it counts, or catches KeyboardInterrupt")
 

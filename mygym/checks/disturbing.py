@@ -11,7 +11,7 @@ from mygym.envs.robot_env import RobotEnv
 Disturb = Callable[[Any], Any]
 """What `step` returns → what it shall return; or it raises."""
 
-PATIENCE = 1_000
+PATIENCE = 20_000
 """Steps that an algorithm may go on for: one that catches every error would train for ever."""
 
 

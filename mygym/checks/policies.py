@@ -71,8 +71,8 @@ def _acting_checks(cls: Any) -> Iterator[Check]:
         envs = [training.make_env({}) for _ in range(2)]
         try:
             policy = cls(envs, 0)
-            first = [env.reset(seed=seed)[0] for seed, env in enumerate(envs)]
-            observation = {key: np.stack([one[key] for one in first]) for key in first[0]}  # type: ignore[call-overload]
+            first: list[Any] = [env.reset(seed=seed)[0] for seed, env in enumerate(envs)]
+            observation = {key: np.stack([one[key] for one in first]) for key in first[0]}
             before = copy.deepcopy(observation)
             actions, _ = policy.predict(observation, None, np.ones(2, dtype=bool), deterministic=True)
             wanted = (2, *(envs[0].action_space.shape or ()))

@@ -112,17 +112,19 @@ def _is_pure(name: str) -> None:
 
 def _visited(names: tuple[str, ...]) -> tuple[list[State], list[Progress], Any, Any]:
     """States and progress of an expert's episode in which the last stage is active, the goal, and the environment."""
+    states: list[State] = []
+    progresses: list[Progress] = []
     with training.make_env({"task": list(names)}) as env:
         env.reset(seed=0)
-        states, progresses, ended = [], [], False
+        ended = False
         while not ended:
             if env.progress.stage[0] == len(names) - 1:
                 states.append(_joined([env.world.state]))
                 progresses.append(_joined([env.progress]))
             _, _, terminated, truncated, _ = env.step(env.expert_action())
             ended = terminated or truncated
-        demand(states, f"the experts of {', '.join(names[:-1])} do not come to where it begins")
-        return states, progresses, env.goal, env
+    demand(states, f"the experts of {', '.join(names[:-1])} do not come to where it begins")
+    return states, progresses, env.goal, env
 
 
 def _joined(batches: list[Any]) -> Any:

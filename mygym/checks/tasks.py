@@ -80,7 +80,8 @@ def _pays(config: Mapping[str, Any]) -> None:
     """With each kind of reward solving a task gives more than idling, or chance."""
     for reward in KINDS:
         returns = {
-            policy: _judge(policy, {**config, "reward": reward}, 10).mean_return for policy in ("oracle", "zero", "random")
+            policy: _judge(policy, {**config, "reward": reward}, 10).mean_return
+            for policy in ("oracle", "zero", "random")
         }
         best = max(returns, key=lambda policy: returns[policy])
         demand(

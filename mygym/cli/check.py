@@ -26,9 +26,9 @@ examples:
   mygym check robot --all
   mygym check algo mine --json --import my.module
 
-An algorithm constructs, takes the observations that it says, trains, acts the same when loaded, is told by its config
-and result, repeats itself, resumes, and ends with a clear message in a bad environment. The built-in ones pass the same.
-Nothing is left behind. Exit codes: 0 all passed, 1 a check failed, 2 wrong input.
+An algorithm constructs, takes the observations that it says, trains, acts the same when it is loaded, is told whole by
+config and result, repeats itself, resumes, and ends with a clear message in a bad environment. The built-in ones pass
+the same. Nothing is left behind. Exit codes: 0 all passed, 1 a check failed, 2 wrong input.
 """
 
 
@@ -69,16 +69,12 @@ def _outcomes(kind: str, options: argparse.Namespace, steps: int | None) -> Iter
     from mygym.checks import TRAINED, check
 
     config = {"imports": options.imports} if options.imports else {}
+    said = options.framework
     for name in registry(kind).names() if options.all else [options.name]:
         entry = registry(kind).get(name, options.kind)
-        if kind not in TRAINED:
-            frameworks: list[str] = ["pytorch"]
-        else:
-            there = list(entry.frameworks) or ["pytorch"]
-            frameworks = [options.framework] if options.framework else there if options.all else there[:1]
-        for framework in frameworks:
-            if options.all and framework not in (entry.frameworks or [framework]):
-                continue
+        there = entry.frameworks if kind in TRAINED and entry.frameworks else ("pytorch",)
+        every = [one for one in there if said in (None, one)]
+        for framework in every if options.all else [said or there[0]]:
             if not options.json:
                 words = f" ({framework})" if entry.frameworks else ""
                 print(f"{kind} {name}{words}", flush=True)
