@@ -151,7 +151,8 @@ def discover(kind: str) -> None:
     """
     _install_finder()
     registry = REGISTRIES[kind]
-    if not _installed:
+    if not _looked:  # once: reading every package's entry points takes 20 ms
+        _looked.append(True)
         _installed.update(installed_files())
     registry.unreadable |= {Path(module): message for module, message in _missing.items()}
     _discover_assets(kind)
@@ -267,6 +268,8 @@ _read: set[tuple[str, Path]] = set()
 _modules: dict[str, Path] = {}
 """What has been found, wherever the process goes afterwards."""
 _installed: dict[str, Path] = {}
+_looked: list[bool] = []
+"""Whether installed packages have been asked."""
 _missing: dict[str, str] = {}
 
 
