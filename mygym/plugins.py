@@ -14,6 +14,7 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.metadata import entry_points
@@ -124,8 +125,10 @@ def _text(nodes: Sequence[ast.expr]) -> str:
     return value if isinstance(value, str) else ""
 
 
-def installed_files() -> Iterator[tuple[str, Path]]:
-    """`(module name, path)` of what installed packages name as entry points, found without importing anything."""
+@cache
+def installed_files() -> dict[str, Path]:
+    """Module name → path of what installed packages name as entry points, found without importing anything."""
+    found: dict[str, Path] = {}
     for point in entry_points(group=ENTRY_POINT_GROUP):
         try:
             package, *inner = point.module.split(".")
@@ -138,10 +141,11 @@ def installed_files() -> Iterator[tuple[str, Path]]:
         files += [Path(spec.origin)] if spec and spec.origin and not inner else []
         for path in files:
             if path.is_file():
-                yield point.module, path
+                found[point.module] = path
                 break
         else:
             _missing[point.module] = f"{point.module}: an installed package names this plug-in, but it is not there"
+    return found
 
 
 def discover(kind: str) -> None:
@@ -151,12 +155,10 @@ def discover(kind: str) -> None:
     """
     _install_finder()
     registry = REGISTRIES[kind]
-    if not _looked:  # once: reading every package's entry points takes 20 ms
-        _looked.append(True)
-        _installed.update(installed_files())
+    installed = installed_files()
     registry.unreadable |= {Path(module): message for module, message in _missing.items()}
     _discover_assets(kind)
-    for module, path in [*user_files(), *_installed.items()]:
+    for module, path in [*user_files(), *installed.items()]:
         if (kind, path) in _read:
             continue
         _read.add((kind, path))
@@ -267,9 +269,6 @@ def _line_in(path: Path, error: BaseException) -> int:
 _read: set[tuple[str, Path]] = set()
 _modules: dict[str, Path] = {}
 """What has been found, wherever the process goes afterwards."""
-_installed: dict[str, Path] = {}
-_looked: list[bool] = []
-"""Whether installed packages have been asked."""
 _missing: dict[str, str] = {}
 
 

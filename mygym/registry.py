@@ -12,7 +12,6 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 from mygym.errors import RegistryError, bad_value
@@ -26,6 +25,7 @@ BUILTIN_MODULES: Mapping[str, str] = {
     "features_extractor": "mygym.algos.networks",
     "activation": "mygym.algos.networks",
     "optimizer": "mygym.algos.networks",
+    "schedule": "mygym.config.schedules",
     "observation": "mygym.tasks.observations",
     "task": "mygym.tasks.named",
     "stage": "mygym.tasks.stages",
@@ -49,6 +49,11 @@ BUILTIN_STRINGS: Mapping[str, Mapping[str, tuple[str, str]]] = {
 
 ALIASES: Mapping[str, Mapping[str, str]] = {"controller": {"step": "ee_delta", "joints": "joint_position"}}
 """Other names under which the command line and configs know a component."""
+
+EXTRAS: Mapping[str, str] = {
+    **dict.fromkeys(("sbx", "jax", "jaxlib", "flax", "optax", "tensorflow_probability"), "jax"),
+}
+"""Package as it is imported → the extra of mygym that installs it."""
 
 T = TypeVar("T")
 
@@ -127,7 +132,9 @@ def resolve(target: Any, wanted_by: str = "") -> Any:
     try:
         return getattr(importlib.import_module(module_name), attribute)
     except ModuleNotFoundError as error:
-        raise RegistryError(f"{wanted_by}: needs the package {error.name!r}: pip install {error.name}") from error
+        package = (error.name or "").partition(".")[0]
+        install = f'"mygym[{EXTRAS[package]}]"' if package in EXTRAS else package
+        raise RegistryError(f"{wanted_by}: needs the package {package!r}: pip install {install}") from error
 
 
 def registered_twice(kind: str, name: str, first: str, second: str, way_out: str = ", or say override=True") -> str:
@@ -244,6 +251,8 @@ class Algorithm:
     help: str = ""
     requires: tuple[str, ...] = ()
     """What the environment must have: names in `mygym.runs.requirements`."""
+    training_defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Training parameters of a `Runner` that differ from those in the signature of its `training`."""
     origin: str = ""
     """Where it was registered."""
 
@@ -255,7 +264,7 @@ class Algorithm:
 
     def combo(self) -> tuple[type, tuple[Any, ...], dict[str, Any]]:
         """`(AlgoClass, args, kwargs)`; `"env"` in `args`, or any environment, stands for that of the run."""
-        who = f"algorithm {self.name!r}"
+        who = f"algorithm {self.name!r} of framework {self.framework!r}"
         policy = resolve(self.policy, who) if isinstance(self.policy, str) and ":" in self.policy else self.policy
         args = self.args if self.args is not None else (policy, "env")
         return resolve(self.target, who), args, copy.deepcopy(dict(self.defaults))
@@ -264,7 +273,7 @@ class Algorithm:
 REGISTRIES: dict[str, Registry] = {
     kind: Registry(kind)
     for kind in (
-        *("algorithm", "policy", "features_extractor", "activation", "optimizer", "strategy"),
+        *("algorithm", "policy", "features_extractor", "activation", "optimizer", "schedule", "strategy"),
         *("robot", "workspace", "object", "controller", "task", "stage", "observation"),
     )
 }
@@ -330,6 +339,7 @@ def register_algorithm(
     goal_relabelling: bool | None = None,
     requires: Sequence[str] = (),
     override: bool = False,
+    training_defaults: Mapping[str, Any] | None = None,
 ) -> Callable[[type[T]], type[T]]:
     """Class decorator that registers an algorithm.
 
@@ -343,6 +353,7 @@ def register_algorithm(
         goal_relabelling: Whether it takes hindsight replay; by default, whether it takes a `replay_buffer_class`.
         requires: What the environment must have, e.g. `["goal_observations"]`.
         override: Replace an algorithm of the same name.
+        training_defaults: Training parameters of a `Runner`, settable by `--set training_params.KEY=VALUE`.
     """
     origin = _caller()
 
@@ -361,6 +372,7 @@ def register_algorithm(
             relabels and dict_observations,
             help=first_line(cls),
             requires=tuple(requires),
+            training_defaults=training_defaults or {},
         )
         add_algorithm(entry, origin, override)
         return cls
@@ -409,6 +421,22 @@ register_optimizer = _Register("optimizer")
 """Registers a class or function for `algo_params.policy_kwargs.optimizer_class`."""
 
 
+class _Combos(Mapping[str, Any]):
+    """Framework → `(AlgoClass, args, kwargs)` of one algorithm, imported when it is asked for."""
+
+    def __init__(self, frameworks: Mapping[str, Algorithm]) -> None:
+        self.frameworks = frameworks
+
+    def __getitem__(self, framework: str) -> tuple[type, tuple[Any, ...], dict[str, Any]]:
+        return self.frameworks[framework].combo()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.frameworks)
+
+    def __len__(self) -> int:
+        return len(self.frameworks)
+
+
 class ImplementedCombos(MutableMapping[str, Mapping[str, Any]]):
     """`implemented_combos[algo][framework]` → `(AlgoClass, args, kwargs)`, a live view of the registry.
 
@@ -416,8 +444,7 @@ class ImplementedCombos(MutableMapping[str, Mapping[str, Any]]):
     """
 
     def __getitem__(self, name: str) -> Mapping[str, Any]:
-        frameworks: dict[str, Algorithm] = registry("algorithm").get(name, "algo").load()
-        return MappingProxyType({framework: entry.combo() for framework, entry in frameworks.items()})
+        return _Combos(registry("algorithm").get(name, "algo").load())
 
     def __contains__(self, name: object) -> bool:
         return name in registry("algorithm")

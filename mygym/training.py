@@ -13,7 +13,7 @@ from mygym.config import Resolved, RunConfig, config_hash, load_file
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, DivergedError, RunError, bad_value
 from mygym.registry import algorithm, registry
-from mygym.runs import building, directory
+from mygym.runs import building, devices, directory
 from mygym.runs.evaluation import BATCH, EXTRA, Evaluation, Predicts, episode_seeds, evaluate_policy
 from mygym.runs.result import Result
 from mygym.runs.settings import from_python, settle
@@ -62,10 +62,18 @@ def _run(resolved: Resolved, started: float, path: Path | None = None, checkpoin
         env = building.make_vec_env(config)
         stack.callback(env.close)
         model = building.build_model(config, env)
+        if not algorithm(config.algo, config.framework).dict_observations:
+            _tell(
+                f"{config.algo} of {config.framework} takes no dictionary observations: it gets them as one flat vector"
+            )
         resolved = building.as_built(resolved, model)
         task, digest = eval_envs[0].task.name, config_hash(resolved.values())
         if path is None:
-            path = directory.create(config.logdir, task, config.robot, config.algo, digest, config.seed)
+            from mygym.runs.runner import setting_name
+
+            built = resolved.config
+            setting = setting_name(type(model), built.algo_params, built.training_params, digest)
+            path = directory.create(config.logdir, task, config.robot, config.algo, setting, config.seed)
             stack.enter_context(directory.lock(path))
         result = Result(
             path=path,
@@ -110,7 +118,8 @@ def load(run: str | Path, *, trust: bool = False) -> Predicts:
     config = _config_of(folder)
     acting = building.for_acting(config)
     if file.suffix == ".zip":
-        policy = open_model(file, algorithm(config.algo, config.framework).combo()[0], trust, acting.device)
+        devices.use(config.framework, acting.device, config.threads)
+        policy = open_model(file, building.loadable(config), trust, acting.device)
     else:
         env = building.make_vec_env(acting)
         try:

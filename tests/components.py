@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from mygym.config import hyperparameters
+from mygym.config.hyperparameters import OF_THE_RUN, Schema
 from mygym.envs.ids import env_id
 from mygym.errors import ConfigError
-from mygym.registry import algorithm, registry
+from mygym.parameters import Parameter, parameters
+from mygym.registry import Algorithm, algorithm, implemented_combos, registry
 from mygym.sim.robot import load_robot
 from mygym.tasks.grammar import letters
 from mygym.tasks.task import Task, find_task
@@ -18,6 +20,8 @@ ROBOTS = registry("robot").names()
 CONTROLS = registry("controller").names()
 ALGORITHMS = registry("algorithm").names()
 OBSERVATIONS = registry("observation").names()
+COMBOS = [(algo, framework) for algo in ALGORITHMS for framework in implemented_combos[algo]]
+"""Each algorithm in each framework that has it."""
 REWARDS = ("sparse", "dense", "staged")
 IDS = {task: env_id(task) for task in TASKS}
 
@@ -31,16 +35,27 @@ def can_do(robot: str, task: Task) -> bool:
     return has_gripper(robot) or not task.needs_gripper
 
 
-def small(algo: str) -> dict[str, Any]:
+def known(cls: type) -> dict[str, Parameter]:
+    """Hyperparameters of an algorithm's class."""
+    return parameters(cls, leave_out={*OF_THE_RUN, "policy"})
+
+
+def check(cls: type, values: Mapping[str, Any]) -> None:
+    """Refuse what a class, registered in no special way, would not take."""
+    Schema(Algorithm("untitled", "pytorch", cls), values).check(values)
+
+
+def small(algo: str, framework: str = "pytorch") -> dict[str, Any]:
     """`algo_params` with which an algorithm is quick: small networks and batches."""
-    cls, args, _ = algorithm(algo).combo()
+    cls, args, _ = algorithm(algo, framework).combo()
     networks: dict[str, Any] = {"net_arch": [16]}
     if "Lstm" in str(args[0]):
         networks["lstm_hidden_size"] = 8
     wanted: dict[str, Any] = {"batch_size": 32, "n_epochs": 2, "gradient_steps": 1, "n_delta": 2, "n_top": 1}
+    wanted |= {"population": 2, "elites": 1}
     if "Linear" not in str(args[0]):
         wanted["policy_kwargs"] = networks
-    return {key: value for key, value in wanted.items() if key in hyperparameters.parameters(cls)}
+    return {key: value for key, value in wanted.items() if key in known(cls)}
 
 
 LONGEST = 12

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +16,13 @@ from mygym import plugins
 from mygym.registry import REGISTRIES
 
 ROOT = Path(__file__).parent.parent
+
+COMPILED = tempfile.TemporaryDirectory(prefix="mygym_tests_")
+os.environ |= {  # each model compiles anew: half of what tests of JAX's algorithms take
+    "JAX_COMPILATION_CACHE_DIR": COMPILED.name,
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+}
 
 hypothesis.settings.register_profile(
     "mygym",

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import mygym
+from mygym import plugins
+from mygym.algos.stable_baselines import PPO
 from mygym.cli.main import main
-from mygym.errors import RegistryError
-from mygym.registry import algorithm, implemented_combos, registry
+from mygym.config import load_file
+from mygym.errors import ConfigError, RegistryError
+from mygym.registry import algorithm, implemented_combos, register_algorithm, registry
 from mygym.tasks.task import find_task
 
 ALGORITHM = '''\
@@ -46,6 +51,7 @@ register_task("tap", ["approach", "push"], help="touch and go", horizon=42)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [str(tmp_path / "train.py")])
+    monkeypatch.setattr(sys, "path", list(sys.path))  # --import adds the current folder
     return tmp_path
 
 
@@ -224,3 +230,160 @@ def test_listing_executes_no_file(folder: Path, capsys: pytest.CaptureFixture[st
         main(["list", "algorithm"])
     assert "A plugged-in algorithm." in capsys.readouterr().out
     assert not path.with_name("executed.txt").exists()
+
+
+# --import, installed packages ---------------------------------------------------------------------------------------
+
+SHORT = [
+    word
+    for setting in ("steps=32", "n_envs=1", "eval={episodes: 1, final_episodes: 1}", "video.episodes=0", "reward=dense")
+    for word in ("--set", setting)
+]
+
+
+def command(*words: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    return int(ended.value.code or 0)
+
+
+@pytest.fixture
+def module(folder: Path) -> Iterator[str]:
+    """A module in the current folder that registers an algorithm and a task."""
+    write(folder / "mine" / "things.py", ALGORITHM + "\n" + TASK)
+    write(folder / "mine" / "__init__.py", "")
+    yield "mine.things"
+    for name in ("mine", "mine.things"):
+        sys.modules.pop(name, None)
+
+
+def test_a_module_of_mine_trains_in_workers_and_is_named_in_the_config(
+    folder: Path, module: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--import", module, "--algo", "plugged", "--task", "tap", *SHORT, "--n-envs", "2"]
+    assert command("train", *words, "--set", "subprocesses=true") == 0
+    run = Path(capsys.readouterr().out.splitlines()[-1].removeprefix("run: "))
+    config = load_file(run / "config.yaml")
+    assert config["imports"] == [module]
+    assert json.loads((run / "result.json").read_text())["config_hash"] == run.parent.name
+    assert command("evaluate", str(run), "--episodes", "1", "--import", module) == 0
+    assert command("train", "--resume", str(run), "--steps", "64", "--import", module) == 0
+
+
+def test_a_config_alone_imports_nothing(
+    folder: Path, module: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(folder)
+    write(folder / "run.yaml", f"imports: [{module}]\nalgo: plugged\n")
+    assert command("train", "--config", "run.yaml", *SHORT) == 2
+    assert f"--import {module}" in capsys.readouterr().err
+    assert module not in sys.modules
+    assert command("train", "--config", "run.yaml", "--import", module, "--explain") == 0
+    with pytest.raises(ConfigError, match="--import not_there"):
+        mygym.train({"imports": ["not_there"]})
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("import mygym\n1 / 0\n", ["things.py:2: ZeroDivisionError"]),
+        ("x = (\n", ["things.py:1: SyntaxError"]),
+        ("import no_such_package\n", ["things.py:1: ModuleNotFoundError", "no_such_package"]),
+    ],
+)
+def test_a_module_that_raises_is_told_of(
+    folder: Path, module: str, text: str, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(folder / "mine" / "things.py", text)
+    assert command("list", "--import", module) == 2
+    message = capsys.readouterr().err
+    assert all(word in message for word in ["--import mine.things", *words]), message
+    assert "Traceback" not in message
+
+
+def test_a_module_that_is_not_there_is_told_of(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("list", "--import", "not.there") == 2
+    assert "error: --import not.there: ModuleNotFoundError" in capsys.readouterr().err
+
+
+def install(folder: Path, package: str, text: str) -> None:
+    """What pip leaves behind of a package whose module `plugin` is an entry point."""
+    write(folder / "site" / package / "__init__.py", "")
+    write(folder / "site" / package / "plugin.py", text)
+    info = folder / "site" / f"{package}-1.0.dist-info"
+    write(info / "METADATA", f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+    write(info / "entry_points.txt", f"[mygym]\n{package} = {package}.plugin\n")
+
+
+@pytest.fixture
+def site(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.syspath_prepend(folder / "site")
+    plugins.installed_files.cache_clear()
+    yield folder
+    plugins.installed_files.cache_clear()
+    for name in [name for name in sys.modules if name.split(".")[0] in ("good_plug", "bad_plug")]:
+        del sys.modules[name]
+
+
+def test_an_installed_package_is_found_without_being_imported(site: Path) -> None:
+    install(site, "good_plug", ALGORITHM)
+    assert registry("algorithm").get("plugged").help == "A plugged-in algorithm."
+    assert "good_plug" not in sys.modules
+    cls, _, kwargs = implemented_combos["plugged"]["pytorch"]
+    assert cls.__module__ == "good_plug.plugin"
+    assert kwargs["n_steps"] == 32
+
+
+def test_one_plug_in_that_raises_leaves_the_others_alone(site: Path) -> None:
+    install(site, "good_plug", ALGORITHM)
+    install(site, "bad_plug", ALGORITHM.replace('"plugged"', '"broken"') + "\n1 / 0\n")
+    assert {"plugged", "broken", "sac"} <= set(registry("algorithm").names())
+    assert algorithm("plugged").defaults["n_steps"] == 32
+    with pytest.raises(RegistryError, match=r"plugin\.py:\d+: ZeroDivisionError"):
+        algorithm("broken")
+
+
+def test_an_entry_point_that_leads_nowhere_is_told_of_when_a_name_is_missing(site: Path) -> None:
+    install(site, "bad_plug", "")
+    (site / "site" / "bad_plug" / "plugin.py").unlink()
+    assert "sac" in registry("algorithm")
+    with pytest.raises(RegistryError, match=r"bad_plug\.plugin: an installed package names this plug-in"):
+        algorithm("plugged")
+
+
+class Plugged(PPO):
+    """A plugged-in algorithm."""
+
+
+KWARGS = {"n_steps": 32, "batch_size": 16, "n_epochs": 1}
+
+FIVE_WAYS = ["decorator", "dictionary", "file", "package", "import"]
+
+
+@pytest.mark.parametrize("way", FIVE_WAYS)
+def test_every_way_in_gives_the_same_algorithm(way: str, site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Same help, same validation, same saved files, and the run is judged in another process' stead by its path."""
+    text = ALGORITHM.replace('Path(__file__).with_name("executed.txt").write_text(__name__)', "")
+    words: list[str] = []
+    if way == "decorator":
+        register_algorithm("plugged", defaults=KWARGS)(Plugged)
+    elif way == "dictionary":
+        implemented_combos["plugged"] = {"pytorch": (Plugged, ("MultiInputPolicy", "env"), KWARGS)}
+    elif way == "file":
+        write(site / "algos" / "plugged_in.py", text)
+    elif way == "package":
+        install(site, "good_plug", text)
+    else:
+        write(site / "good_plug.py", text)
+        words = ["--import", "good_plug"]
+    assert command("train", "--algo", "plugged", "--help", *words) == 0
+    shown = capsys.readouterr().out
+    assert all(word in shown for word in ("n_steps", "32", "policy_kwargs.optimizer_kwargs.eps"))
+    assert registry("algorithm").get("plugged").help == "A plugged-in algorithm."
+    assert command("train", "--algo", "plugged", "--set", "algo_params.n_stepz=3", *words) == 2
+    assert "did you mean 'n_steps'" in capsys.readouterr().err
+    assert command("train", "--algo", "plugged", *SHORT, *words) == 0
+    run = Path(capsys.readouterr().out.splitlines()[-1].removeprefix("run: "))
+    assert {"model.zip", "policy.safetensors", "result.json"} <= {file.name for file in run.iterdir()}
+    assert command("evaluate", str(run), "--episodes", "1", *words) == 0
+    assert command("evaluate", str(run / "model.zip"), "--episodes", "1", *words) == 0

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import stable_baselines3
+import torch
 from stable_baselines3.common.base_class import BaseAlgorithm
+from stable_baselines3.common.policies import MultiInputActorCriticPolicy
+from stable_baselines3.common.torch_layers import CombinedExtractor
+from stable_baselines3.common.utils import ConstantSchedule
+from torch import nn
 
 import mygym
 from mygym.algos.stable_baselines import PPO
+from mygym.config import load_file
 from mygym.errors import ConfigError, RegistryError
 from mygym.registry import (
     REGISTRIES,
@@ -18,7 +26,11 @@ from mygym.registry import (
     add_algorithm,
     algorithm,
     implemented_combos,
+    register_activation,
     register_algorithm,
+    register_features_extractor,
+    register_optimizer,
+    register_policy,
     registry,
 )
 from tests.components import ALGORITHMS
@@ -213,6 +225,156 @@ def test_an_algorithm_that_is_registered_but_cannot_be_built_is_the_users_mistak
     with pytest.raises(ConfigError, match="Broken"):
         mygym.train({"algo": "broken", "logdir": str(tmp_path), **SHORT})
     assert list(tmp_path.iterdir()) == []
+
+
+# what cannot be trained, and says so before anything is built ---------------------------------------------------------
+
+
+def refused(config: dict[str, Any], tmp_path: Path) -> str:
+    with pytest.raises(ConfigError) as error:
+        mygym.train({"logdir": str(tmp_path / "runs"), **SHORT, **config})
+    assert not (tmp_path / "runs").exists()
+    return str(error.value)
+
+
+def test_a_class_that_is_no_algorithm_is_refused_with_its_place(tmp_path: Path) -> None:
+    class Thing:
+        """Learns nothing."""
+
+        def learn(self) -> None: ...
+
+    register_algorithm("mine")(Thing)
+    message = refused({"algo": "mine"}, tmp_path)
+    assert "Thing" in message
+    assert f"{__file__}:" in message
+    assert "Stable-Baselines3 algorithm or of Runner" in message
+
+
+def test_what_is_no_class_cannot_be_registered() -> None:
+    with pytest.raises(RegistryError, match=rf"decorates no class \({__file__}:\d+\)"):
+        register_algorithm("mine")(lambda: None)  # type: ignore[type-var]
+
+
+def test_a_parameter_without_annotation_and_default_is_refused_with_file_and_line(tmp_path: Path) -> None:
+    class Untold(PPO):
+        def __init__(self, policy, env, temperature, **kwargs):
+            super().__init__(policy, env, **kwargs)
+
+    register_algorithm("mine")(Untold)
+    message = refused({"algo": "mine"}, tmp_path)
+    assert re.match(rf"{__file__}:\d+: Untold: parameter 'temperature' has neither a type annotation", message)
+
+
+def test_a_required_parameter_must_be_given_and_is_checked(tmp_path: Path) -> None:
+    class Warm(PPO):
+        def __init__(self, policy: str, env: object, temperature: float, **kwargs: Any) -> None:
+            super().__init__(policy, env, **kwargs)  # type: ignore[arg-type]
+
+    register_algorithm("mine", defaults=KWARGS)(Warm)
+    assert "--set algo_params.temperature=" in refused({"algo": "mine"}, tmp_path)
+    assert "has the wrong type" in refused({"algo": "mine", "algo_params": {"temperature": "hot"}}, tmp_path)
+    result = mygym.train({"logdir": str(tmp_path), "algo": "mine", "algo_params": {"temperature": 1.5}, **SHORT})
+    assert load_file(result.path / "config.yaml")["algo_params"]["temperature"] == 1.5
+
+
+@pytest.mark.parametrize(
+    ("defaults", "words"),
+    [
+        ({"n_stepz": 32}, "did you mean 'n_steps'"),
+        ({"n_steps": "many"}, "a whole number"),
+        ({"policy_kwargs": {"net_arhc": [8]}}, "did you mean 'net_arch'"),
+    ],
+)
+def test_a_registration_that_its_class_would_not_take_is_refused(
+    defaults: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    register_algorithm("mine", defaults=defaults)(Mine)
+    message = refused({"algo": "mine"}, tmp_path)
+    assert message.startswith(f"{__file__}:")
+    assert words in message
+
+
+def test_what_an_algorithm_requires_of_the_environment_is_checked(tmp_path: Path) -> None:
+    register_algorithm("mine", requires=["discrete_actions"])(Mine)
+    message = refused({"algo": "mine"}, tmp_path)
+    assert message.startswith("algo: 'mine' requires discrete actions")
+    assert "its actions 3 numbers" in message
+    register_algorithm("other", requires=["goal_observations"], policy="MlpPolicy", dict_observations=False)(Mine)
+    assert "requires goal observations" in refused({"algo": "other"}, tmp_path)
+    register_algorithm("third", requires=["goal_observation"])(Mine)
+    assert "did you mean 'goal_observations'" in refused({"algo": "third"}, tmp_path)
+    register_algorithm("fourth", requires=["goal_observations", "continuous_actions"], defaults=KWARGS)(Mine)
+    assert mygym.train({"algo": "fourth", "logdir": str(tmp_path), **SHORT}).status == "done"
+
+
+def test_a_discrete_algorithm_that_does_not_say_so_is_the_users_mistake(tmp_path: Path) -> None:
+    register_algorithm("mine")(stable_baselines3.DQN)
+    assert "DQN refuses its arguments" in refused({"algo": "mine", "her": False}, tmp_path)
+
+
+def test_an_actual_environment_stands_for_the_runs(tmp_path: Path) -> None:
+    with mygym.make_env({"reward": "dense"}) as env:
+        implemented_combos["mine"] = {"pytorch": [Mine, ("MultiInputPolicy", env), KWARGS]}
+        assert implemented_combos["mine"]["pytorch"][1][1] is env
+        result = mygym.train({"algo": "mine", "logdir": str(tmp_path), **SHORT})
+        assert (result.status, result.steps) == ("done", 64)
+        message = refused({"algo": "mine", "task": "push"}, tmp_path)
+        assert "stands for that of the run, which has another observation_space" in message
+        assert __file__ in message
+
+
+class Extractor(CombinedExtractor):
+    """A feature extractor of mine."""
+
+
+def test_classes_and_functions_in_the_dictionary_form_are_kept_and_shown_by_name(tmp_path: Path) -> None:
+    policy_kwargs = {"activation_fn": nn.ELU, "features_extractor_class": Extractor, "net_arch": [8]}
+    kwargs = {**KWARGS, "policy_kwargs": policy_kwargs, "learning_rate": ConstantSchedule(1e-3)}
+    implemented_combos["mine"] = {"pytorch": [Mine, (MyPolicy, "env"), kwargs | {"vf_coef": 0.4}]}
+    with pytest.raises(ConfigError, match="MyPolicy"):
+        mygym.train({"algo": "mine", "algo_params": {"policy": "MyPolice"}})
+    result = mygym.train({"algo": "mine", "logdir": str(tmp_path), **SHORT})
+    config = load_file(result.path / "config.yaml")
+    params = config["algo_params"]
+    shown = ("elu", "Extractor", "MyPolicy", "ConstantSchedule(…)", 0.4)
+    inner = params["policy_kwargs"]
+    named = (inner["activation_fn"], inner["features_extractor_class"], params["policy"], params["learning_rate"])
+    assert (*named, params["vf_coef"]) == shown
+    policy = mygym.load(result.path).model.policy
+    assert isinstance(policy, MyPolicy)
+    assert isinstance(policy.features_extractor, Extractor)
+    assert any(isinstance(part, nn.ELU) for part in policy.modules())
+    again = mygym.train({**config, "logdir": str(tmp_path)})
+    assert again.config_hash == result.config_hash
+    assert (again.path / "policy.safetensors").read_bytes() == (result.path / "policy.safetensors").read_bytes()
+
+
+class MyPolicy(MultiInputActorCriticPolicy):
+    """A policy of mine."""
+
+
+def test_parts_of_networks_are_registered_and_named(tmp_path: Path) -> None:
+    @register_activation("bump")
+    class Bump(nn.Module):
+        """exp(−x²)."""
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.exp(-x * x)
+
+    register_features_extractor("mine")(Extractor)
+    register_policy("mine")(MyPolicy)
+    register_optimizer("slow")(torch.optim.SGD)
+    named = {"activation_fn": "bump", "features_extractor_class": "mine", "optimizer_class": "slow"}
+    params = {**KWARGS, "policy": "mine", "policy_kwargs": named}
+    result = mygym.train({"algo": "ppo", "logdir": str(tmp_path), "algo_params": params, **SHORT})
+    policy = mygym.load(result.path).model.policy
+    assert isinstance(policy, MyPolicy)
+    assert isinstance(policy.features_extractor, Extractor)
+    assert isinstance(policy.optimizer, torch.optim.SGD)
+    assert any(isinstance(part, Bump) for part in policy.modules())
+    assert registry("activation").get("bump").help == "exp(−x²)."
+    with pytest.raises(RegistryError, match="registered twice"):
+        register_activation("relu")(Bump)
 
 
 # imports ------------------------------------------------------------------------------------------------------------

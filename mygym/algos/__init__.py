@@ -17,6 +17,9 @@ _OFF_POLICY = {
     "tau": 0.05,
     "policy_kwargs": _SMALL,
 }
+_JAX_OFF_POLICY = {**_OFF_POLICY, "train_freq": 4, "gradient_steps": 8, "policy_kwargs": {"net_arch": [64, 64]}}
+"""As many gradient steps in all; JAX makes one call of those between two rollouts."""
+
 _OFF_POLICY_RUN = {"n_envs": 4, "steps": 20_000, "eval": {"every": 500, "episodes": 25}}
 _ON_POLICY_RUN = {"n_envs": 8, "reward": "dense", "steps": 200_000, "normalize": True}
 
@@ -131,6 +134,93 @@ BUILT_IN = (
         defaults={"n_steps": 128, "batch_size": 128, "learning_rate": 1e-3, "gamma": 0.95},
         run_defaults=_ON_POLICY_RUN,
         help="proximal policy optimisation with an LSTM: on-policy, remembers",
+    ),
+    Algorithm(
+        "ppo_runner",
+        "pytorch",
+        "mygym.algos.ppo_runner:PPORunner",
+        defaults={"n_steps": 128, "batch_size": 128, "learning_rate": 1e-3, "gamma": 0.95},
+        run_defaults={**_ON_POLICY_RUN, "eval": {"test_episodes": 25}},
+        help="proximal policy optimisation, a readable loop in one file: a runner to start from",
+    ),
+    Algorithm(
+        "cem",
+        "pytorch",
+        "mygym.algos.cem:CEM",
+        policy="LinearPolicy",
+        defaults={"policy_kwargs": {"with_bias": True}},  # observations are centred, and the goal's centre is another
+        run_defaults={
+            "n_envs": 8,
+            "reward": "dense",
+            "steps": 200_000,
+            "normalize": True,
+            "eval": {"test_episodes": 25},
+        },
+        dict_observations=False,
+        help="cross-entropy method: no gradients, linear policy; a runner",
+    ),
+    Algorithm(
+        "ppo",
+        "jax",
+        "mygym.algos.sbx:PPO",
+        policy="MlpPolicy",
+        defaults={"n_steps": 128, "batch_size": 128, "learning_rate": 1e-3, "gamma": 0.95},
+        run_defaults=_ON_POLICY_RUN,
+        dict_observations=False,
+    ),
+    Algorithm(
+        "sac",
+        "jax",
+        "mygym.algos.sbx:SAC",
+        defaults={
+            **_JAX_OFF_POLICY,
+            "learning_rate": 3e-3,
+            "batch_size": 512,
+            "ent_coef": "auto_0.05",
+            "policy_kwargs": {"net_arch": [64, 64], "n_critics": 1},
+        },
+        run_defaults=_OFF_POLICY_RUN,
+        goal_relabelling=True,
+    ),
+    Algorithm(
+        "tqc",
+        "jax",
+        "mygym.algos.sbx:TQC",
+        defaults={**_JAX_OFF_POLICY, "ent_coef": "auto_0.05"},
+        run_defaults=_OFF_POLICY_RUN,
+        goal_relabelling=True,
+    ),
+    Algorithm(
+        "td3",
+        "jax",
+        "mygym.algos.sbx:TD3",
+        defaults={**_JAX_OFF_POLICY, "action_noise": 0.2},
+        run_defaults=_OFF_POLICY_RUN,
+        goal_relabelling=True,
+    ),
+    Algorithm(
+        "ddpg",
+        "jax",
+        "mygym.algos.sbx:DDPG",
+        policy="MlpPolicy",
+        defaults={**_JAX_OFF_POLICY, "qf_learning_rate": None, "action_noise": 0.2},
+        run_defaults={**_OFF_POLICY_RUN, "reward": "dense"},
+        dict_observations=False,
+    ),
+    Algorithm(
+        "crossq",
+        "jax",
+        "mygym.algos.sbx:CrossQ",
+        defaults={
+            "learning_rate": 2e-3,
+            "gamma": 0.95,
+            "train_freq": 3,
+            "gradient_steps": 6,  # a multiple of its policy_delay, which else is compiled for each remainder
+            "ent_coef": "auto_0.01",
+            "policy_kwargs": {"net_arch": {"pi": [64, 64], "qf": [128, 128]}},
+        },
+        run_defaults=_OFF_POLICY_RUN,
+        goal_relabelling=True,
     ),
 )
 

@@ -100,6 +100,10 @@ def _component(entry: Entry) -> dict[str, Any]:
         return {**about, **yaml.safe_load(target.read_text(encoding="utf-8"))}
     if entry.kind == "algorithm":
         return {**about, "frameworks": {name: _algorithm(algorithm) for name, algorithm in target.items()}}
+    if entry.kind == "schedule":
+        from mygym.config import schedules
+
+        return {**about, "parameters": schedules.describe(target)}
     if entry.requires:
         about["requires"] = list(entry.requires)
     if isinstance(target, Mapping):
@@ -123,6 +127,7 @@ def _part(entry: Entry, framework: str) -> dict[str, Any]:
 
 def _algorithm(algorithm: Algorithm) -> dict[str, Any]:
     from mygym.cli.tables import hyperparameters
+    from mygym.config.hyperparameters import may_be_scheduled
 
     try:
         cls = algorithm.combo()[0]
@@ -135,7 +140,18 @@ def _algorithm(algorithm: Algorithm) -> dict[str, Any]:
         "hindsight": algorithm.goal_relabelling,
         "example": {"algo": algorithm.name, "framework": algorithm.framework, **algorithm.run_defaults},
         "algo_params": {row.pop("name"): row for row in hyperparameters(algorithm)},
+        "may be scheduled": list(may_be_scheduled(cls)),
+        **_training_params(cls, algorithm),
     }
+
+
+def _training_params(cls: type, algorithm: Algorithm) -> dict[str, Any]:
+    from mygym.config import hyperparameters
+    from mygym.runs.runner import Runner
+
+    if not issubclass(cls, Runner):
+        return {}
+    return {"training_params": {**hyperparameters.training_defaults(cls), **algorithm.training_defaults}}
 
 
 def _plain(content: dict[str, Any]) -> dict[str, Any]:

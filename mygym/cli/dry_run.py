@@ -14,6 +14,7 @@ STEPS = 200
 def dry_run(resolved: Resolved) -> None:
     """Print spaces, network sizes and the time of one step."""
     from mygym.runs.building import build_model, make_vec_env
+    from mygym.runs.weights import parameter_counts
 
     env = make_vec_env(resolved.config)
     try:
@@ -21,10 +22,8 @@ def dry_run(resolved: Resolved) -> None:
         print(f"observation: {env.observation_space}")
         print(f"action: {env.action_space}")
         print(f"algorithm: {type(model).__name__} from {type(model).__module__}")
-        for name, part in model.policy.named_children():
-            count = sum(parameter.numel() for parameter in part.parameters())
-            if count:
-                print(f"network {name}: {count:,} parameters")
+        for name, count in parameter_counts(model).items():
+            print(f"network {name}: {count:,} parameters")
         env.reset()
         rng = np.random.default_rng(resolved.config.seed)
         actions = rng.uniform(-1, 1, (STEPS, env.num_envs, *env.action_space.shape)).astype(np.float32)

@@ -1,6 +1,7 @@
 """Config of a run: `schema` (what may be set), `layers` (who decides), `hyperparameters`.
 
-`loading` reads files and flags, `plain` says what they may hold.
+`loading` reads files and flags, `plain` says what they may hold. `schedules` are hyperparameters that change while
+training, `schedulable` says which may.
 """
 
 from mygym.config.layers import Layer, Resolved, config_hash, refuse_defaults, resolve

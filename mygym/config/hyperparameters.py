@@ -17,8 +17,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mygym.config import schedulable
 from mygym.config.loading import merged
 from mygym.config.plain import is_plain
+from mygym.config.schedules import Schedule, is_schedule, parse
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.parameters import REQUIRED, Parameter, fits, in_words, parameters, place
 from mygym.registry import Algorithm, registry
@@ -114,6 +116,7 @@ RANGES: Mapping[str, Range] = {
     "target_update_interval": _COUNT,
     "policy_delay": _COUNT,
     "clip_range": _POSITIVE,
+    "clip_range_vf": _POSITIVE,
     "ent_coef": Range(0),
     "vf_coef": Range(0),
     "max_grad_norm": _POSITIVE,
@@ -126,6 +129,7 @@ RANGES: Mapping[str, Range] = {
     "top_quantiles_to_drop_per_net": Range(0),
     "cg_max_steps": _COUNT,
     "cg_damping": Range(0),
+    "line_search_shrinking_factor": Range(0, 1, open_low=True),
     "n_critic_updates": _COUNT,
     "sde_sample_freq": Range(-1),
     "action_noise": Range(0),
@@ -143,6 +147,13 @@ RANGES: Mapping[str, Range] = {
     "eps": Range(0),
     "weight_decay": Range(0),
     "betas": _SHARE,
+    "population": Range(2),
+    "elites": _COUNT,
+    "initial_std": _POSITIVE,
+    "extra_std": Range(0),
+    "extra_generations": _COUNT,
+    "smoothing": Range(0, 1, open_low=True),
+    "episodes": _COUNT,
     "sub_sampling_factor": Range(1, 1),  # sb3-contrib cannot take every second one of dictionaries
 }
 """Known ranges of hyperparameters that signatures do not bound."""
@@ -172,6 +183,7 @@ class Schema:
         else:
             self.kwargs = {"policy": self.policy, **self.kwargs}
         self.values = merged(shown(self.kwargs), said)
+        self._inside: dict[tuple[str, ...], dict[str, Parameter] | None] = {(): self.known}
 
     def _default_policy(self) -> Any:
         positions = list(parameters(self.cls))
@@ -182,13 +194,12 @@ class Schema:
 
     def inside(self, path: tuple[str, ...]) -> dict[str, Parameter] | None:
         """What the keyword arguments at `path` within `algo_params` may be; None where anybody may say anything."""
-        if not path:
-            return self.known
-        inner = INNER.get(path[-1])
-        if inner is None:
-            return None
-        owner = self.component((*path[:-1], inner.of))
-        return None if owner is None else parameters(owner, leave_out=inner.taken)
+        if path not in self._inside:
+            inner = INNER.get(path[-1])
+            owner = None if inner is None else self.component((*path[:-1], inner.of))
+            known = None if inner is None or owner is None else parameters(owner, leave_out=inner.taken)
+            self._inside[path] = known
+        return self._inside[path]
 
     def component(self, path: tuple[str, ...]) -> Any:
         """The class or function that is chosen at `path`; None where there is none."""
@@ -296,9 +307,12 @@ class Schema:
                 owner = self.component((*path[:-1], INNER[path[-1]].of)) if path else self.cls
                 why = f"is not a parameter of {owner.__name__}"
                 raise ConfigError(bad_value(dotted(here), name, sorted(known), why))
-            if isinstance(value, str) and value == shown(at(self.kwargs, here)):
+            registered = at(self.kwargs, here)
+            if not is_plain(registered) and isinstance(value, str) and value == shown(registered):
                 continue  # what the registration brought, by the name under which configs show it
-            if name in NAMED:
+            if not path and _is_scheduled(value, known[name]):
+                _check_schedule(self.cls, value, known[name])
+            elif name in NAMED:
                 self._check_named(here, value, known[name])
             elif name in INNER and isinstance(value, Mapping):
                 self._check(value, here)
@@ -381,6 +395,90 @@ class Schema:
         return kwargs
 
 
+def training_parameters(runner: Any) -> dict[str, Parameter]:
+    """Training parameters of a `Runner`: the keyword-only ones of its `training`."""
+    signature = inspect.signature(runner.training).parameters
+    return {
+        name: one
+        for name, one in parameters(runner.training).items()
+        if signature[name].kind is inspect.Parameter.KEYWORD_ONLY
+    }
+
+
+def training_defaults(runner: Any) -> dict[str, Any]:
+    """Values that the signature of `training` gives to what nobody sets."""
+    return {name: one.default for name, one in training_parameters(runner).items() if is_plain(one.default)}
+
+
+def check_training(runner: Any, values: Mapping[str, Any]) -> None:
+    """Refuse what `training` of a `Runner` would not take.
+
+    Raises:
+        ConfigError: An unknown training parameter, one that nobody sets, a wrong type, or a number out of its range.
+    """
+    owner, known = f"{runner.__name__}.training", training_parameters(runner)
+    for name, value in values.items():
+        key = f"training_params.{name}"
+        if name not in known:
+            raise ConfigError(bad_value(key, name, sorted(known), f"is not a parameter of {owner}"))
+        check_value(key, value, known[name])
+    for name, parameter in known.items():
+        if parameter.required and name not in values:
+            raise ConfigError(bad_value(f"training_params.{name}", None, f"a value, which {owner} needs", "is missing"))
+
+
+def schedules(cls: type, values: Mapping[str, Any], total_steps: int) -> dict[str, Schedule]:
+    """The schedules among `values`, which are all of an algorithm's hyperparameters.
+
+    Raises:
+        ConfigError: One is wrong, does not fit the run's steps, or could have no effect.
+    """
+    known = parameters(cls, leave_out=OF_THE_RUN)
+    found = {}
+    for name, value in values.items():
+        if name in known and _is_scheduled(value, known[name]):
+            found[name] = _check_schedule(cls, value, known[name], total_steps)
+            if why := schedulable.contradiction(cls, name, values):
+                raise ConfigError(bad_value(dotted((name,)), value, "no schedule", why))
+    return found
+
+
+def may_be_scheduled(cls: type) -> dict[str, str]:
+    """Hyperparameters that may follow a schedule → `"called"` or `"held"` (`mygym.config.schedulable`)."""
+    known = parameters(cls, leave_out=OF_THE_RUN)
+    return {name: way for name, parameter in known.items() if (way := _way(cls, parameter)) is not None}
+
+
+def _way(cls: type, parameter: Parameter) -> str | None:
+    hint = parameter.annotation
+    takes_function = fits(abs, hint) and not fits(object(), hint)  # what takes anything does not ask for a function
+    return schedulable.way(cls, parameter.name, takes_function, takes_number=fits(0.5, hint))
+
+
+def _is_scheduled(value: Any, parameter: Parameter) -> bool:
+    """Whether a mapping stands for a number that changes, rather than for arguments of something else."""
+    if not isinstance(value, Mapping):
+        return False
+    takes_number = fits(0.5, parameter.annotation)
+    return (
+        is_schedule(value) and takes_number if fits(value, parameter.annotation) else is_schedule(value) or takes_number
+    )
+
+
+def _check_schedule(
+    cls: type, value: Mapping[str, Any], parameter: Parameter, total_steps: int | None = None
+) -> Schedule:
+    key = dotted((parameter.name,))
+    if _way(cls, parameter) is None:
+        may = ", ".join(may_be_scheduled(cls)) or "nothing"
+        allowed = f"{parameter.type_in_words}; of {cls.__name__} may be scheduled: {may}"
+        raise ConfigError(bad_value(key, value, allowed, "is fixed while training"))
+    schedule = parse(key, value, RANGES.get(parameter.name), total_steps)
+    if any(abs(number) > LARGEST for _, number in schedule.trials(total_steps)):
+        raise ConfigError(bad_value(key, value, f"finite numbers of at most {LARGEST:g}, as float32 has"))
+    return schedule
+
+
 def check_value(key: str, value: Any, parameter: Parameter) -> None:
     """Refuse a value of the wrong type or out of the known range.
 
@@ -404,7 +502,7 @@ def shown(value: Any) -> Any:
         return [shown(inner) for inner in value]
     if is_plain(value):
         return value
-    return _name_of(value) or getattr(value, "__qualname__", f"{type(value).__name__}(…)")
+    return name_of(value) or getattr(value, "__qualname__", f"{type(value).__name__}(…)")
 
 
 def dotted(path: tuple[str, ...]) -> str:
@@ -412,7 +510,7 @@ def dotted(path: tuple[str, ...]) -> str:
     return ".".join((SECTION, *path))
 
 
-def _name_of(component: Any) -> str | None:
+def name_of(component: Any) -> str | None:
     """The name under which a class or function is registered as a part of networks."""
     where = f"{getattr(component, '__module__', '')}:{getattr(component, '__qualname__', '')}"
     for kind in dict.fromkeys(NAMED.values()):

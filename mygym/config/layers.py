@@ -35,6 +35,12 @@ class Resolved:
         """Nested plain values, as `config.yaml` has them."""
         return self.config.model_dump(mode="json")
 
+    def with_algo_params(self, params: Mapping[str, Any]) -> Resolved:
+        """The same with other `algo_params`; what is new within a value is of the value's origin."""
+        config = self.config.model_copy(update={"algo_params": dict(params)})
+        keys = (key for key, _ in flatten(config.model_dump(mode="json")))
+        return Resolved(config, {key: self.origins.get(key) or _parent_origin(key, self.origins) for key in keys})
+
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """`("eval.every", 500)` … for every leaf of nested dictionaries; empty ones count as leaves."""
@@ -81,6 +87,8 @@ def refuse_defaults(resolved: Resolved) -> None:
 def config_hash(values: Mapping[str, Any]) -> str:
     """Eight hex digits over what shapes the result: never seed, logdir or evaluation."""
     shaping = {key: value for key, value in values.items() if key not in NOT_SHAPING}
+    if not shaping.get("training_params"):  # most algorithms have none, and keep the names of their settings
+        shaping.pop("training_params", None)
     text = json.dumps(shaping, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 

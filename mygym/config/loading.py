@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from mygym.config.plain import MAX_VALUES, check_plain
+from mygym.config.schedules import is_schedule
 from mygym.errors import ConfigError, bad_value
 
 MAX_BYTES = 50_000
@@ -168,9 +169,15 @@ def parse_overrides(pairs: Iterable[str]) -> dict[str, Any]:
 
 
 def merged(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
-    """`low` overlaid by `high`; dictionaries are merged key by key, everything else is replaced."""
+    """`low` overlaid by `high`; dictionaries are merged key by key, everything else is replaced.
+
+    A dictionary that names its `schedule` replaces what was there: the keys of two schedules do not mix.
+    """
     result = dict(low)
     for key, value in high.items():
         known = result.get(key)
-        result[key] = merged(known, value) if isinstance(known, Mapping) and isinstance(value, Mapping) else value
+        if isinstance(known, Mapping) and isinstance(value, Mapping) and not is_schedule(value):
+            result[key] = merged(known, value)
+        else:
+            result[key] = value
     return result

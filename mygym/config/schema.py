@@ -51,6 +51,9 @@ class EvalParams(Section):
         10_000, description="env steps between evaluations; each waits for a rollout to end"
     )
     episodes: Annotated[int, Field(ge=1, le=100_000)] = Field(50, description="episodes of each")
+    test_episodes: Annotated[int, Field(ge=0, le=100_000)] = Field(
+        0, description="episodes of each with seeds that choose nothing (test curve); 0: no test curve"
+    )
     final_episodes: Annotated[int, Field(ge=1, le=100_000)] = Field(
         100, description="fresh episodes that judge model.zip"
     )
@@ -87,6 +90,9 @@ class RunConfig(Section):
     framework: str = Field("pytorch", description="implementation of the algorithm")
     algo_params: dict[str, Any] = Field(default_factory=dict, description="the algorithm's constructor arguments")
     imports: list[str] = Field(default_factory=list, description="modules of yours that register things: --import")
+    training_params: dict[str, Any] = Field(
+        default_factory=dict, description="of an algorithm that is a Runner: how long and how often its loop does what"
+    )
     strategy: str = Field("standard", description="what trains next")
     engine: Literal["pybullet"] = Field("pybullet", description="physics")
     her: bool | None = Field(None, description="hindsight replay (default: where it applies)")
@@ -102,8 +108,8 @@ class RunConfig(Section):
     checkpoint: CheckpointParams = Field(CheckpointParams(), description="periodic checkpoints")
     video: VideoParams = Field(VideoParams(), description="film of the final policy")
     tensorboard: bool = Field(True, description="write TensorBoard logs")
-    device: str = Field("cpu", description="torch device of the networks")
-    threads: Annotated[int, Field(ge=1, le=1024)] = Field(1, description="torch threads")
+    device: str = Field("cpu", description="device of the networks")
+    threads: Annotated[int, Field(ge=1, le=1024)] = Field(1, description="threads that the networks compute with")
     logdir: str = Field("runs", description="folder of all runs")
     strict: bool = Field(False, description="refuse every value left to a default")
 
@@ -111,7 +117,7 @@ class RunConfig(Section):
     @classmethod
     def _can_train(cls, device: str) -> str:
         if not re.fullmatch(r"(cpu|cuda|mps|xpu)(:[0-9]{1,2})?", device):
-            raise ValueError("cpu, or cuda, mps or xpu where torch has it; with :1 the second of several")
+            raise ValueError("cpu, or cuda, mps or xpu where the framework has it; with :1 the second of several")
         return device
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -9,13 +10,14 @@ from typing import Any
 
 from mygym import plugins
 from mygym.config import Resolved, RunConfig
-from mygym.config.hyperparameters import Schema
+from mygym.config.hyperparameters import INNER, NAMED, Schema, name_of, schedules, shown
 from mygym.config.plain import is_plain
+from mygym.config.schedules import Schedule
 from mygym.envs.robot_env import RobotEnv
-from mygym.errors import ConfigError, bad_value
+from mygym.errors import ConfigError
 from mygym.parameters import parameters
 from mygym.registry import algorithm, is_environment
-from mygym.runs import requirements
+from mygym.runs import devices, requirements
 from mygym.runs.evaluation import TRAINING, episode_seeds
 from mygym.runs.workers import worker_vec_env
 
@@ -68,8 +70,11 @@ def make_vec_env(config: RunConfig) -> Any:
     return env
 
 
-def record_episodes(env: Any, path: Path, started: float) -> None:
-    """Let the vector environment append each episode's return, length and time since `started` to the CSV `path`."""
+def record_episodes(env: Any, path: Path, started: float, note: Callable[[Mapping[str, Any]], None]) -> None:
+    """Let the vector environment append each episode's return, length and time since `started` to the CSV `path`.
+
+    `note` is called with each episode as well.
+    """
     from stable_baselines3.common.vec_env import VecMonitor
 
     from mygym.runs.logs import EpisodesCsv
@@ -77,26 +82,23 @@ def record_episodes(env: Any, path: Path, started: float) -> None:
     while not isinstance(env, VecMonitor):
         env = env.venv
     env.t_start = started
-    env.results_writer = EpisodesCsv(path, MONITORED, started)  # type: ignore[assignment]
+    env.results_writer = EpisodesCsv(path, MONITORED, started, note)  # type: ignore[assignment]
 
 
 def build_model(config: RunConfig, env: Any) -> Any:
     """The algorithm, constructed exactly from `implemented_combos[algo][framework]`, with `algo_params` on top.
 
     Raises:
-        ConfigError: The class refuses its arguments.
+        ConfigError: The class refuses its arguments, or the device is not there.
     """
-    import torch
+    from mygym.runs import scheduling
 
-    torch.set_num_threads(config.threads)
-    try:
-        torch.empty(0, device=config.device)
-    except (RuntimeError, AssertionError, NotImplementedError, ImportError) as error:
-        why = " ".join(str(error).split())
-        raise ConfigError(bad_value("device", config.device, "cpu, or cuda where torch has it", why)) from error
     entry = algorithm(config.algo, config.framework)
+    devices.use(config.framework, config.device, config.threads)
     schema = Schema(entry, config.algo_params, bool(config.her))
     policy, kwargs = schema.arguments(config.algo_params)
+    scheduled = schedules_of(config)
+    kwargs |= scheduling.arguments(schema.cls, scheduled, config.steps)
     if config.her:
         kwargs["replay_buffer_class"] = _hindsight_buffer()
     of_the_run = {"seed": config.seed, "device": config.device, "verbose": 0}
@@ -111,20 +113,39 @@ def build_model(config: RunConfig, env: Any) -> Any:
         model = schema.cls(*args, **kwargs)
     except _REFUSALS as error:
         raise ConfigError(f"algo_params: {schema.cls.__name__} refuses its arguments: {error}") from error
+    scheduling.check_held(model, scheduled, config.steps)
+    if config.training_params:
+        model.training_params = copy.deepcopy(config.training_params)
     env.seed(episode_seeds(config.seed, TRAINING, 1)[0])
     return model
 
 
+def loadable(config: RunConfig) -> Any:
+    """The algorithm's class for its `load`, by which SB3 constructs it without what its constructor requires."""
+    schema = Schema(algorithm(config.algo, config.framework), config.algo_params, bool(config.her))
+    cls, kwargs = schema.cls, schema.arguments(config.algo_params)[1]
+    required = {name: kwargs[name] for name, one in schema.known.items() if one.required and name in kwargs}
+
+    def construct(self: Any, *args: Any, **given: Any) -> None:
+        cls.__init__(self, *args, **{**required, **given})  # type: ignore[misc]
+
+    return type(cls.__name__, (cls,), {"__init__": construct, "__doc__": cls.__doc__}) if required else cls
+
+
+def schedules_of(config: RunConfig) -> dict[str, Schedule]:
+    """What changes while the algorithm trains, by name of the hyperparameter."""
+    cls = algorithm(config.algo, config.framework).combo()[0]
+    return schedules(cls, config.algo_params, config.steps)
+
+
 def for_acting(config: RunConfig) -> RunConfig:
     """`config` with one environment, no memory for replay, and a device that is there: for a policy that only acts."""
-    import torch
-
     params = dict(config.algo_params)
     if "buffer_size" in params:
         params |= {"buffer_size": 1, "replay_buffer_kwargs": None}
     elif "n_steps" in params:
         params["n_steps"] *= config.n_envs  # rollouts of the same size: PPO has something to say of smaller ones
-    device = config.device if torch.cuda.is_available() else "cpu"
+    device = devices.or_cpu(config.framework, config.device, config.threads)
     changes = {"n_envs": 1, "subprocesses": False, "her": False, "algo_params": params, "device": device}
     return config.model_copy(update=changes)
 
@@ -137,18 +158,24 @@ def as_built(resolved: Resolved, model: Any) -> Resolved:
         builders["policy_kwargs", section] = getattr(policy, section, None)
 
     def built(values: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
-        builder, found = builders.get(path), {}
+        builder = builders.get(path)
+        found: dict[str, Any] = {}
+        hidden: set[str] = set()
         for name, value in values.items():
             decided = builder.get(name, value) if isinstance(builder, Mapping) else getattr(builder, name, value)
             by_class = resolved.origins.get(".".join(("algo_params", *path, name)), "").startswith("class")
             if isinstance(value, Mapping) and value:
                 found[name] = built(value, (*path, name))
+            elif by_class and name in NAMED and decided is not None and shown(decided) != value:
+                hidden.add(name)  # a constructor has chosen it in spite of its signature
             else:
                 found[name] = decided if by_class and decided is not None and is_plain(decided) else value
-        return found
+        for name in hidden:
+            chosen = name_of(getattr(builder, name))
+            found |= {name: chosen} if chosen else {}
+        return {name: value for name, value in found.items() if name not in INNER or INNER[name].of not in hidden}
 
-    params = built(resolved.config.algo_params, ())
-    return Resolved(resolved.config.model_copy(update={"algo_params": params}), resolved.origins)
+    return resolved.with_algo_params(built(resolved.config.algo_params, ()))
 
 
 def explained(resolved: Resolved) -> Resolved:

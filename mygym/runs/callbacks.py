@@ -21,10 +21,12 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
 from mygym.errors import DivergedError, RunError
+from mygym.runs.curves import Tally
 from mygym.runs.evaluation import Evaluation
 from mygym.runs.policy import normalizer_of
 from mygym.runs.state import load_normalizer_state
 from mygym.runs.stopping import StopRequest
+from mygym.runs.weights import load_weights, weights
 
 
 class Marks:
@@ -74,7 +76,11 @@ class EvaluationCallback(BaseCallback):
         elapsed: Seconds since the run began.
         on_best: Called when an evaluation is the best so far.
         report: Called with each record of the result's `evaluations`.
+        test: As `evaluate`, of other episodes; its figures stand in the records and decide nothing.
     """
+
+    FIRST_EXTRA = 2**20
+    """Number of the first evaluation that a runner asks for: beyond those of any marks."""
 
     def __init__(
         self,
@@ -84,9 +90,11 @@ class EvaluationCallback(BaseCallback):
         elapsed: Callable[[], float],
         on_best: Callable[[], None],
         report: Callable[[dict[str, Any]], None],
+        test: Callable[[int], Evaluation] | None = None,
     ) -> None:
         super().__init__()
         self.evaluate = evaluate
+        self.test = test
         self.marks = Marks(every)
         self.stop_at_success = stop_at_success
         self.elapsed = elapsed
@@ -96,6 +104,10 @@ class EvaluationCallback(BaseCallback):
         self.best: tuple[float, float] = (-math.inf, -math.inf)
         self.seconds = 0.0
         """Spent in evaluations."""
+        self.training = Tally()
+        """Training episodes since the last mark."""
+        self.extras = 0
+        """Evaluations between marks, so far."""
 
     def _on_rollout_start(self) -> None:
         if self.look():
@@ -112,13 +124,17 @@ class EvaluationCallback(BaseCallback):
         steps = self.model.num_timesteps
         if not self.marks.passed(steps):
             return False
+        number = len(self.records)
         begin = time.perf_counter()
-        evaluation = self.evaluate(len(self.records))
+        evaluation = self.evaluate(number)
+        test = self.test(number).summary() if self.test is not None else {}
         self.seconds += time.perf_counter() - begin
-        record = {"steps": steps, "wall_time_s": self.elapsed(), **evaluation.summary()}
+        record = {"steps": steps, "wall_time_s": self.elapsed(), **evaluation.summary(), **self.training.take()}
+        record |= {f"test_{key}": test[key] for key in ("success_rate", "mean_return") if test}
         self.records.append(record)
-        for key, value in evaluation.summary().items():
-            self.logger.record(f"eval/{key}", value)
+        for prefix, figures in (("eval", evaluation.summary()), ("test", test)):
+            for key, value in figures.items():
+                self.logger.record(f"{prefix}/{key}", value)
         self.logger.dump(steps)
         self.report(record)
         score = (evaluation.success_rate, evaluation.mean_return)
@@ -128,13 +144,23 @@ class EvaluationCallback(BaseCallback):
         last = [entry["success_rate"] for entry in self.records[-2:]]
         return self.stop_at_success is not None and len(last) == 2 and min(last) >= self.stop_at_success
 
+    def extra(self) -> Evaluation:
+        """Evaluate between marks, over episodes of their own; it decides nothing here."""
+        begin = time.perf_counter()
+        evaluation = self.evaluate(self.FIRST_EXTRA + self.extras)
+        self.seconds += time.perf_counter() - begin
+        self.extras += 1
+        return evaluation
+
     def state_dict(self) -> dict[str, Any]:
-        """Marks, records, best so far."""
+        """Marks, records, best so far, training episodes since the last mark."""
         return {
             "next": self.marks.next,
             "records": copy.deepcopy(self.records),
             "best": self.best,
             "seconds": self.seconds,
+            "training": self.training.state_dict(),
+            "extras": self.extras,
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -146,6 +172,8 @@ class EvaluationCallback(BaseCallback):
         self.records = copy.deepcopy(state["records"])
         self.best = tuple(state["best"])
         self.seconds = state["seconds"]
+        self.training.load_state_dict(state["training"])
+        self.extras = int(state["extras"])
 
 
 class CheckpointCallback(BaseCallback):
@@ -198,6 +226,9 @@ class DivergenceCallback(BaseCallback):
     def _on_rollout_start(self) -> None:
         self._look_at_losses()  # on-policy algorithms have just trained, off-policy ones trained since the last call
 
+    def _on_rollout_end(self) -> None:
+        self._look_at_losses()  # runners have just trained, and write their log before the next rollout
+
     def _on_step(self) -> bool:
         rewards = self.locals.get("rewards")
         if rewards is not None and not np.isfinite(rewards).all():
@@ -215,11 +246,11 @@ class DivergenceCallback(BaseCallback):
         """Whether every weight is finite."""
         if getattr(self, "model", None) is None:  # learning has not begun
             return True
-        return all(bool(torch.isfinite(value).all()) for value in self.model.policy.state_dict().values())
+        return all(bool(torch.isfinite(value).all()) for value in weights(self.model).values())
 
     def restore(self) -> None:
         """Put the last good weights back, and the normaliser that they were trained with."""
-        self.model.policy.load_state_dict(self.good)
+        load_weights(self.model, self.good)
         normalizer = unwrap_vec_normalize(self.training_env)
         if normalizer is not None and self.good_normalizer is not None:
             load_normalizer_state(normalizer, self.good_normalizer)
@@ -232,7 +263,7 @@ class DivergenceCallback(BaseCallback):
         """
         if not self.is_finite():
             raise DivergedError(f"a weight is not finite after {self.model.num_timesteps} steps")
-        self.good = {key: value.detach().clone() for key, value in self.model.policy.state_dict().items()}
+        self.good = {key: value.detach().clone() for key, value in weights(self.model).items()}
         self.good_normalizer = normalizer_of(self.training_env)
 
     def _look_at_losses(self) -> None:

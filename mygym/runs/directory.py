@@ -33,17 +33,17 @@ TENSORBOARD = "tensorboard"
 VIDEOS = "videos"
 
 
-def create(logdir: str, task: str, robot: str, algo: str, config_hash: str, seed: int) -> Path:
-    """A new `LOGDIR/TASK/ROBOT/ALGO/HASH/seed_S`, with a suffix if that exists.
+def create(logdir: str, task: str, robot: str, algo: str, setting: str, seed: int) -> Path:
+    """A new `LOGDIR/TASK/ROBOT/ALGO/SETTING/seed_S`, with a suffix if that exists.
 
     Raises:
         ConfigError: It cannot be created or written; nothing is left behind.
     """
-    setting = Path(logdir).expanduser() / task / robot / algo / config_hash
+    folder = Path(logdir).expanduser() / task / robot / algo / setting
     try:
-        setting.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         for suffix in ("", *(f"_{number}" for number in range(2, 10_000))):
-            path = setting / f"seed_{seed}{suffix}"
+            path = folder / f"seed_{seed}{suffix}"
             try:
                 path.mkdir()
             except FileExistsError:
@@ -52,7 +52,7 @@ def create(logdir: str, task: str, robot: str, algo: str, config_hash: str, seed
     except OSError as error:
         why = f"cannot be written ({error.strerror or error})"
         raise ConfigError(bad_value("logdir", logdir, "a folder that you may write to", why)) from None
-    raise ConfigError(bad_value("logdir", str(setting), "a folder with fewer runs of one seed", "is full"))
+    raise ConfigError(bad_value("logdir", str(folder), "a folder with fewer runs of one seed", "is full"))
 
 
 def check_writable(folder: str | Path, key: str = "logdir", value: str | None = None) -> None:

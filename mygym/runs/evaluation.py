@@ -15,8 +15,11 @@ from mygym.envs.robot_env import RobotEnv
 BATCH = 4
 """Environments that an evaluation steps side by side: more would save network calls and cost 30 MB each."""
 
-TRAINING, EVALUATION, FINAL, EXTRA = range(4)
-"""What seeds are for: two top bits, so that no episode of one purpose is ever one of another."""
+TRAINING, EVALUATION, FINAL, EXTRA, TEST = range(5)
+"""What seeds are for: the bits above the lowest 30, so that no episode of one purpose is ever one of another.
+
+EVALUATION chooses the best model (validation seeds), TEST judges at the same marks and chooses nothing.
+"""
 
 
 class Predicts(Protocol):

@@ -8,7 +8,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -136,10 +136,18 @@ class EpisodesCsv:
         path: The file; lines are appended to what it has.
         keys: What is written besides return `r`, length `l` and time `t`.
         started: Time of the run's start, s since the epoch.
+        note: Called with each episode as well.
     """
 
-    def __init__(self, path: Path, keys: tuple[str, ...], started: float) -> None:
+    def __init__(
+        self,
+        path: Path,
+        keys: tuple[str, ...],
+        started: float,
+        note: Callable[[Mapping[str, Any]], None] = lambda episode: None,
+    ) -> None:
         self.file = _Growing(path)
+        self.note = note
         self.writer = csv.DictWriter(self.file, fieldnames=("r", "l", "t", *keys), lineterminator="\n")
         if not self.file.length():
             self.file.write(f"#{json.dumps({'t_start': started})}\n")
@@ -148,6 +156,7 @@ class EpisodesCsv:
     def write_row(self, episode: Mapping[str, Any]) -> None:
         """Append an episode."""
         self.writer.writerow(episode)
+        self.note(episode)
 
     def close(self) -> None:
         """Close the file."""

@@ -19,6 +19,7 @@ from mygym.errors import ConfigError, RunError, bad_value
 from mygym.runs import receipts
 from mygym.runs.directory import BEST_MODEL, BEST_POLICY, POLICY, write_bytes
 from mygym.runs.state import normalizer_state
+from mygym.runs.weights import load_weights, weights
 
 EPSILON = 1e-8
 CLIP = 10.0
@@ -70,7 +71,7 @@ def normalizer_of(env: VecEnv | None) -> dict[str, Any] | None:
 
 def save_policy(path: Path, model: Any, normalizer: Mapping[str, Any] | None) -> None:
     """Write the policy network's tensors, and the normaliser's, as safetensors."""
-    tensors = {key: value.detach().cpu().contiguous().clone() for key, value in model.policy.state_dict().items()}
+    tensors = {key: value.detach().cpu().contiguous().clone() for key, value in weights(model).items()}
     counts = {}
     for key, running in (normalizer or {}).items():
         tensors[f"{NORMALIZER}{key}.mean"] = torch.as_tensor(np.asarray(running["mean"]))
@@ -88,8 +89,8 @@ def load_policy(path: Path, model: Any) -> Policy:
     """
     tensors, normalizer = _read(path)
     try:
-        model.policy.load_state_dict(tensors)
-    except RuntimeError as error:
+        load_weights(model, tensors)
+    except ValueError as error:
         raise RunError(f"{path}: cannot be loaded: {' '.join(str(error).split())}") from None
     model.policy.set_training_mode(False)
     return _fitting(path, model, normalizer)

@@ -15,7 +15,7 @@ from mygym.runs.directory import RESULT, write_json
 THRESHOLDS = (0.5, 0.8, 0.9, 0.95, 0.98)
 """Success rates for which a result says when they were first measured."""
 
-PACKAGES = ("mygym", "pybullet", "gymnasium", "stable-baselines3", "sb3-contrib", "torch", "numpy")
+PACKAGES = ("mygym", "pybullet", "gymnasium", "stable-baselines3", "sb3-contrib", "sbx-rl", "torch", "jax", "numpy")
 
 
 @dataclass

@@ -12,6 +12,8 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
+from mygym.runs import pytrees
+
 STRUCTURE = "state.json"
 TENSORS = "tensors.safetensors"
 
@@ -26,7 +28,7 @@ _NUMPY = frozenset(np.dtype(name) for name in ("?", *(f"{kind}{size}" for kind i
 
 _DAMAGE = (
     *(ValueError, LookupError, TypeError, AttributeError, ArithmeticError),
-    *(AssertionError, RuntimeError, SafetensorError),
+    *(AssertionError, RuntimeError, SafetensorError, ImportError),
 )
 """What reading other files than ours may raise."""
 
@@ -34,8 +36,8 @@ _DAMAGE = (
 def to_files(tree: Any) -> dict[str, bytes]:
     """Content of the files `state.json` and `tensors.safetensors` that hold `tree`.
 
-    A tree is made of None, booleans, numbers, strings, lists, tuples, deques, dictionaries, numpy scalars, numpy arrays
-    and torch tensors; it comes back with the same types, tensors without gradients and on the CPU.
+    A tree is made of None, booleans, numbers, strings, lists, tuples, deques, dictionaries, numpy scalars, arrays of
+    numpy and JAX and torch tensors; it comes back with the same types, tensors without gradients and on the CPU.
 
     Raises:
         TypeError: Something else is in it, and the message tells where; or it holds itself.
@@ -103,6 +105,9 @@ def _encode(value: Any, path: str, tensors: dict[str, torch.Tensor]) -> Any:
     if (type(value) is np.ndarray or isinstance(value, np.generic)) and value.dtype in _NUMPY:
         tensors[name] = torch.from_numpy(np.array(value, order="C"))
         return {"$scalar" if isinstance(value, np.generic) else "$array": name}
+    if pytrees.is_array(value):
+        tensors[name] = pytrees.to_tensor(value)
+        return {"$jax": name, **pytrees.about(value)}
     where, what = path.removeprefix(".") or "value", " ".join(repr(value).split())[:100]
     kind = f"{type(value).__name__}{f' of {value.dtype}' if hasattr(value, 'dtype') else ''}"
     raise TypeError(f"{where} is {what}, a {kind}, which is neither plain data nor an array that can be saved")
@@ -120,6 +125,8 @@ def _decode(node: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
     if kind in ("$tensor", "$array", "$scalar"):
         tensor = tensors[content]
         return tensor if kind == "$tensor" else tensor.numpy() if kind == "$array" else tensor.numpy()[()]
+    if kind == "$jax":
+        return pytrees.to_array(tensors[content], node.get("weak", False), node.get("key"))
     if kind == "$float":
         return float(content)
     if kind == "$int":

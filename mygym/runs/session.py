@@ -16,9 +16,9 @@ from stable_baselines3.common.logger import KVWriter, Logger
 from mygym.config import Resolved
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import DivergedError, InterruptedRunError, MygymError, RunError
-from mygym.runs import building, callbacks, directory, logs, receipts, serialization, state
+from mygym.runs import building, callbacks, directory, logs, receipts, scheduling, serialization, state
 from mygym.runs.checkpoints import Checkpoint, Checkpoints
-from mygym.runs.evaluation import EVALUATION, FINAL, Evaluation, Predicts, episode_seeds, evaluate_policy
+from mygym.runs.evaluation import EVALUATION, FINAL, TEST, Evaluation, Predicts, episode_seeds, evaluate_policy
 from mygym.runs.policy import Policy, normalizer_of, save_policy
 from mygym.runs.result import Result, versions
 from mygym.runs.stopping import StopRequest
@@ -53,6 +53,7 @@ class Session:
         config = resolved.config
         self.resolved, self.env, self.model, self.eval_envs, self.result = resolved, env, model, eval_envs, result
         self.path, self.tell = result.path, tell
+        self.told: set[str] = set()
         self.place = directory.Place(self.path)
         self.started = started - (checkpoint.state["seconds"]["run"] if checkpoint else 0.0)
         self.learning_before = checkpoint.state["seconds"]["learning"] if checkpoint else 0.0
@@ -60,6 +61,7 @@ class Session:
         self.checkpoint = checkpoint
         self.checkpoints = Checkpoints(self.path, config.checkpoint.keep)
         self.stop = StopRequest()
+        self.schedules = scheduling.ScheduleCallback(building.schedules_of(config), config.steps)
         self.progress = callbacks.ProgressBarCallback(config.steps)
         self.divergence = callbacks.DivergenceCallback()
         self.evaluations = callbacks.EvaluationCallback(
@@ -69,6 +71,7 @@ class Session:
             self._elapsed,
             on_best=self._save_best,
             report=self.progress.show,
+            test=partial(self._evaluate, purpose=TEST) if config.eval.test_episodes else None,
         )
         self.marks = callbacks.CheckpointCallback(config.checkpoint.every, self._write_checkpoint, self.stop)
 
@@ -117,7 +120,8 @@ class Session:
         if self.checkpoint is not None and self.checkpoint.versions != versions():
             changed = {key: value for key, value in versions().items() if self.checkpoint.versions.get(key) != value}
             self.tell(f"other versions than at the checkpoint, so the numbers may differ: now {changed}")
-        building.record_episodes(self.env, path / directory.MONITOR, time.time() - self._elapsed())
+        note = self.evaluations.training.add
+        building.record_episodes(self.env, path / directory.MONITOR, time.time() - self._elapsed(), note)
         writers.append(logs.JsonLines(path / directory.PROGRESS))
         if config.tensorboard:
             writers.append(logs.TensorBoard(path / directory.TENSORBOARD))
@@ -132,7 +136,7 @@ class Session:
             try:
                 self.model.learn(
                     total_timesteps=self.resolved.config.steps,
-                    callback=[resume, self.progress, self.divergence, self.evaluations, self.marks],
+                    callback=[resume, self.schedules, self.progress, self.divergence, self.evaluations, self.marks],
                 )
             except callbacks.LearningEnd:
                 pass
@@ -147,9 +151,10 @@ class Session:
         self.result.steps_per_second = self.result.steps / max(self._learning() - self.evaluations.seconds, 1e-9)
         self._save(directory.MODEL, directory.POLICY)
 
-    def _evaluate(self, number: int) -> Evaluation:
+    def _evaluate(self, number: int, purpose: int = EVALUATION) -> Evaluation:
         config = self.resolved.config
-        seeds = episode_seeds(config.seed, EVALUATION, config.eval.episodes, number)
+        count = config.eval.test_episodes if purpose == TEST else config.eval.episodes
+        seeds = episode_seeds(config.seed, purpose, count, number)
         return _finite(evaluate_policy(Policy(self.model, normalizer_of(self.env)), self.eval_envs, seeds))
 
     def _elapsed(self) -> float:
@@ -190,8 +195,14 @@ class Session:
             serialization.to_files(self._algorithm_state())
         except TypeError as error:
             raise RunError(f"state_dict of {type(self.model).__name__}: {error}") from None
+        self._tell_unsaved()
+
+    def _tell_unsaved(self) -> None:
+        """Say once of each attribute that checkpoints do not hold it; some appear while it learns."""
         own = getattr(type(self.model), "state_dict", state.Stateful.state_dict)
-        missing = state.unsaved(self.model) if own is state.Stateful.state_dict else []
+        unsaved = state.unsaved(self.model) if own is state.Stateful.state_dict else []
+        missing = [name for name in unsaved if name not in self.told]
+        self.told |= set(missing)
         if missing:
             self.tell(
                 f"checkpoints do not hold {', '.join(missing)} of {type(self.model).__name__}: a resumed run begins "
@@ -200,6 +211,7 @@ class Session:
 
     def _write_checkpoint(self, finished: bool = False) -> Path:
         self.place.check()
+        self._tell_unsaved()
         self.divergence.look_at_weights()  # nobody wants to go on from NaN
         started = self.model.start_time
         tree = {
@@ -239,7 +251,8 @@ class Session:
 
     def _saved_policy(self) -> Predicts:
         """What is judged and filmed is model.zip as it was written, not the model in memory."""
-        model = type(self.model).load(self.path / directory.MODEL, env=self.env, device=self.resolved.config.device)
+        cls = building.loadable(self.resolved.config)
+        model = cls.load(self.path / directory.MODEL, env=self.env, device=self.resolved.config.device)
         return Policy(model, normalizer_of(self.env))
 
     def _judge(self, policy: Predicts) -> None:

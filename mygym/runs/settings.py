@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mygym.config import Layer, Resolved, RunConfig, merged, refuse_defaults, resolve
-from mygym.config.hyperparameters import Schema
+from mygym.config.hyperparameters import Schema, check_training, schedules, training_defaults
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import Algorithm, algorithm, registry
 from mygym.runs.requirements import REQUIREMENTS
@@ -51,16 +51,18 @@ def settle(
     preferred = Layer(f"task {task.name}", {"task_params": numbers, **task.run_defaults})
     her = _is_hindsight(resolve([_of_algorithm(entry, entry.run_defaults), preferred, *mine]).config, entry)
     schema = Schema(entry, first.algo_params, her)
-    schema.check(first.algo_params)
     schema.check_required()
+    own_training = _training_params(schema.cls, entry, first)
     layers = [
-        Layer(f"class {schema.cls.__name__}", {"algo_params": schema.defaults()}),
-        _of_algorithm(entry, {**entry.run_defaults, "algo_params": schema.registered()}),
+        Layer(f"class {schema.cls.__name__}", {"algo_params": schema.defaults(), **own_training[0]}),
+        _of_algorithm(entry, {**entry.run_defaults, "algo_params": schema.registered(), **own_training[1]}),
         preferred,
         *mine,
     ]
     chosen = resolve(layers)
     params = chosen.config.algo_params
+    schema.check({key: params[key] for key in first.algo_params})
+    schedules(schema.cls, params, chosen.config.steps)
     _check_train_freq(chosen.config)
     derived = {"workspace": workspace, "control": control, "her": her}
     if her:
@@ -99,6 +101,28 @@ def _check_algorithm(entry: Algorithm) -> None:
 
 def _of_algorithm(entry: Algorithm, values: Mapping[str, Any]) -> Layer:
     return Layer(f"algorithm {entry.name}", values)
+
+
+def _training_params(cls: type, entry: Algorithm, said: RunConfig) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """`training_params` of the class and of its registration, as parts of their layers; empty if it is no runner.
+
+    Raises:
+        ConfigError: It is no runner but is given some, or `training` would not take them.
+    """
+    from mygym.runs.runner import Runner
+
+    given = {**entry.training_defaults, **said.training_params}
+    if not issubclass(cls, Runner):
+        if given:
+            name = next(iter(given))
+            allowed = "an algo that is a Runner; of any other: steps, n_envs, eval and algo_params"
+            why = f"is not for {entry.name}, which has no training loop of its own"
+            raise ConfigError(bad_value(f"training_params.{name}", given[name], allowed, why))
+        return {}, {}
+    check_training(cls, given)
+    parts = (training_defaults(cls), entry.training_defaults)
+    of_class, of_entry = ({"training_params": part} if part else {} for part in parts)
+    return of_class, of_entry
 
 
 def _changes(values: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import copy
 import enum
 import random
 from collections.abc import Iterator, Mapping
+from dataclasses import is_dataclass
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.noise import ActionNoise, VectorizedActionNoise
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper, VecMonitor, VecNormalize
 
+from mygym.runs import pytrees
 from mygym.runs.serialization import can_be_saved
 
 ELSEWHERE = frozenset(
@@ -34,6 +36,7 @@ ELSEWHERE = frozenset(
         "start_time",  # the run's clock goes on
         "_custom_logger",
         "_logger",
+        "_runner_curves",  # made from the evaluations
         "_total_timesteps",  # of this call of `learn`
         "_vec_normalize_env",
     }
@@ -61,6 +64,7 @@ def algorithm_state(model: BaseAlgorithm) -> dict[str, Any]:
             state["attributes"][name] = copy.deepcopy(value)
         elif (of_object := _object_state(value)) is not None:
             state["objects"][name] = copy.deepcopy(of_object)
+    state["policy"] = {name: of_tree for name, value in vars(model.policy).items() if (of_tree := _tree_state(value))}
     if model.action_space is not None:  # off-policy warm-up draws from it
         state["action_space"] = copy.deepcopy(model.action_space.np_random.bit_generator.state)
     state["exploration"] = [
@@ -80,8 +84,13 @@ def load_algorithm_state(model: BaseAlgorithm, state: Mapping[str, Any]) -> None
         if name in ELSEWHERE or hasattr(type(model), name):
             raise ValueError(f"{name} is no attribute of a {type(model).__name__} that a checkpoint holds")
         setattr(model, name, _put(getattr(model, name, None), copy.deepcopy(value)))
+    for name, value in state.get("policy", {}).items():
+        _fill(model.policy, name, value)
     for name, value in state["objects"].items():
         target = getattr(model, name)
+        if pytrees.is_tree(target):
+            _fill(model, name, value)
+            continue
         if (
             isinstance(target, ActionNoise)
             and isinstance(value, list)
@@ -95,6 +104,21 @@ def load_algorithm_state(model: BaseAlgorithm, state: Mapping[str, Any]) -> None
     for noise, value in zip(_exploration(model), state["exploration"], strict=True):
         for name in _EXPLORATION:
             setattr(noise, name, value[name].clone())
+
+
+def _fill(owner: Any, name: str, state: Mapping[str, Any]) -> None:
+    """Put a tree in place of the attribute `name`, which has the same structure.
+
+    Raises:
+        ValueError: It has another.
+    """
+    tree = getattr(owner, name)
+    if not pytrees.is_tree(tree):
+        raise ValueError(f"{name} of {type(owner).__name__} holds no arrays of JAX's")
+    try:
+        setattr(owner, name, pytrees.filled(tree, state))
+    except ValueError as error:
+        raise ValueError(f"{name} of {type(owner).__name__} is another: {error}") from None
 
 
 def unsaved(model: BaseAlgorithm) -> list[str]:
@@ -137,6 +161,8 @@ def _put(target: Any, value: Any) -> Any:
         result.clear()
         result.update({key: _put(target.get(key), item) for key, item in value.items()})
         return result
+    if isinstance(target, Mapping) and isinstance(value, dict):  # one that is frozen
+        return type(target)({key: _put(target.get(key), item) for key, item in value.items()})  # type: ignore[call-arg]
     return value
 
 
@@ -154,7 +180,17 @@ def _object_state(value: Any) -> Any:
         return {name: item for name, item in vars(value).items() if can_be_saved(item)}
     if hasattr(value, "state_dict") and hasattr(value, "load_state_dict") and not isinstance(value, type):
         return value.state_dict()
+    if (tree := _tree_state(value)) is not None:
+        return tree
+    if is_dataclass(value) and hasattr(value, "__dict__") and not callable(value) and can_be_saved(vars(value)):
+        return dict(vars(value))
     return None
+
+
+def _tree_state(value: Any) -> dict[str, Any] | None:
+    """Leaves of a tree of JAX's arrays, if all of them can be saved."""
+    state = pytrees.leaves(value)
+    return state if any(map(pytrees.is_array, state.values())) and can_be_saved(state) else None
 
 
 def _load_object_state(target: Any, state: Any) -> None:
@@ -170,7 +206,7 @@ def _load_object_state(target: Any, state: Any) -> None:
     elif isinstance(target, VectorizedActionNoise):
         for noise, one in zip(target.noises, state, strict=True):
             _load_object_state(noise, one)
-    elif isinstance(target, ActionNoise):
+    elif isinstance(target, ActionNoise) or is_dataclass(target):
         vars(target).update(copy.deepcopy(dict(state)))
     else:
         target.load_state_dict(copy.deepcopy(state))

@@ -22,13 +22,13 @@ from mygym.runs.checkpoints import Checkpoints
 from mygym.runs.evaluation import FINAL, episode_seeds, evaluate_policy
 from mygym.runs.result import Result
 from mygym.runs.settings import settle
-from tests.components import ALGORITHMS, small
+from tests.components import COMBOS, small
 
 SHORT: dict[str, Any] = {
     "steps": 150,
     "n_envs": 2,
     "task_params": {"horizon": 20},
-    "eval": {"every": 100, "episodes": 2, "final_episodes": 5},
+    "eval": {"every": 100, "episodes": 2, "test_episodes": 1, "final_episodes": 5},
     "checkpoint": {"every": 60, "keep": 2},
     "video": {"episodes": 1, "width": 64, "height": 48},
 }
@@ -37,33 +37,37 @@ RESULT_KEYS = {
     "success_rate", "mean_return", "wall_time_s", "steps_per_second", "evaluations", "stage_reached",
     "time_to_threshold", "versions", "config_hash",
 }  # fmt: skip
-EVALUATION_KEYS = {"steps", "wall_time_s", "success_rate", "mean_return", "mean_length", "mean_distance"}
+EVALUATION_KEYS = {
+    "steps", "wall_time_s", "success_rate", "mean_return", "mean_length", "mean_distance",
+    "train_success_rate", "train_mean_return", "test_success_rate", "test_mean_return",
+}  # fmt: skip
 
 
-def train(algo: str, logdir: Path, **config: Any) -> Result:
-    return mygym.train({"algo": algo, "logdir": str(logdir), **SHORT, "algo_params": small(algo), **config})
+def train(algo: str, framework: str, logdir: Path, **config: Any) -> Result:
+    named = {"algo": algo, "framework": framework, "algo_params": small(algo, framework)}
+    return mygym.train({**named, "logdir": str(logdir), **SHORT, **config})
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The run of an algorithm, trained once."""
+    """The run of an algorithm in a framework, trained once."""
     logdir, runs = tmp_path_factory.mktemp("runs"), {}
 
-    def run(algo: str) -> Result:
-        if algo not in runs:
-            runs[algo] = train(algo, logdir)
-        return runs[algo]
+    def run(algo: str, framework: str) -> Result:
+        if (algo, framework) not in runs:
+            runs[algo, framework] = train(algo, framework, logdir)
+        return runs[algo, framework]
 
     return run
 
 
-each = partial(pytest.mark.parametrize, "algo", ALGORITHMS)
+each = partial(pytest.mark.parametrize, ("algo", "framework"), COMBOS)
 
 
 @each()
-def test_an_algorithm_leaves_a_whole_run_directory(algo: str, trained: Any) -> None:
-    path = trained(algo).path
-    assert re.fullmatch(rf"reach/panda/{algo}/[0-9a-f]{{8}}/seed_0", "/".join(path.parts[-5:]))
+def test_an_algorithm_leaves_a_whole_run_directory(algo: str, framework: str, trained: Any) -> None:
+    path = trained(algo, framework).path
+    assert re.fullmatch(rf"reach/panda/{algo}/([\w.=-]+-)?[0-9a-f]{{8}}/seed_0", "/".join(path.parts[-5:]))
     names = {entry.name for entry in path.iterdir() if not entry.name.startswith(".")}
     assert names == {
         "config.yaml",
@@ -85,14 +89,14 @@ def test_an_algorithm_leaves_a_whole_run_directory(algo: str, trained: Any) -> N
     newest = Checkpoints(path, keep=1).newest(pytest.fail)
     assert newest is not None
     assert newest.finished
-    assert newest.steps == trained(algo).steps
+    assert newest.steps == trained(algo, framework).steps
     for model in (path / "model.zip", path / "best_model.zip"):
         assert zipfile.ZipFile(model).testzip() is None
 
 
 @each()
-def test_logs_are_whole_and_agree(algo: str, trained: Any) -> None:
-    result = trained(algo)
+def test_logs_are_whole_and_agree(algo: str, framework: str, trained: Any) -> None:
+    result = trained(algo, framework)
     lines = [json.loads(line) for line in (result.path / "progress.jsonl").read_text().splitlines()]
     assert lines
     assert [line["steps"] for line in lines] == sorted(line["steps"] for line in lines)
@@ -108,14 +112,14 @@ def test_logs_are_whole_and_agree(algo: str, trained: Any) -> None:
 
 
 @each()
-def test_the_result_is_complete_and_consistent(algo: str, trained: Any) -> None:
-    result = trained(algo)
+def test_the_result_is_complete_and_consistent(algo: str, framework: str, trained: Any) -> None:
+    result = trained(algo, framework)
     content = json.loads((result.path / "result.json").read_text())
     assert set(content) == RESULT_KEYS
-    said = {"schema": 1, "status": "done", "error": None, "algo": algo, "framework": "pytorch", "robot": "panda"}
+    said = {"schema": 1, "status": "done", "error": None, "algo": algo, "framework": framework, "robot": "panda"}
     said |= {"task": "reach", "workspace": "table", "engine": "pybullet", "seed": 0}
     assert said.items() <= content.items()
-    assert content["config_hash"] == result.path.parent.name
+    assert content["config_hash"] == result.path.parent.name.rpartition("-")[2]
     assert content["steps"] >= 150
     assert 0 <= content["success_rate"] <= 1
     assert content["wall_time_s"] > 0
@@ -139,9 +143,9 @@ def test_the_result_is_complete_and_consistent(algo: str, trained: Any) -> None:
 
 
 @each()
-def test_the_saved_model_is_what_was_judged(algo: str, trained: Any) -> None:
+def test_the_saved_model_is_what_was_judged(algo: str, framework: str, trained: Any) -> None:
     """The figures of result.json come from model.zip, and policy.safetensors says the same."""
-    result = trained(algo)
+    result = trained(algo, framework)
     envs = [mygym.make_env(result.path) for _ in range(SHORT["eval"]["episodes"])]  # batches of the same size
     evaluation = evaluate_policy(mygym.load(result.path), envs, episode_seeds(0, FINAL, 5))
     assert (evaluation.success_rate, evaluation.mean_return) == (result.success_rate, result.mean_return)
@@ -150,12 +154,12 @@ def test_the_saved_model_is_what_was_judged(algo: str, trained: Any) -> None:
 
 
 @each()
-def test_the_classes_own_load_gives_the_same_policy(algo: str, trained: Any) -> None:
-    result = trained(algo)
+def test_the_classes_own_load_gives_the_same_policy(algo: str, framework: str, trained: Any) -> None:
+    result = trained(algo, framework)
     policy = mygym.load(result.path)
     with mygym.make_env(result.path) as env:
         # SB3 wants an environment for a model with a hindsight buffer.
-        model = implemented_combos[algo]["pytorch"][0].load(result.path / "model.zip", env=env, device="cpu")
+        model = implemented_combos[algo][framework][0].load(result.path / "model.zip", env=env, device="cpu")
         observations = [env.reset(seed=seed)[0] for seed in range(6)]
     for observation in observations:
         action, _ = policy.predict(observation, deterministic=True)
@@ -167,38 +171,38 @@ def test_the_classes_own_load_gives_the_same_policy(algo: str, trained: Any) -> 
 
 
 @each()
-def test_the_same_seed_gives_the_same_weights(algo: str, trained: Any) -> None:
+def test_the_same_seed_gives_the_same_weights(algo: str, framework: str, trained: Any) -> None:
     """To the bit, also when nothing but what is watched differs; the second run stands beside the first."""
-    first = trained(algo)
+    first = trained(algo, framework)
     watched = {
         "eval": {"every": 40, "episodes": 3, "final_episodes": 1},
         "video": {"episodes": 0},
         "tensorboard": False,
     }
-    second = train(algo, first.path.parents[4], **watched)
+    second = train(algo, framework, first.path.parents[4], **watched)
     assert second.path == first.path.with_name("seed_0_2")
     one, other = (load_tensors(run.path / "policy.safetensors") for run in (first, second))
     assert one.keys() == other.keys()
     for key, value in one.items():
         np.testing.assert_array_equal(value, other[key])
-    third = train(algo, first.path.parents[4], **watched, seed=1)
+    third = train(algo, framework, first.path.parents[4], **watched, seed=1)
     assert third.path == first.path.with_name("seed_1")
     different = load_tensors(third.path / "policy.safetensors")
     assert any(not np.array_equal(value, different[key]) for key, value in one.items())
 
 
 @each()
-def test_the_config_of_a_run_repeats_it(algo: str, trained: Any) -> None:
-    result = trained(algo)
+def test_the_config_of_a_run_repeats_it(algo: str, framework: str, trained: Any) -> None:
+    result = trained(algo, framework)
     again = settle(load_file(result.path / "config.yaml"))
     assert config_hash(again.values()) == result.config_hash
-    assert again.config.algo_params.keys() >= algorithm(algo).defaults.keys()
+    assert again.config.algo_params.keys() >= algorithm(algo, framework).defaults.keys()
 
 
 @each()
-def test_hyperparameters_reach_the_algorithm(algo: str, trained: Any) -> None:
-    config = load_file(trained(algo).path / "config.yaml")
-    model = mygym.load(trained(algo).path).model
+def test_hyperparameters_reach_the_algorithm(algo: str, framework: str, trained: Any) -> None:
+    config = load_file(trained(algo, framework).path / "config.yaml")
+    model = mygym.load(trained(algo, framework).path).model
     for name, value in config["algo_params"].items():
         if isinstance(value, int | float) and not callable(getattr(model, name, None)):
             held = getattr(model, name, value)
@@ -207,9 +211,9 @@ def test_hyperparameters_reach_the_algorithm(algo: str, trained: Any) -> None:
 
 
 @each()
-def test_a_wrong_hyperparameter_leaves_nothing_behind(algo: str, tmp_path: Path) -> None:
+def test_a_wrong_hyperparameter_leaves_nothing_behind(algo: str, framework: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"algo_params\.polcy_kwargs.*did you mean 'policy_kwargs'"):
-        train(algo, tmp_path, algo_params={"polcy_kwargs": {}})
+        train(algo, framework, tmp_path, algo_params={"polcy_kwargs": {}})
     assert list(tmp_path.iterdir()) == []
 
 
@@ -238,9 +242,9 @@ def test_what_the_class_refuses_is_the_users_mistake(algo: str, params: dict[str
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("algo", ["sac", "ppo"])
-def test_worker_processes_learn_the_same(algo: str, trained: Any, tmp_path: Path) -> None:
-    result = train(algo, tmp_path, subprocesses=True)
-    one, other = (load_tensors(run.path / "policy.safetensors") for run in (trained(algo), result))
+@pytest.mark.parametrize(("algo", "framework"), [("sac", "pytorch"), ("ppo", "pytorch"), ("sac", "jax")])
+def test_worker_processes_learn_the_same(algo: str, framework: str, trained: Any, tmp_path: Path) -> None:
+    result = train(algo, framework, tmp_path, subprocesses=True)
+    one, other = (load_tensors(run.path / "policy.safetensors") for run in (trained(algo, framework), result))
     for key, value in one.items():
         np.testing.assert_array_equal(value, other[key])

@@ -63,7 +63,10 @@ def test_every_flag_of_the_design_is_there(mygym_command: Command) -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(REGISTRIES))
-def test_list_names_everything_in_words_and_json(kind: str, mygym_command: Command) -> None:
+def test_list_names_everything_in_words_and_json(
+    kind: str, mygym_command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")  # no line is broken
     rows = json.loads(mygym_command("list", kind, "--json").out)
     assert [row["name"] for row in rows] == registry(kind).names()
     assert all(row["kind"] == kind and row["help"] and row["origin"] for row in rows)

@@ -25,7 +25,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mygym.cli.train import main
-from mygym.config import Resolved, RunConfig, hyperparameters, load_file
+from mygym.config import Resolved, RunConfig, load_file
+from mygym.config.hyperparameters import may_be_scheduled
 from mygym.config.loading import MAX_BYTES, Dumper
 from mygym.config.plain import MAX_DEPTH, MAX_VALUES
 from mygym.errors import ConfigError, MygymError
@@ -33,7 +34,7 @@ from mygym.registry import algorithm, registry
 from mygym.runs.building import build_model, make_vec_env
 from mygym.runs.directory import to_yaml
 from mygym.runs.settings import from_python, settle
-from tests.components import ALGORITHMS, CONTROLS, REWARDS, ROBOTS, TASKS
+from tests.components import ALGORITHMS, CONTROLS, REWARDS, ROBOTS, TASKS, known
 from tests.conftest import ROOT
 
 FEW, MANY = 40, 1000
@@ -343,11 +344,31 @@ PARAMS: dict[str, st.SearchStrategy[Any]] = {
 """Values of the hyperparameters whose default does not tell what they are."""
 
 
+ENDS = st.floats(0, 1) | st.sampled_from([1e-3, 1e-3, 0, -1, "x"])
+SCHEDULES = st.fixed_dictionaries(
+    {"schedule": st.sampled_from(["linear", "cosine", "exponential", "inverse", "constant", "linaer"])},
+    optional={"from": ENDS, "to": ENDS, "value": ENDS, "start": SMALL, "until": st.integers(1, 9000), "x": SMALL},
+) | st.fixed_dictionaries(
+    {
+        "schedule": st.just("piecewise"),
+        "points": st.lists(st.tuples(st.integers(0, 5000), ENDS).map(list), max_size=3).map(
+            lambda points: sorted(points, key=lambda point: point[0])
+        ),
+    }
+)
+
+
 def hyperparameter(cls: type, name: str) -> st.SearchStrategy[Any]:
     """Mostly right values, none of which needs much memory or time."""
+    may_follow = name in may_be_scheduled(cls)
+    return st.one_of(number_or_other(cls, name), SCHEDULES) if may_follow else number_or_other(cls, name)
+
+
+def number_or_other(cls: type, name: str) -> st.SearchStrategy[Any]:
+    """The same, without schedules."""
     if name in PARAMS:
         return PARAMS[name]
-    default = hyperparameters.defaults(cls).get(name)
+    default = known(cls)[name].default
     if isinstance(default, bool):
         return st.booleans()
     if isinstance(default, int):
@@ -364,7 +385,7 @@ def right_documents(draw: st.DrawFn) -> dict[str, Any]:
     document |= {"n_envs": draw(st.integers(1, 2)), "steps": draw(st.integers(1, 5000))}
     algo = document["algo"] = draw(st.sampled_from(ALGORITHMS))
     cls = CLASSES[algo]
-    names = draw(st.lists(st.sampled_from(sorted(hyperparameters.parameters(cls))), max_size=4, unique=True))
+    names = draw(st.lists(st.sampled_from(sorted(known(cls))), max_size=4, unique=True))
     document["algo_params"] = {name: draw(hyperparameter(cls, name)) for name in names}
     return document
 

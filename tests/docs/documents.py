@@ -75,7 +75,12 @@ def inline_commands(document: str) -> list[Block]:
 
 def make_copy(folder: Path) -> Path:
     """A copy of the project as somebody who cloned it has it, without tests and without anybody's runs."""
-    skipped = shutil.ignore_patterns(".*", "runs", "build", "dist", "*.egg-info", "__pycache__", "tests", "benchmarks")
+    everywhere = shutil.ignore_patterns(".*", "*.egg-info", "__pycache__")
+    top = shutil.ignore_patterns("runs", "build", "dist", "tests", "benchmarks")  # `mygym/runs` is a package
+
+    def skipped(place: str, names: list[str]) -> set[str]:
+        return everywhere(place, names) | (top(place, names) if Path(place) == ROOT else set())
+
     return Path(shutil.copytree(ROOT, folder, ignore=skipped))
 
 

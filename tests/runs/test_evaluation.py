@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from mygym.envs.robot_env import RobotEnv
 from mygym.registry import registry
-from mygym.runs.evaluation import EVALUATION, EXTRA, FINAL, TRAINING, Evaluation, episode_seeds, evaluate_policy
+from mygym.runs.evaluation import EVALUATION, EXTRA, FINAL, TEST, TRAINING, Evaluation, episode_seeds, evaluate_policy
 
-PURPOSES = (TRAINING, EVALUATION, FINAL, EXTRA)
+PURPOSES = (TRAINING, EVALUATION, FINAL, EXTRA, TEST)
 SEEDS = st.integers(0, 2**32 - 1)
 
 
@@ -25,8 +25,8 @@ def test_seeds_of_different_purposes_never_meet(first: int, second: int, number:
         for purpose in PURPOSES
     ]
     marks = [{value >> 30 for value in values} for values in found]
-    assert sorted(mark for values in marks for mark in values) == [0, 1, 2, 3]  # two bits that say the purpose
-    assert all(0 <= value < 2**32 for values in found for value in values)
+    assert sorted(mark for values in marks for mark in values) == [0, 1, 2, 3, 4]  # the bits that say the purpose
+    assert all(0 <= value < 2**33 for values in found for value in values)
 
 
 @given(seed=SEEDS, purpose=st.sampled_from(PURPOSES))

@@ -1,0 +1,165 @@
+"""The cross-entropy method over the parameters of a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from sb3_contrib.ars.policies import ARSLinearPolicy, ARSPolicy
+from stable_baselines3.common.policies import BasePolicy
+from stable_baselines3.common.type_aliases import GymEnv
+from torch.func import functional_call, vmap
+
+from mygym.runs.curves import Curves
+from mygym.runs.runner import SEEDS, Loop, Runner
+
+
+class CEM(Runner):
+    """Cross-entropy method (Rubinstein, 1999) with extra noise that fades (Szita and Lőrincz, 2006): no gradients.
+
+    A generation draws `population` parameter vectors from a Gaussian with a standard deviation for each parameter,
+    tries each in the same few episodes, and fits the Gaussian to the `elites` best. The policy is the Gaussian's mean.
+
+    Args:
+        policy: `LinearPolicy`, or `MlpPolicy` for a small network.
+        env: Vector environment with flat observations; as many vectors are tried at a time.
+        population: Parameter vectors in a generation.
+        elites: How many of them the Gaussian is fitted to.
+        initial_std: Standard deviation at the start.
+        extra_std: Standard deviation of the noise that is added to the fitted one in generation 0, so that it does not
+            collapse early; it falls to nothing, linearly, by `extra_generations`.
+        extra_generations: See there.
+        smoothing: Share of the new fit in mean and standard deviation, the rest is that of before.
+        policy_kwargs: Further arguments of the policy class, e.g. `net_arch`.
+        seed: Of everything random.
+        device: Of the policies.
+        verbose: 0 for silence.
+    """
+
+    policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {"LinearPolicy": ARSLinearPolicy, "MlpPolicy": ARSPolicy}
+
+    def __init__(
+        self,
+        policy: str | type[BasePolicy],
+        env: GymEnv | str | None,
+        population: int = 24,
+        elites: int = 7,
+        initial_std: float = 0.5,
+        extra_std: float = 0.2,
+        extra_generations: int = 100,
+        smoothing: float = 0.5,
+        *,
+        policy_kwargs: dict[str, Any] | None = None,
+        stats_window_size: int = 100,
+        seed: int | None = None,
+        device: torch.device | str = "auto",
+        verbose: int = 0,
+        _init_setup_model: bool = True,
+    ) -> None:
+        if elites > population:
+            raise ValueError(f"elites: {elites} is more than the population of {population}")
+        self.population, self.elites = population, elites
+        self.initial_std, self.smoothing = initial_std, smoothing
+        self.extra_std, self.extra_generations = extra_std, extra_generations
+        self.generation = 0
+        self.mean: torch.Tensor | None = None
+        self.std: torch.Tensor | None = None
+        super().__init__(
+            policy,
+            env,
+            policy_kwargs=policy_kwargs,
+            stats_window_size=stats_window_size,
+            seed=seed,
+            device=device,
+            verbose=verbose,
+            _init_setup_model=_init_setup_model,
+        )
+
+    def setup(self) -> None:
+        """Begin at the policy's own parameters, unless a saved model brings others."""
+        if self.mean is None:
+            self.mean = torch.as_tensor(self.policy.parameters_to_vector())
+            self.std = torch.full_like(self.mean, self.initial_std)
+
+    @classmethod
+    def run_name(cls, hyperparameters: Mapping[str, Any], training_params: Mapping[str, Any]) -> str:
+        """Population and episodes, which decide what a generation costs."""
+        return f"population={hyperparameters['population']}_episodes={training_params['episodes']}"
+
+    @torch.no_grad()
+    def training(self, loop: Loop, *, episodes: int = 2) -> Curves:
+        """Generation after generation.
+
+        Args:
+            loop: The training environments and everything around them.
+            episodes: In which each parameter vector is tried; more of them make the choice of the elites surer.
+        """
+        while loop.goes_on():
+            assert self.mean is not None
+            assert self.std is not None
+            candidates = self.mean + self.std * torch.randn(self.population, len(self.mean))
+            returns = self._returns(loop, candidates, episodes)
+            best = returns.argsort(descending=True, stable=True)[: self.elites]
+            self._fit(candidates[best])
+            self.policy.load_from_vector(self.mean.numpy())
+            self.generation += 1
+            self.logger.record("train/return_of_population", returns.mean().item())
+            self.logger.record("train/return_of_elites", returns[best].mean().item())
+            self.logger.record("train/std", self.std.mean().item())
+            self.logger.record("train/generation", self.generation, exclude="tensorboard")
+        return loop.curves()
+
+    def _fit(self, elites: torch.Tensor) -> None:
+        """Mean and standard deviation of the elites, `(elites, parameters)`; Szita and Lőrincz' equation for noise."""
+        assert self.mean is not None
+        assert self.std is not None
+        extra = self.extra_std * max(0.0, 1.0 - self.generation / self.extra_generations)
+        fitted = (elites.var(dim=0, correction=0) + extra**2).sqrt()
+        self.mean += self.smoothing * (elites.mean(dim=0) - self.mean)
+        self.std += self.smoothing * (fitted - self.std)
+
+    def _returns(self, loop: Loop, candidates: torch.Tensor, episodes: int) -> torch.Tensor:
+        """Mean return of each of `candidates`, `(population, parameters)`, over the same `episodes` episodes.
+
+        With other episodes for each, luck with the goals would choose the elites.
+        """
+        totals = torch.zeros(len(candidates), dtype=torch.float64)
+        for seed in np.random.randint(SEEDS, size=episodes):  # noqa: NPY002  (a run's state has the global generator)
+            for start in range(0, len(candidates), loop.envs.num_envs):
+                group = slice(start, start + loop.envs.num_envs)
+                totals[group] += self._episode(loop, candidates[group], int(seed))
+        return totals / episodes
+
+    def _episode(self, loop: Loop, candidates: torch.Tensor, seed: int) -> torch.Tensor:
+        """Return of each of `candidates`, one for each environment at most, in the episode of `seed`."""
+        spare = loop.envs.num_envs - len(candidates)
+        parameters = self._named(torch.cat([candidates, candidates[-1:].expand(spare, -1)]))
+        total, running = np.zeros(loop.envs.num_envs), np.ones(loop.envs.num_envs, dtype=bool)
+        loop.reset(seed)
+        while running.any():
+            _, rewards, dones, _ = loop.step(self._act(parameters, torch.as_tensor(loop.observations)))
+            total += np.where(running, rewards, 0.0)
+            running &= ~dones
+        return torch.as_tensor(total[: len(candidates)])
+
+    def _named(self, vectors: torch.Tensor) -> dict[str, torch.Tensor]:
+        """`(n, parameters)` → the policy's parameters by name, `(n, …)` each."""
+        vectors, start = vectors.to(self.device), 0
+        named = {}
+        for name, parameter in self.policy.named_parameters():
+            end = start + parameter.numel()
+            named[name] = vectors[:, start:end].reshape(-1, *parameter.shape)
+            start = end
+        return named
+
+    def _act(self, parameters: dict[str, torch.Tensor], observations: torch.Tensor) -> torch.Tensor:
+        """Action of the i-th of `parameters` on the i-th of `observations`, `(n, …)`."""
+
+        def one(own: dict[str, torch.Tensor], observation: torch.Tensor) -> torch.Tensor:
+            action: torch.Tensor = functional_call(self.policy, own, (observation.unsqueeze(0),))
+            return action.squeeze(0)
+
+        actions: torch.Tensor = vmap(one)(parameters, observations.to(self.device))
+        return actions

@@ -1,0 +1,263 @@
+"""Proximal policy optimisation, whole in this file: rollout, advantages, clipped loss, minibatches."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from stable_baselines3.common.policies import ActorCriticPolicy
+from stable_baselines3.common.type_aliases import GymEnv
+from stable_baselines3.common.utils import explained_variance, obs_as_tensor
+from torch.nn import functional
+
+from mygym.runs.curves import Curves
+from mygym.runs.optimising import parameter_groups
+from mygym.runs.runner import Loop, Runner
+
+Tensors = Any
+"""A tensor, or a dictionary of tensors where observations are dictionaries."""
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """What the environments and the policy did, one row for each step of each environment: `(n_steps · n_envs, …)`."""
+
+    observations: Tensors
+    actions: torch.Tensor
+    values: torch.Tensor
+    log_probs: torch.Tensor
+    advantages: torch.Tensor
+    returns: torch.Tensor
+
+    def minibatches(self, size: int) -> Iterator[Rollout]:
+        """All rows once, in random order."""
+        order = np.random.permutation(len(self.returns))  # noqa: NPY002  (a run's state has the global generator)
+        for start in range(0, len(order), size):
+            chosen = torch.as_tensor(order[start : start + size])
+            yield Rollout(*(_rows(getattr(self, field.name), chosen) for field in fields(self)))
+
+
+class PPORunner(Runner):
+    """Proximal policy optimisation (Schulman et al., 2017) as one readable loop.
+
+    Equation numbers are the paper's. With the same seed and config it does to the bit what SB3's `PPO` does
+    (`benchmarks/results/runners.md`).
+
+    Args:
+        policy: An actor-critic policy: an alias or a class.
+        env: Vector environment.
+        learning_rate: Of Adam.
+        n_steps: Steps of each environment in a rollout.
+        batch_size: Rows in a minibatch.
+        n_epochs: Passes over each rollout.
+        gamma: Discount.
+        gae_lambda: Trade-off of bias and variance in the advantages (Schulman et al., 2016).
+        clip_range: How far the probability ratio may leave 1 and still gain, ε of equation 7.
+        clip_range_vf: How far values may move in an update; None: as far as they like.
+        normalize_advantage: Whether advantages of a minibatch have mean 0 and standard deviation 1.
+        ent_coef: Weight of the entropy bonus, c₂ of equation 9.
+        vf_coef: Weight of the value loss, c₁ of equation 9.
+        max_grad_norm: Norm to which gradients are scaled down.
+        target_kl: Divergence from the rollout's policy beyond 1.5 times of which its updates end; None: none does.
+        groups: Optimiser settings by part of the policy, e.g. `{"critic": {"lr": 1e-3}}`: see `parameter_groups`.
+        **kwargs: Those of `Runner`.
+    """
+
+    def __init__(
+        self,
+        policy: str | type[ActorCriticPolicy],
+        env: GymEnv | str | None,
+        learning_rate: float = 3e-4,
+        n_steps: int = 2048,
+        batch_size: int = 64,
+        n_epochs: int = 10,
+        gamma: float = 0.99,
+        gae_lambda: float = 0.95,
+        clip_range: float = 0.2,
+        clip_range_vf: float | None = None,
+        normalize_advantage: bool = True,
+        ent_coef: float = 0.0,
+        vf_coef: float = 0.5,
+        max_grad_norm: float = 0.5,
+        target_kl: float | None = None,
+        groups: Mapping[str, Mapping[str, Any]] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self.n_steps, self.batch_size, self.n_epochs = n_steps, batch_size, n_epochs
+        self.gamma, self.gae_lambda = gamma, gae_lambda
+        self.clip_range, self.clip_range_vf, self.target_kl = clip_range, clip_range_vf, target_kl
+        self.normalize_advantage = normalize_advantage
+        self.ent_coef, self.vf_coef, self.max_grad_norm = ent_coef, vf_coef, max_grad_norm
+        self.groups = {part: dict(settings) for part, settings in (groups or {}).items()}
+        super().__init__(policy, env, learning_rate, **kwargs)
+        if self.env is not None:
+            self._check_sizes(n_steps * self.n_envs)
+
+    def setup(self) -> None:
+        """Give parts of the policy optimiser settings of their own, where there are any."""
+        policy = self.actor_critic
+        if self.groups:
+            groups = parameter_groups(policy, self.groups, "algo_params.groups")
+            optimizer_class: Any = policy.optimizer_class
+            policy.optimizer = optimizer_class(groups, lr=self.learning_rate, **policy.optimizer_kwargs)
+
+    @property
+    def actor_critic(self) -> ActorCriticPolicy:
+        """The policy, as what it is."""
+        return cast(ActorCriticPolicy, self.policy)
+
+    def training(self, loop: Loop) -> Curves:
+        """Collect a rollout, learn from it, and again."""
+        while loop.goes_on():
+            self._update(self._collect(loop))
+        return loop.curves()
+
+    @torch.no_grad()
+    def _collect(self, loop: Loop) -> Rollout:
+        """`n_steps` steps of each environment with the policy as it is."""
+        policy, steps = self.actor_critic, range(self.n_steps)
+        observations, actions, values, log_probs, rewards, starts = ([] for _ in range(6))
+        for _ in steps:
+            seen = obs_as_tensor(loop.observations, self.device)
+            action, value, log_prob = policy(seen)
+            observations.append(seen)
+            starts.append(loop.episode_starts)
+            _, reward, _, infos = loop.step(action)
+            rewards.append(self._bootstrapped(reward, infos))
+            actions.append(action)
+            values.append(value.flatten())
+            log_probs.append(log_prob)
+        values.append(policy.predict_values(obs_as_tensor(loop.observations, self.device)).flatten())
+        starts.append(loop.episode_starts)
+        estimates = torch.stack(values).cpu().numpy()
+        advantages = self._advantages(np.stack(rewards), estimates, np.stack(starts))
+        return Rollout(
+            _stacked(observations),
+            _flat(torch.stack(actions)),
+            _flat(torch.stack(values[:-1])),
+            _flat(torch.stack(log_probs)),
+            _flat(torch.as_tensor(advantages, device=self.device)),
+            _flat(torch.as_tensor(advantages + estimates[:-1], device=self.device)),
+        )
+
+    def _bootstrapped(self, rewards: NDArray[np.float32], infos: list[dict[str, Any]]) -> NDArray[np.float32]:
+        """An episode that was cut off goes on in the critic's eyes: what it expects from there is added (SB3 #633)."""
+        for index, info in enumerate(infos):
+            if info.get("TimeLimit.truncated") and info.get("terminal_observation") is not None:
+                last = self.actor_critic.obs_to_tensor(info["terminal_observation"])[0]
+                rewards[index] += (self.gamma * self.actor_critic.predict_values(last)[0]).item()
+        return rewards
+
+    def _advantages(
+        self, rewards: NDArray[np.float32], values: NDArray[np.float32], starts: NDArray[np.bool_]
+    ) -> NDArray[np.float32]:
+        """Generalised advantage estimates, equations 11 and 12.
+
+        Args:
+            rewards: `(n_steps, n_envs)`.
+            values: `(n_steps + 1, n_envs)`.
+            starts: `(n_steps + 1, n_envs)`, whether the observation is the first of an episode.
+
+        Returns:
+            `(n_steps, n_envs)`.
+        """
+        advantages = np.zeros_like(rewards, dtype=np.float32)
+        following = np.zeros(rewards.shape[1], dtype=np.float32)
+        for step in reversed(range(len(rewards))):
+            goes_on = 1.0 - starts[step + 1].astype(np.float32)
+            error = rewards[step] + self.gamma * values[step + 1] * goes_on - values[step]
+            following = error + self.gamma * self.gae_lambda * goes_on * following
+            advantages[step] = following
+        return advantages
+
+    def _update(self, rollout: Rollout) -> None:
+        """`n_epochs` passes over the rollout, ended early where the policy has gone too far from it."""
+        policy = self.actor_critic
+        policy.set_training_mode(True)
+        for group in policy.optimizer.param_groups:
+            group["lr"] = self.groups.get(group.get("name", ""), {}).get("lr", self.learning_rate)
+        seen: dict[str, list[float]] = {}
+        for _ in range(self.n_epochs):
+            self._n_updates += 1
+            divergence = 0.0
+            for batch in rollout.minibatches(self.batch_size):
+                loss, figures = self._loss(batch)
+                for name, figure in figures.items():
+                    seen.setdefault(name, []).append(figure.item())
+                divergence = seen["approx_kl"][-1]
+                if self.target_kl is not None and divergence > 1.5 * self.target_kl:
+                    break
+                policy.optimizer.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                torch.nn.utils.clip_grad_norm_(policy.parameters(), self.max_grad_norm)
+                policy.optimizer.step()
+            else:
+                continue
+            break
+        for name, values in seen.items():
+            self.logger.record(f"train/{name}", float(np.mean(values)))
+        expected = explained_variance(rollout.values.cpu().numpy(), rollout.returns.cpu().numpy())
+        self.logger.record("train/explained_variance", float(expected))
+        if hasattr(policy, "log_std"):
+            self.logger.record("train/std", policy.log_std.exp().mean().item())
+        self.logger.record("train/learning_rate", self.learning_rate)
+        self.logger.record("train/clip_range", self.clip_range)
+        self.logger.record("train/n_updates", self._n_updates, exclude="tensorboard")
+
+    def _loss(self, batch: Rollout) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        """The loss of equation 9 with its sign turned, and figures for the log."""
+        values, log_prob, entropy = self.actor_critic.evaluate_actions(batch.observations, batch.actions)
+        values = values.flatten()
+        advantages = batch.advantages
+        if self.normalize_advantage and len(advantages) > 1:
+            advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
+        log_ratio = log_prob - batch.log_probs
+        ratio = log_ratio.exp()
+        clipped = ratio.clamp(1 - self.clip_range, 1 + self.clip_range)
+        policy_loss = -torch.min(advantages * ratio, advantages * clipped).mean()  # equation 7
+        if self.clip_range_vf is not None:
+            values = batch.values + (values - batch.values).clamp(-self.clip_range_vf, self.clip_range_vf)
+        value_loss = functional.mse_loss(batch.returns, values)
+        entropy_loss = -(entropy if entropy is not None else -log_prob).mean()
+        loss = policy_loss + self.ent_coef * entropy_loss + self.vf_coef * value_loss
+        with torch.no_grad():
+            figures = {
+                "loss": loss,
+                "policy_gradient_loss": policy_loss,
+                "value_loss": value_loss,
+                "entropy_loss": entropy_loss,
+                "approx_kl": ((ratio - 1) - log_ratio).mean(),  # Schulman's k3 estimator
+                "clip_fraction": ((ratio - 1).abs() > self.clip_range).float().mean(),
+            }
+        return loss, figures
+
+    def _check_sizes(self, rows: int) -> None:
+        if self.normalize_advantage and (rows < 2 or self.batch_size < 2):
+            raise ValueError("n_steps · n_envs and batch_size are at least 2, for advantages to be normalised")
+        if rows % self.batch_size:
+            last = rows % self.batch_size
+            warnings.warn(
+                f"the last minibatch has {last} of {self.batch_size} rows: n_steps · n_envs is {rows}", stacklevel=2
+            )
+
+
+def _flat(values: torch.Tensor) -> torch.Tensor:
+    """`(n_steps, n_envs, …)` → `(n_envs · n_steps, …)`, one environment after the other."""
+    return values.transpose(0, 1).reshape(-1, *values.shape[2:])
+
+
+def _stacked(observations: list[Tensors]) -> Tensors:
+    if isinstance(observations[0], dict):
+        return {key: _flat(torch.stack([one[key] for one in observations])) for key in observations[0]}
+    return _flat(torch.stack(observations))
+
+
+def _rows(values: Tensors, chosen: torch.Tensor) -> Tensors:
+    if isinstance(values, dict):
+        return {key: value[chosen] for key, value in values.items()}
+    return values[chosen]

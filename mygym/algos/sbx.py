@@ -1,0 +1,110 @@
+"""SBX's algorithms: those of Stable-Baselines3 in JAX, with `state_dict`, and learning rates that follow schedules."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, ClassVar
+
+from mygym.algos.stable_baselines import GaussianExploration
+from mygym.runs.state import Stateful
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # tensorflow-probability uses what JAX will drop
+    import optax
+    import sbx
+    from flax.training.train_state import TrainState
+    from sbx.crossq.policies import CrossQPolicy, SimbaCrossQPolicy
+    from sbx.td3.policies import TD3Policy
+
+
+class FollowingPolicy:
+    """Builds optimisers whose learning rate can be set, which those of SBX's TD3 and CrossQ lack."""
+
+    optimizer_class: Any
+
+    def build(self, *args: Any) -> Any:
+        """As SBX's."""
+        own = self.optimizer_class
+        self.optimizer_class = optax.inject_hyperparams(own)
+        try:
+            return super().build(*args)  # type: ignore[misc]
+        finally:
+            self.optimizer_class = own
+
+
+class FollowingTD3Policy(FollowingPolicy, TD3Policy):
+    """TD3's actor and critics."""
+
+
+class FollowingCrossQPolicy(FollowingPolicy, CrossQPolicy):
+    """CrossQ's actor and critics."""
+
+
+class FollowingSimbaCrossQPolicy(FollowingPolicy, SimbaCrossQPolicy):
+    """CrossQ's actor and critics with residual blocks (Lee et al., 2024)."""
+
+
+class Following:
+    """Sets every learning rate before each training, the entropy coefficient's too; SBX leaves some as they began."""
+
+    def _setup_model(self) -> None:
+        super()._setup_model()  # type: ignore[misc]
+        state: Any = getattr(self, "ent_coef_state", None)
+        if state is not None and _hyperparams(state) is None:
+            tx = optax.inject_hyperparams(optax.adam)(learning_rate=self.lr_schedule(1))  # type: ignore[attr-defined]
+            self.ent_coef_state = TrainState.create(  # type: ignore[no-untyped-call]
+                apply_fn=state.apply_fn, params=state.params, tx=tx
+            )
+
+    def train(self, gradient_steps: int, batch_size: int) -> None:
+        """As SBX's."""
+        rate = self.lr_schedule(self._current_progress_remaining)  # type: ignore[attr-defined]
+        states = {**vars(self.policy), "ent_coef_state": getattr(self, "ent_coef_state", None)}  # type: ignore[attr-defined]
+        for name, state in states.items():
+            if name.endswith("_state") and (hyperparams := _hyperparams(state)) is not None:
+                own = self.initial_qf_learning_rate if name.startswith("qf") else None  # type: ignore[attr-defined]
+                hyperparams["learning_rate"] = own or rate
+        self.logger.record("train/learning_rate", rate)  # type: ignore[attr-defined]
+        super().train(gradient_steps, batch_size)  # type: ignore[misc]
+
+
+def _hyperparams(state: Any) -> dict[str, Any] | None:
+    """Those of a train state's optimiser that can be set."""
+    return getattr(getattr(state, "opt_state", None), "hyperparams", None)
+
+
+class PPO(Stateful, sbx.PPO):
+    """Proximal policy optimisation (Schulman et al., 2017); the value function is not clipped."""
+
+    def __init__(self, policy: Any, env: Any, clip_range_vf: None = None, **kwargs: Any) -> None:
+        super().__init__(policy, env, clip_range_vf=clip_range_vf, **kwargs)
+
+
+class SAC(Following, Stateful, sbx.SAC):
+    """Soft actor-critic (Haarnoja et al., 2018)."""
+
+
+class TQC(Following, Stateful, sbx.TQC):
+    """Truncated quantile critics (Kuznetsov et al., 2020)."""
+
+
+class TD3(Following, GaussianExploration, Stateful, sbx.TD3):
+    """Twin delayed deep deterministic policy gradient (Fujimoto et al., 2018)."""
+
+    policy_aliases: ClassVar[dict[str, Any]] = {"MlpPolicy": FollowingTD3Policy, "MultiInputPolicy": FollowingTD3Policy}
+
+
+class DDPG(Following, GaussianExploration, Stateful, sbx.DDPG):
+    """Deep deterministic policy gradient (Lillicrap et al., 2015)."""
+
+    policy_aliases: ClassVar[dict[str, Any]] = {"MlpPolicy": FollowingTD3Policy}
+
+
+class CrossQ(Following, Stateful, sbx.CrossQ):
+    """CrossQ: batch normalisation in place of target networks (Bhatt et al., 2024)."""
+
+    policy_aliases: ClassVar[dict[str, Any]] = {
+        "MlpPolicy": FollowingCrossQPolicy,
+        "MultiInputPolicy": FollowingCrossQPolicy,
+        "SimbaPolicy": FollowingSimbaCrossQPolicy,
+    }

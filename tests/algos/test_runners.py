@@ -1,0 +1,192 @@
+"""The runners that are shipped: PPO as SB3's to the bit, the cross-entropy method as its equations say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file as load_tensors
+from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
+
+import mygym
+from mygym.algos.cem import CEM
+from mygym.algos.ppo_runner import PPORunner
+from mygym.algos.stable_baselines import PPO
+from mygym.config import merged
+from mygym.envs.robot_env import RobotEnv
+from mygym.errors import ConfigError
+from mygym.parameters import parameters
+from mygym.runs.runner import Loop
+from tests.runs.test_resuming import stopped
+
+
+def config(algo: str, logdir: Path, **more: Any) -> dict[str, Any]:
+    quick = {
+        "algo": algo,
+        "steps": 300,
+        "n_envs": 2,
+        "reward": "dense",
+        "task_params": {"horizon": 12},
+        "stop_at_success": None,
+        "eval": {"every": 100, "episodes": 1, "test_episodes": 0, "final_episodes": 1},
+        "video": {"episodes": 0},
+        "tensorboard": False,
+        "logdir": str(logdir),
+    }
+    return merged(quick, more)
+
+
+PARAMS: dict[str, dict[str, Any]] = {
+    "plain": {"n_steps": 32, "batch_size": 16},
+    "entropy": {"n_steps": 32, "batch_size": 16, "ent_coef": 0.01, "vf_coef": 0.2, "max_grad_norm": 0.1},
+    "clipped values": {"n_steps": 32, "batch_size": 32, "clip_range_vf": 0.1, "clip_range": 0.05},
+    "early": {"n_steps": 32, "batch_size": 16, "target_kl": 0.002, "n_epochs": 20, "learning_rate": 0.01},
+    "raw advantages": {"n_steps": 16, "batch_size": 16, "normalize_advantage": False, "gae_lambda": 0.8},
+}
+
+
+@pytest.mark.parametrize("params", PARAMS.values(), ids=PARAMS)
+def test_ppo_does_what_sb3s_does_to_the_bit(params: dict[str, Any], tmp_path: Path) -> None:
+    ours, theirs = (
+        mygym.train(config(algo, tmp_path, algo_params=params, normalize=True)) for algo in ("ppo_runner", "ppo")
+    )
+    one, other = (load_tensors(result.path / "policy.safetensors") for result in (ours, theirs))
+    assert one.keys() == other.keys()
+    for key, value in one.items():
+        np.testing.assert_array_equal(value, other[key])
+    for record, same in zip(ours.evaluations, theirs.evaluations, strict=True):
+        assert {**record, "wall_time_s": 0} == {**same, "wall_time_s": 0}
+
+
+def test_the_hyperparameters_are_sb3s() -> None:
+    ours, theirs = parameters(PPORunner), parameters(PPO)
+    not_ours = {"use_sde", "sde_sample_freq", "rollout_buffer_class", "rollout_buffer_kwargs"}
+    assert ours.keys() == theirs.keys() - not_ours | {"groups"}
+    shared = ours.keys() & theirs.keys()
+    assert {name: ours[name].default for name in shared} == {name: theirs[name].default for name in shared}
+
+
+def test_parts_of_the_policy_learn_at_rates_of_their_own(tmp_path: Path) -> None:
+    params = {"n_steps": 16, "batch_size": 16, "policy_kwargs": {"net_arch": [8]}}
+    groups = {"critic": {"lr": 0.05}, "log_std": {"lr": 1e-12}}
+    settings = config("ppo_runner", tmp_path, algo_params={**params, "groups": groups}, checkpoint={"every": 50})
+    result = mygym.train(settings)
+    usual = mygym.train(config("ppo_runner", tmp_path, algo_params=params))
+    one, other = (load_tensors(run.path / "policy.safetensors") for run in (result, usual))
+    assert np.abs(one["log_std"]).max() < 1e-9 < np.abs(other["log_std"]).max()
+    moved = np.abs(one["value_net.bias"]).max(), np.abs(other["value_net.bias"]).max()
+    assert moved[0] > 3 * moved[1]
+    run = stopped(merged(settings, {"logdir": str(tmp_path / "stopped"), "tensorboard": True}), step=150)
+    again = load_tensors(mygym.train(resume=run).path / "policy.safetensors")
+    for key, value in one.items():
+        np.testing.assert_array_equal(value, again[key])
+
+
+@pytest.mark.parametrize(
+    ("algo", "params", "words"),
+    [
+        ("ppo_runner", {"groups": {"critc": {"lr": 1e-3}}}, r"algo_params\.groups\.critc.*did you mean 'critic'"),
+        ("ppo_runner", {"groups": {"critic": {"rate": 1e-3}}}, r"algo_params\.groups\.critic\.rate"),
+        ("ppo_runner", {"groups": 3}, r"algo_params\.groups: 3 has the wrong type"),
+        ("ppo_runner", {"n_steps": 1, "batch_size": 1}, r"algo_params.*at least 2"),
+        ("cem", {"population": 4, "elites": 5}, r"algo_params.*elites: 5 is more than the population of 4"),
+        ("cem", {"population": 1}, r"algo_params\.population: 1 is out of range"),
+        ("cem", {"smoothing": 0}, r"algo_params\.smoothing: 0 is out of range"),
+    ],
+)
+def test_what_cannot_train_is_refused(algo: str, params: dict[str, Any], words: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=words):
+        mygym.train(config(algo, tmp_path, algo_params=params, n_envs=1))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.filterwarnings("default:the last minibatch")
+def test_a_minibatch_that_is_not_full_is_told_of() -> None:
+    env = DummyVecEnv([RobotEnv])
+    with pytest.warns(UserWarning, match="the last minibatch has 4 of 8 rows"):
+        PPORunner("MultiInputPolicy", env, n_steps=20, batch_size=8, device="cpu")
+    env.close()
+
+
+# Cross-entropy method ------------------------------------------------------------------------------------------------
+
+
+def cem(n_envs: int, **params: Any) -> CEM:
+    env = VecMonitor(
+        DummyVecEnv([lambda: RobotEnv(goal_env=False, task_params={"horizon": 10}, reward="dense")] * n_envs)
+    )
+    return CEM("LinearPolicy", env, seed=0, device="cpu", **params)
+
+
+def test_the_gaussian_is_fitted_to_the_elites() -> None:
+    runner = cem(1, initial_std=2.0, extra_std=0.6, extra_generations=4, smoothing=0.5)
+    assert runner.mean is not None
+    assert runner.std is not None
+    size = len(runner.mean)
+    runner.mean, runner.generation = torch.zeros(size), 1
+    elites = torch.randn(5, size)
+    runner._fit(elites)
+    expected = np.sqrt(elites.numpy().var(axis=0) + (0.6 * 3 / 4) ** 2)
+    np.testing.assert_allclose(runner.mean, 0.5 * elites.numpy().mean(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(runner.std, 0.5 * 2.0 + 0.5 * expected, rtol=1e-5)
+    runner.generation = 4  # the noise is gone, and the collapse of equal elites is possible
+    runner._fit(elites[:1].expand(5, -1))
+    np.testing.assert_allclose(runner.std, 0.5 * (0.5 * 2.0 + 0.5 * expected), rtol=1e-5)
+    runner.env.close()
+
+
+@pytest.mark.parametrize("n_envs", [1, 2, 3])
+def test_candidates_are_tried_in_the_same_episodes(n_envs: int) -> None:
+    """Their returns are those of the policy with their weights, however many environments there are."""
+    runner, found = cem(n_envs, population=4, elites=2), []
+    torch.manual_seed(1)
+    candidates = torch.randn(4, len(runner.mean))
+
+    class Once(CEM):
+        def training(self, loop: Loop, *, episodes: int = 2) -> Any:
+            with torch.no_grad():
+                while loop.goes_on():
+                    np.random.seed(5)  # noqa: NPY002
+                    found.append(self._returns(loop, candidates, episodes))
+            return loop.curves()
+
+    runner.__class__ = Once
+    runner.learn(1)
+    np.random.seed(5)  # noqa: NPY002
+    seeds = np.random.randint(2**30, size=2)  # noqa: NPY002
+    with RobotEnv(goal_env=False, task_params={"horizon": 10}, reward="dense") as env:
+        for candidate, total in zip(candidates, found[0], strict=True):
+            runner.policy.load_from_vector(candidate.numpy())
+            returns = []
+            for seed in seeds:
+                observation, _ = env.reset(seed=int(seed))
+                over, rewards = False, 0.0
+                while not over:
+                    observation, reward, terminated, truncated, _ = env.step(runner.policy.predict(observation)[0])
+                    rewards, over = rewards + float(reward), terminated or truncated
+                returns.append(rewards)
+            assert total.item() == pytest.approx(np.mean(returns), rel=1e-4)
+    runner.env.close()
+
+
+@pytest.mark.parametrize("policy", ["LinearPolicy", "MlpPolicy"])
+def test_the_policy_is_the_mean(policy: str, tmp_path: Path) -> None:
+    kwargs = {"policy_kwargs": {"net_arch": [4]}} if policy == "MlpPolicy" else {}
+    env = VecMonitor(DummyVecEnv([lambda: RobotEnv(goal_env=False, task_params={"horizon": 5})] * 2))
+    runner = CEM(policy, env, population=4, elites=2, seed=0, device="cpu", **kwargs).learn(50)
+    np.testing.assert_array_equal(runner.policy.parameters_to_vector(), runner.mean.numpy())
+    runner.save(tmp_path / "model.zip")
+    again = CEM.load(tmp_path / "model.zip", env=env, device="cpu")
+    assert again.generation == runner.generation > 0
+    np.testing.assert_array_equal(again.mean, runner.mean)
+    np.testing.assert_array_equal(again.std, runner.std)
+    env.close()
+
+
+def test_cem_comes_nearer(tmp_path: Path) -> None:
+    """A few generations are enough to see it learn; that it solves reach: benchmarks/results/runners.md."""
+    result = mygym.train(config("cem", tmp_path, steps=6_000, n_envs=8, eval={"every": 6_000, "episodes": 20}))
+    assert result.evaluations[-1]["mean_distance"] < 0.75 * result.evaluations[0]["mean_distance"]
