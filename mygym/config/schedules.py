@@ -76,7 +76,7 @@ class Schedule:
 
     def trials(self, total_steps: int | None = None) -> list[tuple[int, float]]:
         """Env steps and values to look at: the ends, the points, and `TRIALS` between."""
-        total = total_steps or (self.until or 0) + TRIALS
+        total = total_steps or (self.until or self.start) + TRIALS
         until = total if self.until is None else self.until
         steps = {self.start + round((until - self.start) * part / TRIALS) for part in range(TRIALS + 1)}
         steps |= {point[0] for point in self.parameters.get("points", ())}

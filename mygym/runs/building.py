@@ -171,9 +171,19 @@ def as_built(resolved: Resolved, model: Any) -> Resolved:
             else:
                 found[name] = decided if by_class and decided is not None and is_plain(decided) else value
         for name in hidden:
-            chosen = name_of(getattr(builder, name))
-            found |= {name: chosen} if chosen else {}
-        return {name: value for name, value in found.items() if name not in INNER or INNER[name].of not in hidden}
+            chosen = getattr(builder, name)
+            sections = [section for section in values if section in INNER and INNER[section].of == name]
+            if known := name_of(chosen):
+                found[name] = known
+                found |= {section: given(chosen, section, builder) for section in sections}
+            else:  # no config could name it: it is left to the class
+                found = {key: value for key, value in found.items() if key not in sections}
+        return found
+
+    def given(chosen: Any, section: str, builder: Any) -> dict[str, Any]:
+        arguments = getattr(builder, section, None) or {}
+        known = parameters(chosen, leave_out=INNER[section].taken).values()
+        return {one.name: shown(arguments.get(one.name, one.default)) for one in known if is_plain(one.default)}
 
     return resolved.with_algo_params(built(resolved.config.algo_params, ()))
 

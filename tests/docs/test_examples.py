@@ -9,6 +9,7 @@ import pytest
 
 import mygym
 import mygym.errors
+from mygym.cli.describe import complete_config
 from mygym.config import load_file
 from mygym.registry import algorithm, implemented_combos, registry
 from mygym.runs.settings import settle
@@ -16,7 +17,11 @@ from mygym.tasks.task import find_task
 
 from .documents import ROOT, fenced
 
-CONFIGS = sorted((ROOT / "configs").iterdir())
+CONFIGS = sorted(path for path in (ROOT / "configs").iterdir() if path.is_file())
+COMPLETE = sorted((ROOT / "configs" / "algos").iterdir())
+BUILT_IN = [
+    (e.name, framework) for e in registry("algorithm") if e.origin == "mygym.algos" for framework in e.frameworks
+]
 NAMED = [entry.name for entry in registry("task") if "/envs/" not in entry.origin]
 QUIET: dict[str, Any] = {"video": {"episodes": 0}, "tensorboard": False}
 
@@ -94,3 +99,42 @@ def test_config(path: Path, tmp_path: Path) -> None:
 
 def test_reach_yaml_is_the_default_run() -> None:
     assert settle(load_file(ROOT / "configs/reach.yaml")).values() == settle().values()
+
+
+# one config for each built-in algorithm, with every value written out ---------------------------------------------
+
+
+def test_every_built_in_algorithm_has_a_complete_config() -> None:
+    said = [(content["algo"], content["framework"]) for content in map(load_file, COMPLETE)]
+    assert sorted(said) == sorted(BUILT_IN)
+
+
+@pytest.mark.parametrize("path", COMPLETE, ids=lambda path: path.stem)
+def test_a_complete_config_is_strict_up_to_date_and_runs(path: Path, tmp_path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    content = load_file(path)
+    algo, framework = content["algo"], content["framework"]
+    assert content["strict"] is True
+    assert text == complete_config(algo, framework), f"{text.splitlines()[1].partition(': ')[2]} > {path}"
+    warm = content["algo_params"].get("learning_starts", 0) // content["n_envs"] + 4
+    short = {"steps": warm * content["n_envs"], "eval": {**content["eval"], "episodes": 1, "final_episodes": 1}}
+    quick = {**short, "video": {**content["video"], "episodes": 0}, "tensorboard": False, "logdir": str(tmp_path)}
+    if "n_delta" in content["algo_params"]:
+        quick["algo_params"] = {**content["algo_params"], "n_delta": 2, "n_top": 1}
+    result = mygym.train({**content, **quick})
+    assert result.status == "done"
+    if framework == "pytorch" and algo in ("ppo", "sac"):  # nothing that shapes a run is missing: the weights are equal
+        quick.pop("algo_params", None)
+        again = mygym.train({"algo": algo, **quick})
+        assert again.config_hash == result.config_hash
+        one, other = (run.path / "policy.safetensors" for run in (result, again))
+        assert one.read_bytes() == other.read_bytes()
+
+
+def test_strict_names_what_is_missing() -> None:
+    content = load_file(ROOT / "configs/algos/ppo.yaml")
+    del content["algo_params"]["policy_kwargs"]["optimizer_kwargs"]["eps"], content["n_envs"]
+    with pytest.raises(mygym.errors.ConfigError, match="missing") as error:
+        settle(content)
+    assert "algo_params.policy_kwargs.optimizer_kwargs.eps" in str(error.value)
+    assert "n_envs" in str(error.value)

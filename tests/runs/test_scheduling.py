@@ -17,13 +17,14 @@ import mygym
 from benchmarks.kills import differences
 from mygym.algos.stable_baselines import PPO
 from mygym.config import load_file, merged
-from mygym.config.hyperparameters import defaults, may_be_scheduled, schedules
+from mygym.config.hyperparameters import may_be_scheduled, schedules
 from mygym.errors import ConfigError
 from mygym.registry import add_algorithm, algorithm, register_algorithm
 from mygym.runs import building
 from mygym.runs.scheduling import ScheduleCallback
 from mygym.runs.settings import settle
-from tests.components import ALGORITHMS, small
+from mygym.runs.weights import weights
+from tests.components import ALGORITHMS, COMBOS, known, small
 from tests.runs.test_resuming import config, stopped
 
 ENDS: Mapping[str, tuple[float, float]] = {
@@ -48,9 +49,14 @@ ENDS: Mapping[str, tuple[float, float]] = {
 
 LINEAR: dict[str, Any] = {"schedule": "linear", "from": 1e-3, "to": 0.0}
 
-EACH = [(algo, name) for algo in ALGORITHMS for name in may_be_scheduled(algorithm(algo).combo()[0])]
 
-OVERRULED = {("myalgo", "ent_coef")}
+def class_of(algo: str, framework: str = "pytorch") -> type:
+    return algorithm(algo, framework).combo()[0]
+
+
+EACH = [(algo, framework, name) for algo, framework in COMBOS for name in may_be_scheduled(class_of(algo, framework))]
+
+OVERRULED = {("myalgo", "pytorch", "ent_coef")}
 """What an algorithm sets itself."""
 
 
@@ -63,58 +69,66 @@ def way(name: str) -> dict[str, Any]:
     return {"schedule": "linear", "from": first, "to": last}
 
 
-def quick(algo: str) -> dict[str, Any]:
+def quick(algo: str, framework: str = "pytorch") -> dict[str, Any]:
     """`algo_params` for several updates in a moment, none of which is skipped."""
-    known = defaults(algorithm(algo).combo()[0]) | algorithm(algo).defaults
-    more = {"n_steps": 16} if "gae_lambda" in known else {"learning_starts": 20} if "learning_starts" in known else {}
-    return small(algo) | more
+    takes = known(class_of(algo, framework))
+    more = {"n_steps": 16} if "gae_lambda" in takes else {"learning_starts": 20} if "learning_starts" in takes else {}
+    return small(algo, framework) | more
 
 
 def settings(algo: str, params: Mapping[str, Any], **more: Any) -> Any:
     steps = 1600 if "n_delta" in params or algo == "ars" else 160
     said = {"algo": algo, "steps": steps, "n_envs": 2, "reward": "dense", "task_params": {"horizon": 10}}
-    return settle(said=merged(said, {"algo_params": {**quick(algo), **params}, **more})).config
+    own = quick(algo, more.get("framework", "pytorch"))
+    return settle(said=merged(said, {"algo_params": {**own, **params}, **more})).config
 
 
-def learned(algo: str, params: Mapping[str, Any]) -> np.ndarray:
+def learned(algo: str, framework: str, params: Mapping[str, Any]) -> np.ndarray:
     """All weights after a short training."""
-    settled = settings(algo, params)
+    settled = settings(algo, params, framework=framework)
     env = building.make_vec_env(settled)
     try:
         model = building.build_model(settled, env)
         model.learn(settled.steps, callback=ScheduleCallback(building.schedules_of(settled), settled.steps))
     finally:
         env.close()
-    return np.concatenate([value.double().numpy().ravel() for value in model.policy.state_dict().values()])
+    return np.concatenate([value.double().numpy().ravel() for value in weights(model).values()])
 
 
-def plain(algo: str, name: str) -> dict[str, Any]:
+def plain(algo: str, framework: str, name: str) -> dict[str, Any]:
     """Numbers where schedules may stand; a target entropy is aimed at only by what tunes the coefficient."""
-    names = [key for of, key in EACH if of == algo and key != "target_entropy" and (of, key) not in OVERRULED]
-    numbers = {key: ends(key)[0] for key in names}
+    mine = [triple for triple in EACH if triple[:2] == (algo, framework) and triple not in OVERRULED]
+    numbers = {key: ends(key)[0] for *_, key in mine if key != "target_entropy"}
     if name == "target_entropy":
         numbers |= {"ent_coef": "auto_0.2", name: ends(name)[0]}
     return numbers
 
 
 @cache
-def learned_with_numbers(algo: str, tuned: bool) -> np.ndarray:
-    return learned(algo, plain(algo, "target_entropy" if tuned else ""))
+def learned_with_numbers(algo: str, framework: str, tuned: bool) -> np.ndarray:
+    return learned(algo, framework, plain(algo, framework, "target_entropy" if tuned else ""))
 
 
-@pytest.mark.parametrize(("algo", "name"), [pair for pair in EACH if pair not in OVERRULED])
-def test_what_may_be_scheduled_changes_what_is_learnt(algo: str, name: str) -> None:
-    numbers = plain(algo, name)
-    reference = learned_with_numbers(algo, name == "target_entropy")
-    constant = learned(algo, numbers | {name: {"schedule": "constant", "value": numbers[name]}})
+@pytest.mark.parametrize(
+    ("algo", "framework", "name"),
+    [
+        pytest.param(*triple, marks=[pytest.mark.slow] if triple[1] == "jax" else [])  # each compiles for half a minute
+        for triple in EACH
+        if triple not in OVERRULED
+    ],
+)
+def test_what_may_be_scheduled_changes_what_is_learnt(algo: str, framework: str, name: str) -> None:
+    numbers = plain(algo, framework, name)
+    reference = learned_with_numbers(algo, framework, name == "target_entropy")
+    constant = learned(algo, framework, numbers | {name: {"schedule": "constant", "value": numbers[name]}})
     np.testing.assert_array_equal(constant, reference)
-    assert not np.array_equal(learned(algo, numbers | {name: way(name)}), reference)
+    assert not np.array_equal(learned(algo, framework, numbers | {name: way(name)}), reference)
 
 
-@pytest.mark.parametrize(("algo", "name"), sorted(OVERRULED))
-def test_what_an_algorithm_sets_itself_is_no_schedule_that_is_quietly_ignored(algo: str, name: str) -> None:
+@pytest.mark.parametrize(("algo", "framework", "name"), sorted(OVERRULED))
+def test_what_an_algorithm_sets_itself_is_not_quietly_left_to_it(algo: str, framework: str, name: str) -> None:
     with pytest.raises(ConfigError, match=rf"algo_params\.{name}: .*sets it itself while training"):
-        learned(algo, {name: way(name)})
+        learned(algo, framework, {name: way(name)})
 
 
 # What is used -------------------------------------------------------------------------------------------------------
@@ -130,7 +144,7 @@ def optimizers(model: Any) -> Iterator[Any]:
 
 def watched(algo: str) -> list[tuple[int, str, float]]:
     """Registers a subclass as `watched`; returns where it writes `(env steps, name, value used)` in each update."""
-    cls = algorithm(algo).combo()[0]
+    cls = class_of(algo)
     seen: list[tuple[int, str, float]] = []
 
     class Watched(cls):  # type: ignore[misc, valid-type]
@@ -162,19 +176,20 @@ def watched(algo: str) -> list[tuple[int, str, float]]:
     return seen
 
 
-TUNED = {algo for algo, name in EACH if name == "target_entropy"}
+TUNED = {algo for algo, _, name in EACH if name == "target_entropy"}
 CASES = [(algo, tuned) for algo in ALGORITHMS if algo != "myalgo" for tuned in {False, algo in TUNED}]
 
 
 @pytest.mark.parametrize(("algo", "tuned"), sorted(CASES))
 def test_the_value_that_is_used_is_the_schedules_at_that_env_step(algo: str, tuned: bool, tmp_path: Path) -> None:
-    names = [key for of, key in EACH if of == algo and key != ("ent_coef" if tuned else "target_entropy")]
+    left_out = "ent_coef" if tuned else "target_entropy"
+    names = [key for *of, key in EACH if of == [algo, "pytorch"] and key != left_out]
     seen = watched(algo)
     params = {name: way(name) for name in names} | ({"ent_coef": "auto_0.2"} if tuned else {})
     settled = settings("watched", {**quick(algo), **params}, logdir=str(tmp_path), stop_at_success=None,
                        eval={"every": 40, "episodes": 1, "final_episodes": 1}, video={"episodes": 0})  # fmt: skip
     result = mygym.train(settled)
-    expected = schedules(algorithm(algo).combo()[0], settled.algo_params, settled.steps)
+    expected = schedules(class_of(algo), settled.algo_params, settled.steps)
     for name in names:
         used = [(steps, value) for steps, key, value in seen if key == name]
         assert len({value for _, value in used}) > 3, f"{name} has one value for all of learn"
@@ -224,7 +239,7 @@ def test_schedules_of_a_run_made_longer_end_at_the_new_end(algo: str, tmp_path: 
     lines = [json.loads(line) for line in (short.path / "progress.jsonl").read_text().splitlines()]
     added = [line for line in lines if line["steps"] > short.steps]
     assert added
-    expected = schedules(algorithm(algo).combo()[0], SCHEDULED[algo], steps)
+    expected = schedules(class_of(algo), SCHEDULED[algo], steps)
     for line in added:
         for name, schedule in expected.items():
             assert line[f"schedule/{name}"] == schedule.value(line["steps"], steps)
@@ -275,7 +290,7 @@ def test_saved_policies_load_act_and_are_judged(algo: str, tmp_path: Path) -> No
 
 
 def test_the_example_has_a_parameter_that_may_be_scheduled(tmp_path: Path) -> None:
-    assert may_be_scheduled(algorithm("myalgo").combo()[0])["initial_entropy"] == "held"
+    assert may_be_scheduled(class_of("myalgo"))["initial_entropy"] == "held"
     settled = settings("myalgo", {"initial_entropy": LINEAR})
     env = building.make_vec_env(settled)
     model = building.build_model(settled, env)

@@ -1,0 +1,113 @@
+"""What a run costs over calling `model.learn` by hand.
+
+    python benchmarks/overhead.py > benchmarks/results/overhead.md
+
+Both sides train the same class with the same arguments on the same environments for as many env steps, in a process of
+their own, in turn. By hand: an SB3 vector environment of `gymnasium.make("mygym/Reach-v0")` with SB3's monitor, the
+class, `model.learn(steps)`, nothing else. A run: `mygym.train` with logs, TensorBoard, checkpoints and all that it does
+in `learn`; what evaluations take is left out (one before the first step, one at the end). The seconds are those of
+`learn` on both sides.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+
+ALGORITHMS = {"ppo": 40_000, "sac": 10_000}
+"""Algorithm → env steps."""
+
+
+def settings(algo: str, logdir: str) -> dict[str, Any]:
+    """The run's config: the algorithm's defaults, without normalisation, which by hand would be a wrapper more."""
+    quiet = {"every": 10**9, "episodes": 1, "final_episodes": 1}
+    shape = {"algo": algo, "steps": ALGORITHMS[algo], "normalize": False, "her": False, "reward": "dense"}
+    return {**shape, "stop_at_success": None, "eval": quiet, "video": {"episodes": 0}, "logdir": logdir}
+
+
+def by_run(algo: str) -> float:
+    """Seconds of `learn` in a run, evaluations left out."""
+    import mygym
+
+    with tempfile.TemporaryDirectory() as logdir:
+        result = mygym.train(settings(algo, logdir))
+    return float(result.steps / result.steps_per_second)
+
+
+def by_hand(algo: str) -> float:
+    """Seconds of `learn` with Stable-Baselines3 alone."""
+    import gymnasium
+    import torch
+    from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
+
+    from mygym.config.hyperparameters import Schema
+    from mygym.registry import algorithm
+    from mygym.runs.settings import settle
+
+    torch.set_num_threads(1)
+    config = settle(said=settings(algo, "")).config
+    schema = Schema(algorithm(algo), config.algo_params)
+    policy, kwargs = schema.arguments(config.algo_params)
+    env = VecMonitor(DummyVecEnv([lambda: gymnasium.make("mygym/Reach-v0", reward="dense")] * config.n_envs))
+    model = schema.cls(policy, env, seed=config.seed, device="cpu", **kwargs)
+    begin = time.perf_counter()
+    model.learn(config.steps)
+    seconds = time.perf_counter() - begin
+    env.close()
+    return seconds
+
+
+def measured(side: str, algo: str) -> float:
+    """Seconds of one side in a process of its own."""
+    command = [sys.executable, str(Path(__file__)), "--side", side, "--algo", algo]
+    done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    return float(json.loads(done.stdout.splitlines()[-1]))
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=7, help="pairs for each algorithm (default 7)")
+    parser.add_argument("--side", choices=["run", "hand"], help="measure one side once and print its seconds")
+    parser.add_argument("--algo", choices=sorted(ALGORITHMS), help="with --side")
+    options = parser.parse_args()
+    if options.side:
+        print(json.dumps((by_run if options.side == "run" else by_hand)(options.algo or "ppo")))
+        return
+    print("# What a run costs over `model.learn`\n")
+    print(f"Seconds of `learn`, medians of {options.repeats} pairs (smallest to largest); ratios are of pairs.\n")
+    print("| algorithm | env steps | by hand | a run | a run / by hand |")
+    print("|---|---|---|---|---|")
+    for algo, steps in ALGORITHMS.items():
+        pairs = []
+        for number in range(options.repeats):
+            sides = ("hand", "run") if number % 2 else ("run", "hand")
+            pairs.append({side: measured(side, algo) for side in sides})
+        hand, run, ratio = (
+            f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+            for values, digits in (
+                ([pair["hand"] for pair in pairs], 2),
+                ([pair["run"] for pair in pairs], 2),
+                ([pair["run"] / pair["hand"] for pair in pairs], 3),
+            )
+        )
+        print(f"| `{algo}` | {steps:,} | {hand} s | {run} s | {ratio} |", flush=True)
+    packages = ", ".join(f"{package} {version(package)}" for package in ("torch", "stable-baselines3", "pybullet"))
+    print(f"\nMade by `python benchmarks/overhead.py`; Python {platform.python_version()}, {packages}, ", end="")
+    print(f"{os.cpu_count()} cores of a shared machine, load {os.getloadavg()[0]:.1f}.")
+
+
+if __name__ == "__main__":
+    main()
