@@ -20,6 +20,7 @@ from mygym import plugins, training
 from mygym.checks.disturbing import Disturb, disturbed, fail, interrupt, with_observation, with_reward
 from mygym.checks.suite import Check, CheckFailed, demand
 from mygym.config import Resolved, config_hash, load_file, merged
+from mygym.config.layers import flatten
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, InterruptedRunError, MygymError
 from mygym.registry import algorithm
@@ -186,6 +187,8 @@ class Subject:
         )
         through = json.loads(json.dumps(values))
         demand(settle(through).values() == values, "the config is another after a way through JSON")
+        built = building.explained(again).values()
+        demand(built == values, f"a run of config.yaml would have other values: {_other_keys(values, built)}")
         digest = config_hash(again.values())
         demand(digest == result.config_hash, f"config.yaml has the hash {digest}, the run {result.config_hash}")
 
@@ -340,4 +343,6 @@ def _first_difference(one: Mapping[str, NDArray[Any]], other: Mapping[str, NDArr
 
 
 def _other_keys(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
-    return ", ".join(key for key in one.keys() | other.keys() if one.get(key) != other.get(key))
+    """Dotted names of what is not the same in two configs."""
+    first, second = dict(flatten(one)), dict(flatten(other))
+    return ", ".join(sorted(key for key in first.keys() | second.keys() if first.get(key) != second.get(key)))

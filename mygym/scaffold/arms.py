@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import xml.etree.ElementTree as ET
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from mygym.errors import ConfigError, bad_value
 from mygym.registry import registry
 from mygym.sim.kinematics import Kinematics, make_chain
 from mygym.sim.robot import EndEffectorSpec, JointSpec, RobotSpec
-from mygym.sim.urdf import Joint, read_joints, read_urdf
+from mygym.sim.urdf import Joint, origin_of, read_joints, read_urdf
 from mygym.sim.workspace import WorkspaceSpec, load_workspace
 
 TURNS = ("revolute", "continuous")
@@ -47,11 +48,12 @@ def find_arm(urdf: Path) -> Found:
         raise ConfigError(bad_value("--urdf", str(urdf), "a URDF with an arm of turning joints", "has none"))
     specs = tuple(_joint(urdf, joint) for joint in chain)
     link = _behind_fixed(joints, chain[-1].child)
+    tool = EndEffectorSpec(link, (0.0, 0.0, round(_extent(root, joints, link, np.eye(4)), 3)))
     table = load_workspace(Path(registry("workspace").get("table").load()))
     best: Found | None = None
     for x in STANDS:
         upright = (0.0, 0.0, 0.0, 1.0)
-        spec = RobotSpec(str(urdf), (x, 0.0, 0.0), upright, specs, EndEffectorSpec(link), name=urdf.stem)
+        spec = RobotSpec(str(urdf), (x, 0.0, 0.0), upright, specs, tool, name=urdf.stem)
         one = _at_home(spec, table)
         if best is None or one.reaches > best.reaches:
             best = one
@@ -76,6 +78,31 @@ def _behind_fixed(joints: dict[str, Joint], link: str) -> str:
     """The last link that a link carries by fixed joints."""
     after = next((joint.child for joint in joints.values() if joint.parent == link and joint.kind == "fixed"), None)
     return link if after is None else _behind_fixed(joints, after)
+
+
+def _extent(root: ET.Element, joints: dict[str, Joint], link: str, pose: NDArray[np.float64]) -> float:
+    """How far the shapes of a link, and of what it carries, go along the z axis, m; meshes are not looked at."""
+    found = 0.0
+    for collision in root.findall(f"link[@name='{link}']/collision"):
+        place = pose @ origin_of(collision)
+        found = max(found, place[2, 3] + _half_length(collision, place[2, :3]))
+    carried = [joint for joint in joints.values() if joint.parent == link]
+    return max([found, *(_extent(root, joints, joint.child, pose @ joint.origin) for joint in carried)])
+
+
+def _half_length(collision: ET.Element, up: NDArray[np.float64]) -> float:
+    """From the centre of a primitive shape to its end along a direction `(3,)` in its own frame, m."""
+    tilt = abs(float(up[2]))
+    for shape in collision.findall("geometry/*"):
+        radius, length = float(shape.get("radius", "0")), float(shape.get("length", "0"))
+        if shape.tag == "box":
+            sizes = np.array([float(edge) for edge in shape.get("size", "").split()])
+            return float(np.abs(up) @ sizes) / 2
+        if shape.tag == "cylinder":
+            return tilt * length / 2 + radius * math.sqrt(max(0.0, 1 - tilt * tilt))
+        if shape.tag in ("capsule", "sphere"):
+            return tilt * length / 2 + radius
+    return 0.0
 
 
 def _joint(urdf: Path, joint: Joint) -> JointSpec:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import inspect
 import os
 from collections.abc import Callable, Mapping
@@ -9,12 +11,11 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import Any
 
 from mygym.config.hyperparameters import Schema
 from mygym.envs.ids import env_id
 from mygym.errors import ConfigError, bad_value
-from mygym.registry import Algorithm, algorithm, registry
+from mygym.registry import Algorithm, algorithm
 from mygym.scaffold.naming import check_free, check_identifier, check_place, class_name
 
 RUNNER = "runner"
@@ -61,11 +62,10 @@ def _algorithm(request: Request) -> dict[str, str]:
     check_free("algorithm", request.name)
     base = request.base or "ppo"
     if base == RUNNER:
-        names = ["Any", "Curves", "Loop", "Runner"]
-        code = _fill("runner.py", request, names)
+        code = _fill("runner.py", request)
         hyperparameter = "noise: 0.05"
     else:
-        code = _fill("algorithm.py", request, **_subclass(base, request.framework, request.cls))
+        code = _fill("algorithm.py", request, **_subclass(base, request.framework))
         hyperparameter = "weight_decay: 0.0001"
     config = {"algo": request.name, "task": "reach", "algo_params": f"{{{hyperparameter}}}"}
     if request.framework != "pytorch":
@@ -73,26 +73,24 @@ def _algorithm(request: Request) -> dict[str, str]:
     said = "" if request.framework == "pytorch" else f', framework="{request.framework}"'
     tests = _test_of("algorithm", request.name, f"{said}, steps=300")
     return {
-        f"algos/{request.name}.py": code,
+        f"algos/{request.name}.py": _with_class(code, request.cls),
         **_config(request, config, "What this algorithm does on the default task."),
         **_test(request, "algo", tests),
     }
 
 
-def _subclass(base: str, framework: str, cls: str) -> dict[str, str]:
+def _subclass(base: str, framework: str) -> dict[str, str]:
     """What the template of an algorithm needs to know of its base."""
     entry = algorithm(base, framework)
     parent, _, _ = entry.combo()
     module, name = _import_of(entry, parent)
-    if name in (cls, "Any", "BASE"):
-        why = f"is the name of the class of {base}, which it shall inherit from"
-        raise ConfigError(bad_value("--class", cls, "another name", why))
     hook, library = _hook(parent, framework, base)
     mine = "from mygym.registry import algorithm, register_algorithm"
     lines = sorted([f"from {module} import {name}", mine])
     return {
         "base": base,
         "framework": "" if framework == "pytorch" else f', framework="{framework}"',
+        "framework_line": "" if framework == "pytorch" else f'\n    framework="{framework}",',
         "parent": name,
         "imports": "\n".join(lines),
         "library": library,
@@ -144,14 +142,11 @@ def _policy(request: Request) -> dict[str, str]:
         why = "has no networks with an activation, which the template sets"
         raise ConfigError(bad_value("--base", base, "an algorithm with networks, such as ppo or sac", why))
     name = parent.__name__
-    if name in (request.cls, "Any"):
-        why = f"is the name of the policy of {base}, which it shall inherit from"
-        raise ConfigError(bad_value("--class", request.cls, "another name", why))
     code = _fill("policy.py", request, base=base, module=parent.__module__, parent=name)
     config = {"algo": base, "task": "reach", "algo_params": f"{{policy: {request.name}}}"}
     tests = _test_of("policy", request.name, f', steps=300, config={{"algo": "{base}"}}')
     return {
-        f"algos/{request.name}.py": code,
+        f"algos/{request.name}.py": _with_class(code, request.cls),
         **_config(request, config, f"What {base} does with this policy."),
         **_test(request, "policy", tests),
     }
@@ -232,7 +227,7 @@ def _described(urdf: Path, folder: Path) -> dict[str, str]:
         "base_position": f"[{spec.base_position[0]:g}, 0.0, 0.0]",
         "joints": "\n".join(rows),
         "link": spec.end_effector.link,
-        "position": "[0.0, 0.0, 0.0]",
+        "position": f"[0.0, 0.0, {spec.end_effector.position[2]:g}]",
     }
 
 
@@ -270,10 +265,25 @@ def _template(name: str) -> str:
     return (files("mygym.scaffold") / "templates" / f"{name}.template").read_text(encoding="utf-8")
 
 
-def _fill(template: str, request: Request, taken: Any = (), **values: str) -> str:
-    if request.cls in taken:
-        raise ConfigError(bad_value("--class", request.cls, "another name", "is what the file imports"))
+def _fill(template: str, request: Request, **values: str) -> str:
     return Template(_template(template)).substitute(name=request.name, class_name=request.cls, **values)
+
+
+def _with_class(code: str, cls: str) -> str:
+    """A file's code.
+
+    Raises:
+        ConfigError: Its class would take a name that the file, or Python, needs for something else.
+    """
+    others = {
+        (alias.asname or alias.name).partition(".")[0]
+        for node in ast.walk(ast.parse(code))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    } | {"BASE"}
+    if cls in others or hasattr(builtins, cls):
+        raise ConfigError(bad_value("--class", cls, "another name", "is what the file calls something else"))
+    return code
 
 
 def _config(request: Request, values: Mapping[str, str], help: str) -> dict[str, str]:
@@ -294,8 +304,3 @@ def _test_of(kind: str, name: str, arguments: str = "") -> str:
 def train_command(place: Path) -> str:
     """How training is begun in a folder."""
     return "python train.py" if (place / "train.py").is_file() else "mygym train"
-
-
-def is_registered(kind: str, name: str) -> bool:
-    """Whether a name has been found."""
-    return name in registry(kind)

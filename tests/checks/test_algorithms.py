@@ -138,7 +138,7 @@ class Unplayful(SAC):
 
 
 class Secretive(PPO):
-    """Keeps to itself what it does with a hyperparameter."""
+    """Keeps another value of a hyperparameter than it was given, so that its config repeats something else."""
 
     def __init__(self, *args: Any, pace: float = 1.0, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
