@@ -24,6 +24,8 @@ class Parameter:
     """`REQUIRED` where it must be given."""
     declared_by: Callable[..., Any]
     """The class or function in whose signature it stands."""
+    keyword_only: bool = False
+    """Whether it cannot be given by its position."""
 
     @property
     def required(self) -> bool:
@@ -44,6 +46,8 @@ class Parameter:
 def parameters(owner: Callable[..., Any], leave_out: Iterable[str] = ()) -> dict[str, Parameter]:
     """Named parameters; of a class those of its constructor, where `*args, **kwargs` take the parents' along the MRO.
 
+    What can be given by position comes first, in its order.
+
     Args:
         owner: A class or a function.
         leave_out: Names that somebody else sets.
@@ -60,7 +64,7 @@ def parameters(owner: Callable[..., Any], leave_out: Iterable[str] = ()) -> dict
                 found.setdefault(parameter.name, parameter)
         if not any(one.kind is one.VAR_KEYWORD for one in inspect.signature(init).parameters.values()):
             break
-    return found
+    return dict(sorted(found.items(), key=lambda item: item[1].keyword_only))
 
 
 def place(owner: Callable[..., Any]) -> str:
@@ -135,7 +139,7 @@ def _declared(owner: Callable[..., Any], function: Callable[..., Any]) -> Iterat
     for one in inspect.signature(function).parameters.values():
         if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY):
             without = Any if one.default is one.empty or one.default is None else type(one.default)
-            yield Parameter(one.name, hints.get(one.name, without), one.default, owner)
+            yield Parameter(one.name, hints.get(one.name, without), one.default, owner, one.kind is one.KEYWORD_ONLY)
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Finds the user's own `algos/` and `envs/`, and installed entry points, without executing any of them.
 
 Files are read for the names they register and executed when one of these is used, under the stable module names
-`mygym_user.algos.NAME` and `mygym_user.envs.NAME`: so pickles and worker processes find them again.
+`mygym_user.algos.NAME` and `mygym_user.envs.NAME`: so pickles and worker processes find them again. YAML files in
+`envs/robots/`, `envs/workspaces/` and `envs/objects/` are components under their stems, as in `mygym/assets/`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pathlib import Path
 from types import ModuleType
 
 from mygym.errors import RegistryError
-from mygym.registry import REGISTRIES, Deferred, Entry, registered_twice
+from mygym.registry import BUILTIN_FOLDERS, REGISTRIES, Deferred, Entry, first_comment, registered_twice
 
 PACKAGE = "mygym_user"
 FOLDERS = ("algos", "envs")
@@ -58,6 +59,16 @@ def user_files() -> Iterator[tuple[str, Path]]:
             if path.stem.isidentifier() and not path.stem.startswith("_") and name not in seen:
                 seen.add(name)
                 yield name, path
+
+
+def user_assets(kind: str) -> Iterator[Path]:
+    """The user's YAML files of a kind, e.g. `envs/robots/arm.yaml`; of two with one name the first place wins."""
+    seen: set[str] = set()
+    for folder in user_folders() if kind in BUILTIN_FOLDERS else ():
+        for path in sorted((folder / BUILTIN_FOLDERS[kind]).glob("*.yaml")) if folder.name == "envs" else ():
+            if path.stem.isidentifier() and not path.stem.startswith("_") and path.stem not in seen:
+                seen.add(path.stem)
+                yield path
 
 
 @dataclass(frozen=True)
@@ -146,6 +157,7 @@ def discover(kind: str) -> None:
     registry = REGISTRIES[kind]
     installed = installed_files()
     registry.unreadable |= {Path(module): message for module, message in _missing.items()}
+    _discover_assets(kind)
     for module, path in [*user_files(), *installed.items()]:
         if (kind, path) in _read:
             continue
@@ -165,6 +177,24 @@ def discover(kind: str) -> None:
             else:
                 deferred = Deferred(path, execute, one.frameworks)
                 registry._entries[one.name] = Entry(kind, one.name, deferred, one.help, str(path))
+
+
+def _discover_assets(kind: str) -> None:
+    registry = REGISTRIES[kind]
+    for path in user_assets(kind):
+        if (kind, path) in _read:
+            continue
+        _read.add((kind, path))
+        known = registry._entries.get(path.stem)
+        if known is not None:
+            registry.conflicts[path.stem] = registered_twice(kind, path.stem, known.origin, str(path), way_out="")
+            continue
+        try:
+            help = first_comment(path)
+        except (ValueError, OSError) as error:
+            registry.unreadable[path] = f"{path}: {type(error).__name__}: {error}"
+            continue
+        registry._entries[path.stem] = Entry(kind, path.stem, path, help, str(path))
 
 
 def import_modules(names: Sequence[str]) -> None:

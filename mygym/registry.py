@@ -137,9 +137,9 @@ def resolve(target: Any, wanted_by: str = "") -> Any:
         raise RegistryError(f"{wanted_by}: needs the package {package!r}: pip install {install}") from error
 
 
-def registered_twice(kind: str, name: str, first: str, second: str) -> str:
+def registered_twice(kind: str, name: str, first: str, second: str, way_out: str = ", or say override=True") -> str:
     """The message when two places claim one name."""
-    return f"{kind} {name!r} is registered twice: {first} and {second}; choose another name, or say override=True"
+    return f"{kind} {name!r} is registered twice: {first} and {second}; choose another name{way_out}"
 
 
 class Registry:
@@ -223,9 +223,7 @@ class Registry:
             self._entries[name] = Entry(self.kind, name, target, help, target.partition(":")[0])
         if self.kind in BUILTIN_FOLDERS:
             for path in sorted((ASSETS / BUILTIN_FOLDERS[self.kind]).glob("*.yaml")):
-                self._entries[path.stem] = Entry(
-                    self.kind, path.stem, path, _first_comment(path), f"assets/{path.name}"
-                )
+                self._entries[path.stem] = Entry(self.kind, path.stem, path, first_comment(path), f"assets/{path.name}")
         if self.kind in BUILTIN_MODULES:
             importlib.import_module(BUILTIN_MODULES[self.kind])
 
@@ -520,7 +518,7 @@ def _caller() -> str:
     return "unknown" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-def _first_comment(path: Path) -> str:
+def first_comment(path: Path) -> str:
     """The text of a YAML file's first line, if that is a comment: its one line of help."""
     with path.open(encoding="utf-8") as file:
         line = file.readline()

@@ -25,6 +25,12 @@ class CrossQ(Stateful, sb3_contrib.CrossQ):
 class ARS(Stateful, sb3_contrib.ARS):
     """Augmented random search (Mania et al., 2018); a rollout begins before its perturbations are drawn."""
 
+    def _trigger_callback(
+        self, _locals: dict[str, Any], _globals: dict[str, Any], callback: BaseCallback, n_envs: int
+    ) -> None:
+        callback.update_locals(_locals)  # rewards that are not finite are seen at once
+        super()._trigger_callback(_locals, _globals, callback, n_envs)
+
     def _do_one_update(self, callback: BaseCallback, async_eval: Any) -> None:
         callback.on_rollout_start()
         super()._do_one_update(_WithoutStart(callback), async_eval)  # type: ignore[arg-type]

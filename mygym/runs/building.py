@@ -144,7 +144,7 @@ def for_acting(config: RunConfig) -> RunConfig:
     if "buffer_size" in params:
         params |= {"buffer_size": 1, "replay_buffer_kwargs": None}
     elif "n_steps" in params:
-        params["n_steps"] = max(params["n_steps"], 2)  # PPO takes no single transition, which several environments gave
+        params["n_steps"] *= config.n_envs  # rollouts of the same size: PPO has something to say of smaller ones
     device = devices.or_cpu(config.framework, config.device, config.threads)
     changes = {"n_envs": 1, "subprocesses": False, "her": False, "algo_params": params, "device": device}
     return config.model_copy(update=changes)

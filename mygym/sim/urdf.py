@@ -79,7 +79,7 @@ def _read_joint(element: ET.Element) -> Joint:
         kind=element.get("type", ""),
         parent=_link_of(element, "parent"),
         child=_link_of(element, "child"),
-        origin=_origin(element),
+        origin=origin_of(element),
         axis=(x, y, z),
         lower=values.get("lower", -np.inf),
         upper=values.get("upper", np.inf),
@@ -136,16 +136,16 @@ def merge_fixed_joints(root: ET.Element) -> dict[str, tuple[str, Matrix]]:
     for element in root.findall("joint"):
         if element.get("type") != "fixed":
             continue
-        parent, child, pose = _link_of(element, "parent"), _link_of(element, "child"), _origin(element)
+        parent, child, pose = _link_of(element, "parent"), _link_of(element, "child"), origin_of(element)
         for shape in [*links[child].findall("visual"), *links[child].findall("collision")]:
-            _set_origin(shape, pose @ _origin(shape))
+            _set_origin(shape, pose @ origin_of(shape))
             links[parent].append(shape)
         _merge_inertial(links[parent], links[child], pose)
         root.remove(element)
         root.remove(links[child])
         for other in root.findall("joint"):
             if _link_of(other, "parent") == child:
-                _set_origin(other, pose @ _origin(other))
+                _set_origin(other, pose @ origin_of(other))
                 other.find("parent").set("link", parent)  # type: ignore[union-attr]
         for name, (holder, local) in placed.items():
             if holder == child:
@@ -155,8 +155,8 @@ def merge_fixed_joints(root: ET.Element) -> dict[str, tuple[str, Matrix]]:
 
 def _merge_inertial(parent: ET.Element, child: ET.Element, pose: Matrix) -> None:
     """Add the child's mass and inertia to the parent's by the parallel axis theorem."""
-    mass_a, centre_a, inertia_a = _inertial(parent)
-    mass_b, centre_b, inertia_b = _inertial(child)
+    mass_a, centre_a, inertia_a = inertial(parent)
+    mass_b, centre_b, inertia_b = inertial(child)
     if mass_b == 0.0:
         return
     centre_b = pose[:3, :3] @ centre_b + pose[:3, 3]
@@ -180,14 +180,14 @@ def _merge_inertial(parent: ET.Element, child: ET.Element, pose: Matrix) -> None
     ET.SubElement(element, "inertia", {name: repr(float(inertia[at])) for name, at in names.items()})
 
 
-def _inertial(link: ET.Element) -> tuple[float, Matrix, Matrix]:
+def inertial(link: ET.Element) -> tuple[float, Matrix, Matrix]:
     """Mass in kg, centre of mass in m and 3 x 3 inertia in kg m², both in the link's frame."""
     element = link.find("inertial")
     mass = None if element is None else element.find("mass")
     tensor = None if element is None else element.find("inertia")
     if element is None or mass is None or tensor is None:
         return 0.0, np.zeros(3), np.zeros((3, 3))
-    pose = _origin(element)
+    pose = origin_of(element)
     value = {key: float(number) for key, number in tensor.attrib.items()}
     ixy, ixz, iyz = (value.get(key, 0.0) for key in ("ixy", "ixz", "iyz"))
     inertia = np.array([[value["ixx"], ixy, ixz], [ixy, value["iyy"], iyz], [ixz, iyz, value["izz"]]])
@@ -207,7 +207,8 @@ def _link_of(joint: ET.Element, which: str) -> str:
     return "" if element is None else element.get("link", "")
 
 
-def _origin(element: ET.Element) -> Matrix:
+def origin_of(element: ET.Element) -> Matrix:
+    """The `(4, 4)` pose that an element's `<origin>` gives."""
     origin = element.find("origin")
     if origin is None:
         return np.eye(4)

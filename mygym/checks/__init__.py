@@ -1,0 +1,67 @@
+"""The conformance suites: what every component of a kind must do, the built-in ones too.
+
+`check("algorithm", "sac")` yields an `Outcome` for each check as it finishes; `mygym check` prints them.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from mygym.checks.algorithms import algorithm_checks
+from mygym.checks.policies import policy_checks
+from mygym.checks.robots import robot_checks
+from mygym.checks.stages import stage_checks
+from mygym.checks.suite import Check, CheckFailed, Outcome, perform
+from mygym.checks.tasks import task_checks
+from mygym.checks.workspaces import workspace_checks
+from mygym.registry import registry
+
+__all__ = ["KINDS", "TRAINED", "Check", "CheckFailed", "Outcome", "check"]
+
+STEPS: Mapping[str, int] = {"algorithm": 2_000, "policy": 500}
+"""Env steps of a training, of the kinds that are trained."""
+
+TRAINED = tuple(STEPS)
+"""Kinds that belong to a framework and are trained; the others are not."""
+
+_OTHERS: Mapping[str, Callable[[str], Iterator[Check]]] = {
+    "task": task_checks,
+    "stage": stage_checks,
+    "robot": robot_checks,
+    "workspace": workspace_checks,
+}
+
+KINDS = (*TRAINED, *_OTHERS)
+"""Kinds of components that have a suite."""
+
+
+def check(
+    kind: str,
+    name: str,
+    framework: str = "pytorch",
+    steps: int | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> Iterator[Outcome]:
+    """Check one component; everything that this writes is in a temporary folder, which is removed.
+
+    Args:
+        kind: One of `KINDS`, as in the registry.
+        name: Of the component.
+        framework: Of an algorithm or a policy that is trained.
+        steps: Env steps of each training.
+        config: Values of the run's config besides the algorithm's own, e.g. `{"algo_params": {"batch_size": 32}}`.
+
+    Raises:
+        RegistryError: There is no such component, or no suite for its kind.
+    """
+    entry = registry(kind).get(name, "algo" if kind == "algorithm" else kind)
+    if kind not in TRAINED:
+        yield from perform(entry, _OTHERS[kind](entry.name))
+        return
+    suite = algorithm_checks if kind == "algorithm" else policy_checks
+    with tempfile.TemporaryDirectory(prefix="mygym-check-") as folder:
+        checks = suite(entry.name, framework, steps or STEPS[kind], Path(folder), config or {})
+        yield from perform(entry, checks)

@@ -1,0 +1,137 @@
+"""The conformance suite of stages: composes with others, and its functions are what the grammar takes them for."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from mygym import training
+from mygym.checks.suite import Check, CheckFailed, demand
+from mygym.checks.tasks import expert_solves
+from mygym.errors import ConfigError
+from mygym.registry import registry
+from mygym.tasks.facts import FACTS
+from mygym.tasks.grammar import parse, plan
+from mygym.tasks.progress import Progress
+from mygym.tasks.stages import Stage
+from mygym.tasks.state import State
+
+EPISODES = 40
+LONGEST = 6
+"""Stages of the longest composition that is tried."""
+
+
+def stage_checks(name: str) -> Iterator[Check]:
+    """The suite of one stage, in the shortest composition that ends with it."""
+    yield Check("known facts", lambda: _knows_its_facts(registry("stage").get(name).load()))
+    yield Check("composes", lambda: demand(composition(name), ""), needs=("known facts",))
+    yield Check("pure functions", lambda: _is_pure(name), needs=("composes",))
+    yield Check(
+        "expert completes it",
+        lambda: expert_solves({"task": list(composition(name))}, EPISODES),
+        needs=("composes",),
+    )
+
+
+def composition(name: str) -> tuple[str, ...]:
+    """The shortest grammatical composition of registered stages that ends with this one.
+
+    Raises:
+        CheckFailed: There is none.
+    """
+    stages = registry("stage").names()
+    begun: list[tuple[str, ...]] = [()]
+    for _ in range(LONGEST):
+        longer = [(*begin, stage) for begin, stage in itertools.product(begun, stages)]
+        grammatical = [one for one in longer if _makes_sense(one)]
+        found = next((one for one in grammatical if one[-1] == name), None)
+        if found is not None:
+            return found
+        begun = grammatical
+    stage: Stage = registry("stage").get(name).load()
+    raise CheckFailed(
+        f"no composition of at most {LONGEST} registered stages gives {', '.join(stage.requires)}, which it requires, "
+        f"and lacks {', '.join(stage.gives)}, which it gives"
+    )
+
+
+def _makes_sense(names: tuple[str, ...]) -> bool:
+    try:
+        plan(parse(names), names)
+    except ConfigError:
+        return False
+    return True
+
+
+def _knows_its_facts(stage: Stage) -> None:
+    for key in ("requires", "gives", "ends"):
+        unknown = [fact for fact in getattr(stage, key) if fact not in FACTS]
+        demand(not unknown, f"{key} {', '.join(unknown)}: no known fact; known are {', '.join(FACTS)}")
+    demand(stage.gives, "gives no fact, so it is never complete")
+    demand(
+        not stage.letter or (len(stage.letter) == 1 and stage.letter.isupper()),
+        f"its letter is {stage.letter!r}, not one capital letter",
+    )
+
+
+def _is_pure(name: str) -> None:
+    """Potential and expert give, for a batch of states, what they give for each, and leave what they get as it is."""
+    states, progresses, goal, env = _visited(composition(name))
+    stage: Stage = registry("stage").get(name).load()
+    thresholds = env.task.thresholds
+
+    def entry(state: State, goal: Any) -> Any:
+        return state.object_position[:, 0] if state.object_position.shape[1] else goal
+
+    batch, progress = _joined(states), _joined(progresses)
+    goals = np.repeat(goal, len(states), axis=0)
+    before = [array.copy() for array in _arrays(batch) + _arrays(progress) + [goals]]
+    potential = np.asarray(stage.potential(batch, progress, goals, thresholds))
+    target, gripper = map(np.asarray, stage.expert(batch, progress, goals, stage.entry or entry))
+    after = _arrays(batch) + _arrays(progress) + [goals]
+    demand(all(map(np.array_equal, before, after)), "changes the state, the progress or the goal that it is given")
+    shapes = {"potential": (potential, (len(states),)), "expert's target": (target, (len(states), 3)),
+              "expert's gripper command": (gripper, (len(states),))}  # fmt: skip
+    for what, (array, shape) in shapes.items():
+        demand(array.shape == shape, f"{what} has shape {array.shape} for {len(states)} states, not {shape}")
+        demand(np.isfinite(array).all(), f"{what} is not finite")
+    demand(((potential >= 0) & (potential <= 1)).all(), f"potential is {potential.min():g} … {potential.max():g}")
+    for index, (state, one) in enumerate(zip(states, progresses, strict=True)):
+        alone = stage.potential(state, one, goal, thresholds)
+        demand(np.allclose(alone, potential[index]), "potential of a batch is not that of each of its states")
+        there, command = stage.expert(state, one, goal, stage.entry or entry)
+        demand(
+            np.allclose(there, target[index]) and np.allclose(command, gripper[index]),
+            "the expert does something else in a batch than alone",
+        )
+
+
+def _visited(names: tuple[str, ...]) -> tuple[list[State], list[Progress], Any, Any]:
+    """States and progress of an expert's episode in which the last stage is active, the goal, and the environment."""
+    states: list[State] = []
+    progresses: list[Progress] = []
+    with training.make_env({"task": list(names)}) as env:
+        env.reset(seed=0)
+        ended = False
+        while not ended:
+            if env.progress.stage[0] == len(names) - 1:
+                states.append(_joined([env.world.state]))
+                progresses.append(_joined([env.progress]))
+            _, _, terminated, truncated, _ = env.step(env.expert_action())
+            ended = terminated or truncated
+    demand(states, f"the experts of {', '.join(names[:-1])} do not come to where it begins")
+    return states, progresses, env.goal, env
+
+
+def _joined(batches: list[Any]) -> Any:
+    """Dataclasses of arrays with a batch axis → one of all; the arrays are copies."""
+    names = [field.name for field in fields(batches[0])]
+    return type(batches[0])(**{name: np.concatenate([getattr(one, name) for one in batches]) for name in names})
+
+
+def _arrays(batch: Any) -> list[Any]:
+    return [getattr(batch, field.name) for field in fields(batch)]

@@ -1,0 +1,239 @@
+"""The suites of tasks, stages, robots, workspaces and policies: what ships passes, and mistakes are found."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from mygym.checks import Outcome, check
+from mygym.registry import ASSETS, register_policy, registry
+from mygym.tasks.stages import APPROACH, PUSH, register_stage
+from mygym.tasks.task import register_task
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / "train.py")])
+    return tmp_path
+
+
+def failed(kind: str, name: str, **how: Any) -> list[Outcome]:
+    return [one for one in check(kind, name, **how) if one.status != "passed"]
+
+
+def names_of(outcomes: list[Outcome]) -> list[str]:
+    return [one.check for one in outcomes if one.failed]
+
+
+BUILT_IN = [
+    (kind, name)
+    for kind in ("task", "robot", "workspace", "policy")
+    for name in registry(kind).names()
+    if (kind, name) != ("task", "nudge")  # longer than the others, and checked as the scaffold's
+] + [("stage", name) for name in ("move", "push", "withdraw")]  # the others are on the way to these
+
+
+@pytest.mark.parametrize(("kind", "name"), BUILT_IN)
+def test_what_ships_passes(kind: str, name: str) -> None:
+    assert failed(kind, name) == []
+
+
+# robots -------------------------------------------------------------------------------------------------------------
+
+
+def robot(folder: Path, name: str = "mine", urdf: str | None = None, **changes: Any) -> str:
+    """A robot of the user's, a KUKA with changes."""
+    place = folder / "envs" / "robots"
+    place.mkdir(parents=True, exist_ok=True)
+    data = yaml.safe_load((ASSETS / "robots" / "kuka.yaml").read_text())
+    data["urdf"] = str(ASSETS / "robots" / "kuka.urdf")
+    if urdf is not None:
+        meshes = re.sub(r'filename="meshes', f'filename="{ASSETS / "robots" / "meshes"}', urdf)
+        (place / f"{name}.urdf").write_text(meshes)
+        data["urdf"] = f"{name}.urdf"
+    (place / f"{name}.yaml").write_text("# my robot\n" + yaml.safe_dump(data | changes))
+    return name
+
+
+KUKA = (ASSETS / "robots" / "kuka.urdf").read_text()
+
+
+def test_a_robot_with_a_link_that_weighs_nothing(folder: Path) -> None:
+    found = failed("robot", robot(folder, urdf=KUKA.replace('<mass value="4.0"/>', '<mass value="0.0"/>', 1)))
+    assert names_of(found) == ["masses and inertias"]
+    assert "lbr_iiwa_link_1 has a mass of 0 kg" in found[0].why
+
+
+def test_a_robot_with_an_inertia_that_no_body_has(folder: Path) -> None:
+    found = failed("robot", robot(folder, urdf=KUKA.replace('ixx="0.1" iyy="0.09"', 'ixx="-0.1" iyy="0.09"', 1)))
+    assert "masses and inertias" in names_of(found)
+    assert "principal moments" in found[0].why
+
+
+def test_a_robot_whose_shapes_are_in_the_table(folder: Path) -> None:
+    ball = '<collision><origin xyz="0 0 0"/><geometry><sphere radius="0.5"/></geometry></collision>'
+    link = '<link name="lbr_iiwa_link_4">'
+    found = {one.check: one for one in failed("robot", robot(folder, urdf=KUKA.replace(link, link + ball)))}
+    assert found["home"].failed
+    assert "lbr_iiwa_link_4 is inside table" in found["home"].why
+
+
+def test_a_robot_that_stands_too_far_away(folder: Path) -> None:
+    found = names_of(failed("robot", robot(folder, base_position=[-1.6, 0.0, 0.0])))
+    assert [name for name in found if name.startswith("reaches")] == [
+        f"reaches by {control}" for control in registry("controller").names()
+    ]
+
+
+def test_a_robot_that_does_not_load(folder: Path) -> None:
+    found = failed("robot", robot(folder, end_effector={"link": "rodd"}))
+    assert names_of(found) == ["loads"]
+    assert "did you mean 'rod'" in found[0].why
+    assert {one.why for one in found[1:]} == {"needs: loads"}
+
+
+# workspaces ---------------------------------------------------------------------------------------------------------
+
+
+def workspace(folder: Path, **areas: Any) -> str:
+    place = folder / "envs" / "workspaces"
+    place.mkdir(parents=True, exist_ok=True)
+    data = yaml.safe_load((ASSETS / "workspaces" / "table.yaml").read_text())
+    data["areas"] = {name: box for name, box in (data["areas"] | areas).items() if box}
+    (place / "mine.yaml").write_text("# my workspace\n" + yaml.safe_dump(data))
+    return "mine"
+
+
+AREAS = {
+    "out of bounds": ({"surface": {"low": [-0.1, -0.9, 0], "high": [0.1, 0.1, 0]}}, "areas", "not within bounds"),
+    "in the table": ({"reach": {"low": [-0.1, -0.1, -0.02], "high": [0.1, 0.1, 0.1]}}, "areas", "not within tool"),
+    "missing": ({"air": None}, "areas", "air missing"),
+    "out of reach": ({"reach": {"low": [0.2, 0.3, 0.4], "high": [0.25, 0.35, 0.45]}}, "within reach", "panda"),
+}
+
+
+@pytest.mark.parametrize("mistake", AREAS)
+def test_a_workspace_whose_areas_are_wrong(mistake: str, folder: Path) -> None:
+    areas, which, words = AREAS[mistake]
+    found = {one.check: one for one in failed("workspace", workspace(folder, **areas)) if one.failed}
+    assert which in found
+    assert words in found[which].why
+
+
+# tasks and stages ---------------------------------------------------------------------------------------------------
+
+
+def test_a_task_that_makes_no_sense() -> None:
+    register_task("nonsense", "GA", help="grasps what it has not approached")
+    found = failed("task", "nonsense")
+    assert names_of(found) == ["grammatical"]
+    assert "grasp requires 'near'" in found[0].why
+
+
+def test_a_task_that_its_expert_cannot_solve() -> None:
+    register_task("hasty", "AGM", help="has no time", horizon=8)
+    found = failed("task", "hasty")
+    assert names_of(found) == ["expert solves it"]
+    assert "0 of 100" in found[0].why
+
+
+def test_a_task_that_chance_solves() -> None:
+    register_task("easy", "A", help="everything counts", tolerance=0.25, hold=1, horizon=300)
+    assert "chance does not" in names_of(failed("task", "easy"))
+
+
+def test_a_task_that_is_solved_from_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mygym.envs.robot_env.sample_in", lambda rng, area, *_: (area[0] + area[1]) / 2)
+    register_task("done", "A", help="is done at once", tolerance=0.3)
+    assert "not solved at reset" in names_of(failed("task", "done"))
+
+
+STAGES: dict[str, tuple[Any, str, str]] = {
+    "unknown fact": (replace(PUSH, name="mine", gives=("shoved",)), "known facts", "shoved"),
+    "gives nothing": (replace(PUSH, name="mine", gives=()), "known facts", "gives no fact"),
+    "composes with nothing": (replace(PUSH, name="mine", requires=("held", "clear")), "composes", "held, clear"),
+    "potential beyond 1": (
+        replace(PUSH, name="mine", potential=lambda state, *_: 2.0 + state.time),
+        "pure functions",
+        "potential is 2",
+    ),
+    "potential without batch": (
+        replace(PUSH, name="mine", potential=lambda state, *_: np.float64(0.5)),
+        "pure functions",
+        "has shape ()",
+    ),
+    "looks at the batch": (
+        replace(PUSH, name="mine", potential=lambda state, *_: state.time * 0 + state.time.mean() / 10),
+        "pure functions",
+        "of a batch is not",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", STAGES)
+def test_a_stage_with_a_mistake(mistake: str) -> None:
+    stage, which, words = STAGES[mistake]
+    register_stage("mine", stage)
+    found = failed("stage", "mine")
+    assert names_of(found) == [which]
+    assert words in found[0].why
+
+
+def test_a_stage_that_changes_what_it_is_given() -> None:
+    def potential(state: Any, *rest: Any) -> Any:
+        state.ee_position[:] += 0.01
+        return APPROACH.potential(state, *rest)
+
+    register_stage("mine", replace(PUSH, name="mine", potential=potential))
+    found = failed("stage", "mine")
+    assert "pure functions" in names_of(found)
+    assert "changes the state" in found[0].why
+
+
+def test_a_stage_whose_expert_does_nothing() -> None:
+    register_stage("mine", replace(PUSH, name="mine", expert=lambda state, *_: (state.ee_position, 0 * state.time)))
+    assert names_of(failed("stage", "mine")) == ["expert completes it"]
+
+
+# policies -----------------------------------------------------------------------------------------------------------
+
+
+class Acting:
+    """Does what `act` says."""
+
+    def __init__(self, envs: Any, seed: int) -> None:
+        self.shape = (len(envs), *envs[0].action_space.shape)
+
+    def act(self) -> Any:
+        return np.zeros(self.shape, dtype=np.float32)
+
+    def predict(self, observation: Any, *_: Any, **__: Any) -> Any:
+        return self.act(), None
+
+
+POLICIES = {
+    "of another shape": (lambda self: np.zeros(3, dtype=np.float32), "acts", "shape (3,)"),
+    "out of bounds": (lambda self: np.full(self.shape, 2.0, dtype=np.float32), "acts", "not in Box"),
+    "not deterministic": (
+        lambda self: np.random.default_rng().uniform(-1, 1, self.shape).astype(np.float32),
+        "deterministic",
+        "other episodes",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", POLICIES)
+def test_a_policy_with_a_mistake(mistake: str) -> None:
+    act, which, words = POLICIES[mistake]
+    register_policy("mine", help="acts")(type("Mine", (Acting,), {"act": act}))
+    found = failed("policy", "mine")
+    assert names_of(found) == [which]
+    assert words in found[0].why
