@@ -17,6 +17,7 @@ from safetensors.numpy import load_file as load_tensors
 import mygym
 from mygym.config import load_file
 from mygym.errors import ConfigError
+from mygym.registry import algorithm
 from mygym.runs.checkpoints import Checkpoints
 from mygym.runs.evaluation import FINAL, episode_seeds, evaluate_policy
 from mygym.runs.result import Result
