@@ -16,7 +16,14 @@ from mygym.algos.stable_baselines import PPO
 from mygym.cli.main import main
 from mygym.config import load_file
 from mygym.errors import ConfigError, RegistryError
-from mygym.registry import algorithm, implemented_combos, register_algorithm, registry
+from mygym.registry import (
+    ASSETS,
+    BUILTIN_FOLDERS,
+    algorithm,
+    implemented_combos,
+    register_algorithm,
+    registry,
+)
 from mygym.tasks.task import find_task
 
 ALGORITHM = '''\
@@ -387,3 +394,47 @@ def test_every_way_in_gives_the_same_algorithm(way: str, site: Path, capsys: pyt
     assert {"model.zip", "policy.safetensors", "result.json"} <= {file.name for file in run.iterdir()}
     assert command("evaluate", str(run), "--episodes", "1", *words) == 0
     assert command("evaluate", str(run / "model.zip"), "--episodes", "1", *words) == 0
+
+
+# YAML files ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", BUILTIN_FOLDERS)
+def test_a_yaml_file_is_a_component_under_its_stem(kind: str, folder: Path) -> None:
+    path = write(folder / "envs" / BUILTIN_FOLDERS[kind] / "mine.yaml", "# mine, in one line\nkey: 1\n")
+    entry = registry(kind).get("mine")
+    assert (entry.load(), entry.help, entry.origin) == (path, "mine, in one line", str(path))
+    write(folder / "envs" / BUILTIN_FOLDERS[kind] / "_draft.yaml", "")
+    write(folder / "envs" / BUILTIN_FOLDERS[kind] / "no name.yaml", "")
+    write(folder / "algos" / BUILTIN_FOLDERS[kind] / "other.yaml", "")
+    built_in = {path.stem for path in (ASSETS / BUILTIN_FOLDERS[kind]).glob("*.yaml")}
+    assert set(registry(kind).names()) - built_in == {"mine"}
+
+
+def test_a_yaml_file_of_the_name_of_a_built_in_is_refused(folder: Path) -> None:
+    path = write(folder / "envs" / "objects" / "cube.yaml", "# mine\n")
+    with pytest.raises(RegistryError, match="registered twice") as error:
+        registry("object").get("cube")
+    assert str(path) in str(error.value)
+    assert "override" not in str(error.value)
+
+
+def test_yaml_files_in_a_run_directory_are_not_looked_at(folder: Path) -> None:
+    write(folder / "envs" / "robots" / "mine.yaml", "# mine\n")
+    write(folder / "result.json", "{}")
+    assert "mine" not in registry("robot")
+
+
+def test_a_yaml_file_that_is_no_text_is_told_of_when_its_name_is_asked_for(folder: Path) -> None:
+    path = write(folder / "envs" / "robots" / "mine.yaml", "")
+    path.write_bytes(b"\xff\xfe")
+    assert "panda" in registry("robot")
+    with pytest.raises(RegistryError, match="UnicodeDecodeError"):
+        registry("robot").get("mine")
+
+
+def test_an_object_of_ones_own_is_pushed(folder: Path) -> None:
+    write(folder / "envs" / "objects" / "brick.yaml", (ASSETS / "objects" / "cube.yaml").read_text())
+    with mygym.make_env({"task": "push", "task_params": {"object": "brick"}}) as env:
+        env.reset(seed=0)
+        assert env.world.objects[0].name == "brick"

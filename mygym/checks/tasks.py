@@ -72,7 +72,7 @@ def _starts_unsolved(config: Mapping[str, Any]) -> None:
 
 
 def _needs_skill(config: Mapping[str, Any]) -> None:
-    rate = _judge("random", config, EPISODES // 2).success_rate
+    rate = _judge("random", config, EPISODES // 4).success_rate
     demand(rate <= CHANCE, f"random actions solve {rate:.0%} of the episodes; at most {CHANCE:.0%} may be so easy")
 
 
@@ -80,7 +80,7 @@ def _pays(config: Mapping[str, Any]) -> None:
     """With each kind of reward solving a task gives more than idling, or chance."""
     for reward in KINDS:
         returns = {
-            policy: _judge(policy, {**config, "reward": reward}, 10).mean_return
+            policy: _judge(policy, {**config, "reward": reward}, 5).mean_return
             for policy in ("oracle", "zero", "random")
         }
         best = max(returns, key=lambda policy: returns[policy])

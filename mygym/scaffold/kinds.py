@@ -71,7 +71,7 @@ def _algorithm(request: Request) -> dict[str, str]:
     if request.framework != "pytorch":
         config["framework"] = request.framework
     said = "" if request.framework == "pytorch" else f', framework="{request.framework}"'
-    tests = _test_of("algorithm", request.name, f"{said}, steps=300")
+    tests = _test_of("algorithm", request.name, f'{said}, steps=300, config={{"n_envs": 2}}')
     return {
         f"algos/{request.name}.py": _with_class(code, request.cls),
         **_config(request, config, "What this algorithm does on the default task."),
@@ -144,7 +144,7 @@ def _policy(request: Request) -> dict[str, str]:
     name = parent.__name__
     code = _fill("policy.py", request, base=base, module=parent.__module__, parent=name)
     config = {"algo": base, "task": "reach", "algo_params": f"{{policy: {request.name}}}"}
-    tests = _test_of("policy", request.name, f', steps=300, config={{"algo": "{base}"}}')
+    tests = _test_of("policy", request.name, f', steps=300, config={{"algo": "{base}", "n_envs": 2}}')
     return {
         f"algos/{request.name}.py": _with_class(code, request.cls),
         **_config(request, config, f"What {base} does with this policy."),

@@ -17,6 +17,23 @@ Command = Callable[..., Outcome]
 UNREACHABLE = "task_params.areas.reach={low: [1.5, 0, 0.1], high: [1.7, 0.1, 0.2]}"
 
 MISTAKES = [
+    ("new algoo mine", ["new", "'algoo'", "did you mean 'algo'"]),
+    ("new algo sac", ["name", "'sac'", "is a registered algorithm already"]),
+    ("new algo two-words", ["name", "'two-words'", "letters, digits and _"]),
+    ("new algo class", ["name", "'class'", "Python"]),
+    ("new algo mine --base pppo", ["algo", "'pppo'", "did you mean 'ppo'"]),
+    ("new algo mine --class 9", ["--class", "'9'"]),
+    ("new task mine --class Mine", ["--class", "'Mine'", "is not for task"]),
+    ("new task mine --urdf a.urdf", ["--urdf", "robot"]),
+    ("new robot mine --urdf a.urdf", ["urdf", "a.urdf", "is not a file"]),
+    ("new algo", ["NAME"]),
+    ("check algo sacc", ["algo", "'sacc'", "did you mean 'sac'"]),
+    ("check controller ee_delta", ["check", "'controller'", "has no conformance suite"]),
+    ("check algo", ["--all"]),
+    ("check algo sac --all", ["--all"]),
+    ("check algo sac --steps 0", ["--steps", "'0'"]),
+    ("check algo sac --framework tensorflow", ["framework", "'tensorflow'"]),
+    ("check robot panda --steps 5", ["--steps", "is not trained"]),
     ("train --robot pandaa", ["robot", "'pandaa'", "kuka", "did you mean 'panda'"]),
     ("train --task raech", ["task", "'raech'", "push", "did you mean 'reach'"]),
     ("train --task GA", ["task", "'GA'", "grasp requires 'near'"]),

@@ -203,3 +203,59 @@ def test_a_closed_pipe_is_no_traceback(python, tmp_path: Path) -> None:
         "p.stdout.close(); sys.exit('Traceback' in p.stderr.read().decode())"
     )
     assert python("-c", code).returncode == 0
+
+
+# new, check ---------------------------------------------------------------------------------------------------------
+
+
+def test_from_nothing_to_a_trained_algorithm_in_two_commands(mygym_command: Command, tmp_path: Path) -> None:
+    made = mygym_command("new", "algo", "mine")
+    assert made.code == 0
+    files = ["algos/mine.py", "configs/mine.yaml", "tests/test_mine.py"]
+    assert made.out.splitlines()[:3] == files
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*")) == files
+    (train,) = [line.strip() for line in made.out.splitlines() if line.strip().startswith("mygym train")]
+    trained = mygym_command(*train.split()[1:], *TRAIN)
+    assert trained.code == 0
+    assert trained.out.splitlines()[-1].startswith("run: runs/reach/panda/mine/")
+    again = mygym_command("new", "algo", "mine")
+    assert (again.code, "is a registered algorithm already" in again.err) == (2, True)
+
+
+def test_what_is_next_is_said_for_the_folder_that_one_is_in(mygym_command: Command, tmp_path: Path) -> None:
+    (tmp_path / "train.py").touch()
+    assert "  python train.py --task mine\n  mygym check task mine\n" in mygym_command("new", "task", "mine").out
+    both = mygym_command("new", "env", "other").out
+    assert "mygym check task other" in both
+    assert "mygym check workspace other" in both
+
+
+def test_check_tells_of_each_check_and_ends_with_0(mygym_command: Command, tmp_path: Path) -> None:
+    outcome = mygym_command("check", "policy", "zero")
+    assert outcome.code == 0
+    assert re.fullmatch(
+        r"policy zero\n  passed   acts +\d+\.\d s\n  passed   deterministic +\d+\.\d s\n"
+        r"2 passed, 0 failed, 0 left out, \d+\.\d s\n",
+        outcome.out,
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failed_check_is_told_of_with_its_reason_and_ends_with_1(mygym_command: Command, tmp_path: Path) -> None:
+    (tmp_path / "envs").mkdir()
+    source = "from mygym.tasks.task import register_task\nregister_task('mine', 'GA', help='makes no sense')\n"
+    (tmp_path / "envs" / "mine.py").write_text(source)
+    outcome = mygym_command("check", "task", "mine")
+    assert outcome.code == 1
+    assert re.search(r"^  FAILED   grammatical .*grasp requires 'near'", outcome.out, re.M)
+    assert "  left out environment" in outcome.out
+    outcome = mygym_command("check", "task", "mine", "--json")
+    assert outcome.code == 1
+    rows = json.loads(outcome.out)
+    assert [row["status"] for row in rows] == ["failed", *["left out"] * 5]
+    assert rows[0].keys() == {"kind", "name", "check", "status", "seconds", "why"}
+
+
+def test_check_all(mygym_command: Command) -> None:
+    rows = json.loads(mygym_command("check", "workspace", "--all", "--json").out)
+    assert {row["name"] for row in rows} == set(registry("workspace").names())

@@ -160,5 +160,7 @@ def test_folders_in_which_nothing_would_be_found(package: str, folder: Path) -> 
 def test_bases_that_do_not_do(folder: Path) -> None:
     with pytest.raises(Exception, match="did you mean 'ppo'"):
         new_files("algo", Request("mine", folder, base="pppo"))
+    with pytest.raises(ConfigError, match="has no method that a subclass could add to"):
+        new_files("algo", Request("mine", folder, base="cem"))
     with pytest.raises(ConfigError, match="has no networks"):
         new_files("policy", Request("mine", folder, base="ars"))
