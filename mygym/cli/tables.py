@@ -28,7 +28,9 @@ def print_table(rows: Sequence[Mapping[str, Any]], title: str = "") -> None:
     table.add_column(last, overflow="fold")
     for row in rows:
         table.add_row(*(value if isinstance(value, str) else json.dumps(value) for value in row.values()))
-    console.print(table)
+    with console.capture() as printed:
+        console.print(table)
+    print("\n".join(line.rstrip() for line in printed.get().splitlines()))
 
 
 def hyperparameters(entry: Algorithm) -> list[dict[str, Any]]:
