@@ -27,8 +27,8 @@ from mygym.config.schedulable import LIBRARIES, READS
 from mygym.config.schedules import OfProgress, Schedule, keys_of, parse, register_schedule
 from mygym.errors import ConfigError
 from mygym.registry import algorithm, register_algorithm, registry
-from mygym.runs.settings import settle
 from mygym.runs.runner import Runner
+from mygym.runs.settings import settle
 from tests.components import ALGORITHMS, check, known
 
 KEY = "algo_params.learning_rate"
