@@ -113,10 +113,13 @@ def for_acting(config: RunConfig) -> RunConfig:
 
 
 def as_built(resolved: Resolved, model: Any) -> Resolved:
-    """`resolved` with what the class decided in its constructor, as far as the model's attributes tell."""
+    """`resolved` with what the class decided in its constructor, as far as the model's attributes tell.
+
+    None stays: it lets a value follow another, such as the critics' learning rate that of the actor.
+    """
     params = dict(resolved.config.algo_params)
     for key, value in params.items():
-        built = getattr(model, key, value)
+        built = None if value is None else getattr(model, key, value)
         if resolved.origins.get(f"algo_params.{key}", "").startswith("class") and isinstance(built, bool | int | float):
             params[key] = built
     return Resolved(resolved.config.model_copy(update={"algo_params": params}), resolved.origins)
