@@ -136,10 +136,12 @@ def test_a_killed_runner_ends_as_if_it_had_never_stopped(
 # Cross-entropy method ------------------------------------------------------------------------------------------------
 
 
+EASY = {"horizon": 15, "tolerance": 0.12, "hold": 1}
+"""Episodes of which some end before others."""
+
+
 def cem(n_envs: int, **params: Any) -> CEM:
-    env = VecMonitor(
-        DummyVecEnv([lambda: RobotEnv(goal_env=False, task_params={"horizon": 10}, reward="dense")] * n_envs)
-    )
+    env = VecMonitor(DummyVecEnv([lambda: RobotEnv(goal_env=False, task_params=EASY, reward="dense")] * n_envs))
     return CEM("LinearPolicy", env, seed=0, device="cpu", **params)
 
 
@@ -165,7 +167,7 @@ def test_candidates_are_tried_in_the_same_episodes(n_envs: int) -> None:
     """Their returns are those of the policy with their weights, however many environments there are."""
     runner, found = cem(n_envs, population=4, elites=2), []
     torch.manual_seed(1)
-    candidates = torch.randn(4, len(runner.mean))
+    candidates = torch.randn(8, len(runner.mean))
 
     class Once(CEM):
         def training(self, loop: Loop, *, episodes: int = 2) -> Any:
@@ -179,7 +181,7 @@ def test_candidates_are_tried_in_the_same_episodes(n_envs: int) -> None:
     runner.learn(1)
     np.random.seed(5)  # noqa: NPY002
     seeds = np.random.randint(2**30, size=2)  # noqa: NPY002
-    with RobotEnv(goal_env=False, task_params={"horizon": 10}, reward="dense") as env:
+    with RobotEnv(goal_env=False, task_params=EASY, reward="dense") as env:
         for candidate, total in zip(candidates, found[0], strict=True):
             runner.policy.load_from_vector(candidate.numpy())
             returns = []
