@@ -167,7 +167,9 @@ def test_candidates_are_tried_in_the_same_episodes(n_envs: int) -> None:
     """Their returns are those of the policy with their weights, however many environments there are."""
     runner, found = cem(n_envs, population=4, elites=2), []
     torch.manual_seed(1)
-    candidates = torch.randn(8, len(runner.mean))
+    candidates = torch.randn(4, len(runner.mean))
+    steady = torch.cat([torch.zeros(3, 6), -10 * torch.eye(3), 10 * torch.eye(3)], dim=1)  # from achieved to desired
+    candidates[1] = steady.flatten()  # it is there before the others
 
     class Once(CEM):
         def training(self, loop: Loop, *, episodes: int = 2) -> Any:
@@ -181,6 +183,7 @@ def test_candidates_are_tried_in_the_same_episodes(n_envs: int) -> None:
     runner.learn(1)
     np.random.seed(5)  # noqa: NPY002
     seeds = np.random.randint(2**30, size=2)  # noqa: NPY002
+    solved: list[bool] = []
     with RobotEnv(goal_env=False, task_params=EASY, reward="dense") as env:
         for candidate, total in zip(candidates, found[0], strict=True):
             runner.policy.load_from_vector(candidate.numpy())
@@ -192,7 +195,9 @@ def test_candidates_are_tried_in_the_same_episodes(n_envs: int) -> None:
                     observation, reward, terminated, truncated, _ = env.step(runner.policy.predict(observation)[0])
                     rewards, over = rewards + float(reward), terminated or truncated
                 returns.append(rewards)
+                solved.append(terminated)
             assert total.item() == pytest.approx(np.mean(returns), rel=1e-4)
+    assert 0 < sum(solved) < len(solved)
     runner.env.close()
 
 
