@@ -17,7 +17,8 @@ from mygym.checks.stages import stage_checks
 from mygym.checks.suite import Check, CheckFailed, Outcome, perform
 from mygym.checks.tasks import task_checks
 from mygym.checks.workspaces import workspace_checks
-from mygym.registry import registry
+from mygym.errors import RegistryError, bad_value
+from mygym.registry import Entry, registry
 
 __all__ = ["KINDS", "TRAINED", "Check", "CheckFailed", "Outcome", "check"]
 
@@ -55,13 +56,18 @@ def check(
         config: Values of the run's config besides the algorithm's own, e.g. `{"algo_params": {"batch_size": 32}}`.
 
     Raises:
-        RegistryError: There is no such component, or no suite for its kind.
+        RegistryError: There is no such component, or not in this framework.
     """
     entry = registry(kind).get(name, "algo" if kind == "algorithm" else kind)
     if kind not in TRAINED:
-        yield from perform(entry, _OTHERS[kind](entry.name))
-        return
-    suite = algorithm_checks if kind == "algorithm" else policy_checks
+        return perform(entry, _OTHERS[kind](entry.name))
+    if entry.frameworks and framework not in entry.frameworks:
+        why = f"does not have {kind} {name!r}"
+        raise RegistryError(bad_value("framework", framework, entry.frameworks, why))
+    return _trained(entry, framework, steps or STEPS[kind], config or {})
+
+
+def _trained(entry: Entry, framework: str, steps: int, config: Mapping[str, Any]) -> Iterator[Outcome]:
+    suite = algorithm_checks if entry.kind == "algorithm" else policy_checks
     with tempfile.TemporaryDirectory(prefix="mygym-check-") as folder:
-        checks = suite(entry.name, framework, steps or STEPS[kind], Path(folder), config or {})
-        yield from perform(entry, checks)
+        yield from perform(entry, suite(entry.name, framework, steps, Path(folder), config))

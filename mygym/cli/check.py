@@ -75,10 +75,11 @@ def _outcomes(kind: str, options: argparse.Namespace, steps: int | None) -> Iter
         there = entry.frameworks if kind in TRAINED and entry.frameworks else ("pytorch",)
         every = [one for one in there if said in (None, one)]
         for framework in every if options.all else [said or there[0]]:
+            begun = check(kind, name, framework, steps, config)  # refuses wrong names
             if not options.json:
                 words = f" ({framework})" if entry.frameworks else ""
                 print(f"{kind} {name}{words}", flush=True)
-            yield from check(kind, name, framework, steps, config)
+            yield from begun
 
 
 def _tell(outcome: Outcome) -> None:
