@@ -176,8 +176,6 @@ def main() -> None:
                 shown = {key: value for key, value in rows[-1].items() if key != "evaluations"}
                 print(json.dumps(shown), file=sys.stderr, flush=True)
                 path.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
-    if options.only != list(STEPS):
-        return
     by_name = {
         name: sorted((row for row in rows if row["algorithm"] == name), key=lambda row: row["seed"]) for name in STEPS
     }
@@ -185,11 +183,12 @@ def main() -> None:
     print("# The shipped runners on reach\n")
     print(f"`python benchmarks/runners.py`; Python {platform.python_version()}, {platform.machine()}, {versions}.")
     print("What the columns mean: the docstring of the program.")
-    for name in STEPS:
+    for name in [name for name in STEPS if by_name[name]]:
         print(f"\n## {name}\n\n`python train.py {' '.join(words(name, 'S'))}`\n")
         print("\n".join(table(by_name[name], name)))
-    print("\n## ppo_runner minus ppo\n")
-    print("\n".join(differences(by_name)))
+    if [row["seed"] for row in by_name["ppo"]] == [row["seed"] for row in by_name["ppo_runner"]] != []:
+        print("\n## ppo_runner minus ppo\n")
+        print("\n".join(differences(by_name)))
 
 
 if __name__ == "__main__":
