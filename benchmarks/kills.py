@@ -46,6 +46,9 @@ SMALL: Mapping[str, Mapping[str, Any]] = {
         "n_epochs": 2,
         "policy_kwargs": {"net_arch": [16], "lstm_hidden_size": 8},
     },
+    "td3": {"batch_size": 32, "gradient_steps": 2, "policy_kwargs": {"net_arch": [16]}, "action_noise": 0.1},
+    "ddpg": {"batch_size": 32, "gradient_steps": 2, "policy_kwargs": {"net_arch": [16]}, "action_noise": 0.1},
+    "crossq": {"batch_size": 32, "gradient_steps": 3, "policy_kwargs": {"net_arch": [16]}},
     "myalgo": {"n_steps": 32, "batch_size": 32, "n_epochs": 2, "policy_kwargs": {"net_arch": [16]}},
 }
 """Algorithms, with networks that are quick; `sac` and `tqc` with hindsight, `myalgo` from `algos/`."""
@@ -63,15 +66,17 @@ class Case:
     """Which of `SIDES`."""
     film: bool = False
     seed: int = 0
+    framework: str = "pytorch"
 
     def __str__(self) -> str:
-        return f"{self.algo}, {self.side}"
+        return f"{self.algo}{'' if self.framework == 'pytorch' else f' of {self.framework}'}, {self.side}"
 
     def config(self, logdir: Path) -> dict[str, Any]:
         """Its config."""
         n_envs, workers = SIDES[self.side]
         return {
             "algo": self.algo,
+            "framework": self.framework,
             "algo_params": dict(SMALL[self.algo]),
             "task_params": {"horizon": 20},
             "reward": "dense",
@@ -88,7 +93,17 @@ class Case:
         }
 
 
-CASES = tuple(Case(algo, side, film=side == "1") for algo in SMALL for side in SIDES)
+CASES = (
+    *(
+        Case(algo, side, film=side == "1")
+        for algo in ("ppo", "sac", "tqc", "recurrent_ppo", "myalgo")
+        for side in SIDES
+    ),
+    *(
+        Case(algo, side, framework="jax")
+        for algo, side in zip(("ppo", "sac", "tqc", "td3", "ddpg", "crossq"), [*SIDES, *SIDES], strict=True)
+    ),
+)
 
 
 def _train(arguments: Sequence[str], folder: str) -> None:
@@ -107,7 +122,9 @@ class Trainer:
 
     def __init__(self) -> None:
         self.context = multiprocessing.get_context("forkserver")
-        self.context.set_forkserver_preload(["mygym.training", "mygym.runs.session", "sb3_contrib", "torch._dynamo"])
+        self.context.set_forkserver_preload(
+            ["mygym.training", "mygym.runs.session", "sb3_contrib", "torch._dynamo", "sbx"]
+        )
 
     def start(self, arguments: Sequence[str], folder: Path) -> Any:
         """A process that runs `train.py ARGUMENTS`."""
@@ -282,7 +299,7 @@ def main() -> None:
         top = Path(name)
         references = {}
         for case in CASES:
-            folder = top / f"{case.algo}_{case.side}"
+            folder = top / str(case)
             folder.mkdir()
             references[case] = never_stopped(trainer, case, folder)
         done = number = 0
@@ -312,13 +329,15 @@ def _print(rows: Mapping[Case, Sequence[int]], where: Mapping[str, int], options
     print(
         f"{equal} of {runs} runs, which were killed {kills} times, ended as the run that never stopped, to the bit.\n"
     )
-    print("| algorithm | environments | runs | kills | equal |\n|---|---|---|---|---|")
+    print("| algorithm | framework | environments | runs | kills | equal |\n|---|---|---|---|---|---|")
     for case, (count, times, same) in rows.items():
-        print(f"| {case.algo} | {case.side} | {count} | {times} | {same} |")
+        print(f"| {case.algo} | {case.framework} | {case.side} | {count} | {times} | {same} |")
     print("\n| killed while | kills |\n|---|---|")
     for place, count in sorted(where.items()):
         print(f"| {place} | {count} |")
-    packages = ", ".join(f"{package} {version(package)}" for package in ("torch", "stable-baselines3", "pybullet"))
+    packages = ", ".join(
+        f"{package} {version(package)}" for package in ("torch", "stable-baselines3", "jax", "sbx-rl", "pybullet")
+    )
     print(f"\nMade by `python benchmarks/kills.py --kills {options.kills} --seed {options.seed}`; ", end="")
     print(f"Python {platform.python_version()}, {packages}, {os.cpu_count()} cores.")
 

@@ -36,7 +36,7 @@ SETTINGS = (
     "video.episodes=0",
     "tensorboard=false",
 )
-STEPS = {"ppo": (30_000, 5_000), "ppo_runner": (30_000, 5_000), "cem": (160_000, 40_000)}
+STEPS = {"ppo": (30_000, 5_000), "ppo_runner": (30_000, 5_000), "cem": (300_000, 60_000)}
 """Env steps of a run, and between its marks."""
 
 FIGURES = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -11,13 +11,18 @@ import pytest
 
 from benchmarks.kills import CASES, Case, Trainer, contents, differences, killed, never_stopped
 
-TWICE = CASES[::3]
-"""Cases that are killed a second time, one side of each algorithm: twenty kills in all."""
+TWICE = [case for case in CASES if case.framework == "pytorch"][::3]
+"""Cases that are killed a second time, one side of each algorithm."""
+
+SLOW = [case for case in CASES if case.framework == "jax" and case.algo not in ("ppo", "sac", "crossq")]
 
 
 @pytest.fixture(scope="module")
-def trainer() -> Trainer:
-    return Trainer()
+def trainer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trainer]:
+    """What it kills may leave half of what it has compiled, where no other test finds it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path_factory.mktemp("compiled")))
+        yield Trainer()
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +30,9 @@ def reference(trainer: Trainer, tmp_path_factory: pytest.TempPathFactory) -> Cal
     return cache(lambda case: never_stopped(trainer, case, tmp_path_factory.mktemp("reference")))
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, id=str(case), marks=[pytest.mark.slow] * (case in SLOW)) for case in CASES]
+)
 def test_a_killed_run_ends_as_if_it_had_never_stopped(
     case: Case, trainer: Trainer, reference: Callable[[Case], tuple[Path, float]], tmp_path: Path
 ) -> None:

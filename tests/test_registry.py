@@ -103,6 +103,25 @@ def test_a_missing_package_is_named() -> None:
         registry("object").get("ghost").load()
 
 
+@pytest.mark.parametrize("package", ["sbx", "jax"])
+def test_a_missing_extra_is_one_line_that_says_what_to_install(package: str, python, tmp_path: Path) -> None:
+    """Of a run; what is in the registry can be listed, described and used without it."""
+    without = f"import sys; sys.modules[{package!r}] = None; from mygym.cli.main import main; "
+    done = python("-c", without + "main(['train', '--framework', 'jax'])")
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.count("\n") == 1
+    assert f"algorithm 'sac' of framework 'jax': needs the package {package!r}" in done.stderr
+    assert 'pip install "mygym[jax]"' in done.stderr
+    described = python("-c", without + "main(['describe', 'algorithm', 'sac'])")
+    assert described.returncode == 0, described.stderr
+    assert "mygym[jax]" in described.stdout
+    used = python(
+        "-c", without + "import mygym.registry as r; print(r.implemented_combos['sac']['pytorch'][0].__name__)"
+    )
+    assert used.stdout == "SAC\n", used.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 # algorithms ---------------------------------------------------------------------------------------------------------
 
 
@@ -379,7 +398,7 @@ def test_parts_of_networks_are_registered_and_named(tmp_path: Path) -> None:
 
 # imports ------------------------------------------------------------------------------------------------------------
 
-HEAVY = ("torch", "pybullet", "stable_baselines3", "sb3_contrib", "matplotlib", "tensorboard")
+HEAVY = ("torch", "pybullet", "stable_baselines3", "sb3_contrib", "matplotlib", "tensorboard", "jax", "sbx")
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,11 @@ import yaml
 from safetensors.numpy import load_file as load_tensors
 
 import mygym
+from mygym.algos import sbx
 from mygym.algos.stable_baselines import PPO, SAC
 from mygym.errors import ConfigError, DivergedError, MygymError, RunError
 from mygym.registry import register_algorithm
+from mygym.runs.weights import load_weights, weights
 from tests.components import HOSTED, small
 from tests.conftest import ROOT
 
@@ -41,8 +43,10 @@ def result_in(logdir: Path) -> tuple[Path, dict[str, Any]]:
 # learning -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_default_run_learns_to_reach(tmp_path: Path) -> None:
-    result = mygym.train({"logdir": str(tmp_path), "video": {"episodes": 1}, "tensorboard": False, "seed": 3})
+@pytest.mark.parametrize("framework", ["pytorch", "jax"])
+def test_the_default_run_learns_to_reach(framework: str, tmp_path: Path) -> None:
+    watched = {"video": {"episodes": 1}, "tensorboard": False}
+    result = mygym.train({"framework": framework, "logdir": str(tmp_path), **watched, "seed": 3})
     assert result.status == "done"
     assert result.success_rate >= 0.95
     assert result.evaluations[0]["success_rate"] < 0.5
@@ -145,16 +149,19 @@ def spoiled(name: str, spoil: Any, base: type = SAC) -> str:
         def train(self, *args: Any, **kwargs: Any) -> None:
             super().train(*args, **kwargs)
             type(self).updates += 1
-            if type(self).updates >= (20 if base is SAC else 2):
+            if type(self).updates >= (2 if base is PPO else 20):
                 spoil(self)
 
-    register_algorithm(name, policy="MultiInputPolicy", defaults=small("sac") if base is SAC else small("ppo"))(Spoiled)
+    framework = "jax" if base is sbx.SAC else "pytorch"
+    defaults = small("ppo") if base is PPO else small("sac", framework)
+    register_algorithm(name, framework, policy="MultiInputPolicy", defaults=defaults)(Spoiled)
     return name
 
 
 def nan_weights(model: Any) -> None:
-    with torch.no_grad():
-        next(model.policy.parameters()).fill_(torch.nan)
+    tensors = {key: tensor.clone() for key, tensor in weights(model).items()}
+    next(iter(tensors.values())).fill_(torch.nan)
+    load_weights(model, tensors)
 
 
 def nan_loss(model: Any) -> None:
@@ -165,13 +172,20 @@ def infinite_loss(model: Any) -> None:
     model.logger.record("train/loss", np.float32("inf"))
 
 
-@pytest.mark.parametrize("spoil", [nan_weights, nan_loss, infinite_loss])
-@pytest.mark.parametrize("base", [SAC, PPO])
-def test_divergence_is_recorded_and_the_last_good_model_kept(spoil: Any, base: type, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("base", "spoil"),
+    [
+        *((base, spoil) for base in (SAC, PPO) for spoil in (nan_weights, nan_loss, infinite_loss)),
+        (sbx.SAC, nan_weights),
+    ],
+)
+def test_divergence_is_recorded_and_the_last_good_model_kept(base: Any, spoil: Any, tmp_path: Path) -> None:
     algo = spoiled("spoiled", spoil, base)
     config = {**SHORT, "algo": algo, "algo_params": {}, "steps": 2000, "logdir": str(tmp_path), "reward": "dense"}
     if base is PPO:
         config["algo_params"] = {"n_steps": 64}
+    if base is sbx.SAC:
+        config["framework"] = "jax"
     with pytest.raises(DivergedError) as error:
         mygym.train(config)
     assert error.value.exit_code == 1
@@ -181,7 +195,7 @@ def test_divergence_is_recorded_and_the_last_good_model_kept(spoil: Any, base: t
     assert content["error"]
     assert 0 < content["steps"] < 2000
     assert content["evaluations"]
-    for tensors in (load_tensors(path / "policy.safetensors"), base.load(path / "model.zip").policy.state_dict()):
+    for tensors in (load_tensors(path / "policy.safetensors"), weights(base.load(path / "model.zip"))):
         assert tensors
         assert all(np.isfinite(np.asarray(value)).all() for value in tensors.values())
     assert_whole(path)

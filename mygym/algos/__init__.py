@@ -152,7 +152,7 @@ BUILT_IN = (
         run_defaults={
             "n_envs": 8,
             "reward": "dense",
-            "steps": 200_000,
+            "steps": 300_000,
             "normalize": True,
             "eval": {"test_episodes": 25},
         },

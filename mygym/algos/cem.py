@@ -89,7 +89,7 @@ class CEM(Runner):
         return f"population={hyperparameters['population']}_episodes={training_params['episodes']}"
 
     @torch.no_grad()
-    def training(self, loop: Loop, *, episodes: int = 2) -> Curves:
+    def training(self, loop: Loop, *, episodes: int = 4) -> Curves:
         """Generation after generation.
 
         Args:

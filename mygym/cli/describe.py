@@ -126,7 +126,7 @@ def _part(entry: Entry, framework: str) -> dict[str, Any]:
 
 
 def _algorithm(algorithm: Algorithm) -> dict[str, Any]:
-    from mygym.cli.tables import hyperparameters
+    from mygym.cli.tables import hyperparameters, training_parameters
     from mygym.config.hyperparameters import may_be_scheduled
 
     try:
@@ -141,17 +141,8 @@ def _algorithm(algorithm: Algorithm) -> dict[str, Any]:
         "example": {"algo": algorithm.name, "framework": algorithm.framework, **algorithm.run_defaults},
         "algo_params": {row.pop("name"): row for row in hyperparameters(algorithm)},
         "may be scheduled": list(may_be_scheduled(cls)),
-        **_training_params(cls, algorithm),
+        "training_params": {row.pop("name"): row for row in training_parameters(algorithm)},
     }
-
-
-def _training_params(cls: type, algorithm: Algorithm) -> dict[str, Any]:
-    from mygym.config import hyperparameters
-    from mygym.runs.runner import Runner
-
-    if not issubclass(cls, Runner):
-        return {}
-    return {"training_params": {**hyperparameters.training_defaults(cls), **algorithm.training_defaults}}
 
 
 def _plain(content: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mygym.parameters import Parameter
 from mygym.registry import Algorithm
 
 PLAIN_WIDTH = 140
@@ -28,7 +29,9 @@ def print_table(rows: Sequence[Mapping[str, Any]], title: str = "") -> None:
     table.add_column(last, overflow="fold")
     for row in rows:
         table.add_row(*(value if isinstance(value, str) else json.dumps(value) for value in row.values()))
-    console.print(table)
+    with console.capture() as printed:
+        console.print(table)
+    print("\n".join(line.rstrip() for line in printed.get().splitlines()))
 
 
 def hyperparameters(entry: Algorithm) -> list[dict[str, Any]]:
@@ -37,7 +40,7 @@ def hyperparameters(entry: Algorithm) -> list[dict[str, Any]]:
     Raises:
         ConfigError: The registration is wrong.
     """
-    from mygym.config.hyperparameters import INNER, NAMED, RANGES, Schema, at
+    from mygym.config.hyperparameters import INNER, Schema, at
     from mygym.config.loading import merged
 
     schema = Schema(entry, {}, her=entry.goal_relabelling)
@@ -51,15 +54,34 @@ def hyperparameters(entry: Algorithm) -> list[dict[str, Any]]:
             if name in INNER and schema.inside(here):
                 walk(here)
                 continue
-            kind = f"a name of `mygym list {NAMED[name]}`" if name in NAMED else parameter.type_in_words
-            rows.append(
-                {
-                    "name": ".".join(here),
-                    "type": kind + (f", {RANGES[name]}" if name in RANGES else ""),
-                    "default": at(values, here) if name in (at(values, path) or {}) else "required",
-                    "help": re.split(r"(?<=\.)\s+(?=[A-Z])", parameter.help)[0],
-                }
-            )
+            default = at(values, here) if name in (at(values, path) or {}) else "required"
+            rows.append(_row(".".join(here), parameter, default))
 
     walk(())
     return rows
+
+
+def training_parameters(entry: Algorithm) -> list[dict[str, Any]]:
+    """The same for the training parameters of a `Runner`; of other algorithms none."""
+    from mygym.config import hyperparameters
+    from mygym.runs.runner import Runner
+
+    cls = entry.combo()[0]
+    known = hyperparameters.training_parameters(cls) if issubclass(cls, Runner) else {}
+    return [
+        _row(name, one, entry.training_defaults.get(name, "required" if one.required else one.default))
+        for name, one in known.items()
+    ]
+
+
+def _row(name: str, parameter: Parameter, default: Any) -> dict[str, Any]:
+    from mygym.config.hyperparameters import NAMED, RANGES
+
+    short = parameter.name
+    kind = f"a name of `mygym list {NAMED[short]}`" if short in NAMED else parameter.type_in_words
+    return {
+        "name": name,
+        "type": kind + (f", {RANGES[short]}" if short in RANGES else ""),
+        "default": default,
+        "help": re.split(r"(?<=\.)\s+(?=[A-Z])", parameter.help)[0],
+    }

@@ -74,14 +74,17 @@ def _help(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """The flags, and the hyperparameters of the algorithm that is named."""
     print(parser.format_help())
     if options.algo or options.config:
-        from mygym.cli.tables import hyperparameters, print_table
+        from mygym.cli.tables import hyperparameters, print_table, training_parameters
         from mygym.registry import algorithm
 
         file, flags = config_layers(options)
         said = {"algo": "sac", "framework": "pytorch", **file, **flags}
-        rows = hyperparameters(algorithm(said["algo"], said["framework"]))
-        print(f"hyperparameters of {said['algo']} ({said['framework']}): --set algo_params.NAME=VALUE")
-        print_table(rows)
+        entry = algorithm(said["algo"], said["framework"])
+        tables = {"algo_params": hyperparameters(entry), "training_params": training_parameters(entry)}
+        for section, rows in tables.items():
+            if rows:
+                print(f"{section} of {entry.name} ({entry.framework}): --set {section}.NAME=VALUE")
+                print_table(rows)
     else:
         print("With --algo A, --help lists the hyperparameters of A too.")
 

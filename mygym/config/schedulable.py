@@ -9,9 +9,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 
 LIBRARIES = ("stable_baselines3", "sb3_contrib", "sbx")
 """Packages whose classes may schedule what `READS` says and nothing else."""
+
+RUNNER = "mygym.Runner"
+"""The base class of algorithms that write their own loop."""
 
 FIXED = frozenset({"gamma"})
 """What nobody may schedule: the environment's rewards are shaped by it as well."""
@@ -73,6 +77,9 @@ def way(cls: type, name: str, takes_function: bool, takes_number: bool) -> str |
         return "called" if takes_function else None
     if name in reads.held:
         return "held"
+    if RUNNER in map(_key, cls.__mro__):  # what its own constructor names it reads itself
+        own = takewhile(lambda base: _key(base) != RUNNER, cls.__mro__)
+        return "held" if any(name in _own(base) for base in own) else None
     if any(_key(base).partition(".")[0] in LIBRARIES and name in _own(base) for base in cls.__mro__):
         return None
     return "called" if takes_function else "held"

@@ -151,7 +151,10 @@ def for_acting(config: RunConfig) -> RunConfig:
 
 
 def as_built(resolved: Resolved, model: Any) -> Resolved:
-    """`resolved` with what the classes decided in their constructors, as far as attributes tell."""
+    """`resolved` with what the classes decided in their constructors, as far as attributes tell.
+
+    An algorithm's None stays: it lets a value follow another, such as the critics' learning rate that of the actor.
+    """
     policy = getattr(model, "policy", None)
     builders = {(): model, ("policy_kwargs",): policy}
     for section in ("optimizer_kwargs", "features_extractor_kwargs"):
@@ -166,6 +169,8 @@ def as_built(resolved: Resolved, model: Any) -> Resolved:
             by_class = resolved.origins.get(".".join(("algo_params", *path, name)), "").startswith("class")
             if isinstance(value, Mapping) and value:
                 found[name] = built(value, (*path, name))
+            elif value is None and not path:
+                found[name] = None
             elif by_class and name in NAMED and decided is not None and shown(decided) != value:
                 hidden.add(name)  # a constructor has chosen it in spite of its signature
             else:

@@ -10,7 +10,7 @@ from typing import Any
 from mygym.config import Resolved, load_file
 from mygym.config.layers import flatten
 from mygym.errors import ConfigError, RunError, bad_value
-from mygym.runs import directory
+from mygym.runs import devices, directory
 from mygym.runs.checkpoints import Checkpoint, Checkpoints
 from mygym.runs.result import Result
 from mygym.runs.settings import settle
@@ -42,11 +42,12 @@ def plan(run: Path, changes: Mapping[str, Any], tell: Callable[[str], None]) -> 
         tell: Called with what the user should know.
 
     Raises:
-        ConfigError: A change would change what was learnt so far, or the run cannot be resumed.
+        ConfigError: A change would change what was learnt so far, or the run cannot be resumed, or not here.
         RunError: The newest checkpoint was not written by a run.
     """
     directory.sweep(run)
     before = settle(load_file(run / directory.CONFIG))
+    devices.use(before.config.framework, before.config.device, before.config.threads)  # reading arrays may be the first
     result = Result.read(run)
     if result is not None and result.status == "diverged":
         why = "has diverged, and would again"

@@ -17,6 +17,7 @@ from safetensors.numpy import load_file as load_tensors
 import mygym
 from mygym.config import load_file
 from mygym.errors import ConfigError
+from mygym.registry import algorithm
 from mygym.runs.checkpoints import Checkpoints
 from mygym.runs.evaluation import FINAL, episode_seeds, evaluate_policy
 from mygym.runs.result import Result
@@ -151,6 +152,33 @@ def test_the_saved_model_is_what_was_judged(algo: str, framework: str, trained: 
         env.close()
 
 
+ACTS = """
+import sys, numpy, mygym
+env, policy = mygym.make_env(sys.argv[1]), mygym.load(sys.argv[1])
+print([policy.predict(env.reset(seed=seed)[0])[0].tobytes().hex() for seed in range(3)])
+"""
+
+
+@pytest.mark.parametrize(("algo", "framework"), [("sac", "pytorch"), ("sac", "jax"), ("crossq", "jax")])
+def test_a_policy_acts_the_same_in_another_process(algo: str, framework: str, trained: Any, python: Any) -> None:
+    path = trained(algo, framework).path
+    with mygym.make_env(path) as env:
+        policy = mygym.load(path)
+        here = [policy.predict(env.reset(seed=seed)[0])[0].tobytes().hex() for seed in range(3)]
+    done = python("-c", ACTS, str(path))
+    assert done.stdout.strip() == str(here), done.stderr
+
+
+@pytest.mark.parametrize(("algo", "framework"), [("crossq", "pytorch"), ("ddpg", "jax"), ("sac", "pytorch")])
+def test_a_run_says_when_its_observations_are_flattened(
+    algo: str, framework: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train(algo, framework, tmp_path, steps=20, video={"episodes": 0})
+    notes = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note:")]
+    flat = f"note: {algo} of {framework} takes no dictionary observations: it gets them as one flat vector"
+    assert notes == ([] if algorithm(algo, framework).dict_observations else [flat])
+
+
 @pytest.mark.parametrize(
     ("algo", "framework"), [("ppo", "pytorch"), ("sac", "pytorch"), ("cem", "pytorch"), ("sac", "jax")]
 )
@@ -184,7 +212,11 @@ def test_hyperparameters_reach_the_algorithm(algo: str, framework: str, trained:
     for name, value in config["algo_params"].items():
         if isinstance(value, int | float) and not callable(getattr(model, name, None)):
             held = getattr(model, name, value)
-            if isinstance(held, int | float) and name not in ("buffer_size", "learning_starts"):
+            if isinstance(held, int | float) and name not in (
+                "buffer_size",
+                "learning_starts",
+                "n_steps",
+            ):  # these suit acting
                 assert held == value, name
 
 
@@ -202,7 +234,7 @@ def test_a_wrong_hyperparameter_leaves_nothing_behind(algo: str, framework: str,
         ("sac", {"policy_kwargs": {"net_arch": {"pi": [8]}}}),
         ("sac", {"policy_kwargs": {"net_arch": [-3]}}),
         ("sac", {"policy_kwargs": {"net_arc": [8]}}),
-        ("sac", {"policy_kwargs": {"activation_fn": "relu"}}),
+        ("sac", {"policy_kwargs": {"activation_fn": "rleu"}}),
         ("sac", {"policy_kwargs": {"optimizer_class": 3}}),
         ("sac", {"replay_buffer_kwargs": {"goal_selection_strategy": "futur"}}),
         ("sac", {"replay_buffer_kwargs": {"n_sampled_goals": 4}}),

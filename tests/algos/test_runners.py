@@ -12,6 +12,7 @@ from safetensors.numpy import load_file as load_tensors
 from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
 
 import mygym
+from benchmarks.kills import SMALL, Case, Trainer, differences, killed, never_stopped
 from mygym.algos.cem import CEM
 from mygym.algos.ppo_runner import PPORunner
 from mygym.algos.stable_baselines import PPO
@@ -111,13 +112,36 @@ def test_a_minibatch_that_is_not_full_is_told_of() -> None:
     env.close()
 
 
+@pytest.mark.parametrize(
+    ("algo", "params"),
+    [
+        ("ppo_runner", {"n_steps": 32, "batch_size": 32, "n_epochs": 2, "policy_kwargs": {"net_arch": [16]}}),
+        ("cem", {"population": 2, "elites": 1}),
+    ],
+)
+def test_a_killed_runner_ends_as_if_it_had_never_stopped(
+    algo: str, params: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SMALL, algo, params)  # type: ignore[arg-type]
+    case, trainer = Case(algo, "3"), Trainer()
+    folders = [tmp_path / name for name in ("whole", "killed")]
+    for folder in folders:
+        folder.mkdir()
+    run, seconds = never_stopped(trainer, case, folders[0])
+    other, reached = killed(trainer, case, folders[1], [0.7 * seconds, 0.5 * seconds])
+    assert reached
+    assert differences(run, other) == [], reached
+
+
 # Cross-entropy method ------------------------------------------------------------------------------------------------
 
 
+EASY = {"horizon": 15, "tolerance": 0.12, "hold": 1}
+"""Episodes of which some end before others."""
+
+
 def cem(n_envs: int, **params: Any) -> CEM:
-    env = VecMonitor(
-        DummyVecEnv([lambda: RobotEnv(goal_env=False, task_params={"horizon": 10}, reward="dense")] * n_envs)
-    )
+    env = VecMonitor(DummyVecEnv([lambda: RobotEnv(goal_env=False, task_params=EASY, reward="dense")] * n_envs))
     return CEM("LinearPolicy", env, seed=0, device="cpu", **params)
 
 
@@ -144,6 +168,8 @@ def test_candidates_are_tried_in_the_same_episodes(n_envs: int) -> None:
     runner, found = cem(n_envs, population=4, elites=2), []
     torch.manual_seed(1)
     candidates = torch.randn(4, len(runner.mean))
+    steady = torch.cat([torch.zeros(3, 6), -10 * torch.eye(3), 10 * torch.eye(3)], dim=1)  # from achieved to desired
+    candidates[1] = steady.flatten()  # it is there before the others
 
     class Once(CEM):
         def training(self, loop: Loop, *, episodes: int = 2) -> Any:
@@ -157,7 +183,8 @@ def test_candidates_are_tried_in_the_same_episodes(n_envs: int) -> None:
     runner.learn(1)
     np.random.seed(5)  # noqa: NPY002
     seeds = np.random.randint(2**30, size=2)  # noqa: NPY002
-    with RobotEnv(goal_env=False, task_params={"horizon": 10}, reward="dense") as env:
+    solved: list[bool] = []
+    with RobotEnv(goal_env=False, task_params=EASY, reward="dense") as env:
         for candidate, total in zip(candidates, found[0], strict=True):
             runner.policy.load_from_vector(candidate.numpy())
             returns = []
@@ -168,7 +195,9 @@ def test_candidates_are_tried_in_the_same_episodes(n_envs: int) -> None:
                     observation, reward, terminated, truncated, _ = env.step(runner.policy.predict(observation)[0])
                     rewards, over = rewards + float(reward), terminated or truncated
                 returns.append(rewards)
+                solved.append(terminated)
             assert total.item() == pytest.approx(np.mean(returns), rel=1e-4)
+    assert 0 < sum(solved) < len(solved)
     runner.env.close()
 
 

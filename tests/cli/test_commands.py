@@ -16,7 +16,7 @@ from mygym.config import load_file
 from mygym.registry import REGISTRIES, registry
 from mygym.runs.settings import settle
 from tests.cli.conftest import Outcome
-from tests.components import ALGORITHMS, HOSTED, TASKS
+from tests.components import ALGORITHMS, COMBOS, HOSTED, TASKS
 from tests.conftest import ROOT
 
 Command = Callable[..., Outcome]
@@ -131,7 +131,7 @@ def test_dry_run_builds_everything_and_writes_nothing(algo: str, mygym_command: 
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted((ROOT / "configs").rglob("*.*")), ids=lambda path: path.name)
 def test_every_shipped_config_is_right(path: Path, mygym_command: Command) -> None:
     assert mygym_command("train", "--config", str(path), "--explain").code == 0
     assert settle(load_file(path)).config
@@ -259,3 +259,47 @@ def test_a_failed_check_is_told_of_with_its_reason_and_ends_with_1(mygym_command
 def test_check_all(mygym_command: Command) -> None:
     rows = json.loads(mygym_command("check", "workspace", "--all", "--json").out)
     assert {row["name"] for row in rows} == set(registry("workspace").names())
+
+
+# an algorithm's hyperparameters --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("algo", "framework"), COMBOS)
+def test_help_of_an_algorithm_lists_what_can_be_set_with_type_default_and_text(
+    algo: str, framework: str, mygym_command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    outcome = mygym_command("train", "--algo", algo, "--framework", framework, "--help")
+    assert (outcome.code, outcome.err) == (0, "")
+    lines = {line.split()[0]: line for line in outcome.out.partition("algo_params of")[2].splitlines() if line.split()}
+    values = settle(said={"algo": algo, "framework": framework}).config.algo_params
+    assert set(values) <= {name.partition(".")[0] for name in lines} | {"buffer_size", "learning_starts"}
+    for name, value in values.items():
+        if isinstance(value, bool | float) or value is None:
+            assert re.search(rf" {re.escape(json.dumps(value))}( |$)", lines[name]), lines[name]
+
+
+def test_help_says_type_range_default_and_text(mygym_command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    text = mygym_command("train", "--algo", "sac", "--help").out
+    assert re.search(r"\n tau +a number, at least 0 and at most 1 +0\.05 +the soft update coefficient", text)
+    assert re.search(r"\n policy_kwargs\.activation_fn +a name of `mygym list activation` +relu +Activation", text)
+    assert re.search(r"\n policy_kwargs\.optimizer_kwargs\.fused +true or false or null +true", text)
+    assert "training_params of" not in text
+    runner = mygym_command("train", "--algo", "cem", "--help").out
+    assert re.search(r"training_params of cem .*\n\n.*\n.*\n episodes +a whole number, at least 1 +2 ", runner)
+    assert "hyperparameters of A too" in mygym_command("train", "--help").out
+
+
+def test_only_an_algorithm_has_a_complete_config(mygym_command: Command) -> None:
+    outcome = mygym_command("describe", "robot", "panda", "--yaml")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "--yaml: 'robot' has no config of its own" in outcome.err
+
+
+def test_list_has_frameworks_and_requirements(mygym_command: Command) -> None:
+    rows = {row["name"]: row for row in json.loads(mygym_command("list", "algo", "--json").out)}
+    assert rows["sac"]["frameworks"] == ["pytorch", "jax"]
+    assert rows["ars"]["requires"] == ["flat observations"]
+    words = mygym_command("list", "algo").out
+    assert re.search(r"\n ars +pytorch +flat observations +augmented", words)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from .documents import ROOT
+from .documents import BIN, ROOT
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 FAST = 'config |= {"steps": 1_000, "eval": {"episodes": 5, "final_episodes": 5}}'
@@ -26,20 +28,51 @@ def test_is_kept_without_outputs(path: Path) -> None:
     assert "file://" not in text
 
 
-def test_first_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def execute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[Any]]:
+    """Executes a notebook in an empty folder, with fewer steps and episodes; its outputs."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    monkeypatch.setenv("PATH", os.pathsep.join([str(BIN), os.environ["PATH"]]))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
-    notebook = nbformat.read(ROOT / "notebooks" / "01_first_run.ipynb", as_version=4)
-    first = next(i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code")
-    assert notebook.cells[first].source.startswith("config = {")
-    notebook.cells.insert(first + 1, nbformat.v4.new_code_cell(FAST))
-    NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
-    outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
-    printed = "".join(output.text for output in outputs if output.output_type == "stream" and output.name == "stdout")
-    assert "done after 1000 env steps" in printed
-    assert "scripted expert: 1.0" in printed
-    assert "'is_success': " in printed
+
+    def run(name: str) -> list[Any]:
+        notebook = nbformat.read(ROOT / "notebooks" / name, as_version=4)
+        first = next(i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code")
+        assert notebook.cells[first].source.startswith("config = {")
+        notebook.cells.insert(first + 1, nbformat.v4.new_code_cell(FAST))
+        NotebookClient(notebook, timeout=180, resources={"metadata": {"path": str(tmp_path)}}).execute()
+        return [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
+
+    return run
+
+
+def printed(outputs: list[Any]) -> str:
+    return "".join(output.text for output in outputs if output.output_type == "stream" and output.name == "stdout")
+
+
+def test_first_run(execute: Callable[[str], list[Any]], tmp_path: Path) -> None:
+    outputs = execute("01_first_run.ipynb")
+    assert "done after 1000 env steps" in printed(outputs)
+    assert "scripted expert: 1.0" in printed(outputs)
+    assert "'is_success': " in printed(outputs)
     assert sum("image/png" in output.get("data", {}) for output in outputs) == 2, "the curve, and the frames"
     (run,) = (tmp_path / "runs").glob("*/*/*/*/*")
     assert (run / "videos" / "final.mp4").stat().st_size > 1000
+
+
+def test_your_own_algorithm(execute: Callable[[str], list[Any]], tmp_path: Path) -> None:
+    outputs = execute("02_your_own_algorithm.ipynb")
+    text = printed(outputs)
+    assert "of fresh episodes after 1024 steps" in text
+    assert "{'gain': 10.0}" in text
+    assert "refused: algo_params.inital_entropy" in text
+    assert "did you mean 'initial_entropy'" in text
+    assert "refused: algo_params.policy_kwargs.features_extractor_kwargs.gain: 'much' has the wrong type" in text
+    assert "AdamW Sequential" in text
+    assert "GELU" in text
+    assert "the climber is at" in text
+    assert "run: runs/reach/panda/my_idea/" in text
+    assert sum("image/png" in output.get("data", {}) for output in outputs) == 1
+    trained = {run.parts[-3] for run in (tmp_path / "runs").glob("*/*/*/*/*")}
+    assert trained == {"way_ppo", "ppo", "climber", "my_idea"}

@@ -62,9 +62,13 @@ def test_generators_end_where_one_evaluation_leaves_them(times: int, batch: Any)
     for count in (1, times):
         random.seed(1), np.random.seed(1), torch.manual_seed(1)  # noqa: NPY002
         closure = loss_closure(lambda: network(batch[0]).mean())
+        draws = []
         for _ in range(count):
             closure(backward=False)
-        found.append(global_draws())
+        draws.append(global_draws())
+        for _ in range(count - 1):  # after others have drawn: they go on from where they are
+            closure(backward=False)
+        found.append([*draws, global_draws()])
     assert found[0] == found[1]
 
 

@@ -118,8 +118,9 @@ def test_a_runner_leaves_a_run_like_any_other(tmp_path: Path) -> None:
 
 def test_a_runner_that_was_stopped_goes_on_from_its_attributes(tmp_path: Path) -> None:
     name = registered(Climber)
-    reference = mygym.train(config(name, tmp_path / "whole", tensorboard=True))
-    run = stopped(config(name, tmp_path / "stopped", tensorboard=True), step=150)
+    usual = {"tensorboard": True, "reward": "dense", "normalize": True}
+    reference = mygym.train(config(name, tmp_path / "whole", **usual))
+    run = stopped(config(name, tmp_path / "stopped", **usual), step=150)
     result = mygym.train(resume=run)
     assert (result.status, result.steps) == ("done", reference.steps)
     assert differences(reference.path, run) == []

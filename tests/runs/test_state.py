@@ -101,6 +101,23 @@ def test_learning_goes_on_from_a_state_as_if_it_had_never_stopped(
     assert any(not torch.equal(value, at_the_stop[key]) for key, value in weights(model).items())
 
 
+@pytest.mark.parametrize(("algo", "framework"), [("sac", "pytorch"), ("sac", "jax"), ("td3", "jax")])
+def test_what_a_class_decided_is_the_same_when_its_config_is_repeated(algo: str, framework: str) -> None:
+    """Else a run that starts again from config.yaml is another one, if only in the rates that follow a schedule."""
+    settled = from_python({"algo": algo, "framework": framework, "n_envs": 1, "algo_params": small(algo, framework)})
+    held = []
+    for _ in range(2):
+        env = building.make_vec_env(settled.config)
+        model = building.build_model(settled.config, env)
+        env.close()
+        settled = from_python(building.as_built(settled, model).values())
+        held.append(
+            {name: value for name, value in vars(model).items() if isinstance(value, bool | int | float | None)}
+        )
+    assert held[0] == held[1]
+    assert "gamma" in held[0]
+
+
 def test_a_state_is_a_copy(made: Any, tmp_path: Path) -> None:
     model, env = made("sac")
     model.learn(60)

@@ -1,0 +1,142 @@
+"""Training steps per second of one algorithm in PyTorch and in JAX, each with the defaults it ships with, on one core.
+
+    python benchmarks/frameworks.py > benchmarks/results/frameworks.md
+
+Both are built from the default run's settings in one process that is bound to one core, and learn in turn: a round is
+some environment steps of one, then as many of the other, and the rate is over all of `learn`: environments, replay
+buffer, gradient steps. Evaluations, checkpoints and logs are left out. Both make the same number of gradient steps per
+environment step, with batches and networks of the same size; the program stops if they do not. How many of them are
+made at a time is each framework's own. Columns: environment steps/s by the clock, median and range over rounds; the
+same by processor time, which leaves out the waiting for a busy machine; and what a start costs: seconds that the first
+steps with training took beyond what they take later, compiling included, imports not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import statistics
+import sys
+import time
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+FRAMEWORKS = ("pytorch", "jax")
+WARM_UP = 800
+"""Env steps with training before the first round."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Of some environment steps."""
+
+    steps: int
+    seconds: float
+    cpu: float
+
+    @property
+    def rate(self) -> float:
+        """Env steps/s by the clock."""
+        return self.steps / self.seconds
+
+    @property
+    def rate_cpu(self) -> float:
+        """Env steps per second of processor time."""
+        return self.steps / self.cpu
+
+
+def build(algo: str, framework: str) -> Any:
+    """The model, in the environments that its defaults ask for; no evaluations, no end at success."""
+    from mygym.runs import building
+    from mygym.runs.settings import from_python
+
+    config = from_python({"algo": algo, "framework": framework, "steps": 1_000_000}).config
+    return building.build_model(config, building.make_vec_env(config))
+
+
+def learn(model: Any, steps: int) -> Timing:
+    """Time at least `steps` env steps, from where the model is."""
+    before, cpu, begin = model.num_timesteps, time.process_time(), time.perf_counter()
+    model.learn(steps, reset_num_timesteps=not before)
+    return Timing(model.num_timesteps - before, time.perf_counter() - begin, time.process_time() - cpu)
+
+
+def work(model: Any) -> dict[str, Any]:
+    """What a framework has to do for each env step."""
+    from mygym.runs.weights import parameter_counts
+
+    counts = parameter_counts(model)
+    critics = ("critic", "qf", "qf1", "qf2")
+    per_step = model.gradient_steps / (model.train_freq.frequency * model.n_envs)
+    return {
+        "environments": model.n_envs,
+        "gradient steps per env step": per_step,
+        "batch": model.batch_size,
+        "parameters of the actor": counts["actor"],
+        "parameters of the critics": sum(counts.get(name, 0) for name in critics),
+    }
+
+
+def row(framework: str, model: Any, first: Timing, rounds: list[Timing]) -> str:
+    """A line of the table."""
+    rates, cpu = [timing.rate for timing in rounds], [timing.rate_cpu for timing in rounds]
+    start = first.cpu - first.steps / statistics.median(cpu)
+    return (
+        f"| {framework} | {model.gradient_steps} in {model.train_freq.frequency * model.n_envs} env steps "
+        f"| **{statistics.median(rates):.0f}** | {min(rates):.0f}–{max(rates):.0f} "
+        f"| {statistics.median(cpu):.0f} | {min(cpu):.0f}–{max(cpu):.0f} | {start:.1f} |"
+    )
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--algo", default="sac", help="off-policy, in both frameworks (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=5, help="of each framework (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=2000, help="env steps in a round (default: %(default)s)")
+    parser.add_argument("--core", type=int, default=0, help="which one (default: %(default)s)")
+    arguments = parser.parse_args()
+
+    os.sched_setaffinity(0, {arguments.core})  # before anything counts the cores
+    models = {framework: build(arguments.algo, framework) for framework in FRAMEWORKS}
+    both = [work(model) for model in models.values()]
+    if both[0] != both[1]:
+        raise SystemExit(f"not the same work: {both[0]}, {both[1]}")
+    for model in models.values():
+        learn(model, model.learning_starts)  # without training
+    first = {framework: learn(model, WARM_UP) for framework, model in models.items()}
+    rounds: dict[str, list[Timing]] = {framework: [] for framework in FRAMEWORKS}
+    for number in range(arguments.rounds):
+        for framework, model in models.items():
+            rounds[framework].append(learn(model, arguments.steps))
+        print(number, {key: round(timings[-1].rate) for key, timings in rounds.items()}, file=sys.stderr)
+    pairs = list(zip(rounds["jax"], rounds["pytorch"], strict=True))
+    ratios = [jax.rate / torch.rate for jax, torch in pairs]
+    by_cpu = [jax.rate_cpu / torch.rate_cpu for jax, torch in pairs]
+    versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "stable-baselines3", "jax", "sbx-rl"))
+    what = ", ".join(f"{key} {value:,}" for key, value in both[0].items())
+    command = f"python benchmarks/frameworks.py --algo {arguments.algo} --rounds {arguments.rounds}"
+    load = f"one of {os.cpu_count()} cores of a shared machine, load average {os.getloadavg()[1]:.1f} at the end"
+    lines = [
+        f"# {arguments.algo} in PyTorch and in JAX: reach, with the defaults it ships with, on one core",
+        "",
+        f"`{command} --steps {arguments.steps}`; Python {platform.python_version()}, {platform.machine()}, {versions}, "
+        f"{load}.",
+        "What the columns mean: the docstring of the program.",
+        "",
+        f"The same work for both: {what}.",
+        "",
+        "| framework | gradient steps at a time | env steps/s, median | range | by processor time | range | start, s |",
+        "|---|---|---|---|---|---|---|",
+        *(row(framework, model, first[framework], rounds[framework]) for framework, model in models.items()),
+        "",
+        f"JAX over PyTorch within a round: **{statistics.median(ratios):.2f}** ({min(ratios):.2f}–{max(ratios):.2f}), "
+        f"by processor time {statistics.median(by_cpu):.2f} ({min(by_cpu):.2f}–{max(by_cpu):.2f}).",
+    ]
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
