@@ -144,6 +144,10 @@ class Secretive(PPO):
         super().__init__(*args, **kwargs)
         self.pace = pace / 2
 
+    def train(self) -> None:
+        self.ent_coef = 0.1 * self.pace
+        super().train()
+
 
 MISTAKES: dict[str, tuple[type, dict[str, Any], str, str]] = {
     "not deterministic": (Restless, {}, "deterministic", "has other weights"),
@@ -156,7 +160,7 @@ MISTAKES: dict[str, tuple[type, dict[str, Any], str, str]] = {
     "does not learn": (Idle, {}, "trains", "no weight of the policy has changed"),
     "stops early": (Halfway, {}, "trains", "of 120 steps"),
     "hides errors": (Swallowing, {}, "survives a bad environment", "raises in step does not end the run"),
-    "changes a hyperparameter": (Secretive, {}, "result and config", "pace"),
+    "changes a hyperparameter": (Secretive, {}, "deterministic", "of config.yaml"),
 }
 
 

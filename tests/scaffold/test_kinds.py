@@ -29,8 +29,8 @@ QUICK: dict[str, Any] = {
 OWN = [combo for combo in COMBOS if combo[0] not in ("myalgo", "cem", "ppo_runner")]
 """Algorithms that can be the base of one's own: those that ship, but for runners, whose base is `runner`."""
 
-SLOW = pytest.mark.slow  # JAX compiles every network anew
-QUICKLY = [one if one[1] == "pytorch" or one[0] in ("ppo", "sac") else pytest.param(*one, marks=SLOW) for one in OWN]
+SLOW = pytest.mark.slow
+QUICKLY = [one if one[1] == "pytorch" or one[0] == "sac" else pytest.param(*one, marks=SLOW) for one in OWN]
 
 
 @pytest.fixture(autouse=True)
@@ -113,13 +113,22 @@ def test_a_policy_on_other_bases(base: str) -> None:
 # every kind ---------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_written_passes_its_own_tests(folder: Path, python: Any) -> None:
-    """Each checks it as `mygym check` does, and trains its config; all kinds stand side by side."""
-    files = [path for kind in KINDS for path in new(kind, f"my_{kind}")]
+@pytest.mark.parametrize(
+    "kinds", [("algo", "robot", "env"), pytest.param(("policy", "task", "stage", "workspace"), marks=SLOW)], ids=str
+)
+def test_what_is_written_passes_its_own_tests(kinds: tuple[str, ...], folder: Path, python: Any) -> None:
+    """Each checks it as `mygym check` does, and trains its config; the kinds stand side by side."""
+    files = [path for kind in kinds for path in new(kind, f"my_{kind}")]
     done = python("-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", cwd=folder, timeout=580)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "15 passed" in done.stdout
+    assert f"{2 * len(kinds) + ('env' in kinds)} passed" in done.stdout
     assert {path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts} == set(files)
+
+
+@pytest.mark.parametrize("kind", ["task", "stage", "workspace"])
+def test_what_is_written_passes_every_check(kind: str) -> None:
+    new(kind, "mine")
+    assert [one for one in check(kind, "mine") if one.status != "passed"] == []
 
 
 def test_what_is_written_is_in_the_projects_style(folder: Path) -> None:
