@@ -8,7 +8,7 @@ buffer, gradient steps. Evaluations, checkpoints and logs are left out. Both mak
 environment step, with batches and networks of the same size; the program stops if they do not. How many of them are
 made at a time is each framework's own. Columns: environment steps/s by the clock, median and range over rounds; the
 same by processor time, which leaves out the waiting for a busy machine; and what a start costs: seconds that the first
-steps with training took beyond what they take later, compiling included, imports not.
+steps took beyond what training takes later, by processor time, compiling included, imports not.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from importlib.metadata import version
 from typing import Any
 
 FRAMEWORKS = ("pytorch", "jax")
-WARM_UP = 800
+WARM_UP = 100
 """Env steps with training before the first round."""
 
 
@@ -82,7 +82,7 @@ def work(model: Any) -> dict[str, Any]:
 def row(framework: str, model: Any, first: Timing, rounds: list[Timing]) -> str:
     """A line of the table."""
     rates, cpu = [timing.rate for timing in rounds], [timing.rate_cpu for timing in rounds]
-    start = first.cpu - first.steps / statistics.median(cpu)
+    start = first.cpu - (first.steps - model.learning_starts) / statistics.median(cpu)
     return (
         f"| {framework} | {model.gradient_steps} in {model.train_freq.frequency * model.n_envs} env steps "
         f"| **{statistics.median(rates):.0f}** | {min(rates):.0f}–{max(rates):.0f} "
@@ -104,9 +104,7 @@ def main() -> None:
     both = [work(model) for model in models.values()]
     if both[0] != both[1]:
         raise SystemExit(f"not the same work: {both[0]}, {both[1]}")
-    for model in models.values():
-        learn(model, model.learning_starts)  # without training
-    first = {framework: learn(model, WARM_UP) for framework, model in models.items()}
+    first = {framework: learn(model, model.learning_starts + WARM_UP) for framework, model in models.items()}
     rounds: dict[str, list[Timing]] = {framework: [] for framework in FRAMEWORKS}
     for number in range(arguments.rounds):
         for framework, model in models.items():
