@@ -305,7 +305,19 @@ def add_algorithm(entry: Algorithm, origin: str | None = None, override: bool = 
     """Register `entry` under its name and framework; the other frameworks of the name stay."""
     origin = origin or _caller()
     entry = replace(entry, origin=origin)
-    _add("algorithm", entry.name, entry.framework, entry, entry.help, origin, override, entry.needs)
+    known = registry("algorithm")._entries.get(entry.name)
+    others = known.target if known is not None and isinstance(known.target, Mapping) else {}
+    everywhere = {**others, entry.framework: entry}
+    needs = {word: [name for name, one in everywhere.items() if word in one.needs] for word in _words(everywhere)}
+    requires = [
+        word if len(names) == len(everywhere) else f"{word} ({', '.join(names)})" for word, names in needs.items()
+    ]
+    _add("algorithm", entry.name, entry.framework, entry, entry.help, origin, override, requires)
+
+
+def _words(frameworks: Mapping[str, Algorithm]) -> list[str]:
+    """What an algorithm needs in any of its frameworks."""
+    return list(dict.fromkeys(word for one in frameworks.values() for word in one.needs))
 
 
 def _add(

@@ -301,5 +301,7 @@ def test_list_has_frameworks_and_requirements(mygym_command: Command) -> None:
     rows = {row["name"]: row for row in json.loads(mygym_command("list", "algo", "--json").out)}
     assert rows["sac"]["frameworks"] == ["pytorch", "jax"]
     assert rows["ars"]["requires"] == ["flat observations"]
+    assert rows["ppo"]["requires"] == ["flat observations (jax)"]
+    assert rows["crossq"]["requires"] == ["flat observations (pytorch)"]
     words = mygym_command("list", "algo").out
     assert re.search(r"\n ars +pytorch +flat observations +augmented", words)
