@@ -39,6 +39,7 @@ class CEM(Runner):
     """
 
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {"LinearPolicy": ARSLinearPolicy, "MlpPolicy": ARSPolicy}
+    read_once: ClassVar[tuple[str, ...]] = ("initial_std",)
 
     def __init__(
         self,

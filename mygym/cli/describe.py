@@ -141,7 +141,11 @@ def _algorithm(algorithm: Algorithm) -> dict[str, Any]:
         "example": {"algo": algorithm.name, "framework": algorithm.framework, **algorithm.run_defaults},
         "algo_params": {row.pop("name"): row for row in hyperparameters(algorithm)},
         "may be scheduled": list(may_be_scheduled(cls)),
-        "training_params": {row.pop("name"): row for row in training_parameters(algorithm)},
+        **(
+            {"training_params": {row.pop("name"): row for row in rows}}
+            if (rows := training_parameters(algorithm))
+            else {}
+        ),
     }
 
 

@@ -78,6 +78,8 @@ def way(cls: type, name: str, takes_function: bool, takes_number: bool) -> str |
     if name in reads.held:
         return "held"
     if RUNNER in map(_key, cls.__mro__):  # what its own constructor names it reads itself
+        if name in getattr(cls, "read_once", ()):
+            return None
         own = takewhile(lambda base: _key(base) != RUNNER, cls.__mro__)
         return "held" if any(name in _own(base) for base in own) else None
     if any(_key(base).partition(".")[0] in LIBRARIES and name in _own(base) for base in cls.__mro__):

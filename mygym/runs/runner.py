@@ -88,6 +88,9 @@ class Runner(Stateful, BaseAlgorithm):
         "MultiInputPolicy": MultiInputActorCriticPolicy,
     }
 
+    read_once: ClassVar[tuple[str, ...]] = ()
+    """Hyperparameters that are read when training begins, and never again: no schedule could change them."""
+
     def __init__(
         self,
         policy: str | type[BasePolicy],

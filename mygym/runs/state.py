@@ -31,6 +31,7 @@ ELSEWHERE = frozenset(
         "buffer_size",  # a run that is made longer may get a larger one
         "env",
         "policy",
+        "policy_kwargs",  # the config's
         "replay_buffer",  # mygym.runs.replay
         "rollout_buffer",  # empty whenever a state is taken
         "start_time",  # the run's clock goes on

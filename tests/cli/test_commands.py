@@ -287,7 +287,7 @@ def test_help_says_type_range_default_and_text(mygym_command: Command, monkeypat
     assert re.search(r"\n policy_kwargs\.optimizer_kwargs\.fused +true or false or null +true", text)
     assert "training_params of" not in text
     runner = mygym_command("train", "--algo", "cem", "--help").out
-    assert re.search(r"training_params of cem .*\n\n.*\n.*\n episodes +a whole number, at least 1 +2 ", runner)
+    assert re.search(r"training_params of cem .*\n\n.*\n.*\n episodes +a whole number, at least 1 +\d ", runner)
     assert "hyperparameters of A too" in mygym_command("train", "--help").out
 
 

@@ -102,7 +102,7 @@ def run(command: str, folder: Path) -> str:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=400,
         check=False,
     )
     assert done.returncode == 0, f"{command}\nends with {done.returncode}:\n{done.stdout}\n{done.stderr}"
