@@ -50,9 +50,7 @@ BUILTIN_STRINGS: Mapping[str, Mapping[str, tuple[str, str]]] = {
 ALIASES: Mapping[str, Mapping[str, str]] = {"controller": {"step": "ee_delta", "joints": "joint_position"}}
 """Other names under which the command line and configs know a component."""
 
-EXTRAS: Mapping[str, str] = {
-    **dict.fromkeys(("sbx", "jax", "jaxlib", "flax", "optax", "tensorflow_probability"), "jax"),
-}
+EXTRAS: Mapping[str, str] = dict.fromkeys(("sbx", "jax", "jaxlib", "flax", "optax", "tensorflow_probability"), "jax")
 """Package as it is imported → the extra of mygym that installs it."""
 
 T = TypeVar("T")

@@ -157,7 +157,7 @@ class Subject:
     def saves_and_loads(self) -> None:
         """What was saved acts the same wherever it is loaded."""
         run = self.first.path
-        cls = algorithm(self.name, self.framework).combo()[0]
+        cls = building.loadable(self.settled.config)
         observations = self._observations()
         policy = training.load(run)
         actions = _actions(policy, observations)

@@ -75,7 +75,8 @@ def training_parameters(entry: Algorithm) -> list[dict[str, Any]]:
 
 
 def _row(name: str, parameter: Parameter, default: Any) -> dict[str, Any]:
-    from mygym.config.hyperparameters import NAMED, RANGES
+    from mygym.config.hyperparameters import NAMED
+    from mygym.config.ranges import RANGES
 
     short = parameter.name
     kind = f"a name of `mygym list {NAMED[short]}`" if short in NAMED else parameter.type_in_words

@@ -11,7 +11,6 @@ import contextlib
 import copy
 import importlib
 import inspect
-import math
 import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from typing import Any
 from mygym.config import schedulable
 from mygym.config.loading import merged
 from mygym.config.plain import is_plain
+from mygym.config.ranges import LARGEST, RANGES
 from mygym.config.schedules import Schedule, is_schedule, parse
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.parameters import REQUIRED, Parameter, fits, in_words, parameters, place
@@ -80,86 +80,6 @@ BUFFERS = {
     "rollout_buffer_class": ("stable_baselines3.common.buffers", "RolloutBuffer", "DictRolloutBuffer"),
 }
 """What SB3 takes when none is said: of flat observations, of dictionaries."""
-
-
-@dataclass(frozen=True)
-class Range:
-    """An interval of numbers; open where said."""
-
-    low: float = -math.inf
-    high: float = math.inf
-    open_low: bool = False
-
-    def __contains__(self, value: float) -> bool:
-        return (value > self.low if self.open_low else value >= self.low) and value <= self.high
-
-    def __str__(self) -> str:
-        low = f"above {self.low:g}" if self.open_low else f"at least {self.low:g}"
-        return low if self.high == math.inf else f"{low} and at most {self.high:g}"
-
-
-_POSITIVE = Range(0, open_low=True)
-_COUNT = Range(1)
-_SHARE = Range(0, 1)
-
-RANGES: Mapping[str, Range] = {
-    "learning_rate": _POSITIVE,
-    "gamma": _SHARE,
-    "gae_lambda": _SHARE,
-    "tau": _SHARE,
-    "batch_size": _COUNT,
-    "buffer_size": _COUNT,
-    "n_steps": _COUNT,
-    "n_epochs": _COUNT,
-    "learning_starts": Range(0),
-    "gradient_steps": Range(-1),
-    "target_update_interval": _COUNT,
-    "policy_delay": _COUNT,
-    "clip_range": _POSITIVE,
-    "clip_range_vf": _POSITIVE,
-    "ent_coef": Range(0),
-    "vf_coef": Range(0),
-    "max_grad_norm": _POSITIVE,
-    "n_delta": _COUNT,
-    "n_top": _COUNT,
-    "delta_std": _POSITIVE,
-    "target_kl": _POSITIVE,
-    "target_policy_noise": Range(0),
-    "target_noise_clip": Range(0),
-    "top_quantiles_to_drop_per_net": Range(0),
-    "cg_max_steps": _COUNT,
-    "cg_damping": Range(0),
-    "line_search_shrinking_factor": Range(0, 1, open_low=True),
-    "n_critic_updates": _COUNT,
-    "sde_sample_freq": Range(-1),
-    "action_noise": Range(0),
-    "train_freq": _COUNT,
-    "stats_window_size": _COUNT,
-    "n_eval_episodes": _COUNT,
-    "n_sampled_goal": Range(0),
-    "net_arch": _COUNT,
-    "n_critics": _COUNT,
-    "n_quantiles": _COUNT,
-    "lstm_hidden_size": _COUNT,
-    "n_lstm_layers": _COUNT,
-    "features_dim": _COUNT,
-    "clip_mean": Range(0),
-    "eps": Range(0),
-    "weight_decay": Range(0),
-    "betas": _SHARE,
-    "population": Range(2),
-    "elites": _COUNT,
-    "initial_std": _POSITIVE,
-    "extra_std": Range(0),
-    "extra_generations": _COUNT,
-    "smoothing": Range(0, 1, open_low=True),
-    "episodes": _COUNT,
-    "sub_sampling_factor": Range(1, 1),  # sb3-contrib cannot take every second one of dictionaries
-}
-"""Known ranges of hyperparameters that signatures do not bound."""
-
-LARGEST = 3.4e38
-"""Of float32, in which torch computes; beyond it lies infinity."""
 
 
 class Schema:
@@ -245,11 +165,11 @@ class Schema:
         return getattr(self.cls, "policy_aliases", {}).get(policy) if isinstance(policy, str) else policy
 
     def _buffer(self, path: tuple[str, ...]) -> Any:
+        if self.her and path == ("replay_buffer_class",):
+            return importlib.import_module("stable_baselines3").HerReplayBuffer
         chosen = at(self.kwargs, path)
         if chosen is not None:
             return chosen
-        if self.her and path == ("replay_buffer_class",):
-            return importlib.import_module("stable_baselines3").HerReplayBuffer
         module, flat, of_dictionaries = BUFFERS[path[-1]]
         return getattr(importlib.import_module(module), of_dictionaries if self.entry.dict_observations else flat)
 

@@ -12,13 +12,11 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+from mygym.config.ranges import Range
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import registry
-
-if TYPE_CHECKING:
-    from mygym.config.hyperparameters import Range
 
 KEY = "schedule"
 """The key that makes a mapping a schedule; its value is the name of a shape."""

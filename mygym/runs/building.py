@@ -100,7 +100,7 @@ def build_model(config: RunConfig, env: Any) -> Any:
     scheduled = schedules_of(config)
     kwargs |= scheduling.arguments(schema.cls, scheduled, config.steps)
     if config.her:
-        kwargs["replay_buffer_class"] = _hindsight_buffer()
+        kwargs["replay_buffer_class"] = schema.component(("replay_buffer_class",))
     of_the_run = {"seed": config.seed, "device": config.device, "verbose": 0}
     taken = parameters(schema.cls)
     kwargs |= {key: value for key, value in of_the_run.items() if key in taken}
@@ -201,9 +201,3 @@ def explained(resolved: Resolved) -> Resolved:
         return as_built(resolved, build_model(config, env))
     finally:
         env.close()
-
-
-def _hindsight_buffer() -> Any:
-    from stable_baselines3 import HerReplayBuffer
-
-    return HerReplayBuffer

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mygym.config import merged
-from mygym.config.hyperparameters import INNER, RANGES, Schema, training_parameters
+from mygym.config.hyperparameters import INNER, Schema, training_parameters
+from mygym.config.ranges import RANGES
 from mygym.errors import ConfigError
 from mygym.registry import algorithm
 from mygym.runs.runner import Runner
