@@ -6,7 +6,8 @@ Both sides train the same class with the same arguments on the same environments
 their own, in turn. By hand: an SB3 vector environment of `gymnasium.make("mygym/Reach-v0")` with SB3's monitor, the
 class, `model.learn(steps)`, nothing else. A run: `mygym.train` with logs, TensorBoard, checkpoints and all that it does
 in `learn`; what evaluations take is left out (one before the first step, one at the end). The seconds are those of
-`learn` on both sides.
+`learn` on both sides. Both have the same seeds, and it is an error if their episodes are not the same: an arm that
+learns faster is reset more often, which would be measured as well.
 """
 
 from __future__ import annotations
@@ -37,23 +38,29 @@ def settings(algo: str, logdir: str) -> dict[str, Any]:
     return {**shape, "stop_at_success": None, "eval": quiet, "video": {"episodes": 0}, "logdir": logdir}
 
 
-def by_run(algo: str) -> float:
-    """Seconds of `learn` in a run, evaluations left out."""
+Measured = tuple[float, list[float]]
+"""Seconds of `learn`, and the returns of the last 100 training episodes."""
+
+
+def by_run(algo: str) -> Measured:
+    """In a run, evaluations left out."""
     import mygym
 
     with tempfile.TemporaryDirectory() as logdir:
         result = mygym.train(settings(algo, logdir))
-    return float(result.steps / result.steps_per_second)
+        rows = (result.path / "monitor.csv").read_text(encoding="utf-8").splitlines()[2:]
+    return result.steps / result.steps_per_second, [round(float(row.split(",")[0]), 5) for row in rows][-100:]
 
 
-def by_hand(algo: str) -> float:
-    """Seconds of `learn` with Stable-Baselines3 alone."""
+def by_hand(algo: str) -> Measured:
+    """With Stable-Baselines3 alone."""
     import gymnasium
     import torch
     from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
 
     from mygym.config.hyperparameters import Schema
     from mygym.registry import algorithm
+    from mygym.runs.evaluation import TRAINING, episode_seeds
     from mygym.runs.settings import settle
 
     torch.set_num_threads(1)
@@ -62,18 +69,20 @@ def by_hand(algo: str) -> float:
     policy, kwargs = schema.arguments(config.algo_params)
     env = VecMonitor(DummyVecEnv([lambda: gymnasium.make("mygym/Reach-v0", reward="dense")] * config.n_envs))
     model = schema.cls(policy, env, seed=config.seed, device="cpu", **kwargs)
+    env.seed(episode_seeds(config.seed, TRAINING, 1)[0])
     begin = time.perf_counter()
     model.learn(config.steps)
     seconds = time.perf_counter() - begin
     env.close()
-    return seconds
+    return seconds, [round(float(episode["r"]), 5) for episode in model.ep_info_buffer]
 
 
-def measured(side: str, algo: str) -> float:
+def measured(side: str, algo: str) -> Measured:
     """Seconds of one side in a process of its own."""
     command = [sys.executable, str(Path(__file__)), "--side", side, "--algo", algo]
     done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    return float(json.loads(done.stdout.splitlines()[-1]))
+    seconds, returns = json.loads(done.stdout.splitlines()[-1])
+    return seconds, returns
 
 
 def main() -> None:
@@ -94,7 +103,10 @@ def main() -> None:
         pairs = []
         for number in range(options.repeats):
             sides = ("hand", "run") if number % 2 else ("run", "hand")
-            pairs.append({side: measured(side, algo) for side in sides})
+            pair = {side: measured(side, algo) for side in sides}
+            if pair["run"][1] != pair["hand"][1]:
+                raise SystemExit(f"{algo}: the two sides did not train alike")
+            pairs.append({side: seconds for side, (seconds, _) in pair.items()})
         hand, run, ratio = (
             f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
             for values, digits in (
