@@ -41,13 +41,24 @@ BUILTIN_STRINGS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "mygym.sim.controllers:EndEffectorDelta",
             "moves the commanded end-effector position by up to 5 cm",
         ),
+        "ee_absolute": (
+            "mygym.sim.controllers:EndEffectorAbsolute",
+            "commands the end effector's position within the tool's bounds, held upright",
+        ),
         "joint_delta": ("mygym.sim.controllers:JointDelta", "moves the commanded joint angles"),
         "joint_position": ("mygym.sim.controllers:JointPosition", "commands joint angles over their whole range"),
+        "joint_velocity": ("mygym.sim.controllers:JointVelocity", "commands joint velocities up to their limits"),
+        "joint_torque": (
+            "mygym.sim.controllers:JointTorque",
+            "commands joint torques up to their limits, on top of gravity and friction compensation",
+        ),
     },
     "strategy": {"standard": ("mygym.training:train", "one task, one network")},
 }
 
-ALIASES: Mapping[str, Mapping[str, str]] = {"controller": {"step": "ee_delta", "joints": "joint_position"}}
+ALIASES: Mapping[str, Mapping[str, str]] = {
+    "controller": {"step": "ee_delta", "absolute": "ee_absolute", "joints": "joint_position"}
+}
 """Other names under which the command line and configs know a component."""
 
 EXTRAS: Mapping[str, str] = dict.fromkeys(("sbx", "jax", "jaxlib", "flax", "optax", "tensorflow_probability"), "jax")

@@ -125,22 +125,22 @@ def _at_home(spec: RobotSpec, workspace: WorkspaceSpec) -> Found:
     for _ in range(TRIES):
         chain = _kinematics(_with_home(spec, rng.uniform(lower, upper))).chain
         kinematics = Kinematics(chain)
-        home = kinematics.inverse(chain.home, tool, chain.down, iterations=200)
-        if kinematics.residual(home, tool, chain.down) < 0.002:
+        home = kinematics.inverse(chain.home, tool, chain.rotation, iterations=200)
+        if kinematics.residual(home, tool, chain.rotation) < 0.002:
             margin = np.minimum(home - lower, upper - home) / (upper - lower)
             candidates.append((float(margin.min()), home))
     best = Found(spec, 0.0)
     for _, home in sorted(candidates, key=lambda one: -one[0])[:8]:
         one = _with_home(spec, home.round(3))
         kinematics = _kinematics(one)
-        reaches = float(kinematics.reachable(corners, kinematics.chain.down).mean())
+        reaches = float(kinematics.reachable(corners, kinematics.chain.rotation).mean())
         if reaches > best.reaches:
             best = Found(one, reaches)
     return best
 
 
 def _kinematics(spec: RobotSpec) -> Kinematics:
-    return Kinematics(make_chain(spec, read_urdf(Path(spec.urdf))))
+    return Kinematics(make_chain(spec, spec.arms[0], (0.0, 0.0, -1.0)))
 
 
 def _with_home(spec: RobotSpec, home: NDArray[np.float64]) -> RobotSpec:

@@ -1,15 +1,8 @@
-"""What a world looks like to somebody who doubts its descriptions: what collides, what weighs nothing."""
+"""What a world looks like to somebody who doubts its descriptions: what collides."""
 
 from __future__ import annotations
 
-import copy
-from pathlib import Path
-
-import numpy as np
-
 from mygym.sim.bullet import bullet
-from mygym.sim.robot import RobotSpec
-from mygym.sim.urdf import DYNAMIC, inertial, merge_fixed_joints, read_joints, read_urdf
 from mygym.sim.world import World
 
 DEPTH = 0.001
@@ -24,7 +17,7 @@ def collisions(world: World) -> list[str]:
 
     The arm's base may stand in what it stands on, and links may overlap with their next but one.
     """
-    client, body = world._client, world._arm.body
+    client, body = world._client, world._body.body
     count = bullet.getNumJoints(body, physicsClientId=client)
     infos = [bullet.getJointInfo(body, index, physicsClientId=client) for index in range(count)]
     names = [info[12].decode() for info in infos]
@@ -50,22 +43,3 @@ def _overlap(client: int, body: int, link: int, other: int, its_link: int | None
     which = {} if its_link is None else {"linkIndexB": its_link}
     points = bullet.getClosestPoints(body, other, 0.0, linkIndexA=link, physicsClientId=client, **which)
     return any(point[8] < -DEPTH for point in points)
-
-
-def weightless(robot: RobotSpec) -> list[str]:
-    """What of the moving links' masses and inertias no body has, in words."""
-    root = copy.deepcopy(read_urdf(Path(robot.urdf)))
-    merge_fixed_joints(root)
-    moving = {joint.child for joint in read_joints(root).values() if joint.kind in DYNAMIC}
-    found = []
-    for link in root.findall("link"):
-        name = link.get("name", "")
-        if name not in moving:
-            continue
-        mass, _, inertia = inertial(link)
-        moments = np.linalg.eigvalsh(inertia)
-        if not mass > 0:
-            found.append(f"{name} has a mass of {mass:g} kg")
-        elif not (moments > 0).all():
-            found.append(f"{name} has principal moments of inertia of {moments.tolist()} kg m²")
-    return found

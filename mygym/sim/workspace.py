@@ -68,6 +68,8 @@ class WorkspaceSpec:
     """Controllers command the end effector inside this box only."""
     tool_home: Vector = field(default=(0.0, 0.0, 0.2))
     """m: where the end effector starts unless the reset says otherwise; the robot's home joints are close to it."""
+    tool_direction: Vector = (0.0, 0.0, -1.0)
+    """Unit vector along which the tool's z axis is held: down, unless said otherwise."""
     background: tuple[Number, Number, Number] = (1.0, 1.0, 1.0)
     name: str = ""
     """The file's stem, unless given."""
