@@ -15,8 +15,8 @@ from mygym.config import Layer, resolve
 from mygym.errors import ConfigError, DivergedError, bad_value
 from mygym.registry import registry
 from mygym.sim.camera import Camera, Viewer
+from mygym.sim.inference import find_robot
 from mygym.sim.objects import load_object
-from mygym.sim.robot import load_robot
 from mygym.sim.workspace import load_workspace
 from mygym.sim.world import World
 from mygym.tasks import goals, rewards
@@ -100,7 +100,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self.reward_kind = reward
         self.goal_env = goal_env
         self.gamma = gamma
-        self.robot = load_robot(registry("robot").get(robot).load())
+        self.robot = find_robot(robot)
         self.workspace = load_workspace(registry("workspace").get(workspace or self.task.workspace).load())
         if camera not in self.workspace.cameras:
             raise ConfigError(bad_value("camera", camera, sorted(self.workspace.cameras)))

@@ -6,17 +6,21 @@ import ast
 import builtins
 import inspect
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from string import Template
+from typing import TYPE_CHECKING
 
 from mygym.config.hyperparameters import Schema
 from mygym.envs.ids import env_id
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import Algorithm, algorithm
 from mygym.scaffold.naming import check_free, check_identifier, check_place, class_name
+
+if TYPE_CHECKING:
+    from mygym.sim.robot import GripperSpec
 
 RUNNER = "runner"
 """In place of an algorithm's name: the base class of those that write the training loop themselves."""
@@ -211,9 +215,9 @@ def _robot(request: Request) -> dict[str, str]:
 
 def _described(urdf: Path, folder: Path) -> dict[str, str]:
     """What the template of a robot needs to know of a URDF that stays where it is."""
-    from mygym.scaffold.arms import find_arm
+    from mygym.sim.inference import infer_robot
 
-    found = find_arm(urdf)
+    found = infer_robot(urdf)
     spec = found.spec
     near = urdf.resolve().is_relative_to(folder.parents[1].resolve())
     rows = [
@@ -221,14 +225,36 @@ def _described(urdf: Path, folder: Path) -> dict[str, str]:
         f"velocity: {joint.velocity:g}, effort: {joint.effort:g}}}"
         for joint in spec.joints
     ]
+    told = "\n".join(f"# inferred: {note}" for note in found.notes)
     return {
-        "help": f"The arm of {urdf.name}: {len(rows)} joints. SI units. Limits: the URDF's.",
+        "help": f"The arm of {urdf.name}: {len(rows)} joints. SI units. Limits: the URDF's.\n{told}",
         "urdf": os.path.relpath(urdf.resolve(), folder.resolve()) if near else str(urdf.resolve()),
-        "base_position": f"[{spec.base_position[0]:g}, 0.0, 0.0]",
+        "base_position": _numbers(spec.base_position),
         "joints": "\n".join(rows),
         "link": spec.end_effector.link,
-        "position": f"[0.0, 0.0, {spec.end_effector.position[2]:g}]",
+        "position": _numbers(spec.end_effector.position),
+        "orientation": _numbers(spec.end_effector.orientation),
+        "gripper": _gripper(spec.gripper),
     }
+
+
+def _gripper(gripper: GripperSpec | None) -> str:
+    if gripper is None:
+        return ""
+    lines = [
+        f"  joints: [{', '.join(gripper.joints)}]",
+        f"  links: [{', '.join(gripper.links)}]         # whose contacts count",
+        f"  closed: {_numbers(gripper.closed)}           # m or rad",
+        f"  open: {_numbers(gripper.open)}",
+        f"  width: {gripper.width:g}            # m between the fingers when open",
+        f"  force: {gripper.force:g}             # N or N m",
+        f"  velocity: {gripper.velocity:g}         # m/s or rad/s",
+    ]
+    return "\n" + "\n".join(["gripper:", *lines])
+
+
+def _numbers(values: Iterable[float]) -> str:
+    return f"[{', '.join(f'{value:g}' for value in values)}]"
 
 
 OWN_ARM: Mapping[str, str] = {
@@ -243,6 +269,8 @@ OWN_ARM: Mapping[str, str] = {
   - {name: joint_6, home: 0.0, lower: -3.0, upper: 3.0, velocity: 3.0, effort: 10}""",
     "link": "tool",
     "position": "[0.0, 0.0, 0.1]",
+    "orientation": "[0.0, 0.0, 0.0, 1.0]",
+    "gripper": "",
 }
 """The arm of `robot.urdf.template`."""
 

@@ -37,8 +37,8 @@ Spec = TypeVar("Spec")
 
 
 def asset_names(kind: str) -> tuple[str, ...]:
-    """Names of the descriptions in `assets/KIND/`, by file name alone: no file is opened."""
-    return tuple(sorted(path.stem for path in (ASSETS / kind).glob("*.yaml")))
+    """Names of the descriptions in `assets/KIND/` and its folders, by file name alone: no file is opened."""
+    return tuple(sorted(path.stem for path in (ASSETS / kind).rglob("*.yaml")))
 
 
 def find_asset(kind: str, name: str | Path) -> Path:
@@ -54,7 +54,7 @@ def find_asset(kind: str, name: str | Path) -> Path:
         return path.resolve()
     if str(name) not in asset_names(kind):
         raise AssetError(bad_value(kind.removesuffix("s"), str(name), asset_names(kind), "is not known"))
-    return ASSETS / kind / f"{name}.yaml"
+    return next((ASSETS / kind).rglob(f"{name}.yaml"))
 
 
 def read_asset(spec: type[Spec], path: Path) -> Spec:

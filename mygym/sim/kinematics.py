@@ -90,7 +90,13 @@ def make_chain(robot: RobotSpec, arm: ArmSpec, direction: Sequence[float]) -> Ch
         lower=np.array([joint.lower for joint in arm.joints]),
         upper=np.array([joint.upper for joint in arm.joints]),
     )
-    return replace(chain, rotation=_pointing(np.asarray(direction, dtype=float), Kinematics(chain).pose(chain.home)))
+    return at_home(chain, chain.home, direction)
+
+
+def at_home(chain: Chain, home: Array, direction: Sequence[float]) -> Chain:
+    """The same chain with another home `(J,)` rad, and the orientation that is held from there."""
+    chain = replace(chain, home=home)
+    return replace(chain, rotation=_pointing(np.asarray(direction, dtype=float), Kinematics(chain).pose(home)))
 
 
 def _pointing(z: Array, pose: Array) -> Array:

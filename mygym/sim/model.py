@@ -24,7 +24,7 @@ from mygym.sim.urdf import (
 )
 
 if TYPE_CHECKING:
-    from mygym.sim.robot import ArmSpec, RobotSpec
+    from mygym.sim.robot import ArmSpec, GripperSpec, RobotSpec
 
 
 def robot_model(spec: RobotSpec, gripper: bool = True) -> ET.Element:
@@ -42,8 +42,17 @@ def robot_model(spec: RobotSpec, gripper: bool = True) -> ET.Element:
         positions |= fingers
         for name in (*(joint.name for joint in arm.joints), *(fingers if gripper else ())):
             del positions[name]
+        if arm.gripper:
+            _give_friction(root, arm.gripper)
     lock_joints(root, positions)
     return root
+
+
+def _give_friction(root: ET.Element, gripper: GripperSpec) -> None:
+    for link in root.findall("link"):
+        if link.get("name") in gripper.links and link.find("contact") is None:
+            contact = ET.SubElement(link, "contact")
+            ET.SubElement(contact, "lateral_friction", value=repr(gripper.friction))
 
 
 def _mounted(spec: RobotSpec) -> ET.Element:

@@ -68,6 +68,8 @@ class GripperSpec:
     """N or N m: largest force of each finger."""
     velocity: Positive
     """m/s or rad/s: largest speed of each finger."""
+    friction: Positive = 1.0
+    """Of finger links of which the URDF does not say it; Bullet multiplies it by the object's."""
 
 
 @dataclass(frozen=True)

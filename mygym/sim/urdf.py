@@ -35,6 +35,7 @@ class Joint:
     upper: float
     effort: float
     velocity: float
+    mimics: bool
 
 
 def read_urdf(path: Path) -> ET.Element:
@@ -85,6 +86,7 @@ def _read_joint(element: ET.Element) -> Joint:
         upper=values.get("upper", np.inf),
         effort=values.get("effort", np.inf),
         velocity=values.get("velocity", np.inf),
+        mimics=element.find("mimic") is not None,
     )
 
 
