@@ -21,6 +21,7 @@ from mygym.sim.urdf import (
     merge_fixed_joints,
     read_joints,
     read_urdf,
+    set_inertial,
 )
 
 if TYPE_CHECKING:
@@ -45,7 +46,22 @@ def robot_model(spec: RobotSpec, gripper: bool = True) -> ET.Element:
         if arm.gripper:
             _give_friction(root, arm.gripper)
     lock_joints(root, positions)
+    for link in root.findall("link"):
+        _mend_inertia(link)
     return root
+
+
+def _mend_inertia(link: ET.Element) -> None:
+    """Give principal moments that no body can have, the largest above the sum of the others, to the nearest that can.
+
+    Some robots' published files have such; Bullet would take zero instead.
+    """
+    mass, centre, inertia = inertial(link)
+    moments, axes = np.linalg.eigh(inertia)
+    if moments[0] > 0 and moments[2] > moments[0] + moments[1]:
+        missing = moments[2] - moments[0] - moments[1]
+        moments += missing * np.array([1.001, 1.001, -1.0]) / 3
+        set_inertial(link, mass, centre, axes @ np.diag(moments) @ axes.T)
 
 
 def _give_friction(root: ET.Element, gripper: GripperSpec) -> None:

@@ -6,6 +6,7 @@ files, so whatever it can draw can collide.
 
 from __future__ import annotations
 
+import copy
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 from functools import cache
@@ -45,9 +46,17 @@ class Primitive:
 def replace_meshes(root: ET.Element) -> None:
     """Put primitives in the place of all collision meshes, in place; visual shapes stay.
 
+    A robot without any collision shape collides with what is seen of it.
+
     Raises:
         AssetError: Bullet cannot read a mesh.
     """
+    if root.find("link/collision") is None:
+        for link in root.findall("link"):
+            for visual in link.findall("visual"):
+                seen = copy.deepcopy(visual)
+                seen.tag = "collision"
+                link.append(seen)
     for collision in root.iterfind("link/collision"):
         geometry = collision.find("geometry")
         mesh = None if geometry is None else geometry.find("mesh")
@@ -117,7 +126,7 @@ def _about(points: Array, axes: Array) -> list[Primitive]:
         beside = np.hypot(points[:, x] - centre[x], points[:, y] - centre[y])
         radius = max(float(beside.max()), SMALLEST)
         found.append(_round("cylinder", radius, float(edges[z]), at, np.pi * radius**2 * edges[z]))
-        half = max(float((np.abs(along) - np.sqrt(radius**2 - np.minimum(beside, radius) ** 2)).max()), SMALLEST / 2)
+        half = max(float((np.abs(along) - np.sqrt(np.maximum(radius**2 - beside**2, 0.0))).max()), SMALLEST / 2)
         volume = np.pi * radius**2 * (2 * half + 4 / 3 * radius)
         found.append(_round("capsule", radius, 2 * half, at, volume))
     return found

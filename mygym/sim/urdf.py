@@ -223,10 +223,15 @@ def _merge_inertial(parent: ET.Element, child: ET.Element, pose: Matrix) -> None
         ),
         np.zeros((3, 3)),
     )
-    old = parent.find("inertial")
+    set_inertial(parent, mass, centre, inertia)
+
+
+def set_inertial(link: ET.Element, mass: float, centre: Matrix, inertia: Matrix) -> None:
+    """Give a link its `<inertial>`: kg, centre of mass `(3,)` m and `(3, 3)` kg m², both in the link's frame."""
+    old = link.find("inertial")
     if old is not None:
-        parent.remove(old)
-    element = ET.SubElement(parent, "inertial")
+        link.remove(old)
+    element = ET.SubElement(link, "inertial")
     ET.SubElement(element, "origin", xyz=text_of(centre), rpy="0 0 0")
     ET.SubElement(element, "mass", value=repr(float(mass)))
     names = {"ixx": (0, 0), "iyy": (1, 1), "izz": (2, 2), "ixy": (0, 1), "ixz": (0, 2), "iyz": (1, 2)}
