@@ -1,4 +1,4 @@
-"""Shapes, fixtures and objects in a physics client."""
+"""Shapes and objects in a physics client."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 from mygym.sim.bullet import TINY_BOX, bullet
 from mygym.sim.objects import ObjectSpec
 from mygym.sim.shapes import Piece, hull_file
-from mygym.sim.workspace import FixtureSpec
 
 _NOWHERE, _STRAIGHT = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0)
 
@@ -74,16 +73,6 @@ def shape_of(spec: ObjectSpec) -> dict[str, Any]:
     if spec.shape == "sphere":
         return {"shapeType": bullet.GEOM_SPHERE, "radius": spec.size[0]}
     return {"shapeType": bullet.GEOM_CYLINDER, "radius": spec.size[0], "height": spec.size[1]}
-
-
-def add_fixture(client: int, spec: FixtureSpec) -> int:
-    """A box that never moves; returns Bullet's number of the body."""
-    shape = bullet.createCollisionShape(
-        bullet.GEOM_BOX, halfExtents=[edge / 2 for edge in spec.size], physicsClientId=client
-    )
-    body = _create(client, 0.0, shape, spec.position, (0.0, 0.0, 0.0, 1.0))
-    bullet.changeDynamics(body, -1, lateralFriction=spec.friction, physicsClientId=client)
-    return body
 
 
 def add_object(client: int, spec: ObjectSpec, pose: Sequence[float]) -> int:

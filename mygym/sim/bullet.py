@@ -51,4 +51,5 @@ def disconnect(client: int) -> None:
 
 def urdf_file(name: str, text: str) -> str:
     """Path of a temporary URDF file with this text; see `temporary_file`."""
-    return temporary_file(f"{name}.urdf", text)
+    # Bullet reads lines of 8 kB and breaks longer ones anywhere, also within a number.
+    return temporary_file(f"{name}.urdf", text.replace("><", ">\n<"))

@@ -50,7 +50,11 @@ class State:
     object_angular_velocity: Array
     """`(N, k, 3)` rad/s."""
     part_position: Array
-    """`(N, p)` m or rad: drawers, doors, switches."""
+    """`(N, p)` m or rad: how far drawers, doors, levers are along or about their axes."""
+    part_velocity: Array
+    """`(N, p)` m/s or rad/s."""
+    part_handle_position: Array
+    """`(N, p, 3)` m: where each is taken hold of."""
 
     @classmethod
     def zeros(cls, n: int, joints: int, fingers: int = 0, objects: int = 0, parts: int = 0) -> State:
@@ -69,4 +73,6 @@ class State:
             object_velocity=np.zeros((n, objects, 3)),
             object_angular_velocity=np.zeros((n, objects, 3)),
             part_position=np.zeros((n, parts)),
+            part_velocity=np.zeros((n, parts)),
+            part_handle_position=np.zeros((n, parts, 3)),
         )
