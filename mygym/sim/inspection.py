@@ -22,11 +22,10 @@ def collisions(world: World) -> list[str]:
     infos = [bullet.getJointInfo(body, index, physicsClientId=client) for index in range(count)]
     names = [info[12].decode() for info in infos]
     parents = [info[16] for info in infos]
-    fixtures = [name for name, fixture in world.workspace.fixtures.items() if fixture.collides]
-    bodies = [bullet.getBodyUniqueId(index, physicsClientId=client) for index in range(bullet.getNumBodies(client))]
     found = []
-    for name, other in zip(fixtures, bodies, strict=False):  # fixtures are loaded first
-        found += [f"{names[link]} is inside {name}" for link in range(count) if _overlap(client, body, link, other)]
+    for name, others in world._surroundings.bodies.items():
+        for other in others:
+            found += [f"{names[link]} is inside {name}" for link in range(count) if _overlap(client, body, link, other)]
     for one in range(count):
         near = {one}
         for _ in range(NEIGHBOURS):

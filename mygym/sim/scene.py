@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from mygym.sim.bodies import shape_of
 from mygym.sim.bullet import bullet, disconnect, urdf_file
+from mygym.sim.fixtures import fixture_pose, fixture_urdf
 from mygym.sim.model import robot_model
 from mygym.sim.urdf import light_urdf
 from mygym.sim.world import World
@@ -40,11 +41,23 @@ class Scene:
         number = {info[1].decode(): info[0] for info in infos}
         self._joints = [number[joint.name] for arm in robot.arms for joint in arm.joints]
         self._fingers = [number[name] for arm in robot.arms if arm.gripper for name in arm.gripper.joints]
-        for fixture in world.workspace.fixtures.values():
-            shape = {"shapeType": bullet.GEOM_BOX, "halfExtents": [edge / 2 for edge in fixture.size]}
-            self._add(shape, fixture.color, fixture.position)
+        self._parts = self._add_fixtures()
         self._objects = [self._add(_visual(shape_of(spec)), spec.color, _HIDDEN) for spec in world.objects]
         self._goal = self._add({"shapeType": bullet.GEOM_SPHERE, "radius": GOAL_RADIUS}, GOAL_COLOR, _HIDDEN)
+
+    def _add_fixtures(self) -> list[tuple[int, int]]:
+        """Load what is seen of the fixtures; returns body and joint of each part, in the order of the state's."""
+        joints: dict[str, tuple[int, int]] = {}
+        for name, fixture in self.world.workspace.fixtures.items():
+            if not fixture.visible:
+                continue
+            path = urdf_file(f"{name}_visual", fixture_urdf(fixture, "visual"))
+            pose = fixture_pose(fixture)
+            body = bullet.loadURDF(path, *pose, useFixedBase=True, physicsClientId=self.client)
+            for index in range(bullet.getNumJoints(body, physicsClientId=self.client)):
+                joint = bullet.getJointInfo(body, index, physicsClientId=self.client)[1].decode()
+                joints[f"{name}.{joint}"] = body, index
+        return [joints[name] for name in self.world.part_names]
 
     def _add(self, shape: dict[str, object], color: ArrayLike, position: ArrayLike) -> int:
         visual = bullet.createVisualShape(**shape, rgbaColor=color, physicsClientId=self.client)
@@ -61,6 +74,8 @@ class Scene:
         positions = state.joint_position[0].tolist() + self._finger_positions()
         for index, position in zip([*self._joints, *self._fingers], positions, strict=True):
             bullet.resetJointState(self._robot, index, position, physicsClientId=client)
+        for (body, joint), position in zip(self._parts, state.part_position[0].tolist(), strict=True):
+            bullet.resetJointState(body, joint, position, physicsClientId=client)
         for k, body in enumerate(self._objects):
             place, turn = state.object_position[0, k].tolist(), state.object_orientation[0, k].tolist()
             bullet.resetBasePositionAndOrientation(body, place, turn, physicsClientId=client)

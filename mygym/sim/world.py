@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import registry
-from mygym.sim.bodies import add_fixture, add_object
+from mygym.sim.bodies import add_object
 from mygym.sim.bullet import bullet, connect, disconnect
 from mygym.sim.controllers import ArmLimits, Controller
 from mygym.sim.kinematics import Kinematics, make_chain
 from mygym.sim.objects import ObjectSpec
 from mygym.sim.robot import RobotSpec
 from mygym.sim.robot_body import RobotBody
+from mygym.sim.surroundings import Surroundings
 from mygym.sim.workspace import WorkspaceSpec
 from mygym.tasks.state import State
 
@@ -52,6 +53,7 @@ class World:
     """A robot, a workspace and objects, simulated.
 
     `state` is the same object for the life of the world; its arrays are refilled in place by `reset` and `step`.
+    `workspace` and `robot` are as they find each other: see `WorkspaceSpec.for_robot` and `place`.
 
     Args:
         robot: The arm.
@@ -80,6 +82,7 @@ class World:
         gripper: bool = True,
         solver: SolverSettings = SOLVER,
     ) -> None:
+        robot, workspace = workspace.place(robot), workspace.for_robot(robot.name)
         self.robot, self.workspace, self.objects = robot, workspace, tuple(objects)
         self.solver = solver
         self.control_hz, self.dt = control_hz, 1.0 / control_hz
@@ -98,7 +101,10 @@ class World:
         self.home = self._home()
         fingers = grippers[0].links if grippers[0] else ()
         joints = sum(len(arm.joints) for arm in robot.arms)
-        self.state = State.zeros(1, joints, len(fingers), len(self.objects), arms=len(robot.arms))
+        self._surroundings = Surroundings(workspace, self._client, self.dt, solver.substeps, GRAVITY)
+        self.part_names = self._surroundings.part_names
+        parts = len(self.part_names)
+        self.state = State.zeros(1, joints, len(fingers), len(self.objects), parts, len(robot.arms))
         self._weights = [(0.0, 0.0, -GRAVITY * spec.mass) for spec in self.objects]
         self.reset(self._objects_in_a_row())
 
@@ -134,7 +140,9 @@ class World:
             poses[index] = (0.1 * index - 0.1, 0.15, spec.half_height, 0.0, 0.0, 0.0, 1.0)
         return poses
 
-    def reset(self, object_poses: Array, joint_position: Array | None = None) -> None:
+    def reset(
+        self, object_poses: Array, joint_position: Array | None = None, part_position: Array | None = None
+    ) -> None:
         """Start again, exactly: what follows does not depend on what happened before, to the last bit.
 
         Bullet keeps contact and solver caches through anything less than `resetSimulation`, so everything is rebuilt.
@@ -143,6 +151,10 @@ class World:
             object_poses: `(k, 7)` position in m and quaternion of each object's centre.
             joint_position: `(J,)` rad; without it the arm starts at `home`, the tool at the workspace's `tool_home`.
                 The gripper starts open.
+            part_position: `(P,)` m or rad, see `part_names`; without it drawers and doors are where they rest.
+
+        Raises:
+            ConfigError: a part cannot be at its position.
         """
         client = self._client
         bullet.resetSimulation(physicsClientId=client)
@@ -153,9 +165,7 @@ class World:
             solverResidualThreshold=self.solver.residual_threshold,
             physicsClientId=client,
         )
-        for fixture in self.workspace.fixtures.values():
-            if fixture.collides:
-                add_fixture(client, fixture)
+        self._surroundings.load(part_position)
         self._body.load(np.array(self.home if joint_position is None else joint_position, dtype=float))
         self._bodies = [add_object(client, spec, pose) for spec, pose in zip(self.objects, object_poses, strict=True)]
         self._ticks = 0
@@ -184,6 +194,8 @@ class World:
         for body, weight, position in zip(self._bodies, self._weights, state.object_position[0].tolist(), strict=True):
             # Holds through all substeps of the call.
             bullet.applyExternalForce(body, -1, weight, position, bullet.WORLD_FRAME, physicsClientId=self._client)
+        if self._surroundings.pulls:
+            self._surroundings.pull(state)
         bullet.stepSimulation(physicsClientId=self._client)
         self._ticks += 1
         self._read_state()
@@ -229,6 +241,8 @@ class World:
             velocity, spin = bullet.getBaseVelocity(body, physicsClientId=client)
             state.object_position[0, k], state.object_orientation[0, k] = position, orientation
             state.object_velocity[0, k], state.object_angular_velocity[0, k] = velocity, spin
+        if self.part_names:
+            self._surroundings.read(state)
         if self._body.finger_of_link and self._bodies:
             self._read_contacts()
         state.time[0] = self._ticks * self.dt

@@ -52,7 +52,11 @@ class State:
     object_angular_velocity: Array
     """`(N, k, 3)` rad/s."""
     part_position: Array
-    """`(N, p)` m or rad: drawers, doors, switches."""
+    """`(N, p)` m or rad: how far drawers, doors, levers are along or about their axes."""
+    part_velocity: Array
+    """`(N, p)` m/s or rad/s."""
+    part_handle_position: Array
+    """`(N, p, 3)` m: where each is taken hold of."""
     other_ee_position: Array
     """`(N, A - 1, 3)` m, of the arms but the first."""
     other_ee_orientation: Array
@@ -83,4 +87,6 @@ class State:
             other_ee_orientation=np.zeros((n, arms - 1, 4)),
             other_ee_velocity=np.zeros((n, arms - 1, 3)),
             other_gripper_width=np.zeros((n, arms - 1)),
+            part_velocity=np.zeros((n, parts)),
+            part_handle_position=np.zeros((n, parts, 3)),
         )
