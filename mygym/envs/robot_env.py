@@ -15,7 +15,7 @@ from mygym.config import Layer, resolve
 from mygym.errors import ConfigError, DivergedError, bad_value
 from mygym.registry import registry
 from mygym.sim.camera import Camera, Viewer
-from mygym.sim.inference import find_robot
+from mygym.sim.inference import find_robot, robots_with_grippers
 from mygym.sim.objects import load_object
 from mygym.sim.workspace import load_workspace
 from mygym.sim.world import World
@@ -108,9 +108,8 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         if unknown is not None:
             raise ConfigError(bad_value("task_params.areas", unknown, sorted(self.workspace.areas), "is not an area"))
         if self.task.needs_gripper and self.robot.gripper is None:
-            raise ConfigError(
-                bad_value("robot", robot, "a robot with a gripper", f"has no gripper, which {self.task.name} needs")
-            )
+            why = f"has no gripper, which {self.task.name} needs"
+            raise ConfigError(bad_value("robot", robot, robots_with_grippers(), why))
         thing = [load_object(registry("object").get(self.task.object).load())] if self.task.has_object else []
         self.control = registry("controller").get(control, "control").name
         self.world = World(
@@ -122,7 +121,9 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self._viewer: Viewer | None = None
         self._view = (render_width, render_height, camera)
         self._goals = goals.goal_space(self.task)
-        components = [find_component(name) for name in default_components(self.task, self.control)]
+        components = [
+            find_component(name) for name in default_components(self.task, self.control, len(self.robot.arms))
+        ]
         self._components = tuple(component.function for component in components)
         self._seed = 0
         self._episode = -1

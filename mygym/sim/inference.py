@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from mygym.errors import AssetError, bad_value
 from mygym.registry import registry
+from mygym.sim.assets import read_asset
 from mygym.sim.kinematics import Kinematics, at_home, make_chain
 from mygym.sim.model import check_model
 from mygym.sim.primitives import mesh_points
@@ -70,6 +71,12 @@ def inferred_of(name: str) -> tuple[str, ...]:
     """What `find_robot` has to infer, one line each: nothing but for a URDF."""
     path = Path(registry("robot").get(name).load())
     return infer_robot(path).notes if path.suffix == ".urdf" else ()
+
+
+def robots_with_grippers() -> list[str]:
+    """Names of the registered robots that can grasp; of those whose models are not installed too."""
+    described = ((entry.name, read_asset(RobotSpec, Path(entry.load()))) for entry in registry("robot"))
+    return [name for name, spec in described if spec.gripper]
 
 
 def infer_robot(urdf: Path) -> Inferred:
