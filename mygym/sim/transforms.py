@@ -82,3 +82,13 @@ def axis_angle_to_matrix(axis: ArrayLike, angle: float) -> Array:
     cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
     result: Array = np.eye(3) + np.sin(angle) * cross + (1 - np.cos(angle)) * cross @ cross
     return result
+
+
+def turned_to(direction: ArrayLike) -> Array:
+    """The smallest turn `(3, 3)` that takes straight down to a direction `(3,)`; half a turn is about the y axis."""
+    to = np.asarray(direction, dtype=float) / np.linalg.norm(direction)
+    axis = np.cross((0.0, 0.0, -1.0), to)
+    sine = float(np.linalg.norm(axis))
+    if sine < 1e-9:
+        return np.eye(3) if to[2] < 0 else np.diag([-1.0, 1.0, -1.0])
+    return axis_angle_to_matrix(axis / sine, float(np.arctan2(sine, -to[2])))

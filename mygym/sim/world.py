@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ from mygym.sim.kinematics import Kinematics, make_chain
 from mygym.sim.objects import ObjectSpec
 from mygym.sim.robot import RobotSpec
 from mygym.sim.surroundings import Surroundings
+from mygym.sim.transforms import turned_to
 from mygym.sim.urdf import read_urdf
 from mygym.sim.workspace import WorkspaceSpec
 from mygym.tasks.state import State
@@ -79,7 +80,8 @@ class World:
         self.solver = solver
         self.control_hz, self.dt = control_hz, 1.0 / control_hz
         self.has_gripper = gripper and robot.gripper is not None
-        self.kinematics = Kinematics(make_chain(robot, read_urdf(Path(robot.urdf))))
+        chain = make_chain(robot, read_urdf(Path(robot.urdf)))
+        self.kinematics = Kinematics(replace(chain, down=turned_to(workspace.tool_direction) @ chain.down))
         chain = self.kinematics.chain
         self.controller = make_controller(
             control,
@@ -160,6 +162,15 @@ class World:
         bullet.stepSimulation(physicsClientId=self._client)
         self._ticks += 1
         self._read_state()
+
+    def push_parts(self, share: Array) -> None:
+        """Pull at drawers and doors during the step that follows, as somebody else might; for checks and tests.
+
+        Args:
+            share: `(P,)` of the force that each one's description says moves it; its sign gives the direction.
+        """
+        for part, (one, amount) in enumerate(zip(self._surroundings.parts, share.tolist(), strict=True)):
+            self._surroundings.push(part, amount * (one.force or 1.0))
 
     def action_towards(self, ee_target: Array, gripper: float = 1.0) -> Array:
         """The action that brings the end effector towards a target in a straight line, whatever the controller.
