@@ -155,14 +155,12 @@ class Surroundings:
             assert spring is not None
             # Where it will be halfway through the step: a force held for a whole step would else feed the motion.
             middle = float(state.part_position[0, p]) + 0.5 * self._dt * float(state.part_velocity[0, p])
-            body, link = self._links[p]
-            bullet.setJointMotorControl2(
-                body,
-                link,
-                bullet.TORQUE_CONTROL,
-                force=spring.stiffness * (spring.rest - middle),
-                physicsClientId=client,
-            )
+            self.push(p, spring.stiffness * (spring.rest - middle))
+
+    def push(self, part: int, force: float) -> None:
+        """Push a part along (or about) its axis with a force in N (or N m) for the control step that follows."""
+        body, link = self._links[part]
+        bullet.setJointMotorControl2(body, link, bullet.TORQUE_CONTROL, force=force, physicsClientId=self._client)
 
     def read(self, state: State) -> None:
         """Fill a state's parts."""

@@ -200,6 +200,15 @@ class World:
         self._ticks += 1
         self._read_state()
 
+    def push_parts(self, share: Array) -> None:
+        """Pull at drawers and doors during the step that follows, as somebody else might; for checks and tests.
+
+        Args:
+            share: `(P,)` of the force that each one's description says moves it; its sign gives the direction.
+        """
+        for part, (one, amount) in enumerate(zip(self._surroundings.parts, share.tolist(), strict=True)):
+            self._surroundings.push(part, amount * (one.force or 1.0))
+
     def action_towards(self, ee_target: Array, gripper: float = 1.0) -> Array:
         """The action that brings the end effector towards a target in a straight line, whatever the controller.
 
