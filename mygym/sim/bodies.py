@@ -1,13 +1,70 @@
-"""Boxes, spheres and cylinders in a physics client."""
+"""Shapes, fixtures and objects in a physics client."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from mygym.sim.bullet import TINY_BOX, bullet
 from mygym.sim.objects import ObjectSpec
+from mygym.sim.shapes import Piece, hull_file
 from mygym.sim.workspace import FixtureSpec
+
+_NOWHERE, _STRAIGHT = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0)
+
+
+def create_collision(client: int, pieces: tuple[Piece, ...]) -> int:
+    """Bullet's number of a new collision shape of convex pieces; no file is read but the first time in a process."""
+    create, arguments = _collision(os.getpid(), pieces)
+    return int(create(**arguments, physicsClientId=client))
+
+
+@lru_cache(maxsize=512)
+def _collision(process: int, pieces: tuple[Piece, ...]) -> tuple[Any, dict[str, Any]]:
+    """Bullet's function and its arguments; the files among them are those of one process."""
+    if len(pieces) == 1:
+        (piece,) = pieces
+        arguments = {"shapeType": _KINDS[piece.shape], **_one(piece)}
+        if (piece.position, piece.orientation) != (_NOWHERE, _STRAIGHT):
+            arguments |= {
+                "collisionFramePosition": piece.position,
+                "collisionFrameOrientation": piece.orientation,
+            }
+        return bullet.createCollisionShape, arguments
+    several = [
+        {"halfExtents": _NOWHERE, "radius": 0.0, "height": 0.0, "fileName": ""} | _one(piece) for piece in pieces
+    ]
+    return bullet.createCollisionShapeArray, {
+        "shapeTypes": [_KINDS[piece.shape] for piece in pieces],
+        "halfExtents": [one["halfExtents"] for one in several],
+        "radii": [one["radius"] for one in several],
+        "lengths": [one["height"] for one in several],
+        # Bullet takes a list of hulls by file name alone.
+        "fileNames": [hull_file(piece.points) if piece.points else "" for piece in pieces],
+        "collisionFramePositions": [piece.position for piece in pieces],
+        "collisionFrameOrientations": [piece.orientation for piece in pieces],
+    }
+
+
+_KINDS = {
+    "box": bullet.GEOM_BOX,
+    "sphere": bullet.GEOM_SPHERE,
+    "cylinder": bullet.GEOM_CYLINDER,
+    "capsule": bullet.GEOM_CAPSULE,
+    "hull": bullet.GEOM_MESH,
+}
+
+
+def _one(piece: Piece) -> dict[str, Any]:
+    if piece.shape == "box":
+        return {"halfExtents": [edge / 2 for edge in piece.size]}
+    if piece.shape == "sphere":
+        return {"radius": piece.size[0]}
+    if piece.shape == "hull":
+        return {"vertices": piece.points}
+    return {"radius": piece.size[0], "height": piece.size[1]}
 
 
 def shape_of(spec: ObjectSpec) -> dict[str, Any]:
