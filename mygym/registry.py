@@ -33,7 +33,10 @@ BUILTIN_MODULES: Mapping[str, str] = {
 """Light modules that register the built-ins of a kind when they are imported, which happens at the first look-up."""
 
 BUILTIN_FOLDERS: Mapping[str, str] = {"robot": "robots", "workspace": "workspaces", "object": "objects"}
-"""Folders of `assets/` in which each YAML file is one component under its stem's name."""
+"""Folders of `assets/` in which each YAML file, also in folders of theirs, is one component under its stem's name."""
+
+BY_PATH: Mapping[str, str] = {"object": ".urdf"}
+"""Kinds of which a file with this ending is one as well, wherever it lies: its path is its name."""
 
 BUILTIN_STRINGS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "controller": {
@@ -187,11 +190,19 @@ class Registry:
         self._load_all()
         if name in self.conflicts:
             raise RegistryError(self.conflicts[name])
+        if self.kind in BY_PATH and name.endswith(BY_PATH[self.kind]):
+            return self._entry_of_file(name, key or self.kind)
         entry = self._entries.get(ALIASES.get(self.kind, {}).get(name, name))
         if entry is None:
             message = bad_value(key or self.kind, name, self.names(), f"is not a known {self.kind}")
             raise RegistryError("; ".join([message, *self.unreadable.values()]))
         return entry
+
+    def _entry_of_file(self, name: str, key: str) -> Entry:
+        path = Path(name).absolute()
+        if not path.is_file():
+            raise RegistryError(bad_value(key, name, "an existing file, or a name", "is not a file"))
+        return Entry(self.kind, path.stem, path, "", str(path))
 
     def names(self) -> list[str]:
         """All names, sorted."""
@@ -220,8 +231,9 @@ class Registry:
         for name, (target, help) in BUILTIN_STRINGS.get(self.kind, {}).items():
             self._entries[name] = Entry(self.kind, name, target, help, target.partition(":")[0])
         if self.kind in BUILTIN_FOLDERS:
-            for path in sorted((ASSETS / BUILTIN_FOLDERS[self.kind]).glob("*.yaml")):
-                self._entries[path.stem] = Entry(self.kind, path.stem, path, first_comment(path), f"assets/{path.name}")
+            for path in sorted((ASSETS / BUILTIN_FOLDERS[self.kind]).rglob("*.yaml")):
+                origin = path.relative_to(ASSETS.parent).as_posix()
+                self._entries[path.stem] = Entry(self.kind, path.stem, path, first_comment(path), origin)
         if self.kind in BUILTIN_MODULES:
             importlib.import_module(BUILTIN_MODULES[self.kind])
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import fields, is_dataclass
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import yaml
 from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
@@ -37,8 +40,8 @@ Spec = TypeVar("Spec")
 
 
 def asset_names(kind: str) -> tuple[str, ...]:
-    """Names of the descriptions in `assets/KIND/`, by file name alone: no file is opened."""
-    return tuple(sorted(path.stem for path in (ASSETS / kind).glob("*.yaml")))
+    """Names of the descriptions in `assets/KIND/` and its folders, by file name alone: no file is opened."""
+    return tuple(sorted(path.stem for path in (ASSETS / kind).rglob("*.yaml")))
 
 
 def find_asset(kind: str, name: str | Path) -> Path:
@@ -54,7 +57,15 @@ def find_asset(kind: str, name: str | Path) -> Path:
         return path.resolve()
     if str(name) not in asset_names(kind):
         raise AssetError(bad_value(kind.removesuffix("s"), str(name), asset_names(kind), "is not known"))
-    return ASSETS / kind / f"{name}.yaml"
+    return next((ASSETS / kind).rglob(f"{name}.yaml"))
+
+
+def find_beside(path: Path, name: str) -> Path:
+    """The file `name` beside the file `path`, or `pybullet_data/...` in that package; it may not exist."""
+    beside = path.parent / name
+    if not beside.is_file() and name.startswith("pybullet_data/"):
+        return Path(import_module("pybullet_data").getDataPath()) / name.removeprefix("pybullet_data/")
+    return beside.resolve()
 
 
 def read_asset(spec: type[Spec], path: Path) -> Spec:
@@ -70,9 +81,16 @@ def read_asset(spec: type[Spec], path: Path) -> Spec:
     if not isinstance(data, dict):
         raise AssetError(f"{path}: {bad_value('file', type(data).__name__, 'a mapping of keys to values')}")
     try:
-        return TypeAdapter(spec).validate_python(data)
+        checked: Spec = _adapter(cast("Hashable", spec)).validate_python(data)
+        return checked
     except ValidationError as error:
         raise AssetError(f"{path}: {_explain(spec, error)}") from error
+
+
+@cache
+def _adapter(spec: Any) -> TypeAdapter[Any]:
+    """What checks a mapping: made once, which takes longer than checking many."""
+    return TypeAdapter(spec)
 
 
 def _explain(spec: type[Any], error: ValidationError) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from mygym.sim.bullet import TINY_BOX, bullet
 from mygym.sim.objects import ObjectSpec
 from mygym.sim.shapes import Piece, hull_file
+from mygym.sim.transforms import multiply_quaternions
 from mygym.sim.workspace import FixtureSpec
 
 _NOWHERE, _STRAIGHT = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0)
@@ -67,15 +68,6 @@ def _one(piece: Piece) -> dict[str, Any]:
     return {"radius": piece.size[0], "height": piece.size[1]}
 
 
-def shape_of(spec: ObjectSpec) -> dict[str, Any]:
-    """Arguments of `createCollisionShape` for an object; `createVisualShape` differs in one name only."""
-    if spec.shape == "box":
-        return {"shapeType": bullet.GEOM_BOX, "halfExtents": [edge / 2 for edge in spec.size]}
-    if spec.shape == "sphere":
-        return {"shapeType": bullet.GEOM_SPHERE, "radius": spec.size[0]}
-    return {"shapeType": bullet.GEOM_CYLINDER, "radius": spec.size[0], "height": spec.size[1]}
-
-
 def add_fixture(client: int, spec: FixtureSpec) -> int:
     """A box that never moves; returns Bullet's number of the body."""
     shape = bullet.createCollisionShape(
@@ -87,19 +79,34 @@ def add_fixture(client: int, spec: FixtureSpec) -> int:
 
 
 def add_object(client: int, spec: ObjectSpec, pose: Sequence[float]) -> int:
-    """A rigid body at a pose `(7,)` (m, quaternion); returns Bullet's number of the body."""
-    shape = bullet.createCollisionShape(**shape_of(spec), physicsClientId=client)
-    body = _create(client, spec.mass, shape, pose[:3], pose[3:])
+    """A rigid body at a pose `(7,)` of its centre of mass (m, quaternion); returns Bullet's number of the body.
+
+    Bullet's orientation of it is that of its principal axes: `modelled` turns it back.
+    """
+    body = spec.body
+    turn = pose[3:] if body.aligned else multiply_quaternions(pose[3:], body.principal).tolist()
+    number = _create(client, body.mass, create_collision(client, body.pieces), pose[:3], turn)
     bullet.changeDynamics(
-        body,
+        number,
         -1,
+        mass=body.mass,  # Bullet forgets it where only the inertia is given
+        localInertiaDiagonal=body.moments,  # by itself it takes that of the box around a compound
         lateralFriction=spec.friction,
         rollingFriction=spec.rolling_friction,
         spinningFriction=spec.spinning_friction,
         restitution=spec.restitution,
         physicsClientId=client,
     )
-    return body
+    return number
+
+
+def modelled(spec: ObjectSpec, orientation: Sequence[float]) -> Sequence[float]:
+    """The orientation `(4,)` of an object's model, from that of Bullet's body."""
+    if spec.body.aligned:
+        return orientation
+    x, y, z, w = spec.body.principal
+    turned: list[float] = multiply_quaternions(orientation, (-x, -y, -z, w)).tolist()
+    return turned
 
 
 def _create(client: int, mass: float, shape: int, position: Sequence[float], orientation: Sequence[float]) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mygym.sim.arm import Arm
-from mygym.sim.bodies import add_fixture, add_object
+from mygym.sim.bodies import add_fixture, add_object, modelled
 from mygym.sim.bullet import bullet, connect, disconnect
 from mygym.sim.controllers import make_controller
 from mygym.sim.kinematics import Kinematics, make_chain
@@ -108,7 +108,7 @@ class World:
         Bullet keeps contact and solver caches through anything less than `resetSimulation`, so everything is rebuilt.
 
         Args:
-            object_poses: `(k, 7)` position in m and quaternion of each object's centre.
+            object_poses: `(k, 7)` position in m and quaternion of each object's centre of mass.
             joint_position: `(J,)` rad; without it the arm starts at `home`, the tool at the workspace's `tool_home`.
                 The gripper starts open.
         """
@@ -177,10 +177,10 @@ class World:
     def _read_state(self) -> None:
         state, client = self.state, self._client
         self._arm.read(state)
-        for k, body in enumerate(self._bodies):
+        for k, (body, spec) in enumerate(zip(self._bodies, self.objects, strict=True)):
             position, orientation = bullet.getBasePositionAndOrientation(body, physicsClientId=client)
             velocity, spin = bullet.getBaseVelocity(body, physicsClientId=client)
-            state.object_position[0, k], state.object_orientation[0, k] = position, orientation
+            state.object_position[0, k], state.object_orientation[0, k] = position, modelled(spec, orientation)
             state.object_velocity[0, k], state.object_angular_velocity[0, k] = velocity, spin
         if self._arm.finger_of_link and self._bodies:
             self._read_contacts()
