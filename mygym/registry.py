@@ -202,7 +202,7 @@ class Registry:
         path = Path(name).absolute()
         if not path.is_file():
             raise RegistryError(bad_value(key, name, "an existing file, or a name", "is not a file"))
-        return Entry(self.kind, path.stem, path, "", str(path))
+        return Entry(self.kind, name, path, "", str(path))
 
     def names(self) -> list[str]:
         """All names, sorted."""

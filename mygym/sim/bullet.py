@@ -51,4 +51,4 @@ def disconnect(client: int) -> None:
 
 def urdf_file(name: str, text: str) -> str:
     """Path of a temporary URDF file with this text; see `temporary_file`."""
-    return temporary_file(f"{name}.urdf", text)
+    return temporary_file(f"{name}.urdf", text.replace("><", ">\n<"))  # Bullet cuts lines that are very long

@@ -15,6 +15,9 @@ from mygym.sim.object_urdf import read_object_urdf
 from mygym.sim.rigid import RigidBody, rigid_body
 from mygym.sim.shapes import Inertial, NonNegative, PartSpec, Shape, bounds, check_part, mass_properties, volume
 
+COLOR = (0.85, 0.25, 0.2, 1.0)
+"""Of what says none."""
+
 GRIPPER_WIDTH = 0.075
 """m: what fits between the fingers of a parallel gripper that opens by 8 cm."""
 
@@ -45,8 +48,8 @@ class ObjectFile:
     spinning_friction: NonNegative | None = None
     """m: resistance to turning on the spot."""
     restitution: Annotated[Number, Field(ge=0, le=1)] | None = None
-    color: Color = (0.85, 0.25, 0.2, 1.0)
-    """Of parts that have none of their own."""
+    color: Color | None = None
+    """Of parts that have none of their own; of all that is seen of a URDF."""
     category: str = ""
     """Of those that come with the package the folder's name."""
     name: str = ""
@@ -65,7 +68,8 @@ class ObjectSpec:
     rolling_friction: float
     spinning_friction: float
     restitution: float
-    color: Color
+    color: Color | None
+    """Of parts that have none; a mesh of a URDF may have its own."""
 
     @property
     def mass(self) -> float:
@@ -143,6 +147,8 @@ def _settled(path: Path, said: ObjectFile) -> ObjectSpec:
         found = read_object_urdf(find_beside(path, said.urdf), weighs=said.mass is None)
         parts, inertial = found.parts, found.inertial
         friction = found.friction if friction is None else friction
+        if said.color is not None:
+            parts = tuple(replace(part, color=said.color) for part in parts)
     elif said.shape is not None:
         parts = (
             PartSpec(said.shape, said.size, sides=said.sides, points=said.points, file=said.file, scale=said.scale),
@@ -166,7 +172,7 @@ def _settled(path: Path, said: ObjectFile) -> ObjectSpec:
         said.rolling_friction or 0.0,
         said.spinning_friction or 0.0,
         said.restitution or 0.0,
-        said.color,
+        said.color if said.color is not None or said.urdf else COLOR,
     )
 
 

@@ -5,16 +5,13 @@ Physics stays the same whether anybody looks or not, and resets of the physics c
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mygym.sim.bodies import add_visual
 from mygym.sim.bullet import bullet, disconnect, urdf_file
-from mygym.sim.objects import ObjectSpec
-from mygym.sim.shapes import link_element
-from mygym.sim.transforms import pose_matrix
 from mygym.sim.urdf import light_urdf, read_urdf
 from mygym.sim.world import World
 
@@ -47,21 +44,13 @@ class Scene:
         for fixture in world.workspace.fixtures.values():
             shape = {"shapeType": bullet.GEOM_BOX, "halfExtents": [edge / 2 for edge in fixture.size]}
             self._add(shape, fixture.color, fixture.position)
-        self._objects = [self._add_object(spec) for spec in world.objects]
+        self._objects = [add_visual(client, spec, _HIDDEN, _UPRIGHT) for spec in world.objects]
         self._goal = self._add({"shapeType": bullet.GEOM_SPHERE, "radius": GOAL_RADIUS}, GOAL_COLOR, _HIDDEN)
 
     def _add(self, shape: dict[str, object], color: ArrayLike, position: ArrayLike) -> int:
         visual = bullet.createVisualShape(**shape, rgbaColor=color, physicsClientId=self.client)
         body = bullet.createMultiBody(0.0, -1, visual, position, _UPRIGHT, physicsClientId=self.client)
         return int(body)
-
-    def _add_object(self, spec: ObjectSpec) -> int:
-        """A body whose origin is the object's centre of mass."""
-        robot = ET.Element("robot", name=spec.name)
-        origin = pose_matrix(-spec.inertial.centre, np.eye(3))
-        robot.append(link_element(spec.name, spec.parts, spec.color, collisions=False, origin=origin))
-        path = urdf_file(spec.name, ET.tostring(robot, encoding="unicode"))
-        return int(bullet.loadURDF(path, _HIDDEN, _UPRIGHT, useFixedBase=True, physicsClientId=self.client))
 
     def mirror(self, goal: ArrayLike | None = None) -> None:
         """Move everything to where the world's state has it.
