@@ -214,12 +214,12 @@ class Registry:
         return entry
 
     def _of_file(self, name: str, key: str | None) -> Entry:
-        path = Path(name).expanduser()
+        path = Path(name).expanduser().absolute()
         if not path.is_file():
             raise RegistryError(
                 bad_value(key or self.kind, name, f"a file, or one of {', '.join(self.names())}", "is not a file")
             )
-        return Entry(self.kind, path.stem, str(path), "", str(path))
+        return Entry(self.kind, name, path, "", str(path))
 
     def names(self) -> list[str]:
         """All names, sorted."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import fields, is_dataclass
+from functools import cache
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import yaml
 from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
@@ -57,6 +61,25 @@ def find_asset(kind: str, name: str | Path) -> Path:
     return next((ASSETS / kind).rglob(f"{name}.yaml"))
 
 
+def find_beside(path: Path, name: str) -> Path:
+    """The file `name` beside the file `path`, or in one of the packages of data; it may not exist.
+
+    Raises:
+        AssetError: The package is not installed.
+    """
+    beside = path.parent / name
+    package, _, inside = name.partition("/")
+    if beside.is_file() or package not in ("pybullet_data", "example_robot_data"):
+        return beside.resolve()
+    if package == "pybullet_data":
+        return Path(import_module(package).getDataPath()) / inside
+    try:
+        found = distribution("example-robot-data")
+    except PackageNotFoundError as error:
+        raise AssetError(bad_value("urdf", name, "pip install 'mygym[robots]'", "is not installed")) from error
+    return Path(str(found.locate_file("cmeel.prefix/share/example-robot-data/robots"))) / inside
+
+
 def read_asset(spec: type[Spec], path: Path) -> Spec:
     """Read a YAML mapping into the dataclass `spec`.
 
@@ -70,9 +93,16 @@ def read_asset(spec: type[Spec], path: Path) -> Spec:
     if not isinstance(data, dict):
         raise AssetError(f"{path}: {bad_value('file', type(data).__name__, 'a mapping of keys to values')}")
     try:
-        return TypeAdapter(spec).validate_python(data)
+        checked: Spec = _adapter(cast("Hashable", spec)).validate_python(data)
+        return checked
     except ValidationError as error:
         raise AssetError(f"{path}: {_explain(spec, error)}") from error
+
+
+@cache
+def _adapter(spec: Any) -> TypeAdapter[Any]:
+    """What checks a mapping: made once, which takes longer than checking many."""
+    return TypeAdapter(spec)
 
 
 def _explain(spec: type[Any], error: ValidationError) -> str:

@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 import os
+import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from mygym.sim.bullet import TINY_BOX, bullet
+import numpy as np
+
+from mygym.sim.bullet import TINY_BOX, bullet, urdf_file
 from mygym.sim.objects import ObjectSpec
-from mygym.sim.shapes import Piece, hull_file
+from mygym.sim.rigid import RigidBody
+from mygym.sim.shapes import Inertial, Piece, add_collisions, hull_file, link_element
+from mygym.sim.transforms import multiply_quaternions, pose_matrix
 
 _NOWHERE, _STRAIGHT = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0)
 
 
+MOST_PIECES = 16
+"""Of a collision shape that is created by a call (MAX_COMPOUND_COLLISION_SHAPES in Bullet); a URDF has no limit."""
+
+
 def create_collision(client: int, pieces: tuple[Piece, ...]) -> int:
-    """Bullet's number of a new collision shape of convex pieces; no file is read but the first time in a process."""
+    """Bullet's number of a new collision shape of convex pieces; no file is read but the first time in a process.
+
+    Raises:
+        ValueError: more than `MOST_PIECES`, of which Bullet would leave out the last without a word.
+    """
+    if len(pieces) > MOST_PIECES:
+        raise ValueError(f"{len(pieces)} pieces are more than the {MOST_PIECES} of a shape: they need a URDF")
     create, arguments = _collision(os.getpid(), pieces)
     return int(create(**arguments, physicsClientId=client))
 
@@ -66,29 +81,70 @@ def _one(piece: Piece) -> dict[str, Any]:
     return {"radius": piece.size[0], "height": piece.size[1]}
 
 
-def shape_of(spec: ObjectSpec) -> dict[str, Any]:
-    """Arguments of `createCollisionShape` for an object; `createVisualShape` differs in one name only."""
-    if spec.shape == "box":
-        return {"shapeType": bullet.GEOM_BOX, "halfExtents": [edge / 2 for edge in spec.size]}
-    if spec.shape == "sphere":
-        return {"shapeType": bullet.GEOM_SPHERE, "radius": spec.size[0]}
-    return {"shapeType": bullet.GEOM_CYLINDER, "radius": spec.size[0], "height": spec.size[1]}
-
-
 def add_object(client: int, spec: ObjectSpec, pose: Sequence[float]) -> int:
-    """A rigid body at a pose `(7,)` (m, quaternion); returns Bullet's number of the body."""
-    shape = bullet.createCollisionShape(**shape_of(spec), physicsClientId=client)
-    body = _create(client, spec.mass, shape, pose[:3], pose[3:])
+    """A rigid body at a pose `(7,)` of its centre of mass (m, quaternion); returns Bullet's number of the body.
+
+    Bullet's orientation of it is that of its principal axes: `modelled` turns it back.
+    """
+    body = spec.body
+    turn = pose[3:] if body.aligned else multiply_quaternions(pose[3:], body.principal).tolist()
+    number = _create_body(client, body, pose[:3], turn)
     bullet.changeDynamics(
-        body,
+        number,
         -1,
+        mass=body.mass,  # Bullet forgets it where only the inertia is given
+        localInertiaDiagonal=body.moments,  # by itself it takes that of the box around a compound
         lateralFriction=spec.friction,
         rollingFriction=spec.rolling_friction,
         spinningFriction=spec.spinning_friction,
         restitution=spec.restitution,
         physicsClientId=client,
     )
-    return body
+    return number
+
+
+def _create_body(client: int, body: RigidBody, position: Sequence[float], orientation: Sequence[float]) -> int:
+    if len(body.pieces) <= MOST_PIECES:
+        return _create(client, body.mass, create_collision(client, body.pieces), position, orientation)
+    path = _collision_file(os.getpid(), body.pieces)
+    flags = bullet.URDF_USE_INERTIA_FROM_FILE | bullet.URDF_USE_IMPLICIT_CYLINDER
+    return int(
+        bullet.loadURDF(path, position, orientation, useMaximalCoordinates=True, flags=flags, physicsClientId=client)
+    )
+
+
+@lru_cache(maxsize=512)
+def _collision_file(process: int, pieces: tuple[Piece, ...]) -> str:
+    """A URDF of one link that collides; its mass is set later."""
+    robot = ET.Element("robot", name="body")
+    link = ET.SubElement(robot, "link", name="body")
+    inertial = ET.SubElement(link, "inertial")
+    ET.SubElement(inertial, "mass", value="1")
+    ET.SubElement(inertial, "inertia", ixx="1", iyy="1", izz="1", ixy="0", ixz="0", iyz="0")
+    speck = " ".join(str(2 * half) for half in TINY_BOX)
+    ET.SubElement(ET.SubElement(ET.SubElement(link, "visual"), "geometry"), "box", size=speck)
+    add_collisions(link, pieces)
+    return urdf_file("body", ET.tostring(robot, encoding="unicode"))
+
+
+def add_visual(client: int, spec: ObjectSpec, position: Sequence[float], orientation: Sequence[float]) -> int:
+    """What is seen of an object, with its centre of mass at a position; returns Bullet's number of the body."""
+    robot = ET.Element("robot", name=spec.name)
+    origin = pose_matrix(-spec.inertial.centre, np.eye(3))
+    # Bullet warns of links without a mass, and turns the frame of those whose moments differ.
+    ball = Inertial(1.0, spec.inertial.centre, np.eye(3))
+    robot.append(link_element(spec.name, spec.parts, spec.color, ball, collisions=False, origin=origin))
+    path = urdf_file(spec.name, ET.tostring(robot, encoding="unicode"))
+    return int(bullet.loadURDF(path, position, orientation, useFixedBase=True, physicsClientId=client))
+
+
+def modelled(spec: ObjectSpec, orientation: Sequence[float]) -> Sequence[float]:
+    """The orientation `(4,)` of an object's model, from that of Bullet's body."""
+    if spec.body.aligned:
+        return orientation
+    x, y, z, w = spec.body.principal
+    turned: list[float] = multiply_quaternions(orientation, (-x, -y, -z, w)).tolist()
+    return turned
 
 
 def _create(client: int, mass: float, shape: int, position: Sequence[float], orientation: Sequence[float]) -> int:

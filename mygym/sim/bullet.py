@@ -51,5 +51,4 @@ def disconnect(client: int) -> None:
 
 def urdf_file(name: str, text: str) -> str:
     """Path of a temporary URDF file with this text; see `temporary_file`."""
-    # Bullet reads lines of 8 kB and breaks longer ones anywhere, also within a number.
-    return temporary_file(f"{name}.urdf", text.replace("><", ">\n<"))
+    return temporary_file(f"{name}.urdf", text.replace("><", ">\n<"))  # Bullet cuts lines that are very long

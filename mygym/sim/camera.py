@@ -122,6 +122,10 @@ class Viewer:
         time.sleep(max(0.0, self._next - time.perf_counter()))
         self._next = time.perf_counter() + self._step
 
+    def is_open(self) -> bool:
+        """Whether nobody has closed the window."""
+        return bool(bullet.isConnected(physicsClientId=self._scene.client))
+
     def close(self) -> None:
         """Close the window; may be called again."""
         self._scene.close()

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from importlib import import_module
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
-from mygym.errors import AssetError, bad_value
-from mygym.sim.assets import STRICT, Number, Quaternion, Vector, asset_names, find_asset, read_asset
+from mygym.errors import AssetError
+from mygym.sim.assets import STRICT, Number, Quaternion, Vector, asset_names, find_asset, find_beside, read_asset
 from mygym.sim.model import check_model
 
 Positive = Annotated[Number, Field(gt=0)]
@@ -165,28 +163,9 @@ def load_robot(name: str | Path) -> RobotSpec:
     path = find_asset("robots", name)
     spec = read_asset(RobotSpec, path)
     try:
-        mounts = tuple(replace(mount, urdf=str(find_urdf(path, mount.urdf))) for mount in spec.mounts)
-        spec = replace(spec, name=spec.name or path.stem, urdf=str(find_urdf(path, spec.urdf)), mounts=mounts)
+        mounts = tuple(replace(mount, urdf=str(find_beside(path, mount.urdf))) for mount in spec.mounts)
+        spec = replace(spec, name=spec.name or path.stem, urdf=str(find_beside(path, spec.urdf)), mounts=mounts)
         check_model(spec)
     except AssetError as error:
         raise AssetError(f"{path}: {error}") from error
     return spec
-
-
-def find_urdf(path: Path, urdf: str) -> Path:
-    """The file that a description at `path` means: beside it, or in one of the packages of data.
-
-    Raises:
-        AssetError: The package is not installed.
-    """
-    beside = path.parent / urdf
-    package, _, inside = urdf.partition("/")
-    if beside.is_file() or package not in ("pybullet_data", "example_robot_data"):
-        return beside.resolve()
-    if package == "pybullet_data":
-        return Path(import_module(package).getDataPath()) / inside
-    try:
-        found = distribution("example-robot-data")
-    except PackageNotFoundError as error:
-        raise AssetError(bad_value("urdf", urdf, "pip install 'mygym[robots]'", "is not installed")) from error
-    return Path(str(found.locate_file("cmeel.prefix/share/example-robot-data/robots"))) / inside

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mygym.sim.bodies import shape_of
+from mygym.sim.bodies import add_visual
 from mygym.sim.bullet import bullet, disconnect, urdf_file
 from mygym.sim.fixtures import fixture_pose, fixture_urdf
 from mygym.sim.model import robot_model
@@ -42,7 +42,7 @@ class Scene:
         self._joints = [number[joint.name] for arm in robot.arms for joint in arm.joints]
         self._fingers = [number[name] for arm in robot.arms if arm.gripper for name in arm.gripper.joints]
         self._parts = self._add_fixtures()
-        self._objects = [self._add(_visual(shape_of(spec)), spec.color, _HIDDEN) for spec in world.objects]
+        self._objects = [add_visual(client, spec, _HIDDEN, _UPRIGHT) for spec in world.objects]
         self._goal = self._add({"shapeType": bullet.GEOM_SPHERE, "radius": GOAL_RADIUS}, GOAL_COLOR, _HIDDEN)
 
     def _add_fixtures(self) -> list[tuple[int, int]]:
@@ -95,8 +95,3 @@ class Scene:
     def close(self) -> None:
         """Close the client; may be called again."""
         disconnect(self.client)
-
-
-def _visual(shape: dict[str, object]) -> dict[str, object]:
-    """Arguments of `createVisualShape`, which calls a cylinder's height its length."""
-    return {("length" if key == "height" else key): value for key, value in shape.items()}

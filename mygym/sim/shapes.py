@@ -46,7 +46,7 @@ ROUND = 24
 """Corners that a round outline has in a hull."""
 STAVES = 16
 """Boxes of a tube's wall, and capsules of a torus."""
-DRAWN = 48
+DRAWN = 36
 """Corners that a round outline has in a picture."""
 
 NonNegative = Annotated[Number, Field(ge=0)]
@@ -381,7 +381,7 @@ def _solid(part: PartSpec) -> tuple[float, Array, Array]:
 
 
 def _mesh_of(part: PartSpec, count: int) -> Mesh:
-    """The surface of a shape that Bullet has no primitive for; a round outline gets `count` corners."""
+    """The surface of a shape other than a box or a mesh; a round outline gets `count` corners."""
     if part.shape == "hull":
         return hull(part.points)
     if part.shape == "torus":
@@ -395,8 +395,13 @@ def _mesh_of(part: PartSpec, count: int) -> Mesh:
         radius, height = part.size
         sides = part.sides or 6
         return loft([_ring(outline(radius, sides, sides), z) for z in (-height / 2, height / 2)])
-    if part.shape == "cone":
-        bottom, top, height = part.size
+    if part.shape in ("sphere", "capsule"):
+        radius, straight = part.size[0], part.size[1] / 2 if part.shape == "capsule" else 0.0
+        angles = np.linspace(-np.pi / 2, np.pi / 2, count // 2 // 2 * 2)  # an even number: half of them on each end
+        radii, heights = radius * np.cos(angles), radius * np.sin(angles) + straight * np.sign(angles)
+        return loft([_ring(outline(r, 0, count), z) for r, z in zip(radii, heights, strict=True)])
+    if part.shape in ("cone", "cylinder"):
+        bottom, top, height = part.size if part.shape == "cone" else (part.size[0], *part.size)
         return loft([_ring(outline(bottom, 0, count), -height / 2), _ring(outline(top, 0, count), height / 2)])
     bottom, top, wall, height = part.size
     sides = part.sides or 0
@@ -414,7 +419,7 @@ def _ring(flat: Array, z: float) -> Array:
 def link_element(
     name: str,
     parts: Sequence[PartSpec],
-    color: Color = (0.7, 0.7, 0.7, 1.0),
+    color: Color | None = None,
     inertial: Inertial | None = None,
     collisions: bool = True,
     visuals: bool = True,
@@ -425,7 +430,7 @@ def link_element(
     Args:
         name: Of the link.
         parts: What it is made of.
-        color: Of parts that have none; a mesh file without one keeps its own.
+        color: Of parts that have none; without one those keep the mesh file's, or Bullet's.
         inertial: Its mass; a link without one is massless.
         collisions: Whether it has what collides.
         visuals: Whether it has what is seen.
@@ -440,14 +445,21 @@ def link_element(
             visual = ET.SubElement(link, "visual")
             _add_origin(visual, frame @ pose_of(part))
             _add_geometry(visual, part)
-            if part.color is not None or part.shape != "mesh":
-                tint = " ".join(f"{value:.6g}" for value in part.color or color)
-                ET.SubElement(ET.SubElement(visual, "material", name=f"color {tint}"), "color", rgba=tint)
-    for piece in pieces(tuple(parts)) if collisions else ():
-        collision = ET.SubElement(link, "collision")
-        _add_origin(collision, frame @ pose_matrix(piece.position, quaternion_to_matrix(piece.orientation)))
-        _add_piece(collision, piece)
+            tint = part.color or color
+            if tint is not None:
+                words = " ".join(f"{value:.6g}" for value in tint)
+                ET.SubElement(ET.SubElement(visual, "material", name=f"color {words}"), "color", rgba=words)
+    if collisions:
+        add_collisions(link, [moved(piece, frame) for piece in pieces(tuple(parts))])
     return link
+
+
+def add_collisions(link: ET.Element, of: Sequence[Piece]) -> None:
+    """Add pieces in a URDF link's frame to it; hulls become temporary files."""
+    for piece in of:
+        collision = ET.SubElement(link, "collision")
+        _add_origin(collision, pose_matrix(piece.position, quaternion_to_matrix(piece.orientation)))
+        _add_piece(collision, piece)
 
 
 def hull_file(points: tuple[Vector, ...]) -> str:
@@ -459,11 +471,12 @@ def hull_file(points: tuple[Vector, ...]) -> str:
 
 def _add_geometry(element: ET.Element, part: PartSpec) -> None:
     geometry = ET.SubElement(element, "geometry")
-    if part.shape in ("box", "sphere", "cylinder", "capsule"):
+    if part.shape == "box":
         _add_primitive(geometry, part.shape, part.size)
     elif part.shape == "mesh":
         ET.SubElement(geometry, "mesh", filename=part.file, scale=_words(part.scale))
     else:
+        # Bullet draws round primitives with few corners.
         file = temporary_file(f"{part.shape}.obj", obj_text(_mesh_of(part, DRAWN)))
         ET.SubElement(geometry, "mesh", filename=file)
 

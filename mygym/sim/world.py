@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import registry
-from mygym.sim.bodies import add_object
+from mygym.sim.bodies import add_object, modelled
 from mygym.sim.bullet import bullet, connect, disconnect
 from mygym.sim.controllers import ArmLimits, Controller
 from mygym.sim.kinematics import Kinematics, make_chain
@@ -148,7 +148,7 @@ class World:
         Bullet keeps contact and solver caches through anything less than `resetSimulation`, so everything is rebuilt.
 
         Args:
-            object_poses: `(k, 7)` position in m and quaternion of each object's centre.
+            object_poses: `(k, 7)` position in m and quaternion of each object's centre of mass.
             joint_position: `(J,)` rad; without it the arm starts at `home`, the tool at the workspace's `tool_home`.
                 The gripper starts open.
             part_position: `(P,)` m or rad, see `part_names`; without it drawers and doors are where they rest.
@@ -245,10 +245,10 @@ class World:
     def _read_state(self) -> None:
         state, client = self.state, self._client
         self._body.read(state)
-        for k, body in enumerate(self._bodies):
+        for k, (body, spec) in enumerate(zip(self._bodies, self.objects, strict=True)):
             position, orientation = bullet.getBasePositionAndOrientation(body, physicsClientId=client)
             velocity, spin = bullet.getBaseVelocity(body, physicsClientId=client)
-            state.object_position[0, k], state.object_orientation[0, k] = position, orientation
+            state.object_position[0, k], state.object_orientation[0, k] = position, modelled(spec, orientation)
             state.object_velocity[0, k], state.object_angular_velocity[0, k] = velocity, spin
         if self.part_names:
             self._surroundings.read(state)

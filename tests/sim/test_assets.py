@@ -92,8 +92,8 @@ def test_wrong_objects_and_workspaces(tmp_path: Path) -> None:
     path.write_text("{shape: box, size: [0.1], mass: 1, friction: 0.5}")
     with pytest.raises(AssetError, match=r"thing\.yaml.*size.*3 numbers for a box"):
         load_object(path)
-    path.write_text("{shape: cone, size: [0.1], mass: 1, friction: 0.5}")
-    with pytest.raises(AssetError, match=r"thing\.yaml.*shape.*cone.*box"):
+    path.write_text("{shape: brick, size: [0.1], mass: 1, friction: 0.5}")
+    with pytest.raises(AssetError, match=r"thing\.yaml.*shape.*brick.*box"):
         load_object(path)
     data = yaml.safe_load((ASSETS / "workspaces" / "table.yaml").read_text())
     data["areas"]["reach"]["low"][0] = 9.0
