@@ -22,7 +22,7 @@ from mygym.sim.robot import load_robot
 from mygym.sim.workspace import Area, WorkspaceSpec, load_workspace
 from mygym.sim.world import World
 
-EPISODES = 40
+EPISODES = 25
 
 AREAS = {"reach": "tool_bounds", "object": "bounds", "surface": "bounds", "air": "tool_bounds"}
 """Areas that tasks of every workspace draw from, all within the tool's reach, and the box that each must be in."""

@@ -29,6 +29,11 @@ def failed(kind: str, name: str, **how: Any) -> list[Outcome]:
     return [one for one in check(kind, name, **how) if one.status != "passed"]
 
 
+def first_failed(kind: str, name: str) -> Outcome:
+    """The checks after it are not performed."""
+    return next(one for one in check(kind, name) if one.failed)
+
+
 def names_of(outcomes: list[Outcome]) -> list[str]:
     return [one.check for one in outcomes if one.failed]
 
@@ -103,11 +108,17 @@ def test_a_robot_that_does_not_load(folder: Path) -> None:
 # workspaces ---------------------------------------------------------------------------------------------------------
 
 
-def workspace(folder: Path, **areas: Any) -> str:
+POST = {"size": [0.04, 0.04, 0.4], "position": [0.2, 0.0, 0.2]}
+
+
+def workspace(folder: Path, fixtures: dict[str, Any] | None = None, **areas: Any) -> str:
+    """A workspace of the user's, a table with changes, for a Panda."""
     place = folder / "envs" / "workspaces"
     place.mkdir(parents=True, exist_ok=True)
     data = yaml.safe_load((ASSETS / "workspaces" / "table.yaml").read_text())
     data["areas"] = {name: box for name, box in (data["areas"] | areas).items() if box}
+    data["fixtures"] |= fixtures or {}
+    data["robots"] = {"panda": None}
     (place / "mine.yaml").write_text("# my workspace\n" + yaml.safe_dump(data))
     return "mine"
 
@@ -115,17 +126,69 @@ def workspace(folder: Path, **areas: Any) -> str:
 AREAS = {
     "out of bounds": ({"surface": {"low": [-0.1, -0.9, 0], "high": [0.1, 0.1, 0]}}, "areas", "not within bounds"),
     "in the table": ({"reach": {"low": [-0.1, -0.1, -0.02], "high": [0.1, 0.1, 0.1]}}, "areas", "not within tool"),
-    "missing": ({"air": None}, "areas", "air missing"),
-    "out of reach": ({"reach": {"low": [0.2, 0.3, 0.4], "high": [0.25, 0.35, 0.45]}}, "within reach", "panda"),
+    "missing": ({"reach": None}, "areas", "areas.reach is missing"),
+    "in a fixture": ({"air": {"low": [-0.1, -0.1, 0.1], "high": [0.25, 0.1, 0.3]}}, "areas", "the fixture post"),
+    "out of reach": (
+        {"reach": {"low": [0.15, 0.15, 0.40], "high": [0.25, 0.35, 0.45]}},
+        "panda within reach",
+        "panda does not reach ",
+    ),
 }
 
 
 @pytest.mark.parametrize("mistake", AREAS)
 def test_a_workspace_whose_areas_are_wrong(mistake: str, folder: Path) -> None:
     areas, which, words = AREAS[mistake]
-    found = {one.check: one for one in failed("workspace", workspace(folder, **areas)) if one.failed}
-    assert which in found
-    assert words in found[which].why
+    found = first_failed("workspace", workspace(folder, {"post": POST}, **areas))
+    assert found.check == which
+    assert words in found.why
+
+
+SLIDE: dict[str, Any] = {
+    "type": "slide", "axis": [0, 1, 0], "range": [0.0, 0.2], "mass": 1.0, "friction": 2.0, "force": 5.0,
+    "handle": [0, 0, 0], "parts": [{"shape": "box", "size": [0.1, 0.1, 0.1]}],
+}  # fmt: skip
+FIXTURES: dict[str, tuple[dict[str, Any], str, str]] = {
+    "in each other": ({"size": [0.1, 0.1, 0.1], "position": [0.2, 0.0, 0.3]}, "fixtures", "thing is inside post"),
+    "too weak": ({"position": [0, 0.4, 0.1], "joints": {"a": SLIDE | {"damping": 200.0}}}, "fixtures", "thing.a comes"),
+    "in the way": (
+        {"position": [0.2, 0.3, 0.1], "joints": {"a": SLIDE | {"axis": [0, -1, 0], "range": [0.0, 0.6]}}},
+        "fixtures",
+        "thing.a comes to",
+    ),
+    "rolls on": (
+        {"position": [0, 0.4, 0.1], "joints": {"a": SLIDE | {"axis": [0, 1, 1], "friction": 0.01, "force": 20.0}}},
+        "fixtures",
+        "was left at",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", FIXTURES)
+def test_a_workspace_whose_fixtures_are_wrong(mistake: str, folder: Path) -> None:
+    thing, which, words = FIXTURES[mistake]
+    found = first_failed("workspace", workspace(folder, {"post": POST, "thing": thing}))
+    assert found.check == which
+    assert words in found.why
+
+
+def test_a_workspace_with_a_robot_that_nobody_knows_and_a_camera_that_sees_nothing(folder: Path) -> None:
+    workspace(folder)
+    path = folder / "envs" / "workspaces" / "mine.yaml"
+    data = yaml.safe_load(path.read_text())
+    data["cameras"]["sky"] = {"target": [0, 0, 5], "distance": 1, "yaw": 0, "pitch": 60}
+    path.write_text(yaml.safe_dump(data))
+    assert first_failed("workspace", "mine").check == "pictures"
+    path.write_text(yaml.safe_dump(data | {"robots": {"pandaa": None}}))
+    found = failed("workspace", "mine")
+    assert names_of(found) == ["loads"]
+    assert "did you mean 'panda'" in found[0].why
+
+
+def test_one_robot_alone_is_tried_and_told_what_it_reaches(folder: Path) -> None:
+    said = {one.check: one for one in check("workspace", "football", robot="kuka")}
+    assert [name for name in said if "panda" in name] == []
+    assert said["kuka within reach"].why == "reach 100%, object 100%, surface 100%, air 100%, goal 0%"
 
 
 # tasks and stages ---------------------------------------------------------------------------------------------------

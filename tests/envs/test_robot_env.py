@@ -404,7 +404,11 @@ POINT = {"low": [0.0, 0.0, 0.2], "high": [0.0, 0.0, 0.2]}
         ({"task_params": {"horizonn": 3}}, ["task_params", "horizonn", "did you mean 'horizon'"]),
         ({"task_params": {"areas": {"raech": FAR}}}, ["raech", "did you mean 'reach'"]),
         ({"task": "pick_and_place", "robot": "kuka"}, ["robot", "'kuka'", "gripper", "pick_and_place"]),
-        ({"task_params": {"areas": {"reach": FAR}}}, ["task_params.areas.reach", "reach"]),
+        (
+            {"task_params": {"areas": {"reach": FAR}}},
+            ["task_params.areas.reach", "100% out of panda's reach", "base at"],
+        ),
+        ({"task": "push", "workspace": "maze"}, ["task_params.areas.surface", "workspace maze", "push"]),
         ({"robot": "kuka", "task_params": {"areas": {"reach": FAR}}}, ["task_params.areas.reach", "kuka"]),
         ({"task_params": {"areas": {"reach": POINT}}}, ["task_params.areas", "larger area"]),
     ],
