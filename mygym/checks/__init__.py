@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mygym.checks.algorithms import algorithm_checks
+from mygym.checks.objects import object_checks
 from mygym.checks.policies import policy_checks
 from mygym.checks.robots import robot_checks
 from mygym.checks.stages import stage_checks
@@ -33,6 +34,7 @@ _OTHERS: Mapping[str, Callable[[str], Iterator[Check]]] = {
     "stage": stage_checks,
     "robot": robot_checks,
     "workspace": workspace_checks,
+    "object": object_checks,
 }
 
 KINDS = (*TRAINED, *_OTHERS)

@@ -25,6 +25,7 @@ examples:
   mygym check task push
   mygym check robot --all
   mygym check workspace drawer --robot kuka
+  mygym check object path/to/thing.urdf
   mygym check algo mine --json --import my.module
 
 An algorithm constructs, takes the observations that it says, trains, acts the same when it is loaded, is told whole by
@@ -107,7 +108,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("kind", metavar="KIND", help="algo, policy, task, stage, robot or workspace")
+    parser.add_argument("kind", metavar="KIND", help="algo, policy, task, stage, robot, workspace or object")
     parser.add_argument("name", nargs="?", metavar="NAME", help="a name of `mygym list KIND`")
     parser.add_argument("--all", action="store_true", help="all of the kind")
     parser.add_argument("--framework", metavar="F", help="of an algorithm or policy: pytorch, jax (default: its first)")

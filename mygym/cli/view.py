@@ -34,7 +34,7 @@ examples:
 
 KINDS = ("objects", "object", "workspace", "robot")
 SIZE = 960, 720
-SHEET_WIDTH = 1600
+SHEET_WIDTH = 1820
 WORKSPACE = "table"
 """Where a robot is shown unless something else is said."""
 

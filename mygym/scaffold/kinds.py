@@ -40,7 +40,7 @@ class Request:
     framework: str = "pytorch"
     """Of the base."""
     urdf: Path | None = None
-    """Of a robot; None: one is made."""
+    """Of a robot or an object; None: one is made."""
 
     @property
     def cls(self) -> str:
@@ -197,6 +197,33 @@ def _workspace(request: Request) -> dict[str, str]:
     }
 
 
+def _object(request: Request) -> dict[str, str]:
+    check_free("object", request.name)
+    text = _template("compound.yaml") if request.urdf is None else _object_of(request, request.urdf)
+    values = {"task": "push", "task_params": f"{{object: {request.name}}}"}
+    return {
+        f"envs/objects/{request.name}.yaml": text,
+        **_config(request, values, "The default algorithm, pushing this object."),
+        **_test(request, "object", _test_of("object", request.name)),
+    }
+
+
+def _object_of(request: Request, urdf: Path) -> str:
+    """The description of a URDF that stays where it is."""
+    from mygym.sim.objects import load_object
+
+    spec = load_object(urdf)
+    place = _relative(urdf, request.place / "envs" / "objects")
+    values = {"file": urdf.name, "urdf": place, "mass": f"{spec.mass:g} kg", "friction": f"{spec.friction:g}"}
+    return _fill("urdf_object.yaml", request, **values)
+
+
+def _relative(urdf: Path, folder: Path) -> str:
+    """How a description in a folder names a URDF: relative if that lies beside `envs/`, so that both can be moved."""
+    near = urdf.resolve().is_relative_to(folder.parents[1].resolve())
+    return os.path.relpath(urdf.resolve(), folder.resolve()) if near else str(urdf.resolve())
+
+
 def _robot(request: Request) -> dict[str, str]:
     check_free("robot", request.name)
     made: dict[str, str] = {}
@@ -219,7 +246,6 @@ def _described(urdf: Path, folder: Path) -> dict[str, str]:
 
     found = infer_robot(urdf)
     spec = found.spec
-    near = urdf.resolve().is_relative_to(folder.parents[1].resolve())
     rows = [
         f"  - {{name: {joint.name}, home: {joint.home:g}, lower: {joint.lower:g}, upper: {joint.upper:g}, "
         f"velocity: {joint.velocity:g}, effort: {joint.effort:g}}}"
@@ -228,7 +254,7 @@ def _described(urdf: Path, folder: Path) -> dict[str, str]:
     told = "\n".join(f"# inferred: {note}" for note in found.notes)
     return {
         "help": f"The arm of {urdf.name}: {len(rows)} joints. SI units. Limits: the URDF's.\n{told}",
-        "urdf": os.path.relpath(urdf.resolve(), folder.resolve()) if near else str(urdf.resolve()),
+        "urdf": _relative(urdf, folder),
         "base_position": _numbers(spec.base_position),
         "joints": "\n".join(rows),
         "link": spec.end_effector.link,
@@ -281,6 +307,7 @@ KINDS: Mapping[str, Callable[[Request], dict[str, str]]] = {
     "stage": _stage,
     "robot": _robot,
     "workspace": _workspace,
+    "object": _object,
     "env": _env,
 }
 """Kinds that can be made anew → which files these are."""

@@ -42,7 +42,11 @@ Spec = TypeVar("Spec")
 
 def asset_names(kind: str) -> tuple[str, ...]:
     """Names of the descriptions in `assets/KIND/` and its folders, by file name alone: no file is opened."""
-    return tuple(sorted(path.stem for path in (ASSETS / kind).rglob("*.yaml")))
+    return tuple(sorted(_files(kind)))
+
+
+def _files(kind: str) -> dict[str, Path]:
+    return {path.stem: path for path in (ASSETS / kind).rglob("*.yaml")}
 
 
 def find_asset(kind: str, name: str | Path) -> Path:
@@ -56,9 +60,10 @@ def find_asset(kind: str, name: str | Path) -> Path:
         if not path.is_file():
             raise AssetError(bad_value(kind, str(name), "a YAML file", "is not a file"))
         return path.resolve()
-    if str(name) not in asset_names(kind):
-        raise AssetError(bad_value(kind.removesuffix("s"), str(name), asset_names(kind), "is not known"))
-    return next((ASSETS / kind).rglob(f"{name}.yaml"))
+    known = _files(kind)
+    if str(name) not in known:
+        raise AssetError(bad_value(kind.removesuffix("s"), str(name), sorted(known), "is not known"))
+    return known[str(name)]
 
 
 def find_beside(path: Path, name: str) -> Path:

@@ -46,17 +46,39 @@ def portrait(spec: ObjectSpec, width: int, height: int, samples: int = 2) -> Pic
     Raises:
         ConfigError: a size is not positive.
     """
-    for key, value in (("--width", width), ("--height", height), ("samples", samples)):
+    for key, value in (("width", width), ("height", height), ("samples", samples)):
         if value < 1:
             raise ConfigError(bad_value(key, value, "at least 1"))
+    image, there, shaded = _drawn(spec, width * samples, height * samples)
+    mask = Image.fromarray((255 * shaded).astype(np.uint8))
+    near, far = (
+        np.asarray(mask.filter(ImageFilter.GaussianBlur(height * samples * part)), dtype=float) for part in BLURS
+    )
+    paper = np.array(PAPER) * (1 - SHADOW * (near + far)[..., None] / 510)
+    image = np.where(there[..., None], image, paper)
+    image = image.reshape(height, samples, width, samples, 3).mean(axis=(1, 3)).round()
+    return np.asarray(image, dtype=np.uint8)
+
+
+def silhouette(spec: ObjectSpec, width: int, height: int) -> NDArray[np.bool_]:
+    """`(height, width)`: where the object is in its portrait."""
+    return _drawn(spec, width, height)[1]
+
+
+def _drawn(
+    spec: ObjectSpec, width: int, height: int
+) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Colours `(height, width, 3)`, where the object is, and where its shadow is."""
     client = connect()
     try:
-        return _portrait(client, spec, width, height, samples)
+        return _seen(client, spec, width, height)
     finally:
         disconnect(client)
 
 
-def _portrait(client: int, spec: ObjectSpec, width: int, height: int, samples: int) -> Picture:
+def _seen(
+    client: int, spec: ObjectSpec, width: int, height: int
+) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
     low, high = bounds(spec.parts)
     middle = (low + high) / 2 - spec.inertial.centre
     lift = float(-low[2] + spec.inertial.centre[2])
@@ -65,27 +87,20 @@ def _portrait(client: int, spec: ObjectSpec, width: int, height: int, samples: i
     target = [float(middle[0]), float(middle[1]), float(middle[2]) + lift]
     view = bullet.computeViewMatrixFromYawPitchRoll(target, distance, YAW, PITCH, 0.0, 2)
     projection = bullet.computeProjectionMatrixFOV(FOV, width / height, distance * 0.3, distance * 3.0)
-    wide, tall = width * samples, height * samples
 
     def render(seen: Sequence[float]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Colours, and where the object is."""
         _, _, pixels, _, segments = bullet.getCameraImage(
-            wide, tall, seen, projection, shadow=0, renderer=bullet.ER_TINY_RENDERER, physicsClientId=client, **LIGHT
+            width, height, seen, projection, shadow=0, renderer=bullet.ER_TINY_RENDERER, physicsClientId=client, **LIGHT
         )
-        colors = np.array(pixels, dtype=float).reshape(tall, wide, 4)[..., :3]
-        return colors, np.asarray(segments).reshape(tall, wide) == body
+        colors = np.array(pixels, dtype=float).reshape(height, width, 4)[..., :3]
+        return colors, np.asarray(segments).reshape(height, width) == body
 
     # The object flattened onto the surface along the light is its shadow (Blinn 1988); TinyRenderer's own is coarse.
     flat = np.eye(4)
     flat[:3, 2] = -SHADOW_SLANT[0], -SHADOW_SLANT[1], 0.0
     _, shaded = render((np.array(view).reshape(4, 4).T @ flat).T.ravel().tolist())
-    mask = Image.fromarray((255 * shaded).astype(np.uint8))
-    near, far = (np.asarray(mask.filter(ImageFilter.GaussianBlur(tall * part)), dtype=float) for part in BLURS)
-    image, there = render(view)
-    paper = np.array(PAPER) * (1 - SHADOW * (near + far)[..., None] / 510)
-    image = np.where(there[..., None], image, paper)
-    image = image.reshape(height, samples, width, samples, 3).mean(axis=(1, 3)).round()
-    return np.asarray(image, dtype=np.uint8)
+    return *render(view), shaded
 
 
 def _distance(size: NDArray[np.float64], aspect: float) -> float:
@@ -98,7 +113,7 @@ def _distance(size: NDArray[np.float64], aspect: float) -> float:
     return deep + max(tall / half, wide / (half * aspect)) * 1.1
 
 
-def contact_sheet(specs: Sequence[ObjectSpec], width: int = 1600, columns: int = 10) -> Picture:
+def contact_sheet(specs: Sequence[ObjectSpec], width: int = 1820, columns: int = 14) -> Picture:
     """All objects by category: each with its name and size.
 
     Args:
@@ -110,15 +125,15 @@ def contact_sheet(specs: Sequence[ObjectSpec], width: int = 1600, columns: int =
         `(height, width, 3)` uint8, RGB.
     """
     cell = max(1, round(width / (columns + 0.5)))
-    margin, heading, caption = (width - columns * cell) // 2, cell // 2, cell // 4
+    margin, heading, caption = (width - columns * cell) // 2, cell // 2, round(cell / 3.4)
     categories = sorted({spec.category for spec in specs})
     groups = {name: sorted((s for s in specs if s.category == name), key=lambda s: s.name) for name in categories}
     rows = sum(-(-len(group) // columns) for group in groups.values())
     height = margin + len(groups) * heading + rows * (cell + caption) + margin
     sheet = Image.new("RGB", (width, height), PAPER)
     draw = ImageDraw.Draw(sheet)
-    title, small = ImageFont.load_default(cell / 6.5), ImageFont.load_default(cell / 11.5)
-    tiny = ImageFont.load_default(cell / 15)
+    title, small = ImageFont.load_default(cell / 6), ImageFont.load_default(cell / 9.5)
+    tiny = ImageFont.load_default(cell / 12)
     y = margin
     for name, group in groups.items():
         words = name or "yours"

@@ -36,8 +36,14 @@ class Rest:
 
     @property
     def tilt(self) -> float:
-        """Degrees by which it has turned."""
-        return math.degrees(2 * math.acos(min(1.0, abs(float(self.orientation[0] @ self.orientation[-1])))))
+        """Degrees by which it leans over; it was put down upright, and turning on the spot does not count."""
+        x, y = self.orientation[-1, :2].tolist()
+        return math.degrees(math.acos(max(-1.0, 1.0 - 2.0 * (x * x + y * y))))
+
+    def wander(self, seconds: float, hz: float) -> float:
+        """M between the places farthest apart at which it was in the last seconds."""
+        last = self.position[-round(seconds * hz) :]
+        return float(np.linalg.norm(last.max(axis=0) - last.min(axis=0)))
 
 
 def left_alone(world: World, place: tuple[float, float], seconds: float = 1.0, height: float = 0.0) -> Rest:
