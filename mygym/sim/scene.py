@@ -33,11 +33,11 @@ class Scene:
         self.world, self.client = world, client
         robot = world.robot
         path = urdf_file(f"{robot.name}_visual", light_urdf(robot_model(robot), "visual"))
-        self._robot = bullet.loadURDF(
+        self.robot = bullet.loadURDF(
             path, robot.base_position, robot.base_orientation, useFixedBase=True, physicsClientId=client
         )
-        count = bullet.getNumJoints(self._robot, physicsClientId=client)
-        infos = [bullet.getJointInfo(self._robot, i, physicsClientId=client) for i in range(count)]
+        count = bullet.getNumJoints(self.robot, physicsClientId=client)
+        infos = [bullet.getJointInfo(self.robot, i, physicsClientId=client) for i in range(count)]
         number = {info[1].decode(): info[0] for info in infos}
         self._joints = [number[joint.name] for arm in robot.arms for joint in arm.joints]
         self._fingers = [number[name] for arm in robot.arms if arm.gripper for name in arm.gripper.joints]
@@ -73,7 +73,7 @@ class Scene:
         state, client = self.world.state, self.client
         positions = state.joint_position[0].tolist() + self._finger_positions()
         for index, position in zip([*self._joints, *self._fingers], positions, strict=True):
-            bullet.resetJointState(self._robot, index, position, physicsClientId=client)
+            bullet.resetJointState(self.robot, index, position, physicsClientId=client)
         for (body, joint), position in zip(self._parts, state.part_position[0].tolist(), strict=True):
             bullet.resetJointState(body, joint, position, physicsClientId=client)
         for k, body in enumerate(self._objects):
