@@ -33,7 +33,7 @@ RESIDUAL = 0.005
 BEHIND, BESIDE = 0.03, 0.012
 """m by which the tool may lag behind a point that goes around, and be beside its path."""
 
-SEEN = 0.01
+SEEN = 0.005
 """Part of the picture that the robot must fill."""
 
 

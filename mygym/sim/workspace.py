@@ -27,6 +27,20 @@ class Area:
 
 
 @dataclass(frozen=True)
+class CameraSpec:
+    """A camera that looks at `target` from `distance` m; angles in degrees as Bullet has them."""
+
+    __pydantic_config__ = STRICT
+
+    target: Vector
+    distance: Annotated[Number, Field(gt=0)]
+    yaw: Number
+    pitch: Number
+    fov: Annotated[Number, Field(gt=1, lt=170)] = 40.0
+    """Vertical field of view, degrees."""
+
+
+@dataclass(frozen=True)
 class HomeSpec:
     """What is different in a workspace for one of the robots that are at home there."""
 
@@ -39,20 +53,8 @@ class HomeSpec:
     """In place of the workspace's areas of these names, and besides the others."""
     tool_home: Vector | None = None
     tool_bounds: Area | None = None
-
-
-@dataclass(frozen=True)
-class CameraSpec:
-    """A camera that looks at `target` from `distance` m; angles in degrees as Bullet has them."""
-
-    __pydantic_config__ = STRICT
-
-    target: Vector
-    distance: Annotated[Number, Field(gt=0)]
-    yaw: Number
-    pitch: Number
-    fov: Annotated[Number, Field(gt=1, lt=170)] = 40.0
-    """Vertical field of view, degrees."""
+    cameras: dict[str, CameraSpec] = field(default_factory=dict)
+    """In place of the workspace's cameras of these names."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,7 @@ class WorkspaceSpec:
         return replace(
             self,
             areas={**self.areas, **home.areas},
+            cameras={**self.cameras, **home.cameras},
             tool_home=home.tool_home or self.tool_home,
             tool_bounds=home.tool_bounds or self.tool_bounds,
         )
