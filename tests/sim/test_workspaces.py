@@ -195,6 +195,18 @@ def test_a_spring_pulls_by_its_stiffness(world_in: Make, tmp_path: Path) -> None
         assert world.state.part_position[0, 0] == pytest.approx(there, abs=2e-3)
 
 
+def test_a_spring_feeds_no_motion(world_in: Make, tmp_path: Path) -> None:
+    """Its force is that of the middle of a control step; that of the beginning would make this swing grow by half."""
+    joint = SLIDE | {"axis": [0, 1, 0], "spring": {"stiffness": 50.0}, "range": [-1.0, 1.0]}
+    world = world_in(fixture(tmp_path, position=[0, 0.6, 0.5], joints={"swing": joint}))
+    world.reset(NOTHING, None, np.array([0.2]))
+    swing = []
+    for _ in range(75):  # 2.4 periods of 2 pi sqrt(2 kg / 50 N/m)
+        world.step(np.zeros(world.action_size))
+        swing.append(world.state.part_position[0, 0])
+    assert 0.15 < max(swing[-32:]) < 0.205
+
+
 def test_a_urdf_brings_its_joints(world_in: Make, tmp_path: Path) -> None:
     inertial = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
     box = '<geometry><box size="0.1 0.1 0.1"/></geometry>'
