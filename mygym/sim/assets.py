@@ -74,8 +74,10 @@ def find_beside(path: Path, name: str) -> Path:
     """
     beside = path.parent / name
     package, _, inside = name.partition("/")
-    if beside.is_file() or package not in ("pybullet_data", "example_robot_data"):
+    if beside.is_file() or package not in ("mygym", "pybullet_data", "example_robot_data"):
         return beside.resolve()
+    if package == "mygym":
+        return ASSETS / inside
     if package == "pybullet_data":
         return Path(import_module(package).getDataPath()) / inside
     try:

@@ -122,8 +122,8 @@ class RobotSpec:
     __pydantic_config__ = STRICT
 
     urdf: str
-    """File name, relative to the YAML file; `pybullet_data/...` and `example_robot_data/...` are looked up in these
-    packages. Absolute once loaded."""
+    """File name, relative to the YAML file; `pybullet_data/...`, `example_robot_data/...` and `mygym/...` (its
+    `assets`) are looked up in these packages. Absolute once loaded."""
     base_position: Vector
     """m, of the URDF's root link."""
     base_orientation: Quaternion

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mygym.errors import ConfigError, bad_value
-from mygym.sim.bodies import create_collision
+from mygym.sim.bodies import MOST_PIECES, create_collision
 from mygym.sim.bullet import TINY_BOX, bullet, urdf_file
 from mygym.sim.fixtures import FixtureSpec, Movable, base_parts, fixture_pose, fixture_urdf, movables
 from mygym.sim.shapes import Piece, pieces
@@ -16,9 +16,6 @@ from mygym.sim.workspace import WorkspaceSpec
 from mygym.tasks.state import State
 
 Array = NDArray[np.float64]
-
-MOST_SHAPES = 16
-"""That Bullet takes for one body; a fixture of more becomes several."""
 
 _FLAGS = bullet.URDF_USE_INERTIA_FROM_FILE | bullet.URDF_USE_IMPLICIT_CYLINDER
 
@@ -94,7 +91,7 @@ class Surroundings:
     def _add_rigid(self, spec: FixtureSpec) -> tuple[int, ...]:
         """Shapes that never move, joined into few bodies: a body costs 0.1 ms, a shape in one 0.01 ms."""
         shapes = pieces(base_parts(spec))
-        groups = [shapes[first : first + MOST_SHAPES] for first in range(0, len(shapes), MOST_SHAPES)]
+        groups = [shapes[first : first + MOST_PIECES] for first in range(0, len(shapes), MOST_PIECES)]
         return tuple(self._add_group(group, spec) for group in groups)
 
     def _add_group(self, group: tuple[Piece, ...], spec: FixtureSpec) -> int:

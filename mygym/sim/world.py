@@ -20,7 +20,7 @@ from mygym.sim.objects import ObjectSpec
 from mygym.sim.robot import RobotSpec
 from mygym.sim.robot_body import RobotBody
 from mygym.sim.surroundings import Surroundings
-from mygym.sim.workspace import WorkspaceSpec
+from mygym.sim.workspace import Area, WorkspaceSpec
 from mygym.tasks.state import State
 
 Array = NDArray[np.float64]
@@ -47,6 +47,10 @@ GRAVITY = 9.81
 
 HOME_TOLERANCE = 0.01
 """m by which an episode may begin beside the workspace's `tool_home`; orientation counts as in the kinematics."""
+
+
+SECOND_ROOM = 0.15
+"""m to each side of its home in which a second arm's tool may be commanded, besides the workspace's bounds."""
 
 
 class World:
@@ -116,7 +120,11 @@ class World:
             effort=np.array([joint.effort for joint in arm.joints]),
         )
         dynamics = partial(self._body.inverse_dynamics, index)
-        return kind(Kinematics(chain), limits, self.workspace.tool_bounds, self.dt, dynamics)
+        kinematics = Kinematics(chain)
+        bounds = self.workspace.tool_bounds
+        if index > 0:  # the workspace's bounds are about the first arm
+            bounds = _around(bounds, kinematics.pose(chain.home)[:3, 3])
+        return kind(kinematics, limits, bounds, self.dt, dynamics)
 
     def _home(self) -> Array:
         """`(J,)` rad: the first arm's tool at the workspace's `tool_home`, the others at their own home.
@@ -263,6 +271,12 @@ class World:
             finger = finger_of_link.get(point[3])
             if finger is not None and point[9] > 0.0 and point[2] in self._bodies:
                 contact[0, self._bodies.index(point[2]), finger] = True
+
+
+def _around(bounds: Area, home: Array) -> Area:
+    """The box that has both a box and the room about a tool's home `(3,)` m in it."""
+    low, high = np.minimum(bounds.low, home - SECOND_ROOM), np.maximum(bounds.high, home + SECOND_ROOM)
+    return Area(tuple(low.tolist()), tuple(high.tolist()))
 
 
 def _slices(lengths: Sequence[int]) -> list[slice]:

@@ -8,7 +8,7 @@ import pytest
 from mygym.errors import RegistryError
 from mygym.registry import ALIASES, registry
 from mygym.sim.controllers import EE_LAG
-from mygym.sim.robot import robot_names
+from tests.components import ROBOTS
 
 from .conftest import MakeWorld, go
 
@@ -17,7 +17,7 @@ CONTROLLERS = registry("controller").names()
 
 
 @pytest.mark.parametrize("control", CONTROLLERS)
-@pytest.mark.parametrize("robot", robot_names())
+@pytest.mark.parametrize("robot", ROBOTS)
 def test_follows_a_sine(make_world: MakeWorld, robot: str, control: str) -> None:
     """A circle of 10 cm at 0.2 m/s, heights too: 2 cm behind at most in space, and on the path to 4 mm."""
     world = make_world(robot, objects=0, control=control, gripper=False)
@@ -34,7 +34,7 @@ def test_follows_a_sine(make_world: MakeWorld, robot: str, control: str) -> None
 
 
 @pytest.mark.parametrize("control", CONTROLLERS)
-@pytest.mark.parametrize("robot", robot_names())
+@pytest.mark.parametrize("robot", ROBOTS)
 def test_action_towards_arrives(make_world: MakeWorld, robot: str, control: str) -> None:
     world = make_world(robot, objects=0, control=control)
     low, high = np.array(world.workspace.areas["reach"].low), np.array(world.workspace.areas["reach"].high)
@@ -51,7 +51,7 @@ def test_action_towards_arrives(make_world: MakeWorld, robot: str, control: str)
         assert down > 0.999, "the tool points down"
 
 
-@pytest.mark.parametrize("robot", robot_names())
+@pytest.mark.parametrize("robot", ROBOTS)
 def test_step_of_five_centimetres_without_overshoot(make_world: MakeWorld, robot: str) -> None:
     world = make_world(robot, objects=0, gripper=False)
     for action in np.vstack([np.eye(3), -np.eye(3)]):
@@ -66,7 +66,7 @@ def test_step_of_five_centimetres_without_overshoot(make_world: MakeWorld, robot
         assert abs(errors[-1]) < 0.001
 
 
-@pytest.mark.parametrize("robot", robot_names())
+@pytest.mark.parametrize("robot", ROBOTS)
 def test_full_speed_is_a_straight_line(make_world: MakeWorld, robot: str) -> None:
     """Joints that run into their speed limits one by one would bend the way by 12 cm."""
     world = make_world(robot, objects=0, gripper=False)

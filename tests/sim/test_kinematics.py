@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mygym.sim.robot import robot_names
+from tests.components import ROBOTS
 
 from .conftest import MakeWorld
 
 
-@pytest.mark.parametrize("robot", robot_names())
+@pytest.mark.parametrize("robot", ROBOTS)
 def test_forward_kinematics_are_bullets(make_world: MakeWorld, robot: str) -> None:
     world = make_world(robot, objects=0)
     chain = world.kinematics.chain
@@ -24,7 +24,7 @@ def test_forward_kinematics_are_bullets(make_world: MakeWorld, robot: str) -> No
         )
 
 
-@pytest.mark.parametrize("robot", robot_names())
+@pytest.mark.parametrize("robot", ROBOTS)
 def test_inverse_kinematics_over_all_areas(make_world: MakeWorld, robot: str) -> None:
     world = make_world(robot, objects=0)
     kinematics, chain = world.kinematics, world.kinematics.chain
@@ -40,13 +40,13 @@ def test_inverse_kinematics_over_all_areas(make_world: MakeWorld, robot: str) ->
             assert (q <= chain.upper).all()
 
 
-@pytest.mark.parametrize("robot", robot_names())
+@pytest.mark.parametrize("robot", ROBOTS)
 def test_far_points_are_not_reachable(make_world: MakeWorld, robot: str) -> None:
     world = make_world(robot, objects=0)
     assert not world.reachable(np.array([[2.0, 0.0, 0.2], [0.0, 1.5, 0.2], [0.0, 0.0, 1.5], [-0.6, 0.0, 0.3]])).any()
 
 
-@pytest.mark.parametrize("robot", robot_names())
+@pytest.mark.parametrize("robot", ROBOTS)
 def test_posture_does_not_drift_around_a_loop(make_world: MakeWorld, robot: str) -> None:
     kinematics = make_world(robot, objects=0).kinematics
     q = kinematics.inverse(kinematics.chain.home, np.array([0.1, 0.0, 0.15]), kinematics.chain.rotation)

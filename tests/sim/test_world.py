@@ -10,8 +10,8 @@ import psutil
 import pytest
 
 from mygym.registry import registry
-from mygym.sim.robot import robot_names
 from mygym.sim.world import SolverSettings, World
+from tests.components import ROBOTS
 
 from .conftest import MakeWorld, cube_at, go
 
@@ -47,7 +47,7 @@ def history(world: World, seed: int) -> None:
 
 
 @pytest.mark.parametrize("control", registry("controller").names())
-@pytest.mark.parametrize("robot", robot_names())
+@pytest.mark.parametrize("robot", ROBOTS)
 def test_reset_is_exact_after_any_history(make_world: MakeWorld, robot: str, control: str) -> None:
     world = make_world(robot, control=control)
     other = make_world(robot, control=control)  # a second world at work in the same process must not matter either
@@ -86,7 +86,7 @@ def test_state_arrays_are_refilled_in_place(make_world: MakeWorld) -> None:
     )
 
 
-@pytest.mark.parametrize("robot", robot_names())
+@pytest.mark.parametrize("robot", ROBOTS)
 def test_state_after_reset(make_world: MakeWorld, robot: str) -> None:
     world = make_world(robot)
     world.reset(cube_at(0.1, -0.1, 0.5))
@@ -104,7 +104,7 @@ def test_state_after_reset(make_world: MakeWorld, robot: str) -> None:
     assert state.time[0] == pytest.approx(world.dt)
 
 
-@pytest.mark.parametrize("robot", robot_names())
+@pytest.mark.parametrize("robot", ROBOTS)
 def test_end_effector_velocity_is_the_derivative_of_its_position(make_world: MakeWorld, robot: str) -> None:
     fine = {"control_hz": 500.0, "solver": SolverSettings(1, 50, 1e-9)}
     world = make_world(robot, objects=0, control="joint_delta", gripper=False, **fine)
