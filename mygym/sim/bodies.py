@@ -92,8 +92,6 @@ def add_object(client: int, spec: ObjectSpec, pose: Sequence[float]) -> int:
     bullet.changeDynamics(
         number,
         -1,
-        mass=body.mass,  # Bullet forgets it where only the inertia is given
-        localInertiaDiagonal=body.moments,  # by itself it takes that of the box around a compound
         lateralFriction=spec.friction,
         rollingFriction=spec.rolling_friction,
         spinningFriction=spec.spinning_friction,
@@ -104,9 +102,10 @@ def add_object(client: int, spec: ObjectSpec, pose: Sequence[float]) -> int:
 
 
 def _create_body(client: int, body: RigidBody, position: Sequence[float], orientation: Sequence[float]) -> int:
-    if len(body.pieces) <= MOST_PIECES:
+    if body.plain:
         return _create(client, body.mass, create_collision(client, body.pieces), position, orientation)
-    path = _collision_file(os.getpid(), body.pieces)
+    # Another inertia than its own Bullet takes from a URDF only: `changeDynamics` is late for the first substep.
+    path = _body_file(os.getpid(), body)
     flags = bullet.URDF_USE_INERTIA_FROM_FILE | bullet.URDF_USE_IMPLICIT_CYLINDER
     return int(
         bullet.loadURDF(path, position, orientation, useMaximalCoordinates=True, flags=flags, physicsClientId=client)
@@ -114,16 +113,17 @@ def _create_body(client: int, body: RigidBody, position: Sequence[float], orient
 
 
 @lru_cache(maxsize=512)
-def _collision_file(process: int, pieces: tuple[Piece, ...]) -> str:
-    """A URDF of one link that collides; its mass is set later."""
+def _body_file(process: int, body: RigidBody) -> str:
+    """A URDF of a body that collides, for one process."""
     robot = ET.Element("robot", name="body")
     link = ET.SubElement(robot, "link", name="body")
     inertial = ET.SubElement(link, "inertial")
-    ET.SubElement(inertial, "mass", value="1")
-    ET.SubElement(inertial, "inertia", ixx="1", iyy="1", izz="1", ixy="0", ixz="0", iyz="0")
+    ET.SubElement(inertial, "mass", value=repr(body.mass))
+    ixx, iyy, izz = (repr(moment) for moment in body.moments)
+    ET.SubElement(inertial, "inertia", ixx=ixx, iyy=iyy, izz=izz, ixy="0", ixz="0", iyz="0")
     speck = " ".join(str(2 * half) for half in TINY_BOX)
     ET.SubElement(ET.SubElement(ET.SubElement(link, "visual"), "geometry"), "box", size=speck)
-    add_collisions(link, pieces)
+    add_collisions(link, body.pieces)
     return urdf_file("body", ET.tostring(robot, encoding="unicode"))
 
 

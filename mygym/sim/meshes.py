@@ -145,24 +145,25 @@ def obj_text(mesh: Mesh) -> str:
     crosses = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     lengths = np.linalg.norm(crosses, axis=1)
     faces, crosses = mesh.faces[lengths > 1e-12], crosses[lengths > 1e-12]
-    units = crosses / np.linalg.norm(crosses, axis=1, keepdims=True)
-    at: dict[tuple[float, ...], list[int]] = {}
-    keys = [tuple(vertex) for vertex in mesh.vertices.round(7).tolist()]
-    for number, face in enumerate(faces.tolist()):
-        for corner in face:
-            at.setdefault(keys[corner], []).append(number)
+    units = crosses / lengths[lengths > 1e-12, None]
+    # Each corner of each face with each face that meets there, as rows of two arrays.
+    _, place = np.unique(mesh.vertices.round(7), axis=0, return_inverse=True)
+    at = place.ravel()[faces].ravel()
+    order = np.argsort(at, kind="stable")
+    counts = np.bincount(at)
+    first = np.concatenate([[0], np.cumsum(counts)])[at]
+    mine = np.repeat(np.arange(len(at)), counts[at])
+    within = np.arange(len(mine)) - np.repeat(np.cumsum(counts[at]) - counts[at], counts[at])
+    theirs = order[first[mine] + within] // 3
+    smooth = (units[mine // 3] * units[theirs]).sum(axis=1) > CREASE
+    normals = np.zeros((len(at), 3))
+    np.add.at(normals, mine[smooth], crosses[theirs[smooth]])
+    normals /= np.linalg.norm(normals, axis=1, keepdims=True)
     lines = [f"v {x:.6g} {y:.6g} {z:.6g}" for x, y, z in mesh.vertices.tolist()]
-    drawn = []
-    for number, face in enumerate(faces.tolist()):
-        words = []
-        for corner in face:
-            near = np.array(at[keys[corner]])
-            normal = crosses[near[units[near] @ units[number] > CREASE]].sum(axis=0)
-            x, y, z = (normal / np.linalg.norm(normal)).tolist()
-            lines.append(f"vn {x:.5f} {y:.5f} {z:.5f}")
-            words.append(f"{corner + 1}//{len(lines) - len(keys)}")
-        drawn.append(f"f {' '.join(words)}")
-    return "\n".join([*lines, *drawn, ""])
+    lines += [f"vn {x:.4f} {y:.4f} {z:.4f}" for x, y, z in normals.tolist()]
+    numbers = enumerate((faces + 1).tolist())
+    lines += [f"f {a}//{3 * n + 1} {b}//{3 * n + 2} {c}//{3 * n + 3}" for n, (a, b, c) in numbers]
+    return "\n".join([*lines, ""])
 
 
 def _outwards(mesh: Mesh) -> Mesh:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mygym.sim.assets import Quaternion, Vector
-from mygym.sim.shapes import Inertial, PartSpec, Piece, moved, pieces
+from mygym.sim.shapes import Array, Inertial, PartSpec, Piece, mass_properties, moved, pieces
 from mygym.sim.transforms import matrix_to_quaternion, pose_matrix
 
 ALIGNED = 1e-3
@@ -27,6 +27,8 @@ class RigidBody:
     aligned: bool
     """Whether these axes are the model's."""
     pieces: tuple[Piece, ...]
+    plain: bool
+    """Whether Bullet finds the same inertia by itself: of one solid box, ball or cylinder."""
 
 
 def rigid_body(parts: tuple[PartSpec, ...], inertial: Inertial) -> RigidBody:
@@ -40,6 +42,15 @@ def rigid_body(parts: tuple[PartSpec, ...], inertial: Inertial) -> RigidBody:
     back = np.linalg.inv(pose_matrix(inertial.centre, axes)).astype(np.float64)
     qx, qy, qz, qw = (0.0, 0.0, 0.0, 1.0) if aligned else matrix_to_quaternion(axes).tolist()
     a, b, c = moments.tolist()
-    return RigidBody(
-        inertial.mass, (a, b, c), (qx, qy, qz, qw), aligned, tuple(moved(piece, back) for piece in pieces(parts))
-    )
+    there = tuple(moved(piece, back) for piece in pieces(parts))
+    plain = len(there) == 1 and _has_inertia(there[0], inertial.mass, moments)
+    return RigidBody(inertial.mass, (a, b, c), (qx, qy, qz, qw), aligned, there, plain)
+
+
+def _has_inertia(piece: Piece, mass: float, moments: Array) -> bool:
+    """Whether a piece of a primitive shape, alone and solid, would have these moments."""
+    if piece.shape not in ("box", "sphere", "cylinder"):
+        return False
+    alone = mass_properties([PartSpec(piece.shape, piece.size)], mass)
+    middle = np.allclose(piece.position, 0.0, atol=1e-9) and abs(piece.orientation[3]) > 1 - 1e-12
+    return bool(middle and np.allclose(np.diag(alone.inertia), moments, rtol=1e-6))

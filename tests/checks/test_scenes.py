@@ -1,4 +1,4 @@
-"""The suites of tasks, stages, robots, workspaces and policies: what ships passes, and mistakes are found."""
+"""The suites of tasks, stages, robots, workspaces, objects and policies: what ships passes, and mistakes are found."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def names_of(outcomes: list[Outcome]) -> list[str]:
 
 BUILT_IN = [
     (kind, name)
-    for kind in ("task", "robot", "workspace", "policy")
+    for kind in ("task", "robot", "workspace", "object", "policy")
     for name in registry(kind).names()
     if name not in ("nudge", "pick_and_place")  # long ones, whose experts are tested elsewhere
 ] + [("stage", name) for name in ("move", "push", "withdraw")]  # the others are on the way to these
@@ -189,6 +189,48 @@ def test_one_robot_alone_is_tried_and_told_what_it_reaches(folder: Path) -> None
     said = {one.check: one for one in check("workspace", "football", robot="kuka")}
     assert [name for name in said if "panda" in name] == []
     assert said["kuka within reach"].why == "reach 100%, object 100%, surface 100%, air 100%, goal 0%"
+
+
+# objects ------------------------------------------------------------------------------------------------------------
+
+BALL = {"shape": "sphere", "size": [0.02], "mass": 0.05, "friction": 0.5, "rolling_friction": 0.001}
+OBJECTS: dict[str, tuple[dict[str, Any], str, str]] = {
+    "lighter than foam": ({"mass": 0.0001}, "mass and inertia", "a density of 2.98"),
+    "heavier than lead": ({"mass": 0.5}, "mass and inertia", "11400"),
+    "cannot stand": (
+        {"shape": None, "size": [], "parts": [{"shape": "cylinder", "size": [0.01, 0.08], "euler": [30, 0, 0]}]},
+        "rests",
+        "leans over",
+    ),
+    "cannot be seen": (
+        {"shape": None, "size": [], "parts": [{"shape": "sphere", "size": [0.02], "visible": False}]},
+        "picture",
+        "0.0% of its picture",
+    ),
+    "does not load": ({"size": [0.02, 0.03]}, "loads", "thinner than the radius"),
+}
+
+
+@pytest.mark.parametrize("mistake", OBJECTS)
+def test_an_object_with_a_mistake(mistake: str, folder: Path) -> None:
+    changes, which, words = OBJECTS[mistake]
+    place = folder / "envs" / "objects"
+    place.mkdir(parents=True)
+    data = {key: value for key, value in (BALL | changes).items() if value not in (None, [])}
+    (place / "mine.yaml").write_text("# my object\n" + yaml.safe_dump(data))
+    found = failed("object", "mine")
+    assert names_of(found) == [which]
+    assert words in found[0].why
+
+
+def test_an_object_whose_urdf_has_the_inertia_of_a_larger_body(folder: Path) -> None:
+    shape = '<collision><geometry><sphere radius="0.02"/></geometry></collision>'
+    inertia = '<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/>'
+    link = f'<link name="a"><inertial><mass value="0.05"/>{inertia}</inertial>{shape}</link>'
+    (folder / "ball.urdf").write_text(f'<robot name="ball">{link}</robot>')
+    found = failed("object", "ball.urdf")
+    assert names_of(found) == ["mass and inertia"]
+    assert "that of a larger body" in found[0].why
 
 
 # tasks and stages ---------------------------------------------------------------------------------------------------

@@ -14,8 +14,18 @@ from mygym.errors import AssetError
 from mygym.sim.assets import ASSETS
 from mygym.sim.bodies import create_collision
 from mygym.sim.bullet import bullet, connect, disconnect
-from mygym.sim.meshes import few_points, hull, read_hulls, shrunk, volume_properties
-from mygym.sim.shapes import SIZES, PartSpec, bounds, check_part, link_element, mass_properties, pieces, volume
+from mygym.sim.meshes import few_points, hull, obj_text, read_hulls, shrunk, volume_properties
+from mygym.sim.shapes import (
+    SIZES,
+    PartSpec,
+    _mesh_of,
+    bounds,
+    check_part,
+    link_element,
+    mass_properties,
+    pieces,
+    volume,
+)
 from mygym.sim.temporary import temporary_file
 
 PI = math.pi
@@ -249,3 +259,19 @@ def test_bad_shapes(part: PartSpec, words: str) -> None:
 def test_good_shapes() -> None:
     for part in PARTS.values():
         check_part(part, "")
+
+
+def test_normals_are_smooth_on_a_ball_and_sharp_on_a_cube() -> None:
+    for shape, sharp in (("sphere", False), ("hull", True)):
+        text = obj_text(_mesh_of(PARTS[shape], 24))
+        vertices = np.array([line.split()[1:] for line in text.splitlines() if line.startswith("v ")], dtype=float)
+        normals = np.array([line.split()[1:] for line in text.splitlines() if line.startswith("vn ")], dtype=float)
+        faces = [line.split()[1:] for line in text.splitlines() if line.startswith("f ")]
+        for word in (word for face in faces for word in face):
+            vertex, normal = (int(number) - 1 for number in word.split("//"))
+            outwards = vertices[vertex] / np.linalg.norm(vertices[vertex])
+            if sharp:
+                assert np.abs(normals[normal]).max() == pytest.approx(1.0)
+                assert normals[normal] @ outwards == pytest.approx(3**-0.5, abs=1e-3)
+            else:
+                assert normals[normal] @ outwards > 0.98
