@@ -41,6 +41,9 @@ TRIES = 24
 SPEED, TORQUE, FORCE = 1.5, 50.0, 20.0
 """rad/s, N m and N: assumed where a URDF has no limit."""
 
+PAD = 0.01
+"""m behind the tips of fingers where they hold a thing."""
+
 SHORTEST_TOOL = 0.02
 """m: a last link that is not longer is a flange, whose z axis points out."""
 
@@ -225,7 +228,12 @@ def _tool(root: ET.Element, joints: dict[str, Joint], wrist: str, gripper: Gripp
     if gripper:
         closed = dict(zip(gripper.joints, gripper.closed, strict=True))
         way = np.mean(_centres(root, joints, wrist, closed), axis=0)
-        return _pointing_along(wrist, way)
+        along = way / max(float(np.linalg.norm(way)), 1e-6)
+        places = [(link, pose) for link in gripper.links for pose in _poses(joints, wrist, closed, link)]
+        reaches = [
+            float((points @ along).max()) for link, pose in places for points in _shapes(root, joints, link, pose)
+        ]
+        return _pointing_along(wrist, along * (max(reaches) - PAD if reaches else float(way @ along)))
     link = _behind_fixed(joints, wrist)
     points = np.concatenate([np.zeros((1, 3)), *_shapes(root, joints, link, np.eye(4))])
     reach = np.concatenate([points.max(axis=0), -points.min(axis=0)])
