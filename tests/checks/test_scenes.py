@@ -14,8 +14,10 @@ import yaml
 
 from mygym.checks import Outcome, check
 from mygym.registry import ASSETS, register_policy, registry
+from mygym.sim.workspace import load_workspace
 from mygym.tasks.stages import APPROACH, PUSH, register_stage
 from mygym.tasks.task import register_task
+from tests.components import ROBOTS
 
 
 @pytest.fixture(autouse=True)
@@ -40,8 +42,8 @@ def names_of(outcomes: list[Outcome]) -> list[str]:
 
 BUILT_IN = [
     (kind, name)
-    for kind in ("task", "robot", "workspace", "object", "policy")
-    for name in registry(kind).names()
+    for kind in ("task", "robot", "object", "policy")
+    for name in (ROBOTS if kind == "robot" else registry(kind).names())
     if name not in ("nudge", "pick_and_place")  # long ones, whose experts are tested elsewhere
 ] + [("stage", name) for name in ("move", "push", "withdraw")]  # the others are on the way to these
 
@@ -49,6 +51,19 @@ BUILT_IN = [
 @pytest.mark.parametrize(("kind", "name"), BUILT_IN)
 def test_what_ships_passes(kind: str, name: str) -> None:
     assert failed(kind, name) == []
+
+
+@pytest.mark.parametrize("name", registry("workspace").names())
+def test_workspaces_that_ship_pass_with_the_default_robot(name: str) -> None:
+    assert failed("workspace", name, robot="panda") == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", registry("workspace").names())
+def test_workspaces_that_ship_pass_with_the_robots_at_home_there(name: str) -> None:
+    at_home = load_workspace(registry("workspace").get(name).load()).robots
+    for robot in ROBOTS:
+        assert robot not in at_home or failed("workspace", name, robot=robot) == []
 
 
 # robots -------------------------------------------------------------------------------------------------------------
@@ -60,6 +75,7 @@ def robot(folder: Path, name: str = "mine", urdf: str | None = None, **changes: 
     place.mkdir(parents=True, exist_ok=True)
     data = yaml.safe_load((ASSETS / "robots" / "kuka.yaml").read_text())
     data["urdf"] = str(ASSETS / "robots" / "kuka.urdf")
+    data["mounts"][0]["urdf"] = str(ASSETS / "robots" / "tools" / "rod.urdf")
     if urdf is not None:
         meshes = re.sub(r'filename="meshes', f'filename="{ASSETS / "robots" / "meshes"}', urdf)
         (place / f"{name}.urdf").write_text(meshes)
@@ -73,13 +89,13 @@ KUKA = (ASSETS / "robots" / "kuka.urdf").read_text()
 
 def test_a_robot_with_a_link_that_weighs_nothing(folder: Path) -> None:
     found = failed("robot", robot(folder, urdf=KUKA.replace('<mass value="4.0"/>', '<mass value="0.0"/>', 1)))
-    assert names_of(found) == ["masses and inertias"]
+    assert names_of(found) == ["loads"]
     assert "lbr_iiwa_link_1 has a mass of 0 kg" in found[0].why
 
 
 def test_a_robot_with_an_inertia_that_no_body_has(folder: Path) -> None:
     found = failed("robot", robot(folder, urdf=KUKA.replace('ixx="0.1" iyy="0.09"', 'ixx="-0.1" iyy="0.09"', 1)))
-    assert "masses and inertias" in names_of(found)
+    assert names_of(found) == ["loads"]
     assert "principal moments" in found[0].why
 
 
