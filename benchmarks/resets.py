@@ -1,4 +1,4 @@
-"""How long an exact reset takes, against rebuilding the same scene with the robot's stock model, and what stays in memory.
+"""How long an exact reset takes, against rebuilding the scene with the robot's stock model, and what stays in memory.
 
     python benchmarks/resets.py > benchmarks/results/resets.md
 
@@ -22,7 +22,7 @@ import pybullet
 import pybullet_data
 
 import mygym
-from mygym.registry import registry
+from mygym.sim.workspace import workspace_names
 from mygym.sim.world import World
 
 REPEATS, RESETS = 50, 10_000
@@ -76,7 +76,7 @@ def main() -> None:
 
     print("\n| workspace, with panda | exact reset, ms |")
     print("|---|---|")
-    for name in registry("workspace").names():
+    for name in workspace_names():
         world, reset = ours(name)
         print(f"| {name} | {spread([milliseconds(reset) for _ in range(REPEATS)][5:])} |")
         world.close()
@@ -97,10 +97,8 @@ def main() -> None:
         reset()
     grown = (process.memory_info().rss - before) / 2**20
     print(f"\nMemory after {RESETS:,} resets: {grown:+.1f} MiB.")
-    print(
-        f"\nMade by `python benchmarks/resets.py`; Python {platform.python_version()}, {os.cpu_count()} cores of a shared"
-    )
-    print(f"machine, load {os.getloadavg()[0]:.1f}.")
+    machine = f"{os.cpu_count()} cores of a shared machine, load {os.getloadavg()[0]:.1f}"
+    print(f"\nMade by `python benchmarks/resets.py`; Python {platform.python_version()}, {machine}.")
 
 
 if __name__ == "__main__":

@@ -237,7 +237,7 @@ def _tool(root: ET.Element, joints: dict[str, Joint], wrist: str, gripper: Gripp
     link = _behind_fixed(joints, wrist)
     points = np.concatenate([np.zeros((1, 3)), *_shapes(root, joints, link, np.eye(4))])
     reach = np.concatenate([points.max(axis=0), -points.min(axis=0)])
-    longest = int(reach.argmax())
+    longest = int((reach - np.roll(reach, 3)).argmax())  # where it goes on one side alone
     is_face = reach[2] < SHORTEST_TOOL / 4 and reach[5] > reach[2]  # the z axis leaves the body at once: a flange
     if reach[longest] >= SHORTEST_TOOL and not is_face:
         return _pointing_along(link, np.eye(3)[longest % 3] * (1 if longest < 3 else -1) * reach[longest])

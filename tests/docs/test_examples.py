@@ -72,6 +72,12 @@ def test_the_expert_solves_the_task(robot: str) -> None:
     assert idle.success_rate == 0.0
 
 
+def test_the_robot_passes_its_suite_and_grasps_with_the_gripper_mounted_on_it() -> None:
+    assert [one.why for one in check("robot", "desk_arm") if one.failed] == []
+    evaluation = mygym.evaluate(policy="oracle", config={"task": "pick_and_place", "robot": "desk_arm"}, episodes=20)
+    assert evaluation.success_rate >= 0.95
+
+
 def test_the_workspace_passes_its_suite_and_its_lever_comes_back() -> None:
     assert [one.why for one in check("workspace", "workbench") if one.failed] == []
     with mygym.make_env({"task": "reach", "workspace": "workbench"}) as env:
