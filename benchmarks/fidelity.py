@@ -138,7 +138,7 @@ def inverse_kinematics_table() -> str:
     Bullet is used as panda-gym uses it: the stock Panda of `pybullet_data`, its grasp target as the link to move.
     """
     world = make_world(SOLVER, gripper=False, cube=False)
-    kinematics, down = world.kinematics, world.kinematics.chain.down
+    kinematics, down = world.kinematics, world.kinematics.chain.rotation
     rng = np.random.default_rng(5)
     area = world.workspace.areas["reach"]
     starts = [kinematics.inverse(world.home, point, down) for point in rng.uniform(area.low, area.high, (100, 3))]

@@ -190,7 +190,7 @@ def asked(arm: Ours, path: Array) -> float:
 
     kinematics, joints = arm.env.world.kinematics, [arm.env.world.home]
     for point in path:
-        joints.append(kinematics.inverse(joints[-1], point, kinematics.chain.down, 30, 1e-5))
+        joints.append(kinematics.inverse(joints[-1], point, kinematics.chain.rotation, 30, 1e-5))
     return speed_share(np.array(joints[UNCOUNTED:]))
 
 

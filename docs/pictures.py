@@ -13,6 +13,8 @@ from PIL import Image
 from mygym.envs.robot_env import RobotEnv
 from mygym.experts import make_expert
 from mygym.sim.camera import Camera
+from mygym.sim.objects import load_object, object_names
+from mygym.sim.portraits import contact_sheet
 
 Picture = NDArray[np.uint8]
 
@@ -53,11 +55,17 @@ def pick_and_place(seed: int = 5, gap: int = 8) -> Picture:
     return np.concatenate(strip[:-1], axis=1)
 
 
+def objects() -> Picture:
+    """The sheet of all objects that come with the package."""
+    return contact_sheet([load_object(name) for name in object_names()], width=1400)
+
+
 def main(folder: Path) -> None:
     """Write every picture into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     for draw in (reach, pick_and_place):
         Image.fromarray(draw()).save(folder / f"panda_{draw.__name__}.png", optimize=True)
+    Image.fromarray(objects()).save(folder / "objects.png", optimize=True)
 
 
 if __name__ == "__main__":

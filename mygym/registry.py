@@ -33,7 +33,13 @@ BUILTIN_MODULES: Mapping[str, str] = {
 """Light modules that register the built-ins of a kind when they are imported, which happens at the first look-up."""
 
 BUILTIN_FOLDERS: Mapping[str, str] = {"robot": "robots", "workspace": "workspaces", "object": "objects"}
-"""Folders of `assets/` in which each YAML file is one component under its stem's name."""
+"""Folders of `assets/` in which each YAML file, also in folders of theirs, is one component under its stem's name."""
+
+EXTRA_FOLDERS: Mapping[str, str] = {"example_robot_data": "mygym[robots]"}
+"""Folders of these whose components need an extra of mygym: what to install."""
+
+DESCRIPTIONS = (".yaml", ".yml", ".urdf")
+"""What the name of a file ends in that can be given instead of the name of a component of these kinds."""
 
 BUILTIN_STRINGS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "controller": {
@@ -41,13 +47,24 @@ BUILTIN_STRINGS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "mygym.sim.controllers:EndEffectorDelta",
             "moves the commanded end-effector position by up to 5 cm",
         ),
+        "ee_absolute": (
+            "mygym.sim.controllers:EndEffectorAbsolute",
+            "commands the end effector's position within the tool's bounds, held upright",
+        ),
         "joint_delta": ("mygym.sim.controllers:JointDelta", "moves the commanded joint angles"),
         "joint_position": ("mygym.sim.controllers:JointPosition", "commands joint angles over their whole range"),
+        "joint_velocity": ("mygym.sim.controllers:JointVelocity", "commands joint velocities up to their limits"),
+        "joint_torque": (
+            "mygym.sim.controllers:JointTorque",
+            "commands joint torques up to their limits, on top of gravity and friction compensation",
+        ),
     },
     "strategy": {"standard": ("mygym.training:train", "one task, one network")},
 }
 
-ALIASES: Mapping[str, Mapping[str, str]] = {"controller": {"step": "ee_delta", "joints": "joint_position"}}
+ALIASES: Mapping[str, Mapping[str, str]] = {
+    "controller": {"step": "ee_delta", "absolute": "ee_absolute", "joints": "joint_position"}
+}
 """Other names under which the command line and configs know a component."""
 
 EXTRAS: Mapping[str, str] = dict.fromkeys(("sbx", "jax", "jaxlib", "flax", "optax", "tensorflow_probability"), "jax")
@@ -179,11 +196,14 @@ class Registry:
         self._entries[name] = Entry(self.kind, name, target, help, origin, tuple(requires))
 
     def get(self, name: str, key: str | None = None) -> Entry:
-        """The entry under `name` or its alias.
+        """The entry under `name` or its alias; of robots, workspaces and objects also that of a file of one's own.
 
         Raises:
-            RegistryError: No such name; the message has the names and the nearest. `key` is what the user typed it as.
+            RegistryError: No such name or file; the message has the names and the nearest. `key` is what the user typed
+                it as.
         """
+        if self.kind in BUILTIN_FOLDERS and Path(name).suffix in DESCRIPTIONS:
+            return self._of_file(name, key)
         self._load_all()
         if name in self.conflicts:
             raise RegistryError(self.conflicts[name])
@@ -192,6 +212,14 @@ class Registry:
             message = bad_value(key or self.kind, name, self.names(), f"is not a known {self.kind}")
             raise RegistryError("; ".join([message, *self.unreadable.values()]))
         return entry
+
+    def _of_file(self, name: str, key: str | None) -> Entry:
+        path = Path(name).expanduser().absolute()
+        if not path.is_file():
+            raise RegistryError(
+                bad_value(key or self.kind, name, f"a file, or one of {', '.join(self.names())}", "is not a file")
+            )
+        return Entry(self.kind, name, path, "", str(path))
 
     def names(self) -> list[str]:
         """All names, sorted."""
@@ -220,8 +248,10 @@ class Registry:
         for name, (target, help) in BUILTIN_STRINGS.get(self.kind, {}).items():
             self._entries[name] = Entry(self.kind, name, target, help, target.partition(":")[0])
         if self.kind in BUILTIN_FOLDERS:
-            for path in sorted((ASSETS / BUILTIN_FOLDERS[self.kind]).glob("*.yaml")):
-                self._entries[path.stem] = Entry(self.kind, path.stem, path, first_comment(path), f"assets/{path.name}")
+            for path in sorted((ASSETS / BUILTIN_FOLDERS[self.kind]).rglob("*.yaml")):
+                origin = path.relative_to(ASSETS.parent).as_posix()
+                needs = (EXTRA_FOLDERS[path.parent.name],) if path.parent.name in EXTRA_FOLDERS else ()
+                self._entries[path.stem] = Entry(self.kind, path.stem, path, first_comment(path), origin, needs)
         if self.kind in BUILTIN_MODULES:
             importlib.import_module(BUILTIN_MODULES[self.kind])
 

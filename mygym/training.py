@@ -18,6 +18,7 @@ from mygym.runs.evaluation import BATCH, EXTRA, Evaluation, Predicts, episode_se
 from mygym.runs.result import Result
 from mygym.runs.settings import from_python, settle
 from mygym.runs.video import film
+from mygym.sim.inference import inferred_of
 
 Config = Resolved | RunConfig | Mapping[str, Any]
 
@@ -66,6 +67,9 @@ def _run(resolved: Resolved, started: float, path: Path | None = None, checkpoin
             _tell(
                 f"{config.algo} of {config.framework} takes no dictionary observations: it gets them as one flat vector"
             )
+        robot = eval_envs[0].robot.name
+        for line in inferred_of(config.robot):
+            _tell(f"{robot}: {line}")
         resolved = building.as_built(resolved, model)
         task, digest = eval_envs[0].task.name, config_hash(resolved.values())
         if path is None:
@@ -73,13 +77,13 @@ def _run(resolved: Resolved, started: float, path: Path | None = None, checkpoin
 
             built = resolved.config
             setting = setting_name(type(model), built.algo_params, built.training_params, digest)
-            path = directory.create(config.logdir, task, config.robot, config.algo, setting, config.seed)
+            path = directory.create(config.logdir, task, robot, config.algo, setting, config.seed)
             stack.enter_context(directory.lock(path))
         result = Result(
             path=path,
             algo=config.algo,
             framework=config.framework,
-            robot=config.robot,
+            robot=robot,
             task=task,
             workspace=str(config.workspace),
             engine=config.engine,

@@ -16,7 +16,8 @@ from mygym.tasks.grammar import letters
 from mygym.tasks.task import Task, find_task
 
 TASKS = registry("task").names()
-ROBOTS = registry("robot").names()
+ROBOTS = [entry.name for entry in registry("robot") if not entry.requires]
+"""Those whose models are there without an extra; for the others see `tests/sim/test_robots.py`."""
 CONTROLS = registry("controller").names()
 ALGORITHMS = registry("algorithm").names()
 OBSERVATIONS = registry("observation").names()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mygym.checks.algorithms import algorithm_checks
+from mygym.checks.objects import object_checks
 from mygym.checks.policies import policy_checks
 from mygym.checks.robots import robot_checks
 from mygym.checks.stages import stage_checks
@@ -33,6 +34,7 @@ _OTHERS: Mapping[str, Callable[[str], Iterator[Check]]] = {
     "stage": stage_checks,
     "robot": robot_checks,
     "workspace": workspace_checks,
+    "object": object_checks,
 }
 
 KINDS = (*TRAINED, *_OTHERS)
@@ -45,6 +47,7 @@ def check(
     framework: str = "pytorch",
     steps: int | None = None,
     config: Mapping[str, Any] | None = None,
+    robot: str | None = None,
 ) -> Iterator[Outcome]:
     """Check one component; everything that this writes is in a temporary folder, which is removed.
 
@@ -54,11 +57,15 @@ def check(
         framework: Of an algorithm or a policy that is trained.
         steps: Env steps of each training.
         config: Values of the run's config besides the algorithm's own, e.g. `{"algo_params": {"batch_size": 32}}`.
+        robot: Of a workspace: the one robot to try, in place of those that are at home there.
 
     Raises:
         RegistryError: There is no such component, or not in this framework.
     """
     entry = registry(kind).get(name, "algo" if kind == "algorithm" else kind)
+    if kind == "workspace":
+        arm = None if robot is None else registry("robot").get(robot, "--robot").name
+        return perform(entry, workspace_checks(entry.name, arm))
     if kind not in TRAINED:
         return perform(entry, _OTHERS[kind](entry.name))
     if entry.frameworks and framework not in entry.frameworks:

@@ -1,26 +1,52 @@
-"""The conformance suite of robots: bodies with weight, a home without collisions, and an arm that gets everywhere."""
+"""The conformance suite of robots: sane limits, a free home, kinematics that close, motors that follow, a picture."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
+from contextlib import closing
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mygym import training
 from mygym.checks.suite import Check, demand
 from mygym.checks.tasks import expert_solves
 from mygym.registry import registry
-from mygym.sim.inspection import collisions, weightless
-from mygym.sim.robot import RobotSpec, load_robot
+from mygym.sim.camera import Camera
+from mygym.sim.inference import find_robot
+from mygym.sim.inspection import collisions, reached
+from mygym.sim.robot import RobotSpec
+from mygym.sim.tracking import follow_sine
+from mygym.sim.world import World
 
-EPISODES = 40
+EPISODES = 25
+
+SPEEDS, TORQUES = (0.05, 40.0), (0.5, 1000.0)
+"""rad/s and N m between which real arms' limits lie."""
+
+RANGE = 0.2
+"""rad: a joint that turns less is none."""
+
+RESIDUAL = 0.005
+"""m between where the tool is wanted and where inverse kinematics takes it, orientation weighted in."""
+
+BEHIND, BESIDE = 0.03, 0.012
+"""m by which the tool may lag behind a point that goes around, and be beside its path."""
+
+SEEN = 0.005
+"""Part of the picture that the robot must fill."""
 
 
 def robot_checks(name: str) -> Iterator[Check]:
-    """The suite of one robot, on the default workspace, with every controller."""
-    yield Check("loads", lambda: demand(_load(name).joints, "has no joints"))
-    yield Check("masses and inertias", lambda: _demand_none(weightless(_load(name))), needs=("loads",))
+    """The suite of one robot, on the default table, with every controller."""
+    yield Check("loads", lambda: _arms(find_robot(name)))
+    yield Check("limits", lambda: _has_sane_limits(find_robot(name)), needs=("loads",))
     yield Check("home", lambda: stands_free(name), needs=("loads",))
+    yield Check("inverse kinematics", lambda: _gets_everywhere(name), needs=("loads",))
+    yield Check("exact reset", lambda: _repeats_itself(name), needs=("loads",))
+    yield Check("picture", lambda: _is_seen(name), needs=("loads",))
     for control in registry("controller").names():
+        yield Check(f"tracks by {control}", lambda control=control: _tracks(name, control), needs=("loads",))  # type: ignore[misc]
         config = {"task": "reach", "robot": name, "control": control}
         yield Check(f"reaches by {control}", lambda config=config: expert_solves(config, EPISODES), needs=("loads",))  # type: ignore[misc]
 
@@ -29,12 +55,67 @@ def stands_free(robot: str, workspace: str | None = None) -> None:
     """Demand that nothing is inside anything else where episodes begin."""
     with training.make_env({"robot": robot, "workspace": workspace}) as env:
         env.reset(seed=0)
-        _demand_none(collisions(env.world))
+        mistakes = collisions(env.world)
+        demand(not mistakes, "; ".join(mistakes))
 
 
-def _load(name: str) -> RobotSpec:
-    return load_robot(Path(registry("robot").get(name).load()))
+def _world(name: str, control: str = "ee_delta") -> World:
+    return training.make_env({"robot": name, "control": control}).world
 
 
-def _demand_none(mistakes: list[str]) -> None:
-    demand(not mistakes, "; ".join(mistakes))
+def _arms(spec: RobotSpec) -> str:
+    arms = [f"{len(arm.joints)} joints{' and a gripper' if arm.gripper else ''}" for arm in spec.arms]
+    return ", ".join(arms)
+
+
+def _has_sane_limits(spec: RobotSpec) -> None:
+    for arm in spec.arms:
+        for joint in arm.joints:
+            for key, value, (low, high) in (("velocity", joint.velocity, SPEEDS), ("effort", joint.effort, TORQUES)):
+                demand(
+                    low <= value <= high, f"{joint.name}: a limit of {key} of {value:g}; real ones are {low} to {high}"
+                )
+            turns = joint.upper - joint.lower
+            demand(turns >= RANGE, f"{joint.name} turns by {turns:.3f} rad only")
+
+
+def _gets_everywhere(name: str) -> str:
+    """In a grid over the area of `reach`."""
+    with closing(_world(name)) as world:
+        share, where = reached(world, world.workspace.areas["reach"])
+        demand(where is None, f"does not get to {1 - share:.0%} of the table's area, e.g. {where}, to {RESIDUAL} m")
+        return f"{share:.0%} of the area"
+
+
+def _repeats_itself(name: str) -> None:
+    """The same actions have the same consequences, to the bit, whatever happened before."""
+    with closing(_world(name)) as world:
+        rng = np.random.default_rng(0)
+        actions = rng.uniform(-1.0, 1.0, (12, world.action_size))
+        expected = _moved(world, actions)
+        for history in range(3):
+            _moved(world, rng.uniform(-1.0, 1.0, (5 + history, world.action_size)))
+            demand(np.array_equal(_moved(world, actions), expected), f"moves otherwise after history {history}")
+
+
+def _moved(world: World, actions: NDArray[np.float64]) -> NDArray[np.float64]:
+    world.reset(np.zeros((0, 7)))
+    for action in actions:
+        world.step(action)
+    return np.concatenate([world.state.joint_position[0], world.state.joint_velocity[0]])
+
+
+def _is_seen(name: str) -> str:
+    with closing(_world(name)) as world, closing(Camera(world)) as camera:
+        share = camera.robot_share(96, 72)
+        demand(share >= SEEN, f"fills {share:.1%} of the picture")
+        return f"{share:.0%} of the picture"
+
+
+def _tracks(name: str, control: str) -> str:
+    """A point that goes around in the area of `reach`."""
+    with closing(_world(name, control)) as world:
+        behind, beside = follow_sine(world)
+        demand(behind <= BEHIND, f"stays {1000 * behind:.1f} mm behind")
+        demand(beside <= BESIDE, f"is {1000 * beside:.1f} mm beside the path")
+        return f"{1000 * behind:.1f} mm behind, {1000 * beside:.1f} mm beside"

@@ -25,8 +25,8 @@ class Check:
     """One property of a component."""
 
     name: str
-    run: Callable[[], None]
-    """Raises `CheckFailed`, or whatever the component raises, where it does not hold."""
+    run: Callable[[], str | None]
+    """Raises `CheckFailed`, or whatever the component raises, where it does not hold; may return what it found."""
     needs: tuple[str, ...] = ()
     """Checks without which this one would say nothing: it is left out if one of them has not passed."""
 
@@ -43,7 +43,7 @@ class Outcome:
     """`passed`, `failed` or `left out`."""
     seconds: float
     why: str = ""
-    """What is wrong, with file and line where they are known."""
+    """What is wrong, with file and line where they are known; of a check that passed, what it found."""
 
     @property
     def failed(self) -> bool:
@@ -75,10 +75,10 @@ def perform(entry: Entry, checks: Iterable[Check]) -> Iterator[Outcome]:
             continue
         begin = time.perf_counter()
         said = io.StringIO()
-        why = None
+        why = found = None
         try:
             with contextlib.redirect_stderr(said):
-                check.run()
+                found = check.run()
         except InterruptedRunError:  # Ctrl-C within a training
             raise KeyboardInterrupt from None
         except Exception as error:  # noqa: BLE001  (whatever the component raises is the result)
@@ -87,7 +87,8 @@ def perform(entry: Entry, checks: Iterable[Check]) -> Iterator[Outcome]:
         else:
             passed.add(check.name)
         seconds = time.perf_counter() - begin
-        yield Outcome(entry.kind, entry.name, check.name, PASSED if why is None else FAILED, seconds, why or "")
+        status, words = (PASSED, found) if why is None else (FAILED, why)
+        yield Outcome(entry.kind, entry.name, check.name, status, seconds, words or "")
 
 
 def _in_words(error: Exception, origin: str) -> str:

@@ -24,6 +24,8 @@ examples:
   mygym check algo mine --steps 500
   mygym check task push
   mygym check robot --all
+  mygym check workspace drawer --robot kuka
+  mygym check object path/to/thing.urdf
   mygym check algo mine --json --import my.module
 
 An algorithm constructs, takes the observations that it says, trains, acts the same when it is loaded, is told whole by
@@ -48,6 +50,8 @@ def main(arguments: Sequence[str]) -> None:
     for flag in ("steps", "framework"):
         if getattr(options, flag) is not None and kind not in TRAINED:
             raise ConfigError(bad_value(f"--{flag}", kind, TRAINED, "is not trained"))
+    if options.robot is not None and kind != "workspace":
+        raise ConfigError(bad_value("--robot", kind, ["workspace"], "is not tried with a robot of your choice"))
     outcomes = []
     for outcome in _outcomes(kind, options, _steps(options.steps)):
         outcomes.append(outcome)
@@ -75,7 +79,7 @@ def _outcomes(kind: str, options: argparse.Namespace, steps: int | None) -> Iter
         there = entry.frameworks if kind in TRAINED and entry.frameworks else ("pytorch",)
         every = [one for one in there if said in (None, one)]
         for framework in every if options.all else [said or there[0]]:
-            begun = check(kind, name, framework, steps, config)  # refuses wrong names
+            begun = check(kind, name, framework, steps, config, options.robot)  # refuses wrong names
             if not options.json:
                 words = f" ({framework})" if entry.frameworks else ""
                 print(f"{kind} {name}{words}", flush=True)
@@ -104,11 +108,12 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("kind", metavar="KIND", help="algo, policy, task, stage, robot or workspace")
+    parser.add_argument("kind", metavar="KIND", help="algo, policy, task, stage, robot, workspace or object")
     parser.add_argument("name", nargs="?", metavar="NAME", help="a name of `mygym list KIND`")
     parser.add_argument("--all", action="store_true", help="all of the kind")
     parser.add_argument("--framework", metavar="F", help="of an algorithm or policy: pytorch, jax (default: its first)")
     parser.add_argument("--steps", metavar="N", help="env steps of each training (default 2000; of a policy 500)")
+    parser.add_argument("--robot", metavar="R", help="of a workspace: the robot to try (default: those at home there)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_import_flag(parser)
     return parser

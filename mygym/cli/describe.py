@@ -96,6 +96,8 @@ def _component(entry: Entry) -> dict[str, Any]:
     target = entry.load()
     entry = registry(entry.kind).get(entry.name)  # a file that has been imported tells the line
     about: dict[str, Any] = {entry.kind: entry.name, "help": entry.help, "origin": entry.origin}
+    if entry.kind == "object" and isinstance(target, Path):
+        return {**about, **_object(target)}
     if isinstance(target, Path):
         return {**about, **yaml.safe_load(target.read_text(encoding="utf-8"))}
     if entry.kind == "algorithm":
@@ -111,6 +113,25 @@ def _component(entry: Entry) -> dict[str, Any]:
     if is_dataclass(target) and not isinstance(target, type):
         return {**about, **{k: v for k, v in asdict(target).items() if not callable(v)}}
     return {**about, "documentation": inspect.getdoc(target) or ""}
+
+
+def _object(path: Path) -> dict[str, Any]:
+    """What its file says, and what follows."""
+    from mygym.sim.objects import density, load_object
+
+    spec = load_object(path)
+    said = yaml.safe_load(path.read_text(encoding="utf-8")) if path.suffix != ".urdf" else {"urdf": str(path)}
+    measured = {
+        "category": spec.category,
+        "size": f"{' x '.join(f'{100 * edge:.2f}' for edge in spec.size)} cm",
+        "mass": f"{spec.mass:.5g} kg",
+        "density": f"{density(spec):.4g} kg/m³ of what it is made of",
+        "centre of mass": f"{100 * spec.half_height:.2f} cm above what it lies on",
+        "moments of inertia": [float(f"{moment:.4g}") for moment in spec.body.moments],
+        "pieces that collide": len(spec.body.pieces),
+        "fits a gripper of 8 cm": f"with {100 * spec.grasp_width:.1f} cm" if spec.graspable else "no",
+    }
+    return {**said, "measured": measured}
 
 
 def _part(entry: Entry, framework: str) -> dict[str, Any]:

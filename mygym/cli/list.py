@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
+from typing import Any
 
 from mygym.cli.arguments import Parser, add_import_flag, import_modules
 from mygym.cli.tables import print_table
@@ -15,6 +16,7 @@ examples:
   mygym list
   mygym list algo
   mygym list robot --json
+  mygym list object             with category, size, mass, friction, and how wide what a gripper of 8 cm can take is
 """
 
 
@@ -33,12 +35,18 @@ def main(arguments: Sequence[str]) -> None:
     import_modules(options)
     kinds = [kind_of(options.kind)] if options.kind else list(REGISTRIES)
     listed = {kind: [_row(entry) for entry in registry(kind)] for kind in kinds}
+    if kinds == ["object"]:  # reading what they are takes longer than their names do
+        listed["object"] = [row | _measures(row["name"]) for row in listed["object"]]
     if options.json:
         print(json.dumps([row for rows in listed.values() for row in rows], indent=2))
         return
     for kind, rows in listed.items():
-        shown = [key for key in ("name", "frameworks", "requires", "help") if any(row[key] for row in rows)]
-        print_table([{key: _text(row[key]) for key in shown} for row in rows], title=kind)
+        shown = [key for key in (*SHOWN, "help") if any(row.get(key) for row in rows)]
+        print_table([{key: _text(key, row[key]) for key in shown} for row in rows], title=kind)
+
+
+SHOWN = ("name", "frameworks", "requires", "category", "size", "mass", "friction", "grasp_width")
+"""Columns of the tables, but for the last; those that are empty are left out."""
 
 
 def kind_of(said: str) -> str:
@@ -46,7 +54,25 @@ def kind_of(said: str) -> str:
     return {"algo": "algorithm"}.get(said, said)
 
 
-def _row(entry: Entry) -> dict[str, str | list[str]]:
+def _measures(name: str) -> dict[str, Any]:
+    """What an object is, m and kg; a file that is wrong says so in place of its help."""
+    from mygym.errors import AssetError
+    from mygym.sim.objects import load_object
+
+    try:
+        spec = load_object(registry("object").get(name).load())
+    except AssetError as error:
+        return {"category": "", "size": [], "mass": None, "friction": None, "grasp_width": None, "help": str(error)}
+    return {
+        "category": spec.category,
+        "size": [round(edge, 4) for edge in spec.size],
+        "mass": round(spec.mass, 5),
+        "friction": spec.friction,
+        "grasp_width": round(spec.grasp_width, 4) if spec.graspable else None,
+    }
+
+
+def _row(entry: Entry) -> dict[str, Any]:
     return {
         "kind": entry.kind,
         "name": entry.name,
@@ -57,5 +83,13 @@ def _row(entry: Entry) -> dict[str, str | list[str]]:
     }
 
 
-def _text(value: str | list[str]) -> str:
-    return value if isinstance(value, str) else ", ".join(value)
+def _text(key: str, value: Any) -> str:
+    if value is None or value == []:
+        return ""
+    if key == "size":
+        return " x ".join(f"{100 * edge:.1f}" for edge in value) + " cm"
+    if key == "mass":
+        return f"{1000 * value:.3g} g" if value < 1 else f"{value:.3g} kg"
+    if key == "grasp_width":
+        return f"{100 * value:.1f} cm"
+    return value if isinstance(value, str) else f"{value:g}" if isinstance(value, float) else ", ".join(value)

@@ -16,6 +16,7 @@ COMMANDS = {
     "evaluate": "judge a run, or a scripted policy",
     "list": "what can be named: robots, tasks, algorithms …",
     "describe": "everything about one of them",
+    "view": "pictures of robots, workspaces and objects",
     "new": "files for one of your own: an algorithm, a task, a robot …",
     "check": "whether one does all that it must",
 }

@@ -19,6 +19,7 @@ examples:
   mygym new stage lift                      envs/lift.py, a stage for compositions
   mygym new robot arm --urdf arm.urdf       envs/robots/arm.yaml; without --urdf a small arm is made
   mygym new workspace desk                  envs/workspaces/desk.yaml
+  mygym new object stool                    envs/objects/stool.yaml; with --urdf FILE that of the URDF
   mygym new env workshop                    a task, its workspace and its object
 
 Each comes with a config and a test, in configs/ and tests/ of the current folder. Nothing is overwritten, and either
@@ -43,8 +44,8 @@ def main(arguments: Sequence[str]) -> None:
     for flag, value in given.items():
         if value is not None and kind not in ("algo", "policy"):
             raise ConfigError(bad_value(flag, value, ["algo", "policy"], f"is not for {kind}"))
-    if options.urdf is not None and kind != "robot":
-        raise ConfigError(bad_value("--urdf", options.urdf, ["robot"], f"is not for {kind}"))
+    if options.urdf is not None and kind not in ("robot", "object"):
+        raise ConfigError(bad_value("--urdf", options.urdf, ["robot", "object"], f"is not for {kind}"))
     place = Path.cwd()
     request = Request(
         options.name,
@@ -78,13 +79,13 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("kind", metavar="KIND", help="algo, policy, task, stage, robot, workspace or env")
+    parser.add_argument("kind", metavar="KIND", help="algo, policy, task, stage, robot, workspace, object or env")
     parser.add_argument("name", metavar="NAME", help="by which configs and flags will know it")
     parser.add_argument(
         "--class", dest="class_name", metavar="C", help="name of its class (default: NAME in CamelCase)"
     )
     parser.add_argument("--base", metavar="B", help="the algorithm to begin with (default ppo), or runner")
     parser.add_argument("--framework", metavar="F", help="of the base: pytorch, jax (default pytorch)")
-    parser.add_argument("--urdf", metavar="FILE", help="of a robot: its description; it stays where it is")
+    parser.add_argument("--urdf", metavar="FILE", help="of a robot or an object: its description; it stays where it is")
     add_import_flag(parser)
     return parser

@@ -15,14 +15,16 @@ from mygym.config import Layer, resolve
 from mygym.errors import ConfigError, DivergedError, bad_value
 from mygym.registry import registry
 from mygym.sim.camera import Camera, Viewer
+from mygym.sim.inference import find_robot, robots_with_grippers
+from mygym.sim.inspection import reached
 from mygym.sim.objects import load_object
-from mygym.sim.robot import load_robot
-from mygym.sim.workspace import load_workspace
+from mygym.sim.workspace import Area, load_workspace
 from mygym.sim.world import World
 from mygym.tasks import goals, rewards
 from mygym.tasks.observations import default_components, find_component
 from mygym.tasks.progress import Progress
-from mygym.tasks.sampling import Area, sample_in
+from mygym.tasks.sampling import Area as Box
+from mygym.tasks.sampling import sample_in
 from mygym.tasks.task import act, advance, change_task, find_task, is_success, potential
 
 Observation = dict[str, NDArray[np.float32]] | NDArray[np.float32]
@@ -100,29 +102,28 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self.reward_kind = reward
         self.goal_env = goal_env
         self.gamma = gamma
-        self.robot = load_robot(registry("robot").get(robot).load())
+        self.robot = find_robot(robot)
         self.workspace = load_workspace(registry("workspace").get(workspace or self.task.workspace).load())
         if camera not in self.workspace.cameras:
             raise ConfigError(bad_value("camera", camera, sorted(self.workspace.cameras)))
-        unknown = next((name for name in areas if name not in self.workspace.areas), None)
-        if unknown is not None:
-            raise ConfigError(bad_value("task_params.areas", unknown, sorted(self.workspace.areas), "is not an area"))
         if self.task.needs_gripper and self.robot.gripper is None:
-            raise ConfigError(
-                bad_value("robot", robot, "a robot with a gripper", f"has no gripper, which {self.task.name} needs")
-            )
+            why = f"has no gripper, which {self.task.name} needs"
+            raise ConfigError(bad_value("robot", robot, robots_with_grippers(), why))
         thing = [load_object(registry("object").get(self.task.object).load())] if self.task.has_object else []
         self.control = registry("controller").get(control, "control").name
         self.world = World(
             self.robot, self.workspace, thing, self.control, control_hz=CONTROL_HZ, gripper=self.task.needs_gripper
         )
+        self.robot, self.workspace = self.world.robot, self.world.workspace  # as they find each other
         self._areas = {name: _corners(area.low, area.high) for name, area in self.workspace.areas.items()}
         self._areas |= {name: _corners(**box) for name, box in areas.items()}
         self._camera: Camera | None = None
         self._viewer: Viewer | None = None
         self._view = (render_width, render_height, camera)
         self._goals = goals.goal_space(self.task)
-        components = [find_component(name) for name in default_components(self.task, self.control)]
+        components = [
+            find_component(name) for name in default_components(self.task, self.control, len(self.robot.arms))
+        ]
         self._components = tuple(component.function for component in components)
         self._seed = 0
         self._episode = -1
@@ -346,19 +347,20 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
     def _check_areas(self, given: Mapping[str, Any]) -> None:
         """Refuse areas of the user's own that the arm cannot reach (the shipped ones are checked by the tests)."""
+        needed = ("object", self.task.goal_area) if self.task.has_object else (self.task.goal_area,)
+        for name in (*needed, *given):
+            key = f"task_params.areas.{name}"
+            if name not in self._areas:
+                why = f"is missing: workspace {self.workspace.name} has no such area, from which {self.task.name} draws"
+                raise ConfigError(bad_value(key, None, "a box of yours, or another workspace", why))
         for name in given:
-            low, high = self._areas[name]
-            corners = np.array(np.meshgrid(*zip(low, high, strict=True))).reshape(3, -1).T
-            reachable = self.world.reachable(corners)
-            if not reachable.all():
-                worst = corners[~reachable][0].round(3).tolist()
-                allowed = "a box within the arm's reach"
-                box = {"low": low.tolist(), "high": high.tolist()}
-                raise ConfigError(
-                    bad_value(
-                        f"task_params.areas.{name}", box, allowed, f"is out of {self.robot.name}'s reach at {worst}"
-                    )
-                )
+            low, high = (corner.tolist() for corner in self._areas[name])
+            share, worst = reached(self.world, Area(tuple(low), tuple(high)))
+            if worst is not None:
+                base = list(self.robot.base_position)
+                allowed = f"a smaller box, or one nearer to the base at {base}"
+                why = f"is to {1 - share:.0%} out of {self.robot.name}'s reach, e.g. at {worst}"
+                raise ConfigError(bad_value(f"task_params.areas.{name}", {"low": low, "high": high}, allowed, why))
 
 
 def _is_finite(vector: NDArray[Any]) -> bool:
@@ -366,5 +368,5 @@ def _is_finite(vector: NDArray[Any]) -> bool:
     return math.isfinite(vector.dot(vector))
 
 
-def _corners(low: Sequence[float], high: Sequence[float]) -> Area:
+def _corners(low: Sequence[float], high: Sequence[float]) -> Box:
     return np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)

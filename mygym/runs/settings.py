@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from mygym.config import Layer, Resolved, RunConfig, merged, refuse_defaults, resolve
 from mygym.config.hyperparameters import Schema, check_training, schedules, training_defaults
 from mygym.errors import ConfigError, RegistryError, bad_value
-from mygym.registry import Algorithm, algorithm, registry
+from mygym.registry import DESCRIPTIONS, Algorithm, algorithm, registry
 from mygym.runs.requirements import REQUIREMENTS
 from mygym.tasks.task import find_task
 
@@ -64,7 +65,14 @@ def settle(
     schema.check({key: params[key] for key in first.algo_params})
     schedules(schema.cls, params, chosen.config.steps)
     _check_train_freq(chosen.config)
-    derived = {"workspace": workspace, "control": control, "her": her}
+    derived: dict[str, Any] = {
+        "robot": _anywhere(first.robot),
+        "workspace": _anywhere(workspace),
+        "control": control,
+        "her": her,
+    }
+    if first.task_params.object is not None:
+        derived["task_params"] = {"object": _anywhere(first.task_params.object)}
     if her:
         derived = merged(derived, {"algo_params": _warm_up(chosen.config, first.algo_params)})
     if "buffer_size" in params and "buffer_size" not in first.algo_params:
@@ -76,6 +84,11 @@ def settle(
     if resolved.config.strict:
         refuse_defaults(resolved)
     return resolved
+
+
+def _anywhere(name: str) -> str:
+    """A name, or the absolute path of a file that stands for one: a run is also loaded from other folders."""
+    return str(Path(name).expanduser().absolute()) if Path(name).suffix in DESCRIPTIONS else name
 
 
 def _check_algorithm(entry: Algorithm) -> None:

@@ -6,17 +6,21 @@ import ast
 import builtins
 import inspect
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from string import Template
+from typing import TYPE_CHECKING
 
 from mygym.config.hyperparameters import Schema
 from mygym.envs.ids import env_id
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import Algorithm, algorithm
 from mygym.scaffold.naming import check_free, check_identifier, check_place, class_name
+
+if TYPE_CHECKING:
+    from mygym.sim.robot import GripperSpec
 
 RUNNER = "runner"
 """In place of an algorithm's name: the base class of those that write the training loop themselves."""
@@ -36,7 +40,7 @@ class Request:
     framework: str = "pytorch"
     """Of the base."""
     urdf: Path | None = None
-    """Of a robot; None: one is made."""
+    """Of a robot or an object; None: one is made."""
 
     @property
     def cls(self) -> str:
@@ -193,6 +197,33 @@ def _workspace(request: Request) -> dict[str, str]:
     }
 
 
+def _object(request: Request) -> dict[str, str]:
+    check_free("object", request.name)
+    text = _template("compound.yaml") if request.urdf is None else _object_of(request, request.urdf)
+    values = {"task": "push", "task_params": f"{{object: {request.name}}}"}
+    return {
+        f"envs/objects/{request.name}.yaml": text,
+        **_config(request, values, "The default algorithm, pushing this object."),
+        **_test(request, "object", _test_of("object", request.name)),
+    }
+
+
+def _object_of(request: Request, urdf: Path) -> str:
+    """The description of a URDF that stays where it is."""
+    from mygym.sim.objects import load_object
+
+    spec = load_object(urdf)
+    place = _relative(urdf, request.place / "envs" / "objects")
+    values = {"file": urdf.name, "urdf": place, "mass": f"{spec.mass:g} kg", "friction": f"{spec.friction:g}"}
+    return _fill("urdf_object.yaml", request, **values)
+
+
+def _relative(urdf: Path, folder: Path) -> str:
+    """How a description in a folder names a URDF: relative if that lies beside `envs/`, so that both can be moved."""
+    near = urdf.resolve().is_relative_to(folder.parents[1].resolve())
+    return os.path.relpath(urdf.resolve(), folder.resolve()) if near else str(urdf.resolve())
+
+
 def _robot(request: Request) -> dict[str, str]:
     check_free("robot", request.name)
     made: dict[str, str] = {}
@@ -211,24 +242,45 @@ def _robot(request: Request) -> dict[str, str]:
 
 def _described(urdf: Path, folder: Path) -> dict[str, str]:
     """What the template of a robot needs to know of a URDF that stays where it is."""
-    from mygym.scaffold.arms import find_arm
+    from mygym.sim.inference import infer_robot
 
-    found = find_arm(urdf)
+    found = infer_robot(urdf)
     spec = found.spec
-    near = urdf.resolve().is_relative_to(folder.parents[1].resolve())
     rows = [
         f"  - {{name: {joint.name}, home: {joint.home:g}, lower: {joint.lower:g}, upper: {joint.upper:g}, "
         f"velocity: {joint.velocity:g}, effort: {joint.effort:g}}}"
         for joint in spec.joints
     ]
+    told = "\n".join(f"# inferred: {note}" for note in found.notes)
     return {
-        "help": f"The arm of {urdf.name}: {len(rows)} joints. SI units. Limits: the URDF's.",
-        "urdf": os.path.relpath(urdf.resolve(), folder.resolve()) if near else str(urdf.resolve()),
-        "base_position": f"[{spec.base_position[0]:g}, 0.0, 0.0]",
+        "help": f"The arm of {urdf.name}: {len(rows)} joints. SI units. Limits: the URDF's.\n{told}",
+        "urdf": _relative(urdf, folder),
+        "base_position": _numbers(spec.base_position),
         "joints": "\n".join(rows),
         "link": spec.end_effector.link,
-        "position": f"[0.0, 0.0, {spec.end_effector.position[2]:g}]",
+        "position": _numbers(spec.end_effector.position),
+        "orientation": _numbers(spec.end_effector.orientation),
+        "gripper": _gripper(spec.gripper),
     }
+
+
+def _gripper(gripper: GripperSpec | None) -> str:
+    if gripper is None:
+        return ""
+    lines = [
+        f"  joints: [{', '.join(gripper.joints)}]",
+        f"  links: [{', '.join(gripper.links)}]         # whose contacts count",
+        f"  closed: {_numbers(gripper.closed)}           # m or rad",
+        f"  open: {_numbers(gripper.open)}",
+        f"  width: {gripper.width:g}            # m between the fingers when open",
+        f"  force: {gripper.force:g}             # N or N m",
+        f"  velocity: {gripper.velocity:g}         # m/s or rad/s",
+    ]
+    return "\n" + "\n".join(["gripper:", *lines])
+
+
+def _numbers(values: Iterable[float]) -> str:
+    return f"[{', '.join(f'{value:g}' for value in values)}]"
 
 
 OWN_ARM: Mapping[str, str] = {
@@ -243,6 +295,8 @@ OWN_ARM: Mapping[str, str] = {
   - {name: joint_6, home: 0.0, lower: -3.0, upper: 3.0, velocity: 3.0, effort: 10}""",
     "link": "tool",
     "position": "[0.0, 0.0, 0.1]",
+    "orientation": "[0.0, 0.0, 0.0, 1.0]",
+    "gripper": "",
 }
 """The arm of `robot.urdf.template`."""
 
@@ -253,6 +307,7 @@ KINDS: Mapping[str, Callable[[Request], dict[str, str]]] = {
     "stage": _stage,
     "robot": _robot,
     "workspace": _workspace,
+    "object": _object,
     "env": _env,
 }
 """Kinds that can be made anew → which files these are."""

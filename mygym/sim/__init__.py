@@ -1,9 +1,11 @@
 """Everything that touches PyBullet, and the robots, workspaces and objects that it simulates.
 
 robot, workspace, objects   descriptions as data, read from YAML by `assets`
+shapes, meshes              boxes, tubes, hulls … and bodies made of them: where they collide, what they weigh
 urdf, transforms            URDF made light, rotations
 kinematics, controllers     from actions to joint targets
-world                       one simulated world: exact reset, step, state; made of `arm` and `bodies`
+fixtures                    what stands in a workspace, as data: shapes, and what of them slides or turns
+world                       one simulated world: exact reset, step, state; made of `arm`, `surroundings` and `bodies`
 scene, camera               pictures and a window, in clients of their own
 bullet                      the one import of pybullet
 """

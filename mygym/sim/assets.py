@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import fields, is_dataclass
+from functools import cache
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import yaml
 from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
@@ -37,8 +41,12 @@ Spec = TypeVar("Spec")
 
 
 def asset_names(kind: str) -> tuple[str, ...]:
-    """Names of the descriptions in `assets/KIND/`, by file name alone: no file is opened."""
-    return tuple(sorted(path.stem for path in (ASSETS / kind).glob("*.yaml")))
+    """Names of the descriptions in `assets/KIND/` and its folders, by file name alone: no file is opened."""
+    return tuple(sorted(_files(kind)))
+
+
+def _files(kind: str) -> dict[str, Path]:
+    return {path.stem: path for path in (ASSETS / kind).rglob("*.yaml")}
 
 
 def find_asset(kind: str, name: str | Path) -> Path:
@@ -52,9 +60,31 @@ def find_asset(kind: str, name: str | Path) -> Path:
         if not path.is_file():
             raise AssetError(bad_value(kind, str(name), "a YAML file", "is not a file"))
         return path.resolve()
-    if str(name) not in asset_names(kind):
-        raise AssetError(bad_value(kind.removesuffix("s"), str(name), asset_names(kind), "is not known"))
-    return ASSETS / kind / f"{name}.yaml"
+    known = _files(kind)
+    if str(name) not in known:
+        raise AssetError(bad_value(kind.removesuffix("s"), str(name), sorted(known), "is not known"))
+    return known[str(name)]
+
+
+def find_beside(path: Path, name: str) -> Path:
+    """The file `name` beside the file `path`, or in one of the packages of data; it may not exist.
+
+    Raises:
+        AssetError: The package is not installed.
+    """
+    beside = path.parent / name
+    package, _, inside = name.partition("/")
+    if beside.is_file() or package not in ("mygym", "pybullet_data", "example_robot_data"):
+        return beside.resolve()
+    if package == "mygym":
+        return ASSETS / inside
+    if package == "pybullet_data":
+        return Path(import_module(package).getDataPath()) / inside
+    try:
+        found = distribution("example-robot-data")
+    except PackageNotFoundError as error:
+        raise AssetError(bad_value("urdf", name, "pip install 'mygym[robots]'", "is not installed")) from error
+    return Path(str(found.locate_file("cmeel.prefix/share/example-robot-data/robots"))) / inside
 
 
 def read_asset(spec: type[Spec], path: Path) -> Spec:
@@ -70,9 +100,16 @@ def read_asset(spec: type[Spec], path: Path) -> Spec:
     if not isinstance(data, dict):
         raise AssetError(f"{path}: {bad_value('file', type(data).__name__, 'a mapping of keys to values')}")
     try:
-        return TypeAdapter(spec).validate_python(data)
+        checked: Spec = _adapter(cast("Hashable", spec)).validate_python(data)
+        return checked
     except ValidationError as error:
         raise AssetError(f"{path}: {_explain(spec, error)}") from error
+
+
+@cache
+def _adapter(spec: Any) -> TypeAdapter[Any]:
+    """What checks a mapping: made once, which takes longer than checking many."""
+    return TypeAdapter(spec)
 
 
 def _explain(spec: type[Any], error: ValidationError) -> str:

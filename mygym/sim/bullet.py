@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import atexit
 import os
-import shutil
-import tempfile
-from functools import cache
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
-from mygym.errors import RunError
+from mygym.sim.temporary import temporary_file
 
 
 def _import_silently(name: str) -> Any:
@@ -54,33 +49,6 @@ def disconnect(client: int) -> None:
         bullet.disconnect(physicsClientId=client)
 
 
-@cache
-def _folder(process: int) -> Path:
-    """A temporary folder of this process, removed when it ends."""
-    folder = Path(tempfile.mkdtemp(prefix="mygym-"))
-
-    def remove() -> None:
-        if os.getpid() == process:  # a forked child inherits this hook but not the folder
-            shutil.rmtree(folder, ignore_errors=True)
-
-    atexit.register(remove)
-    return folder
-
-
-@cache
-def _written(process: int, name: str, text: str) -> str:
-    try:
-        folder = _folder(process)
-        path = folder / f"{len(list(folder.iterdir()))}_{name}.urdf"
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise RunError(f"the folder for temporary files cannot be written: {error}") from error
-    return str(path)
-
-
 def urdf_file(name: str, text: str) -> str:
-    """Path of a file with this text, written once per process (a forked child writes its own).
-
-    Different texts have different paths, because Bullet caches files by path and never looks again.
-    """
-    return _written(os.getpid(), name, text)
+    """Path of a temporary URDF file with this text; see `temporary_file`."""
+    return temporary_file(f"{name}.urdf", text.replace("><", ">\n<"))  # Bullet cuts lines that are very long

@@ -71,13 +71,26 @@ class Camera:
             if value < 1:
                 raise ConfigError(bad_value(key, value, "at least 1"))
         self._scene.mirror(goal)
+        image, segments = self._shoot(width * samples, height * samples, camera, shadow)
+        image[segments < 0] = self._background
+        if samples > 1:
+            image = image.reshape(height, samples, width, samples, 3).mean(axis=(1, 3)).round().astype(np.uint8)
+        return np.ascontiguousarray(image)
+
+    def robot_share(self, width: int, height: int, camera: str = "main") -> float:
+        """The part of a picture that the robot fills, in [0, 1]."""
+        self._scene.mirror()
+        _, segments = self._shoot(width, height, camera, shadow=False)
+        return float((segments == self._scene.robot).mean())
+
+    def _shoot(self, width: int, height: int, camera: str, shadow: bool) -> tuple[Image, NDArray[np.int_]]:
+        """Colours `(height, width, 3)`, and the body that each pixel is of `(height, width)`, -1 for none."""
         spec = self._cameras[camera]
-        wide, high = width * samples, height * samples
         view = bullet.computeViewMatrixFromYawPitchRoll(spec.target, spec.distance, spec.yaw, spec.pitch, 0.0, 2)
         projection = bullet.computeProjectionMatrixFOV(spec.fov, width / height, 0.05, 10.0)
         _, _, pixels, _, segments = bullet.getCameraImage(
-            wide,
-            high,
+            width,
+            height,
             view,
             projection,
             shadow=int(shadow),
@@ -85,11 +98,8 @@ class Camera:
             physicsClientId=self._scene.client,
             **LIGHT,
         )
-        image = np.array(pixels, dtype=np.uint8).reshape(high, wide, 4)[..., :3]
-        image[np.asarray(segments).reshape(high, wide) < 0] = self._background
-        if samples > 1:
-            image = image.reshape(height, samples, width, samples, 3).mean(axis=(1, 3)).round().astype(np.uint8)
-        return np.ascontiguousarray(image)
+        image = np.array(pixels, dtype=np.uint8).reshape(height, width, 4)[..., :3]
+        return image, np.asarray(segments).reshape(height, width)
 
     def close(self) -> None:
         """Close the visual client; may be called again."""
@@ -121,6 +131,10 @@ class Viewer:
         self._scene.mirror(goal)
         time.sleep(max(0.0, self._next - time.perf_counter()))
         self._next = time.perf_counter() + self._step
+
+    def is_open(self) -> bool:
+        """Whether nobody has closed the window."""
+        return bool(bullet.isConnected(physicsClientId=self._scene.client))
 
     def close(self) -> None:
         """Close the window; may be called again."""

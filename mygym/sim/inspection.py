@@ -1,19 +1,21 @@
-"""What a world looks like to somebody who doubts its descriptions: what collides, what weighs nothing."""
+"""What a world looks like to somebody who doubts its descriptions: what collides, jams, is too far."""
 
 from __future__ import annotations
-
-import copy
-from pathlib import Path
 
 import numpy as np
 
 from mygym.sim.bullet import bullet
-from mygym.sim.robot import RobotSpec
-from mygym.sim.urdf import DYNAMIC, inertial, merge_fixed_joints, read_joints, read_urdf
+from mygym.sim.workspace import Area
 from mygym.sim.world import World
 
 DEPTH = 0.001
 """m by which shapes may overlap: those of neighbouring links meet in their joint."""
+
+PUSHES = 100
+"""Control steps (4 s) in which a part gets from end to end."""
+
+TRAVEL = 0.01
+"""Part of its range by which a part may miss an end, or move when it is left alone."""
 
 NEIGHBOURS = 2
 """Joints between links whose shapes may overlap."""
@@ -24,16 +26,15 @@ def collisions(world: World) -> list[str]:
 
     The arm's base may stand in what it stands on, and links may overlap with their next but one.
     """
-    client, body = world._client, world._arm.body
+    client, body = world._client, world._body.body
     count = bullet.getNumJoints(body, physicsClientId=client)
     infos = [bullet.getJointInfo(body, index, physicsClientId=client) for index in range(count)]
     names = [info[12].decode() for info in infos]
     parents = [info[16] for info in infos]
-    fixtures = [name for name, fixture in world.workspace.fixtures.items() if fixture.collides]
-    bodies = [bullet.getBodyUniqueId(index, physicsClientId=client) for index in range(bullet.getNumBodies(client))]
     found = []
-    for name, other in zip(fixtures, bodies, strict=False):  # fixtures are loaded first
-        found += [f"{names[link]} is inside {name}" for link in range(count) if _overlap(client, body, link, other)]
+    for name, others in world._surroundings.bodies.items():
+        for other in others:
+            found += [f"{names[link]} is inside {name}" for link in range(count) if _overlap(client, body, link, other)]
     for one in range(count):
         near = {one}
         for _ in range(NEIGHBOURS):
@@ -46,26 +47,74 @@ def collisions(world: World) -> list[str]:
     return found
 
 
-def _overlap(client: int, body: int, link: int, other: int, its_link: int | None = None) -> bool:
+def _overlap(client: int, body: int, link: int | None, other: int, its_link: int | None = None) -> bool:
     which = {} if its_link is None else {"linkIndexB": its_link}
-    points = bullet.getClosestPoints(body, other, 0.0, linkIndexA=link, physicsClientId=client, **which)
+    which |= {} if link is None else {"linkIndexA": link}
+    points = bullet.getClosestPoints(body, other, 0.0, physicsClientId=client, **which)
     return any(point[8] < -DEPTH for point in points)
 
 
-def weightless(robot: RobotSpec) -> list[str]:
-    """What of the moving links' masses and inertias no body has, in words."""
-    root = copy.deepcopy(read_urdf(Path(robot.urdf)))
-    merge_fixed_joints(root)
-    moving = {joint.child for joint in read_joints(root).values() if joint.kind in DYNAMIC}
-    found = []
-    for link in root.findall("link"):
-        name = link.get("name", "")
-        if name not in moving:
-            continue
-        mass, _, inertia = inertial(link)
-        moments = np.linalg.eigvalsh(inertia)
-        if not mass > 0:
-            found.append(f"{name} has a mass of {mass:g} kg")
-        elif not (moments > 0).all():
-            found.append(f"{name} has principal moments of inertia of {moments.tolist()} kg m²")
+def overlapping_fixtures(world: World) -> list[str]:
+    """Which fixtures are inside each other now, in words; parts may be inside the fixture that they belong to."""
+    bodies = list(world._surroundings.bodies.items())
+    return [
+        f"{one} is inside {other}"
+        for number, (one, mine) in enumerate(bodies)
+        for other, theirs in bodies[:number]
+        if any(_overlap(world._client, a, None, b) for a in mine for b in theirs)
+    ]
+
+
+def fixtures_in(world: World, area: Area) -> list[str]:
+    """Fixtures that reach into an area by more than `DEPTH`."""
+    client = world._client
+    half = [max((high - low) / 2, 1e-4) for low, high in zip(area.low, area.high, strict=True)]
+    x, y, z = ((low + high) / 2 for low, high in zip(area.low, area.high, strict=True))
+    shape = bullet.createCollisionShape(bullet.GEOM_BOX, halfExtents=half, physicsClientId=client)
+    box = bullet.createMultiBody(0.0, shape, -1, (x, y, z + DEPTH), physicsClientId=client)
+    bodies = world._surroundings.bodies
+    found = [name for name, there in bodies.items() if any(_overlap(client, box, -1, body) for body in there)]
+    bullet.removeBody(box, physicsClientId=client)
     return found
+
+
+def reached(world: World, area: Area, lift: float = 0.0) -> tuple[float, list[float] | None]:
+    """How much of an area the tool gets to, held as it is in this workspace.
+
+    Args:
+        world: Whose robot.
+        area: Looked at in a grid of 5 points along each edge.
+        lift: m over the area at which the tool is.
+
+    Returns:
+        The share in [0, 1], and a point that is out of reach, if there is one.
+    """
+    edges = [np.unique(np.linspace(low, high, 5)) for low, high in zip(area.low, area.high, strict=True)]
+    points = np.stack(np.meshgrid(*edges), axis=-1).reshape(-1, 3) + np.array((0.0, 0.0, lift))
+    there = world.reachable(points)
+    return float(there.mean()), None if there.all() else points[~there][0].round(3).tolist()
+
+
+def part_travels(world: World, part: int) -> str:
+    """What is wrong with how a part moves: pushed with its force to both ends, and let go there. Empty: nothing.
+
+    The world is reset before; the arm stays at home.
+    """
+    one, name = world._surroundings.parts[part], world.part_names[part]
+    if one.force is None or not np.isfinite([one.lower, one.upper]).all():
+        return f"{name} has no limits: a URDF's <limit> says lower, upper and effort"
+    world.reset(np.tile((0.0, 0.0, -10.0, 0.0, 0.0, 0.0, 1.0), (len(world.objects), 1)))
+    still, span = np.zeros(world.action_size), one.upper - one.lower
+    for sign, end in ((1.0, one.upper), (-1.0, one.lower)):
+        for _ in range(PUSHES):
+            world.push_parts(sign * (np.arange(len(world.part_names)) == part))
+            world.step(still)
+        there = float(world.state.part_position[0, part])
+        if abs(there - end) > TRAVEL * span:
+            return f"{name} comes to {there:.3f} under {one.force:g} N or N m, not to {end:.3f}"
+        for _ in range(PUSHES // 4):
+            world.step(still)
+        left = float(world.state.part_position[0, part])
+        if one.friction and not one.spring and abs(left - there) > TRAVEL * span:
+            return f"{name} was left at {there:.3f} and went on to {left:.3f}"
+    return ""

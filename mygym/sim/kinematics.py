@@ -5,13 +5,14 @@ Damped least squares: Nakamura and Hanafusa 1986; Wampler 1986. Against Bullet's
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mygym.sim.robot import RobotSpec
+from mygym.sim.model import robot_model
+from mygym.sim.robot import ArmSpec, RobotSpec
 from mygym.sim.transforms import axis_angle_to_matrix, pose_matrix, quaternion_to_matrix
 from mygym.sim.urdf import merge_fixed_joints, read_joints
 
@@ -45,8 +46,8 @@ class Chain:
     """`(J, 3, 16)`."""
     tool: Array
     """`(4, 4)` pose of the tool point in the last joint's frame."""
-    down: Array
-    """`(3, 3)` the orientation that controllers hold: the tool's z axis straight down, its x axis as at home."""
+    rotation: Array
+    """`(3, 3)` the orientation that controllers hold: the tool's z axis along a given one, its x axis as at home."""
     home: Array
     """`(J,)` rad."""
     lower: Array
@@ -55,19 +56,21 @@ class Chain:
     """`(J,)` rad."""
 
 
-def make_chain(robot: RobotSpec, root: ET.Element) -> Chain:
-    """The chain of the robot's commanded joints.
+def make_chain(robot: RobotSpec, arm: ArmSpec, direction: Sequence[float]) -> Chain:
+    """The chain of one of a robot's arms.
 
     Args:
-        robot: Names the joints and the tool point.
-        root: The URDF's `<robot>` element; changed: its fixed joints are merged.
+        robot: Says where its base is.
+        arm: Names the joints and the tool point.
+        direction: `(3,)` unit vector in the world, along which the tool's z axis is held.
     """
+    root = robot_model(robot)
     placed = merge_fixed_joints(root)
     joints = read_joints(root)
     base = pose_matrix(robot.base_position, quaternion_to_matrix(robot.base_orientation))
     turned = np.eye(4)
     basis = []
-    for index, spec in enumerate(robot.joints):
+    for index, spec in enumerate(arm.joints):
         joint = joints[spec.name]
         align = pose_matrix(np.zeros(3), _z_to(np.array(joint.axis)))
         origin = (base if index == 0 else turned.T) @ joint.origin @ align
@@ -77,25 +80,32 @@ def make_chain(robot: RobotSpec, root: ET.Element) -> Chain:
         )
         middle = (rest + half) / 2
         basis.append([(origin @ part).ravel() for part in (middle, rest - middle, quarter - middle)])
-    _, local = placed[robot.end_effector.link]
-    offset = pose_matrix(robot.end_effector.position, quaternion_to_matrix(robot.end_effector.orientation))
+    _, local = placed[arm.end_effector.link]
+    offset = pose_matrix(arm.end_effector.position, quaternion_to_matrix(arm.end_effector.orientation))
     chain = Chain(
         basis=np.array(basis),
         tool=turned.T @ local @ offset,
-        down=np.diag([1.0, -1.0, -1.0]),
-        home=np.array([joint.home for joint in robot.joints]),
-        lower=np.array([joint.lower for joint in robot.joints]),
-        upper=np.array([joint.upper for joint in robot.joints]),
+        rotation=np.eye(3),
+        home=np.array([joint.home for joint in arm.joints]),
+        lower=np.array([joint.lower for joint in arm.joints]),
+        upper=np.array([joint.upper for joint in arm.joints]),
     )
-    return replace(chain, down=_pointing_down(Kinematics(chain).pose(chain.home)))
+    return at_home(chain, chain.home, direction)
 
 
-def _pointing_down(pose: Array) -> Array:
-    """The rotation closest to the pose's own whose z axis is straight down."""
-    x, y = pose[0, 0], pose[1, 0]
-    length = np.hypot(x, y)
-    x, y = x / length, y / length
-    return np.array([[x, y, 0.0], [y, -x, 0.0], [0.0, 0.0, -1.0]])
+def at_home(chain: Chain, home: Array, direction: Sequence[float]) -> Chain:
+    """The same chain with another home `(J,)` rad, and the orientation that is held from there."""
+    chain = replace(chain, home=home)
+    return replace(chain, rotation=_pointing(np.asarray(direction, dtype=float), Kinematics(chain).pose(home)))
+
+
+def _pointing(z: Array, pose: Array) -> Array:
+    """The rotation `(3, 3)` with this z axis whose x axis is closest to that of a pose `(4, 4)`, or to its z axis."""
+    x = pose[:3, 0] - (pose[:3, 0] @ z) * z
+    if np.linalg.norm(x) < 0.1:  # the x axis is what is to become the z axis
+        x = -pose[:3, 2] + (pose[:3, 2] @ z) * z
+    x = x / np.linalg.norm(x)
+    return np.stack([x, np.cross(z, x), z], axis=1)
 
 
 def _z_to(axis: Array) -> Array:

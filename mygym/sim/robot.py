@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from importlib import import_module
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
-from mygym.errors import AssetError, bad_value
-from mygym.sim.assets import STRICT, Number, Quaternion, Vector, asset_names, find_asset, read_asset
-from mygym.sim.urdf import Joint, read_joints, read_urdf
+from mygym.errors import AssetError
+from mygym.sim.assets import STRICT, Number, Quaternion, Vector, asset_names, find_asset, find_beside, read_asset
+from mygym.sim.model import check_model
 
 Positive = Annotated[Number, Field(gt=0)]
 
@@ -58,15 +57,17 @@ class GripperSpec:
     links: tuple[str, ...]
     """The finger links whose contacts count, in the order of `State.finger_contact`."""
     closed: tuple[Number, ...]
-    """m: joint positions when closed."""
+    """m or rad: joint positions when closed."""
     open: tuple[Number, ...]
-    """m: joint positions when open."""
+    """m or rad: joint positions when open."""
     width: Positive
     """m between the fingers when open; 0 when closed."""
     force: Positive
-    """N: largest force of each finger."""
+    """N or N m: largest force of each finger."""
     velocity: Positive
-    """m/s: largest speed of each finger."""
+    """m/s or rad/s: largest speed of each finger."""
+    friction: Positive = 1.0
+    """Of finger links of which the URDF does not say it; Bullet multiplies it by the object's."""
 
 
 @dataclass(frozen=True)
@@ -84,22 +85,67 @@ class MotorSpec:
 
 
 @dataclass(frozen=True)
-class RobotSpec:
-    """A fixed arm, in SI units. Collision and visual shapes are those of the URDF: primitives keep a reset cheap."""
+class ArmSpec:
+    """One arm of several on the same body."""
+
+    __pydantic_config__ = STRICT
+
+    joints: tuple[JointSpec, ...]
+    """From the base to the tip."""
+    end_effector: EndEffectorSpec
+    gripper: GripperSpec | None = None
+
+
+@dataclass(frozen=True)
+class MountSpec:
+    """A tool from a URDF of its own, fixed to a link of the robot."""
 
     __pydantic_config__ = STRICT
 
     urdf: str
-    """File name, relative to the YAML file; `pybullet_data/...` is looked up in that package. Absolute once loaded."""
+    """As of the robot."""
+    link: str
+    """Of the robot: where the tool's root link is put."""
+    position: Vector = (0.0, 0.0, 0.0)
+    """m, in that link's frame."""
+    orientation: Quaternion = (0.0, 0.0, 0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class RobotSpec:
+    """One or two arms on a fixed base, in SI units.
+
+    Collision and visual shapes are those of the URDF; of collision meshes the smallest enclosing primitives are taken,
+    because every reset loads the robot anew.
+    """
+
+    __pydantic_config__ = STRICT
+
+    urdf: str
+    """File name, relative to the YAML file; `pybullet_data/...`, `example_robot_data/...` and `mygym/...` (its
+    `assets`) are looked up in these packages. Absolute once loaded."""
     base_position: Vector
+    """m, of the URDF's root link."""
     base_orientation: Quaternion
     joints: tuple[JointSpec, ...]
     """The arm, from the base to the tip."""
     end_effector: EndEffectorSpec
     gripper: GripperSpec | None = None
+    second_arm: ArmSpec | None = None
+    """Acts in the same action vector; tasks of one arm are done by the first."""
+    mounts: tuple[MountSpec, ...] = ()
+    locked: dict[str, Number] = field(default_factory=dict)
+    """rad or m: positions of joints that are neither of an arm nor of a gripper; the others of these are held at zero,
+    or at the limit next to it."""
     motor: MotorSpec = MotorSpec()
     name: str = ""
     """The file's stem, unless given."""
+
+    @property
+    def arms(self) -> tuple[ArmSpec, ...]:
+        """The first arm, then the second if there is one."""
+        first = ArmSpec(self.joints, self.end_effector, self.gripper)
+        return (first, self.second_arm) if self.second_arm else (first,)
 
 
 def robot_names() -> tuple[str, ...]:
@@ -112,53 +158,14 @@ def load_robot(name: str | Path) -> RobotSpec:
 
     Raises:
         AssetError: unknown name; an unknown, missing or wrong key; a URDF or mesh that is missing; a joint or link that
-            the URDF does not have.
+            the URDF does not have; a moving link without mass or inertia.
     """
     path = find_asset("robots", name)
     spec = read_asset(RobotSpec, path)
-    spec = replace(spec, name=spec.name or path.stem, urdf=str(_find_urdf(path, spec.urdf)))
     try:
-        _check(spec)
+        mounts = tuple(replace(mount, urdf=str(find_beside(path, mount.urdf))) for mount in spec.mounts)
+        spec = replace(spec, name=spec.name or path.stem, urdf=str(find_beside(path, spec.urdf)), mounts=mounts)
+        check_model(spec)
     except AssetError as error:
         raise AssetError(f"{path}: {error}") from error
     return spec
-
-
-def _find_urdf(path: Path, urdf: str) -> Path:
-    beside = path.parent / urdf
-    if not beside.is_file() and urdf.startswith("pybullet_data/"):
-        return Path(import_module("pybullet_data").getDataPath()) / urdf.removeprefix("pybullet_data/")
-    return beside.resolve()
-
-
-def _check(spec: RobotSpec) -> None:
-    """Everything the YAML says of the URDF must be true."""
-    root = read_urdf(Path(spec.urdf))
-    joints = read_joints(root)
-    links = [link.get("name", "") for link in root.findall("link")]
-    for index, joint in enumerate(spec.joints):
-        _check_joint(f"joints.{index}", joint.name, joints, ("revolute", "continuous"))
-        if not joint.lower <= joint.home <= joint.upper:
-            raise AssetError(bad_value(f"joints.{index}.home", joint.home, f"{joint.lower} to {joint.upper}"))
-    if spec.end_effector.link not in links:
-        raise AssetError(bad_value("end_effector.link", spec.end_effector.link, links, "is not a link of the URDF"))
-    gripper = spec.gripper
-    if gripper is None:
-        return
-    for index, name in enumerate(gripper.joints):
-        _check_joint(f"gripper.joints.{index}", name, joints, ("revolute", "prismatic"))
-    for index, name in enumerate(gripper.links):
-        if name not in links:
-            raise AssetError(bad_value(f"gripper.links.{index}", name, links, "is not a link of the URDF"))
-    for key in ("closed", "open"):
-        if len(getattr(gripper, key)) != len(gripper.joints):
-            raise AssetError(bad_value(f"gripper.{key}", list(getattr(gripper, key)), "one number for each joint"))
-
-
-def _check_joint(key: str, name: str, joints: dict[str, Joint], kinds: tuple[str, ...]) -> None:
-    if name not in joints:
-        raise AssetError(bad_value(f"{key}.name", name, joints, "is not a joint of the URDF"))
-    if joints[name].kind not in kinds:
-        raise AssetError(
-            bad_value(f"{key}.name", name, f"a joint that is {' or '.join(kinds)}", f"is {joints[name].kind}")
-        )

@@ -5,14 +5,14 @@ Physics stays the same whether anybody looks or not, and resets of the physics c
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mygym.sim.bodies import shape_of
+from mygym.sim.bodies import add_visual
 from mygym.sim.bullet import bullet, disconnect, urdf_file
-from mygym.sim.urdf import light_urdf, read_urdf
+from mygym.sim.fixtures import fixture_pose, fixture_urdf
+from mygym.sim.model import robot_model
+from mygym.sim.urdf import light_urdf
 from mygym.sim.world import World
 
 GOAL_COLOR = (0.20, 0.78, 0.35, 0.8)
@@ -32,20 +32,32 @@ class Scene:
     def __init__(self, world: World, client: int) -> None:
         self.world, self.client = world, client
         robot = world.robot
-        path = urdf_file(f"{robot.name}_visual", light_urdf(read_urdf(Path(robot.urdf)), "visual"))
-        self._robot = bullet.loadURDF(
+        path = urdf_file(f"{robot.name}_visual", light_urdf(robot_model(robot), "visual"))
+        self.robot = bullet.loadURDF(
             path, robot.base_position, robot.base_orientation, useFixedBase=True, physicsClientId=client
         )
-        count = bullet.getNumJoints(self._robot, physicsClientId=client)
-        infos = [bullet.getJointInfo(self._robot, i, physicsClientId=client) for i in range(count)]
+        count = bullet.getNumJoints(self.robot, physicsClientId=client)
+        infos = [bullet.getJointInfo(self.robot, i, physicsClientId=client) for i in range(count)]
         number = {info[1].decode(): info[0] for info in infos}
-        self._arm = [number[joint.name] for joint in robot.joints]
-        self._fingers = [number[name] for name in robot.gripper.joints] if robot.gripper else []
-        for fixture in world.workspace.fixtures.values():
-            shape = {"shapeType": bullet.GEOM_BOX, "halfExtents": [edge / 2 for edge in fixture.size]}
-            self._add(shape, fixture.color, fixture.position)
-        self._objects = [self._add(_visual(shape_of(spec)), spec.color, _HIDDEN) for spec in world.objects]
+        self._joints = [number[joint.name] for arm in robot.arms for joint in arm.joints]
+        self._fingers = [number[name] for arm in robot.arms if arm.gripper for name in arm.gripper.joints]
+        self._parts = self._add_fixtures()
+        self._objects = [add_visual(client, spec, _HIDDEN, _UPRIGHT) for spec in world.objects]
         self._goal = self._add({"shapeType": bullet.GEOM_SPHERE, "radius": GOAL_RADIUS}, GOAL_COLOR, _HIDDEN)
+
+    def _add_fixtures(self) -> list[tuple[int, int]]:
+        """Load what is seen of the fixtures; returns body and joint of each part, in the order of the state's."""
+        joints: dict[str, tuple[int, int]] = {}
+        for name, fixture in self.world.workspace.fixtures.items():
+            if not fixture.visible:
+                continue
+            path = urdf_file(f"{name}_visual", fixture_urdf(fixture, "visual"))
+            pose = fixture_pose(fixture)
+            body = bullet.loadURDF(path, *pose, useFixedBase=True, physicsClientId=self.client)
+            for index in range(bullet.getNumJoints(body, physicsClientId=self.client)):
+                joint = bullet.getJointInfo(body, index, physicsClientId=self.client)[1].decode()
+                joints[f"{name}.{joint}"] = body, index
+        return [joints[name] for name in self.world.part_names]
 
     def _add(self, shape: dict[str, object], color: ArrayLike, position: ArrayLike) -> int:
         visual = bullet.createVisualShape(**shape, rgbaColor=color, physicsClientId=self.client)
@@ -59,26 +71,27 @@ class Scene:
             goal: `(3,)` m, where to show a green sphere; none without it.
         """
         state, client = self.world.state, self.client
-        positions = state.joint_position[0].tolist() + self._finger_positions(float(state.gripper_width[0]))
-        for index, position in zip([*self._arm, *self._fingers], positions, strict=True):
-            bullet.resetJointState(self._robot, index, position, physicsClientId=client)
+        positions = state.joint_position[0].tolist() + self._finger_positions()
+        for index, position in zip([*self._joints, *self._fingers], positions, strict=True):
+            bullet.resetJointState(self.robot, index, position, physicsClientId=client)
+        for (body, joint), position in zip(self._parts, state.part_position[0].tolist(), strict=True):
+            bullet.resetJointState(body, joint, position, physicsClientId=client)
         for k, body in enumerate(self._objects):
             place, turn = state.object_position[0, k].tolist(), state.object_orientation[0, k].tolist()
             bullet.resetBasePositionAndOrientation(body, place, turn, physicsClientId=client)
         place = _HIDDEN if goal is None else np.asarray(goal, dtype=float).reshape(3).tolist()
         bullet.resetBasePositionAndOrientation(self._goal, place, _UPRIGHT, physicsClientId=client)
 
-    def _finger_positions(self, width: float) -> list[float]:
-        grip = self.world.robot.gripper
-        if grip is None:
-            return []
-        return [low + (high - low) * width / grip.width for low, high in zip(grip.closed, grip.open, strict=True)]
+    def _finger_positions(self) -> list[float]:
+        state = self.world.state
+        widths = [float(state.gripper_width[0]), *state.other_gripper_width[0].tolist()]
+        return [
+            low + (high - low) * width / arm.gripper.width
+            for arm, width in zip(self.world.robot.arms, widths, strict=True)
+            if arm.gripper
+            for low, high in zip(arm.gripper.closed, arm.gripper.open, strict=True)
+        ]
 
     def close(self) -> None:
         """Close the client; may be called again."""
         disconnect(self.client)
-
-
-def _visual(shape: dict[str, object]) -> dict[str, object]:
-    """Arguments of `createVisualShape`, which calls a cylinder's height its length."""
-    return {("length" if key == "height" else key): value for key, value in shape.items()}

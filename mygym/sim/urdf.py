@@ -35,6 +35,7 @@ class Joint:
     upper: float
     effort: float
     velocity: float
+    mimics: bool
 
 
 def read_urdf(path: Path) -> ET.Element:
@@ -85,6 +86,7 @@ def _read_joint(element: ET.Element) -> Joint:
         upper=values.get("upper", np.inf),
         effort=values.get("effort", np.inf),
         velocity=values.get("velocity", np.inf),
+        mimics=element.find("mimic") is not None,
     )
 
 
@@ -121,8 +123,59 @@ def lock_joints(root: ET.Element, positions: dict[str, float]) -> None:
             moved[:3, 3] = position * axis
         else:
             moved[:3, :3] = axis_angle_to_matrix(axis, position)
-        _set_origin(element, joint.origin @ moved)
+        set_origin(element, joint.origin @ moved)
         element.set("type", "fixed")
+
+
+def attach(root: ET.Element, tool: ET.Element, link: str, pose: Matrix) -> None:
+    """Fix another URDF's tree to a link, in place.
+
+    Args:
+        root: From `read_urdf`; changed.
+        tool: From `read_urdf`; its elements go over to `root`.
+        link: Of `root`, which carries the tool.
+        pose: `(4, 4)` of the tool's root link in the frame of `link`.
+
+    Raises:
+        AssetError: A link or joint of this name is there already.
+    """
+    for kind in ("link", "joint"):
+        taken = {element.get("name") for element in root.findall(kind)}
+        twice = next((element.get("name") for element in tool.findall(kind) if element.get("name") in taken), None)
+        if twice is not None:
+            raise AssetError(
+                bad_value("mounts", twice, f"a tool whose {kind}s have names of their own", "is there twice")
+            )
+    joint = ET.SubElement(root, "joint", name=f"{link}_to_{root_link(tool)}", type="fixed")
+    ET.SubElement(joint, "parent", link=link)
+    ET.SubElement(joint, "child", link=root_link(tool))
+    set_origin(joint, pose)
+    root.extend(tool.findall("link") + tool.findall("joint") + tool.findall("material"))
+
+
+def links_of(root: ET.Element) -> list[str]:
+    """Names of all links."""
+    return [link.get("name", "") for link in root.findall("link")]
+
+
+def root_link(root: ET.Element) -> str:
+    """The link that no joint carries.
+
+    Raises:
+        AssetError: There is none, or more than one.
+    """
+    carried = {_link_of(joint, "child") for joint in root.findall("joint")}
+    free = [name for name in links_of(root) if name not in carried]
+    if len(free) != 1:
+        raise AssetError(f"a URDF has one root link, this one has {len(free)}: {', '.join(free)}")
+    return free[0]
+
+
+def without_friction(root: ET.Element) -> None:
+    """Take damping and friction from all joints, in place."""
+    for joint in root.findall("joint"):
+        for dynamics in joint.findall("dynamics"):
+            joint.remove(dynamics)
 
 
 def merge_fixed_joints(root: ET.Element) -> dict[str, tuple[str, Matrix]]:
@@ -138,14 +191,14 @@ def merge_fixed_joints(root: ET.Element) -> dict[str, tuple[str, Matrix]]:
             continue
         parent, child, pose = _link_of(element, "parent"), _link_of(element, "child"), origin_of(element)
         for shape in [*links[child].findall("visual"), *links[child].findall("collision")]:
-            _set_origin(shape, pose @ origin_of(shape))
+            set_origin(shape, pose @ origin_of(shape))
             links[parent].append(shape)
         _merge_inertial(links[parent], links[child], pose)
         root.remove(element)
         root.remove(links[child])
         for other in root.findall("joint"):
             if _link_of(other, "parent") == child:
-                _set_origin(other, pose @ origin_of(other))
+                set_origin(other, pose @ origin_of(other))
                 other.find("parent").set("link", parent)  # type: ignore[union-attr]
         for name, (holder, local) in placed.items():
             if holder == child:
@@ -170,11 +223,16 @@ def _merge_inertial(parent: ET.Element, child: ET.Element, pose: Matrix) -> None
         ),
         np.zeros((3, 3)),
     )
-    old = parent.find("inertial")
+    set_inertial(parent, mass, centre, inertia)
+
+
+def set_inertial(link: ET.Element, mass: float, centre: Matrix, inertia: Matrix) -> None:
+    """Give a link its `<inertial>`: kg, centre of mass `(3,)` m and `(3, 3)` kg m², both in the link's frame."""
+    old = link.find("inertial")
     if old is not None:
-        parent.remove(old)
-    element = ET.SubElement(parent, "inertial")
-    ET.SubElement(element, "origin", xyz=_text(centre), rpy="0 0 0")
+        link.remove(old)
+    element = ET.SubElement(link, "inertial")
+    ET.SubElement(element, "origin", xyz=text_of(centre), rpy="0 0 0")
     ET.SubElement(element, "mass", value=repr(float(mass)))
     names = {"ixx": (0, 0), "iyy": (1, 1), "izz": (2, 2), "ixy": (0, 1), "ixz": (0, 2), "iyz": (1, 2)}
     ET.SubElement(element, "inertia", {name: repr(float(inertia[at])) for name, at in names.items()})
@@ -198,7 +256,8 @@ def _numbers(text: str) -> list[float]:
     return [float(word) for word in text.split()]
 
 
-def _text(values: Matrix) -> str:
+def text_of(values: Matrix) -> str:
+    """Numbers as URDF has them, to the last digit."""
     return " ".join(repr(float(value)) for value in values)
 
 
@@ -216,9 +275,10 @@ def origin_of(element: ET.Element) -> Matrix:
     return pose_matrix(np.array(_numbers(origin.get("xyz", "0 0 0"))), rotation)
 
 
-def _set_origin(element: ET.Element, pose: Matrix) -> None:
+def set_origin(element: ET.Element, pose: Matrix) -> None:
+    """Give an element the `<origin>` of a `(4, 4)` pose."""
     origin = element.find("origin")
     if origin is None:
         origin = ET.SubElement(element, "origin")
-    origin.set("xyz", _text(pose[:3, 3]))
-    origin.set("rpy", _text(matrix_to_rpy(pose[:3, :3])))
+    origin.set("xyz", text_of(pose[:3, 3]))
+    origin.set("rpy", text_of(matrix_to_rpy(pose[:3, :3])))

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mygym.sim.arm import Arm
-from mygym.sim.bodies import add_fixture, add_object
+from mygym.errors import ConfigError, bad_value
+from mygym.registry import registry
+from mygym.sim.bodies import add_object, modelled
 from mygym.sim.bullet import bullet, connect, disconnect
-from mygym.sim.controllers import make_controller
+from mygym.sim.controllers import ArmLimits, Controller
 from mygym.sim.kinematics import Kinematics, make_chain
 from mygym.sim.objects import ObjectSpec
 from mygym.sim.robot import RobotSpec
-from mygym.sim.urdf import read_urdf
-from mygym.sim.workspace import WorkspaceSpec
+from mygym.sim.robot_body import RobotBody
+from mygym.sim.surroundings import Surroundings
+from mygym.sim.workspace import Area, WorkspaceSpec
 from mygym.tasks.state import State
 
 Array = NDArray[np.float64]
@@ -42,23 +45,34 @@ GRAVITY = 9.81
 """m/s². It acts on objects only: real arms compensate their own weight, and the solver then has less to find out."""
 
 
+HOME_TOLERANCE = 0.01
+"""m by which an episode may begin beside the workspace's `tool_home`; orientation counts as in the kinematics."""
+
+
+SECOND_ROOM = 0.15
+"""m to each side of its home in which a second arm's tool may be commanded, besides the workspace's bounds."""
+
+
 class World:
     """A robot, a workspace and objects, simulated.
 
     `state` is the same object for the life of the world; its arrays are refilled in place by `reset` and `step`.
+    `workspace` and `robot` are as they find each other: see `WorkspaceSpec.for_robot` and `place`.
 
     Args:
         robot: The arm.
         workspace: Where it stands.
         objects: What lies there, in the order of `State.object_position`.
-        control: Name of the controller, see `mygym.sim.controllers`.
+        control: Name of a registered controller; each arm has one.
         control_hz: Control steps in a second.
-        gripper: Whether the last action component moves the gripper (-1 closed, +1 open). If not, or if the robot has
-            none, actions are the arm's alone, the fingers are welded shut and the state has none (`F = 0`).
+        gripper: Whether the last action component moves the gripper (-1 closed, +1 open), for two arms with grippers
+            the last two. If not, or if the robot has none, actions are the arm's alone, the fingers are welded shut and
+            the state has none (`F = 0`).
         solver: Integration settings.
 
     Raises:
-        ConfigError: the controller's name is not known.
+        RegistryError: the controller's name is not known.
+        ConfigError: the tool cannot be at the workspace's `tool_home`.
         AssetError: the robot's URDF cannot be used.
     """
 
@@ -72,28 +86,60 @@ class World:
         gripper: bool = True,
         solver: SolverSettings = SOLVER,
     ) -> None:
+        robot, workspace = workspace.place(robot), workspace.for_robot(robot.name)
         self.robot, self.workspace, self.objects = robot, workspace, tuple(objects)
         self.solver = solver
         self.control_hz, self.dt = control_hz, 1.0 / control_hz
         self.has_gripper = gripper and robot.gripper is not None
-        self.kinematics = Kinematics(make_chain(robot, read_urdf(Path(robot.urdf))))
-        chain = self.kinematics.chain
-        self.controller = make_controller(
-            control,
-            self.kinematics,
-            np.array([joint.velocity for joint in robot.joints]),
-            workspace.tool_bounds,
-            self.dt,
-        )
-        self.control_names = self.controller.names + (("gripper",) if self.has_gripper else ())
-        self.action_size = len(self.control_names)
-        self.home = self.kinematics.inverse(chain.home, np.array(workspace.tool_home), chain.down)
-        fingers = robot.gripper.links if robot.gripper and gripper else ()
-        self.state = State.zeros(1, len(robot.joints), len(fingers), len(self.objects))
-        self._weights = [(0.0, 0.0, -GRAVITY * spec.mass) for spec in self.objects]
+        kind: type[Controller] = registry("controller").get(control, "control").load()
         self._client = connect()
-        self._arm = Arm(robot, self._client, gripper, self.dt, solver.substeps)
+        self._body = RobotBody(robot, self._client, gripper, kind.mode, self.dt, solver.substeps)
+        self.controllers = [self._controller(kind, index) for index in range(len(robot.arms))]
+        self.controller, self.kinematics = self.controllers[0], self.controllers[0].kinematics
+        grippers = [arm.gripper if gripper else None for arm in robot.arms]
+        self._has_gripper = [grip is not None for grip in grippers]
+        self._slices = _slices([len(controller.names) for controller in self.controllers])
+        self._joints = _slices([len(arm.joints) for arm in robot.arms])
+        self.control_names = _names([controller.names for controller in self.controllers], self._has_gripper)
+        self.action_size = len(self.control_names)
+        self.home = self._home()
+        fingers = grippers[0].links if grippers[0] else ()
+        joints = sum(len(arm.joints) for arm in robot.arms)
+        self._surroundings = Surroundings(workspace, self._client, self.dt, solver.substeps, GRAVITY)
+        self.part_names = self._surroundings.part_names
+        parts = len(self.part_names)
+        self.state = State.zeros(1, joints, len(fingers), len(self.objects), parts, len(robot.arms))
+        self._weights = [(0.0, 0.0, -GRAVITY * spec.mass) for spec in self.objects]
         self.reset(self._objects_in_a_row())
+
+    def _controller(self, kind: type[Controller], index: int) -> Controller:
+        arm = self.robot.arms[index]
+        chain = make_chain(self.robot, arm, self.workspace.tool_direction)
+        limits = ArmLimits(
+            velocity=np.array([joint.velocity for joint in arm.joints]),
+            effort=np.array([joint.effort for joint in arm.joints]),
+        )
+        dynamics = partial(self._body.inverse_dynamics, index)
+        kinematics = Kinematics(chain)
+        bounds = self.workspace.tool_bounds
+        if index > 0:  # the workspace's bounds are about the first arm
+            bounds = _around(bounds, kinematics.pose(chain.home)[:3, 3])
+        return kind(kinematics, limits, bounds, self.dt, dynamics)
+
+    def _home(self) -> Array:
+        """`(J,)` rad: the first arm's tool at the workspace's `tool_home`, the others at their own home.
+
+        Raises:
+            ConfigError: The tool cannot be there.
+        """
+        first, *others = [controller.chain for controller in self.controllers]
+        place = np.array(self.workspace.tool_home)
+        posture = self.kinematics.inverse(first.home, place, first.rotation, iterations=200)
+        missing = self.kinematics.residual(posture, place, first.rotation)
+        if missing > HOME_TOLERANCE:
+            where = f"a robot whose tool can be at {place.tolist()}, the tool_home of {self.workspace.name}"
+            raise ConfigError(bad_value("robot", self.robot.name, where, f"stays {100 * missing:.1f} cm away"))
+        return np.concatenate([posture, *(chain.home for chain in others)])
 
     def _objects_in_a_row(self) -> Array:
         """Poses `(k, 7)` to start with: on the table, apart from each other, away from the tool."""
@@ -102,15 +148,21 @@ class World:
             poses[index] = (0.1 * index - 0.1, 0.15, spec.half_height, 0.0, 0.0, 0.0, 1.0)
         return poses
 
-    def reset(self, object_poses: Array, joint_position: Array | None = None) -> None:
+    def reset(
+        self, object_poses: Array, joint_position: Array | None = None, part_position: Array | None = None
+    ) -> None:
         """Start again, exactly: what follows does not depend on what happened before, to the last bit.
 
         Bullet keeps contact and solver caches through anything less than `resetSimulation`, so everything is rebuilt.
 
         Args:
-            object_poses: `(k, 7)` position in m and quaternion of each object's centre.
+            object_poses: `(k, 7)` position in m and quaternion of each object's centre of mass.
             joint_position: `(J,)` rad; without it the arm starts at `home`, the tool at the workspace's `tool_home`.
                 The gripper starts open.
+            part_position: `(P,)` m or rad, see `part_names`; without it drawers and doors are where they rest.
+
+        Raises:
+            ConfigError: a part cannot be at its position.
         """
         client = self._client
         bullet.resetSimulation(physicsClientId=client)
@@ -121,14 +173,14 @@ class World:
             solverResidualThreshold=self.solver.residual_threshold,
             physicsClientId=client,
         )
-        for fixture in self.workspace.fixtures.values():
-            if fixture.collides:
-                add_fixture(client, fixture)
-        self._arm.load(np.array(self.home if joint_position is None else joint_position, dtype=float))
+        self._surroundings.load(part_position)
+        self._body.load(np.array(self.home if joint_position is None else joint_position, dtype=float))
         self._bodies = [add_object(client, spec, pose) for spec, pose in zip(self.objects, object_poses, strict=True)]
         self._ticks = 0
         self._read_state()
-        self.controller.reset(self.state.joint_position[0], self.state.ee_position[0])
+        for index, (controller, joints) in enumerate(zip(self.controllers, self._joints, strict=True)):
+            controller.reset(self.state.joint_position[0, joints], self._ee_position(index))
+        self._rest = self.state.other_ee_position[0].copy()
 
     def step(self, action: Array) -> None:
         """Advance one control step.
@@ -138,37 +190,61 @@ class World:
         """
         state = self.state
         action = np.minimum(np.maximum(action, -1.0), 1.0)
-        arm = action[:-1] if self.has_gripper else action
         q = state.joint_position[0]
-        target = self.controller.command(arm, q, state.ee_position[0])
-        self._arm.drive(target, q, float(action[-1]))
+        commands = [
+            controller.command(action[part], q[joints], self._ee_position(index))
+            for index, (controller, part, joints) in enumerate(
+                zip(self.controllers, self._slices, self._joints, strict=True)
+            )
+        ]
+        command = commands[0] if len(commands) == 1 else np.concatenate(commands)
+        self._body.drive(command, q, action[self._slices[-1].stop :])
         for body, weight, position in zip(self._bodies, self._weights, state.object_position[0].tolist(), strict=True):
             # Holds through all substeps of the call.
             bullet.applyExternalForce(body, -1, weight, position, bullet.WORLD_FRAME, physicsClientId=self._client)
+        if self._surroundings.pulls:
+            self._surroundings.pull(state)
         bullet.stepSimulation(physicsClientId=self._client)
         self._ticks += 1
         self._read_state()
+
+    def push_parts(self, share: Array) -> None:
+        """Pull at drawers and doors during the step that follows, as somebody else might; for checks and tests.
+
+        Args:
+            share: `(P,)` of the force that each one's description says moves it; its sign gives the direction.
+        """
+        for part, (one, amount) in enumerate(zip(self._surroundings.parts, share.tolist(), strict=True)):
+            self._surroundings.push(part, amount * (one.force or 1.0))
 
     def action_towards(self, ee_target: Array, gripper: float = 1.0) -> Array:
         """The action that brings the end effector towards a target in a straight line, whatever the controller.
 
         Args:
-            ee_target: `(3,)` m in the world frame; the tool keeps pointing down.
+            ee_target: `(3,)` m in the world frame, of the first arm; its tool keeps its orientation. The others stay
+                where they were at the reset.
             gripper: -1 closed to +1 open; left out where the gripper is blocked.
 
         Returns:
             `(A,)` in [-1, 1].
         """
         state = self.state
-        arm = self.controller.action_towards(
-            np.asarray(ee_target, float), state.joint_position[0], state.ee_position[0]
-        )
-        action = np.append(arm, gripper) if self.has_gripper else arm
-        return np.minimum(np.maximum(action, -1.0), 1.0)
+        parts = []
+        for index, (controller, joints) in enumerate(zip(self.controllers, self._joints, strict=True)):
+            at = self._ee_position(index)
+            target = np.asarray(ee_target, dtype=float) if index == 0 else self._rest[index - 1]
+            q, velocity = state.joint_position[0, joints], state.joint_velocity[0, joints]
+            parts.append(controller.action_towards(target, q, velocity, at))
+        parts.append(np.array([gripper if index == 0 else 1.0 for index, has in enumerate(self._has_gripper) if has]))
+        return np.minimum(np.maximum(np.concatenate(parts), -1.0), 1.0)
+
+    def _ee_position(self, arm: int) -> Array:
+        position: Array = self.state.other_ee_position[0, arm - 1] if arm else self.state.ee_position[0]
+        return position
 
     def reachable(self, points: Array) -> NDArray[np.bool_]:
         """`(n,)`: whether the tool, pointing down, can be at each point `(n, 3)` to 5 mm within the joint limits."""
-        return self.kinematics.reachable(np.asarray(points, dtype=float), self.kinematics.chain.down)
+        return self.kinematics.reachable(np.asarray(points, dtype=float), self.kinematics.chain.rotation)
 
     def close(self) -> None:
         """Close the physics client; may be called again."""
@@ -176,20 +252,42 @@ class World:
 
     def _read_state(self) -> None:
         state, client = self.state, self._client
-        self._arm.read(state)
-        for k, body in enumerate(self._bodies):
+        self._body.read(state)
+        for k, (body, spec) in enumerate(zip(self._bodies, self.objects, strict=True)):
             position, orientation = bullet.getBasePositionAndOrientation(body, physicsClientId=client)
             velocity, spin = bullet.getBaseVelocity(body, physicsClientId=client)
-            state.object_position[0, k], state.object_orientation[0, k] = position, orientation
+            state.object_position[0, k], state.object_orientation[0, k] = position, modelled(spec, orientation)
             state.object_velocity[0, k], state.object_angular_velocity[0, k] = velocity, spin
-        if self._arm.finger_of_link and self._bodies:
+        if self.part_names:
+            self._surroundings.read(state)
+        if self._body.finger_of_link and self._bodies:
             self._read_contacts()
         state.time[0] = self._ticks * self.dt
 
     def _read_contacts(self) -> None:
-        contact, finger_of_link = self.state.finger_contact, self._arm.finger_of_link
+        contact, finger_of_link = self.state.finger_contact, self._body.finger_of_link
         contact[...] = False
-        for point in bullet.getContactPoints(self._arm.body, physicsClientId=self._client):
+        for point in bullet.getContactPoints(self._body.body, physicsClientId=self._client):
             finger = finger_of_link.get(point[3])
             if finger is not None and point[9] > 0.0 and point[2] in self._bodies:
                 contact[0, self._bodies.index(point[2]), finger] = True
+
+
+def _around(bounds: Area, home: Array) -> Area:
+    """The box that has both a box and the room about a tool's home `(3,)` m in it."""
+    low, high = np.minimum(bounds.low, home - SECOND_ROOM), np.maximum(bounds.high, home + SECOND_ROOM)
+    return Area(tuple(low.tolist()), tuple(high.tolist()))
+
+
+def _slices(lengths: Sequence[int]) -> list[slice]:
+    """Parts of these lengths, one behind the other."""
+    ends = list(accumulate(lengths))
+    return [slice(end - length, end) for end, length in zip(ends, lengths, strict=True)]
+
+
+def _names(arms: Sequence[Sequence[str]], has_gripper: Sequence[bool]) -> tuple[str, ...]:
+    """Of the action's components: those of each arm, then the grippers."""
+    prefixes = ("", "second_")
+    names = [prefix + name for prefix, arm in zip(prefixes, arms, strict=False) for name in arm]
+    grippers = [f"{prefix}gripper" for prefix, has in zip(prefixes, has_gripper, strict=False) if has]
+    return (*names, *grippers)

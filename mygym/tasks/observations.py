@@ -78,6 +78,29 @@ def gripper_width(task: Task, progress: Progress, state: State) -> Array:
     return state.gripper_width[:, None]
 
 
+@register_observation("other_ee_position", 5)
+def other_ee_position(task: Task, progress: Progress, state: State) -> Array:
+    """`(N, 3 (A - 1))` m, world frame: the end-effector points of the arms but the first."""
+    return _in_a_row(state.other_ee_position)
+
+
+@register_observation("other_ee_velocity", 20)
+def other_ee_velocity(task: Task, progress: Progress, state: State) -> Array:
+    """`(N, 3 (A - 1))` m/s, world frame."""
+    return _in_a_row(state.other_ee_velocity)
+
+
+@register_observation("other_gripper_width", 1)
+def other_gripper_width(task: Task, progress: Progress, state: State) -> Array:
+    """`(N, A - 1)` m between the fingers of the arms but the first."""
+    return state.other_gripper_width
+
+
+def _in_a_row(values: Array) -> Array:
+    """`(N, A, d)` as `(N, A d)`."""
+    return namespace(values).reshape(values, (values.shape[0], -1))
+
+
 @register_observation("object_position", 5)
 def object_position(task: Task, progress: Progress, state: State) -> Array:
     """`(N, 3)` m, world frame: the first object's centre of mass."""
@@ -117,13 +140,15 @@ def stage(task: Task, progress: Progress, state: State) -> Array:
     return xp.astype(progress.stage[:, None] == xp.arange(len(task.plan.stages) + 1), state.ee_position.dtype)
 
 
-def default_components(task: Task, control: str) -> tuple[str, ...]:
+def default_components(task: Task, control: str, arms: int = 1) -> tuple[str, ...]:
     """Names of the components that a task needs under a controller: the whole state that matters, nothing twice."""
     names = ["ee_position", "ee_velocity"]
+    if arms > 1:
+        names += ["other_ee_position", "other_ee_velocity"]
     if control.startswith("joint"):
         names += ["joint_position", "joint_velocity"]
     if task.needs_gripper:
-        names += ["gripper_width"]
+        names += ["gripper_width", "other_gripper_width"] if arms > 1 else ["gripper_width"]
     if task.has_object:
         names += [
             "object_position",

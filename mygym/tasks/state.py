@@ -21,6 +21,8 @@ def namespace(array: Array) -> Any:
 class State:
     """Physical state of `N` worlds with `J` arm joints, `F` fingers, `k` objects and `p` articulated parts.
 
+    A robot may have `A` arms: `ee_…`, the gripper and the fingers are the first's, which tasks of one arm are done by.
+
     World frame: origin on the table top under the middle of the work area, z up. SI units, quaternions `(x, y, z, w)`.
     The engine owns these arrays and refills them in place: whoever keeps one across a step copies it.
     """
@@ -34,9 +36,9 @@ class State:
     ee_velocity: Array
     """`(N, 3)` m/s, of the end-effector point."""
     joint_position: Array
-    """`(N, J)` rad, arm joints."""
+    """`(N, J)` rad, joints of all arms."""
     joint_velocity: Array
-    """`(N, J)` rad/s, arm joints."""
+    """`(N, J)` rad/s, joints of all arms."""
     gripper_width: Array
     """`(N,)` m between the fingers, 0 for a robot without a gripper."""
     finger_contact: Array
@@ -50,10 +52,22 @@ class State:
     object_angular_velocity: Array
     """`(N, k, 3)` rad/s."""
     part_position: Array
-    """`(N, p)` m or rad: drawers, doors, switches."""
+    """`(N, p)` m or rad: how far drawers, doors, levers are along or about their axes."""
+    part_velocity: Array
+    """`(N, p)` m/s or rad/s."""
+    part_handle_position: Array
+    """`(N, p, 3)` m: where each is taken hold of."""
+    other_ee_position: Array
+    """`(N, A - 1, 3)` m, of the arms but the first."""
+    other_ee_orientation: Array
+    """`(N, A - 1, 4)` unit quaternions."""
+    other_ee_velocity: Array
+    """`(N, A - 1, 3)` m/s."""
+    other_gripper_width: Array
+    """`(N, A - 1)` m."""
 
     @classmethod
-    def zeros(cls, n: int, joints: int, fingers: int = 0, objects: int = 0, parts: int = 0) -> State:
+    def zeros(cls, n: int, joints: int, fingers: int = 0, objects: int = 0, parts: int = 0, arms: int = 1) -> State:
         """A state of `n` worlds filled with zeros (orientations included: the engine fills them before use)."""
         return cls(
             time=np.zeros(n),
@@ -69,4 +83,10 @@ class State:
             object_velocity=np.zeros((n, objects, 3)),
             object_angular_velocity=np.zeros((n, objects, 3)),
             part_position=np.zeros((n, parts)),
+            other_ee_position=np.zeros((n, arms - 1, 3)),
+            other_ee_orientation=np.zeros((n, arms - 1, 4)),
+            other_ee_velocity=np.zeros((n, arms - 1, 3)),
+            other_gripper_width=np.zeros((n, arms - 1)),
+            part_velocity=np.zeros((n, parts)),
+            part_handle_position=np.zeros((n, parts, 3)),
         )

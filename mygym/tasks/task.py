@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import PurePath
 from typing import Any
 
 from mygym.errors import ConfigError, bad_value
@@ -73,7 +74,7 @@ class Task:
 
     def describe(self) -> str:
         """The stages in plain words."""
-        thing = f"the {self.object}" if self.has_object else "the goal"
+        thing = f"the {PurePath(self.object).stem}" if self.has_object else "the goal"
         return ", ".join(stage.phrase.format(object=thing) for stage in self.plan.stages)
 
 

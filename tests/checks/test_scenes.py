@@ -1,4 +1,4 @@
-"""The suites of tasks, stages, robots, workspaces and policies: what ships passes, and mistakes are found."""
+"""The suites of tasks, stages, robots, workspaces, objects and policies: what ships passes, and mistakes are found."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ import yaml
 
 from mygym.checks import Outcome, check
 from mygym.registry import ASSETS, register_policy, registry
+from mygym.sim.workspace import load_workspace
 from mygym.tasks.stages import APPROACH, PUSH, register_stage
 from mygym.tasks.task import register_task
+from tests.components import ROBOTS
 
 
 @pytest.fixture(autouse=True)
@@ -29,14 +31,19 @@ def failed(kind: str, name: str, **how: Any) -> list[Outcome]:
     return [one for one in check(kind, name, **how) if one.status != "passed"]
 
 
+def first_failed(kind: str, name: str) -> Outcome:
+    """The checks after it are not performed."""
+    return next(one for one in check(kind, name) if one.failed)
+
+
 def names_of(outcomes: list[Outcome]) -> list[str]:
     return [one.check for one in outcomes if one.failed]
 
 
 BUILT_IN = [
     (kind, name)
-    for kind in ("task", "robot", "workspace", "policy")
-    for name in registry(kind).names()
+    for kind in ("task", "robot", "object", "policy")
+    for name in (ROBOTS if kind == "robot" else registry(kind).names())
     if name not in ("nudge", "pick_and_place")  # long ones, whose experts are tested elsewhere
 ] + [("stage", name) for name in ("move", "push", "withdraw")]  # the others are on the way to these
 
@@ -44,6 +51,19 @@ BUILT_IN = [
 @pytest.mark.parametrize(("kind", "name"), BUILT_IN)
 def test_what_ships_passes(kind: str, name: str) -> None:
     assert failed(kind, name) == []
+
+
+@pytest.mark.parametrize("name", registry("workspace").names())
+def test_workspaces_that_ship_pass_with_the_default_robot(name: str) -> None:
+    assert failed("workspace", name, robot="panda") == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", registry("workspace").names())
+def test_workspaces_that_ship_pass_with_the_robots_at_home_there(name: str) -> None:
+    at_home = load_workspace(registry("workspace").get(name).load()).robots
+    for robot in ROBOTS:
+        assert robot not in at_home or failed("workspace", name, robot=robot) == []
 
 
 # robots -------------------------------------------------------------------------------------------------------------
@@ -55,6 +75,7 @@ def robot(folder: Path, name: str = "mine", urdf: str | None = None, **changes: 
     place.mkdir(parents=True, exist_ok=True)
     data = yaml.safe_load((ASSETS / "robots" / "kuka.yaml").read_text())
     data["urdf"] = str(ASSETS / "robots" / "kuka.urdf")
+    data["mounts"][0]["urdf"] = str(ASSETS / "robots" / "tools" / "rod.urdf")
     if urdf is not None:
         meshes = re.sub(r'filename="meshes', f'filename="{ASSETS / "robots" / "meshes"}', urdf)
         (place / f"{name}.urdf").write_text(meshes)
@@ -68,13 +89,13 @@ KUKA = (ASSETS / "robots" / "kuka.urdf").read_text()
 
 def test_a_robot_with_a_link_that_weighs_nothing(folder: Path) -> None:
     found = failed("robot", robot(folder, urdf=KUKA.replace('<mass value="4.0"/>', '<mass value="0.0"/>', 1)))
-    assert names_of(found) == ["masses and inertias"]
+    assert names_of(found) == ["loads"]
     assert "lbr_iiwa_link_1 has a mass of 0 kg" in found[0].why
 
 
 def test_a_robot_with_an_inertia_that_no_body_has(folder: Path) -> None:
     found = failed("robot", robot(folder, urdf=KUKA.replace('ixx="0.1" iyy="0.09"', 'ixx="-0.1" iyy="0.09"', 1)))
-    assert "masses and inertias" in names_of(found)
+    assert names_of(found) == ["loads"]
     assert "principal moments" in found[0].why
 
 
@@ -103,11 +124,17 @@ def test_a_robot_that_does_not_load(folder: Path) -> None:
 # workspaces ---------------------------------------------------------------------------------------------------------
 
 
-def workspace(folder: Path, **areas: Any) -> str:
+POST = {"size": [0.04, 0.04, 0.4], "position": [0.2, 0.0, 0.2]}
+
+
+def workspace(folder: Path, fixtures: dict[str, Any] | None = None, **areas: Any) -> str:
+    """A workspace of the user's, a table with changes, for a Panda."""
     place = folder / "envs" / "workspaces"
     place.mkdir(parents=True, exist_ok=True)
     data = yaml.safe_load((ASSETS / "workspaces" / "table.yaml").read_text())
     data["areas"] = {name: box for name, box in (data["areas"] | areas).items() if box}
+    data["fixtures"] |= fixtures or {}
+    data["robots"] = {"panda": None}
     (place / "mine.yaml").write_text("# my workspace\n" + yaml.safe_dump(data))
     return "mine"
 
@@ -115,17 +142,111 @@ def workspace(folder: Path, **areas: Any) -> str:
 AREAS = {
     "out of bounds": ({"surface": {"low": [-0.1, -0.9, 0], "high": [0.1, 0.1, 0]}}, "areas", "not within bounds"),
     "in the table": ({"reach": {"low": [-0.1, -0.1, -0.02], "high": [0.1, 0.1, 0.1]}}, "areas", "not within tool"),
-    "missing": ({"air": None}, "areas", "air missing"),
-    "out of reach": ({"reach": {"low": [0.2, 0.3, 0.4], "high": [0.25, 0.35, 0.45]}}, "within reach", "panda"),
+    "missing": ({"reach": None}, "areas", "areas.reach is missing"),
+    "in a fixture": ({"air": {"low": [-0.1, -0.1, 0.1], "high": [0.25, 0.1, 0.3]}}, "areas", "the fixture post"),
+    "out of reach": (
+        {"reach": {"low": [0.15, 0.15, 0.40], "high": [0.25, 0.35, 0.45]}},
+        "panda within reach",
+        "panda does not reach ",
+    ),
 }
 
 
 @pytest.mark.parametrize("mistake", AREAS)
 def test_a_workspace_whose_areas_are_wrong(mistake: str, folder: Path) -> None:
     areas, which, words = AREAS[mistake]
-    found = {one.check: one for one in failed("workspace", workspace(folder, **areas)) if one.failed}
-    assert which in found
-    assert words in found[which].why
+    found = first_failed("workspace", workspace(folder, {"post": POST}, **areas))
+    assert found.check == which
+    assert words in found.why
+
+
+SLIDE: dict[str, Any] = {
+    "type": "slide", "axis": [0, 1, 0], "range": [0.0, 0.2], "mass": 1.0, "friction": 2.0, "force": 5.0,
+    "handle": [0, 0, 0], "parts": [{"shape": "box", "size": [0.1, 0.1, 0.1]}],
+}  # fmt: skip
+FIXTURES: dict[str, tuple[dict[str, Any], str, str]] = {
+    "in each other": ({"size": [0.1, 0.1, 0.1], "position": [0.2, 0.0, 0.3]}, "fixtures", "thing is inside post"),
+    "too weak": ({"position": [0, 0.4, 0.1], "joints": {"a": SLIDE | {"damping": 200.0}}}, "fixtures", "thing.a comes"),
+    "in the way": (
+        {"position": [0.2, 0.3, 0.1], "joints": {"a": SLIDE | {"axis": [0, -1, 0], "range": [0.0, 0.6]}}},
+        "fixtures",
+        "thing.a comes to",
+    ),
+    "rolls on": (
+        {"position": [0, 0.4, 0.1], "joints": {"a": SLIDE | {"axis": [0, 1, 1], "friction": 0.01, "force": 20.0}}},
+        "fixtures",
+        "was left at",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", FIXTURES)
+def test_a_workspace_whose_fixtures_are_wrong(mistake: str, folder: Path) -> None:
+    thing, which, words = FIXTURES[mistake]
+    found = first_failed("workspace", workspace(folder, {"post": POST, "thing": thing}))
+    assert found.check == which
+    assert words in found.why
+
+
+def test_a_workspace_with_a_robot_that_nobody_knows_and_a_camera_that_sees_nothing(folder: Path) -> None:
+    workspace(folder)
+    path = folder / "envs" / "workspaces" / "mine.yaml"
+    data = yaml.safe_load(path.read_text())
+    data["cameras"]["sky"] = {"target": [0, 0, 5], "distance": 1, "yaw": 0, "pitch": 60}
+    path.write_text(yaml.safe_dump(data))
+    assert first_failed("workspace", "mine").check == "pictures"
+    path.write_text(yaml.safe_dump(data | {"robots": {"pandaa": None}}))
+    found = failed("workspace", "mine")
+    assert names_of(found) == ["loads"]
+    assert "did you mean 'panda'" in found[0].why
+
+
+def test_one_robot_alone_is_tried_and_told_what_it_reaches(folder: Path) -> None:
+    said = {one.check: one for one in check("workspace", "football", robot="kuka")}
+    assert [name for name in said if "panda" in name] == []
+    assert said["kuka within reach"].why == "reach 100%, object 100%, surface 100%, air 100%, goal 0%"
+
+
+# objects ------------------------------------------------------------------------------------------------------------
+
+BALL = {"shape": "sphere", "size": [0.02], "mass": 0.05, "friction": 0.5, "rolling_friction": 0.001}
+OBJECTS: dict[str, tuple[dict[str, Any], str, str]] = {
+    "lighter than foam": ({"mass": 0.0001}, "mass and inertia", "a density of 2.98"),
+    "heavier than lead": ({"mass": 0.5}, "mass and inertia", "11400"),
+    "cannot stand": (
+        {"shape": None, "size": [], "parts": [{"shape": "cylinder", "size": [0.01, 0.08], "euler": [30, 0, 0]}]},
+        "rests",
+        "leans over",
+    ),
+    "cannot be seen": (
+        {"shape": None, "size": [], "parts": [{"shape": "sphere", "size": [0.02], "visible": False}]},
+        "picture",
+        "0.0% of its picture",
+    ),
+    "does not load": ({"size": [0.02, 0.03]}, "loads", "thinner than the radius"),
+}
+
+
+@pytest.mark.parametrize("mistake", OBJECTS)
+def test_an_object_with_a_mistake(mistake: str, folder: Path) -> None:
+    changes, which, words = OBJECTS[mistake]
+    place = folder / "envs" / "objects"
+    place.mkdir(parents=True)
+    data = {key: value for key, value in (BALL | changes).items() if value not in (None, [])}
+    (place / "mine.yaml").write_text("# my object\n" + yaml.safe_dump(data))
+    found = failed("object", "mine")
+    assert names_of(found) == [which]
+    assert words in found[0].why
+
+
+def test_an_object_whose_urdf_has_the_inertia_of_a_larger_body(folder: Path) -> None:
+    shape = '<collision><geometry><sphere radius="0.02"/></geometry></collision>'
+    inertia = '<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/>'
+    link = f'<link name="a"><inertial><mass value="0.05"/>{inertia}</inertial>{shape}</link>'
+    (folder / "ball.urdf").write_text(f'<robot name="ball">{link}</robot>')
+    found = failed("object", "ball.urdf")
+    assert names_of(found) == ["mass and inertia"]
+    assert "that of a larger body" in found[0].why
 
 
 # tasks and stages ---------------------------------------------------------------------------------------------------

@@ -16,6 +16,18 @@ Command = Callable[..., Outcome]
 
 UNREACHABLE = "task_params.areas.reach={low: [1.5, 0, 0.1], high: [1.7, 0.1, 0.2]}"
 
+TWO_LINKS = """<robot name="two"><link name="base"/><link name="tip"><inertial><mass value="1"/>
+<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link><joint name="turn" type="revolute">
+<parent link="base"/><child link="tip"/><axis xyz="0 0 1"/><limit lower="-1" upper="1"/></joint></robot>"""
+
+LOST = """
+urdf: two.urdf
+base_position: [0, 0, 0]
+base_orientation: [0, 0, 0, 1]
+joints: [{name: turn, home: 0, lower: -1, upper: 1, velocity: 1, effort: 1}]
+end_effector: {link: tipp}
+"""
+
 MISTAKES = [
     ("new algoo mine", ["new", "'algoo'", "did you mean 'algo'"]),
     ("new algo sac", ["name", "'sac'", "is a registered algorithm already"]),
@@ -35,6 +47,10 @@ MISTAKES = [
     ("check algo sac --framework tensorflow", ["framework", "'tensorflow'"]),
     ("check robot panda --steps 5", ["--steps", "is not trained"]),
     ("train --robot pandaa", ["robot", "'pandaa'", "kuka", "did you mean 'panda'"]),
+    ("train --robot gone.urdf", ["robot", "'gone.urdf'", "is not a file"]),
+    ("train --robot broken.urdf", ["broken.urdf", "not a URDF file"]),
+    ("train --robot block.urdf", ["robot", "block.urdf", "a URDF with joints that move"]),
+    ("train --robot lost.yaml", ["lost.yaml", "end_effector.link", "'tipp'", "did you mean 'tip'"]),
     ("train --task raech", ["task", "'raech'", "push", "did you mean 'reach'"]),
     ("train --task GA", ["task", "'GA'", "grasp requires 'near'"]),
     ("train --task AX", ["task", "'AX'", "'X'"]),
@@ -116,11 +132,23 @@ MISTAKES = [
 @pytest.fixture(autouse=True)
 def files(tmp_path: Path) -> None:
     (tmp_path / "broken.yaml").write_text("robot: [panda")
+    (tmp_path / "broken.urdf").write_text("<robot")
+    (tmp_path / "block.urdf").write_text('<robot name="block"><link name="base"/></robot>')
+    (tmp_path / "lost.yaml").write_text(LOST)
+    (tmp_path / "two.urdf").write_text(TWO_LINKS)
     (tmp_path / "broken.json").write_text('{"robot": ')
     (tmp_path / "typo.yaml").write_text("robbot: panda")
     (tmp_path / "twice.yaml").write_text("seed: 1\nseed: 2")
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "folder.yaml").mkdir()
+
+
+FILES = {"broken.yaml", "broken.json", "typo.yaml", "twice.yaml", "notes.txt", "folder.yaml"} | {
+    "broken.urdf",
+    "block.urdf",
+    "lost.yaml",
+    "two.urdf",
+}
 
 
 def check(outcome: Outcome, words: list[str], folder: Path) -> None:
@@ -130,8 +158,7 @@ def check(outcome: Outcome, words: list[str], folder: Path) -> None:
     assert outcome.out == ""
     for word in words:
         assert word in outcome.err
-    names = {"broken.yaml", "broken.json", "typo.yaml", "twice.yaml", "notes.txt", "folder.yaml"}
-    assert {path.name for path in folder.iterdir()} == names
+    assert {path.name for path in folder.iterdir()} == FILES
     assert (folder / "notes.txt").read_text() == "mine"
 
 

@@ -257,8 +257,17 @@ def test_a_failed_check_is_told_of_with_its_reason_and_ends_with_1(mygym_command
 
 
 def test_check_all(mygym_command: Command) -> None:
-    rows = json.loads(mygym_command("check", "workspace", "--all", "--json").out)
-    assert {row["name"] for row in rows} == set(registry("workspace").names())
+    rows = json.loads(mygym_command("check", "policy", "--all", "--json").out)
+    assert {row["name"] for row in rows} == set(registry("policy").names())
+
+
+def test_check_with_a_robot(mygym_command: Command) -> None:
+    rows = json.loads(mygym_command("check", "workspace", "stairs", "--robot", "panda", "--json").out)
+    assert "step_3 100%" in next(row["why"] for row in rows if row["check"] == "panda within reach")
+    for words, told in (("task push --robot kuka", "--robot"), ("workspace table --robot kuca", "did you mean 'kuka'")):
+        outcome = mygym_command("check", *words.split())
+        assert outcome.code == 2
+        assert told in outcome.err
 
 
 # an algorithm's hyperparameters --------------------------------------------------------------------------------------

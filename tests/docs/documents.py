@@ -151,7 +151,7 @@ def _quick(command: str, words: list[str]) -> str:
         return said if {"--explain", "--dry-run"} & set(words) else f"{said} {FAST}"
     if program in {("python", "evaluate.py"), ("mygym", "evaluate")}:
         return f"{said} --episodes 2"
-    assert program in {("mygym", command) for command in ("list", "describe", "new", "check")}, (
+    assert program in {("mygym", command) for command in ("list", "describe", "new", "check", "view")}, (
         f"tests/docs/documents.py does not know how to run: {command}"
     )
     return said

@@ -70,7 +70,8 @@ def table(heading: str) -> dict[str, list[str]]:
 )
 def test_the_table_of_names_is_the_registry(flag: str, kind: str) -> None:
     said = re.findall(r"`(\w+)`", table("flag")[flag][0])
-    assert sorted(said) == [entry.name for entry in registry(kind) if not entry.origin.startswith(str(ROOT / "algos"))]
+    own = tuple(str(ROOT / folder) for folder in ("algos", "envs"))
+    assert sorted(said) == [entry.name for entry in registry(kind) if not entry.origin.startswith(own)]
 
 
 def test_the_table_of_tasks_is_the_registry() -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import mygym
 import mygym.errors
+from mygym.checks import check
 from mygym.cli.describe import complete_config
 from mygym.config import load_file
 from mygym.registry import algorithm, implemented_combos, registry
@@ -68,6 +70,26 @@ def test_the_expert_solves_the_task(robot: str) -> None:
     assert evaluation.success_rate >= 0.95
     idle = mygym.evaluate(policy="zero", config={"task": "nudge", "robot": robot}, episodes=5)
     assert idle.success_rate == 0.0
+
+
+def test_the_robot_passes_its_suite_and_grasps_with_the_gripper_mounted_on_it() -> None:
+    assert [one.why for one in check("robot", "desk_arm") if one.failed] == []
+    evaluation = mygym.evaluate(policy="oracle", config={"task": "pick_and_place", "robot": "desk_arm"}, episodes=20)
+    assert evaluation.success_rate >= 0.95
+
+
+def test_the_workspace_passes_its_suite_and_its_lever_comes_back() -> None:
+    assert [one.why for one in check("workspace", "workbench") if one.failed] == []
+    with mygym.make_env({"task": "reach", "workspace": "workbench"}) as env:
+        world = env.world
+        assert world.part_names == ("lever.arm",)
+        seen = []
+        for share in [0.5] * 25 + [0.0] * 50:  # pulled by half of the force that it says, then let go
+            world.push_parts(np.array([share]))
+            world.step(np.zeros(world.action_size))
+            seen.append(world.state.part_position[0, 0])
+    assert seen[24] == pytest.approx(0.45, abs=0.15)  # 0.45 N m against 1 N m/rad; its weight helps
+    assert seen[-1] == pytest.approx(0.0, abs=0.03)
 
 
 def test_the_expert_solves_the_stage_of_contributing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

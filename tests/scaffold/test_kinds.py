@@ -114,7 +114,9 @@ def test_a_policy_on_other_bases(base: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "kinds", [("algo", "robot", "env"), pytest.param(("policy", "task", "stage", "workspace"), marks=SLOW)], ids=str
+    "kinds",
+    [("algo", "robot", "env"), pytest.param(("policy", "task", "stage", "workspace", "object"), marks=SLOW)],
+    ids=str,
 )
 def test_what_is_written_passes_its_own_tests(kinds: tuple[str, ...], folder: Path, python: Any) -> None:
     """Each checks it as `mygym check` does, and trains its config; the kinds stand side by side."""
@@ -125,7 +127,7 @@ def test_what_is_written_passes_its_own_tests(kinds: tuple[str, ...], folder: Pa
     assert {path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts} == set(files)
 
 
-@pytest.mark.parametrize("kind", ["task", "stage", "workspace"])
+@pytest.mark.parametrize("kind", ["task", "stage", "workspace", "object"])
 def test_what_is_written_passes_every_check(kind: str) -> None:
     new(kind, "mine")
     assert [one for one in check(kind, "mine") if one.status != "passed"] == []
@@ -188,6 +190,16 @@ def test_a_urdf_within_the_folder_is_named_by_a_path_that_moves_with_it(folder: 
     )
     new("robot", "mine", urdf=Path("arms/mine.urdf"))
     assert yaml.safe_load((folder / "envs/robots/mine.yaml").read_text())["urdf"] == "../../arms/mine.urdf"
+
+
+def test_an_object_from_a_urdf(folder: Path) -> None:
+    box = '<collision><geometry><box size="0.04 0.04 0.04"/></geometry></collision>'
+    inertia = '<mass value="0.05"/><inertia ixx="1.3e-5" iyy="1.3e-5" izz="1.3e-5" ixy="0" ixz="0" iyz="0"/>'
+    text = f'<robot name="box"><link name="box"><inertial>{inertia}</inertial>{box}</link></robot>'
+    (folder / "box.urdf").write_text(text)
+    new("object", "mine", urdf=Path("box.urdf"))
+    assert yaml.safe_load((folder / "envs/objects/mine.yaml").read_text())["urdf"] == "../../box.urdf"
+    assert [one for one in check("object", "mine") if one.failed] == []
 
 
 def test_a_urdf_without_an_arm(folder: Path) -> None:

@@ -15,11 +15,12 @@ from mygym.sim.objects import load_object, object_names
 from mygym.sim.robot import load_robot, robot_names
 from mygym.sim.urdf import light_urdf, read_urdf
 from mygym.sim.workspace import load_workspace, workspace_names
+from tests.components import ROBOTS
 
 
 def test_everything_that_ships_loads() -> None:
-    assert {"panda", "kuka"} <= set(robot_names())
-    assert [load_robot(name).name for name in robot_names()] == list(robot_names())
+    assert {"panda", "kuka"} <= set(ROBOTS) < set(robot_names())
+    assert [load_robot(name).name for name in ROBOTS] == ROBOTS
     assert [load_object(name).name for name in object_names()] == list(object_names())
     assert [load_workspace(name).name for name in workspace_names()] == list(workspace_names())
 
@@ -92,8 +93,8 @@ def test_wrong_objects_and_workspaces(tmp_path: Path) -> None:
     path.write_text("{shape: box, size: [0.1], mass: 1, friction: 0.5}")
     with pytest.raises(AssetError, match=r"thing\.yaml.*size.*3 numbers for a box"):
         load_object(path)
-    path.write_text("{shape: cone, size: [0.1], mass: 1, friction: 0.5}")
-    with pytest.raises(AssetError, match=r"thing\.yaml.*shape.*cone.*box"):
+    path.write_text("{shape: brick, size: [0.1], mass: 1, friction: 0.5}")
+    with pytest.raises(AssetError, match=r"thing\.yaml.*shape.*brick.*box"):
         load_object(path)
     data = yaml.safe_load((ASSETS / "workspaces" / "table.yaml").read_text())
     data["areas"]["reach"]["low"][0] = 9.0
@@ -106,7 +107,7 @@ def test_wrong_objects_and_workspaces(tmp_path: Path) -> None:
         load_workspace(path)
 
 
-@pytest.mark.parametrize("robot", robot_names())
+@pytest.mark.parametrize("robot", ROBOTS)
 def test_merging_fixed_joints_keeps_mass_and_centre(robot: str) -> None:
     root = read_urdf(Path(load_robot(robot).urdf))
     merged = ET.fromstring(light_urdf(root, "collision"))

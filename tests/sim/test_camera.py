@@ -7,13 +7,13 @@ import pytest
 
 from mygym.errors import ConfigError
 from mygym.sim.camera import Camera, Viewer, has_display
-from mygym.sim.robot import robot_names
+from tests.components import ROBOTS
 
 from .conftest import MakeWorld, cube_at
 from .test_world import snapshot
 
 
-@pytest.mark.parametrize("robot", robot_names())
+@pytest.mark.parametrize("robot", ROBOTS)
 def test_picture(make_world: MakeWorld, robot: str) -> None:
     world = make_world(robot)
     world.reset(cube_at(0.0, 0.1))
@@ -46,7 +46,7 @@ def test_wrong_arguments(make_world: MakeWorld) -> None:
     camera.close()
 
 
-@pytest.mark.parametrize("robot", robot_names())
+@pytest.mark.parametrize("robot", ROBOTS)
 def test_rendering_does_not_change_physics(make_world: MakeWorld, robot: str) -> None:
     seen, unseen = make_world(robot), make_world(robot)
     camera = Camera(seen)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mygym.sim.controllers import CONTROLLERS
-from mygym.sim.robot import robot_names
+from mygym.registry import registry
+from tests.components import ROBOTS
 
 from .conftest import MakeWorld, cube_at, go
 
 
-@pytest.mark.parametrize("control", CONTROLLERS)
+@pytest.mark.parametrize("control", registry("controller").names())
 def test_grasp_lift_swing_hold(make_world: MakeWorld, control: str) -> None:
     world = make_world("panda", control=control)
     for x, y, yaw in ((0.0, 0.0, 0.0), (0.12, -0.1, 0.25), (-0.1, 0.12, -0.3)):
@@ -33,8 +33,8 @@ def test_grasp_lift_swing_hold(make_world: MakeWorld, control: str) -> None:
         assert not world.state.finger_contact.any()
 
 
-@pytest.mark.parametrize("control", CONTROLLERS)
-@pytest.mark.parametrize("robot", robot_names())
+@pytest.mark.parametrize("control", registry("controller").names())
+@pytest.mark.parametrize("robot", ROBOTS)
 def test_push_on_the_table(make_world: MakeWorld, robot: str, control: str) -> None:
     world = make_world(robot, control=control, gripper=False)
     world.reset(cube_at(0.0, 0.0))
@@ -61,10 +61,10 @@ def test_cube_slides_as_far_as_friction_says(make_world: MakeWorld) -> None:
     assert world.state.object_position[0, 0, 0] + 0.2 == pytest.approx(1.0 / (2 * 9.81 * friction), rel=0.1)
 
 
-@pytest.mark.parametrize("robot", robot_names())
+@pytest.mark.parametrize("robot", ROBOTS)
 def test_the_arm_does_not_go_through_the_table(make_world: MakeWorld, robot: str) -> None:
     world = make_world(robot, objects=0, control="joint_delta", gripper=False)
-    q = world.kinematics.inverse(world.home, np.array([0.0, 0.0, -0.1]), world.kinematics.chain.down)
+    q = world.kinematics.inverse(world.home, np.array([0.0, 0.0, -0.1]), world.kinematics.chain.rotation)
     for _ in range(40):
         world.step(np.clip((q - world.controller.joint_command) / world.controller.joint_step, -1, 1))
     assert world.state.ee_position[0, 2] > -0.005

@@ -5,17 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mygym.errors import ConfigError
-from mygym.sim.controllers import ALIASES, CONTROLLERS, EE_LAG
-from mygym.sim.robot import robot_names
+from mygym.errors import RegistryError
+from mygym.registry import ALIASES, registry
+from mygym.sim.controllers import EE_LAG
+from tests.components import ROBOTS
 
 from .conftest import MakeWorld, go
 
 NONE = np.zeros((0, 7))
+CONTROLLERS = registry("controller").names()
 
 
 @pytest.mark.parametrize("control", CONTROLLERS)
-@pytest.mark.parametrize("robot", robot_names())
+@pytest.mark.parametrize("robot", ROBOTS)
 def test_follows_a_sine(make_world: MakeWorld, robot: str, control: str) -> None:
     """A circle of 10 cm at 0.2 m/s, heights too: 2 cm behind at most in space, and on the path to 4 mm."""
     world = make_world(robot, objects=0, control=control, gripper=False)
@@ -32,7 +34,7 @@ def test_follows_a_sine(make_world: MakeWorld, robot: str, control: str) -> None
 
 
 @pytest.mark.parametrize("control", CONTROLLERS)
-@pytest.mark.parametrize("robot", robot_names())
+@pytest.mark.parametrize("robot", ROBOTS)
 def test_action_towards_arrives(make_world: MakeWorld, robot: str, control: str) -> None:
     world = make_world(robot, objects=0, control=control)
     low, high = np.array(world.workspace.areas["reach"].low), np.array(world.workspace.areas["reach"].high)
@@ -49,7 +51,7 @@ def test_action_towards_arrives(make_world: MakeWorld, robot: str, control: str)
         assert down > 0.999, "the tool points down"
 
 
-@pytest.mark.parametrize("robot", robot_names())
+@pytest.mark.parametrize("robot", ROBOTS)
 def test_step_of_five_centimetres_without_overshoot(make_world: MakeWorld, robot: str) -> None:
     world = make_world(robot, objects=0, gripper=False)
     for action in np.vstack([np.eye(3), -np.eye(3)]):
@@ -64,12 +66,12 @@ def test_step_of_five_centimetres_without_overshoot(make_world: MakeWorld, robot
         assert abs(errors[-1]) < 0.001
 
 
-@pytest.mark.parametrize("robot", robot_names())
+@pytest.mark.parametrize("robot", ROBOTS)
 def test_full_speed_is_a_straight_line(make_world: MakeWorld, robot: str) -> None:
     """Joints that run into their speed limits one by one would bend the way by 12 cm."""
     world = make_world(robot, objects=0, gripper=False)
     ends = np.array([[-0.15, -0.15, 0.2], [0.15, 0.15, 0.2]])
-    world.reset(NONE, world.kinematics.inverse(world.home, ends[0], world.kinematics.chain.down))
+    world.reset(NONE, world.kinematics.inverse(world.home, ends[0], world.kinematics.chain.rotation))
     along = np.array([1.0, 1.0, 0.0]) / np.sqrt(2)
     for _ in range(25):
         go(world, ends[1], steps=1)
@@ -114,7 +116,7 @@ def test_action_size_and_names(make_world: MakeWorld) -> None:
 
 
 def test_aliases_and_unknown_names(make_world: MakeWorld) -> None:
-    for alias, name in ALIASES.items():
-        assert type(make_world("kuka", objects=0, control=alias).controller) is CONTROLLERS[name]
-    with pytest.raises(ConfigError, match="did you mean 'ee_delta'"):
+    for alias, name in ALIASES["controller"].items():
+        assert type(make_world("kuka", objects=0, control=alias).controller) is registry("controller").get(name).load()
+    with pytest.raises(RegistryError, match="did you mean 'ee_delta'"):
         make_world("kuka", control="ee_dleta")

@@ -9,9 +9,9 @@ import numpy as np
 import psutil
 import pytest
 
-from mygym.sim.controllers import CONTROLLERS
-from mygym.sim.robot import robot_names
+from mygym.registry import registry
 from mygym.sim.world import SolverSettings, World
+from tests.components import ROBOTS
 
 from .conftest import MakeWorld, cube_at, go
 
@@ -46,8 +46,8 @@ def history(world: World, seed: int) -> None:
         world.step(action)
 
 
-@pytest.mark.parametrize("control", CONTROLLERS)
-@pytest.mark.parametrize("robot", robot_names())
+@pytest.mark.parametrize("control", registry("controller").names())
+@pytest.mark.parametrize("robot", ROBOTS)
 def test_reset_is_exact_after_any_history(make_world: MakeWorld, robot: str, control: str) -> None:
     world = make_world(robot, control=control)
     other = make_world(robot, control=control)  # a second world at work in the same process must not matter either
@@ -86,7 +86,7 @@ def test_state_arrays_are_refilled_in_place(make_world: MakeWorld) -> None:
     )
 
 
-@pytest.mark.parametrize("robot", robot_names())
+@pytest.mark.parametrize("robot", ROBOTS)
 def test_state_after_reset(make_world: MakeWorld, robot: str) -> None:
     world = make_world(robot)
     world.reset(cube_at(0.1, -0.1, 0.5))
@@ -104,7 +104,7 @@ def test_state_after_reset(make_world: MakeWorld, robot: str) -> None:
     assert state.time[0] == pytest.approx(world.dt)
 
 
-@pytest.mark.parametrize("robot", robot_names())
+@pytest.mark.parametrize("robot", ROBOTS)
 def test_end_effector_velocity_is_the_derivative_of_its_position(make_world: MakeWorld, robot: str) -> None:
     fine = {"control_hz": 500.0, "solver": SolverSettings(1, 50, 1e-9)}
     world = make_world(robot, objects=0, control="joint_delta", gripper=False, **fine)
@@ -118,7 +118,7 @@ def test_end_effector_velocity_is_the_derivative_of_its_position(make_world: Mak
 
 def test_reset_to_given_joints(make_world: MakeWorld) -> None:
     world = make_world("panda", objects=0)
-    q = world.kinematics.inverse(world.home, np.array([0.1, 0.1, 0.1]), world.kinematics.chain.down)
+    q = world.kinematics.inverse(world.home, np.array([0.1, 0.1, 0.1]), world.kinematics.chain.rotation)
     world.reset(np.zeros((0, 7)), q)
     np.testing.assert_allclose(world.state.ee_position[0], (0.1, 0.1, 0.1), atol=1e-3)
 
@@ -131,7 +131,7 @@ def test_motor_force_is_the_stated_one_whatever_the_substeps(make_world: MakeWor
     world.reset(cube_at(0.0, 0.0))
     go(world, (0.0, 0.0, 0.02), 1, 12)
     go(world, (0.0, 0.0, 0.02), -1, 15)
-    points = bullet.getContactPoints(world._arm.body, world._bodies[0], physicsClientId=world._client)
+    points = bullet.getContactPoints(world._body.body, world._bodies[0], physicsClientId=world._client)
     # Bullet divides by the control step what one substep pressed.
     force = sum(point[9] for point in points if point[7][1] > 0.5) * world.solver.substeps
     assert world.robot.gripper is not None

@@ -1,0 +1,73 @@
+"""Every robot in every workspace where it is at home, with every controller: does the expert reach?
+
+    python benchmarks/reaching.py > benchmarks/results/reaching.md
+
+The task is `reach`; episodes are those of seeds 0 to 99, the scripted expert acts. Robots of the extra `robots` are
+left out where it is not installed. Counts below 98 % are marked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import mygym
+from mygym.errors import AssetError
+from mygym.registry import registry
+from mygym.sim.inference import find_robot
+from mygym.sim.workspace import load_workspace, workspace_names
+
+NEEDED = 0.98
+
+
+def solved(robot: str, workspace: str, control: str, episodes: int) -> int:
+    """Episodes in which the expert succeeds."""
+    count = 0
+    with mygym.make_env({"task": "reach", "robot": robot, "workspace": workspace, "control": control}) as env:
+        for seed in range(episodes):
+            env.reset(seed=seed)
+            done = False
+            while not done:
+                *_, terminated, truncated, info = env.step(env.expert_action())
+                done = terminated or truncated
+            count += bool(info["is_success"])
+    return count
+
+
+def is_there(robot: str) -> bool:
+    """Whether its model is installed."""
+    try:
+        find_robot(robot)
+    except AssetError:
+        return False
+    return True
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--episodes", type=int, default=100, help="of each combination (default: %(default)s)")
+    parser.add_argument("--only", nargs="+", metavar="WORKSPACE", help="these (default: all)")
+    options = parser.parse_args()
+
+    begin, controls = time.perf_counter(), registry("controller").names()
+    print(f"# Episodes of {options.episodes} in which the expert reaches\n")
+    print("Made by `python benchmarks/reaching.py`; what the columns mean: the docstring of the program.\n")
+    print(f"| workspace | robot | {' | '.join(controls)} |")
+    print(f"|---|---|{'---|' * len(controls)}")
+    combinations, short = 0, 0
+    for workspace in options.only or workspace_names():
+        for robot in load_workspace(workspace).robots:
+            if not is_there(robot):
+                continue
+            counts = [solved(robot, workspace, control, options.episodes) for control in controls]
+            combinations += len(counts)
+            short += sum(count < NEEDED * options.episodes for count in counts)
+            cells = [f"{count}" if count >= NEEDED * options.episodes else f"**{count}**" for count in counts]
+            print(f"| {workspace} | {robot} | {' | '.join(cells)} |", flush=True)
+    seconds = time.perf_counter() - begin
+    print(f"\n{combinations} combinations; {short} below {NEEDED:.0%}, in bold. {seconds:.0f} s.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,190 @@
+"""`mygym view`: pictures of robots, workspaces and objects."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mygym.cli.arguments import Parser, add_import_flag, import_modules
+from mygym.config import RunConfig
+from mygym.config.loading import parse_value
+from mygym.errors import ConfigError, bad_value
+from mygym.registry import registry
+from mygym.runs.directory import check_writable
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from mygym.sim.world import World
+
+EXAMPLES = """\
+examples:
+  mygym view objects --image sheet.png          every object, by category
+  mygym view object mug --image mug.png
+  mygym view object path/to/thing.urdf --image thing.png
+  mygym view workspace table --camera top --image table.png
+  mygym view robot panda --image panda.png
+  mygym view robot panda                        a window, where there is a display
+"""
+
+KINDS = ("objects", "object", "workspace", "robot")
+SIZE = 960, 720
+SHEET_WIDTH = 1820
+WORKSPACE = "table"
+"""Where a robot is shown unless something else is said."""
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run the command."""
+    options = _parser().parse_args(arguments)
+    import_modules(options)
+    kind = options.kind
+    if kind not in KINDS:
+        raise ConfigError(bad_value("view", kind, KINDS, "has no pictures"))
+    if (options.name is None) != (kind == "objects"):
+        raise ConfigError(f"view {kind}: {'takes no NAME' if kind == 'objects' else 'give a NAME of `mygym list`'}")
+    for flag, kinds in FLAGS.items():
+        value = getattr(options, flag)
+        if value is not None and kind not in kinds:
+            raise ConfigError(bad_value(f"--{flag}", value, kinds, f"is not for {kind}"))
+    sizes = {flag: _pixels(flag, getattr(options, flag)) for flag in ("width", "height")}
+    image = Path(options.image) if options.image is not None else None
+    if image is not None:
+        _check_image(image, options.force)
+    else:
+        _check_display()
+    if kind in ("objects", "object"):
+        _view_objects(options.name, image, sizes)
+    else:
+        _view_world(_world(options), image, options.camera or "main", sizes)
+    if image is not None:
+        print(f"image: {image}")
+
+
+FLAGS = {
+    "height": ("object", "workspace", "robot"),
+    "camera": ("workspace", "robot"),
+    "robot": ("workspace",),
+    "workspace": ("robot",),
+}
+"""Flag → the kinds that it is for."""
+
+
+def _view_objects(name: str | None, image: Path | None, sizes: dict[str, int | None]) -> None:
+    """The sheet of all objects, or one of them."""
+    from PIL import Image
+
+    from mygym.sim.objects import load_object
+    from mygym.sim.portraits import contact_sheet, portrait
+
+    if name is None:
+        specs = [load_object(entry.load()) for entry in registry("object")]
+        picture = contact_sheet(specs, sizes["width"] or SHEET_WIDTH)
+    else:
+        width, height = sizes["width"] or SIZE[0], sizes["height"] or SIZE[1]
+        picture = portrait(load_object(registry("object").get(name).load()), width, height)
+    if image is None:
+        Image.fromarray(picture).show(name or "objects")
+    else:
+        _save(picture, image)
+
+
+def _world(options: argparse.Namespace) -> World:
+    """A robot in a workspace."""
+    from mygym.sim.robot import load_robot
+    from mygym.sim.workspace import load_workspace
+    from mygym.sim.world import World
+
+    said = {options.kind: options.name}
+    robot = said.get("robot") or options.robot or str(RunConfig().robot)
+    workspace = said.get("workspace") or options.workspace or WORKSPACE
+    return World(
+        load_robot(registry("robot").get(robot).load()), load_workspace(registry("workspace").get(workspace).load())
+    )
+
+
+def _view_world(world: World, image: Path | None, camera: str, sizes: dict[str, int | None]) -> None:
+    from mygym.sim.camera import Camera, Viewer
+
+    try:
+        if image is None:
+            viewer = Viewer(world)
+            while viewer.is_open():
+                viewer.update()
+        else:
+            eye = Camera(world)
+            width, height = sizes["width"] or SIZE[0], sizes["height"] or SIZE[1]
+            _save(eye.render(width, height, camera, shadow=True, samples=2), image)
+            eye.close()
+    finally:
+        world.close()
+
+
+def _pixels(flag: str, said: str | None) -> int | None:
+    if said is None:
+        return None
+    number = parse_value(said, f"--{flag}")
+    if not isinstance(number, int) or isinstance(number, bool) or not 16 <= number <= 8192:
+        raise ConfigError(bad_value(f"--{flag}", said, "a whole number of pixels, 16 to 8192"))
+    return number
+
+
+def _check_image(path: Path, force: bool) -> None:
+    """Before the picture is drawn."""
+    if path.suffix != ".png":
+        raise ConfigError(bad_value("--image", str(path), "a file ending in .png"))
+    if os.path.lexists(path) and not (force and path.is_file()):
+        raise ConfigError(bad_value("--image", str(path), "a new file, or --force", "exists already"))
+    check_writable(path.parent, "--image", str(path))
+
+
+def _check_display() -> None:
+    from mygym.sim.camera import has_display
+
+    if not has_display():
+        raise ConfigError(bad_value("--image", None, "a file ending in .png", "is needed where there is no display"))
+
+
+def _save(picture: NDArray[np.uint8], path: Path) -> None:
+    """Write a PNG whole or not at all."""
+    from PIL import Image
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".view-", suffix=".png", delete=False) as aside:
+            try:
+                Image.fromarray(picture).save(aside, format="PNG", optimize=True)
+                aside.close()
+                Path(aside.name).chmod(0o644)
+                Path(aside.name).replace(path)
+            finally:
+                Path(aside.name).unlink(missing_ok=True)
+    except OSError as error:
+        why = f"cannot be written ({error.strerror or error})"
+        raise ConfigError(bad_value("--image", str(path), "a file that you may write", why)) from error
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        "mygym view",
+        description="Draw a robot, a workspace, an object, or the sheet of all objects.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("kind", metavar="KIND", help="objects, object, workspace or robot")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="a name of `mygym list KIND`; an object's URDF file")
+    parser.add_argument("--image", metavar="FILE", help="a PNG file to write; without it a window")
+    parser.add_argument("--force", action="store_true", help="write over a file that exists")
+    parser.add_argument("--width", metavar="N", help=f"pixels (default {SIZE[0]}, of the sheet {SHEET_WIDTH})")
+    parser.add_argument("--height", metavar="N", help=f"pixels (default {SIZE[1]}; that of the sheet follows)")
+    parser.add_argument("--camera", metavar="C", help="of the workspace (default main)")
+    parser.add_argument("--robot", metavar="R", help=f"in a workspace (default {RunConfig().robot})")
+    parser.add_argument("--workspace", metavar="W", help=f"around a robot (default {WORKSPACE})")
+    add_import_flag(parser)
+    return parser

@@ -1,0 +1,136 @@
+"""Meshes made into primitive shapes: the smallest box, cylinder, capsule or sphere around one.
+
+A reset loads the robot anew: a mesh there costs milliseconds, a primitive microseconds. Bullet's own loader reads the
+files, so whatever it can draw can collide.
+"""
+
+from __future__ import annotations
+
+import copy
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass
+from functools import cache
+from itertools import permutations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mygym.errors import AssetError
+from mygym.sim.bullet import bullet, connect, disconnect, urdf_file
+from mygym.sim.transforms import pose_matrix
+from mygym.sim.urdf import origin_of, set_origin, text_of
+
+Array = NDArray[np.float64]
+
+SMALLEST = 0.001
+"""m: no edge or radius is below this; Bullet's collision margins are of this size."""
+
+_ONE_LINK = """<robot name="mesh"><link name="mesh">
+<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>
+<collision><geometry>{geometry}</geometry></collision></link></robot>"""
+
+
+@dataclass(frozen=True)
+class Primitive:
+    """A shape as URDF has it, and where it is."""
+
+    tag: str
+    sizes: tuple[tuple[str, str], ...]
+    """Attributes of the element."""
+    pose: Array
+    """`(4, 4)` in the frame of the points that it encloses."""
+    volume: float
+    """m³."""
+
+
+def replace_meshes(root: ET.Element) -> None:
+    """Put primitives in the place of all collision meshes, in place; visual shapes stay.
+
+    A robot without any collision shape collides with what is seen of it.
+
+    Raises:
+        AssetError: Bullet cannot read a mesh.
+    """
+    if root.find("link/collision") is None:
+        for link in root.findall("link"):
+            for visual in link.findall("visual"):
+                seen = copy.deepcopy(visual)
+                seen.tag = "collision"
+                link.append(seen)
+    for collision in root.iterfind("link/collision"):
+        geometry = collision.find("geometry")
+        mesh = None if geometry is None else geometry.find("mesh")
+        if geometry is None or mesh is None:
+            continue
+        shape = _around(mesh.get("filename", ""), mesh.get("scale", "1 1 1"))
+        geometry.remove(mesh)
+        ET.SubElement(geometry, shape.tag, dict(shape.sizes))
+        set_origin(collision, origin_of(collision) @ shape.pose)
+
+
+@cache
+def _around(filename: str, scale: str) -> Primitive:
+    return enclosing(mesh_points(filename, scale))
+
+
+def mesh_points(filename: str, scale: str = "1 1 1") -> Array:
+    """Corners `(n, 3)` m of the convex hull of a mesh file (OBJ, STL, Collada), scaled.
+
+    Raises:
+        AssetError: Bullet cannot read it.
+    """
+    mesh = ET.tostring(ET.Element("mesh", filename=filename, scale=scale), encoding="unicode")
+    client = connect()
+    try:
+        body = bullet.loadURDF(urdf_file("mesh", _ONE_LINK.format(geometry=mesh)), physicsClientId=client)
+        count, points = bullet.getMeshData(body, -1, physicsClientId=client)
+    except bullet.error as error:
+        raise AssetError(f"{filename}: Bullet cannot read this mesh: {error}") from error
+    finally:
+        disconnect(client)
+    if count < 3:
+        raise AssetError(f"{filename}: this mesh has no surface")
+    return np.array(points, dtype=float)
+
+
+def enclosing(points: Array) -> Primitive:
+    """The smallest of the boxes, cylinders, capsules and spheres about the axes of a cloud `(n, 3)` m of points.
+
+    Axes are those of the points' frame and of their principal components.
+    """
+    principal = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)[2].T
+    if np.linalg.det(principal) < 0:
+        principal[:, 2] *= -1
+    found = [shape for axes in (np.eye(3), principal) for shape in _about(points @ axes, axes)]
+    return min(found, key=lambda shape: shape.volume)
+
+
+def _about(points: Array, axes: Array) -> list[Primitive]:
+    """Candidates around points given along `axes` `(3, 3)`, whose columns are the axes."""
+    low, high = points.min(axis=0), points.max(axis=0)
+    centre, edges = (low + high) / 2, np.maximum(high - low, SMALLEST)
+    radius = max(float(np.linalg.norm(points - centre, axis=1).max()), SMALLEST)
+    at = pose_matrix(axes @ centre, axes)
+    found = [
+        Primitive("box", (("size", text_of(edges)),), at, float(np.prod(edges))),
+        Primitive("sphere", (("radius", repr(radius)),), at, 4 / 3 * np.pi * radius**3),
+    ]
+    for x, y, z in permutations(range(3)):
+        if x > y:  # once for each axis z
+            continue
+        turned = np.eye(3)[:, [x, y, z]]
+        if np.linalg.det(turned) < 0:
+            turned[:, 0] *= -1
+        at = pose_matrix(axes @ centre, axes @ turned)
+        along = points[:, z] - centre[z]
+        beside = np.hypot(points[:, x] - centre[x], points[:, y] - centre[y])
+        radius = max(float(beside.max()), SMALLEST)
+        found.append(_round("cylinder", radius, float(edges[z]), at, np.pi * radius**2 * edges[z]))
+        half = max(float((np.abs(along) - np.sqrt(np.maximum(radius**2 - beside**2, 0.0))).max()), SMALLEST / 2)
+        volume = np.pi * radius**2 * (2 * half + 4 / 3 * radius)
+        found.append(_round("capsule", radius, 2 * half, at, volume))
+    return found
+
+
+def _round(tag: str, radius: float, length: float, pose: Array, volume: float) -> Primitive:
+    return Primitive(tag, (("radius", repr(radius)), ("length", repr(length))), pose, float(volume))

@@ -1,0 +1,280 @@
+"""The robot's body in a physics client: loading, motors, readings."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mygym.sim.bullet import bullet, urdf_file
+from mygym.sim.controllers import Mode
+from mygym.sim.model import robot_model
+from mygym.sim.primitives import replace_meshes
+from mygym.sim.robot import ArmSpec, GripperSpec, RobotSpec
+from mygym.sim.transforms import matrix_to_quaternion, multiply_quaternions, pose_matrix, quaternion_to_matrix
+from mygym.sim.urdf import light_urdf, merge_fixed_joints, without_friction
+from mygym.tasks.state import State
+
+Array = NDArray[np.float64]
+
+_FLAGS = bullet.URDF_USE_INERTIA_FROM_FILE | bullet.URDF_USE_IMPLICIT_CYLINDER
+_X, _ZERO = (1.0, 0.0, 0.0), (0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class _Arm:
+    """Where an arm's parts are: among the robot's joints and fingers, and in Bullet's numbers."""
+
+    spec: ArmSpec
+    joints: slice
+    """Of all arms' joints."""
+    fingers: slice
+    """Of all grippers' joints."""
+    speeds: tuple[float, ...]
+    """rad/s, of its joints."""
+    ee_link: int
+    ee_offset: tuple[float, float, float]
+    """m, in the link's frame."""
+    ee_rotation: Array | None
+    """`(4,)` quaternion in the link's frame; None where the frames are parallel."""
+
+
+class RobotBody:
+    """A robot that is loaded anew at every reset and driven by velocities or torques, its fingers to positions.
+
+    Args:
+        robot: What to load.
+        client: Bullet client.
+        gripper: Whether fingers move; if not they are welded shut, which saves the solver a third of its work.
+        mode: What `drive` is given.
+        dt: s, duration of a control step.
+        substeps: Physics steps in a control step.
+    """
+
+    def __init__(self, robot: RobotSpec, client: int, gripper: bool, mode: Mode, dt: float, substeps: int) -> None:
+        self.robot, self._client, self._mode, self._dt, self._substep = robot, client, mode, dt, dt / substeps
+        root = robot_model(robot, gripper)
+        replace_meshes(root)
+        if mode == "torque":  # friction is compensated too, as real arms do; Bullet's damping of light wrists explodes
+            without_friction(root)
+        self._urdf = light_urdf(root, "collision")
+        grips = [arm.gripper if gripper else None for arm in robot.arms]
+        present = [grip for grip in grips if grip]
+        joints = [joint for arm in robot.arms for joint in arm.joints]
+        self._closed = np.array([position for grip in present for position in grip.closed])
+        self._open = np.array([position for grip in present for position in grip.open])
+        self._speeds = [joint.velocity for joint in joints] + [grip.velocity for grip in present for _ in grip.joints]
+        forces = [joint.effort for joint in joints] + [grip.force for grip in present for _ in grip.joints]
+        # Bullet makes a force an impulse with the whole control step, yet allows that impulse in each of its substeps.
+        self._forces = [force / substeps for force in forces]
+        # The arm is driven by velocities, fingers to positions.
+        self._gains = [0.0] * len(joints) + [self._gain_of(robot.motor.position_gain)] * len(self._open)
+        self._finger_rest = [0.0] * len(self._open)
+        self._velocity_gains = [robot.motor.velocity_gain] * len(self._speeds)
+        self._find_parts(merge_fixed_joints(root), gripper)
+
+    def _find_parts(self, placed: dict[str, tuple[str, Array]], gripper: bool) -> None:
+        """Bullet's numbers of joints and links: the same at every load."""
+        self.body = body = self._load_urdf()
+        count = bullet.getNumJoints(body, physicsClientId=self._client)
+        infos = [bullet.getJointInfo(body, index, physicsClientId=self._client) for index in range(count)]
+        joints = {info[1].decode(): int(info[0]) for info in infos}
+        links = {info[12].decode(): int(info[0]) for info in infos}
+        arms: list[_Arm] = []
+        names: list[str] = []
+        fingers: list[str] = []
+        for spec in self.robot.arms:
+            mine = [joint.name for joint in spec.joints]
+            grip = spec.gripper.joints if spec.gripper and gripper else ()
+            holder, local = placed[spec.end_effector.link]
+            tool = local @ pose_matrix(spec.end_effector.position, quaternion_to_matrix(spec.end_effector.orientation))
+            aligned = np.allclose(tool[:3, :3], np.eye(3))
+            arms.append(
+                _Arm(
+                    spec,
+                    slice(len(names), len(names) + len(mine)),
+                    slice(len(fingers), len(fingers) + len(grip)),
+                    tuple(joint.velocity for joint in spec.joints),
+                    links[holder],
+                    tuple(tool[:3, 3].tolist()),
+                    None if aligned else matrix_to_quaternion(tool[:3, :3]),
+                )
+            )
+            names += mine
+            fingers += grip
+        self._arms = arms
+        self._arm_joints, self._fingers = [joints[name] for name in names], [joints[name] for name in fingers]
+        self._joints = self._arm_joints + self._fingers
+        self._order = np.argsort(self._joints)  # Bullet's inverse dynamics takes all joints by their numbers
+        first = self.robot.gripper
+        self.finger_of_link = (
+            {links[placed[name][0]]: f for f, name in enumerate(first.links)} if first and gripper else {}
+        )
+        self._widths = [_widths(arm.gripper if gripper else None) for arm in self.robot.arms]
+
+    def _load_urdf(self) -> int:
+        path = urdf_file(self.robot.name, self._urdf)
+        base = self.robot.base_position, self.robot.base_orientation
+        return int(bullet.loadURDF(path, *base, useFixedBase=True, flags=_FLAGS, physicsClientId=self._client))
+
+    def load(self, joint_position: Array) -> None:
+        """Load into an empty client, at `(J,)` rad, at rest, the grippers open."""
+        self.body, client = self._load_urdf(), self._client
+        positions = [*joint_position.tolist(), *self._open.tolist()]
+        free = len(self._arm_joints) if self._mode == "torque" else 0
+        for number, (index, position, speed) in enumerate(zip(self._joints, positions, self._speeds, strict=True)):
+            bullet.resetJointState(self.body, index, position, physicsClientId=client)
+            # The speed limit stays with the motor; the calls that follow leave it out.
+            bullet.setJointMotorControl2(
+                self.body,
+                index,
+                bullet.POSITION_CONTROL,
+                position,
+                force=0.0 if number < free else self._forces[number],
+                maxVelocity=speed,
+                physicsClientId=client,
+            )
+        if free:
+            fastest = max(self._speeds[:free])
+            bullet.changeDynamics(self.body, -1, maxJointVelocity=fastest, physicsClientId=client)
+        for arm in self._arms:
+            self._couple(arm.fingers)
+
+    def _couple(self, fingers: slice) -> None:
+        """Give fingers one drive: else a grasped object glides to one side, because all motors are at their limit."""
+        joints, ways = self._fingers[fingers], self._open[fingers] - self._closed[fingers]
+        for joint, way in zip(joints[1:], ways[1:], strict=True):
+            ends, client = (self.body, joints[0], self.body, joint), self._client
+            gear = bullet.createConstraint(*ends, bullet.JOINT_GEAR, _X, _ZERO, _ZERO, physicsClientId=client)
+            ratio = -float(ways[0] / way)
+            bullet.changeConstraint(gear, gearRatio=ratio, erp=0.2, maxForce=100.0, physicsClientId=client)
+
+    def drive(self, command: Array, q: Array, grippers: Array) -> None:
+        """Set the motors for the control step that follows.
+
+        Args:
+            command: `(J,)` positions in rad, velocities in rad/s or torques in N m, by the mode.
+            q: `(J,)` rad, measured.
+            grippers: For each gripper -1 closed to +1 open.
+        """
+        if self._mode == "torque":
+            self._apply(command)
+            self._set_motors(self._fingers, self._finger_targets(grippers), self._finger_rest, len(q))
+            return
+        velocities: list[float] = command.tolist()
+        if self._mode == "position":
+            missing = (command - q).tolist()
+            velocities = []
+            for arm in self._arms:
+                mine = missing[arm.joints]
+                rate = self._rate(mine, arm.speeds)
+                velocities += [rate * error for error in mine]
+        positions = [0.0] * len(velocities) + self._finger_targets(grippers)
+        self._set_motors(self._joints, positions, velocities + self._finger_rest, 0)
+
+    def _set_motors(self, joints: list[int], positions: list[float], velocities: list[float], first: int) -> None:
+        if not joints:
+            return
+        bullet.setJointMotorControlArray(
+            self.body,
+            joints,
+            bullet.POSITION_CONTROL,
+            targetPositions=positions,
+            targetVelocities=velocities,
+            positionGains=self._gains[first:],
+            velocityGains=self._velocity_gains[first:],
+            forces=self._forces[first:],
+            physicsClientId=self._client,
+        )
+
+    def _apply(self, torques: Array) -> None:
+        """Torques hold through all substeps of a control step."""
+        bullet.setJointMotorControlArray(
+            self.body,
+            self._arm_joints,
+            bullet.TORQUE_CONTROL,
+            forces=torques.tolist(),
+            physicsClientId=self._client,
+        )
+
+    def _finger_targets(self, grippers: Array) -> list[float]:
+        if not self._fingers:
+            return []
+        each = np.repeat(grippers, [len(widths) for widths in self._widths if widths])
+        targets: list[float] = (self._closed + (self._open - self._closed) * (0.5 + 0.5 * each)).tolist()
+        return targets
+
+    def _rate(self, missing: list[float], speeds: tuple[float, ...]) -> float:
+        """The velocity in rad/s for each rad that is missing to the target, constant through the control step.
+
+        The arm is there at the end of the step if its joints' speed limits and brakes allow it; else all are slowed
+        alike, so that the way is straight.
+        """
+        slowest = max([abs(error) / speed for error, speed in zip(missing, speeds, strict=True)])
+        farthest = max(max(missing), -min(missing), 1e-6)
+        # v such that what is left after the step, e - v dt, is the braking distance v² / 2a.
+        gain = self.robot.motor.acceleration * self._dt
+        brake = math.sqrt(gain * gain + 2.0 * self.robot.motor.acceleration * farthest) - gain
+        return min(1.0 / max(slowest, 1e-6), brake / farthest)
+
+    def _gain_of(self, rate: float) -> float:
+        """Bullet's gain, the part of an error that one physics step takes away, for a decay of `rate` in 1/s."""
+        return 1.0 - math.exp(-rate * self._substep)
+
+    def inverse_dynamics(self, arm: int, q: Array, velocity: Array, acceleration: Array) -> Array:
+        """Torques `(J,)` N m that give an arm's joints an acceleration, all `(J,)` of that arm.
+
+        The other arm hangs on the same fixed base: it does not matter.
+        """
+        whole = np.zeros((3, len(self._joints)))
+        whole[:, self._arms[arm].joints] = q, velocity, acceleration
+        at, moving, wanted = whole[:, self._order].tolist()
+        torques = bullet.calculateInverseDynamics(self.body, at, moving, wanted, physicsClientId=self._client)
+        by_joint = np.empty(len(self._joints))
+        by_joint[self._order] = torques
+        return by_joint[self._arms[arm].joints]
+
+    def read(self, state: State) -> None:
+        """Fill the robot's part of a state but for contacts."""
+        joints = bullet.getJointStates(self.body, self._joints, physicsClientId=self._client)
+        count = len(self._arm_joints)
+        state.joint_position[0] = [joint[0] for joint in joints[:count]]
+        state.joint_velocity[0] = [joint[1] for joint in joints[:count]]
+        for number, (arm, widths) in enumerate(zip(self._arms, self._widths, strict=True)):
+            position, orientation, velocity = self._end_effector(arm)
+            fingers = joints[count:][arm.fingers]
+            width = sum([per * (joint[0] - closed) for (per, closed), joint in zip(widths, fingers, strict=True)])
+            if number == 0:
+                state.ee_position[0], state.ee_orientation[0], state.ee_velocity[0] = position, orientation, velocity
+                state.gripper_width[0] = width
+            else:
+                state.other_ee_position[0, number - 1] = position
+                state.other_ee_orientation[0, number - 1] = orientation
+                state.other_ee_velocity[0, number - 1] = velocity
+                state.other_gripper_width[0, number - 1] = width
+
+    def _end_effector(self, arm: _Arm) -> tuple[tuple[float, ...], Array | tuple[float, ...], tuple[float, ...]]:
+        """Position in m, quaternion and velocity in m/s of the tool point."""
+        link = bullet.getLinkState(self.body, arm.ee_link, 1, 1, physicsClientId=self._client)
+        # From the link to the tool point; plain floats, because numpy costs 1 µs for each operation.
+        cx, cy, cz = link[0]
+        (px, py, pz), (x, y, z, w), (vx, vy, vz), (wx, wy, wz) = link[4:8]
+        ox, oy, oz = arm.ee_offset
+        tx, ty, tz = 2 * (y * oz - z * oy), 2 * (z * ox - x * oz), 2 * (x * oy - y * ox)
+        ex = px + ox + w * tx + y * tz - z * ty
+        ey = py + oy + w * ty + z * tx - x * tz
+        ez = pz + oz + w * tz + x * ty - y * tx
+        rx, ry, rz = ex - cx, ey - cy, ez - cz  # Bullet gives the velocity of the centre of mass
+        velocity = vx + wy * rz - wz * ry, vy + wz * rx - wx * rz, vz + wx * ry - wy * rx
+        turned = (x, y, z, w) if arm.ee_rotation is None else multiply_quaternions((x, y, z, w), arm.ee_rotation)
+        return (ex, ey, ez), turned, velocity
+
+
+def _widths(gripper: GripperSpec | None) -> list[tuple[float, float]]:
+    """For each finger: m between the fingers for each m or rad of its way, and its position when closed."""
+    if gripper is None:
+        return []
+    ways = list(zip(gripper.closed, gripper.open, strict=True))
+    return [(gripper.width / (len(ways) * (opened - closed)), closed) for closed, opened in ways]

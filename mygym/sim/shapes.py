@@ -1,0 +1,515 @@
+"""Shapes as data, alone or put together: what they look like, where they collide, what they weigh.
+
+`PartSpec` is what a YAML file says. From a list of parts follow `pieces` (the convex shapes that collide), `bounds`,
+`mass_properties`, and `link_element` (a URDF link). Nothing here knows Bullet: `bodies` makes bodies of it.
+"""
+
+from __future__ import annotations
+
+import math
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from pydantic import Field
+
+from mygym.errors import AssetError, bad_value
+from mygym.sim.assets import STRICT, Color, Number, Quaternion, Vector
+from mygym.sim.meshes import MARGIN, Mesh, hull, loft, obj_text, outline, read_hulls, shrunk, volume_properties
+from mygym.sim.temporary import temporary_file
+from mygym.sim.transforms import matrix_to_quaternion, matrix_to_rpy, pose_matrix, quaternion_to_matrix, rpy_to_matrix
+
+Array = NDArray[np.float64]
+Shape = Literal["box", "sphere", "cylinder", "capsule", "cone", "prism", "tube", "torus", "hull", "mesh"]
+
+SIZES: Mapping[str, tuple[str, ...]] = {
+    "box": ("edge along x", "along y", "along z"),
+    "sphere": ("radius",),
+    "cylinder": ("radius", "height"),
+    "capsule": ("radius", "distance between the centres of its round ends"),
+    "cone": ("radius at the bottom", "radius at the top", "height"),
+    "prism": ("radius of the corners", "height"),
+    "tube": ("outer radius at the bottom", "outer radius at the top", "thickness of the wall", "height"),
+    "torus": ("radius of the ring", "radius of its section"),
+    "hull": (),
+    "mesh": (),
+}
+"""Numbers in `size`, m; all stand upright along z, with their middle at the origin. A second one makes a sphere hollow:
+the thickness of its wall."""
+
+ROUND = 24
+"""Corners that a round outline has in a hull."""
+STAVES = 16
+"""Boxes of a tube's wall, and capsules of a torus."""
+DRAWN = 36
+"""Corners that a round outline has in a picture."""
+
+NonNegative = Annotated[Number, Field(ge=0)]
+
+
+@dataclass(frozen=True)
+class PartSpec:
+    """One shape, alone or as a part of a body, in the body's frame; SI units."""
+
+    __pydantic_config__ = STRICT
+
+    shape: Shape
+    size: tuple[NonNegative, ...] = ()
+    """m: see `SIZES`."""
+    position: Vector = (0.0, 0.0, 0.0)
+    """m: where its middle is; of a hull or mesh the origin of its points."""
+    euler: Vector = (0.0, 0.0, 0.0)
+    """Degrees about the fixed axes x, y, z in this order: URDF's roll, pitch and yaw."""
+    color: Color | None = None
+    """The body's without it."""
+    mass: Annotated[Number, Field(gt=0)] | None = None
+    """kg; without it the part gets its share, by volume, of what the body weighs more than the parts that say it."""
+    sides: Annotated[int, Field(ge=3, le=24)] | None = None
+    """Of a prism (6 without it), and of a tube whose outside has corners, as a nut's has."""
+    points: tuple[Vector, ...] = ()
+    """m: of a hull, corners of the convex shape; those within it do nothing."""
+    file: str = ""
+    """Of a mesh: an OBJ or STL file beside the YAML file. It collides as convex hulls, one for each group of an OBJ."""
+    scale: Vector = (1.0, 1.0, 1.0)
+    """Of a mesh."""
+    collides: bool = True
+    """False for what is only seen: it weighs nothing."""
+    visible: bool = True
+    """False for what only collides."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A convex shape that Bullet knows, at its place in a body's frame."""
+
+    shape: Literal["box", "sphere", "cylinder", "capsule", "hull"]
+    size: tuple[float, ...]
+    """m: as in `SIZES`; none of a hull."""
+    position: Vector
+    """m."""
+    orientation: Quaternion
+    points: tuple[Vector, ...] = ()
+    """m: corners of a hull before Bullet adds its margin to it, in the piece's own frame."""
+
+
+@dataclass(frozen=True, eq=False)
+class Inertial:
+    """Mass in kg, centre of mass `(3,)` in m, and `(3, 3)` inertia about it in kg m², in the body's frame."""
+
+    mass: float
+    centre: Array
+    inertia: Array
+
+
+def check_part(part: PartSpec, key: str) -> None:
+    """Refuse a shape that is none.
+
+    Args:
+        part: What the file says; the file of a mesh must be absolute already.
+        key: Where it says so, for the message, e.g. `parts.3.` (with its dot) or nothing.
+
+    Raises:
+        AssetError: wrong numbers in `size`, a wall thicker than the radius, a hull without volume, a key of another
+            shape, a mesh that cannot be read.
+    """
+    names, size = SIZES[part.shape], part.size
+    counts = (1, 2) if part.shape == "sphere" else (len(names),)
+    if len(size) not in counts:
+        wanted = f"{len(names) or 'no'} numbers for a {part.shape}" + (f": {', '.join(names)}" if names else "")
+        raise AssetError(bad_value(f"{key}size", list(size), wanted))
+    zeros = [number for number in size if number <= 0]
+    if zeros and not (part.shape == "cone" and size[2] > 0 and len(zeros) == 1):
+        raise AssetError(bad_value(f"{key}size", list(size), "lengths above 0 m (of a cone one radius may be 0)"))
+    if part.shape == "tube" and not _has_hole(part):
+        why = "a wall thinner than both radii, and with `sides` thick enough for the middle of a side"
+        raise AssetError(bad_value(f"{key}size", list(size), why))
+    if part.shape == "torus" and size[1] >= size[0]:
+        raise AssetError(bad_value(f"{key}size", list(size), "a section smaller than the ring"))
+    if part.shape == "sphere" and len(size) == 2 and size[1] >= size[0]:
+        raise AssetError(bad_value(f"{key}size", list(size), "a wall thinner than the radius"))
+    for other, value, shapes in (
+        ("points", part.points, ("hull",)),
+        ("file", part.file, ("mesh",)),
+        ("sides", part.sides, ("prism", "tube")),
+    ):
+        if value and part.shape not in shapes:
+            raise AssetError(bad_value(f"{key}{other}", value, shapes, f"is not for a {part.shape}"))
+    if part.shape == "hull":
+        try:
+            hull(part.points)
+        except ValueError as error:
+            raise AssetError(bad_value(f"{key}points", f"{len(part.points)} points", str(error))) from error
+    if part.shape == "mesh":
+        if 0 in part.scale:
+            raise AssetError(bad_value(f"{key}scale", list(part.scale), "numbers other than 0"))
+        if not Path(part.file).is_file():
+            raise AssetError(bad_value(f"{key}file", part.file, "an OBJ or STL file", "is not a file"))
+        if part.collides:
+            read_hulls(part.file)
+
+
+def _has_hole(part: PartSpec) -> bool:
+    bottom, top, wall, _ = part.size
+    flat = math.cos(math.pi / part.sides) if part.sides else 1.0
+    return all(wall < radius and radius * flat > radius - wall for radius in (bottom, top))
+
+
+def pose_of(part: PartSpec) -> Array:
+    """The `(4, 4)` pose of a part in its body's frame."""
+    return pose_matrix(part.position, rpy_to_matrix(np.radians(part.euler)))
+
+
+# What collides ------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=512)
+def pieces(parts: tuple[PartSpec, ...]) -> tuple[Piece, ...]:
+    """The convex shapes that collide for parts, in the body's frame.
+
+    Walls of tubes become boxes, rings capsules, everything with corners a hull of at most 64 points.
+    """
+    return tuple(moved(piece, pose_of(part)) for part in parts if part.collides for piece in _pieces_of(part))
+
+
+def moved(piece: Piece, pose: Array) -> Piece:
+    """A piece of a frame as it stands in another, in which the frame has the `(4, 4)` pose."""
+    place = pose @ pose_matrix(piece.position, quaternion_to_matrix(piece.orientation))
+    x, y, z = place[:3, 3].tolist()
+    qx, qy, qz, qw = matrix_to_quaternion(place[:3, :3]).tolist()
+    return replace(piece, position=(x, y, z), orientation=(qx, qy, qz, qw))
+
+
+def _pieces_of(part: PartSpec) -> list[Piece]:
+    """Of a part in its own frame."""
+    here: Vector = (0.0, 0.0, 0.0)
+    straight: Quaternion = (0.0, 0.0, 0.0, 1.0)
+    if part.shape in ("box", "sphere", "cylinder", "capsule"):
+        count = len(SIZES[part.shape])
+        return [Piece(part.shape, part.size[:count], here, straight)]
+    if part.shape == "tube":
+        return _staves(part)
+    if part.shape == "torus":
+        ring, section = part.size
+        length = 2 * ring * math.sin(math.pi / STAVES)
+        apothem = ring * math.cos(math.pi / STAVES)
+        return [
+            moved(Piece("capsule", (section, length), (apothem, 0.0, 0.0), _about("x", 90.0)), _turned("z", angle))
+            for angle in np.arange(STAVES) * 360 / STAVES
+        ]
+    if part.shape == "mesh":
+        return [_hull_piece(shrunk(points * part.scale)) for points in read_hulls(part.file)]
+    if part.shape == "hull":
+        return [_hull_piece(shrunk(part.points))]
+    return [_hull_piece(_corners(part))]
+
+
+def _corners(part: PartSpec) -> Array:
+    """Corners of a cone or prism whose faces are moved inwards by Bullet's margin, or as far as it is thick."""
+    height = part.size[-1]
+    bottom, top = part.size[0], part.size[-2]
+    sides = ROUND if part.shape == "cone" else part.sides or 6
+    flat = math.cos(math.pi / sides)
+    margin = min(MARGIN, 0.2 * height, 0.2 * max(bottom, top))
+    slope = (top - bottom) / height
+    inwards = margin * math.hypot(1.0, slope * flat) / flat  # along a corner's radius
+
+    def ring(z: float) -> Array:
+        radius = bottom + slope * (z + height / 2) - inwards
+        if radius < 0:  # beyond the tip
+            z, radius = z - radius / slope, 0.0
+        return _ring(outline(radius, sides, sides), z)[: None if radius else 1]
+
+    return np.concatenate([ring(margin - height / 2), ring(height / 2 - margin)])
+
+
+def _hull_piece(points: Array) -> Piece:
+    corners = tuple((x, y, z) for x, y, z in points.tolist())
+    return Piece("hull", (), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), corners)
+
+
+def _staves(part: PartSpec) -> list[Piece]:
+    """The wall of a tube as boxes side by side, which leave the hole free and overlap outside it."""
+    bottom, top, wall, height = part.size
+    sides = part.sides
+    count = sides or STAVES
+    flat = math.cos(math.pi / sides) if sides else 1.0  # how much nearer the middle of a side is than a corner
+    middle = (bottom + top) / 2
+    thickness = middle * flat - (middle - wall)
+    width = 2 * max(bottom, top) * flat * math.tan(math.pi / count)
+    lean = _turned("y", math.degrees(math.atan2(top - bottom, height)))
+    place = pose_matrix((middle * flat - thickness / 2, 0.0, 0.0), lean[:3, :3])
+    board = (thickness, width, math.hypot(height, top - bottom))
+    stave = moved(Piece("box", board, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0)), place)
+    first = 180 / count if sides else 0.0  # an outline's first corner is at angle 0, so the middle of a side is not
+    return [moved(stave, _turned("z", first + 360 * number / count)) for number in range(count)]
+
+
+def _turned(axis: str, degrees: float) -> Array:
+    angles = [math.radians(degrees) if axis == name else 0.0 for name in "xyz"]
+    return pose_matrix((0.0, 0.0, 0.0), rpy_to_matrix(angles))
+
+
+def _about(axis: str, degrees: float) -> Quaternion:
+    x, y, z, w = matrix_to_quaternion(_turned(axis, degrees)[:3, :3]).tolist()
+    return x, y, z, w
+
+
+# How large, how heavy -----------------------------------------------------------------------------------------------
+
+
+def bounds(parts: Sequence[PartSpec]) -> tuple[Array, Array]:
+    """The lowest and highest corner `(3,)` of the box around parts, m, in the body's frame.
+
+    What is only seen does not count, unless nothing else is there.
+    """
+    counted = [part for part in parts if part.collides] or list(parts)
+    lows, highs = zip(*(_bounds_of(part) for part in counted), strict=True)
+    return np.min(lows, axis=0), np.max(highs, axis=0)
+
+
+def _bounds_of(part: PartSpec) -> tuple[Array, Array]:
+    """Exact: of each shape how far it goes along the axes."""
+    pose, size = pose_of(part), part.size
+    rotation, place = pose[:3, :3], pose[:3, 3]
+    axis = rotation[:, 2]
+    across = np.sqrt(np.maximum(0.0, 1.0 - axis * axis))
+    if part.shape in ("hull", "mesh", "prism") or part.sides:
+        points = np.concatenate([p * part.scale for p in read_hulls(part.file)]) if part.shape == "mesh" else None
+        corners = (part.points or _mesh_of(part, ROUND).vertices) if points is None else points
+        there = np.asarray(corners) @ rotation.T + place
+        return there.min(axis=0), there.max(axis=0)
+    if part.shape in ("cone", "tube"):
+        bottom, top, height = size[0], size[1], size[-1]
+        far = np.maximum(axis * height / 2 + top * across, -axis * height / 2 + bottom * across)
+        near = np.maximum(-axis * height / 2 + top * across, axis * height / 2 + bottom * across)
+        return place - near, place + far
+    if part.shape == "box":
+        far = np.abs(rotation) @ np.array(size) / 2
+    elif part.shape == "sphere":
+        far = np.full(3, size[0])
+    elif part.shape == "cylinder":
+        far = np.abs(axis) * size[1] / 2 + size[0] * across
+    elif part.shape == "capsule":
+        far = np.abs(axis) * size[1] / 2 + size[0]
+    else:  # a torus
+        far = size[0] * across + size[1]
+    return place - far, place + far
+
+
+def volume(parts: Sequence[PartSpec]) -> float:
+    """Of all parts that collide, m³; what overlaps counts twice."""
+    return sum(_solid(part)[0] for part in parts if part.collides)
+
+
+def mass_properties(parts: Sequence[PartSpec], mass: float | None, key: str = "mass") -> Inertial:
+    """Mass, centre and inertia of parts of even density each; what overlaps counts twice.
+
+    Args:
+        parts: What the body is made of.
+        mass: kg, of all; None: every part says its own.
+        key: What the mass is called, for the message.
+
+    Raises:
+        AssetError: the parts say no mass, or more than the whole.
+    """
+    heavy = [part for part in parts if part.collides]
+    solids = [_solid(part) for part in heavy]
+    told = sum(part.mass or 0.0 for part in heavy)
+    silent = sum(solid[0] for part, solid in zip(heavy, solids, strict=True) if part.mass is None)
+    if mass is None and silent > 0:
+        raise AssetError(bad_value(key, None, "kg, or the mass of every part that collides", "is missing"))
+    left = 0.0 if mass is None else mass - told
+    if mass is not None and (left <= 0 if silent > 0 else abs(left) > 1e-9):
+        what = "more than the parts that say theirs" if silent > 0 else "what the parts say together, or left out"
+        raise AssetError(bad_value(key, mass, f"{what} ({told:g} kg)"))
+    total = told + left if silent > 0 else told
+    centre, inertia = np.zeros(3), np.zeros((3, 3))
+    placed = []
+    for part, (size, middle, moments) in zip(heavy, solids, strict=True):
+        own = part.mass if part.mass is not None else left * size / silent
+        pose = pose_of(part)
+        place = pose[:3, :3] @ middle + pose[:3, 3]
+        placed.append((own, place, pose[:3, :3] @ moments @ pose[:3, :3].T * own / size))
+        centre += own / total * place
+    for own, place, moments in placed:  # the parallel axis theorem
+        away = place - centre
+        inertia += moments + own * (away @ away * np.eye(3) - np.outer(away, away))
+    return Inertial(total, centre, inertia)
+
+
+@lru_cache(maxsize=1024)
+def _solid(part: PartSpec) -> tuple[float, Array, Array]:
+    """Volume in m³, centroid in m and inertia about it for 1 kg/m³, in the part's own frame."""
+    size = part.size
+    if part.shape == "box":
+        x, y, z = (edge * edge for edge in size)
+        content = math.prod(size)
+        return content, np.zeros(3), np.diag([y + z, x + z, x + y]) * content / 12
+    if part.shape == "sphere":
+        inner = size[0] - size[1] if len(size) == 2 else 0.0
+        content, moment = (4 / 3 * math.pi * (size[0] ** n - inner**n) for n in (3, 5))
+        return content, np.zeros(3), np.eye(3) * 0.4 * moment
+    if part.shape in ("cylinder", "capsule"):
+        radius, height = size
+        rod = math.pi * radius**2 * height
+        along, across = rod * radius**2 / 2, rod * (3 * radius**2 + height**2) / 12
+        if part.shape == "cylinder":
+            return rod, np.zeros(3), np.diag([across, across, along])
+        ball = 4 / 3 * math.pi * radius**3
+        along += 0.4 * ball * radius**2
+        # Two half balls whose centroids are 3/8 of the radius beyond the rod's ends.
+        across += ball * (0.4 * radius**2 + height**2 / 4 + 3 / 8 * height * radius)
+        return rod + ball, np.zeros(3), np.diag([across, across, along])
+    if part.shape == "mesh":
+        solids = [volume_properties(hull(points * part.scale)) for points in read_hulls(part.file)]
+        content = sum(one[0] for one in solids)
+        centre = sum((one[0] * one[1] for one in solids), np.zeros(3)) / content
+        inertia = np.zeros((3, 3))
+        for one, middle, moments in solids:
+            away = middle - centre
+            inertia += moments + one * (away @ away * np.eye(3) - np.outer(away, away))
+        return content, centre, inertia
+    return volume_properties(_mesh_of(part, DRAWN * 4))
+
+
+# How it is drawn ----------------------------------------------------------------------------------------------------
+
+
+def _mesh_of(part: PartSpec, count: int) -> Mesh:
+    """The surface of a shape other than a box or a mesh; a round outline gets `count` corners."""
+    if part.shape == "hull":
+        return hull(part.points)
+    if part.shape == "torus":
+        ring, section = part.size
+        angles = 2 * np.pi * np.arange(count // 2) / (count // 2)
+        heights = section * np.sin(angles)
+        radii = ring + section * np.cos(angles)
+        rings = [_ring(outline(radius, 0, count), z) for radius, z in zip(radii, heights, strict=True)]
+        return loft(rings, closed=True)
+    if part.shape == "prism":
+        radius, height = part.size
+        sides = part.sides or 6
+        return loft([_ring(outline(radius, sides, sides), z) for z in (-height / 2, height / 2)])
+    if part.shape in ("sphere", "capsule"):
+        radius, straight = part.size[0], part.size[1] / 2 if part.shape == "capsule" else 0.0
+        angles = np.linspace(-np.pi / 2, np.pi / 2, count // 2 // 2 * 2)  # an even number: half of them on each end
+        radii, heights = radius * np.cos(angles), radius * np.sin(angles) + straight * np.sign(angles)
+        return loft([_ring(outline(r, 0, count), z) for r, z in zip(radii, heights, strict=True)])
+    if part.shape in ("cone", "cylinder"):
+        bottom, top, height = part.size if part.shape == "cone" else (part.size[0], *part.size)
+        return loft([_ring(outline(bottom, 0, count), -height / 2), _ring(outline(top, 0, count), height / 2)])
+    bottom, top, wall, height = part.size
+    sides = part.sides or 0
+    count = sides * math.ceil(count / sides) if sides else count
+    low, high = -height / 2, height / 2
+    outside = [_ring(outline(bottom, sides, count), low), _ring(outline(top, sides, count), high)]
+    inside = [_ring(outline(top - wall, 0, count), high), _ring(outline(bottom - wall, 0, count), low)]
+    return loft([*outside, *inside], closed=True)
+
+
+def _ring(flat: Array, z: float) -> Array:
+    return np.column_stack([flat, np.full(len(flat), z)])
+
+
+def link_element(
+    name: str,
+    parts: Sequence[PartSpec],
+    color: Color | None = None,
+    inertial: Inertial | None = None,
+    collisions: bool = True,
+    visuals: bool = True,
+    origin: ArrayLike | None = None,
+) -> ET.Element:
+    """A URDF `<link>` of parts; meshes that it needs become temporary files.
+
+    Args:
+        name: Of the link.
+        parts: What it is made of.
+        color: Of parts that have none; without one those keep the mesh file's, or Bullet's.
+        inertial: Its mass; a link without one is massless.
+        collisions: Whether it has what collides.
+        visuals: Whether it has what is seen.
+        origin: `(4, 4)` pose of the parts' frame in the link's; the same frame without it.
+    """
+    frame = np.eye(4) if origin is None else np.asarray(origin, dtype=float)
+    link = ET.Element("link", name=name)
+    if inertial is not None:
+        _add_inertial(link, inertial, frame)
+    for part in parts if visuals else ():
+        if part.visible:
+            visual = ET.SubElement(link, "visual")
+            _add_origin(visual, frame @ pose_of(part))
+            _add_geometry(visual, part)
+            tint = part.color or color
+            if tint is not None:
+                words = " ".join(f"{value:.6g}" for value in tint)
+                ET.SubElement(ET.SubElement(visual, "material", name=f"color {words}"), "color", rgba=words)
+    if collisions:
+        add_collisions(link, [moved(piece, frame) for piece in pieces(tuple(parts))])
+    return link
+
+
+def add_collisions(link: ET.Element, of: Sequence[Piece]) -> None:
+    """Add pieces in a URDF link's frame to it; hulls become temporary files."""
+    for piece in of:
+        collision = ET.SubElement(link, "collision")
+        _add_origin(collision, pose_matrix(piece.position, quaternion_to_matrix(piece.orientation)))
+        _add_piece(collision, piece)
+
+
+def hull_file(points: tuple[Vector, ...]) -> str:
+    """Path of an OBJ file from whose corners Bullet makes a hull; it reads it once per process."""
+    corners = "".join(f"v {x:.7g} {y:.7g} {z:.7g}\n" for x, y, z in points)
+    faces = "".join(f"f 1 {number} {number + 1}\n" for number in range(2, len(points)))
+    return temporary_file("hull.obj", corners + faces)
+
+
+def _add_geometry(element: ET.Element, part: PartSpec) -> None:
+    geometry = ET.SubElement(element, "geometry")
+    if part.shape == "box":
+        _add_primitive(geometry, part.shape, part.size)
+    elif part.shape == "mesh":
+        ET.SubElement(geometry, "mesh", filename=part.file, scale=_words(part.scale))
+    else:
+        # Bullet draws round primitives with few corners.
+        file = temporary_file(f"{part.shape}.obj", obj_text(_mesh_of(part, DRAWN)))
+        ET.SubElement(geometry, "mesh", filename=file)
+
+
+def _add_piece(element: ET.Element, piece: Piece) -> None:
+    geometry = ET.SubElement(element, "geometry")
+    if piece.shape == "hull":
+        ET.SubElement(geometry, "mesh", filename=hull_file(piece.points))
+    else:
+        _add_primitive(geometry, piece.shape, piece.size)
+
+
+def _add_primitive(geometry: ET.Element, shape: str, size: tuple[float, ...]) -> None:
+    if shape == "box":
+        ET.SubElement(geometry, "box", size=_words(size))
+    elif shape == "sphere":
+        ET.SubElement(geometry, "sphere", radius=repr(size[0]))
+    else:
+        ET.SubElement(geometry, shape, radius=repr(size[0]), length=repr(size[1]))
+
+
+def _add_inertial(link: ET.Element, inertial: Inertial, frame: Array) -> None:
+    element = ET.SubElement(link, "inertial")
+    turned = frame[:3, :3] @ inertial.inertia @ frame[:3, :3].T
+    _add_origin(element, pose_matrix(frame[:3, :3] @ inertial.centre + frame[:3, 3], np.eye(3)))
+    ET.SubElement(element, "mass", value=repr(inertial.mass))
+    names = {"ixx": (0, 0), "iyy": (1, 1), "izz": (2, 2), "ixy": (0, 1), "ixz": (0, 2), "iyz": (1, 2)}
+    ET.SubElement(element, "inertia", {name: repr(float(turned[at])) for name, at in names.items()})
+
+
+def _add_origin(element: ET.Element, pose: Array) -> None:
+    ET.SubElement(element, "origin", xyz=_words(pose[:3, 3]), rpy=_words(matrix_to_rpy(pose[:3, :3])))
+
+
+def _words(values: ArrayLike) -> str:
+    return " ".join(repr(float(value)) for value in np.asarray(values, dtype=float))

@@ -1,0 +1,51 @@
+"""Small files that Bullet reads: written once per process into a folder that goes with it."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from mygym.errors import RunError
+
+
+@cache
+def _folder(process: int) -> Path:
+    """A temporary folder of this process, removed when it ends."""
+    folder = Path(tempfile.mkdtemp(prefix="mygym-"))
+
+    def remove() -> None:
+        if os.getpid() == process:  # a forked child inherits this hook but not the folder
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+    return folder
+
+
+@cache
+def _written(process: int, name: str, text: str) -> str:
+    try:
+        folder = _folder(process)
+        path = folder / f"{len(list(folder.iterdir()))}_{name}"
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise RunError(f"the folder for temporary files cannot be written: {error}") from error
+    return str(path)
+
+
+def temporary_file(name: str, text: str) -> str:
+    """Path of a file with this text, written once per process (a forked child writes its own).
+
+    Different texts have different paths, because Bullet caches files by path and never looks again.
+
+    Args:
+        name: How the file's name ends, e.g. `panda.urdf`.
+        text: Its content.
+
+    Raises:
+        RunError: the folder for temporary files cannot be written.
+    """
+    return _written(os.getpid(), name, text)

@@ -1,0 +1,170 @@
+"""`mygym view`, and what `list`, `describe` and `check` say of objects."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from mygym.registry import registry
+from tests.cli.conftest import Outcome
+
+Command = Callable[..., Outcome]
+
+BOX = '<geometry><box size="0.04 0.06 0.02"/></geometry>'
+URDF = (
+    '<robot name="thing"><link name="thing"><inertial><mass value="0.05"/>'
+    '<inertia ixx="1.7e-5" iyy="8e-6" izz="2.2e-5" ixy="0" ixz="0" iyz="0"/></inertial>'
+    f"<visual>{BOX}</visual><collision>{BOX}</collision></link></robot>"
+)
+
+
+@pytest.fixture(autouse=True)
+def _no_display(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DISPLAY", raising=False)
+
+
+def size_of(path: Path) -> tuple[int, int]:
+    with Image.open(path) as image:
+        assert image.format == "PNG"
+        assert len(np.unique(np.asarray(image).reshape(-1, 3), axis=0)) > 20, "blank"
+        return image.size
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["object mug", "workspace table --camera top --robot kuka", "robot kuka --workspace table", "object thing.urdf"],
+)
+def test_a_picture(line: str, mygym_command: Command, tmp_path: Path) -> None:
+    (tmp_path / "thing.urdf").write_text(URDF)
+    outcome = mygym_command("view", *line.split(), "--image", "it.png", "--width", "120", "--height", "90")
+    assert (outcome.code, outcome.out, outcome.err) == (0, "image: it.png\n", "")
+    assert size_of(tmp_path / "it.png") == (120, 90)
+    assert {path.name for path in tmp_path.iterdir()} == {"it.png", "thing.urdf"}
+
+
+def test_the_sheet_of_all_objects(mygym_command: Command, tmp_path: Path) -> None:
+    for name in set(registry("object").names()) - {"mug", "cube", "crate", "duck"}:  # the rest of them in tests/docs
+        del registry("object")._entries[name]
+    assert mygym_command("view", "objects", "--image", "new/sheet.png", "--width", "500").code == 0
+    width, height = size_of(tmp_path / "new" / "sheet.png")
+    assert width == 500
+    assert height > 150
+
+
+def test_nothing_is_written_over_unless_it_is_said(mygym_command: Command, tmp_path: Path) -> None:
+    (tmp_path / "it.png").write_text("mine")
+    line = ["view", "object", "cube", "--image", "it.png", "--width", "64"]
+    refused = mygym_command(*line)
+    assert (refused.code, "exists already" in refused.err, "--force" in refused.err) == (2, True, True)
+    assert (tmp_path / "it.png").read_text() == "mine"
+    assert mygym_command(*line, "--force").code == 0
+    assert size_of(tmp_path / "it.png") == (64, 720)
+
+
+MISTAKES = [
+    ("view", ["KIND"]),
+    ("view task push --image it.png", ["view", "'task'", "workspace"]),
+    ("view object --image it.png", ["NAME"]),
+    ("view objects mug --image it.png", ["no NAME"]),
+    ("view object mugg --image it.png", ["object", "'mugg'", "did you mean 'mug'"]),
+    ("view object no.urdf --image it.png", ["object", "'no.urdf'", "not a file"]),
+    ("view object mug", ["--image", "display"]),
+    ("view objects", ["--image", "display"]),
+    ("view robot kuka", ["--image", "display"]),
+    ("view object mug --image it.jpg", ["--image", "'it.jpg'", ".png"]),
+    ("view object mug --image notes.txt/it.png", ["--image", "notes.txt"]),
+    ("view object mug --image it.png --width 0", ["--width", "'0'", "16"]),
+    ("view object mug --image it.png --height tall", ["--height", "'tall'"]),
+    ("view object mug --image it.png --camera top", ["--camera", "'top'", "is not for object"]),
+    ("view objects --image it.png --height 100", ["--height", "is not for objects"]),
+    ("view robot kuka --image it.png --robot panda", ["--robot", "is not for robot"]),
+    ("view robot kuka --image it.png --camera topp", ["camera", "'topp'", "did you mean 'top'"]),
+    ("view workspace tabel --image it.png", ["workspace", "'tabel'", "did you mean 'table'"]),
+    ("check object no.urdf", ["object", "'no.urdf'"]),
+    ("new object cube", ["name", "'cube'", "is a registered object already"]),
+    ("new object mine --urdf no.urdf", ["urdf", "no.urdf", "is not a file"]),
+    ("train --task push --set task_params.object=no.urdf --dry-run", ["object", "'no.urdf'", "is not a file"]),
+    ("train --task push --set task_params.object=bad.urdf --dry-run", ["bad.urdf", "mass: 0.0", "<inertial>"]),
+    ("train --task push --set task_params.object=broken.urdf --dry-run", ["broken.urdf", "not a URDF file"]),
+    ("evaluate --policy zero --task push --set task_params.object=hinge.urdf", ["hinge.urdf", "joint: 'lid'"]),
+]
+
+
+@pytest.mark.parametrize(("line", "words"), MISTAKES, ids=[line for line, _ in MISTAKES])
+def test_a_mistake_is_one_message_and_leaves_nothing(
+    line: str, words: list[str], mygym_command: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "bad.urdf").write_text(URDF.replace('"0.05"', '"0"'))
+    (tmp_path / "broken.urdf").write_text("<robot>")
+    joint = '<link name="b"/><joint name="lid" type="revolute"><parent link="thing"/><child link="b"/></joint></robot>'
+    (tmp_path / "hinge.urdf").write_text(URDF.replace("</robot>", joint))
+    before = {path.name for path in tmp_path.iterdir()}
+    outcome = mygym_command(*line.split())
+    assert outcome.code == 2, outcome
+    assert outcome.out == ""
+    assert outcome.err.startswith("error: ")
+    assert outcome.err.count("\n") == 1
+    for word in words:
+        assert word in outcome.err
+    assert {path.name for path in tmp_path.iterdir()} == before
+
+
+# list, describe, check ----------------------------------------------------------------------------------------------
+
+
+def test_objects_are_listed_with_what_they_are(mygym_command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = {row["name"]: row for row in json.loads(mygym_command("list", "object", "--json").out)}
+    assert rows["cube"]["category"] == "geometric"
+    assert rows["cube"]["size"] == [0.04, 0.04, 0.04]
+    assert (rows["cube"]["mass"], rows["cube"]["friction"], rows["cube"]["grasp_width"]) == (0.046, 0.5, 0.04)
+    assert rows["crate"]["grasp_width"] is None
+    monkeypatch.setenv("COLUMNS", "300")
+    words = mygym_command("list", "object").out
+    assert re.search(r"cube +geometric +4\.0 x 4\.0 x 4\.0 cm +46 g +0\.5 +4\.0 cm +A wooden cube", words)
+
+
+def test_an_object_that_is_wrong_says_so_in_the_list(mygym_command: Command, tmp_path: Path) -> None:
+    (tmp_path / "envs" / "objects").mkdir(parents=True)
+    (tmp_path / "envs" / "objects" / "mine.yaml").write_text("# mine\nshape: box\nsize: [1]\nmass: 1\nfriction: 1\n")
+    rows = {row["name"]: row for row in json.loads(mygym_command("list", "object", "--json").out)}
+    assert "3 numbers for a box" in rows["mine"]["help"]
+    assert rows["cube"]["mass"] == 0.046
+
+
+def test_listing_needs_neither_pybullet_nor_torch(python, tmp_path: Path) -> None:
+    code = (
+        "import sys, runpy; sys.argv = ['mygym', 'list', 'object']\n"
+        "try: runpy.run_module('mygym', run_name='__main__')\n"
+        "except SystemExit: pass\n"
+        "print({'pybullet', 'torch'} & set(sys.modules))"
+    )
+    assert python("-c", code).stdout.splitlines()[-1] == "set()"
+
+
+def test_a_urdf_is_described_checked_and_used(mygym_command: Command, tmp_path: Path) -> None:
+    (tmp_path / "thing.urdf").write_text(URDF)
+    about = json.loads(mygym_command("describe", "object", "thing.urdf", "--json").out)
+    assert about["measured"]["size"] == "4.00 x 6.00 x 2.00 cm"
+    assert about["measured"]["mass"] == "0.05 kg"
+    checked = mygym_command("check", "object", "thing.urdf")
+    assert (checked.code, "5 passed, 0 failed" in checked.out) == (0, True), checked.out
+    explained = mygym_command("train", "--task", "push", "--set", "task_params.object=thing.urdf", "--explain")
+    assert str(tmp_path / "thing.urdf") in explained.out, "a run is also loaded from elsewhere"
+    push = ["--policy", "oracle", "--task", "push", "--set", "task_params.object=thing.urdf"]
+    judged = mygym_command("evaluate", *push, "--episodes", "2", "--json")
+    assert json.loads(judged.out)["success_rate"] == 1.0
+
+
+def test_every_object_is_described_by_its_file(mygym_command: Command) -> None:
+    about = json.loads(mygym_command("describe", "object", "mug", "--json").out)
+    assert about["parts"][0]["shape"] == "cylinder"
+    assert about["measured"]["pieces that collide"] == 20
+    assert about["origin"] == "assets/objects/household/mug.yaml"
+    assert set(registry("object").names()) >= {"mug", "hammer"}

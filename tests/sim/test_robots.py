@@ -1,0 +1,376 @@
+"""Robots as data: what is in a description holds in the world, with one arm and with two, and mistakes are told."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mygym
+from mygym.errors import AssetError, ConfigError
+from mygym.registry import ASSETS, registry
+from mygym.sim import assets
+from mygym.sim.inference import find_robot, infer_robot, inferred_of
+from mygym.sim.model import robot_model
+from mygym.sim.primitives import enclosing, mesh_points, replace_meshes
+from mygym.sim.robot import load_robot
+from mygym.sim.tracking import follow_sine
+from mygym.sim.urdf import inertial, merge_fixed_joints, read_joints
+from mygym.sim.world import World
+from tests.components import CONTROLS, ROBOTS
+
+from .conftest import MakeWorld, cube_at, go
+
+NONE = np.zeros((0, 7))
+FOLDER = ASSETS / "robots"
+EXTRA = [entry.name for entry in registry("robot") if entry.requires]
+
+
+def has_extra() -> bool:
+    try:
+        distribution("example-robot-data")
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+needs_extra = pytest.mark.skipif(not has_extra(), reason="the extra `robots` is not installed")
+
+
+def described(folder: Path, base: str = "kuka", **changes: Any) -> Path:
+    """A copy of a shipped description with changes, whose files stay where they are."""
+    data = yaml.safe_load((FOLDER / f"{base}.yaml").read_text()) | changes
+    data["urdf"] = changes.get("urdf", str(FOLDER / data["urdf"]))
+    data["mounts"] = [{**mount, "urdf": str(FOLDER / mount["urdf"])} for mount in data.get("mounts", ())]
+    path = folder / "mine.yaml"
+    path.write_text(yaml.safe_dump(data))
+    return path
+
+
+# what ships ---------------------------------------------------------------------------------------------------------
+
+
+def test_there_are_as_many_robots_as_promised() -> None:
+    assert len(registry("robot").names()) >= 20
+    assert {"panda", "kuka", "kuka_gripper", "xarm6"} <= set(ROBOTS)
+
+
+@needs_extra
+@pytest.mark.parametrize("robot", EXTRA)
+def test_robots_of_the_extra_load_and_reach(robot: str) -> None:
+    with mygym.make_env({"task": "reach", "robot": robot}) as env:
+        for seed in range(5):
+            env.reset(seed=seed)
+            done = False
+            while not done:
+                *_, terminated, truncated, info = env.step(env.expert_action())
+                done = terminated or truncated
+            assert info["is_success"]
+
+
+def test_without_the_extra_it_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> None:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(assets, "distribution", missing)
+    with pytest.raises(AssetError, match=r"ur5_robot\.urdf' is not installed; allowed: pip install 'mygym\[robots\]'"):
+        find_robot("ur5")
+
+
+@pytest.mark.parametrize("control", CONTROLS)
+@pytest.mark.parametrize("robot", ROBOTS)
+def test_follows_sines_with_every_controller(make_world: MakeWorld, robot: str, control: str) -> None:
+    behind, beside = follow_sine(make_world(robot, objects=0, control=control, gripper=False))
+    assert behind < 0.015
+    assert beside < 0.005
+
+
+def test_a_mounted_gripper_grasps(make_world: MakeWorld) -> None:
+    world = make_world("kuka_gripper")
+    world.reset(cube_at(0.0, 0.0))
+    assert world.state.gripper_width[0] == pytest.approx(0.085, abs=1e-6)
+    for height, gripper in ((0.1, 1), (0.02, 1), (0.02, -1), (0.2, -1)):
+        go(world, (0.0, 0.0, height), gripper, 15)
+    assert world.state.object_position[0, 0, 2] > 0.18
+    assert world.state.finger_contact.all()
+
+
+# the model ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_of_no_arm_is_held_where_the_description_says(tmp_path: Path) -> None:
+    spec = load_robot(FOLDER / "panda.yaml")
+    joints = [vars_of(joint) for joint in spec.joints[:5]]
+    shorter = {"joints": joints, "locked": {"panda_joint6": 1.9}, "end_effector": {"link": "panda_link5"}}
+    one = described(tmp_path, "panda", **shorter)
+    there = read_joints(robot_model(load_robot(one)))
+    moving = [name for name, joint in there.items() if joint.kind != "fixed"]
+    assert moving == [joint.name for joint in spec.joints[:5]] + ["panda_finger_joint1", "panda_finger_joint2"]
+    before = read_joints(robot_model(spec))["panda_joint6"].origin
+    turned = before[:3, :3].T @ there["panda_joint6"].origin[:3, :3]
+    assert np.arccos((np.trace(turned) - 1) / 2) == pytest.approx(1.9, abs=1e-6)
+
+
+def vars_of(joint: Any) -> dict[str, Any]:
+    return {key: getattr(joint, key) for key in ("name", "home", "lower", "upper", "velocity", "effort")}
+
+
+def test_an_inertia_that_no_body_has_becomes_one_that_some_body_has() -> None:
+    """The published xArm 6 has such links."""
+    root = robot_model(load_robot("xarm6"))
+    merge_fixed_joints(root)
+    for link in root.findall("link"):
+        small, middle, large = np.linalg.eigvalsh(inertial(link)[2])
+        assert large <= small + middle + 1e-12
+
+
+def test_no_mesh_is_left_that_collides_and_what_is_seen_stays() -> None:
+    root = robot_model(load_robot("xarm6"))
+    seen = len(root.findall("link/visual/geometry/mesh"))
+    replace_meshes(root)
+    assert not root.findall("link/collision/geometry/mesh")
+    assert len(root.findall("link/collision")) > 5
+    assert len(root.findall("link/visual/geometry/mesh")) == seen > 5
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**31), st.floats(0.01, 1.0), st.floats(0.01, 1.0), st.floats(0.01, 1.0))
+def test_a_primitive_encloses_its_points_and_is_no_larger_than_their_box(
+    seed: int, x: float, y: float, z: float
+) -> None:
+    points = np.random.default_rng(seed).normal(size=(40, 3)) * (x, y, z) + (z, x, y)
+    shape = enclosing(points)
+    sizes = {key: np.array([float(word) for word in text.split()]) for key, text in shape.sizes}
+    local = (points - shape.pose[:3, 3]) @ shape.pose[:3, :3]
+    assert np.linalg.det(shape.pose[:3, :3]) == pytest.approx(1.0)
+    if shape.tag == "box":
+        outside = (np.abs(local) - sizes["size"] / 2).max()
+    elif shape.tag == "cylinder":
+        outside = max(
+            (np.hypot(*local.T[:2]) - sizes["radius"]).max(), (np.abs(local[:, 2]) - sizes["length"] / 2).max()
+        )
+    else:
+        half = sizes.get("length", np.zeros(1))[0] / 2
+        beyond = np.maximum(np.abs(local[:, 2]) - half, 0.0)
+        outside = (np.linalg.norm(np.c_[local[:, :2], beyond], axis=1) - sizes["radius"]).max()
+    assert outside < 1e-9
+    assert shape.volume <= np.prod(np.ptp(points, axis=0)) * (1 + 1e-9)
+
+
+def test_points_of_a_mesh_are_scaled_and_what_is_no_mesh_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "wedge.obj"
+    path.write_text("v 0 0 0\nv 1 0 0\nv 0 2 0\nv 0 0 3\nf 1 2 3\nf 1 2 4\nf 2 3 4\nf 1 3 4\n")
+    np.testing.assert_allclose(np.ptp(mesh_points(str(path), "1 1 2"), axis=0), (1, 2, 6), atol=1e-6)
+    (tmp_path / "nothing.stl").write_bytes(b"\0" * 84)
+    with pytest.raises(AssetError, match=r"nothing\.stl"):
+        mesh_points(str(tmp_path / "nothing.stl"))
+
+
+def test_inverse_dynamics_give_the_acceleration(make_world: MakeWorld) -> None:
+    world = make_world("kuka", objects=0, control="joint_torque")
+    world.reset(NONE)
+    wanted = np.array([0.5, -0.3, 0.4, 0.2, -0.6, 0.3, 0.8])
+    q, velocity = world.state.joint_position[0].copy(), np.zeros(7)
+    torque = world.controller.inverse_dynamics(q, velocity, wanted)
+    world.step(torque / world.controller.limits.effort)
+    np.testing.assert_allclose(world.state.joint_velocity[0], wanted * world.dt, atol=2e-3)
+
+
+# two arms -----------------------------------------------------------------------------------------------------------
+
+
+def two_armed(folder: Path) -> Path:
+    """Two KUKA arms, side by side on one base."""
+    kuka = (FOLDER / "kuka.urdf").read_text()
+    meshes = re.sub(r'filename="meshes', f'filename="{FOLDER / "meshes"}', kuka)
+    root = ET.fromstring('<robot name="two"><link name="body"/></robot>')
+    for side, y in (("left", 0.0), ("right", -0.5)):
+        arm = ET.fromstring(meshes.replace("lbr_iiwa", side))
+        joint = ET.SubElement(root, "joint", name=f"{side}_base", type="fixed")
+        ET.SubElement(joint, "parent", link="body")
+        ET.SubElement(joint, "child", link=f"{side}_link_0")
+        ET.SubElement(joint, "origin", xyz=f"0 {y} 0", rpy="0 0 0")
+        root.extend(arm.findall("link") + arm.findall("joint"))
+    (folder / "two.urdf").write_text(ET.tostring(root, encoding="unicode"))
+    spec = yaml.safe_load((FOLDER / "kuka.yaml").read_text())
+
+    def arm_of(side: str) -> dict[str, Any]:
+        joints = [{**joint, "name": joint["name"].replace("lbr_iiwa", side)} for joint in spec["joints"]]
+        return {"joints": joints, "end_effector": {"link": f"{side}_link_7", "position": [0.0, 0.0, 0.045]}}
+
+    data = {key: spec[key] for key in ("base_position", "base_orientation", "motor")}
+    path = folder / "two.yaml"
+    path.write_text(yaml.safe_dump(data | {"urdf": "two.urdf"} | arm_of("left") | {"second_arm": arm_of("right")}))
+    return path
+
+
+@pytest.mark.parametrize("control", CONTROLS)
+def test_two_arms_act_with_one_action_vector(tmp_path: Path, control: str) -> None:
+    with mygym.make_env({"task": "reach", "robot": str(two_armed(tmp_path)), "control": control}) as env:
+        world = env.world
+        half = world.action_size // 2
+        assert env.action_space.shape == (2 * half,)
+        assert world.control_names[half:] == tuple(f"second_{name}" for name in world.control_names[:half])
+        assert env.observation_space["observation"].shape[0] == (12 if control.startswith("ee") else 40)
+        env.reset(seed=1)
+        other = world.state.other_ee_position[0, 0].copy()
+        done = False
+        while not done:
+            *_, terminated, truncated, info = env.step(env.expert_action())
+            done = terminated or truncated
+        assert info["is_success"], "the first arm does what takes one arm"
+        np.testing.assert_allclose(world.state.other_ee_position[0, 0], other, atol=0.002)
+
+
+def test_each_half_of_the_action_moves_its_own_arm(tmp_path: Path) -> None:
+    with mygym.make_env({"task": "reach", "robot": str(two_armed(tmp_path))}) as env:
+        world = env.world
+        for arm in (0, 1):
+            env.reset(seed=1)
+            start = tools_of(world)
+            action = np.zeros(6, dtype=np.float32)
+            action[3 * arm + 2] = -0.5
+            for _ in range(5):
+                env.step(action)
+            moved = np.linalg.norm(tools_of(world) - start, axis=1)
+            assert moved[arm] > 0.1
+            assert moved[1 - arm] < 0.003
+
+
+def tools_of(world: World) -> np.ndarray:
+    """`(2, 3)` m."""
+    return np.stack([world.state.ee_position[0], world.state.other_ee_position[0, 0]])
+
+
+@needs_extra
+def test_baxter_takes_an_object_with_one_hand_and_opens_and_closes_both() -> None:
+    with mygym.make_env({"task": "pick_and_place", "robot": "baxter"}) as env:
+        assert env.world.control_names[-2:] == ("gripper", "second_gripper")
+        env.reset(seed=3)
+        action = np.zeros(env.world.action_size, dtype=np.float32)
+        for sign in (-1.0, 1.0):
+            action[-2:] = sign, -sign
+            for _ in range(15):
+                env.step(action)
+            widths = env.world.state.gripper_width[0], env.world.state.other_gripper_width[0, 0]
+            wide, shut = widths if sign > 0 else widths[::-1]
+            assert wide == pytest.approx(0.0416, abs=0.002)
+            assert shut == pytest.approx(0.0, abs=0.002)
+
+
+# a URDF alone -------------------------------------------------------------------------------------------------------
+
+
+def test_a_urdf_alone_is_a_robot_and_what_was_inferred_is_told() -> None:
+    path = str(FOLDER / "panda.urdf")
+    spec = find_robot(path)
+    assert [joint.name for joint in spec.joints] == [joint.name for joint in load_robot("panda").joints]
+    assert spec.gripper is not None
+    assert spec.gripper.open > spec.gripper.closed
+    assert spec.gripper.width == pytest.approx(0.084)
+    said = "\n".join(inferred_of(path))
+    assert "an arm of 7 joints, panda_joint1 to panda_joint7" in said
+    assert "a gripper of panda_finger_joint1, panda_finger_joint2 that opens 8.4 cm" in said
+    assert inferred_of("panda") == ()
+    with mygym.make_env({"task": "pick_and_place", "robot": path}) as env:
+        solved = 0
+        for seed in range(10):
+            env.reset(seed=seed)
+            done = False
+            while not done:
+                *_, terminated, truncated, info = env.step(env.expert_action())
+                done = terminated or truncated
+            solved += info["is_success"]
+        assert solved >= 9
+
+
+def test_limits_that_a_urdf_lacks_are_assumed_and_told(tmp_path: Path) -> None:
+    text = (FOLDER / "kuka.urdf").read_text()
+    text = re.sub(r'filename="meshes', f'filename="{FOLDER / "meshes"}', text)
+    text = re.sub(r' effort="[0-9.]+" velocity="[0-9.]+"', "", text)
+    path = tmp_path / "bare.urdf"
+    path.write_text(text)
+    found = infer_robot(path)
+    assert {joint.velocity for joint in found.spec.joints} == {1.5}
+    assert any("turns at up to 1.5 rad/s, having no limit" in note for note in found.notes)
+
+
+# bad input ----------------------------------------------------------------------------------------------------------
+
+
+def urdf(kind: str | None = None, mass: float = 1.0, inertia: float = 1.0) -> str:
+    """Two links, joined by a joint of a kind."""
+    tensor = f'<inertia ixx="{inertia}" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/>'
+    links = '<link name="a"/>' + f'<link name="b"><inertial><mass value="{mass}"/>{tensor}</inertial></link>'
+    ends = '<parent link="a"/><child link="b"/><axis xyz="0 0 1"/>'
+    limit = '<limit lower="-1" upper="1" effort="9" velocity="1"/>'
+    joint = f'<joint name="turn" type="{kind}">{ends}{limit}</joint>' if kind else ""
+    return f'<robot name="mine">{links}{joint}</robot>'
+
+
+MESH = '<link name="a"><collision><geometry><mesh filename="gone.stl"/></geometry></collision></link>'
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param("<robot", "not a URDF file", id="malformed"),
+        pytest.param(urdf(), "allowed: a URDF with joints that move", id="no joints"),
+        pytest.param(urdf("prismatic"), "allowed: a URDF with an arm of turning joints", id="no arm"),
+        pytest.param(urdf("revolute", mass=0), "link b has a mass of 0 kg: give its <inertial>", id="no mass"),
+        pytest.param(urdf("revolute", inertia=0), "link b has principal moments of inertia", id="no inertia"),
+        pytest.param(f"<robot>{MESH}</robot>", "mesh filename: 'gone.stl' is not a file", id="no mesh"),
+    ],
+)
+def test_a_urdf_that_is_no_robot_is_refused_with_the_reason(text: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.urdf"
+    path.write_text(text)
+    with pytest.raises(AssetError, match=re.escape(said)) as caught:
+        find_robot(str(path))
+    assert "mine.urdf" in str(caught.value)
+
+
+NO_JOINT = {"name": "joint_9", "home": 0, "lower": -1, "upper": 1, "velocity": 1, "effort": 1}
+ROD = {"urdf": "tools/rod.urdf", "link": "lbr_iiwa_link_7"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"urdf": "gone.urdf"}, "urdf: "),
+        ({"joints": [NO_JOINT]}, "joints.0.name: 'joint_9' is not a joint of the URDF"),
+        ({"locked": {"elbow": 1.0}}, "locked: 'elbow' is not a joint of the URDF"),
+        ({"end_effector": {"link": "tip"}}, "end_effector.link: 'tip' is not a link of the URDF"),
+        ({"end_effector": {"link": "lbr_iiwa_link_3"}}, "a link that lbr_iiwa_joint_7 carries"),
+        ({"mounts": [ROD | {"link": "hand"}]}, "mounts.0.link: 'hand' is not a link"),
+        ({"mounts": [ROD, ROD]}, "mounts: 'rod' is there twice"),
+        ({"joints": []}, "joints: [] is empty"),
+    ],
+)  # fmt: skip
+def test_a_description_that_its_urdf_contradicts_is_refused_with_file_and_key(
+    changes: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    path = described(tmp_path, **changes)
+    with pytest.raises(AssetError, match=re.escape(said)) as caught:
+        load_robot(path)
+    assert str(path) in str(caught.value)
+
+
+def test_joints_that_are_no_chain_are_refused(tmp_path: Path) -> None:
+    first, second, *others = (vars_of(joint) for joint in load_robot("kuka").joints)
+    with pytest.raises(AssetError, match=r"joints\.1\.name: 'lbr_iiwa_joint_1'.*a joint behind lbr_iiwa_joint_2"):
+        load_robot(described(tmp_path, joints=[second, first, *others]))
+
+
+def test_a_tool_that_cannot_be_where_episodes_begin_is_an_error(tmp_path: Path) -> None:
+    path = described(tmp_path, base_position=[-2.5, 0.0, 0.0])
+    with pytest.raises(ConfigError, match=r"robot: 'mine' stays \d+\.\d cm away.*the tool_home of table"):
+        mygym.make_env({"robot": str(path)})

@@ -1,0 +1,373 @@
+"""Workspaces: what of them moves, exact resets with it, robots at home, and descriptions that are wrong."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from mygym.errors import AssetError, ConfigError
+from mygym.registry import ASSETS, registry
+from mygym.sim.bullet import urdf_file
+from mygym.sim.camera import Camera
+from mygym.sim.fixtures import fixture_urdf
+from mygym.sim.inspection import fixtures_in, overlapping_fixtures, part_travels, reached
+from mygym.sim.objects import load_object
+from mygym.sim.robot import load_robot
+from mygym.sim.workspace import Area, load_workspace, workspace_names
+from mygym.sim.world import GRAVITY, World
+from mygym.tasks.state import State
+from tests.components import ROBOTS
+
+from .conftest import go
+from .test_world import snapshot
+
+Make = Callable[..., World]
+NOTHING = np.zeros((0, 7))
+SPACES = workspace_names()
+MOVING = [name for name in SPACES if any(one.joints for one in load_workspace(name).fixtures.values())]
+AT_HOME = [(name, robot) for name in SPACES for robot in load_workspace(name).robots if robot in ROBOTS]
+
+
+@pytest.fixture
+def world_in() -> Iterator[Make]:
+    """`world_in("drawer", robot="panda", objects=0)`; the first may be the path of a YAML file."""
+    worlds: list[World] = []
+
+    def make(workspace: str | Path, robot: str = "panda", objects: int = 0, **how: Any) -> World:
+        thing = load_object(registry("object").get("cube").load())
+        worlds.append(World(load_robot(robot), load_workspace(workspace), [thing] * objects, **how))
+        return worlds[-1]
+
+    yield make
+    for world in worlds:
+        world.close()
+
+
+def fixture(folder: Path, **description: Any) -> Path:
+    """The file of the table with one more fixture on it."""
+    data = yaml.safe_load((ASSETS / "workspaces" / "table.yaml").read_text())
+    data["fixtures"]["thing"] = description
+    path = folder / "mine.yaml"
+    path.write_text(yaml.safe_dump(data, sort_keys=False))
+    return path
+
+
+BOX = {"shape": "box", "size": [0.1, 0.1, 0.1]}
+SLIDE: dict[str, Any] = {
+    "type": "slide", "axis": [0, 0, 1], "range": [-2.0, 0.5], "mass": 2.0, "force": 60.0, "handle": [0, 0, 0],
+    "parts": [BOX],
+}  # fmt: skip
+HINGE = SLIDE | {"type": "hinge", "axis": [0, 2, 0], "range": [-4.0, 4.0], "handle": [0, 0, -0.2], "force": 9.0}
+HINGE |= {"parts": [BOX | {"position": [0.0, 0.0, -0.2]}]}
+
+
+# what ships -----------------------------------------------------------------------------------------------------------
+
+
+def test_ten_workspaces_ship() -> None:
+    wanted = "table collabtable drawer fridge baskets darts football maze verticalmaze stairs"
+    assert set(wanted.split()) <= set(SPACES)
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_a_workspace_says_its_task_and_shows_it_from_three_sides(name: str) -> None:
+    spec = load_workspace(name)
+    assert {"main", "side", "top"} <= set(spec.cameras)
+    assert name == "table" or "Its task: " in (ASSETS / "workspaces" / f"{name}.yaml").read_text()
+
+
+@pytest.mark.parametrize(("name", "robot"), AT_HOME)
+def test_the_tool_is_held_as_the_workspace_says(world_in: Make, name: str, robot: str) -> None:
+    world = world_in(name, robot)
+    pose = world.kinematics.pose(world.state.joint_position[0].copy())
+    np.testing.assert_allclose(pose[:3, 2], world.workspace.tool_direction, atol=5e-3)
+    np.testing.assert_allclose(pose[:3, 3], world.workspace.tool_home, atol=1e-3)
+
+
+def test_construction_is_quick(world_in: Make) -> None:
+    taken = []
+    for _ in range(3):
+        begin = time.perf_counter()
+        world_in("table")
+        taken.append(time.perf_counter() - begin)
+    assert min(taken) < 0.3
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_no_line_of_a_urdf_is_longer_than_bullet_reads(name: str) -> None:
+    for key, spec in load_workspace(name).fixtures.items():
+        lines = Path(urdf_file(key, fixture_urdf(spec, "visual"))).read_text().splitlines()
+        assert max(map(len, lines)) < 8000
+
+
+# what moves -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MOVING)
+def test_friction_holds_less_than_itself_and_a_part_stays_where_it_is_left(world_in: Make, name: str) -> None:
+    world = world_in(name)
+    for part, one in enumerate(world._surroundings.parts):
+        assert one.friction > 0
+        assert one.force is not None
+        share = np.zeros(len(world.part_names))
+        for force, moves in ((0.9, False), (1.3, True)):
+            world.reset(NOTHING)
+            share[part] = force * one.friction / one.force
+            for _ in range(25):
+                world.push_parts(share)
+                world.step(np.zeros(world.action_size))
+            at = world.state.part_position[0, part]
+            assert (at > one.rest + 0.02 * (one.upper - one.lower)) == moves
+        for _ in range(10):  # until it has come to rest
+            world.step(np.zeros(world.action_size))
+        left = world.state.part_position[0, part]
+        assert left < one.upper
+        for _ in range(25):
+            world.step(np.zeros(world.action_size))
+        assert world.state.part_position[0, part] == pytest.approx(left, abs=1e-6)
+        assert world.state.part_velocity[0, part] == pytest.approx(0.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("robot", ["panda", "kuka"])
+def test_the_drawer_opens_by_its_handle(world_in: Make, robot: str) -> None:
+    world = world_in("drawer", robot)
+    handle = world.state.part_handle_position[0, 0].copy()
+    grip = handle + np.array((0.0, 0.0, 0.0) if world.has_gripper else (0.024, 0.0, -0.012))  # a rod hooks the bow
+    go(world, grip + np.array((0.0, 0.0, 0.08)), 1, 25)
+    go(world, grip, 1, 15)
+    go(world, grip, -1, 8)
+    start = world.state.ee_position[0].copy()
+    for step in range(32):
+        go(world, start - (0.008 * step, 0.0, 0.0), -1, 1)
+    opened = world.state.part_position[0, 0]
+    assert opened > 0.2
+    np.testing.assert_allclose(world.state.part_handle_position[0, 0], handle - (opened, 0, 0), atol=1e-6)
+
+
+@pytest.mark.parametrize("robot", ["panda", "kuka"])
+def test_the_door_swings_by_its_handle(world_in: Make, robot: str) -> None:
+    world = world_in("fridge", robot)
+    handle, pivot = world.state.part_handle_position[0, 0].copy(), np.array([0.13, 0.175, 0.0])
+    grip = handle + np.array((0.0, 0.0, 0.0) if world.has_gripper else (0.024, 0.0, -0.02))
+    go(world, grip + np.array((0.0, 0.0, 0.1)), 1, 20)
+    go(world, grip, 1, 15)
+    go(world, grip, -1, 8)
+    for angle in np.linspace(0.0, 1.2, 60):
+        c, s = np.cos(angle), np.sin(angle)
+        go(world, pivot + np.array([[c, s, 0], [-s, c, 0], [0, 0, 1]]) @ (grip - pivot), -1, 1)
+    assert world.state.part_position[0, 0] > 1.0
+    now = world.state.part_handle_position[0, 0]
+    assert np.linalg.norm(now - pivot) == pytest.approx(np.linalg.norm(handle - pivot))
+    assert now[2] == pytest.approx(handle[2])
+
+
+def test_a_weight_falls_and_a_pendulum_swings_as_physics_says(world_in: Make, tmp_path: Path) -> None:
+    world = world_in(fixture(tmp_path, position=[0, 0.6, 2.0], joints={"weight": SLIDE, "pendulum": HINGE}))
+    assert world.part_names == ("thing.weight", "thing.pendulum")
+    world.reset(NOTHING, None, np.array([0.0, 0.3]))
+    swing = []
+    for _ in range(60):
+        world.step(np.zeros(world.action_size))
+        swing.append(world.state.part_position[0, 1])
+        if world.state.time[0] < 0.41:
+            # Half g t², and what semi-implicit integration adds; Bullet takes 4 % of the speed in a second.
+            fallen = 0.5 * GRAVITY * world.state.time[0] * (world.state.time[0] + world.dt / world.solver.substeps)
+            assert world.state.part_position[0, 0] == pytest.approx(-fallen, rel=0.02)
+    crossed = np.flatnonzero(np.diff(np.sign(swing))) * world.dt
+    # A box of 0.1 m on an arm of 0.2 m: half a period of 2 pi sqrt((l² + a²/6) / (g l)), at 0.3 rad 0.6 % longer.
+    half = np.pi * np.sqrt((0.2**2 + 0.1**2 / 6) / (GRAVITY * 0.2)) * 1.006
+    assert crossed[2] - crossed[0] == pytest.approx(2 * half, abs=2 * world.dt)
+    assert max(np.abs(swing)) == pytest.approx(0.3, abs=0.02)
+
+
+def test_a_spring_pulls_by_its_stiffness(world_in: Make, tmp_path: Path) -> None:
+    spring = {"stiffness": 50.0, "rest": 0.1}
+    joint = SLIDE | {"axis": [0, 1, 0], "damping": 10.0, "spring": spring, "range": [-1.0, 1.0]}
+    world = world_in(fixture(tmp_path, position=[0, 0.6, 0.5], joints={"button": joint}))
+    for force, there in ((0.0, 0.1), (10.0, 0.3), (-5.0, 0.0)):
+        for _ in range(100):
+            world.push_parts(np.array([force / 60.0]))
+            world.step(np.zeros(world.action_size))
+        assert world.state.part_position[0, 0] == pytest.approx(there, abs=2e-3)
+
+
+def test_a_spring_feeds_no_motion(world_in: Make, tmp_path: Path) -> None:
+    """Its force is that of the middle of a control step; that of the beginning would make this swing grow by half."""
+    joint = SLIDE | {"axis": [0, 1, 0], "spring": {"stiffness": 50.0}, "range": [-1.0, 1.0]}
+    world = world_in(fixture(tmp_path, position=[0, 0.6, 0.5], joints={"swing": joint}))
+    world.reset(NOTHING, None, np.array([0.2]))
+    swing = []
+    for _ in range(75):  # 2.4 periods of 2 pi sqrt(2 kg / 50 N/m)
+        world.step(np.zeros(world.action_size))
+        swing.append(world.state.part_position[0, 0])
+    assert 0.15 < max(swing[-32:]) < 0.205
+
+
+def test_a_urdf_brings_its_joints(world_in: Make, tmp_path: Path) -> None:
+    inertial = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
+    box = '<geometry><box size="0.1 0.1 0.1"/></geometry>'
+    shapes = f"<visual>{box}</visual><collision>{box}</collision>"
+    (tmp_path / "chest.urdf").write_text(
+        f'<robot name="chest"><link name="body">{inertial}{shapes}</link><link name="tray">{inertial}{shapes}</link>'
+        f'<link name="knob">{inertial}{shapes}</link>'
+        '<joint name="runner" type="prismatic"><parent link="body"/><child link="tray"/><origin xyz="-0.1 0 0"/>'
+        '<axis xyz="-1 0 0"/><limit lower="0.05" upper="0.3" effort="20" velocity="1"/>'
+        '<dynamics damping="5" friction="3"/></joint>'
+        '<joint name="screw" type="fixed"><parent link="tray"/><child link="knob"/><origin xyz="-0.1 0 0"/></joint>'
+        "</robot>"
+    )
+    path = fixture(tmp_path, urdf="chest.urdf", position=[0.3, 0.0, 0.06], handles={"runner": [-0.1, 0.0, 0.02]})
+    world = world_in(path)
+    assert world.part_names == ("thing.runner",)
+    assert world.state.part_position[0, 0] == 0.05
+    np.testing.assert_allclose(world.state.part_handle_position[0, 0], (0.05, 0.0, 0.08), atol=1e-9)
+    assert part_travels(world, 0) == ""
+    assert overlapping_fixtures(world) == []
+
+
+# resets ---------------------------------------------------------------------------------------------------------------
+
+
+def episode(world: World) -> list[list[np.ndarray]]:
+    """Takes the handle, pulls and shoves, a cube in the way: contacts are where replays go apart first."""
+    at = world.workspace.areas["object"].low
+    world.reset(np.array([[at[0] + 0.05, at[1] + 0.05, 0.02, 0.0, 0.0, 0.0, 1.0]]), None, 0.02 * np.ones(1))
+    handle = world.state.part_handle_position[0, 0].copy()
+    states, rng = [snapshot(world)], np.random.default_rng(3)
+    above = handle + np.array((0.0, 0.0, 0.04))
+    for target, gripper, steps in ((above, 1, 12), (handle, 1, 6), (handle, -1, 4), (at, -1, 8)):
+        for _ in range(steps):
+            world.step(world.action_towards(np.array(target), gripper) + rng.uniform(-0.1, 0.1, world.action_size))
+            states.append(snapshot(world))
+    return states
+
+
+@pytest.mark.parametrize("name", MOVING)
+def test_reset_is_exact_after_any_history(world_in: Make, name: str) -> None:
+    world, rng = world_in(name, objects=1), np.random.default_rng(0)
+    expected = episode(world)
+    part = [field.name for field in fields(State)].index("part_position")
+    assert any(not np.array_equal(expected[0][part], state[part]) for state in expected), "the part never moved"
+    for number in range(18):
+        for _ in range(int(rng.integers(0, 12))):  # pulled and shoved on from wherever the last episode ended
+            world.push_parts(rng.uniform(-2, 2, 1))
+            world.step(rng.uniform(-1, 1, world.action_size))
+        if number % 3 == 0:
+            world.reset(np.array([[-0.1, 0.0, 0.3, 0.0, 0.0, 0.0, 1.0]]), None, rng.uniform(0.0, 0.2, 1))
+            world.step(rng.uniform(-1, 1, world.action_size))
+        for got, want in zip(episode(world), expected, strict=True):
+            assert all(map(np.array_equal, got, want)), f"history {number}"
+
+
+@pytest.mark.parametrize("name", MOVING)
+def test_parts_begin_where_they_are_told_to(world_in: Make, name: str) -> None:
+    world = world_in(name)
+    ends = np.array([one.upper for one in world._surroundings.parts])
+    world.reset(NOTHING, None, ends)
+    np.testing.assert_array_equal(world.state.part_position[0], ends)
+    assert not world.state.part_velocity.any()
+    world.reset(NOTHING)
+    np.testing.assert_array_equal(world.state.part_position[0], world._surroundings.rest)
+    with pytest.raises(ConfigError, match=rf"part_position of {world.part_names[0]}.*allowed"):
+        world.reset(NOTHING, None, ends + 1.0)
+    with pytest.raises(ConfigError, match=r"part_position.*1 numbers"):
+        world.reset(NOTHING, None, np.zeros(3))
+
+
+def test_the_picture_follows_the_drawer(world_in: Make) -> None:
+    world = world_in("drawer")
+    camera = Camera(world)
+    closed = camera.render(80, 60)
+    world.reset(NOTHING, None, np.array([0.2]))
+    assert (camera.render(80, 60) != closed).any()
+    world.reset(NOTHING)
+    np.testing.assert_array_equal(camera.render(80, 60), closed)
+    camera.close()
+
+
+def test_every_shape_of_a_large_fixture_collides(world_in: Make, tmp_path: Path) -> None:
+    """Bullet takes 16 shapes for a body."""
+    parts = [BOX | {"position": [0.0, 0.2 * number, 0.0]} for number in range(40)]
+    world = world_in(fixture(tmp_path, parts=parts, position=[0.0, 1.0, 1.0], euler=[0.0, 0.0, 90.0]))
+    for number in (0, 15, 16, 39):
+        x = -0.2 * number
+        assert fixtures_in(world, Area((x - 0.01, 0.99, 0.99), (x + 0.01, 1.01, 1.01))) == ["thing"]
+    assert fixtures_in(world, Area((-0.11, 0.99, 0.99), (-0.09, 1.01, 1.01))) == []
+
+
+# robots at home -------------------------------------------------------------------------------------------------------
+
+
+def test_a_robot_finds_what_is_different_for_it(world_in: Make) -> None:
+    spec = load_workspace("maze")
+    at = spec.robots["kuka"]
+    assert at is not None
+    assert world_in("maze", "kuka").robot.base_position == at.base_position != load_robot("kuka").base_position
+    assert world_in("maze", "panda").robot == load_robot("panda")
+    table = load_workspace("table")
+    assert table.for_robot("z1").areas["reach"] != table.areas["reach"] == table.for_robot("panda").areas["reach"]
+    assert table.for_robot("z1").areas.keys() == table.areas.keys()
+    assert table.for_robot("z1").cameras["main"] != table.cameras["main"]
+    assert table.for_robot("stranger") == table
+
+
+def test_how_much_of_an_area_is_out_of_reach(world_in: Make) -> None:
+    world = world_in("table")
+    assert reached(world, world.workspace.areas["reach"]) == (1.0, None)
+    share, where = reached(world, Area((0.0, 0.0, 0.1), (0.6, 0.0, 0.1)))  # points at 0, 0.15, ... 0.6; reach is 0.2
+    assert share == pytest.approx(2 / 5)
+    assert where == [0.3, 0.0, 0.1]
+
+
+# descriptions that are wrong ------------------------------------------------------------------------------------------
+
+WRONG: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "nothing there": ({}, ("fixtures.thing", "size, parts, urdf")),
+    "two kinds": ({"size": [1, 1, 1], "parts": [BOX]}, ("fixtures.thing", "one of size, parts, urdf")),
+    "size": ({"size": [1, 1]}, ("fixtures.thing.size", "3 numbers for a box")),
+    "size of a part": ({"parts": [BOX, BOX | {"size": [1]}]}, ("fixtures.thing.parts.1.size", "3 numbers")),
+    "unknown key": ({"size": [1, 1, 1], "frictoin": 1}, ("fixtures.thing.frictoin", "did you mean 'friction'")),
+    "no such file": ({"urdf": "none.urdf"}, ("urdf", "none.urdf", "is not a file")),
+    "joints of a urdf": ({"urdf": "x.urdf", "joints": {"a": SLIDE}}, ("fixtures.thing.joints", "urdf")),
+    "handles without": ({"size": [1, 1, 1], "handles": {"a": [0, 0, 0]}}, ("fixtures.thing.handles", "urdf")),
+    "unseen joints": ({"joints": {"a": SLIDE}, "visible": False}, ("fixtures.thing.visible", "joints")),
+    "no axis": ({"joints": {"a": SLIDE | {"axis": [0, 0, 0]}}}, ("fixtures.thing.joints.a.axis", "direction")),
+    "range": ({"joints": {"a": SLIDE | {"range": [1, 0]}}}, ("fixtures.thing.joints.a.range", "lowest")),
+    "rest": ({"joints": {"a": SLIDE | {"rest": 0.6}}}, ("fixtures.thing.joints.a.rest", "-2 to 0.5")),
+    "force": ({"joints": {"a": SLIDE | {"friction": 60}}}, ("fixtures.thing.joints.a.force", "more than the friction")),
+    "no parts": ({"joints": {"a": SLIDE | {"parts": []}}}, ("fixtures.thing.joints.a.parts", "one shape")),
+    "type": ({"joints": {"a": SLIDE | {"type": "screw"}}}, ("fixtures.thing.joints.a.type", "slide")),
+    "mass": ({"joints": {"a": SLIDE | {"mass": 0}}}, ("fixtures.thing.joints.a.mass", "greater than 0")),
+}
+
+
+@pytest.mark.parametrize("mistake", WRONG)
+def test_wrong_fixtures(tmp_path: Path, mistake: str) -> None:
+    description, words = WRONG[mistake]
+    with pytest.raises(AssetError) as caught:
+        load_workspace(fixture(tmp_path, **description))
+    for word in ("mine.yaml", *words):
+        assert word in str(caught.value)
+
+
+def test_wrong_homes_and_directions(tmp_path: Path) -> None:
+    path = fixture(tmp_path, size=[0.1, 0.1, 0.1])
+    data = yaml.safe_load(path.read_text())
+    for change, words in (
+        ({"tool_direction": [1, 0, -1]}, "tool_direction.*length 1"),
+        (
+            {"robots": {"panda": {"areas": {"reach": {"low": [1, 0, 0], "high": [0, 1, 1]}}}}},
+            "robots.panda.areas.reach",
+        ),
+        ({"robots": {"panda": {"base": [0, 0, 0]}}}, "robots.panda.base.*base_position"),
+    ):
+        path.write_text(yaml.safe_dump(data | change))
+        with pytest.raises(AssetError, match=words):
+            load_workspace(path)
