@@ -137,6 +137,7 @@ class World:
         posture = self.kinematics.inverse(first.home, place, first.rotation, iterations=200)
         missing = self.kinematics.residual(posture, place, first.rotation)
         if missing > HOME_TOLERANCE:
+            self.close()
             where = f"a robot whose tool can be at {place.tolist()}, the tool_home of {self.workspace.name}"
             raise ConfigError(bad_value("robot", self.robot.name, where, f"stays {100 * missing:.1f} cm away"))
         return np.concatenate([posture, *(chain.home for chain in others)])
