@@ -16,9 +16,9 @@ from mygym.config import RunConfig
 from mygym.errors import bad_value
 from mygym.registry import registry
 from mygym.sim.camera import Camera
+from mygym.sim.inference import find_robot
 from mygym.sim.inspection import fixtures_in, overlapping_fixtures, part_travels, reached
 from mygym.sim.objects import load_object
-from mygym.sim.robot import load_robot
 from mygym.sim.workspace import Area, WorkspaceSpec, load_workspace
 from mygym.sim.world import World
 
@@ -66,7 +66,8 @@ def _load(name: str) -> WorkspaceSpec:
 
 
 def _world(name: str, robot: str | None = None, objects: int = 0) -> World:
-    arm = load_robot(registry("robot").get(robot or _at_home(name)[0]).load())
+    at_home = _at_home(name)
+    arm = find_robot(robot or (ROBOT if ROBOT in at_home else at_home[0]))
     return World(arm, _load(name), [load_object(registry("object").get(OBJECT).load())] * objects)
 
 

@@ -96,16 +96,14 @@ def _view_objects(name: str | None, image: Path | None, sizes: dict[str, int | N
 
 def _world(options: argparse.Namespace) -> World:
     """A robot in a workspace."""
-    from mygym.sim.robot import load_robot
+    from mygym.sim.inference import find_robot
     from mygym.sim.workspace import load_workspace
     from mygym.sim.world import World
 
     said = {options.kind: options.name}
     robot = said.get("robot") or options.robot or str(RunConfig().robot)
     workspace = said.get("workspace") or options.workspace or WORKSPACE
-    return World(
-        load_robot(registry("robot").get(robot).load()), load_workspace(registry("workspace").get(workspace).load())
-    )
+    return World(find_robot(robot), load_workspace(registry("workspace").get(workspace).load()))
 
 
 def _view_world(world: World, image: Path | None, camera: str, sizes: dict[str, int | None]) -> None:
