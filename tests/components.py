@@ -19,8 +19,8 @@ from mygym.tasks.grammar import letters
 from mygym.tasks.task import Task, find_task
 
 TASKS = registry("task").names()
-ROBOTS = [entry.name for entry in registry("robot") if not entry.requires]
-"""Those whose models are there without an extra; for the others see `tests/sim/test_robots.py`."""
+ROBOTS = [entry.name for entry in registry("robot") if entry.origin.startswith("assets") and not entry.requires]
+"""The built-in ones whose models are there without an extra; for the others see `tests/sim/test_robots.py`."""
 CONTROLS = registry("controller").names()
 ALGORITHMS = registry("algorithm").names()
 OBSERVATIONS = registry("observation").names()
