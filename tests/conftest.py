@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -17,12 +18,17 @@ from mygym.registry import REGISTRIES
 
 ROOT = Path(__file__).parent.parent
 
-COMPILED = tempfile.TemporaryDirectory(prefix="mygym_tests_")
-os.environ |= {  # each model compiles anew: half of what tests of JAX's algorithms take
-    "JAX_COMPILATION_CACHE_DIR": COMPILED.name,
-    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-}
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # small networks; the tests share the machine
+
+if "PYTEST_XDIST_WORKER" not in os.environ:  # whose workers, and what they start, share this
+    COMPILED = tempfile.TemporaryDirectory(prefix="mygym_tests_")
+    os.environ |= {  # each model compiles anew: half of what tests of JAX's algorithms take
+        "JAX_COMPILATION_CACHE_DIR": COMPILED.name,
+        "JAX_COMPILATION_CACHE_MAX_SIZE": str(2**30),  # with a limit there is a lock, and no file is read half-written
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",  # programs that run a moment; tests/test_kills.py compiles as users do
+    }
 
 hypothesis.settings.register_profile(
     "mygym",
@@ -32,6 +38,13 @@ hypothesis.settings.register_profile(
     suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture, hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("mygym")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def old_objects() -> None:
+    """Collections of garbage pass over what other modules have left: a second each, after what JAX has compiled."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
