@@ -6,6 +6,7 @@ import json
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Self
@@ -76,12 +77,15 @@ class Result:
         write_json(self.path / RESULT, self.to_json())
 
 
+_version = cache(version)  # the packages' descriptions are parsed anew each time
+
+
 def versions() -> Mapping[str, str]:
     """Versions of Python and of the packages that shape a result."""
     found = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
-            found[package] = version(package)
+            found[package] = _version(package)
         except PackageNotFoundError:
             continue
     return found
