@@ -110,24 +110,34 @@ def test_every_built_in_algorithm_has_a_complete_config() -> None:
 
 
 @pytest.mark.parametrize("path", COMPLETE, ids=lambda path: path.stem)
-def test_a_complete_config_is_strict_up_to_date_and_runs(path: Path, tmp_path: Path) -> None:
+def test_a_complete_config_is_strict_and_up_to_date(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     content = load_file(path)
-    algo, framework = content["algo"], content["framework"]
     assert content["strict"] is True
-    assert text == complete_config(algo, framework), f"{text.splitlines()[1].partition(': ')[2]} > {path}"
-    warm = content["algo_params"].get("learning_starts", 0) // content["n_envs"] + 4
+    expected = complete_config(content["algo"], content["framework"])
+    assert text == expected, f"{text.splitlines()[1].partition(': ')[2]} > {path}"
+
+
+SLOW = ("crossq_jax", "ddpg_jax", "td3_jax", "tqc_jax")
+"""What of JAX compiles longest; README.md trains two of them, and tests/algos each, with small networks."""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if path.stem in SLOW else []) for path in COMPLETE],
+)
+def test_a_complete_config_runs(path: Path, tmp_path: Path) -> None:
+    content = load_file(path)
+    algo, framework, params = content["algo"], content["framework"], content["algo_params"]
+    warm = params.get("learning_starts", 0) // content["n_envs"] + 4
     short = {"steps": warm * content["n_envs"], "eval": {**content["eval"], "episodes": 1, "final_episodes": 1}}
     quick = {**short, "video": {**content["video"], "episodes": 0}, "tensorboard": False, "logdir": str(tmp_path)}
-    if "n_delta" in content["algo_params"]:
-        quick["algo_params"] = {**content["algo_params"], "n_delta": 2, "n_top": 1}
-    result = mygym.train({**content, **quick})
+    fewer = {key: value for key, value in {"n_delta": 2, "n_top": 1, "n_epochs": 1}.items() if key in params}
+    result = mygym.train({**content, **quick, "algo_params": {**params, **fewer}})
     assert result.status == "done"
     if framework == "pytorch" and algo in ("ppo", "sac"):  # nothing that shapes a run is missing: the weights are equal
-        size = {
-            key: value for key, value in content["algo_params"].items() if key == "buffer_size"
-        }  # follows the steps
-        again = mygym.train({"algo": algo, **quick, "algo_params": size})
+        size = {key: value for key, value in params.items() if key == "buffer_size"}  # follows the steps
+        again = mygym.train({"algo": algo, **quick, "algo_params": {**size, **fewer}})
         assert again.config_hash == result.config_hash
         one, other = (run.path / "policy.safetensors" for run in (result, again))
         assert one.read_bytes() == other.read_bytes()
