@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
+
+import pytest
 
 from mygym.config.hyperparameters import OF_THE_RUN, Schema
 from mygym.envs.ids import env_id
@@ -82,6 +85,22 @@ def is_grammatical(said: str) -> bool:
 
 HOSTED = [(task, robot) for task in TASKS for robot in ROBOTS if can_do(robot, find_task(task))]
 """Each named task with each robot that can do it."""
+
+
+def covering(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """As few of `pairs` as hold each task and each robot: a further robot is one more, not one for each task."""
+    found: list[tuple[str, str]] = []
+    for side in (0, 1):
+        for name in dict.fromkeys(pair[side] for pair in pairs):
+            if all(pair[side] != name for pair in found):
+                taken = Counter(pair[1 - side] for pair in found)
+                found.append(min((p for p in pairs if p[side] == name), key=lambda pair: taken[pair[1 - side]]))
+    return found
+
+
+COVERING = covering(HOSTED)
+HOSTED_QUICKLY = [pair if pair in COVERING else pytest.param(*pair, marks=pytest.mark.slow) for pair in HOSTED]
+"""`HOSTED`, of which the normal suite takes `COVERING`: for tests of seconds, of code that all pairs share."""
 
 COMPOSED = [(said, robot) for said in compositions() for robot in ROBOTS if can_do(robot, find_task(said))]
 """Each composition of letters with each robot that can do it."""
