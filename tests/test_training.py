@@ -22,7 +22,7 @@ from mygym.algos.stable_baselines import PPO, SAC
 from mygym.errors import ConfigError, DivergedError, MygymError, RunError
 from mygym.registry import register_algorithm
 from mygym.runs.weights import load_weights, weights
-from tests.components import HOSTED, small
+from tests.components import HOSTED_QUICKLY, small
 from tests.conftest import ROOT
 
 SHORT: dict[str, Any] = {
@@ -56,7 +56,7 @@ def test_the_default_run_learns_to_reach(framework: str, tmp_path: Path) -> None
     assert mygym.evaluate(result.path, episodes=5) == mygym.evaluate(result.path, episodes=5)
 
 
-@pytest.mark.parametrize(("task", "robot"), HOSTED)
+@pytest.mark.parametrize(("task", "robot"), HOSTED_QUICKLY)
 def test_every_task_trains_with_every_robot_that_can_do_it(task: str, robot: str, tmp_path: Path) -> None:
     config = {**SHORT, "task": task, "robot": robot, "task_params": {"horizon": 30}, "steps": 80}
     result = mygym.train({**config, "logdir": str(tmp_path)})
