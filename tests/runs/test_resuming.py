@@ -16,6 +16,7 @@ import yaml
 import mygym
 from benchmarks.kills import differences
 from mygym.algos.stable_baselines import PPO, SAC
+from mygym.cli.main import run as command
 from mygym.config import merged
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, InterruptedRunError, RunError
@@ -140,7 +141,7 @@ def test_a_finished_run_is_judged_and_filmed_again_without_learning(tmp_path: Pa
 
 
 def test_success_that_ended_a_run_may_be_no_reason_any_more(tmp_path: Path) -> None:
-    easy = {"task_params": {"tolerance": 0.15, "hold": 1, "horizon": 200}, "stop_at_success": 0.5}
+    easy = {"task_params": {"tolerance": 0.15, "hold": 1, "horizon": 40}, "stop_at_success": 0.5, "eval": {"every": 40}}
     short = mygym.train(config("sac", tmp_path, **easy, steps=2_000))
     assert short.steps < 2_000
     longer = mygym.train({"stop_at_success": None, "steps": short.steps + 200}, resume=short.path)
@@ -274,17 +275,20 @@ def test_an_algorithm_that_begins_no_rollouts_is_not_quietly_trained_from_the_st
         mygym.train(resume=run)
 
 
-def test_the_command_line_resumes(tmp_path: Path, python: Any) -> None:
+def test_the_command_line_resumes(tmp_path: Path, python: Any, capsys: pytest.CaptureFixture[str]) -> None:
     short = mygym.train(config("sac", tmp_path, steps=120))
-    program = str(Path(mygym.__file__).parent.parent / "train.py")
     for wrong, words in (
         (["--resume", "nowhere"], "is not a run directory"),
         (["--resume", str(short.path), "--explain"], "--config RUN/config.yaml"),
         (["--resume", str(short.path), "--robot", "kuka"], "robot: 'kuka'"),
     ):
-        done = python(program, *wrong)
-        assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr
-        assert words in done.stderr
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            command("train", wrong)
+        err = capsys.readouterr().err
+        assert (ended.value.code, "Traceback" in err) == (2, False), err
+        assert words in err
+    program = str(Path(mygym.__file__).parent.parent / "train.py")
     done = python(program, "--resume", str(short.path), "--steps", str(STEPS))
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == f"run: {short.path}"

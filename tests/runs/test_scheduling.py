@@ -78,7 +78,7 @@ def quick(algo: str, framework: str = "pytorch") -> dict[str, Any]:
 
 
 def settings(algo: str, params: Mapping[str, Any], **more: Any) -> Any:
-    steps = 1600 if "n_delta" in params or algo == "ars" else 160
+    steps = 480 if "n_delta" in params or algo == "ars" else 160
     said = {"algo": algo, "steps": steps, "n_envs": 2, "reward": "dense", "task_params": {"horizon": 10}}
     own = quick(algo, more.get("framework", "pytorch"))
     return settle(said=merged(said, {"algo_params": {**own, **params}, **more})).config
@@ -110,20 +110,35 @@ def learned_with_numbers(algo: str, framework: str, tuned: bool) -> np.ndarray:
     return learned(algo, framework, plain(algo, framework, "target_entropy" if tuned else ""))
 
 
+SCHEDULABLE = [triple for triple in EACH if triple not in OVERRULED]
+TUNED = {(algo, framework) for algo, framework, name in SCHEDULABLE if name == "target_entropy"}
+SLOW_IN_JAX = {"jax": [pytest.mark.slow]}  # each compiles for half a minute
+
+
 @pytest.mark.parametrize(
-    ("algo", "framework", "name"),
-    [
-        pytest.param(*triple, marks=[pytest.mark.slow] if triple[1] == "jax" else [])  # each compiles for half a minute
-        for triple in EACH
-        if triple not in OVERRULED
-    ],
+    ("algo", "framework", "name"), [pytest.param(*it, marks=SLOW_IN_JAX.get(it[1], [])) for it in SCHEDULABLE]
 )
 def test_what_may_be_scheduled_changes_what_is_learnt(algo: str, framework: str, name: str) -> None:
     numbers = plain(algo, framework, name)
     reference = learned_with_numbers(algo, framework, name == "target_entropy")
-    constant = learned(algo, framework, numbers | {name: {"schedule": "constant", "value": numbers[name]}})
-    np.testing.assert_array_equal(constant, reference)
     assert not np.array_equal(learned(algo, framework, numbers | {name: way(name)}), reference)
+
+
+@pytest.mark.parametrize(
+    ("algo", "framework", "tuned"),
+    [
+        pytest.param(algo, framework, tuned, marks=SLOW_IN_JAX.get(framework, []))
+        for algo, framework in dict.fromkeys(triple[:2] for triple in SCHEDULABLE)
+        for tuned in sorted({False, (algo, framework) in TUNED})
+    ],
+)
+def test_schedules_that_are_constant_change_nothing(algo: str, framework: str, tuned: bool) -> None:
+    """All of an algorithm's at once: what differs is the schedules' doing."""
+    numbers = plain(algo, framework, "target_entropy" if tuned else "")
+    mine = {name: value for name, value in numbers.items() if not isinstance(value, str)}
+    constant = {name: {"schedule": "constant", "value": value} for name, value in mine.items()}
+    reference = learned_with_numbers(algo, framework, tuned)
+    np.testing.assert_array_equal(learned(algo, framework, numbers | constant), reference)
 
 
 @pytest.mark.parametrize(("algo", "framework", "name"), sorted(OVERRULED))
@@ -177,10 +192,9 @@ def watched(algo: str) -> list[tuple[int, str, float]]:
     return seen
 
 
-TUNED = {algo for algo, _, name in EACH if name == "target_entropy"}
 WATCHED = [algo for algo in ALGORITHMS if algo != "myalgo" and not issubclass(class_of(algo), Runner)]
 """Those that SB3's `train` or its like updates; what runners read is for `test_what_may_be_scheduled_…`."""
-CASES = [(algo, tuned) for algo in WATCHED for tuned in {False, algo in TUNED}]
+CASES = [(algo, tuned) for algo in WATCHED for tuned in {False, (algo, "pytorch") in TUNED}]
 
 
 @pytest.mark.parametrize(("algo", "tuned"), sorted(CASES))
