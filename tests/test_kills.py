@@ -9,12 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.kills import CASES, Case, Trainer, contents, differences, killed, never_stopped
+from benchmarks.kills import CASES, SIDES, Case, Trainer, contents, differences, killed, never_stopped
 
 TWICE = [case for case in CASES if case.framework == "pytorch"][::3]
 """Cases that are killed a second time, one side of each algorithm."""
 
-SLOW = [case for case in CASES if case.framework == "jax" and case.algo not in ("ppo", "sac", "crossq")]
+QUICK = {"ppo": SIDES, "sac": SIDES, "tqc": ("2 workers",), "recurrent_ppo": ("3",), "myalgo": ("1",)}
+"""The sides that the normal suite tries of each algorithm; of JAX's it tries PPO and SAC."""
+
+
+def is_quick(case: Case) -> bool:
+    return case.algo in ("ppo", "sac") if case.framework == "jax" else case.side in QUICK[case.algo]
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +27,7 @@ def trainer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trainer]:
     """What it kills may leave half of what it has compiled, where no other test finds it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path_factory.mktemp("compiled")))
+        patch.delenv("JAX_DISABLE_MOST_OPTIMIZATIONS")
         yield Trainer()
 
 
@@ -31,7 +37,7 @@ def reference(trainer: Trainer, tmp_path_factory: pytest.TempPathFactory) -> Cal
 
 
 @pytest.mark.parametrize(
-    "case", [pytest.param(case, id=str(case), marks=[pytest.mark.slow] * (case in SLOW)) for case in CASES]
+    "case", [pytest.param(case, id=str(case), marks=[] if is_quick(case) else [pytest.mark.slow]) for case in CASES]
 )
 def test_a_killed_run_ends_as_if_it_had_never_stopped(
     case: Case, trainer: Trainer, reference: Callable[[Case], tuple[Path, float]], tmp_path: Path

@@ -27,7 +27,13 @@ def config(algo: str, framework: str) -> dict[str, Any]:
     return {**QUICK, "algo_params": {**params, **rollouts}, "tensorboard": True}
 
 
-@pytest.mark.parametrize(("algo", "framework"), COMBOS)
+SLOW = [("td3", "jax"), ("tqc", "jax")]
+"""Of DDPG's and SAC's families, which compile for less long."""
+
+
+@pytest.mark.parametrize(
+    ("algo", "framework"), [pytest.param(*it, marks=pytest.mark.slow) if it in SLOW else it for it in COMBOS]
+)
 def test_every_algorithm_passes(algo: str, framework: str, tmp_path: Path) -> None:
     checks = algorithm_checks(algo, framework, STEPS, tmp_path, config(algo, framework))
     done = list(perform(registry("algorithm").get(algo), checks))
