@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import gc
 import hashlib
 import io
 import json
@@ -108,6 +109,7 @@ CASES = (
 
 def _train(arguments: Sequence[str], folder: str) -> None:
     """In the child: `train.py` in the repository, its words into files."""
+    gc.freeze()  # else its first collection of garbage touches, and so copies, all that the parent has imported
     os.chdir(ROOT)
     for number, name in ((1, "out"), (2, "err")):
         file = os.open(Path(folder) / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)

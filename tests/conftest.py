@@ -18,6 +18,8 @@ from mygym.registry import REGISTRIES
 
 ROOT = Path(__file__).parent.parent
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # small networks; the tests share the machine
+
 if "PYTEST_XDIST_WORKER" not in os.environ:  # whose workers, and what they start, share this
     COMPILED = tempfile.TemporaryDirectory(prefix="mygym_tests_")
     os.environ |= {  # each model compiles anew: half of what tests of JAX's algorithms take

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import mygym
 
-from .documents import make_copy
+from .documents import environment, make_copy
+from .warm import Warm
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """A fresh copy of the project."""
     return make_copy(tmp_path / "project")
+
+
+@pytest.fixture(scope="session")
+def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warm]:
+    with Warm(environment(tmp_path_factory.mktemp("warm"))) as processes:
+        yield processes
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,11 @@ import subprocess
 import sys
 import tomllib
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from .warm import Warm
 
 ROOT = Path(__file__).parent.parent.parent
 BIN = Path(sys.executable).parent
@@ -84,33 +87,36 @@ def make_copy(folder: Path) -> Path:
     return Path(shutil.copytree(ROOT, folder, ignore=skipped))
 
 
-def run(command: str, folder: Path) -> str:
-    """Run a command line in a copy of the project; what it prints.
-
-    Raises:
-        AssertionError: It fails.
-    """
-    environment = {
+def environment(folder: Path) -> dict[str, str]:
+    """What commands in a copy of the project find, and the programs of it."""
+    return {
         **os.environ,
         "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(folder),
         "OMP_NUM_THREADS": "1",  # small networks; the tests share the machine
     }
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", command],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-    )
+
+
+def run(command: str, folder: Path, warm: Warm | None = None) -> str:
+    """Run a command line, of one program if it is to be warm, in a copy of the project; what it prints.
+
+    Raises:
+        AssertionError: It fails.
+    """
+    bash = partial(subprocess.run, cwd=folder, env=environment(folder), capture_output=True, text=True, check=False)
+    if warm is None:
+        done = bash(["bash", "-euo", "pipefail", "-c", command], timeout=400)
+    else:
+        words = bash(["bash", "-euo", "pipefail", "-c", f"printf '%s\\0' {command}"]).stdout.split("\0")[:-1]
+        done = warm.run(words, folder)
     assert done.returncode == 0, f"{command}\nends with {done.returncode}:\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
 
-def follow(command: str, folder: Path) -> str:
+def follow(command: str, folder: Path, warm: Warm) -> str:
     """Do what a document says, quickly; what it prints. What sets up machines and what CI runs anyway is only checked.
+
+    `python train.py` alone is run as it stands there; what has further words, and uses the libraries, is warm.
 
     Raises:
         AssertionError: It fails, or names what does not exist, or is of a kind that nobody has thought of.
@@ -135,7 +141,8 @@ def follow(command: str, folder: Path) -> str:
         elif program in TOOLS or words[:3] == ["python", "-m", "pytest"]:
             _check_tool(words)
         else:
-            return run(_quick(command, words), folder)
+            is_warm = words != ["python", "train.py"] and words[1] not in ("list", "describe", "new")
+            return run(_quick(command, words), folder, warm if is_warm else None)
     return ""
 
 

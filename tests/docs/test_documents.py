@@ -14,6 +14,7 @@ from mygym.registry import registry
 from mygym.tasks.task import find_task
 
 from .documents import DOCUMENTS, ROOT, Block, commands, fenced, follow, inline_commands, quick_python
+from .warm import Warm
 
 FENCED = [block for document in DOCUMENTS for block in fenced(document)]
 BASH = [block for block in FENCED if block.language == "bash"]
@@ -30,10 +31,10 @@ def test_every_block_is_of_a_language_that_is_run() -> None:
 
 
 @pytest.mark.parametrize("block", [*BASH, *{block.text: block for block in INLINE}.values()], ids=str)
-def test_commands(block: Block, request: pytest.FixtureRequest) -> None:
+def test_commands(block: Block, warm: Warm, request: pytest.FixtureRequest) -> None:
     project = request.getfixturevalue("used_project" if "runs" in block.text else "project")
     for command in commands(block):
-        follow(command, project)
+        follow(command, project, warm)
 
 
 @pytest.mark.parametrize("block", PYTHON, ids=str)

@@ -14,7 +14,7 @@ from nbclient import NotebookClient
 from .documents import BIN, ROOT
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-FAST = 'config |= {"steps": 1_000, "eval": {"episodes": 5, "final_episodes": 5}}'
+FAST = 'config |= {"steps": 400, "eval": {"episodes": 5, "final_episodes": 5}}'
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
@@ -53,7 +53,7 @@ def printed(outputs: list[Any]) -> str:
 
 def test_first_run(execute: Callable[[str], list[Any]], tmp_path: Path) -> None:
     outputs = execute("01_first_run.ipynb")
-    assert "done after 1000 env steps" in printed(outputs)
+    assert "done after 400 env steps" in printed(outputs)
     assert "scripted expert: 1.0" in printed(outputs)
     assert "'is_success': " in printed(outputs)
     assert sum("image/png" in output.get("data", {}) for output in outputs) == 2, "the curve, and the frames"
