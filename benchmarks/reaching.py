@@ -12,9 +12,8 @@ import argparse
 import time
 
 import mygym
-from mygym.errors import AssetError
 from mygym.registry import registry
-from mygym.sim.inference import find_robot
+from mygym.sim.inference import is_installed
 from mygym.sim.workspace import load_workspace, workspace_names
 
 NEEDED = 0.98
@@ -34,15 +33,6 @@ def solved(robot: str, workspace: str, control: str, episodes: int) -> int:
     return count
 
 
-def is_there(robot: str) -> bool:
-    """Whether its model is installed."""
-    try:
-        find_robot(robot)
-    except AssetError:
-        return False
-    return True
-
-
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -58,7 +48,7 @@ def main() -> None:
     combinations, short = 0, 0
     for workspace in options.only or workspace_names():
         for robot in load_workspace(workspace).robots:
-            if not is_there(robot):
+            if not is_installed(robot):
                 continue
             counts = [solved(robot, workspace, control, options.episodes) for control in controls]
             combinations += len(counts)

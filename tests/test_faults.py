@@ -47,7 +47,7 @@ from mygym.registry import register_algorithm
 from mygym.runs import callbacks, checkpoints, directory, logs, replay, result, session, video, workers
 from mygym.runs.checkpoints import Checkpoints
 from mygym.runs.logs import EVENTS
-from mygym.sim import bullet
+from mygym.sim import temporary
 from tests.components import small
 from tests.conftest import ROOT
 from tests.test_training import assert_whole
@@ -372,8 +372,8 @@ def test_a_full_folder_for_temporary_files(
 ) -> None:
     disk.fill()
     monkeypatch.setattr(tempfile, "tempdir", str(disk.path))
-    for cached in (bullet._folder, bullet._written):  # as in a new process
-        monkeypatch.setattr(bullet, cached.__name__, cache(cached.__wrapped__))
+    for cached in (temporary._folder, temporary._written):  # as in a new process
+        monkeypatch.setattr(temporary, cached.__name__, cache(cached.__wrapped__))
     outcome = train()
     assert_ends_as(row, outcome)
     assert not (tmp_path / "runs").exists()

@@ -16,7 +16,7 @@ from mygym.config import RunConfig
 from mygym.errors import bad_value
 from mygym.registry import registry
 from mygym.sim.camera import Camera
-from mygym.sim.inference import find_robot
+from mygym.sim.inference import find_robot, is_installed
 from mygym.sim.inspection import fixtures_in, overlapping_fixtures, part_travels, reached
 from mygym.sim.objects import load_object
 from mygym.sim.workspace import Area, WorkspaceSpec, load_workspace
@@ -72,9 +72,10 @@ def _world(name: str, robot: str | None = None, objects: int = 0) -> World:
 
 
 def _at_home(name: str) -> list[str]:
-    """The robots that are at home in a workspace; where it cannot be loaded, which another check tells, the default."""
+    """The robots that are at home in a workspace and whose models are there; else, which another check tells, one."""
     try:
-        return list(_load(name).robots) or [ROBOT]
+        known = registry("robot").names()
+        return [one for one in _load(name).robots if one not in known or is_installed(one)] or [ROBOT]
     except Exception:  # noqa: BLE001  (whatever it is, `loads` fails with it)
         return [ROBOT]
 

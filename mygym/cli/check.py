@@ -74,7 +74,7 @@ def _outcomes(kind: str, options: argparse.Namespace, steps: int | None) -> Iter
 
     config = {"imports": options.imports} if options.imports else {}
     said = options.framework
-    for name in registry(kind).names() if options.all else [options.name]:
+    for name in _installed(kind) if options.all else [options.name]:
         entry = registry(kind).get(name, options.kind)
         there = entry.frameworks if kind in TRAINED and entry.frameworks else ("pytorch",)
         every = [one for one in there if said in (None, one)]
@@ -84,6 +84,15 @@ def _outcomes(kind: str, options: argparse.Namespace, steps: int | None) -> Iter
                 words = f" ({framework})" if entry.frameworks else ""
                 print(f"{kind} {name}{words}", flush=True)
             yield from begun
+
+
+def _installed(kind: str) -> list[str]:
+    """All of a kind; of robots those whose models are there."""
+    if kind != "robot":
+        return registry(kind).names()
+    from mygym.sim.inference import is_installed
+
+    return [name for name in registry(kind).names() if is_installed(name)]
 
 
 def _tell(outcome: Outcome) -> None:

@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import numpy as np
@@ -74,6 +75,16 @@ def inferred_of(name: str) -> tuple[str, ...]:
     """What `find_robot` has to infer, one line each: nothing but for a URDF."""
     path = Path(registry("robot").get(name).load())
     return infer_robot(path).notes if path.suffix == ".urdf" else ()
+
+
+def is_installed(name: str) -> bool:
+    """Whether a robot's model is there: that of some needs an extra."""
+    if not registry("robot").get(name).requires:
+        return True
+    try:
+        return bool(distribution("example-robot-data"))
+    except PackageNotFoundError:
+        return False
 
 
 def robots_with_grippers() -> list[str]:
