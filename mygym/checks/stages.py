@@ -17,8 +17,9 @@ from mygym.registry import registry
 from mygym.tasks.facts import FACTS
 from mygym.tasks.grammar import parse, plan
 from mygym.tasks.progress import Progress
-from mygym.tasks.stages import Stage
+from mygym.tasks.stage import Stage
 from mygym.tasks.state import State
+from mygym.tasks.view import Step, View
 
 EPISODES = 40
 LONGEST = 6
@@ -61,7 +62,7 @@ def composition(name: str) -> tuple[str, ...]:
 
 def _makes_sense(names: tuple[str, ...]) -> bool:
     try:
-        plan(parse(names), names)
+        plan([(parse(names), names)])
     except ConfigError:
         return False
     return True
@@ -80,38 +81,36 @@ def _knows_its_facts(stage: Stage) -> None:
 
 def _is_pure(name: str) -> None:
     """Potential and expert give, for a batch of states, what they give for each, and leave what they get as it is."""
-    states, progresses, goal, env = _visited(composition(name))
-    stage: Stage = registry("stage").get(name).load()
-    thresholds = env.task.thresholds
-
-    def entry(state: State, goal: Any) -> Any:
-        return state.object_position[:, 0] if state.object_position.shape[1] else goal
-
-    batch, progress = _joined(states), _joined(progresses)
-    goals = np.repeat(goal, len(states), axis=0)
-    before = [array.copy() for array in _arrays(batch) + _arrays(progress) + [goals]]
-    potential = np.asarray(stage.potential(batch, progress, goals, thresholds))
-    target, gripper = map(np.asarray, stage.expert(batch, progress, goals, stage.entry or entry))
-    after = _arrays(batch) + _arrays(progress) + [goals]
-    demand(all(map(np.array_equal, before, after)), "changes the state, the progress or the goal that it is given")
-    shapes = {"potential": (potential, (len(states),)), "expert's target": (target, (len(states), 3)),
-              "expert's gripper command": (gripper, (len(states),))}  # fmt: skip
+    states, progresses, goals, step = _visited(composition(name))
+    stage, count = step.stage, len(states)
+    batch = View(_joined(states), _joined(progresses), np.repeat(goals, count, axis=0), step)
+    arrays = [*_arrays(batch.state), *_arrays(batch.progress), batch.goals]
+    before = [array.copy() for array in arrays]
+    potential, motion = np.asarray(stage.potential(batch)), stage.expert(batch, stage.entry or _at_target)
+    target, gripper = np.asarray(motion.target), np.broadcast_to(motion.gripper, (count,))
+    demand(all(map(np.array_equal, before, arrays)), "changes the state, the progress or the goals that it is given")
+    shapes = {"potential": (potential, (count,)), "expert's target": (target, (count, 3))}
     for what, (array, shape) in shapes.items():
-        demand(array.shape == shape, f"{what} has shape {array.shape} for {len(states)} states, not {shape}")
+        demand(array.shape == shape, f"{what} has shape {array.shape} for {count} states, not {shape}")
         demand(np.isfinite(array).all(), f"{what} is not finite")
     demand(((potential >= 0) & (potential <= 1)).all(), f"potential is {potential.min():g} … {potential.max():g}")
-    for index, (state, one) in enumerate(zip(states, progresses, strict=True)):
-        alone = stage.potential(state, one, goal, thresholds)
-        demand(np.allclose(alone, potential[index]), "potential of a batch is not that of each of its states")
-        there, command = stage.expert(state, one, goal, stage.entry or entry)
+    for index, (state, progress) in enumerate(zip(states, progresses, strict=True)):
+        alone = View(state, progress, goals, step)
+        same = np.allclose(stage.potential(alone), potential[index])
+        demand(same, "potential of a batch is not that of each of its states")
+        one = stage.expert(alone, stage.entry or _at_target)
         demand(
-            np.allclose(there, target[index]) and np.allclose(command, gripper[index]),
+            np.allclose(one.target, target[index]) and np.allclose(one.gripper, gripper[index]),
             "the expert does something else in a batch than alone",
         )
 
 
-def _visited(names: tuple[str, ...]) -> tuple[list[State], list[Progress], Any, Any]:
-    """States and progress of an expert's episode in which the last stage is active, the goal, and the environment."""
+def _at_target(view: View) -> Any:
+    return view.target
+
+
+def _visited(names: tuple[str, ...]) -> tuple[list[State], list[Progress], Any, Step]:
+    """States and progress of an expert's episode in which the last stage is active, the goals, and the stage bound."""
     states: list[State] = []
     progresses: list[Progress] = []
     with training.make_env({"task": list(names)}) as env:
@@ -124,7 +123,7 @@ def _visited(names: tuple[str, ...]) -> tuple[list[State], list[Progress], Any, 
             _, _, terminated, truncated, _ = env.step(env.expert_action())
             ended = terminated or truncated
     demand(states, f"the experts of {', '.join(names[:-1])} do not come to where it begins")
-    return states, progresses, env.goal, env
+    return states, progresses, env.goals, env.task.steps[-1]
 
 
 def _joined(batches: list[Any]) -> Any:

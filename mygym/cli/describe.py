@@ -73,8 +73,9 @@ def _task(name: str) -> dict[str, Any]:
     from mygym.tasks.task import find_task
 
     task = find_task(name)
-    area = task.goal_area
     workspace = yaml.safe_load(Path(registry("workspace").get(task.workspace).load()).read_text(encoding="utf-8"))
+    areas = [area for number in range(len(task.subtasks)) for area in task.goal_areas(number)]
+    goals = {area: workspace["areas"][area] for area in areas}
     return {
         "task": task.name,
         "help": task.help,
@@ -84,10 +85,10 @@ def _task(name: str) -> dict[str, Any]:
         "hold": f"{task.hold} steps",
         "horizon": f"{task.horizon} steps",
         "workspace": task.workspace,
-        "object": task.object if task.has_object else "none",
+        "objects": {role: task.asset(role) for role in task.roles} or "none",
         "needs a gripper": task.needs_gripper,
-        "goal area": {"name": area, **workspace["areas"][area]},
-        "goal vector": [goal_space(task).position, *goal_space(task).flags],
+        "goals from": goals,
+        "goal vector": list(goal_space(task).names),
         "run defaults": dict(task.run_defaults),
     }
 

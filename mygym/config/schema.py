@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Corner = Annotated[tuple[Finite, Finite, Finite], Field(strict=False)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Color = Annotated[tuple[Share, Share, Share, Share], Field(strict=False)]
 
 
 class Section(BaseModel):
@@ -39,9 +41,22 @@ class TaskParams(Section):
     hold: Annotated[int, Field(ge=1, le=1000)] | None = Field(None, description="steps that success must last")
     horizon: Annotated[int, Field(ge=1, le=100_000)] | None = Field(None, description="steps until truncation")
     object: str | None = Field(None, description="name of the object that the task acts on")
-    areas: dict[Literal["reach", "object", "surface", "air"], Box] = Field(
+    objects: dict[str, str] = Field(default_factory=dict, description="role → name, where the task has several objects")
+    clutter: list[str] | None = Field(None, description="names of objects that lie about and are in the way")
+    rotation: Annotated[tuple[Finite, Finite], Field(strict=False)] | None = Field(
+        None, description="rad: lowest and highest yaw with which objects are put down"
+    )
+    colors: dict[str, Color] = Field(default_factory=dict, description="role → red, green, blue, opacity in [0, 1]")
+    areas: dict[str, Box] = Field(
         default_factory=dict, description="boxes that goals and objects are drawn from, in place of the workspace's"
     )
+
+    @field_validator("rotation")
+    @classmethod
+    def _in_order(cls, rotation: tuple[float, float] | None) -> tuple[float, float] | None:
+        if rotation is not None and rotation[0] > rotation[1]:
+            raise ValueError(f"must not end below where it begins, {rotation[0]}")
+        return rotation
 
 
 class EvalParams(Section):
@@ -81,7 +96,9 @@ class RunConfig(Section):
     """Everything that shapes a run. Defaults here are the lowest layer: algorithm, task, file, flags come over them."""
 
     robot: str = Field("panda", description="the arm")
-    task: str | list[str] = Field("reach", description="a name, letters such as AGMDW, or a list of stages")
+    task: str | list[str] | list[dict[str, Any]] = Field(
+        "reach", description="a name, letters such as AGMDW, a list of stages, or a list of sub-tasks"
+    )
     workspace: str | None = Field(None, description="what the arm stands in (default: the task's own)")
     control: str = Field("ee_delta", description="what an action means")
     reward: Literal["sparse", "dense", "staged"] = Field("sparse", description="kind of reward")

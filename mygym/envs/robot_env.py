@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import gymnasium
@@ -12,26 +13,24 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from mygym.config import Layer, resolve
+from mygym.envs.layout import draw_goals, draw_poses
 from mygym.errors import ConfigError, DivergedError, bad_value
 from mygym.registry import registry
 from mygym.sim.camera import Camera, Viewer
 from mygym.sim.inference import find_robot, robots_with_grippers
 from mygym.sim.inspection import reached
 from mygym.sim.objects import load_object
-from mygym.sim.workspace import Area, load_workspace
+from mygym.sim.workspace import Area, WorkspaceSpec, load_workspace
 from mygym.sim.world import World
 from mygym.tasks import goals, rewards
-from mygym.tasks.observations import default_components, find_component
+from mygym.tasks.observations import Situation, default_components, find_component
 from mygym.tasks.progress import Progress
 from mygym.tasks.sampling import Area as Box
-from mygym.tasks.sampling import sample_in
-from mygym.tasks.task import act, advance, change_task, find_task, is_success, potential
+from mygym.tasks.task import Task, act, advance, change_task, find_task, is_success, potential
 
 Observation = dict[str, NDArray[np.float32]] | NDArray[np.float32]
 
 CONTROL_HZ = 25.0
-START_MARGIN = 0.05
-"""m beyond the tolerance by which every goal is away from where the episode starts."""
 
 
 class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
@@ -53,14 +52,15 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         the workspace (terminating there would end the −1 a step, and make throwing the object away worth learning).
 
     Args:
-        task: A named task, letters such as `AGMDW`, or a list of stage names.
+        task: A named task, letters such as `AGMDW`, a list of stage names, or a list of sub-tasks.
         robot: A registered robot.
         workspace: A registered workspace; the task's own by default.
         control: A controller, or its alias.
         reward: `sparse`, `dense` or `staged`.
         goal_env: False for flat observations.
-        task_params: `tolerance` (m), `hold` (steps), `horizon` (steps), `object` (name) and `areas` (name → `low`,
-            `high` corners in metres) in place of the task's own.
+        task_params: `tolerance` (m), `hold` (steps), `horizon` (steps), `object` (name), `objects` (role → name),
+            `clutter` (names), `rotation` (rad) and `areas` (name → `low`, `high` corners in metres) in place of the
+            task's own.
         gamma: Discount of the staged reward.
         render_mode: `rgb_array` or `human`.
         render_width: Pixels.
@@ -76,7 +76,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
     def __init__(
         self,
-        task: str | list[str] = "reach",
+        task: str | list[Any] = "reach",
         robot: str = "panda",
         workspace: str | None = None,
         control: str = "ee_delta",
@@ -109,18 +109,33 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         if self.task.needs_gripper and self.robot.gripper is None:
             why = f"has no gripper, which {self.task.name} needs"
             raise ConfigError(bad_value("robot", robot, robots_with_grippers(), why))
-        thing = [load_object(registry("object").get(self.task.object).load())] if self.task.has_object else []
+        if self.task.arms > len(self.robot.arms):
+            why = f"has {len(self.robot.arms)} arm, and {self.task.name} takes {self.task.arms}"
+            raise ConfigError(bad_value("robot", robot, "a robot with two arms", why))
+        names = [*(self.task.asset(role) for role in self.task.roles), *self.task.clutter]
+        objects = [load_object(registry("object").get(name).load()) for name in names]
         self.control = registry("controller").get(control, "control").name
         self.world = World(
-            self.robot, self.workspace, thing, self.control, control_hz=CONTROL_HZ, gripper=self.task.needs_gripper
+            self.robot,
+            self.workspace,
+            objects,
+            self.control,
+            control_hz=CONTROL_HZ,
+            gripper=self.task.needs_gripper,
+            turning=self.task.needs_turning,
         )
         self.robot, self.workspace = self.world.robot, self.world.workspace  # as they find each other
+        try:
+            self.task = _in_workspace(self.task, self.workspace, self.world.part_names)
+        except ConfigError:
+            self.world.close()
+            raise
         self._areas = {name: _corners(area.low, area.high) for name, area in self.workspace.areas.items()}
         self._areas |= {name: _corners(**box) for name, box in areas.items()}
         self._camera: Camera | None = None
         self._viewer: Viewer | None = None
         self._view = (render_width, render_height, camera)
-        self._goals = goals.goal_space(self.task)
+        self._goal_space = goals.goal_space(self.task)
         components = [
             find_component(name) for name in default_components(self.task, self.control, len(self.robot.arms))
         ]
@@ -129,13 +144,13 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self._episode = -1
         self._seeded = False
         self._actions: list[NDArray[np.float64]] = []
-        self._goal = np.zeros((1, 3))
+        self._goals = np.zeros((1, self.task.goal_count, 3))
         self._progress = Progress.at_reset(self.world.state)
         self._potential = np.zeros(1)
         self._stages_done = 0
         self._failed = False
-        self._achieved = np.zeros(self._goals.size, dtype=np.float32)
-        self._desired = np.zeros(self._goals.size, dtype=np.float32)
+        self._achieved = np.zeros(self._goal_space.size, dtype=np.float32)
+        self._desired = np.zeros(self._goal_space.size, dtype=np.float32)
         try:
             self._check_areas(areas)
             self._begin_episode(np.random.default_rng(0))
@@ -143,7 +158,8 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             self.world.close()
             raise
         self.action_space = spaces.Box(-1.0, 1.0, (self.world.action_size,), np.float32)
-        sizes = [function(self.task, self._progress, self.world.state).shape[1] for function in self._components]
+        situation = Situation(self.task, self._progress, self.world.state, self._goals)
+        sizes = [function(situation).shape[1] for function in self._components]
         self._bound = np.repeat([component.bound for component in components], sizes).astype(np.float32)
         self.observation_space = self._spaces()
 
@@ -179,14 +195,14 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self._actions.append(command)
         self.world.step(command)
         state = self.world.state
-        self._progress = advance(self.task, self._progress, state, self._goal)
+        self._progress = advance(self.task, self._progress, state, self._goals)
         self._stages_done = max(self._stages_done, int(self._progress.stage[0]))
-        self._failed = self.task.has_object and self._has_left(state.object_position[0, 0])
+        self._failed = any(map(self._has_left, state.object_position[0, : len(self.task.roles)].tolist()))
         observation = self._observe()
         info = self._info()
         reward = self._goal_reward(self._achieved, self._desired, info)
         if self.reward_kind == "staged":
-            after = potential(self.task, self._progress, state, self._goal)
+            after = potential(self.task, self._progress, state, self._goals)
             reward += float(rewards.shaping(self._potential, after, self.gamma)[0])
             self._potential = after
         if self.render_mode == "human":
@@ -202,11 +218,11 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             return None
         if self.render_mode == "human":
             self._viewer = self._viewer or Viewer(self.world)
-            self._viewer.update(goal=self._goal[0])
+            self._viewer.update(goal=self._marked())
             return None
         self._camera = self._camera or Camera(self.world)
         width, height, name = self._view
-        return self._camera.render(width, height, camera=name, goal=self._goal[0])
+        return self._camera.render(width, height, camera=name, goal=self._marked())
 
     def close(self) -> None:
         """Disconnect from PyBullet."""
@@ -227,13 +243,13 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
     def _goal_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
         """Reward of goal vectors `(…, size)`, exact for hindsight; of the staged reward only its sparse part."""
-        return rewards.GOAL_REWARDS[self.reward_kind](achieved_goal, desired_goal, self.task.tolerance)
+        return rewards.GOAL_REWARDS[self.reward_kind](self._goal_space, achieved_goal, desired_goal)
 
     def compute_terminated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
         """Whether the episode ends here: as `info` of a step says, or, without one, where the goal is reached."""
         if isinstance(info, Mapping) and "is_success" in info:
             return info["is_success"]
-        return goals.goal_reached(achieved_goal, desired_goal, self.task.tolerance)
+        return goals.goal_reached(self._goal_space, achieved_goal, desired_goal)
 
     def compute_truncated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
         """Whether time is up or the object has left: as `info` of a step says; goal vectors alone do not tell."""
@@ -249,9 +265,9 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         return self._progress
 
     @property
-    def goal(self) -> NDArray[np.float64]:
-        """`(1, 3)` m, world frame: where the end effector or the object should be. A copy."""
-        return self._goal.copy()
+    def goals(self) -> NDArray[np.float64]:
+        """`(1, G, 3)` m, world frame: the goal points of the task, see `Step.place`. A copy."""
+        return self._goals.copy()
 
     @property
     def elapsed_steps(self) -> int:
@@ -260,12 +276,19 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
     def goal_distance(self) -> float:
         """Metres between what is achieved and what is desired now."""
-        return float(goals.goal_distance(self._achieved, self._desired))
+        return float(goals.goal_distance(self._goal_space, self._achieved, self._desired))
 
     def expert_action(self) -> NDArray[np.float32]:
         """`(A,)`: what the scripted expert of the active stage does now."""
-        target, gripper = act(self.task, self._progress, self.world.state, self._goal)
-        return self.world.action_towards(target[0], float(gripper[0])).astype(np.float32)
+        motion = act(self.task, self._progress, self.world.state, self._goals)
+        action = self.world.action_towards(
+            motion.target[0],
+            _first(motion.gripper),
+            0.0 if motion.turn_by is None else _first(motion.turn_by),
+            None if motion.other_target is None else motion.other_target[0],
+            _first(motion.other_gripper),
+        )
+        return action.astype(np.float32)
 
     def state_dict(self) -> dict[str, Any]:
         """Where the environment is: seed, number of the episode, actions since its reset, and what is seen there."""
@@ -291,21 +314,12 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     # ---------------------------------------------------------------------------------------------------------------
 
     def _begin_episode(self, rng: np.random.Generator) -> None:
-        poses = np.zeros((1 if self.task.has_object else 0, 7))
-        if self.task.has_object:
-            poses[0, :3] = sample_in(rng, self._areas["object"])
-            poses[0, 2] += self.world.objects[0].half_height
-            poses[0, 6] = 1.0
-        self.world.reset(poses)
+        self.world.reset(draw_poses(rng, self.task, self.world.objects, self._areas))
         state = self.world.state
-        start = state.object_position[0, 0] if self.task.has_object else state.ee_position[0]
-        lift = self.world.objects[0].half_height if self.task.has_object else 0.0
-        away = self.task.tolerance + START_MARGIN
-        self._goal[0] = sample_in(rng, self._areas[self.task.goal_area], start - (0.0, 0.0, lift), away)
-        self._goal[0, 2] += lift
-        self._desired = goals.desired_goal(self._goals, self._goal)[0].astype(np.float32)
+        self._goals[0] = draw_goals(rng, self.task, self.world, self._areas)
+        self._desired = goals.desired_goal(self._goal_space, self._goals)[0].astype(np.float32)
         self._progress = Progress.at_reset(state)
-        self._potential = potential(self.task, self._progress, state, self._goal)
+        self._potential = potential(self.task, self._progress, state, self._goals)
         self._stages_done = 0
         self._failed = False
         self._actions = []
@@ -313,9 +327,10 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     def _observe(self) -> Observation:
         """Fresh arrays, which the caller may keep or change."""
         state = self.world.state
-        parts = [component(self.task, self._progress, state)[0] for component in self._components]
+        situation = Situation(self.task, self._progress, state, self._goals)
+        parts = [component(situation)[0] for component in self._components]
         observation = np.concatenate(parts, dtype=np.float32)
-        achieved = goals.achieved_goal(self._goals, self.task, state, self._goal)[0].astype(np.float32)
+        achieved = goals.achieved_goal(self._goal_space, self._progress, state, self._goals)[0].astype(np.float32)
         self._achieved = achieved
         if not _is_finite(observation):
             raise DivergedError(f"the physics gave an observation that is not finite: {observation.tolist()}")
@@ -325,7 +340,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         return np.concatenate([observation, achieved, self._desired])
 
     def _spaces(self) -> spaces.Space[Any]:
-        goal = np.full(self._goals.size, goals.BOUND, dtype=np.float32)
+        goal = np.full(self._goal_space.size, goals.BOUND, dtype=np.float32)
         parts = {"observation": self._bound, "achieved_goal": goal, "desired_goal": goal}
         if self.goal_env:
             return spaces.Dict({key: spaces.Box(-bound, bound, dtype=np.float32) for key, bound in parts.items()})
@@ -341,13 +356,19 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             "elapsed_steps": len(self._actions),
         }
 
-    def _has_left(self, position: NDArray[np.float64]) -> bool:
+    def _has_left(self, position: list[float]) -> bool:
         low, high = self.workspace.bounds.low, self.workspace.bounds.high
-        return not all(a <= x <= b for a, x, b in zip(low, position.tolist(), high, strict=True))
+        return not all(a <= x <= b for a, x, b in zip(low, position, high, strict=True))
+
+    def _marked(self) -> NDArray[np.float64] | None:
+        """`(3,)` m: the goal that is drawn, that of the sub-task under way; None where it is no point."""
+        step = self.task.steps[min(int(self._progress.stage[0]), len(self.task.steps) - 1)]
+        return None if step.part is not None else self._goals[0, step.place]
 
     def _check_areas(self, given: Mapping[str, Any]) -> None:
         """Refuse areas of the user's own that the arm cannot reach (the shipped ones are checked by the tests)."""
-        needed = ("object", self.task.goal_area) if self.task.has_object else (self.task.goal_area,)
+        needed = ["object"] if self.task.has_object else []
+        needed += [name for number in range(len(self.task.subtasks)) for name in self.task.goal_areas(number)]
         for name in (*needed, *given):
             key = f"task_params.areas.{name}"
             if name not in self._areas:
@@ -370,3 +391,24 @@ def _is_finite(vector: NDArray[Any]) -> bool:
 
 def _corners(low: Sequence[float], high: Sequence[float]) -> Box:
     return np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
+
+
+def _first(value: Any) -> float:
+    """Of a batch of one, or of a number for all."""
+    return float(value) if isinstance(value, int | float) else float(value[0])
+
+
+def _in_workspace(task: Task, workspace: WorkspaceSpec, parts: tuple[str, ...]) -> Task:
+    """The task with the workspace's parts and paths.
+
+    Raises:
+        ConfigError: The workspace lacks a part or a path.
+    """
+    for one in task.subtasks:
+        if one.part and one.part not in parts:
+            why = f"has no {one.part}, which {task.name} acts on"
+            raise ConfigError(bad_value("workspace", workspace.name, f"{task.workspace}, or one that has it", why))
+        if one.path and one.path not in workspace.paths:
+            why = f"has no path {one.path}, along which {task.name} goes"
+            raise ConfigError(bad_value("workspace", workspace.name, f"{task.workspace}, or one that has it", why))
+    return replace(task, parts=parts, path_points={name: len(path) - 1 for name, path in workspace.paths.items()})

@@ -142,7 +142,7 @@ def evaluate_policy(
             if watch is not None:
                 watch(index, env)
             if terminated or truncated:
-                names = (*env.task.stage_names, "done")
+                names = (*env.task.labels, "done")
                 episodes[index] = Episode(
                     seed=seeds[index],
                     success=bool(info["is_success"]),

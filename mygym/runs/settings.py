@@ -12,7 +12,7 @@ from mygym.config.hyperparameters import Schema, check_training, schedules, trai
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import DESCRIPTIONS, Algorithm, algorithm, registry
 from mygym.runs.requirements import REQUIREMENTS
-from mygym.tasks.task import find_task
+from mygym.tasks.task import CHANGEABLE, Task, find_task
 
 
 def settle(
@@ -40,7 +40,7 @@ def settle(
         control = registry("controller").get(first.control, "control").name
         for kind, name in (
             ("robot", first.robot),
-            ("object", first.task_params.object or task.object),
+            *(("object", name) for name in _objects(task, first)),
             ("strategy", first.strategy),
         ):
             registry(kind).get(name)
@@ -48,7 +48,8 @@ def settle(
         _check_algorithm(entry)
     except RegistryError as error:
         raise ConfigError(str(error)) from error
-    numbers = {key: getattr(task, key) for key in ("tolerance", "hold", "horizon", "object")}
+    numbers = {key: getattr(task, key) for key in CHANGEABLE if key not in ("clutter", "rotation")}
+    numbers |= {"clutter": list(task.clutter), "rotation": list(task.rotation)}
     preferred = Layer(f"task {task.name}", {"task_params": numbers, **task.run_defaults})
     her = _is_hindsight(resolve([_of_algorithm(entry, entry.run_defaults), preferred, *mine]).config, entry)
     schema = Schema(entry, first.algo_params, her)
@@ -71,8 +72,11 @@ def settle(
         "control": control,
         "her": her,
     }
-    if first.task_params.object is not None:
-        derived["task_params"] = {"object": _anywhere(first.task_params.object)}
+    things = first.task_params
+    if things.object is not None:
+        derived["task_params"] = {"object": _anywhere(things.object)}
+    if things.objects:
+        derived = merged(derived, {"task_params": {"objects": {r: _anywhere(n) for r, n in things.objects.items()}}})
     if her:
         derived = merged(derived, {"algo_params": _warm_up(chosen.config, first.algo_params)})
     if "buffer_size" in params and "buffer_size" not in first.algo_params:
@@ -84,6 +88,13 @@ def settle(
     if resolved.config.strict:
         refuse_defaults(resolved)
     return resolved
+
+
+def _objects(task: Task, config: RunConfig) -> list[str]:
+    """Names of all objects of a run."""
+    said = config.task_params
+    roles = [said.objects.get(role, task.asset(role)) for role in task.roles]
+    return [*roles, *([said.object] if said.object else []), *(said.clutter or ())]
 
 
 def _anywhere(name: str) -> str:

@@ -75,6 +75,8 @@ class WorkspaceSpec:
     """m: where the end effector starts unless the reset says otherwise; the robot's home joints are close to it."""
     tool_direction: Vector = (0.0, 0.0, -1.0)
     """Unit vector along which controllers hold the tool's z axis: down, or forward where the work is on a wall."""
+    paths: dict[str, tuple[Vector, ...]] = field(default_factory=dict)
+    """m: points of surfaces that something is guided along, by name, the goal last."""
     robots: dict[str, HomeSpec | None] = field(default_factory=dict)
     """Robots that are at home here, with what is different for them; others find the areas as they are."""
     background: tuple[Number, Number, Number] = (1.0, 1.0, 1.0)

@@ -85,6 +85,7 @@ class World:
         control_hz: float = 25.0,
         gripper: bool = True,
         solver: SolverSettings = SOLVER,
+        turning: bool = False,
     ) -> None:
         robot, workspace = workspace.place(robot), workspace.for_robot(robot.name)
         self.robot, self.workspace, self.objects = robot, workspace, tuple(objects)
@@ -106,7 +107,7 @@ class World:
         fingers = grippers[0].links if grippers[0] else ()
         joints = sum(len(arm.joints) for arm in robot.arms)
         self._surroundings = Surroundings(workspace, self._client, self.dt, solver.substeps, GRAVITY)
-        self.part_names = self._surroundings.part_names
+        self.part_names, self.parts = self._surroundings.part_names, self._surroundings.parts
         parts = len(self.part_names)
         self.state = State.zeros(1, joints, len(fingers), len(self.objects), parts, len(robot.arms))
         self._weights = [(0.0, 0.0, -GRAVITY * spec.mass) for spec in self.objects]
@@ -218,7 +219,9 @@ class World:
         for part, (one, amount) in enumerate(zip(self._surroundings.parts, share.tolist(), strict=True)):
             self._surroundings.push(part, amount * (one.force or 1.0))
 
-    def action_towards(self, ee_target: Array, gripper: float = 1.0) -> Array:
+    def action_towards(
+        self, ee_target: Array, gripper: float = 1.0, turn_by=0.0, other_target=None, other_gripper=1.0
+    ) -> Array:
         """The action that brings the end effector towards a target in a straight line, whatever the controller.
 
         Args:

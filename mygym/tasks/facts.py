@@ -1,25 +1,12 @@
-"""The facts that stages require and give: predicates over the state, and which fact excludes which."""
+"""The facts that stages require and give: predicates over what a step sees, and which fact excludes which."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mygym.tasks.state import Array, State
-
-
-@dataclass(frozen=True)
-class Thresholds:
-    """Distances in metres at which facts begin to hold."""
-
-    tolerance: float = 0.05
-    """Of the goal."""
-    near: float = 0.08
-    """Between the end effector and the object's centre."""
-    clear: float = 0.12
-    """Between the end effector and the object's centre, to be away from it."""
-    slack: float = 1.5
-    """A distance fact once given is lost only beyond `slack` times its threshold: no flicker at the edge."""
+from mygym.tasks.state import Array, namespace
+from mygym.tasks.view import Predicate, View, wrapped
 
 
 def distance(a: Array, b: Array) -> Array:
@@ -28,65 +15,90 @@ def distance(a: Array, b: Array) -> Array:
     return (difference * difference).sum(-1) ** 0.5
 
 
-def target(state: State, goal: Array) -> Array:
-    """`(N, 3)`: what is approached: the first object, or the goal of a task without objects."""
-    return state.object_position[:, 0] if state.object_position.shape[1] else goal
+def _reach(view: View) -> float:
+    return view.thresholds.near if view.has_target else view.thresholds.tolerance
 
 
-def _reach(state: State, thresholds: Thresholds) -> float:
-    return thresholds.near if state.object_position.shape[1] else thresholds.tolerance
+def near(view: View) -> Array:
+    """The end effector is at the object or the handle (or, without either, at the goal)."""
+    return distance(view.ee_position, view.target) < _reach(view)
 
 
-def near(state: State, goal: Array, thresholds: Thresholds) -> Array:
-    """The end effector is at the object (or, without objects, at the goal)."""
-    return distance(state.ee_position, target(state, goal)) < _reach(state, thresholds)
-
-
-def still_near(state: State, goal: Array, thresholds: Thresholds) -> Array:
+def still_near(view: View) -> Array:
     """`near` with slack at an object; a goal is reached within its tolerance or not."""
-    slack = thresholds.slack if state.object_position.shape[1] else 1.0
-    return distance(state.ee_position, target(state, goal)) < slack * _reach(state, thresholds)
+    slack = view.thresholds.slack if view.has_target else 1.0
+    return distance(view.ee_position, view.target) < slack * _reach(view)
 
 
-def clear(state: State, goal: Array, thresholds: Thresholds) -> Array:
+def clear(view: View) -> Array:
     """The end effector is away from the object."""
-    return distance(state.ee_position, target(state, goal)) > thresholds.clear
+    return distance(view.ee_position, view.target) > view.thresholds.clear
 
 
-def still_clear(state: State, goal: Array, thresholds: Thresholds) -> Array:
+def still_clear(view: View) -> Array:
     """`clear` with slack."""
-    return distance(state.ee_position, target(state, goal)) > thresholds.clear / thresholds.slack
+    return distance(view.ee_position, view.target) > view.thresholds.clear / view.thresholds.slack
 
 
-def held(state: State, goal: Array, thresholds: Thresholds) -> Array:
+def held(view: View) -> Array:
     """Every finger presses on the object."""
-    touch = state.finger_contact[:, 0]
-    return touch.all(-1) if touch.shape[-1] else state.time < 0
+    touch = view.finger_contact
+    return touch.all(-1) if touch.shape[-1] else view.state.time < 0
 
 
-def still_held(state: State, goal: Array, thresholds: Thresholds) -> Array:
+def still_held(view: View) -> Array:
     """A finger presses on the object, which is between the fingers: a bounce of one step loses nothing."""
-    between = distance(state.ee_position, state.object_position[:, 0]) < 0.5 * thresholds.near
-    return state.finger_contact[:, 0].any(-1) & between
+    between = distance(view.ee_position, view.object_position) < 0.5 * view.thresholds.near
+    return view.finger_contact.any(-1) & between
 
 
-def free(state: State, goal: Array, thresholds: Thresholds) -> Array:
+def free(view: View) -> Array:
     """No finger presses on the object."""
-    touch = state.finger_contact[:, 0]
-    return ~touch.any(-1) if touch.shape[-1] else state.time >= 0
+    touch = view.finger_contact
+    return ~touch.any(-1) if touch.shape[-1] else view.state.time >= 0
 
 
-def still_free(state: State, goal: Array, thresholds: Thresholds) -> Array:
+def still_free(view: View) -> Array:
     """Not held: brushing past the object is allowed."""
-    return ~held(state, goal, thresholds)
+    return ~held(view)
 
 
-def placed(state: State, goal: Array, thresholds: Thresholds) -> Array:
-    """The object is at the goal."""
-    return distance(state.object_position[:, 0], goal) < thresholds.tolerance
+def placed(view: View) -> Array:
+    """The object is at the goal; a part is where it should be."""
+    if view.step.part is not None:
+        return abs(view.part_position - view.goal[:, 0]) < view.thresholds.tolerance
+    return distance(view.object_position, view.goal) < view.thresholds.tolerance
 
 
-Predicate = Callable[[State, Array, Thresholds], Array]
+def turned(view: View) -> Array:
+    """The object has the goal's heading."""
+    return abs(wrapped(view.object_heading - view.goal_heading)) < view.thresholds.angle
+
+
+def still_turned(view: View) -> Array:
+    """`turned` with slack."""
+    return abs(wrapped(view.object_heading - view.goal_heading)) < view.thresholds.slack * view.thresholds.angle
+
+
+def at_rest(view: View) -> Array:
+    """The object lies still."""
+    velocity = view.object_velocity
+    return (velocity * velocity).sum(-1) < view.thresholds.rest**2
+
+
+def launched(view: View) -> Array:
+    """The object is under way and nothing of the robot touches it."""
+    return ~at_rest(view) & ~view.state.touch[:, view.step.object or 0]
+
+
+def touched(view: View) -> Array:
+    """The robot presses on the object."""
+    return view.state.touch[:, view.step.object or 0]
+
+
+def always(view: View) -> Array:
+    """What has happened has happened."""
+    return namespace(view.state.time).ones_like(view.state.time, dtype=bool)
 
 
 @dataclass(frozen=True)
@@ -95,18 +107,28 @@ class Fact:
 
     begins: Predicate
     keeps: Predicate
+    event: bool = False
+    """It has happened once and for all: it never stops holding."""
+    lasts: bool = False
+    """It is about the object, and holds on while the robot turns to another sub-task."""
 
 
 FACTS: Mapping[str, Fact] = {
     "free": Fact(free, still_free),
     "near": Fact(near, still_near),
     "held": Fact(held, still_held),
-    "placed": Fact(placed, placed),
+    "placed": Fact(placed, placed, lasts=True),
+    "turned": Fact(turned, still_turned, lasts=True),
     "clear": Fact(clear, still_clear),
+    "traced": Fact(always, always, event=True),
+    "followed": Fact(always, always, event=True),
+    "launched": Fact(launched, always, event=True),
+    "touched": Fact(touched, always, event=True),
+    "struck": Fact(placed, always, event=True),
 }
 
 EXCLUDES: Mapping[str, str] = {"free": "held", "held": "free", "near": "clear", "clear": "near"}
 """Giving a fact takes away the one it excludes."""
 
 INITIALLY: tuple[str, ...] = ("free", "clear")
-"""What holds at a reset."""
+"""What holds at a reset, and when a sub-task begins."""

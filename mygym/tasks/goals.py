@@ -1,16 +1,22 @@
 """Goal vectors: what a task achieves in the end, as numbers that rewards can be computed from alone.
 
-A goal vector is a position in metres (of the object if the task places it, else of the end effector, relative to the
-object if there is one), followed by one flag for each fact that later stages give (released, held, withdrawn).
+They are put together from what the stages leave behind. Of each sub-task: a position in metres (of the object if it is
+placed, else of the end effector, relative to the object if there is one; of a part its one number, m or rad), the
+cosine and sine of the object's heading if it is turned, and a flag for each fact that comes with or after the position
+(released, held, withdrawn, thrown).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from mygym.tasks.facts import FACTS
+from mygym.tasks.progress import Progress
 from mygym.tasks.state import Array, State, namespace
 from mygym.tasks.task import Task
+from mygym.tasks.view import Step, View
 
 BOUND = 5.0
 """Every number of a goal vector is within ± this."""
@@ -18,69 +24,176 @@ BOUND = 5.0
 FLAG_METRES = 0.1
 """What a wrong flag adds to the distance of the dense reward, in metres."""
 
+ANGLE_METRES = 0.1
+"""What a radian of a wrong heading adds to it, about."""
+
+SIZES = {"object": 3, "struck": 3, "end_effector": 3, "end_effector_from_object": 3, "part": 1, "heading": 2}
+"""How many numbers each kind of part of a goal vector has; of a flag, named by its fact, it is one."""
+
+
+@dataclass(frozen=True)
+class GoalPart:
+    """One part of goal vectors."""
+
+    kind: str
+    """One of `SIZES`, or the fact that a flag is for."""
+    step: Step
+    """What it is about."""
+    giver: int
+    """Index of the stage that gives the fact."""
+    first: int
+    """Where it begins in the vector."""
+
+    @property
+    def is_flag(self) -> bool:
+        """Whether it is 0 or 1."""
+        return self.kind not in SIZES
+
+    @property
+    def size(self) -> int:
+        """How many numbers it has."""
+        return SIZES.get(self.kind, 1)
+
+    @property
+    def tolerance(self) -> float:
+        """Distance, in its own unit, that counts as there."""
+        if self.is_flag:
+            return 0.5
+        return self.step.thresholds.angle if self.kind == "heading" else self.step.thresholds.tolerance
+
+    @property
+    def metres(self) -> float:
+        """What one of its unit counts in the dense reward."""
+        if self.is_flag:
+            return FLAG_METRES
+        return ANGLE_METRES if self.kind == "heading" else 1.0
+
 
 @dataclass(frozen=True)
 class GoalSpace:
     """How a task's goal vectors are made up."""
 
-    position: str
-    """`object`, `end_effector`, or `end_effector_from_object`."""
-    flags: tuple[str, ...]
-    """Facts that must hold besides the position."""
+    parts: tuple[GoalPart, ...]
 
     @property
     def size(self) -> int:
         """Length of a goal vector."""
-        return 3 + len(self.flags)
+        return self.parts[-1].first + self.parts[-1].size
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Kinds of the parts, and facts of the flags."""
+        return tuple(part.kind for part in self.parts)
+
+    @cached_property
+    def is_a_point(self) -> bool:
+        """Whether it is three metres and nothing else, which is quick."""
+        return len(self.parts) == 1 and self.size == 3
 
 
 def goal_space(task: Task) -> GoalSpace:
     """The goal vectors of `task`, derived from the facts that its stages leave behind."""
-    gives = task.plan.gives
-    if "placed" in gives:
-        position, since = "object", gives["placed"]
-    else:
-        position, since = ("end_effector_from_object" if task.has_object else "end_effector"), gives.get("near", -1)
-    return GoalSpace(
-        position, tuple(fact for fact, giver in sorted(gives.items(), key=lambda g: g[1]) if giver > since)
-    )
+    parts: list[GoalPart] = []
+    first = 0
+    for kind, giver in _kinds(task):
+        part = GoalPart(kind, task.steps[giver], giver, first)
+        parts.append(part)
+        first += part.size
+    return GoalSpace(tuple(parts))
 
 
-def achieved_goal(space: GoalSpace, task: Task, state: State, goal: Array) -> Array:
+def _kinds(task: Task) -> Sequence[tuple[str, int]]:
+    """Kinds of the parts with the stages that give them."""
+    kinds: list[tuple[str, int]] = []
+    for number in range(len(task.subtasks)):
+        given = [(fact, giver) for fact, giver in task.plan.gives if task.steps[giver].subtask == number]
+        givers = dict(given)
+        fact = next((fact for fact in ("struck", "placed", "near") if fact in givers), None)
+        if fact is not None:
+            kinds.append((_position(fact, task.steps[givers[fact]]), givers[fact]))
+        if "turned" in givers:
+            kinds.append(("heading", givers["turned"]))
+        since = givers[fact] if fact is not None else -1
+        kinds += [(one, giver) for one, giver in given if giver >= since and one not in (fact, "turned")]
+    return kinds
+
+
+def _position(fact: str, step: Step) -> str:
+    if fact == "near":
+        return "end_effector_from_object" if step.object is not None or step.part is not None else "end_effector"
+    if step.part is not None:
+        return "part"
+    return "struck" if fact == "struck" else "object"
+
+
+def achieved_goal(space: GoalSpace, progress: Progress, state: State, goals: Array) -> Array:
     """`(N, size)`: what has been achieved in `state`."""
     xp = namespace(state.time)
-    if space.position == "object":
-        position = state.object_position[:, 0]
-    elif space.position == "end_effector":
-        position = state.ee_position
-    else:
-        position = state.ee_position - state.object_position[:, 0]
-    if not space.flags:
-        return position
-    flags = [xp.astype(FACTS[fact].begins(state, goal, task.thresholds), position.dtype) for fact in space.flags]
-    return xp.concat([position, xp.stack(flags, axis=-1)], axis=-1)
+    values = [_achieved(part, View(state, progress, goals, part.step)) for part in space.parts]
+    return values[0] if len(values) == 1 else xp.concat(values, axis=-1)
 
 
-def desired_goal(space: GoalSpace, goal: Array) -> Array:
-    """`(N, size)`: what is to be achieved, from the target position `(N, 3)` in the world frame."""
-    xp = namespace(goal)
-    position = xp.zeros_like(goal) if space.position == "end_effector_from_object" else goal
-    return xp.concat([position, xp.ones((goal.shape[0], len(space.flags)), dtype=goal.dtype)], axis=-1)
+def _achieved(part: GoalPart, view: View) -> Array:
+    xp = namespace(view.state.time)
+    if part.kind == "object":
+        return view.object_position
+    if part.kind == "end_effector":
+        return view.ee_position
+    if part.kind == "end_effector_from_object":
+        return view.ee_position - view.target
+    if part.kind == "part":
+        return view.part_position[:, None]
+    if part.kind == "heading":
+        return xp.stack([xp.cos(view.object_heading), xp.sin(view.object_heading)], axis=-1)
+    past = view.progress.stage > part.giver
+    if part.kind == "struck":  # where it struck, as soon as it has
+        return xp.where(past[:, None], view.start_object_position, view.object_position)
+    fact = FACTS[part.kind]
+    return xp.astype(past if fact.event else fact.begins(view), view.state.time.dtype)[:, None]
 
 
-def goal_distance(achieved: Array, desired: Array) -> Array:
+def desired_goal(space: GoalSpace, goals: Array) -> Array:
+    """`(N, size)`: what is to be achieved, from the goal points `(N, G, 3)`."""
+    xp = namespace(goals)
+    values = [_desired(part, goals) for part in space.parts]
+    return values[0] if len(values) == 1 else xp.concat(values, axis=-1)
+
+
+def _desired(part: GoalPart, goals: Array) -> Array:
+    xp = namespace(goals)
+    place = goals[:, part.step.place]
+    if part.kind in ("object", "struck", "end_effector"):
+        return place
+    if part.kind == "end_effector_from_object":
+        return xp.zeros_like(place)
+    if part.kind == "part":
+        return place[:, :1]
+    if part.kind == "heading":
+        angle = goals[:, part.step.heading or 0, 0]
+        return xp.stack([xp.cos(angle), xp.sin(angle)], axis=-1)
+    return xp.ones_like(place[:, :1])
+
+
+def goal_distance(space: GoalSpace, achieved: Array, desired: Array) -> Array:
     """Metres between goal vectors `(…, size)`, a wrong flag counting as `FLAG_METRES`."""
     difference = achieved - desired
-    away = (difference[..., :3] * difference[..., :3]).sum(-1) ** 0.5
-    if difference.shape[-1] == 3:
-        return away
-    return away + FLAG_METRES * abs(difference[..., 3:]).sum(-1)
+    if space.is_a_point:
+        return (difference * difference).sum(-1) ** 0.5
+    away = 0.0
+    for part in space.parts:
+        own = difference[..., part.first : part.first + part.size]
+        away = away + part.metres * (own * own).sum(-1) ** 0.5
+    return away
 
 
-def goal_reached(achieved: Array, desired: Array, tolerance: float) -> Array:
-    """Bool `(…)`: position within `tolerance` and every flag right."""
+def goal_reached(space: GoalSpace, achieved: Array, desired: Array) -> Array:
+    """Bool `(…)`: every part within its tolerance, and every flag right."""
     difference = achieved - desired
-    at = (difference[..., :3] * difference[..., :3]).sum(-1) < tolerance * tolerance
-    if difference.shape[-1] == 3:
-        return at
-    return at & (abs(difference[..., 3:]) < 0.5).all(-1)
+    if space.is_a_point:
+        return (difference * difference).sum(-1) < space.parts[0].tolerance ** 2
+    reached = None
+    for part in space.parts:
+        own = difference[..., part.first : part.first + part.size]
+        within = (own * own).sum(-1) < part.tolerance**2
+        reached = within if reached is None else reached & within
+    return reached

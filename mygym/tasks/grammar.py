@@ -7,28 +7,27 @@ from dataclasses import dataclass
 
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import registry
-from mygym.tasks.facts import EXCLUDES, INITIALLY
-from mygym.tasks.stages import Stage
+from mygym.tasks.facts import EXCLUDES, FACTS, INITIALLY
+from mygym.tasks.stage import Stage
 
 BEFORE = -1
-"""Giver of the facts that hold at a reset."""
+"""Giver of the facts that hold when a sub-task begins."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A grammatical composition: its stages, and which facts are in force when."""
+    """Grammatical compositions, one after the other: their stages, and which facts are in force when."""
 
     stages: tuple[Stage, ...]
     kept: tuple[tuple[tuple[str, int], ...], ...]
-    """For each stage, and at the end: `(fact, index of its giver)` of what must keep holding, latest first.
+    """For each stage, and at the end: `(fact, index of its giver)` of what must keep holding, latest giver first.
 
-    What a stage itself ends (withdrawing ends being near) need not hold during it.
+    What a stage itself ends (withdrawing ends being near) need not hold during it. Events need not either.
     """
-
-    @property
-    def gives(self) -> dict[str, int]:
-        """Facts that the whole composition leaves behind → index of the stage that gave them."""
-        return dict(self.kept[-1])
+    gives: tuple[tuple[str, int], ...]
+    """`(fact, index of its giver)` of what the whole leaves behind, earliest giver first."""
+    firsts: tuple[int, ...]
+    """Index of the first stage of each sub-task."""
 
 
 def letters() -> dict[str, str]:
@@ -61,38 +60,64 @@ def parse(task: str | Sequence[str]) -> tuple[Stage, ...]:
         raise ConfigError(str(error)) from None
 
 
-def plan(stages: Sequence[Stage], said_as: str | Sequence[str]) -> Plan:
+def plan(subtasks: Sequence[tuple[Sequence[Stage], str | Sequence[str]]]) -> Plan:
     """Check that each stage may follow the ones before it and that nothing is undone.
+
+    Args:
+        subtasks: Of each the stages, and what was said for them.
 
     Raises:
         ConfigError: Not grammatical; the message says which stage lacks what, and which stage would give it.
     """
+    stages: list[Stage] = []
+    kept: list[tuple[tuple[str, int], ...]] = []
+    firsts: list[int] = []
+    lasting: list[tuple[str, int]] = []
     givers: dict[str, int] = dict.fromkeys(INITIALLY, BEFORE)
-    kept = []
-    seen = {frozenset(givers): "the start"}
-    for index, stage in enumerate(stages):
-        missing = [fact for fact in stage.requires if fact not in givers]
+    for composed, said_as in subtasks:
+        missing = [fact for fact in INITIALLY if fact not in givers]
         if missing:
-            givers_of = [entry.name for entry in registry("stage") if missing[0] in entry.load().gives]
-            _refuse(said_as, f"{stage.name} requires {missing[0]!r}, which nothing before it gives "
-                    f"(given by: {', '.join(givers_of) or 'no stage'})")  # fmt: skip
-        if all(fact in givers for fact in stage.gives):
-            _refuse(said_as, f"{stage.name} gives {' and '.join(stage.gives)}, which holds already")
-        ends = {*stage.ends, *(EXCLUDES[fact] for fact in stage.gives if fact in EXCLUDES)}
-        givers = {fact: giver for fact, giver in givers.items() if fact not in ends}
-        kept.append(_in_force(givers))
-        givers.update(dict.fromkeys(stage.gives, index))
-        state = frozenset(givers)
-        if state in seen:
-            _refuse(said_as, f"{stage.name} undoes what came after {seen[state]}: nothing would be left to show for it")
-        seen[state] = stage.name
-    kept.append(_in_force(givers))
-    return Plan(tuple(stages), tuple(kept))
+            before = stages[-1].name
+            why = f"begins with a hand that is {' and '.join(INITIALLY)}, but {before} before it leaves it otherwise"
+            _refuse(said_as, why + ": let what is before it end with drop and withdraw")
+        lasting += [(fact, giver) for fact, giver in givers.items() if giver != BEFORE and FACTS[fact].lasts]
+        givers = dict.fromkeys(INITIALLY, BEFORE)
+        firsts.append(len(stages))
+        seen = {frozenset(givers): "the start"}
+        for stage in composed:
+            givers, before_it = _after(stage, len(stages), givers, said_as)
+            kept.append(_in_force(before_it, lasting))
+            stages.append(stage)
+            state = frozenset(givers)
+            if state in seen:
+                why = f"{stage.name} undoes what came after {seen[state]}: nothing would be left to show for it"
+                _refuse(said_as, why)
+            seen[state] = stage.name
+    kept.append(_in_force(givers, lasting))
+    given = [*lasting, *((fact, giver) for fact, giver in givers.items() if giver != BEFORE)]
+    return Plan(tuple(stages), tuple(kept), tuple(sorted(given, key=lambda item: item[1])), tuple(firsts))
 
 
-def _in_force(givers: dict[str, int]) -> tuple[tuple[str, int], ...]:
-    given = [(fact, giver) for fact, giver in givers.items() if giver != BEFORE]
-    return tuple(sorted(given, key=lambda item: -item[1]))
+def _after(
+    stage: Stage, index: int, givers: dict[str, int], said_as: str | Sequence[str]
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Facts and their givers after a stage, and those among them that must hold during it."""
+    missing = [fact for fact in stage.requires if fact not in givers]
+    if missing:
+        names = [entry.name for entry in registry("stage") if missing[0] in entry.load().gives]
+        given_by = ", ".join(names) or "no stage"
+        _refuse(said_as, f"{stage.name} requires {missing[0]!r}, which nothing before it gives (given by: {given_by})")
+    again = [fact for fact in stage.gives if fact in givers]
+    if again:
+        _refuse(said_as, f"{stage.name} gives {' and '.join(again)}, which holds already")
+    ends = {*stage.ends, *(EXCLUDES[fact] for fact in stage.gives if fact in EXCLUDES)}
+    during = {fact: giver for fact, giver in givers.items() if fact not in ends}
+    return {**during, **dict.fromkeys(stage.gives, index)}, during
+
+
+def _in_force(givers: dict[str, int], lasting: Sequence[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
+    given = [*lasting, *((fact, giver) for fact, giver in givers.items() if giver != BEFORE)]
+    return tuple(sorted((item for item in given if not FACTS[item[0]].event), key=lambda item: -item[1]))
 
 
 def _refuse(said_as: str | Sequence[str], why: str) -> None:

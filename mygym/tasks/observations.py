@@ -1,4 +1,4 @@
-"""Named observation components: functions of `(task, progress, state)` that return `(N, d)`."""
+"""Named observation components: functions of a `Situation` that return `(N, d)`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,19 @@ from mygym.tasks.progress import Progress
 from mygym.tasks.state import Array, State, namespace
 from mygym.tasks.task import Task
 
-Function = Callable[[Task, Progress, State], Array]
+
+@dataclass(slots=True)
+class Situation:
+    """What components see."""
+
+    task: Task
+    progress: Progress
+    state: State
+    goals: Array
+    """`(N, G, 3)`: every goal point, m in the world frame."""
+
+
+Function = Callable[[Situation], Array]
 
 
 @dataclass(frozen=True)
@@ -49,51 +61,51 @@ def find_component(name: str) -> Component:
 
 
 @register_observation("ee_position", 5)
-def ee_position(task: Task, progress: Progress, state: State) -> Array:
+def ee_position(situation: Situation) -> Array:
     """`(N, 3)` m, world frame: the end-effector point."""
-    return state.ee_position
+    return situation.state.ee_position
 
 
 @register_observation("ee_velocity", 20)
-def ee_velocity(task: Task, progress: Progress, state: State) -> Array:
+def ee_velocity(situation: Situation) -> Array:
     """`(N, 3)` m/s, world frame."""
-    return state.ee_velocity
+    return situation.state.ee_velocity
 
 
 @register_observation("joint_position", 10)
-def joint_position(task: Task, progress: Progress, state: State) -> Array:
+def joint_position(situation: Situation) -> Array:
     """`(N, J)` rad."""
-    return state.joint_position
+    return situation.state.joint_position
 
 
 @register_observation("joint_velocity", 50)
-def joint_velocity(task: Task, progress: Progress, state: State) -> Array:
+def joint_velocity(situation: Situation) -> Array:
     """`(N, J)` rad/s."""
-    return state.joint_velocity
+    return situation.state.joint_velocity
 
 
 @register_observation("gripper_width", 1)
-def gripper_width(task: Task, progress: Progress, state: State) -> Array:
+def gripper_width(situation: Situation) -> Array:
     """`(N, 1)` m between the fingers."""
-    return state.gripper_width[:, None]
+    return situation.state.gripper_width[:, None]
 
 
 @register_observation("other_ee_position", 5)
-def other_ee_position(task: Task, progress: Progress, state: State) -> Array:
+def other_ee_position(situation: Situation) -> Array:
     """`(N, 3 (A - 1))` m, world frame: the end-effector points of the arms but the first."""
-    return _in_a_row(state.other_ee_position)
+    return _in_a_row(situation.state.other_ee_position)
 
 
 @register_observation("other_ee_velocity", 20)
-def other_ee_velocity(task: Task, progress: Progress, state: State) -> Array:
+def other_ee_velocity(situation: Situation) -> Array:
     """`(N, 3 (A - 1))` m/s, world frame."""
-    return _in_a_row(state.other_ee_velocity)
+    return _in_a_row(situation.state.other_ee_velocity)
 
 
 @register_observation("other_gripper_width", 1)
-def other_gripper_width(task: Task, progress: Progress, state: State) -> Array:
+def other_gripper_width(situation: Situation) -> Array:
     """`(N, A - 1)` m between the fingers of the arms but the first."""
-    return state.other_gripper_width
+    return situation.state.other_gripper_width
 
 
 def _in_a_row(values: Array) -> Array:
@@ -101,43 +113,75 @@ def _in_a_row(values: Array) -> Array:
     return namespace(values).reshape(values, (values.shape[0], -1))
 
 
+def _of_roles(situation: Situation, values: Array) -> Array:
+    """`(N, k, d)` of all objects as `(N, R d)` of those that the task is about."""
+    return _in_a_row(values[:, : len(situation.task.roles)])
+
+
 @register_observation("object_position", 5)
-def object_position(task: Task, progress: Progress, state: State) -> Array:
-    """`(N, 3)` m, world frame: the first object's centre of mass."""
-    return state.object_position[:, 0]
+def object_position(situation: Situation) -> Array:
+    """`(N, 3 R)` m, world frame: centres of mass of the `R` objects that the task is about."""
+    return _of_roles(situation, situation.state.object_position)
 
 
 @register_observation("object_from_ee", 5)
-def object_from_ee(task: Task, progress: Progress, state: State) -> Array:
-    """`(N, 3)` m, world axes: from the end effector to the first object."""
-    return state.object_position[:, 0] - state.ee_position
+def object_from_ee(situation: Situation) -> Array:
+    """`(N, 3 R)` m, world axes: from the end effector to the objects."""
+    return _of_roles(situation, situation.state.object_position - situation.state.ee_position[:, None])
 
 
 @register_observation("object_orientation", 1)
-def object_orientation(task: Task, progress: Progress, state: State) -> Array:
-    """`(N, 4)` unit quaternion `(x, y, z, w)` of the first object, world frame, with w ≥ 0."""
-    xp = namespace(state.time)
-    quaternion = state.object_orientation[:, 0]
-    return xp.where(quaternion[:, 3:] < 0, -quaternion, quaternion)
+def object_orientation(situation: Situation) -> Array:
+    """`(N, 4 R)` unit quaternions `(x, y, z, w)` of the objects, world frame, with w ≥ 0."""
+    xp = namespace(situation.state.time)
+    quaternion = situation.state.object_orientation
+    return _of_roles(situation, xp.where(quaternion[..., 3:] < 0, -quaternion, quaternion))
 
 
 @register_observation("object_velocity", 20)
-def object_velocity(task: Task, progress: Progress, state: State) -> Array:
-    """`(N, 3)` m/s, world frame."""
-    return state.object_velocity[:, 0]
+def object_velocity(situation: Situation) -> Array:
+    """`(N, 3 R)` m/s, world frame."""
+    return _of_roles(situation, situation.state.object_velocity)
 
 
 @register_observation("object_angular_velocity", 200)
-def object_angular_velocity(task: Task, progress: Progress, state: State) -> Array:
-    """`(N, 3)` rad/s, world frame."""
-    return state.object_angular_velocity[:, 0]
+def object_angular_velocity(situation: Situation) -> Array:
+    """`(N, 3 R)` rad/s, world frame."""
+    return _of_roles(situation, situation.state.object_angular_velocity)
+
+
+@register_observation("part_position", 10)
+def part_position(situation: Situation) -> Array:
+    """`(N, p)` m or rad: how far the drawers, doors, levers that the task is about are."""
+    return situation.state.part_position[:, list(situation.task.part_slots)]
+
+
+@register_observation("part_velocity", 100)
+def part_velocity(situation: Situation) -> Array:
+    """`(N, p)` m/s or rad/s."""
+    return situation.state.part_velocity[:, list(situation.task.part_slots)]
+
+
+@register_observation("handle_from_ee", 5)
+def handle_from_ee(situation: Situation) -> Array:
+    """`(N, 3 p)` m, world axes: from the end effector to their handles."""
+    handles = situation.state.part_handle_position[:, list(situation.task.part_slots)]
+    return _in_a_row(handles - situation.state.ee_position[:, None])
+
+
+@register_observation("count", 100)
+def count(situation: Situation) -> Array:
+    """`(N, 1)`: what the active stage has counted, such as points passed or steps on target, in tens."""
+    xp = namespace(situation.state.time)
+    return 0.1 * xp.astype(situation.progress.count, situation.state.ee_position.dtype)[:, None]
 
 
 @register_observation("stage", 1)
-def stage(task: Task, progress: Progress, state: State) -> Array:
+def stage(situation: Situation) -> Array:
     """`(N, stages + 1)`: one-hot of the active stage, the last for all done."""
-    xp = namespace(state.time)
-    return xp.astype(progress.stage[:, None] == xp.arange(len(task.plan.stages) + 1), state.ee_position.dtype)
+    xp = namespace(situation.state.time)
+    stages = xp.arange(len(situation.task.steps) + 1)
+    return xp.astype(situation.progress.stage[:, None] == stages, situation.state.ee_position.dtype)
 
 
 def default_components(task: Task, control: str, arms: int = 1) -> tuple[str, ...]:
@@ -157,6 +201,10 @@ def default_components(task: Task, control: str, arms: int = 1) -> tuple[str, ..
             "object_velocity",
             "object_angular_velocity",
         ]
-    if len(task.plan.stages) > 1:
+    if task.part_slots:
+        names += ["part_position", "part_velocity", "handle_from_ee"]
+    if len(task.steps) > 1:
         names += ["stage"]
+    if any(step.stage.count is not None and step.stage.phased for step in task.steps):
+        names += ["count"]
     return tuple(names)

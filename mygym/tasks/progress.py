@@ -19,6 +19,10 @@ class Progress:
     """`(N, 3)` m: the end effector when the active stage began."""
     start_object_position: Array
     """`(N, k, 3)` m: the objects when the active stage began."""
+    start_part_position: Array
+    """`(N, p)` m or rad: drawers, doors, levers when the active stage began."""
+    count: Array
+    """`(N,)` int: what the active stage has counted since it began, such as points passed or steps on target."""
 
     @classmethod
     def at_reset(cls, state: State) -> Progress:
@@ -30,4 +34,6 @@ class Progress:
             held=xp.zeros(n, dtype=xp.int64),
             start_ee_position=xp.asarray(state.ee_position, copy=True),
             start_object_position=xp.asarray(state.object_position, copy=True),
+            start_part_position=xp.asarray(state.part_position, copy=True),
+            count=xp.zeros(n, dtype=xp.int64),
         )

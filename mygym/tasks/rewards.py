@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from mygym.tasks.goals import goal_distance, goal_reached
+from mygym.tasks.goals import GoalSpace, goal_distance, goal_reached
 from mygym.tasks.state import Array, namespace
 
 KINDS = ("sparse", "dense", "staged")
 
 
-def sparse(achieved: Array, desired: Array, tolerance: float) -> Array:
+def sparse(space: GoalSpace, achieved: Array, desired: Array) -> Array:
     """`(…)`: 0 where the goal is reached, −1 elsewhere."""
     xp = namespace(achieved)
-    return xp.where(goal_reached(achieved, desired, tolerance), 0.0, -1.0)
+    return xp.where(goal_reached(space, achieved, desired), 0.0, -1.0)
 
 
-def dense(achieved: Array, desired: Array, tolerance: float) -> Array:
+def dense(space: GoalSpace, achieved: Array, desired: Array) -> Array:
     """`(…)`: minus the distance to the goal in metres."""
-    return -goal_distance(achieved, desired)
+    return -goal_distance(space, achieved, desired)
 
 
 def shaping(before: Array, after: Array, gamma: float) -> Array:
@@ -26,7 +26,7 @@ def shaping(before: Array, after: Array, gamma: float) -> Array:
     return gamma * after - before
 
 
-GOAL_REWARDS: Mapping[str, Callable[[Array, Array, float], Array]] = {
+GOAL_REWARDS: Mapping[str, Callable[[GoalSpace, Array, Array], Array]] = {
     "sparse": sparse,
     "dense": dense,
     "staged": sparse,

@@ -1,19 +1,21 @@
-"""A task: a planned composition of stages with its numbers, and what a step does to it. Pure functions over batches."""
+"""A task: planned compositions of stages with their numbers, and what a step does to it. Pure functions over batches."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import PurePath
 from typing import Any
 
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import ASSETS, registry
-from mygym.tasks.facts import FACTS, Thresholds
+from mygym.tasks.facts import FACTS
 from mygym.tasks.grammar import Plan, parse, plan
 from mygym.tasks.progress import Progress
 from mygym.tasks.state import Array, State, namespace
+from mygym.tasks.subtask import SubTask
+from mygym.tasks.view import EntryPoint, Motion, Step, Thresholds, View
 
 MANY = 8
 """From this batch size on every stage is evaluated under a mask, which is cheaper than finding out which are active."""
@@ -21,11 +23,10 @@ MANY = 8
 
 @dataclass(frozen=True)
 class Task:
-    """A sequence of stages, and the numbers that make it a task."""
+    """Sub-tasks, one after the other (of most tasks it is one), and the numbers that make them a task."""
 
     name: str
-    stages: str | tuple[str, ...]
-    """Letters, or stage names."""
+    subtasks: tuple[SubTask, ...]
     help: str = ""
     tolerance: float = 0.05
     """m: how close to the goal counts."""
@@ -34,24 +35,98 @@ class Task:
     horizon: int = 100
     """Steps after which an episode is truncated."""
     workspace: str = "table"
-    object: str = "cube"
+    objects: Mapping[str, str] = field(default_factory=dict)
+    """Role → object, of the roles that are not an object's name themselves."""
+    clutter: tuple[str, ...] = ()
+    """Objects that lie about and are in the way."""
+    rotation: tuple[float, float] = (0.0, 0.0)
+    """rad: lowest and highest yaw with which objects are put down."""
+    colors: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """Role → RGBA, of the roles that are to be seen in another colour than their object's."""
     run_defaults: Mapping[str, Any] = field(default_factory=dict)
     """Values of the run's config that this task prefers."""
+    parts: tuple[str, ...] = ()
+    """Moving parts of the workspace, as `fixture.joint`, in the order of `State.part_position`: the environment's."""
+    path_points: Mapping[str, int] = field(default_factory=dict)
+    """Path of the workspace → number of its points: the environment's."""
 
     @cached_property
     def plan(self) -> Plan:
         """The stages and the facts in force around them."""
-        return plan(parse(self.stages), self.stages)
+        return plan([(parse(one.stages), one.stages) for one in self.subtasks])
 
     @cached_property
-    def thresholds(self) -> Thresholds:
-        """Distances of the facts."""
-        return Thresholds(tolerance=self.tolerance)
+    def roles(self) -> tuple[str, ...]:
+        """Of the objects that stages act on or that goals are on, in the order of their slots in `State`."""
+        found: dict[str, None] = {}
+        for one in self.subtasks:
+            if not one.part and any(stage.needs_object for stage in parse(one.stages)):
+                found[one.object] = None
+        for one in self.subtasks:
+            if one.onto:
+                found[one.onto] = None
+        return tuple(found)
+
+    @cached_property
+    def goal_slots(self) -> tuple[GoalSlots, ...]:
+        """Where in the goals `(N, G, 3)` those of each sub-task are."""
+        slots, first = [], 0
+        for one in self.subtasks:
+            path = tuple(range(first, first + self.path_points.get(one.path, 0)))
+            first += len(path)
+            turns = any(stage.needs_turning for stage in parse(one.stages))
+            slots.append(GoalSlots(first, path, first + 1 if turns else None))
+            first += 2 if turns else 1
+        return tuple(slots)
+
+    @property
+    def goal_count(self) -> int:
+        """`G`: goal points of the task."""
+        last = self.goal_slots[-1]
+        return 1 + (last.place if last.heading is None else last.heading)
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """The stages, each bound to what it acts on."""
+        steps = []
+        for number, (one, slots) in enumerate(zip(self.subtasks, self.goal_slots, strict=True)):
+            thresholds = Thresholds(tolerance=one.tolerance or self.tolerance)
+            thing = self.roles.index(one.object) if one.object in self.roles and not one.part else None
+            part = self.parts.index(one.part) if one.part in self.parts else None
+            for stage in parse(one.stages):
+                label = (
+                    stage.name
+                    if len(self.subtasks) == 1
+                    else f"{stage.name} {one.object if not one.part else one.part}"
+                )
+                steps.append(
+                    Step(stage, number, thing, part, slots.place, slots.path, slots.heading, thresholds, label)
+                )
+        return tuple(steps)
+
+    @cached_property
+    def part_slots(self) -> tuple[int, ...]:
+        """Slots in `State` of the parts that it is about."""
+        return tuple(dict.fromkeys(step.part for step in self.steps if step.part is not None))
+
+    @property
+    def stages(self) -> str | tuple[str, ...]:
+        """Letters or stage names of the only sub-task, or stage names of all."""
+        return self.subtasks[0].stages if len(self.subtasks) == 1 else self.stage_names
+
+    @property
+    def object(self) -> str:
+        """The object that the first sub-task acts on."""
+        return self.asset(self.subtasks[0].object)
+
+    def asset(self, role: str) -> str:
+        """The object that plays a role."""
+        return self.objects.get(role, role)
 
     @property
     def has_object(self) -> bool:
         """Whether any stage acts on an object."""
-        return any(stage.needs_object for stage in self.plan.stages)
+        return bool(self.roles)
 
     @property
     def needs_gripper(self) -> bool:
@@ -59,41 +134,112 @@ class Task:
         return any(stage.needs_gripper for stage in self.plan.stages)
 
     @property
+    def needs_turning(self) -> bool:
+        """Whether the tool must turn about the vertical: for a stage, or to grasp what lies turned."""
+        turned = self.rotation[0] != self.rotation[1] and self.needs_gripper
+        return turned or any(stage.needs_turning for stage in self.plan.stages)
+
+    @property
+    def arms(self) -> int:
+        """Arms that it takes."""
+        return max(stage.arms for stage in self.plan.stages)
+
+    @property
     def goal_area(self) -> str:
-        """Area of the workspace that goals come from: `reach` without objects, `air` while held, else `surface`."""
-        if not self.has_object:
-            return "reach"
-        gives = self.plan.gives
-        carried = "held" in gives and gives["held"] < gives.get("placed", -1)
-        return "air" if carried else "surface"
+        """Area of the workspace that the first sub-task's goals come from."""
+        areas = self.goal_areas(0)
+        return areas[0] if areas else ""
+
+    def goal_areas(self, subtask: int) -> tuple[str, ...]:
+        """Areas that a sub-task's goals come from; none where they are on an object or a part's.
+
+        If it does not say: `reach` without an object, `air` where it is held in the end, else `surface`.
+        """
+        one = self.subtasks[subtask]
+        if one.onto or one.part or one.path:
+            return ()
+        if one.area:
+            return (one.area,) if isinstance(one.area, str) else one.area
+        stages = parse(one.stages)
+        if not any(stage.needs_object for stage in stages):
+            return ("reach",)
+        holds = [fact for stage in stages for fact in stage.gives if fact in ("held", "free", "launched")]
+        return ("air",) if holds and holds[-1] == "held" else ("surface",)
 
     @property
     def stage_names(self) -> tuple[str, ...]:
         """Names in order."""
         return tuple(stage.name for stage in self.plan.stages)
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the stages in results: with what they act on, where there are several sub-tasks."""
+        return tuple(step.label for step in self.steps)
+
     def describe(self) -> str:
         """The stages in plain words."""
-        thing = f"the {PurePath(self.object).stem}" if self.has_object else "the goal"
-        return ", ".join(stage.phrase.format(object=thing) for stage in self.plan.stages)
+        return "; then ".join(self._words(one) for one in self.subtasks)
+
+    def _words(self, one: SubTask) -> str:
+        stages = parse(one.stages)
+        if one.part:
+            thing = f"the {one.part.rpartition('.')[2].replace('_', ' ')}"
+        elif any(stage.needs_object for stage in stages):
+            thing = f"the {_plain(one.object)}"
+        else:
+            thing = "the goal"
+        goal = one.words or (f"onto the {_plain(one.onto)}" if one.onto else "to the goal")
+        first, *others = [stage.phrase for stage in stages]
+        later = thing if thing == "the goal" else "it"
+        return ", ".join(
+            [first.format(object=thing, goal=goal), *(phrase.format(object=later, goal=goal) for phrase in others)]
+        )
 
 
-def register_task(name: str, stages: str | Sequence[str], help: str = "", **numbers: Any) -> Task:
+@dataclass(frozen=True)
+class GoalSlots:
+    """Slots of a sub-task's goals: the place, the points on the way, the heading."""
+
+    place: int
+    path: tuple[int, ...]
+    heading: int | None
+
+
+def _plain(role: str) -> str:
+    return PurePath(role).stem.replace("_", " ")
+
+
+OF_SUBTASK = tuple(one.name for one in fields(SubTask) if one.name not in ("stages", "tolerance"))
+
+
+def register_task(name: str, stages: str | Sequence[str] | Sequence[SubTask], help: str = "", **numbers: Any) -> Task:
     """Make a named task: `register_task("tap", stages=["approach", "push", "withdraw"], horizon=120)`.
 
     Args:
         name: Keyword for `--task`; the environment's id is its CamelCase.
-        stages: Letters or stage names.
+        stages: Letters or stage names; or several `SubTask`, done one after the other.
         help: One line.
-        **numbers: `tolerance`, `hold`, `horizon`, `workspace`, `object`, `run_defaults` of `Task`.
+        **numbers: Fields of `Task` (`tolerance`, `hold`, `horizon`, `workspace`, `objects`, `run_defaults` …) and, of
+            a single composition, of `SubTask` (`object`, `part`, `area`, `onto`, `path`, `to`, `words`).
     """
-    task = Task(name, stages if isinstance(stages, str) else tuple(stages), help, **numbers)
+    task = Task(name, _subtasks(stages, numbers), help, **numbers)
     registry("task").register(name, task, help=help)
     return task
 
 
-def find_task(said: str | Sequence[str]) -> Task:
-    """A named task, letters, or a list of stage names → `Task`, checked.
+def _subtasks(stages: str | Sequence[Any], numbers: dict[str, Any]) -> tuple[SubTask, ...]:
+    """The sub-tasks; takes what is theirs out of `numbers`."""
+    if not isinstance(stages, str) and stages and isinstance(stages[0], SubTask):
+        return tuple(stages)
+    own = {key: numbers.pop(key) for key in OF_SUBTASK if key in numbers}
+    return (SubTask(stages if isinstance(stages, str) else tuple(stages), **own),)
+
+
+def find_task(said: str | Sequence[Any]) -> Task:
+    """A named task, letters, a list of stage names, or a list of sub-tasks → `Task`, checked.
+
+    Args:
+        said: Sub-tasks are mappings with the fields of `SubTask`.
 
     Raises:
         ConfigError: Not a task, or a composition that makes no sense.
@@ -101,83 +247,130 @@ def find_task(said: str | Sequence[str]) -> Task:
     tasks = registry("task")
     if isinstance(said, str) and said in tasks:
         task: Task = tasks.get(said).load()
+    elif not isinstance(said, str) and said and isinstance(said[0], Mapping):
+        subtasks = tuple(_subtask(number, one) for number, one in enumerate(said))
+        letters = ["".join(one.stages) if isinstance(one.stages, str) else "_".join(one.stages) for one in subtasks]
+        count = sum(len(parse(one.stages)) for one in subtasks)
+        task = Task("-".join(letters), subtasks, horizon=50 + 25 * count)
     else:
         stages = said if isinstance(said, str) else tuple(said)
         composed = parse(stages)
         name = stages if isinstance(stages, str) else "_".join(stages)
         # Only what is built in lends its numbers: what letters mean does not depend on the user's files.
         built_in = [entry.target for entry in tasks if entry.origin.startswith(str(ASSETS.parent))]
-        known = next((task for task in built_in if parse(task.stages) == composed), None)
-        task = replace(known, name=name) if known else Task(name, stages, horizon=50 + 25 * len(composed))
+        known = next((task for task in built_in if _is_plainly(task, composed)), None)
+        task = replace(known, name=name) if known else Task(name, (SubTask(stages),), horizon=50 + 25 * len(composed))
     _ = task.plan
     return task
 
 
+def _is_plainly(task: Task, composed: tuple[Any, ...]) -> bool:
+    """Whether a task is these stages and nothing else, so that they may be called by its numbers."""
+    (first, *others) = task.subtasks
+    return not others and first == SubTask(first.stages, first.object) and parse(first.stages) == composed
+
+
+def _subtask(number: int, said: Mapping[str, Any]) -> SubTask:
+    known = [one.name for one in fields(SubTask)]
+    for key in said:
+        if key not in known:
+            raise ConfigError(bad_value(f"task.{number}", key, known, "is not part of a sub-task"))
+    if "stages" not in said:
+        raise ConfigError(bad_value(f"task.{number}.stages", None, "letters or a list of stages", "is missing"))
+    return SubTask(**{key: tuple(value) if isinstance(value, list) else value for key, value in said.items()})
+
+
+CHANGEABLE = ("tolerance", "hold", "horizon", "object", "objects", "clutter", "rotation", "colors")
+"""What `change_task` takes."""
+
+
 def change_task(task: Task, numbers: Mapping[str, Any]) -> Task:
-    """`task` with other numbers (`tolerance`, `hold`, `horizon`, `object`).
+    """`task` with other numbers, see `CHANGEABLE`; `object` is what the first sub-task acts on.
 
     Raises:
-        ConfigError: No such number.
+        ConfigError: No such number, or a role that the task has not.
     """
-    allowed = ("tolerance", "hold", "horizon", "object")
     for key in numbers:
-        if key not in allowed:
-            raise ConfigError(bad_value("task_params", key, allowed, "is not a number of a task"))
-    return replace(task, **numbers)
+        if key not in CHANGEABLE:
+            raise ConfigError(bad_value("task_params", key, CHANGEABLE, "is not a number of a task"))
+    changed = dict(numbers)
+    objects = {**task.objects, **changed.pop("objects", {})}
+    if "object" in changed:
+        objects[task.subtasks[0].object] = changed.pop("object")
+    for role in (*objects, *changed.get("colors", {})):
+        if role not in task.roles and role not in task.objects and role != task.subtasks[0].object:
+            raise ConfigError(bad_value("task_params.objects", role, task.roles, f"is no role of {task.name}"))
+    return replace(task, objects=objects, **changed)
 
 
-def advance(task: Task, progress: Progress, state: State, goal: Array) -> Progress:
+def advance(task: Task, progress: Progress, state: State, goals: Array) -> Progress:
     """Progress after a step: on when the active stage is complete, back where something given earlier was lost.
 
     Args:
         task: The task.
         progress: Before the step.
         state: After the step.
-        goal: `(N, 3)` target position in the world frame.
+        goals: `(N, G, 3)` goal points in the world frame.
     """
-    count = len(task.plan.stages)
+    total = len(task.steps)
     before = progress.stage
-    after = before
-    for index in _active(before, count):
-        following = _following(task, index, state, goal)
-        after = following if before.shape[0] == 1 else namespace(before).where(before == index, following, after)
-    held = (progress.held + 1) * (after == count)
+    after, count = before, progress.count
+    for index in _active(before, total):
+        following, counted = _following(task, index, progress, state, goals)
+        if before.shape[0] == 1:
+            after, count = following, counted
+        else:
+            here = before == index
+            xp = namespace(before)
+            after, count = xp.where(here, following, after), xp.where(here, counted, count)
+    held = (progress.held + 1) * (after == total)
     moved = after != before
     if not bool(moved.any()):
-        return Progress(before, held, progress.start_ee_position, progress.start_object_position)
+        starts = progress.start_ee_position, progress.start_object_position, progress.start_part_position
+        return Progress(before, held, *starts, count)
     xp = namespace(before)
     return Progress(
         stage=after,
         held=held,
         start_ee_position=xp.where(moved[:, None], state.ee_position, progress.start_ee_position),
         start_object_position=xp.where(moved[:, None, None], state.object_position, progress.start_object_position),
+        start_part_position=xp.where(moved[:, None], state.part_position, progress.start_part_position),
+        count=count * ~moved,
     )
 
 
-def _following(task: Task, index: int, state: State, goal: Array) -> Array:
-    """`(N,)`: the stage after this step for episodes in stage `index`."""
+def _following(task: Task, index: int, progress: Progress, state: State, goals: Array) -> tuple[Array, Array]:
+    """`(N,)`: the stage after this step for episodes in stage `index`, and what it has counted."""
     xp = namespace(state.time)
-    if index < len(task.plan.stages):
-        first, *others = (FACTS[fact].begins for fact in task.plan.stages[index].gives)
-        complete = first(state, goal, task.thresholds)
+    count = progress.count
+    if index < len(task.steps):
+        view = View(state, progress, goals, task.steps[index])
+        stage = view.step.stage
+        first, *others = (FACTS[fact].begins for fact in stage.gives)
+        complete = first(view)
         for begins in others:
-            complete = complete & begins(state, goal, task.thresholds)
+            complete = complete & begins(view)
+        if stage.complete is not None:
+            complete = complete & stage.complete(view)
+        if stage.count is not None:
+            count = stage.count(view)
         following = index + xp.astype(complete, xp.int64)
     else:
         following = xp.full(state.time.shape, index, dtype=xp.int64)
     for fact, giver in task.plan.kept[index]:  # latest giver first, so that the earliest loss wins
-        following = xp.where(FACTS[fact].keeps(state, goal, task.thresholds), following, giver)
-    return following
+        keeps = FACTS[fact].keeps(View(state, progress, goals, task.steps[giver]))
+        following = xp.where(keeps, following, giver)
+    return following, count
 
 
-def potential(task: Task, progress: Progress, state: State, goal: Array) -> Array:
+def potential(task: Task, progress: Progress, state: State, goals: Array) -> Array:
     """`(N,)` in [−stages, 0]: stages done, plus how far along the active one is, minus their number; 0 at the end."""
     xp = namespace(state.time)
-    count = len(task.plan.stages)
+    count = len(task.steps)
     total = xp.astype(progress.stage, state.ee_position.dtype) - count
     for index in _active(progress.stage, count):
         if index < count:
-            share = task.plan.stages[index].potential(state, progress, goal, task.thresholds)
+            share = task.steps[index].stage.potential(View(state, progress, goals, task.steps[index]))
             total = total + xp.where(progress.stage == index, share, 0.0)
     return total
 
@@ -187,23 +380,51 @@ def is_success(task: Task, progress: Progress) -> Array:
     return progress.held >= task.hold
 
 
-def act(task: Task, progress: Progress, state: State, goal: Array) -> tuple[Array, Array]:
-    """The expert of the active stage: end-effector target `(N, 3)` m in the world frame, gripper command `(N,)`."""
-    xp = namespace(state.time)
-    stages = task.plan.stages
-    target, gripper = state.ee_position, state.time
-    for index in _active(progress.stage, len(stages)):
-        last = min(index, len(stages) - 1)  # when all is done, the last stage's expert holds what it has
-        entry = stages[last + 1].entry if last + 1 < len(stages) else None
-        wanted, command = stages[last].expert(state, progress, goal, entry or _at_object)
-        here = progress.stage == index
-        target, gripper = xp.where(here[:, None], wanted, target), xp.where(here, command, gripper)
-    return target, gripper
+def act(task: Task, progress: Progress, state: State, goals: Array) -> Motion:
+    """What the expert of the active stage wants."""
+    last = len(task.steps) - 1
+    motions = []
+    for index in _active(progress.stage, last + 1):
+        step = task.steps[min(index, last)]  # when all is done, the last stage's expert holds what it has
+        motions.append(
+            (progress.stage == index, step.stage.expert(View(state, progress, goals, step), _entry(task, index)))
+        )
+    if len(motions) == 1:
+        return motions[0][1]
+    return _merged(motions, state)
 
 
-def _at_object(state: State, goal: Array) -> Array:
+def _entry(task: Task, index: int) -> EntryPoint:
+    """Where the stage after this one wants the end effector, if it acts on the same."""
+    steps = task.steps
+    if index + 1 < len(steps) and steps[index + 1].subtask == steps[index].subtask:
+        return steps[index + 1].stage.entry or _at_target
+    return _at_target
+
+
+def _at_target(view: View) -> Array:
     """Where a stage begins that does not say where."""
-    return state.object_position[:, 0]
+    return view.target
+
+
+def _merged(motions: Sequence[tuple[Array, Motion]], state: State) -> Motion:
+    """Of each episode the motion of its own stage."""
+    xp = namespace(state.time)
+    zero = state.time * 0.0
+    arms = state.other_ee_position.shape[1]
+    rest = state.other_ee_position[:, 0] if arms else state.ee_position
+    merged = Motion(state.ee_position, zero, zero, rest, zero + 1.0)
+    for here, motion in motions:
+        turn = zero if motion.turn_by is None else motion.turn_by
+        other = rest if motion.other_target is None else motion.other_target
+        merged = Motion(
+            xp.where(here[:, None], motion.target, merged.target),
+            xp.where(here, zero + motion.gripper, merged.gripper),
+            xp.where(here, turn, merged.turn_by),
+            xp.where(here[:, None], other, merged.other_target),
+            xp.where(here, zero + motion.other_gripper, merged.other_gripper),
+        )
+    return merged
 
 
 def _active(stage: Array, count: int) -> Sequence[int]:

@@ -1,0 +1,56 @@
+"""What a stage is: the facts it requires and gives, how far along it is, and how an expert acts in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mygym.registry import registry
+from mygym.tasks.state import Array
+from mygym.tasks.view import EntryPoint, Motion, Predicate, View
+
+OPEN, CLOSED = 1.0, -1.0
+"""Gripper commands."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of a task; every function takes a `View` of `N` episodes and is pure."""
+
+    name: str
+    letter: str
+    """One capital letter for compositions such as `AGMDW`; empty if the stage has none."""
+    requires: tuple[str, ...]
+    """Facts that must hold for it to start."""
+    gives: tuple[str, ...]
+    """Facts that hold when it is complete."""
+    phrase: str
+    """What it does, with `{object}` and `{goal}`, for descriptions."""
+    potential: Callable[[View], Array]
+    """`(N,)` in [0, 1]: how far along the stage is."""
+    expert: Callable[[View, EntryPoint], Motion]
+    """What to do, given where the next stage wants the end effector."""
+    ends: tuple[str, ...] = ()
+    """Facts that need not hold any more once it has begun, besides those that what it gives excludes."""
+    entry: EntryPoint | None = None
+    """Where the end effector should be when the stage begins; None: at the object."""
+    complete: Predicate | None = None
+    """`(N,)` bool: what must hold besides the facts that it gives; None: nothing."""
+    count: Callable[[View], Array] | None = None
+    """`(N,)` int: `view.count` after this step, such as points passed; None: the stage counts nothing."""
+    phased: bool = False
+    """Whether what to do depends on what has been counted, so that a policy should see it."""
+    needs_object: bool = True
+    """Whether it acts on an object, or, where the sub-task names one, on a part of the workspace."""
+    needs_part: bool = False
+    """Whether it acts on a drawer, a door, a lever … only."""
+    needs_gripper: bool = False
+    needs_turning: bool = False
+    """Whether the tool has to turn about the vertical."""
+    arms: int = 1
+
+
+def register_stage(name: str, stage: Stage) -> Stage:
+    """Make `stage` known under its name (and letter, if it has one) to every composition."""
+    registry("stage").register(name, stage, help=stage.phrase)
+    return stage

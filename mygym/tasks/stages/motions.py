@@ -1,0 +1,54 @@
+"""What experts and potentials are put together from; batched, numpy and torch alike."""
+
+from __future__ import annotations
+
+from mygym.tasks.facts import distance
+from mygym.tasks.state import Array, namespace
+from mygym.tasks.view import View
+
+CRUISE = 0.10
+"""m above what is approached at which the tool flies there."""
+
+
+def share_covered(left: Array, at_start: Array) -> Array:
+    """1 − left / at_start within [0, 1]."""
+    xp = namespace(left)
+    return 1.0 - xp.clip(left / xp.clip(at_start, 1e-6, None), 0.0, 1.0)
+
+
+def with_height(position: Array, height: Array) -> Array:
+    """`(N, 3)`: the same place at another height `(N,)`."""
+    xp = namespace(position)
+    return xp.stack([position[:, 0], position[:, 1], height], axis=-1)
+
+
+def lifted(position: Array, by: float) -> Array:
+    """`(N, 3)`: straight above."""
+    return with_height(position, position[:, 2] + by)
+
+
+def planar_distance(a: Array, b: Array) -> Array:
+    """`(N,)` m, seen from above."""
+    return distance(a[:, :2], b[:, :2])
+
+
+def limited(start: Array, end: Array, step: float) -> Array:
+    """The point at most `step` metres from `start` on the way to `end`."""
+    xp = namespace(start)
+    away = distance(start, end)[:, None]
+    return start + (end - start) * xp.clip(step / xp.clip(away, 1e-9, None), None, 1.0)
+
+
+def over_then_down(view: View, there: Array) -> Array:
+    """Fly to `there` above the target and come down beside or onto it, so that nothing is knocked on the way."""
+    xp = namespace(there)
+    cruise = view.target[:, 2] + CRUISE
+    above = planar_distance(view.ee_position, there) > 0.02
+    return with_height(there, xp.where(above, xp.maximum(cruise, there[:, 2]), there[:, 2]))
+
+
+def horizontal(way: Array) -> Array:
+    """`(N, 3)`: unit vector along the horizontal part of a way `(N, 3)`."""
+    xp = namespace(way)
+    flat = with_height(way, xp.zeros_like(way[:, 0]))
+    return flat / xp.clip(distance(flat, xp.zeros_like(flat))[:, None], 1e-6, None)
