@@ -121,7 +121,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             objects,
             self.control,
             control_hz=CONTROL_HZ,
-            gripper=self.task.needs_gripper,
+            gripper=self.task.uses_gripper,
             turning=self.task.needs_turning,
         )
         self.robot, self.workspace = self.world.robot, self.world.workspace  # as they find each other

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import xml.etree.ElementTree as ET
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
@@ -110,6 +112,10 @@ class Movable:
     """In the URDF."""
     handle: Vector
     """m, in the frame of the link that it moves."""
+    axis: Vector
+    """Unit vector in that frame, whose origin is on the axis of a hinge."""
+    slides: bool
+    """Along the axis; or else it turns about it."""
     lower: float
     upper: float
     rest: float
@@ -252,6 +258,8 @@ def _of_joint(name: str, joint: FixtureJoint, turned: NDArray[np.float64]) -> Mo
     return Movable(
         name,
         (x, y, z),
+        _unit(joint.axis),
+        joint.type == "slide",
         *joint.range,
         rest=joint.rest,
         force=joint.force,
@@ -267,6 +275,8 @@ def _of_urdf(spec: FixtureSpec, joint: Joint, dynamics: ET.Element | None) -> Mo
     return Movable(
         joint.name,
         spec.handles.get(joint.name, (0.0, 0.0, 0.0)),
+        _unit(joint.axis),
+        joint.kind == "prismatic",
         lower,
         upper,
         rest=min(max(0.0, lower), upper),
@@ -275,6 +285,12 @@ def _of_urdf(spec: FixtureSpec, joint: Joint, dynamics: ET.Element | None) -> Mo
         spring=None,
         lifts=True,
     )
+
+
+def _unit(axis: Sequence[float]) -> Vector:
+    x, y, z = axis
+    length = math.hypot(x, y, z)
+    return x / length, y / length, z / length
 
 
 def _origin(joint: FixtureJoint) -> Vector:

@@ -168,11 +168,16 @@ class Surroundings:
             for p, (joint, frame) in enumerate(zip(joints, frames, strict=True), start=first):
                 state.part_position[0, p], state.part_velocity[0, p] = joint[0], joint[1]
                 # Plain floats, because numpy costs 1 µs for each operation.
-                (px, py, pz), (x, y, z, w) = frame[4], frame[5]
-                ox, oy, oz = self.parts[p].handle
-                tx, ty, tz = 2 * (y * oz - z * oy), 2 * (z * ox - x * oz), 2 * (x * oy - y * ox)
-                state.part_handle_position[0, p] = (
-                    px + ox + w * tx + y * tz - z * ty,
-                    py + oy + w * ty + z * tx - x * tz,
-                    pz + oz + w * tz + x * ty - y * tx,
-                )
+                (px, py, pz), part = frame[4], self.parts[p]
+                ox, oy, oz = _turned(frame[5], part.handle)
+                state.part_handle_position[0, p] = px + ox, py + oy, pz + oz
+                ax, ay, az = _turned(frame[5], part.axis)
+                turns = (ay * oz - az * oy, az * ox - ax * oz, ax * oy - ay * ox)
+                state.part_handle_motion[0, p] = (ax, ay, az) if part.slides else turns
+
+
+def _turned(quaternion: Sequence[float], vector: Sequence[float]) -> tuple[float, float, float]:
+    """A vector turned by a quaternion."""
+    (x, y, z, w), (ox, oy, oz) = quaternion, vector
+    tx, ty, tz = 2 * (y * oz - z * oy), 2 * (z * ox - x * oz), 2 * (x * oy - y * ox)
+    return ox + w * tx + y * tz - z * ty, oy + w * ty + z * tx - x * tz, oz + w * tz + x * ty - y * tx

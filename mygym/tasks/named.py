@@ -9,6 +9,36 @@ register_task(
     horizon=25,
 )
 register_task(
+    "stack",
+    "AGMDW",
+    help="put an object on top of another",
+    objects={"base": "cube"},
+    onto="base",
+    tolerance=0.02,
+    horizon=150,
+    run_defaults={"steps": 2_000_000, "eval": {"every": 50_000}},
+)
+register_task(
+    "open_drawer",
+    ("approach", "open"),
+    help="open a drawer by its handle",
+    workspace="drawer",
+    part="cabinet.drawer",
+    to=(0.12, 0.20),
+    tolerance=0.02,
+    horizon=150,
+)
+register_task(
+    "open_door",
+    ("approach", "open"),
+    help="open the door of a refrigerator by its handle",
+    workspace="fridge",
+    part="fridge.door",
+    to=(0.6, 1.2),
+    tolerance=0.1,
+    horizon=200,
+)
+register_task(
     "push",
     ("approach", "push"),
     help="push an object along the table to a point",

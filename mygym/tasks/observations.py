@@ -9,7 +9,8 @@ from mygym.parameters import first_line
 from mygym.registry import registry
 from mygym.tasks.progress import Progress
 from mygym.tasks.state import Array, State, namespace
-from mygym.tasks.task import Task
+from mygym.tasks.task import Task, active
+from mygym.tasks.view import View
 
 
 @dataclass(slots=True)
@@ -169,11 +170,18 @@ def handle_from_ee(situation: Situation) -> Array:
     return _in_a_row(handles - situation.state.ee_position[:, None])
 
 
-@register_observation("count", 100)
-def count(situation: Situation) -> Array:
-    """`(N, 1)`: what the active stage has counted, such as points passed or steps on target, in tens."""
+@register_observation("waypoint", 5)
+def waypoint(situation: Situation) -> Array:
+    """`(N, 3)` m, world frame: where the object should be now, on a path or behind a moving goal."""
     xp = namespace(situation.state.time)
-    return 0.1 * xp.astype(situation.progress.count, situation.state.ee_position.dtype)[:, None]
+    steps, last = situation.task.steps, len(situation.task.steps) - 1
+    points = situation.goals[:, steps[0].place]
+    for index in active(situation.progress.stage, last + 1):
+        step = steps[min(index, last)]
+        view = View(situation.state, situation.progress, situation.goals, step)
+        here = situation.progress.stage == index
+        points = xp.where(here[:, None], step.stage.waypoint(view) if step.stage.waypoint else view.goal, points)
+    return points
 
 
 @register_observation("stage", 1)
@@ -191,7 +199,7 @@ def default_components(task: Task, control: str, arms: int = 1) -> tuple[str, ..
         names += ["other_ee_position", "other_ee_velocity"]
     if control.startswith("joint"):
         names += ["joint_position", "joint_velocity"]
-    if task.needs_gripper:
+    if task.uses_gripper:
         names += ["gripper_width", "other_gripper_width"] if arms > 1 else ["gripper_width"]
     if task.has_object:
         names += [
@@ -205,6 +213,6 @@ def default_components(task: Task, control: str, arms: int = 1) -> tuple[str, ..
         names += ["part_position", "part_velocity", "handle_from_ee"]
     if len(task.steps) > 1:
         names += ["stage"]
-    if any(step.stage.count is not None and step.stage.phased for step in task.steps):
-        names += ["count"]
+    if any(step.stage.waypoint is not None for step in task.steps):
+        names += ["waypoint"]
     return tuple(names)

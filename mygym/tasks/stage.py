@@ -38,13 +38,15 @@ class Stage:
     """`(N,)` bool: what must hold besides the facts that it gives; None: nothing."""
     count: Callable[[View], Array] | None = None
     """`(N,)` int: `view.count` after this step, such as points passed; None: the stage counts nothing."""
-    phased: bool = False
-    """Whether what to do depends on what has been counted, so that a policy should see it."""
+    waypoint: Callable[[View], Array] | None = None
+    """`(N, 3)` m: where the object should be now, on its way to the goal; None: at the goal."""
     needs_object: bool = True
     """Whether it acts on an object, or, where the sub-task names one, on a part of the workspace."""
     needs_part: bool = False
     """Whether it acts on a drawer, a door, a lever … only."""
     needs_gripper: bool = False
+    uses_gripper: bool = False
+    """Whether the fingers move, if the robot has any."""
     needs_turning: bool = False
     """Whether the tool has to turn about the vertical."""
     arms: int = 1

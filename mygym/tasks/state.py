@@ -57,6 +57,8 @@ class State:
     """`(N, p)` m/s or rad/s."""
     part_handle_position: Array
     """`(N, p, 3)` m: where each is taken hold of."""
+    part_handle_motion: Array
+    """`(N, p, 3)`: how its handle moves with it, m/m or m/rad."""
     other_ee_position: Array
     """`(N, A - 1, 3)` m, of the arms but the first."""
     other_ee_orientation: Array
@@ -89,4 +91,5 @@ class State:
             other_gripper_width=np.zeros((n, arms - 1)),
             part_velocity=np.zeros((n, parts)),
             part_handle_position=np.zeros((n, parts, 3)),
+            part_handle_motion=np.zeros((n, parts, 3)),
         )

@@ -1,4 +1,4 @@
-"""A task: planned compositions of stages with their numbers, and what a step does to it. Pure functions over batches."""
+"""A task: planned compositions of stages with their numbers, and what a step does to it. Pure batched functions."""
 
 from __future__ import annotations
 
@@ -132,6 +132,11 @@ class Task:
     def needs_gripper(self) -> bool:
         """Whether any stage grasps."""
         return any(stage.needs_gripper for stage in self.plan.stages)
+
+    @property
+    def uses_gripper(self) -> bool:
+        """Whether the fingers move, if the robot has any; else they are shut, and no part of actions."""
+        return self.needs_gripper or any(stage.uses_gripper for stage in self.plan.stages)
 
     @property
     def needs_turning(self) -> bool:
@@ -315,7 +320,7 @@ def advance(task: Task, progress: Progress, state: State, goals: Array) -> Progr
     total = len(task.steps)
     before = progress.stage
     after, count = before, progress.count
-    for index in _active(before, total):
+    for index in active(before, total):
         following, counted = _following(task, index, progress, state, goals)
         if before.shape[0] == 1:
             after, count = following, counted
@@ -368,7 +373,7 @@ def potential(task: Task, progress: Progress, state: State, goals: Array) -> Arr
     xp = namespace(state.time)
     count = len(task.steps)
     total = xp.astype(progress.stage, state.ee_position.dtype) - count
-    for index in _active(progress.stage, count):
+    for index in active(progress.stage, count):
         if index < count:
             share = task.steps[index].stage.potential(View(state, progress, goals, task.steps[index]))
             total = total + xp.where(progress.stage == index, share, 0.0)
@@ -384,7 +389,7 @@ def act(task: Task, progress: Progress, state: State, goals: Array) -> Motion:
     """What the expert of the active stage wants."""
     last = len(task.steps) - 1
     motions = []
-    for index in _active(progress.stage, last + 1):
+    for index in active(progress.stage, last + 1):
         step = task.steps[min(index, last)]  # when all is done, the last stage's expert holds what it has
         motions.append(
             (progress.stage == index, step.stage.expert(View(state, progress, goals, step), _entry(task, index)))
@@ -427,7 +432,8 @@ def _merged(motions: Sequence[tuple[Array, Motion]], state: State) -> Motion:
     return merged
 
 
-def _active(stage: Array, count: int) -> Sequence[int]:
+def active(stage: Array, count: int) -> Sequence[int]:
+    """The stages that have to be looked at, for active stages `(N,)` of `count` (which stands for all done)."""
     if stage.shape[0] == 1:
         return (int(stage[0]),)
     return range(count + 1) if stage.shape[0] >= MANY else sorted({int(i) for i in stage})

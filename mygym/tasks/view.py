@@ -123,6 +123,11 @@ class View:
         return self.state.part_position[:, self.step.part or 0]
 
     @property
+    def handle_motion(self) -> Array:
+        """`(N, 3)`: how the part's handle moves with it, m/m or m/rad."""
+        return self.state.part_handle_motion[:, self.step.part or 0]
+
+    @property
     def finger_contact(self) -> Array:
         """`(N, F)` bool: which fingers press on the object; `F` = 0 for a part."""
         if self.step.object is None:

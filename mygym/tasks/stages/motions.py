@@ -6,8 +6,8 @@ from mygym.tasks.facts import distance
 from mygym.tasks.state import Array, namespace
 from mygym.tasks.view import View
 
-CRUISE = 0.10
-"""m above what is approached at which the tool flies there."""
+CRUISE, CRUISE_TO_HANDLE = 0.10, 0.05
+"""m above an object, or above a handle (which may be as high as the arm reaches), at which the tool flies there."""
 
 
 def share_covered(left: Array, at_start: Array) -> Array:
@@ -42,7 +42,7 @@ def limited(start: Array, end: Array, step: float) -> Array:
 def over_then_down(view: View, there: Array) -> Array:
     """Fly to `there` above the target and come down beside or onto it, so that nothing is knocked on the way."""
     xp = namespace(there)
-    cruise = view.target[:, 2] + CRUISE
+    cruise = view.target[:, 2] + (CRUISE if view.step.part is None else CRUISE_TO_HANDLE)
     above = planar_distance(view.ee_position, there) > 0.02
     return with_height(there, xp.where(above, xp.maximum(cruise, there[:, 2]), there[:, 2]))
 
