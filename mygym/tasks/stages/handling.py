@@ -14,6 +14,9 @@ SETTLED = 0.006
 PATIENCE = 12
 """Steps after which it is let go anyway: what it lies on may be higher than was thought."""
 
+LANDING = 0.04
+"""m above its goal at which an object arrives, to be put down from there."""
+
 # approach -----------------------------------------------------------------------------------------------------------
 
 
@@ -58,11 +61,16 @@ def move_potential(view: View) -> Array:
 
 
 def _move_expert(view: View, entry: EntryPoint) -> Motion:
+    """Up, over, and down: nothing that stands at the goal, or on the way, is knocked over."""
     xp = namespace(view.goal)
-    there = view.goal + view.ee_position - view.object_position
-    far = planar_distance(view.object_position, view.goal) > 0.03
-    height = xp.where(far, xp.maximum(there[:, 2], view.start_ee_position[:, 2] + 0.08), there[:, 2])
-    return Motion(limited(view.ee_position, with_height(there, height), 0.04), CLOSED)
+    at = view.ee_position
+    there = view.goal + at - view.object_position
+    far = planar_distance(view.object_position, view.goal) > 0.015
+    cruise = xp.maximum(there[:, 2] + LANDING, view.start_ee_position[:, 2] + 0.08)
+    height = xp.where(far, cruise, there[:, 2])
+    low = far & (at[:, 2] < cruise - LANDING)
+    over = xp.where(low[:, None], at, there)
+    return Motion(limited(at, with_height(over, height), 0.04), CLOSED)
 
 
 # drop ---------------------------------------------------------------------------------------------------------------
