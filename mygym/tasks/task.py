@@ -35,6 +35,8 @@ class Task:
     horizon: int = 100
     """Steps after which an episode is truncated."""
     workspace: str = "table"
+    also: tuple[str, ...] = ()
+    """Further workspaces in which it is proved, besides `workspace`, where it is at home."""
     objects: Mapping[str, str] = field(default_factory=dict)
     """Role → object, of the roles that are not an object's name themselves."""
     clutter: tuple[str, ...] = ()
