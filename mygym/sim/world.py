@@ -69,6 +69,8 @@ class World:
             the last two. If not, or if the robot has none, actions are the arm's alone, the fingers are welded shut and
             the state has none (`F = 0`).
         solver: Integration settings.
+        turning: Whether the first arm's tool may be turned about its own axis: end-effector controllers then have a
+            further action component `ee_turn` after the position's, see `mygym.sim.turning`.
 
     Raises:
         RegistryError: the controller's name is not known.
@@ -85,10 +87,11 @@ class World:
         control_hz: float = 25.0,
         gripper: bool = True,
         solver: SolverSettings = SOLVER,
+        turning: bool = False,
     ) -> None:
         robot, workspace = workspace.place(robot), workspace.for_robot(robot.name)
         self.robot, self.workspace, self.objects = robot, workspace, tuple(objects)
-        self.solver = solver
+        self.solver, self.turning = solver, turning
         self.control_hz, self.dt = control_hz, 1.0 / control_hz
         self.has_gripper = gripper and robot.gripper is not None
         kind: type[Controller] = registry("controller").get(control, "control").load()
@@ -124,7 +127,7 @@ class World:
         bounds = self.workspace.tool_bounds
         if index > 0:  # the workspace's bounds are about the first arm
             bounds = _around(bounds, kinematics.pose(chain.home)[:3, 3])
-        return kind(kinematics, limits, bounds, self.dt, dynamics)
+        return kind(kinematics, limits, bounds, self.dt, dynamics, self.turning and index == 0)
 
     def _home(self) -> Array:
         """`(J,)` rad: the first arm's tool at the workspace's `tool_home`, the others at their own home.
@@ -218,25 +221,38 @@ class World:
         for part, (one, amount) in enumerate(zip(self._surroundings.parts, share.tolist(), strict=True)):
             self._surroundings.push(part, amount * (one.force or 1.0))
 
-    def action_towards(self, ee_target: Array, gripper: float = 1.0) -> Array:
-        """The action that brings the end effector towards a target in a straight line, whatever the controller.
+    def action_towards(
+        self,
+        ee_target: Array,
+        gripper: float = 1.0,
+        turn_by: float = 0.0,
+        other_target: Array | None = None,
+        other_gripper: float = 1.0,
+    ) -> Array:
+        """The action that brings the end effectors towards targets in straight lines, whatever the controller.
+
+        What the world has no part for (a gripper that is blocked, `turning`, a second arm) is left out.
 
         Args:
-            ee_target: `(3,)` m in the world frame, of the first arm; its tool keeps its orientation. The others stay
-                where they were at the reset.
-            gripper: -1 closed to +1 open; left out where the gripper is blocked.
+            ee_target: `(3,)` m in the world frame, of the first arm.
+            gripper: Of the first arm, -1 closed to +1 open.
+            turn_by: rad by which the first arm's tool is still to turn from where it is measured, positive
+                counter-clockwise seen from above where it points down; 0 holds it as it was last turned.
+            other_target: `(3,)` m, of the second arm; without it that stays where it was at the reset.
+            other_gripper: Of the second arm.
 
         Returns:
             `(A,)` in [-1, 1].
         """
         state = self.state
+        targets = [ee_target, *self._rest] if other_target is None else [ee_target, other_target]
         parts = []
         for index, (controller, joints) in enumerate(zip(self.controllers, self._joints, strict=True)):
-            at = self._ee_position(index)
-            target = np.asarray(ee_target, dtype=float) if index == 0 else self._rest[index - 1]
+            target, turn = np.asarray(targets[index], dtype=float), 0.0 if index else turn_by
             q, velocity = state.joint_position[0, joints], state.joint_velocity[0, joints]
-            parts.append(controller.action_towards(target, q, velocity, at))
-        parts.append(np.array([gripper if index == 0 else 1.0 for index, has in enumerate(self._has_gripper) if has]))
+            parts.append(controller.action_towards(target, q, velocity, self._ee_position(index), turn))
+        grippers = zip((gripper, other_gripper), self._has_gripper, strict=False)
+        parts.append(np.array([amount for amount, has in grippers if has]))
         return np.minimum(np.maximum(np.concatenate(parts), -1.0), 1.0)
 
     def _ee_position(self, arm: int) -> Array:
