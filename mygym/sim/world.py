@@ -106,12 +106,12 @@ class World:
         self.control_names = _names([controller.names for controller in self.controllers], self._has_gripper)
         self.action_size = len(self.control_names)
         self.home = self._home()
-        fingers = grippers[0].links if grippers[0] else ()
+        fingers, *others = [len(grip.links) if grip else 0 for grip in grippers]
         joints = sum(len(arm.joints) for arm in robot.arms)
         self._surroundings = Surroundings(workspace, self._client, self.dt, solver.substeps, GRAVITY)
         self.part_names = self._surroundings.part_names
         parts = len(self.part_names)
-        self.state = State.zeros(1, joints, len(fingers), len(self.objects), parts, len(robot.arms))
+        self.state = State.zeros(1, joints, fingers, len(self.objects), parts, len(robot.arms), sum(others))
         self._weights = [(0.0, 0.0, -GRAVITY * spec.mass) for spec in self.objects]
         self.reset(self._objects_in_a_row())
 
@@ -277,17 +277,21 @@ class World:
             state.object_velocity[0, k], state.object_angular_velocity[0, k] = velocity, spin
         if self.part_names:
             self._surroundings.read(state)
-        if self._body.finger_of_link and self._bodies:
+        if self._bodies:
             self._read_contacts()
         state.time[0] = self._ticks * self.dt
 
     def _read_contacts(self) -> None:
-        contact, finger_of_link = self.state.finger_contact, self._body.finger_of_link
-        contact[...] = False
+        state = self.state
+        state.touch[...] = state.finger_contact[...] = state.other_finger_contact[...] = False
+        contacts = (state.finger_contact, state.other_finger_contact)
         for point in bullet.getContactPoints(self._body.body, physicsClientId=self._client):
-            finger = finger_of_link.get(point[3])
-            if finger is not None and point[9] > 0.0 and point[2] in self._bodies:
-                contact[0, self._bodies.index(point[2]), finger] = True
+            if point[9] > 0.0 and point[2] in self._bodies:
+                k = self._bodies.index(point[2])
+                state.touch[0, k] = True
+                for contact, fingers in zip(contacts, self._body.fingers_of_links, strict=False):
+                    if point[3] in fingers:
+                        contact[0, k, fingers[point[3]]] = True
 
 
 def _around(bounds: Area, home: Array) -> Area:
