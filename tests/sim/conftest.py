@@ -1,13 +1,17 @@
-"""Worlds for the tests of `mygym.sim`: built in one place, closed after each test."""
+"""Worlds for the tests of `mygym.sim`: built in one place, closed after each test; and a robot of two arms."""
 
 from __future__ import annotations
 
+import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
+from mygym.registry import ASSETS
 from mygym.sim.objects import load_object
 from mygym.sim.robot import load_robot
 from mygym.sim.workspace import load_workspace
@@ -21,7 +25,7 @@ def make_world() -> Iterator[MakeWorld]:
     """`make_world("panda", objects=1, control="ee_delta", gripper=True)`: a world with that many cubes."""
     worlds: list[World] = []
 
-    def make(robot: str = "panda", objects: int = 1, **kwargs: Any) -> World:
+    def make(robot: str | Path = "panda", objects: int = 1, **kwargs: Any) -> World:
         world = World(load_robot(robot), load_workspace("table"), [load_object("cube")] * objects, **kwargs)
         worlds.append(world)
         return world
@@ -40,3 +44,23 @@ def go(world: World, target: Any, gripper: float = 1.0, steps: int = 15) -> None
     """Drive the end effector towards a target for some control steps."""
     for _ in range(steps):
         world.step(world.action_towards(np.asarray(target, dtype=float), gripper))
+
+
+def two_armed(folder: Path) -> Path:
+    """Two pandas, side by side on one base."""
+    shipped, sides = ASSETS / "robots", ("left_", "right_")
+    urdf = (shipped / "panda.urdf").read_text().replace('filename="meshes', f'filename="{shipped / "meshes"}')
+    root = ET.fromstring('<robot name="two"><link name="body"/></robot>')
+    for side, y in zip(sides, (0.0, -0.5), strict=True):
+        joint = ET.SubElement(root, "joint", name=f"{side}base", type="fixed")
+        ET.SubElement(joint, "parent", link="body")
+        ET.SubElement(joint, "child", link=f"{side}link0")
+        ET.SubElement(joint, "origin", xyz=f"0 {y} 0", rpy="0 0 0")
+        root.extend(ET.fromstring(urdf.replace('"panda_', f'"{side}')))
+    (folder / "two.urdf").write_text(ET.tostring(root, encoding="unicode"))
+    text = (shipped / "panda.yaml").read_text()
+    first, second = (yaml.safe_load(text.replace("panda_", side)) for side in sides)
+    second = {key: second[key] for key in ("joints", "end_effector", "gripper")}
+    path = folder / "two.yaml"
+    path.write_text(yaml.safe_dump(first | {"urdf": "two.urdf", "second_arm": second}))
+    return path

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import xml.etree.ElementTree as ET
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ from mygym.sim.urdf import inertial, merge_fixed_joints, read_joints
 from mygym.sim.world import World
 from tests.components import CONTROLS, ROBOTS
 
-from .conftest import MakeWorld, cube_at, go
+from .conftest import MakeWorld, cube_at, go, two_armed
 
 NONE = np.zeros((0, 7))
 FOLDER = ASSETS / "robots"
@@ -185,31 +184,6 @@ def test_inverse_dynamics_give_the_acceleration(make_world: MakeWorld) -> None:
 
 
 # two arms -----------------------------------------------------------------------------------------------------------
-
-
-def two_armed(folder: Path) -> Path:
-    """Two KUKA arms, side by side on one base."""
-    kuka = (FOLDER / "kuka.urdf").read_text()
-    meshes = re.sub(r'filename="meshes', f'filename="{FOLDER / "meshes"}', kuka)
-    root = ET.fromstring('<robot name="two"><link name="body"/></robot>')
-    for side, y in (("left", 0.0), ("right", -0.5)):
-        arm = ET.fromstring(meshes.replace("lbr_iiwa", side))
-        joint = ET.SubElement(root, "joint", name=f"{side}_base", type="fixed")
-        ET.SubElement(joint, "parent", link="body")
-        ET.SubElement(joint, "child", link=f"{side}_link_0")
-        ET.SubElement(joint, "origin", xyz=f"0 {y} 0", rpy="0 0 0")
-        root.extend(arm.findall("link") + arm.findall("joint"))
-    (folder / "two.urdf").write_text(ET.tostring(root, encoding="unicode"))
-    spec = yaml.safe_load((FOLDER / "kuka.yaml").read_text())
-
-    def arm_of(side: str) -> dict[str, Any]:
-        joints = [{**joint, "name": joint["name"].replace("lbr_iiwa", side)} for joint in spec["joints"]]
-        return {"joints": joints, "end_effector": {"link": f"{side}_link_7", "position": [0.0, 0.0, 0.045]}}
-
-    data = {key: spec[key] for key in ("base_position", "base_orientation", "motor")}
-    path = folder / "two.yaml"
-    path.write_text(yaml.safe_dump(data | {"urdf": "two.urdf"} | arm_of("left") | {"second_arm": arm_of("right")}))
-    return path
 
 
 @pytest.mark.parametrize("control", CONTROLS)
