@@ -72,7 +72,10 @@ def main() -> None:
             print(f"| {task} | {workspace} | {', '.join(cells)} |", flush=True)
     robots, tasks = len({one.robot for one in mine}), len({one.task for one in mine})
     seconds = time.perf_counter() - begin
-    print(f"\n{len(mine)} combinations of {robots} robots and {tasks} tasks; {short} below {NEEDED:.0%}, in bold.", end=" ")
+    print(
+        f"\n{len(mine)} combinations of {robots} robots and {tasks} tasks; {short} below {NEEDED:.0%}, in bold.",
+        end=" ",
+    )
     print(f"{seconds:.0f} s.")
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from mygym.errors import ConfigError, bad_value
 from mygym.sim.objects import ObjectSpec
+from mygym.sim.turning import TURN_RANGE
 from mygym.sim.world import World
 from mygym.tasks.sampling import Area, sample_in
 from mygym.tasks.task import Task
@@ -27,6 +28,9 @@ PART_SHARE = (0.5, 0.9)
 
 TURN = (0.5, 1.2)
 """rad: by how much an object is to be turned, to either side, unless the sub-task says."""
+
+MARGIN = 0.2
+"""rad by which goals' headings stay within what the tool can be turned."""
 
 TRIES = 100
 
@@ -113,7 +117,8 @@ def draw_goals(rng: np.random.Generator, task: Task, world: World, areas: Mappin
             side = 1.0 if rng.random() < 0.5 else -1.0
             orientation = state.object_orientation[0, step.object or 0]
             yaw = 2.0 * math.atan2(orientation[2], orientation[3])
-            goals[slots.heading, 0] = yaw + side * (low + rng.random() * (high - low))
+            turn = side * (low + rng.random() * (high - low))
+            goals[slots.heading, 0] = yaw + (turn if abs(yaw + turn) < TURN_RANGE - MARGIN else -turn)
         if spec is not None:
             where[one.object] = goals[slots.place].copy()
     return goals

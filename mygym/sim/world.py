@@ -270,6 +270,8 @@ class World:
     def _read_state(self) -> None:
         state, client = self.state, self._client
         self._body.read(state)
+        if self.turning:
+            state.ee_turn[0] = self.controller.measured_turn(state.joint_position[0, self._joints[0]])
         for k, (body, spec) in enumerate(zip(self._bodies, self.objects, strict=True)):
             position, orientation = bullet.getBasePositionAndOrientation(body, physicsClientId=client)
             velocity, spin = bullet.getBaseVelocity(body, physicsClientId=client)

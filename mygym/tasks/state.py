@@ -35,6 +35,8 @@ class State:
     """`(N, 4)` unit quaternion of the end-effector frame."""
     ee_velocity: Array
     """`(N, 3)` m/s, of the end-effector point."""
+    ee_turn: Array
+    """`(N,)` rad by which the tool is turned from how it is held at home, see `mygym.sim.turning`; 0 if it may not."""
     joint_position: Array
     """`(N, J)` rad, joints of all arms."""
     joint_velocity: Array
@@ -89,6 +91,7 @@ class State:
             ee_position=np.zeros((n, 3)),
             ee_orientation=np.zeros((n, 4)),
             ee_velocity=np.zeros((n, 3)),
+            ee_turn=np.zeros(n),
             joint_position=np.zeros((n, joints)),
             joint_velocity=np.zeros((n, joints)),
             gripper_width=np.zeros(n),

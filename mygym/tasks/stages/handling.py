@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 from mygym.tasks.facts import at_rest, distance
 from mygym.tasks.stage import CLOSED, OPEN, Stage, register_stage
 from mygym.tasks.stages.motions import lifted, limited, over_then_down, planar_distance, share_covered, with_height
 from mygym.tasks.state import Array, namespace
-from mygym.tasks.view import EntryPoint, Motion, View
+from mygym.tasks.view import EntryPoint, Motion, View, wrapped
 
 SETTLED = 0.006
 """m from the goal within which an object is let go."""
@@ -26,8 +28,20 @@ def approach_potential(view: View) -> Array:
     return share_covered(distance(view.ee_position, view.target), distance(view.start_ee_position, at_start))
 
 
+def aligned(view: View) -> Array | None:
+    """`(N,)` rad by which the tool has to turn yet to take the object as it would one that lies straight."""
+    if view.step.object is None:
+        return None
+    missing = wrapped(view.object_heading - view.state.ee_turn)
+    xp = namespace(missing)
+    half = xp.where(missing > 0.5 * math.pi, missing - math.pi, missing)  # two fingers take it either way round
+    return xp.where(half < -0.5 * math.pi, half + math.pi, half)
+
+
 def _approach_expert(view: View, entry: EntryPoint) -> Motion:
-    return Motion(over_then_down(view, entry(view)) if view.has_target else view.goal, OPEN)
+    if not view.has_target:
+        return Motion(view.goal, OPEN)
+    return Motion(over_then_down(view, entry(view)), OPEN, aligned(view))
 
 
 # grasp --------------------------------------------------------------------------------------------------------------
@@ -48,7 +62,8 @@ def _grasp_expert(view: View, entry: EntryPoint) -> Motion:
     there = view.object_position
     xp = namespace(there)
     at = distance(view.ee_position, there) < 0.012
-    return Motion(xp.where(at[:, None], there, over_then_down(view, there)), xp.where(at, CLOSED, OPEN))
+    target = xp.where(at[:, None], there, over_then_down(view, there))
+    return Motion(target, xp.where(at, CLOSED, OPEN), aligned(view))
 
 
 # move ---------------------------------------------------------------------------------------------------------------
