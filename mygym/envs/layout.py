@@ -12,6 +12,7 @@ from mygym.errors import ConfigError, bad_value
 from mygym.sim.objects import ObjectSpec
 from mygym.sim.world import World
 from mygym.tasks.sampling import Area, sample_in
+from mygym.tasks.subtask import SubTask
 from mygym.tasks.task import Task
 
 Array = NDArray[np.float64]
@@ -80,12 +81,14 @@ def draw_goals(rng: np.random.Generator, task: Task, world: World, areas: Mappin
     goals = np.zeros((task.goal_count, 3))
     state, roles = world.state, task.roles
     where = {role: state.object_position[0, slot].copy() for slot, role in enumerate(roles)}
-    taken: list[tuple[Array, float]] = []
+    positions: dict[int, float] = {}
     for number, (one, slots) in enumerate(zip(task.subtasks, task.goal_slots, strict=True)):
         step = next(step for step in task.steps if step.subtask == number)
         spec = world.objects[step.object] if step.object is not None else None
         if one.part:
-            goals[slots.place, 0] = _part_goal(rng, world, step.part or 0, one.to)
+            part = step.part or 0
+            at = positions.get(part, float(state.part_position[0, part]))
+            positions[part] = goals[slots.place, 0] = _part_goal(rng, world, part, one, at, step.thresholds.tolerance)
             continue
         lift = spec.half_height if spec else 0.0
         if one.onto:
@@ -93,13 +96,18 @@ def draw_goals(rng: np.random.Generator, task: Task, world: World, areas: Mappin
             goals[slots.place] = where[one.onto]
             goals[slots.place, 2] += base.size[2] - base.half_height + lift
         elif one.path:
-            points = np.array(world.workspace.paths[one.path])
-            goals[[*slots.path, slots.place]] = points + (0.0, 0.0, lift)
+            goals[[*slots.path, slots.place]] = np.array(world.workspace.paths[one.path])
+            goals[[*slots.path, slots.place], 2] += lift
         else:
             names = task.goal_areas(number)
             area = areas[names[0] if len(names) == 1 else names[int(rng.integers(len(names)))]]
             start = where[one.object] if spec else state.ee_position[0]
             away = step.thresholds.tolerance + START_MARGIN
+            taken = [
+                (where[role] if slot < len(roles) else state.object_position[0, slot], _radius(world.objects[slot]))
+                for slot, role in enumerate((*roles, *task.clutter))
+                if slot != step.object
+            ]
             goals[slots.place] = _goal_in(rng, area, start - (0.0, 0.0, lift), away, taken, spec)
             goals[slots.place, 2] += lift
         if slots.heading is not None:
@@ -110,7 +118,6 @@ def draw_goals(rng: np.random.Generator, task: Task, world: World, areas: Mappin
             goals[slots.heading, 0] = yaw + side * (low + rng.random() * (high - low))
         if spec is not None:
             where[one.object] = goals[slots.place].copy()
-            taken.append((goals[slots.place, :2].copy(), _radius(spec)))
     return goals
 
 
@@ -122,17 +129,25 @@ def _goal_in(
     taken: Sequence[tuple[Array, float]],
     spec: ObjectSpec | None,
 ) -> Array:
-    """A point away from the start and from the goals of earlier sub-tasks."""
+    """A point away from the start and from where other objects are by then."""
     for _ in range(TRIES):
         point = sample_in(rng, area, start, away)
-        if spec is None or all(math.dist(point[:2], other) > radius + _radius(spec) for other, radius in taken):
+        if spec is None or all(math.dist(point[:2], other[:2]) > radius + _radius(spec) for other, radius in taken):
             return point
     where = f"{area[0].round(3).tolist()} … {area[1].round(3).tolist()}"
-    why = f"has no room for a goal beside those of {len(taken)} other sub-tasks"
-    raise ConfigError(bad_value("task_params.areas", where, "a larger area, or fewer sub-tasks in it", why))
+    why = f"has no room for a goal beside {len(taken)} other objects"
+    raise ConfigError(bad_value("task_params.areas", where, "a larger area, or fewer or smaller objects", why))
 
 
-def _part_goal(rng: np.random.Generator, world: World, part: int, to: tuple[float, float] | None) -> float:
-    one = world.parts[part]
-    low, high = to or tuple(one.rest + share * (one.upper - one.rest) for share in PART_SHARE)
-    return low + rng.random() * (high - low)
+def _part_goal(
+    rng: np.random.Generator, world: World, part: int, subtask: SubTask, start: float, tolerance: float
+) -> float:
+    """A position of a part that is not where it is by then."""
+    moving = world.parts[part]
+    low, high = subtask.to or tuple(moving.rest + share * (moving.upper - moving.rest) for share in PART_SHARE)
+    for _ in range(TRIES):
+        goal = low + rng.random() * (high - low)
+        if abs(goal - start) >= tolerance:
+            return goal
+    why = f"has no position of {subtask.part} at least {tolerance:g} from {start:.3g}, where it is"
+    raise ConfigError(bad_value("task.to", [low, high], "a wider range, or a smaller tolerance", why))
