@@ -107,10 +107,10 @@ def _infer(urdf: Path, modified: int) -> Inferred:
     root = read_urdf(urdf)
     joints = read_joints(root)
     if not any(joint.kind in DYNAMIC for joint in joints.values()):
-        raise AssetError(bad_value("robot", str(urdf), "a URDF with joints that move", "has none"))
+        raise AssetError(bad_value("robot", str(urdf), "a URDF with joints that move", "has no joints that move"))
     chain = _arm(joints)
     if not chain:
-        raise AssetError(bad_value("robot", str(urdf), "a URDF with an arm of turning joints", "has none"))
+        raise AssetError(bad_value("robot", str(urdf), "a URDF with an arm of turning joints", "has no arm"))
     notes = [f"an arm of {len(chain)} joints, {chain[0].name} to {chain[-1].name}"]
     specs = tuple(_joint(joint, notes) for joint in chain)
     gripper = _gripper(root, joints, chain[-1].child, notes)

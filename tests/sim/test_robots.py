@@ -327,6 +327,16 @@ MESH = '<link name="a"><collision><geometry><mesh filename="gone.stl"/></geometr
         pytest.param(urdf("prismatic"), "allowed: a URDF with an arm of turning joints", id="no arm"),
         pytest.param(urdf("revolute", mass=0), "link b has a mass of 0 kg: give its <inertial>", id="no mass"),
         pytest.param(urdf("revolute", inertia=0), "link b has principal moments of inertia", id="no inertia"),
+        pytest.param("<sdf/>", "it begins with <sdf>, not with <robot>", id="no robot"),
+        pytest.param(urdf("revolute").replace('"-1"', '"low"'), "joint turn: limit lower: 'low'", id="no number"),
+        pytest.param(urdf("revolute").replace('ixx="1.0" ', ""), "link b: inertia: ", id="no moment"),
+        pytest.param(urdf("revolute").replace("0 0 1", "0 1"), "joint turn: axis xyz: '0 1'", id="two numbers"),
+        pytest.param(urdf("revolute").replace("0 0 1", "0 0 0"), "joint turn: axis: '0 0 0'", id="no axis"),
+        pytest.param(urdf("turning"), "joint turn: type: 'turning' is not allowed; allowed: revolute", id="no type"),
+        pytest.param(
+            urdf("revolute").replace('parent link="a"', 'parent link="c"'), "parent: 'c' is not", id="no link"
+        ),
+        pytest.param(urdf("revolute").replace('parent link="a"', 'parent link="b"'), "goes in a circle", id="circle"),
         pytest.param(f"<robot>{MESH}</robot>", "mesh filename: 'gone.stl' is not a file", id="no mesh"),
     ],
 )
