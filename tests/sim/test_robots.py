@@ -18,7 +18,8 @@ import mygym
 from mygym.errors import AssetError, ConfigError
 from mygym.registry import ASSETS, registry
 from mygym.sim import assets
-from mygym.sim.inference import find_robot, infer_robot, inferred_of
+from mygym.sim.inference import find_robot, infer_robot, inferred_of, is_installed
+from mygym.sim.inspection import collisions
 from mygym.sim.model import robot_model
 from mygym.sim.primitives import enclosing, mesh_points, replace_meshes
 from mygym.sim.robot import load_robot
@@ -292,6 +293,14 @@ def test_a_urdf_alone_is_a_robot_and_what_was_inferred_is_told() -> None:
         assert solved >= 9
 
 
+@pytest.mark.skipif(not is_installed("ur5"), reason="needs the extra `robots`")
+@pytest.mark.parametrize("name", ["ur3", "ur5", "ur10"])
+def test_an_inferred_home_has_the_elbow_above_the_table(name: str) -> None:
+    with mygym.make_env({"robot": load_robot(name).urdf}) as env:
+        env.reset(seed=0)
+        assert collisions(env.world) == []
+
+
 def test_limits_that_a_urdf_lacks_are_assumed_and_told(tmp_path: Path) -> None:
     text = (FOLDER / "kuka.urdf").read_text()
     text = re.sub(r'filename="meshes', f'filename="{FOLDER / "meshes"}', text)
@@ -356,6 +365,9 @@ ROD = {"urdf": "tools/rod.urdf", "link": "lbr_iiwa_link_7"}
     ("changes", "said"),
     [
         ({"urdf": "gone.urdf"}, "urdf: "),
+        ({"base_position": [-0.5, 0.0]}, "base_position: [-0.5, 0.0] is too short; allowed: 3 values"),
+        ({"base_orientation": [0, 0, 0, 0]}, "base_orientation: [0, 0, 0, 0] is not allowed; allowed: a quaternion"),
+        ({"motor": {"position_gain": -1}}, "motor.position_gain: -1 is not allowed; allowed: greater than 0"),
         ({"joints": [NO_JOINT]}, "joints.0.name: 'joint_9' is not a joint of the URDF"),
         ({"locked": {"elbow": 1.0}}, "locked: 'elbow' is not a joint of the URDF"),
         ({"end_effector": {"link": "tip"}}, "end_effector.link: 'tip' is not a link of the URDF"),
