@@ -48,6 +48,8 @@ MISTAKES = [
     ("check robot panda --steps 5", ["--steps", "is not trained"]),
     ("train --robot pandaa", ["robot", "'pandaa'", "kuka", "did you mean 'panda'"]),
     ("train --robot gone.urdf", ["robot", "'gone.urdf'", "is not a file"]),
+    ("describe robot broken.urdf", ["broken.urdf", "not a URDF file"]),
+    ("describe workspace notes.txt", ["workspace", "notes.txt"]),
     ("train --robot broken.urdf", ["broken.urdf", "not a URDF file"]),
     ("train --robot block.urdf", ["robot", "block.urdf", "a URDF with joints that move"]),
     ("train --robot lost.yaml", ["lost.yaml", "end_effector.link", "'tipp'", "did you mean 'tip'"]),
