@@ -48,6 +48,7 @@ MISTAKES = [
     ("check robot panda --steps 5", ["--steps", "is not trained"]),
     ("train --robot pandaa", ["robot", "'pandaa'", "kuka", "did you mean 'panda'"]),
     ("train --robot gone.urdf", ["robot", "'gone.urdf'", "is not a file"]),
+    ("view robot", ["view robot", "`mygym list robot`"]),
     ("describe robot broken.urdf", ["broken.urdf", "not a URDF file"]),
     ("describe workspace notes.txt", ["workspace", "notes.txt"]),
     ("train --robot broken.urdf", ["broken.urdf", "not a URDF file"]),
