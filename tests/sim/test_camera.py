@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+import mygym
 from mygym.errors import ConfigError
 from mygym.sim.camera import Camera, Viewer, has_display
+from mygym.sim.inference import is_installed
+from mygym.sim.inspection import around_robot
 from tests.components import ROBOTS
 
 from .conftest import MakeWorld, cube_at
@@ -81,3 +87,19 @@ def test_window_without_display_is_an_error_of_ours(
 def test_other_systems_have_a_display() -> None:
     assert has_display({}, "darwin")
     assert not has_display({}, "linux")
+
+
+@pytest.mark.parametrize("robot", [name for name in ("panda", "kuka", "so100", "baxter") if is_installed(name)])
+def test_a_robot_large_or_small_is_seen_whole(robot: str) -> None:
+    with mygym.make_env({"robot": robot}) as env:
+        world = env.world
+        cameras = world.workspace.cameras
+        fitted = around_robot(world, cameras["main"], 4 / 3)
+        world.workspace = replace(world.workspace, cameras={"main": fitted})
+        with closing(Camera(world)) as camera:
+            camera._scene.mirror()
+            _, segments = camera._shoot(160, 120, "main", shadow=False)
+            seen = segments == camera._scene.robot
+    edges = np.concatenate([seen[0], seen[:, 0], seen[:, -1]])  # below is the table, or what stands behind it
+    assert not edges.any()
+    assert seen.mean() > 0.02
