@@ -172,6 +172,7 @@ class World:
             numSubSteps=self.solver.substeps,
             numSolverIterations=self.solver.iterations,
             solverResidualThreshold=self.solver.residual_threshold,
+            useSplitImpulse=0,  # else a part pushed 4 cm or 0.04 rad beyond its stop stays there
             physicsClientId=client,
         )
         self._surroundings.load(part_position)
