@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from mygym.sim.workspace import load_workspace
 from mygym.sim.world import World
 
 MakeWorld = Callable[..., World]
+WorldIn = Callable[..., World]
 
 
 @pytest.fixture
@@ -31,6 +33,21 @@ def make_world() -> Iterator[MakeWorld]:
         world.close()
 
 
+@pytest.fixture
+def world_in() -> Iterator[WorldIn]:
+    """`world_in("drawer", robot="panda", objects=["cube"])`; the first may be the path of a YAML file."""
+    worlds: list[World] = []
+
+    def make(workspace: str | Path, robot: str = "panda", objects: Sequence[str] = (), **how: Any) -> World:
+        things = [load_object(name) for name in objects]
+        worlds.append(World(load_robot(robot), load_workspace(workspace), things, **how))
+        return worlds[-1]
+
+    yield make
+    for world in worlds:
+        world.close()
+
+
 def cube_at(x: float, y: float, yaw: float = 0.0, z: float = 0.02) -> np.ndarray:
     """`(1, 7)` pose of a cube."""
     return np.array([[x, y, z, 0.0, 0.0, np.sin(yaw / 2), np.cos(yaw / 2)]])
@@ -40,3 +57,12 @@ def go(world: World, target: Any, gripper: float = 1.0, steps: int = 15) -> None
     """Drive the end effector towards a target for some control steps."""
     for _ in range(steps):
         world.step(world.action_towards(np.asarray(target, dtype=float), gripper))
+
+
+def glide(world: World, target: Any, gripper: float = 1.0, step: float = 0.01) -> None:
+    """Drive the end effector to a target in steps of a length in m, and wait until it is there."""
+    start = world.state.ee_position[0].copy()
+    way = np.asarray(target, dtype=float) - start
+    for share in np.linspace(0.0, 1.0, 1 + int(np.ceil(np.linalg.norm(way) / step)))[1:]:
+        go(world, start + share * way, gripper, 1)
+    go(world, target, gripper, 5)
