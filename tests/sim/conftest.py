@@ -53,6 +53,21 @@ def cube_at(x: float, y: float, yaw: float = 0.0, z: float = 0.02) -> np.ndarray
     return np.array([[x, y, z, 0.0, 0.0, np.sin(yaw / 2), np.cos(yaw / 2)]])
 
 
+def first_home(world: World) -> np.ndarray:
+    """`(J,)` rad: where the first arm's joints are at home."""
+    return world.home[: len(world.kinematics.chain.home)]
+
+
+def with_first(world: World, values: np.ndarray) -> np.ndarray:
+    """Joint positions of all arms: of the first as given, of another as at home."""
+    return np.concatenate([values, world.home[len(values) :]])
+
+
+def act_first(world: World, action: np.ndarray) -> None:
+    """One step in which the first arm does its part `action` of one, and another nothing."""
+    world.step(np.pad(action, (0, world.action_size - len(action))))
+
+
 def go(world: World, target: Any, gripper: float = 1.0, steps: int = 15) -> None:
     """Drive the end effector towards a target for some control steps."""
     for _ in range(steps):
