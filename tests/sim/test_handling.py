@@ -1,6 +1,8 @@
-"""What arms do by hand in the workspaces: drawers, doors, buttons, levers and valves that they move, a peg put in."""
+"""What arms do in the workspaces: move drawers, doors, buttons, levers and valves, put a peg in, hand over."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -151,3 +153,72 @@ def test_a_peg_goes_into_the_socket(world_in: WorldIn, robot: str, peg: str) -> 
         missing = world.state.object_position[0, 0] - inserted
         assert abs(missing[2]) < 0.002, "it stands on the floor of the hole"
         assert np.abs(missing[:2]).max() < 0.003
+
+
+def act(world: World, ends: np.ndarray, grippers: Sequence[float]) -> None:
+    """One step of two arms towards targets `(2, 3)` m."""
+    state, joints = world.state, world._joints[1]
+    action = world.action_towards(ends[0], grippers[0])
+    action[world._slices[1]] = world.controllers[1].action_towards(
+        ends[1], state.joint_position[0, joints], state.joint_velocity[0, joints], state.other_ee_position[0, 0]
+    )
+    action[-1] = grippers[1]
+    world.step(action)
+
+
+def ends_of(world: World) -> np.ndarray:
+    """`(2, 3)` m: where both end effectors are."""
+    return np.stack([world.state.ee_position[0], world.state.other_ee_position[0, 0]])
+
+
+def glide_both(world: World, ends: np.ndarray, grippers: Sequence[float], step: float = 0.01) -> None:
+    start = ends_of(world)
+    way = ends - start
+    for share in np.linspace(0.0, 1.0, 1 + int(np.ceil(np.abs(way).max() / step)))[1:]:
+        act(world, start + share * way, grippers)
+    for _ in range(8):
+        act(world, ends, grippers)
+
+
+@pytest.mark.parametrize(("thing", "grip"), [("baton", 0.08), ("stick", 0.05)])
+def test_one_arm_gives_to_the_other(world_in: WorldIn, thing: str, grip: float) -> None:
+    """Each holds an end, `grip` m from the middle."""
+    world = world_in("collabtable", "panda_pair", objects=[thing])
+    half, areas = world.objects[0].half_height, world.workspace.areas
+    for start, there in (
+        (areas["object"].low, areas["other_side"].high),
+        (areas["object"].high, areas["other_side"].low),
+    ):
+        start, there = np.add(start, (0.0, 0.0, half)), np.add(there, (0.0, 0.0, half))
+        world.reset(np.array([[*start, 0.0, 0.0, 0.0, 1.0]]))
+        ends = ends_of(world)
+
+        def move(arm: int, place: np.ndarray, *grippers: float, ends: np.ndarray = ends) -> None:
+            ends[arm] = place
+            glide_both(world, ends, grippers)
+
+        def lies_at(place: np.ndarray) -> bool:
+            return bool(np.abs(world.state.object_position[0, 0] - place).max() < 0.02)
+
+        first, second = offset(start, x=-grip), offset(there, x=grip)
+        move(0, offset(first, z=0.1), 1, 1)
+        move(0, first, 1, 1)
+        move(0, first, -1, 1)
+        move(0, offset(first, z=0.2), -1, 1)
+        over = np.array((-grip, 0.0, 0.23))
+        move(0, over, -1, 1)
+        middle = world.state.object_position[0, 0].copy()
+        assert lies_at(np.array((0.0, 0.0, 0.23)))
+        other_end = 2 * middle - over
+        move(1, offset(other_end, z=0.1), -1, 1)
+        move(1, other_end, -1, 1)
+        move(1, other_end, -1, -1)
+        move(0, over, 1, -1)
+        move(0, offset(over, z=0.1), 1, -1)
+        move(0, offset(over, x=-0.2, z=0.1), 1, -1)
+        assert lies_at(middle), "the second arm alone holds it"
+        move(1, offset(second, z=0.2), 1, -1)
+        move(1, offset(second, z=0.002), 1, -1)
+        move(1, second, 1, 1)
+        move(1, offset(second, z=0.1), 1, 1)
+        assert lies_at(there)
