@@ -96,6 +96,18 @@ def touched(view: View) -> Array:
     return view.state.touch[:, view.step.object or 0]
 
 
+def handed(view: View) -> Array:
+    """Every finger of the second hand presses on the object, and none of the first's."""
+    other = view.state.other_finger_contact[:, view.step.object or 0]
+    mine = view.finger_contact
+    return other.all(-1) & ~mine.any(-1) if other.shape[-1] else view.state.time < 0
+
+
+def still_handed(view: View) -> Array:
+    """A finger of the second hand presses on it."""
+    return view.state.other_finger_contact[:, view.step.object or 0].any(-1)
+
+
 def always(view: View) -> Array:
     """What has happened has happened."""
     return namespace(view.state.time).ones_like(view.state.time, dtype=bool)
@@ -120,6 +132,7 @@ FACTS: Mapping[str, Fact] = {
     "placed": Fact(placed, placed, lasts=True),
     "turned": Fact(turned, still_turned, lasts=True),
     "clear": Fact(clear, still_clear),
+    "handed": Fact(handed, still_handed),
     "traced": Fact(always, always, event=True),
     "followed": Fact(always, always, event=True),
     "launched": Fact(launched, always, event=True),

@@ -85,3 +85,44 @@ register_task(
     help="touch an object and withdraw from it",
     horizon=50,
 )
+register_task(
+    "press",
+    ("approach", "press"),
+    help="press a button",
+    workspace="panel",
+    part="panel.button",
+    to=(0.009, 0.011),
+    tolerance=0.003,
+    horizon=100,
+)
+register_task(
+    "switch",
+    ("approach", "switch"),
+    help="flip a switch",
+    workspace="panel",
+    part="panel.switch",
+    to=(0.3, 0.5),
+    tolerance=0.2,
+    horizon=100,
+)
+register_task(
+    "turn",
+    ("approach", "turn"),
+    help="turn a valve by its handle",
+    workspace="panel",
+    part="panel.valve",
+    to=(0.8, 2.0),
+    tolerance=0.15,
+    horizon=150,
+)
+register_task(
+    "insert",
+    ("approach", "grasp", "insert", "drop", "withdraw"),
+    help="insert a peg into a hole",
+    workspace="panel",
+    object="square_peg",
+    area="socket",
+    words="into the socket",
+    tolerance=0.01,
+    horizon=200,
+)

@@ -27,6 +27,8 @@ class SubTask:
     """Area of the workspace that the goal is drawn from, or several, one of which is drawn; empty: by the stages."""
     onto: str = ""
     """In place of an area the object, by its role, on top of which the goal is."""
+    via: str = ""
+    """Area of the workspace that a point on the way is drawn from, such as where one hand gives to the other."""
     path: str = ""
     """Path of the workspace along which the goal is reached."""
     to: tuple[Bound, Bound] | None = None
