@@ -48,7 +48,7 @@ def held(view: View) -> Array:
 
 def still_held(view: View) -> Array:
     """A finger presses on the object, which is between the fingers: a bounce of one step loses nothing."""
-    between = distance(view.ee_position, view.object_position) < 0.5 * view.thresholds.near
+    between = distance(view.ee_position, view.target) < 0.5 * view.thresholds.near
     return view.finger_contact.any(-1) & between
 
 

@@ -121,6 +121,7 @@ register_task(
     help="insert a peg into a hole",
     workspace="panel",
     object="square_peg",
+    grip=(0.0, 0.0, 0.022),
     area="socket",
     words="into the socket",
     tolerance=0.01,

@@ -35,6 +35,8 @@ class SubTask:
     """m or rad: lowest and highest goal of a part; rad: of the turn that an object should make."""
     tolerance: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """m (or rad of a part that turns): how close to the goal counts; None: the task's."""
+    grip: tuple[Bound, Bound, Bound] = (0.0, 0.0, 0.0)
+    """m from the object's centre, along its axes as it lies, to where the hand takes it."""
     words: str = ""
     """Where the goal is, for descriptions, such as `into the basket`; empty: by `onto` or `to the goal`."""
 

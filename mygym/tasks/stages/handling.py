@@ -51,18 +51,18 @@ def _approach_expert(view: View, entry: EntryPoint) -> Motion:
 
 
 def _grasp_entry(view: View) -> Array:
-    return lifted(view.object_position, 0.05)
+    return lifted(view.target, 0.05)
 
 
 def _grasp_potential(view: View) -> Array:
     xp = namespace(view.ee_position)
-    closeness = 1.0 - xp.clip(distance(view.ee_position, view.object_position) / view.thresholds.near, 0.0, 1.0)
+    closeness = 1.0 - xp.clip(distance(view.ee_position, view.target) / view.thresholds.near, 0.0, 1.0)
     touch = xp.astype(view.finger_contact, closeness.dtype)
     return 0.5 * closeness + 0.5 * touch.mean(-1)
 
 
 def _grasp_expert(view: View, entry: EntryPoint) -> Motion:
-    there = view.object_position
+    there = view.target
     xp = namespace(there)
     at = distance(view.ee_position, there) < 0.012
     target = xp.where(at[:, None], there, over_then_down(view, there))
