@@ -96,6 +96,11 @@ def touched(view: View) -> Array:
     return view.state.touch[:, view.step.object or 0]
 
 
+def offered(view: View) -> Array:
+    """The object is at the first point of its way."""
+    return distance(view.object_position, view.path[:, 0]) < view.thresholds.tolerance
+
+
 def handed(view: View) -> Array:
     """Every finger of the second hand presses on the object, and none of the first's."""
     other = view.state.other_finger_contact[:, view.step.object or 0]
@@ -132,6 +137,7 @@ FACTS: Mapping[str, Fact] = {
     "placed": Fact(placed, placed, lasts=True),
     "turned": Fact(turned, still_turned, lasts=True),
     "clear": Fact(clear, still_clear),
+    "offered": Fact(offered, always, event=True),
     "handed": Fact(handed, still_handed),
     "traced": Fact(always, always, event=True),
     "followed": Fact(always, always, event=True),

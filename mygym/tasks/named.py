@@ -65,6 +65,19 @@ register_task(
     horizon=150,
 )
 register_task(
+    "hand_over",
+    ("approach", "grasp", "offer", "hand_over", "bring"),
+    help="give an object from one hand to the other, which puts it on the other side",
+    workspace="collabtable",
+    object="baton",
+    grip=(-0.08, 0.0, 0.0),
+    via="handover",
+    area="other_side",
+    words="to the other side",
+    tolerance=0.03,
+    horizon=250,
+)
+register_task(
     "build_tower",
     [SubTask("AGMDW", "middle", onto="base"), SubTask("AGMDW", "top", onto="middle")],
     help="build a tower of three cubes",

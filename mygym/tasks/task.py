@@ -74,7 +74,8 @@ class Task:
         """Where in the goals `(N, G, 3)` those of each sub-task are."""
         slots, first = [], 0
         for one in self.subtasks:
-            path = tuple(range(first, first + self.path_points.get(one.path, 0)))
+            points = 1 if one.via else self.path_points.get(one.path, 0)
+            path = tuple(range(first, first + points))
             first += len(path)
             turns = any(stage.needs_turning for stage in parse(one.stages))
             slots.append(GoalSlots(first, path, first + 1 if turns else None))
