@@ -8,6 +8,7 @@ register_task(
     "A",
     help="bring the end effector to a point in space",
     horizon=25,
+    also=("baskets", "collabtable", "darts", "drawer", "football", "fridge", "maze", "panel", "stairs", "verticalmaze"),
 )
 register_task(
     "stack",
@@ -18,6 +19,7 @@ register_task(
     tolerance=0.02,
     horizon=150,
     run_defaults={"steps": 2_000_000, "eval": {"every": 50_000}},
+    also=("baskets", "collabtable", "football"),
 )
 register_task(
     "open_drawer",
@@ -45,6 +47,7 @@ register_task(
     help="push an object along the table to a point",
     horizon=100,
     run_defaults={"steps": 500_000, "eval": {"every": 10_000}},
+    also=("baskets", "collabtable", "darts", "football"),
 )
 register_task(
     "pick_and_place",
@@ -52,6 +55,7 @@ register_task(
     help="grasp an object and carry it to a point in the air",
     horizon=100,
     run_defaults={"steps": 1_000_000, "eval": {"every": 20_000}},
+    also=("baskets", "collabtable", "darts", "drawer", "football", "fridge", "panel"),
 )
 
 register_task(
@@ -97,6 +101,7 @@ register_task(
     ("approach", "poke", "withdraw"),
     help="touch an object and withdraw from it",
     horizon=50,
+    also=("baskets", "collabtable", "drawer", "football", "panel"),
 )
 register_task(
     "press",

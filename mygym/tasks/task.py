@@ -100,7 +100,9 @@ class Task:
             for stage in parse(one.stages):
                 label = stage.name if len(self.subtasks) == 1 else f"{stage.name} {name}".rstrip()
                 steps.append(
-                    Step(stage, number, thing, part, slots.place, slots.path, slots.heading, thresholds, label, one.grip)
+                    Step(
+                        stage, number, thing, part, slots.place, slots.path, slots.heading, thresholds, label, one.grip
+                    )
                 )
         return tuple(steps)
 
