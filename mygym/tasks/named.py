@@ -52,3 +52,23 @@ register_task(
     horizon=100,
     run_defaults={"steps": 1_000_000, "eval": {"every": 20_000}},
 )
+register_task(
+    "maze",
+    ("approach", "guide"),
+    help="guide a marble through a maze that lies on the table",
+    workspace="maze",
+    object="marble",
+    path="solution",
+    words="through the maze",
+    horizon=500,
+)
+register_task(
+    "vertical_maze",
+    ("approach", "guide"),
+    help="guide a ball down through a maze that stands upright",
+    workspace="verticalmaze",
+    object="ball",
+    path="solution",
+    words="through the maze",
+    horizon=400,
+)
