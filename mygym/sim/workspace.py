@@ -55,6 +55,8 @@ class HomeSpec:
     tool_bounds: Area | None = None
     cameras: dict[str, CameraSpec] = field(default_factory=dict)
     """In place of the workspace's cameras of these names."""
+    unsuited: tuple[str, ...] = ()
+    """Tasks that it does not do well enough here; a comment says why."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """The tasks that have names. Any grammatical string of letters, or list of stages, is a task as well."""
 
+from mygym.tasks.subtask import SubTask
 from mygym.tasks.task import register_task
 
 register_task(
@@ -71,4 +72,35 @@ register_task(
     path="solution",
     words="through the maze",
     horizon=400,
+)
+register_task(
+    "place_on_step",
+    "AGMDW",
+    help="put an object on one of three steps",
+    workspace="stairs",
+    area=("step_1", "step_2", "step_3"),
+    words="onto a step",
+    tolerance=0.03,
+    horizon=150,
+)
+register_task(
+    "build_tower",
+    [SubTask("AGMDW", "middle", onto="base"), SubTask("AGMDW", "top", onto="middle")],
+    help="build a tower of three cubes",
+    objects={"base": "cube", "middle": "cube", "top": "cube"},
+    tolerance=0.02,
+    horizon=250,
+)
+register_task(
+    "set_table",
+    [SubTask("AGMDW", "cup", onto="saucer"), SubTask("AGMDW", "candle", words="to its place")],
+    help="put a cup onto its saucer and a candle to its place",
+    tolerance=0.03,
+    horizon=250,
+)
+register_task(
+    "poke",
+    ("approach", "poke", "withdraw"),
+    help="touch an object and withdraw from it",
+    horizon=50,
 )

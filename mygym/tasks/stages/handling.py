@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import math
+
 from mygym.tasks.facts import at_rest, distance
 from mygym.tasks.stage import CLOSED, OPEN, Stage, register_stage
 from mygym.tasks.stages.motions import lifted, limited, over_then_down, planar_distance, share_covered, with_height
 from mygym.tasks.state import Array, namespace
-from mygym.tasks.view import EntryPoint, Motion, View
+from mygym.tasks.view import EntryPoint, Motion, View, wrapped
 
 SETTLED = 0.006
 """m from the goal within which an object is let go."""
 
 PATIENCE = 12
 """Steps after which it is let go anyway: what it lies on may be higher than was thought."""
+
+LANDING = 0.04
+"""m above its goal at which an object arrives, to be put down from there."""
 
 # approach -----------------------------------------------------------------------------------------------------------
 
@@ -23,8 +28,20 @@ def approach_potential(view: View) -> Array:
     return share_covered(distance(view.ee_position, view.target), distance(view.start_ee_position, at_start))
 
 
+def aligned(view: View) -> Array | None:
+    """`(N,)` rad by which the tool has to turn yet to take the object as it would one that lies straight."""
+    if view.step.object is None:
+        return None
+    missing = wrapped(view.object_heading - view.state.ee_turn)
+    xp = namespace(missing)
+    half = xp.where(missing > 0.5 * math.pi, missing - math.pi, missing)  # two fingers take it either way round
+    return xp.where(half < -0.5 * math.pi, half + math.pi, half)
+
+
 def _approach_expert(view: View, entry: EntryPoint) -> Motion:
-    return Motion(over_then_down(view, entry(view)) if view.has_target else view.goal, OPEN)
+    if not view.has_target:
+        return Motion(view.goal, OPEN)
+    return Motion(over_then_down(view, entry(view)), OPEN, aligned(view))
 
 
 # grasp --------------------------------------------------------------------------------------------------------------
@@ -45,7 +62,8 @@ def _grasp_expert(view: View, entry: EntryPoint) -> Motion:
     there = view.object_position
     xp = namespace(there)
     at = distance(view.ee_position, there) < 0.012
-    return Motion(xp.where(at[:, None], there, over_then_down(view, there)), xp.where(at, CLOSED, OPEN))
+    target = xp.where(at[:, None], there, over_then_down(view, there))
+    return Motion(target, xp.where(at, CLOSED, OPEN), aligned(view))
 
 
 # move ---------------------------------------------------------------------------------------------------------------
@@ -58,11 +76,16 @@ def move_potential(view: View) -> Array:
 
 
 def _move_expert(view: View, entry: EntryPoint) -> Motion:
+    """Up, over, and down: nothing that stands at the goal, or on the way, is knocked over."""
     xp = namespace(view.goal)
-    there = view.goal + view.ee_position - view.object_position
-    far = planar_distance(view.object_position, view.goal) > 0.03
-    height = xp.where(far, xp.maximum(there[:, 2], view.start_ee_position[:, 2] + 0.08), there[:, 2])
-    return Motion(limited(view.ee_position, with_height(there, height), 0.04), CLOSED)
+    at = view.ee_position
+    there = view.goal + at - view.object_position
+    far = planar_distance(view.object_position, view.goal) > 0.015
+    cruise = xp.maximum(there[:, 2] + LANDING, view.start_ee_position[:, 2] + 0.08)
+    height = xp.where(far, cruise, there[:, 2])
+    low = far & (at[:, 2] < cruise - LANDING)
+    over = xp.where(low[:, None], at, there)
+    return Motion(limited(at, with_height(over, height), 0.04), CLOSED)
 
 
 # drop ---------------------------------------------------------------------------------------------------------------
