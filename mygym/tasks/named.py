@@ -57,7 +57,26 @@ register_task(
     run_defaults={"steps": 1_000_000, "eval": {"every": 20_000}},
     also=("baskets", "collabtable", "darts", "drawer", "football", "fridge", "panel"),
 )
-
+register_task(
+    "maze",
+    ("approach", "guide"),
+    help="guide a marble through a maze that lies on the table",
+    workspace="maze",
+    object="marble",
+    path="solution",
+    words="through the maze",
+    horizon=500,
+)
+register_task(
+    "vertical_maze",
+    ("approach", "guide"),
+    help="guide a ball down through a maze that stands upright",
+    workspace="verticalmaze",
+    object="ball",
+    path="solution",
+    words="through the maze",
+    horizon=400,
+)
 register_task(
     "place_on_step",
     "AGMDW",
