@@ -92,7 +92,7 @@ class View:
 
     @property
     def target(self) -> Array:
-        """`(N, 3)` m: what is approached: where the object is taken, the handle, or the goal of a task without either."""
+        """`(N, 3)` m: what is approached: where the object is taken, the handle, or, without either, the goal."""
         if self.step.object is not None:
             return self.grip_position(self.step.grip)
         if self.step.part is not None:

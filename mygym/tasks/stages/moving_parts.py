@@ -78,7 +78,7 @@ def _push_entry(view: View) -> Array:
 def _push_expert(view: View, entry: EntryPoint) -> Motion:
     """From behind the handle straight on, ever slower, and stay there.
 
-    Who has pushed too far gives way first, which is all that a part with a spring needs, then comes from the other side.
+    Who has pushed too far gives way first, all that a part with a spring needs, then comes from the other side.
     """
     xp = namespace(view.goal)
     way, left = _onward(view)
