@@ -48,5 +48,8 @@ def _suited(task: Task, workspace: str) -> Iterator[str]:
 
 
 def can_do(robot: RobotSpec, task: Task) -> bool:
-    """Whether a robot has what a task needs."""
-    return len(robot.arms) >= task.arms and (robot.gripper is not None or not task.needs_gripper)
+    """Whether a robot has what a task needs, and can do each of its stages."""
+    if any(stage in robot.cannot for stage in task.stage_names):
+        return False
+    arms = robot.arms[: task.arms]
+    return len(arms) == task.arms and (all(arm.gripper is not None for arm in arms) or not task.needs_gripper)

@@ -36,6 +36,9 @@ NUMBERS = {
 }
 """Element → attribute → how many numbers it holds."""
 
+NAMING = {"link": "name", "joint": "name", "material": "name", "parent": "link", "child": "link", "mimic": "joint"}
+"""Attributes of elements that name a link, a joint or a material."""
+
 
 @dataclass(frozen=True)
 class Joint:
@@ -210,14 +213,21 @@ def attach(root: ET.Element, tool: ET.Element, link: str, pose: Matrix) -> None:
         taken = {element.get("name") for element in root.findall(kind)}
         twice = next((element.get("name") for element in tool.findall(kind) if element.get("name") in taken), None)
         if twice is not None:
-            raise AssetError(
-                bad_value("mounts", twice, f"a tool whose {kind}s have names of their own", "is there twice")
-            )
+            allowed = f"a tool whose {kind}s have names of their own, or a prefix"
+            raise AssetError(bad_value("mounts", twice, allowed, "is there twice"))
     joint = ET.SubElement(root, "joint", name=f"{link}_to_{root_link(tool)}", type="fixed")
     ET.SubElement(joint, "parent", link=link)
     ET.SubElement(joint, "child", link=root_link(tool))
     set_origin(joint, pose)
     root.extend(tool.findall("link") + tool.findall("joint") + tool.findall("material"))
+
+
+def add_prefix(root: ET.Element, prefix: str) -> None:
+    """Put a prefix before the names of all links, joints and materials, wherever they are named, in place."""
+    for element in root.iter():
+        key = NAMING.get(element.tag, "")
+        if key in element.attrib:
+            element.set(key, prefix + element.attrib[key])
 
 
 def links_of(root: ET.Element) -> list[str]:

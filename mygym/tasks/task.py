@@ -74,7 +74,8 @@ class Task:
         """Where in the goals `(N, G, 3)` those of each sub-task are."""
         slots, first = [], 0
         for one in self.subtasks:
-            path = tuple(range(first, first + self.path_points.get(one.path, 0)))
+            points = 1 if one.via else self.path_points.get(one.path, 0)
+            path = tuple(range(first, first + points))
             first += len(path)
             turns = any(stage.needs_turning for stage in parse(one.stages))
             slots.append(GoalSlots(first, path, first + 1 if turns else None))
@@ -99,7 +100,9 @@ class Task:
             for stage in parse(one.stages):
                 label = stage.name if len(self.subtasks) == 1 else f"{stage.name} {name}".rstrip()
                 steps.append(
-                    Step(stage, number, thing, part, slots.place, slots.path, slots.heading, thresholds, label)
+                    Step(
+                        stage, number, thing, part, slots.place, slots.path, slots.heading, thresholds, label, one.grip
+                    )
                 )
         return tuple(steps)
 

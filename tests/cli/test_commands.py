@@ -97,7 +97,8 @@ def test_a_task_is_described_with_its_numbers(name: str, mygym_command: Command)
     assert f"{task.tolerance} m" in text
     assert f"{task.hold} steps" in text
     assert f"{task.horizon} steps" in text
-    assert "goal area" in text
+    assert "goals from" in text
+    assert all(task.asset(role) in text for role in task.roles)
 
 
 def test_a_composition_and_an_algorithm_can_be_described(mygym_command: Command) -> None:

@@ -184,6 +184,31 @@ def test_inverse_dynamics_give_the_acceleration(make_world: MakeWorld) -> None:
     np.testing.assert_allclose(world.state.joint_velocity[0], wanted * world.dt, atol=2e-3)
 
 
+def test_a_robot_is_mounted_twice_with_a_prefix(tmp_path: Path) -> None:
+    """The rest of it stays as it is, and what it is made of is the same."""
+    root, one = robot_model(load_robot("panda_pair")), robot_model(load_robot("panda"))
+    names = {element.get("name") for element in root.findall("joint")}
+    mine = {element.get("name") for element in one.findall("joint")}
+    assert names == mine | {f"second_{name}" for name in mine} | {"panda_link0_to_second_panda_link0"}
+    for name, joint in read_joints(one).items():
+        twin = read_joints(root)[f"second_{name}"]
+        assert (twin.parent, twin.child) == (f"second_{joint.parent}", f"second_{joint.child}")
+        np.testing.assert_array_equal(twin.axis, joint.axis)
+    assert len(root.findall("link/visual")) == 2 * len(one.findall("link/visual"))
+
+
+def test_a_second_arm_stands_where_its_mount_is(make_world: MakeWorld) -> None:
+    """Turned round: both tools to the same side of the world are to opposite sides of their arms."""
+    world = make_world("panda_pair", objects=0)
+    base = np.add(world.robot.base_position, world.robot.mounts[0].position)
+    single = make_world("panda", objects=0)
+    posture = single.kinematics.inverse(
+        single.kinematics.chain.home, np.array((0.0, 0.1, 0.3)), single.kinematics.chain.rotation, iterations=100
+    )
+    world.reset(NONE, np.concatenate([world.home[:7], posture]))
+    np.testing.assert_allclose(world.state.other_ee_position[0, 0], np.add(base, (-0.6, -0.1, 0.3)), atol=1e-3)
+
+
 # two arms -----------------------------------------------------------------------------------------------------------
 
 
