@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any
 
@@ -11,12 +11,12 @@ import pytest
 
 from mygym.config.hyperparameters import OF_THE_RUN, Schema
 from mygym.envs.ids import env_id
+from mygym.envs.proved import combinations
 from mygym.errors import ConfigError
 from mygym.parameters import Parameter, parameters
 from mygym.registry import Algorithm, algorithm, implemented_combos, registry
-from mygym.sim.robot import load_robot
 from mygym.tasks.grammar import letters
-from mygym.tasks.task import Task, find_task
+from mygym.tasks.task import find_task
 
 TASKS = registry("task").names()
 ROBOTS = [entry.name for entry in registry("robot") if entry.origin.startswith("assets") and not entry.requires]
@@ -28,15 +28,6 @@ COMBOS = [(algo, framework) for algo in ALGORITHMS for framework in implemented_
 """Each algorithm in each framework that has it."""
 REWARDS = ("sparse", "dense", "staged")
 IDS = {task: env_id(task) for task in TASKS}
-
-
-@cache
-def has_gripper(robot: str) -> bool:
-    return load_robot(registry("robot").get(robot).load()).gripper is not None
-
-
-def can_do(robot: str, task: Task) -> bool:
-    return has_gripper(robot) or not task.needs_gripper
 
 
 def known(cls: type) -> dict[str, Parameter]:
@@ -84,8 +75,12 @@ def is_grammatical(said: str) -> bool:
     return True
 
 
-HOSTED = [(task, robot) for task in TASKS for robot in ROBOTS if can_do(robot, find_task(task))]
-"""Each named task with each robot that can do it."""
+HOSTED = [
+    (one.task, one.robot)
+    for one in combinations(TASKS)
+    if one.robot in ROBOTS and one.workspace == find_task(one.task).workspace
+]
+"""Each named task with each robot that is at home where the task is, and can do it."""
 
 
 def covering(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -103,10 +98,19 @@ COVERING = covering(HOSTED)
 HOSTED_QUICKLY = [pair if pair in COVERING else pytest.param(*pair, marks=pytest.mark.slow) for pair in HOSTED]
 """`HOSTED`, of which the normal suite takes `COVERING`: for tests of seconds, of code that all pairs share."""
 
-COMPOSED = [
-    (said, robot) if robot in ("panda", "kuka") else pytest.param(said, robot, marks=pytest.mark.slow)
-    for said in compositions()
-    for robot in ROBOTS
-    if can_do(robot, find_task(said))
-]
-"""Each composition of letters with each robot that can do it, two of which the normal suite takes."""
+
+def quickly(names: Iterable[str], features: Callable[[str], Iterable[Any]]) -> list[Any]:
+    """Names, of which the normal suite takes as many as show every feature of any once; the others are slow."""
+    found, seen = [], set[Any]()
+    for name in names:
+        new = set(features(name)) - seen
+        seen |= new
+        found.append(name if new else pytest.param(name, marks=pytest.mark.slow))
+    return found
+
+
+COMPOSITIONS = quickly(compositions(), lambda said: zip(said, said[1:] + ".", strict=True))
+"""Each composition of letters; the normal suite takes those in which a stage follows another for the first time."""
+
+TASKS_AND_COMPOSITIONS = [*quickly(TASKS, lambda name: find_task(name).stage_names), *COMPOSITIONS]
+"""What pure functions are tried on."""

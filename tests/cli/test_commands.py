@@ -16,7 +16,7 @@ from mygym.config import load_file
 from mygym.registry import REGISTRIES, registry
 from mygym.runs.settings import settle
 from tests.cli.conftest import Outcome
-from tests.components import ALGORITHMS, COMBOS, HOSTED, TASKS
+from tests.components import ALGORITHMS, COMBOS, COVERING, TASKS
 from tests.conftest import ROOT
 
 Command = Callable[..., Outcome]
@@ -168,7 +168,7 @@ def test_train_then_evaluate_the_run(mygym_command: Command, tmp_path: Path) -> 
     assert (refused.code, "--task" in refused.err) == (2, True)
 
 
-@pytest.mark.parametrize(("task", "robot"), HOSTED)
+@pytest.mark.parametrize(("task", "robot"), COVERING)
 def test_evaluate_judges_the_oracle(task: str, robot: str, mygym_command: Command, tmp_path: Path) -> None:
     line = f"evaluate --policy oracle --task {task} --robot {robot} --episodes 5 --json"
     outcome = mygym_command(*line.split())
