@@ -79,3 +79,9 @@ register_task(
     tolerance=0.03,
     horizon=250,
 )
+register_task(
+    "poke",
+    ("approach", "poke", "withdraw"),
+    help="touch an object and withdraw from it",
+    horizon=50,
+)

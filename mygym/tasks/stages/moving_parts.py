@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from mygym.tasks.facts import distance
 from mygym.tasks.stage import CLOSED, OPEN, Stage, register_stage
 from mygym.tasks.stages.motions import lifted, over_then_down, share_covered
@@ -33,7 +32,7 @@ def _onward(view: View) -> tuple[Array, Array]:
     return motion / speed[:, None], abs(missing) * speed
 
 
-# open: take hold of the handle, or hook it, and take it along ----------------------------------------------------------
+# open: take hold of the handle, or hook it, and take it along --------------------------------------------------------
 
 
 def _has_fingers(view: View) -> bool:
