@@ -86,4 +86,4 @@ def _room(name: str, component: Component, width: int, task: str) -> int:
 
 
 def _is_there(name: str, situation: Situation) -> bool:
-    return bool(find_component(name).function(situation).shape[1] > 0
+    return bool(find_component(name).function(situation).shape[1] > 0)

@@ -76,8 +76,13 @@ class GoalSpace:
     """How a task's goal vectors are made up."""
 
     parts: tuple[GoalPart, ...]
-    size: int
-    """Length of a goal vector; what is in no part is 0."""
+    room: int | None = None
+    """Length of a goal vector with room for what the task has not, which is 0, as in shared spaces; None: no such."""
+
+    @cached_property
+    def size(self) -> int:
+        """Length of a goal vector."""
+        return self.room or sum(part.size for part in self.parts)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -91,7 +96,7 @@ class GoalSpace:
 
     @cached_property
     def has_gaps(self) -> bool:
-        """Whether there is room in it for parts that the task has not, as in shared spaces."""
+        """Whether there are numbers in it that are no part's."""
         return sum(part.size for part in self.parts) < self.size
 
 
@@ -103,7 +108,7 @@ def goal_space(task: Task) -> GoalSpace:
         part = GoalPart(kind, task.steps[giver], giver, first)
         parts.append(part)
         first += part.size
-    return GoalSpace(tuple(parts), first)
+    return GoalSpace(tuple(parts))
 
 
 def _kinds(task: Task) -> Sequence[tuple[str, int]]:
