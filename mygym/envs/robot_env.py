@@ -292,6 +292,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     def expert_action(self) -> NDArray[np.float32]:
         """`(A,)`: what the scripted expert of the active stage does now."""
         motion = act(self.task, self._progress, self.world.state, self._goals)
+        # Where only shared spaces let the fingers move, they are held shut, as they are in the task's own.
         action = self.world.action_towards(
             motion.target[0],
             _first(motion.gripper) if self.task.uses_gripper else CLOSED,

@@ -182,3 +182,10 @@ def test_components_that_differ_from_task_to_task_are_not_shared() -> None:
 def test_spaces_are_own_or_shared() -> None:
     with pytest.raises(ConfigError, match="did you mean 'shared'"):
         RobotEnv(spaces="share")
+
+
+def test_experts_keep_the_fingers_shut_where_a_tasks_own_spaces_have_none() -> None:
+    with shared("panda", "push") as pushing, shared("panda", "stack") as stacking:
+        pushing.reset(seed=0)
+        stacking.reset(seed=0)
+        assert (pushing.expert_action()[-1], stacking.expert_action()[-1]) == (-1.0, 1.0)
