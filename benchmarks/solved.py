@@ -16,6 +16,7 @@ from itertools import groupby
 
 import mygym
 from mygym.envs.proved import Combination, combinations
+from mygym.errors import ConfigError
 from mygym.registry import registry
 from mygym.sim.inference import is_installed
 
@@ -24,6 +25,14 @@ NEEDED = 0.95
 
 def solved(combination: Combination, episodes: int) -> tuple[int, float]:
     """Episodes in which the expert succeeds, and their mean length in steps."""
+    try:
+        return _solved(combination, episodes)
+    except ConfigError as error:
+        print(f"{combination}: {error}", file=sys.stderr)
+        return 0, 0.0
+
+
+def _solved(combination: Combination, episodes: int) -> tuple[int, float]:
     count, steps = 0, 0
     with mygym.make_env(combination._asdict()) as env:
         for seed in range(episodes):

@@ -17,7 +17,7 @@ from mygym.runs import building, devices, directory
 from mygym.runs.evaluation import BATCH, EXTRA, Evaluation, Predicts, episode_seeds, evaluate_policy
 from mygym.runs.result import Result
 from mygym.runs.settings import from_python, settle
-from mygym.runs.video import film
+from mygym.runs.video import film, film_failures
 from mygym.sim.inference import inferred_of
 
 Config = Resolved | RunConfig | Mapping[str, Any]
@@ -144,9 +144,10 @@ def evaluate(
     episodes: int = 100,
     seed: int = 0,
     video: str | Path | None = None,
+    films: str | Path | None = None,
     trust: bool = False,
 ) -> Evaluation:
-    """Judge a run's policy, or a built-in policy (`oracle`, `random`, `zero`) on a config's task.
+    """Judge a run's policy, or a built-in policy (`oracle`, `random`, `zero`, `hover`) on a config's task.
 
     Args:
         run: Path of a run, or of one of the files that `load` takes.
@@ -155,6 +156,7 @@ def evaluate(
         episodes: How many.
         seed: Decides the episodes, which no training or evaluation during training uses.
         video: MP4 to film the first episodes in.
+        films: Folder for a film of the first failed episode of each stage in which any failed.
         trust: As of `load`.
 
     Raises:
@@ -182,6 +184,8 @@ def evaluate(
             raise RunError(f"{run or policy}: cannot be judged: {' '.join(str(error).split())}") from error
         if video is not None:
             film(policy_for(envs[:1]), envs[0], seeds[: max(settled.video.episodes, 1)], Path(video))
+        if films is not None:
+            film_failures(evaluation, envs[0], Path(films))
     return evaluation
 
 

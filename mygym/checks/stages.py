@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mygym import training
+from mygym.checks.cards import with_robot
 from mygym.checks.suite import Check, CheckFailed, demand
 from mygym.checks.tasks import expert_solves
 from mygym.errors import ConfigError
@@ -33,7 +34,7 @@ def stage_checks(name: str) -> Iterator[Check]:
     yield Check("pure functions", lambda: _is_pure(name), needs=("composes",))
     yield Check(
         "expert completes it",
-        lambda: expert_solves({"task": list(composition(name))}, EPISODES),
+        lambda: expert_solves(with_robot({"task": list(composition(name))}), EPISODES),
         needs=("composes",),
     )
 
@@ -113,7 +114,7 @@ def _visited(names: tuple[str, ...]) -> tuple[list[State], list[Progress], Any, 
     """States and progress of an expert's episode in which the last stage is active, the goals, and the stage bound."""
     states: list[State] = []
     progresses: list[Progress] = []
-    with training.make_env({"task": list(names)}) as env:
+    with training.make_env(with_robot({"task": list(names)})) as env:
         env.reset(seed=0)
         ended = False
         while not ended:

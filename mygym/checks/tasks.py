@@ -3,88 +3,51 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from gymnasium.utils.env_checker import check_env
 
 from mygym import training
+from mygym.checks.cards import DEMANDS, EPISODES, EXPERT, Card, make_card, unsolved, with_robot
 from mygym.checks.suite import Check, demand
-from mygym.runs.evaluation import EXTRA, Evaluation, episode_seeds
-from mygym.tasks.rewards import KINDS
 from mygym.tasks.task import find_task
-
-EPISODES = 100
-SOLVED = 0.95
-"""Share of episodes that the expert must solve."""
-
-CHANCE = 0.2
-"""Share of episodes that random actions may solve."""
 
 
 def task_checks(name: str) -> Iterator[Check]:
-    """The suite of one task, with the default robot."""
+    """The suite of one task, with the default robot, or one that can do it."""
+    cards: list[Card] = []
+
+    def plays() -> str:
+        cards.append(make_card({"task": name}))
+        rates = {policy: f"{one.success_rate:.0%}" for policy, one in cards[0].evaluations.items()}
+        return f"with {cards[0].robot}: " + ", ".join(f"{policy} {rate}" for policy, rate in rates.items())
+
+    def meets(wrong: Callable[[Card], str]) -> None:
+        said = wrong(cards[0])
+        demand(not said, said)
+
     yield Check("grammatical", lambda: demand(find_task(name).describe(), "has no stages"))
-    yield Check("environment", lambda: _is_an_environment({"task": name}), needs=("grammatical",))
-    yield Check("not solved at reset", lambda: _starts_unsolved({"task": name}), needs=("environment",))
-    yield Check("expert solves it", lambda: expert_solves({"task": name}), needs=("environment",))
-    yield Check("chance does not", lambda: _needs_skill({"task": name}), needs=("environment",))
-    yield Check("worth solving", lambda: _pays({"task": name}), needs=("expert solves it",))
+    yield Check("environment", lambda: _is_an_environment(name), needs=("grammatical",))
+    yield Check("card", plays, needs=("environment",))
+    for demanded, wrong in DEMANDS.items():
+        yield Check(demanded, partial(meets, wrong), needs=("card",))
 
 
 def expert_solves(config: Mapping[str, Any], episodes: int = EPISODES) -> None:
     """Demand that the scripted expert solves nearly every episode of a config."""
-    evaluation = _judge("oracle", config, episodes)
-    solved = sum(episode.success for episode in evaluation.episodes)
-    failed = next((episode.seed for episode in evaluation.episodes if not episode.success), None)
-    demand(
-        solved >= SOLVED * episodes,
-        f"the expert solves {solved} of {episodes} episodes, needed are {SOLVED:.0%}; they end in "
-        f"{evaluation.stage_reached}, that of seed {failed} among the failed ones",
-    )
+    said = unsolved(training.evaluate(policy=EXPERT, config=dict(config), episodes=episodes))
+    demand(not said, said)
 
 
-def _judge(policy: str, config: Mapping[str, Any], episodes: int) -> Evaluation:
-    return training.evaluate(policy=policy, config=dict(config), episodes=episodes)
-
-
-def _is_an_environment(config: Mapping[str, Any]) -> None:
+def _is_an_environment(name: str) -> None:
+    config = with_robot({"task": name})
     for goal_env in (True, False):
-        with training.make_env(dict(config)) as made, warnings.catch_warnings():
+        with training.make_env(config) as made, warnings.catch_warnings():
             warnings.simplefilter("error")
-            env = made if goal_env else type(made)(config["task"], goal_env=False)
+            env = made if goal_env else type(made)(goal_env=False, **config)
             try:
                 check_env(env, skip_render_check=True)
             finally:
                 env.close()
-
-
-def _starts_unsolved(config: Mapping[str, Any]) -> None:
-    with training.make_env(dict(config)) as env:
-        seeds = episode_seeds(0, EXTRA, EPISODES)
-        solved = []
-        for seed in seeds:
-            observation, info = env.reset(seed=seed)
-            assert isinstance(observation, dict)
-            reached = env.compute_terminated(observation["achieved_goal"], observation["desired_goal"], None)
-            solved += [seed] if info["is_success"] or bool(reached) else []
-    demand(not solved, f"{len(solved)} of {EPISODES} episodes are solved at the reset, e.g. that of seed {solved[:1]}")
-
-
-def _needs_skill(config: Mapping[str, Any]) -> None:
-    rate = _judge("random", config, EPISODES // 4).success_rate
-    demand(rate <= CHANCE, f"random actions solve {rate:.0%} of the episodes; at most {CHANCE:.0%} may be so easy")
-
-
-def _pays(config: Mapping[str, Any]) -> None:
-    """With each kind of reward solving a task gives more than idling, or chance."""
-    for reward in KINDS:
-        returns = {
-            policy: _judge(policy, {**config, "reward": reward}, 5).mean_return
-            for policy in ("oracle", "zero", "random")
-        }
-        best = max(returns, key=lambda policy: returns[policy])
-        demand(
-            best == "oracle",
-            f"with the {reward} reward {best} earns {returns[best]:.2f}, the expert {returns['oracle']:.2f}",
-        )

@@ -78,13 +78,21 @@ def config_layers(options: argparse.Namespace) -> tuple[dict[str, Any], dict[str
     """What the file says, and what the flags say; what `--import` names is imported."""
     import_modules(options)
     file = load_file(options.config) if options.config else {}
-    flags = {key: _value(key, getattr(options, key)) for key in CONFIG_FLAGS if getattr(options, key) is not None}
+    flags = {key: flag_value(key, getattr(options, key)) for key in CONFIG_FLAGS if getattr(options, key) is not None}
     flags |= {"imports": options.imports} if options.imports else {}
     return file, merged(flags, parse_overrides(options.set))
 
 
-def _value(key: str, text: str) -> Any:
-    """Numbers and lists as YAML reads them; names stay text, whatever they look like."""
+def count(said: str, flag: str) -> int:
+    """A flag's whole number, at least 1."""
+    number = parse_value(said, flag)
+    if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+        raise ConfigError(bad_value(flag, said, "a whole number, at least 1"))
+    return number
+
+
+def flag_value(key: str, text: str) -> Any:
+    """Of one of `CONFIG_FLAGS`: numbers and lists as YAML reads them; names stay text, whatever they look like."""
     if key in {"steps", "n_envs", "seed"} or (key == "task" and text.startswith("[")):
         return parse_value(text, key)
     return text

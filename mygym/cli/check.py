@@ -9,9 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from mygym.cli.arguments import Parser, add_import_flag, import_modules
+from mygym.cli.arguments import Parser, add_import_flag, count, import_modules
 from mygym.cli.list import kind_of
-from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import registry
 
@@ -53,7 +52,7 @@ def main(arguments: Sequence[str]) -> None:
     if options.robot is not None and kind != "workspace":
         raise ConfigError(bad_value("--robot", kind, ["workspace"], "is not tried with a robot of your choice"))
     outcomes = []
-    for outcome in _outcomes(kind, options, _steps(options.steps)):
+    for outcome in _outcomes(kind, options, count(options.steps, "--steps") if options.steps is not None else None):
         outcomes.append(outcome)
         if not options.json:
             _tell(outcome)
@@ -98,15 +97,6 @@ def _installed(kind: str) -> list[str]:
 def _tell(outcome: Outcome) -> None:
     status = outcome.status.upper() if outcome.failed else outcome.status
     print(f"  {status:<9}{outcome.check:<29}{outcome.seconds:6.1f} s  {outcome.why}".rstrip(), flush=True)
-
-
-def _steps(said: str | None) -> int | None:
-    if said is None:
-        return None
-    steps = parse_value(said, "--steps")
-    if not isinstance(steps, int) or isinstance(steps, bool) or steps < 1:
-        raise ConfigError(bad_value("--steps", said, "a whole number, at least 1"))
-    return steps
 
 
 def _parser() -> argparse.ArgumentParser:

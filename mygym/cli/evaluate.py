@@ -7,12 +7,15 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from mygym.cli.arguments import Parser, add_config_flags, config_layers
+from mygym.cli.arguments import Parser, add_config_flags, config_layers, count
 from mygym.config import Layer, resolve
-from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, bad_value
 from mygym.runs.directory import check_writable
+
+if TYPE_CHECKING:
+    from mygym.runs.evaluation import Evaluation
 
 EXAMPLES = """\
 examples:
@@ -21,6 +24,7 @@ examples:
   python evaluate.py runs/reach/panda/sac/1a2b3c4d/seed_0/best_policy.safetensors
   python evaluate.py --policy oracle --task push --robot kuka
   python evaluate.py --policy random --task AGMDW --json
+  python evaluate.py --policy random --task pick_and_place --films failures
 """
 
 
@@ -29,17 +33,19 @@ def main(arguments: Sequence[str]) -> None:
     options = _parser().parse_args(arguments)
     if (options.run is None) == (options.policy is None):
         raise ConfigError("evaluate: give either the path of a run or --policy NAME, e.g. --policy oracle --task push")
-    episodes = parse_value(options.episodes, "--episodes")
-    if not isinstance(episodes, int) or isinstance(episodes, bool) or episodes < 1:
-        raise ConfigError(bad_value("--episodes", options.episodes, "a whole number, at least 1"))
+    episodes = count(options.episodes, "--episodes")
     file, flags = config_layers(options)
     seed = resolve([Layer("flag", {"seed": flags.get("seed", 0)})]).config.seed
     other = set(flags) - {"seed", "imports"}
     if options.run is not None and (file or other):
         wrong = f"--{next(iter(other), 'config')}"
-        raise ConfigError(bad_value("evaluate", wrong, "--episodes, --seed, --video, --json", "does not go with a run"))
+        raise ConfigError(
+            bad_value("evaluate", wrong, "--episodes, --seed, --video, --films, --json", "does not go with a run")
+        )
     if options.video is not None:
         _check_video(Path(options.video))
+    if options.films is not None:
+        check_writable(options.films, "--films")
 
     from mygym.runs.settings import settle
     from mygym.training import evaluate
@@ -51,10 +57,11 @@ def main(arguments: Sequence[str]) -> None:
         episodes=episodes,
         seed=seed,
         video=options.video,
+        films=options.films,
         trust=options.trust,
     )
     if options.json:
-        content = {"episodes": [asdict(episode) for episode in evaluation.episodes]}
+        content = {"failures": _failures(evaluation), "episodes": [asdict(episode) for episode in evaluation.episodes]}
         print(json.dumps({**evaluation.summary(), "stage_reached": evaluation.stage_reached, **content}, indent=2))
         return
     print(f"episodes       {len(evaluation.episodes)}")
@@ -63,8 +70,24 @@ def main(arguments: Sequence[str]) -> None:
     print(f"mean_length    {evaluation.mean_length:.1f} steps")
     print(f"mean_distance  {100 * evaluation.mean_distance:.2f} cm at the end")
     print("stage_reached  " + ", ".join(f"{name} {count}" for name, count in evaluation.stage_reached.items()))
+    for failure in _failures(evaluation):
+        where = f"failed in {failure['stage']} ({failure['phrase']})"
+        share = f"{failure['count']} of {len(evaluation.episodes)} episodes, {failure['share']:.1%}"
+        print(f"{where}: {share}; the first has seed {failure['seed']}")
     if options.video:
         print(f"video: {options.video}")
+    if options.films:
+        print(f"films: {options.films}" if evaluation.failures else "films: none, as no episode failed")
+
+
+def _failures(evaluation: Evaluation) -> list[dict[str, Any]]:
+    """In which stages episodes ended without success."""
+    found = []
+    for failure in evaluation.failures:
+        failed = evaluation.failed_in(failure.stage)
+        numbers = {"count": failed, "share": failed / len(evaluation.episodes), "seed": failure.seed}
+        found.append({"stage": failure.stage, "phrase": failure.phrase, **numbers})
+    return found
 
 
 def _check_video(path: Path) -> None:
@@ -85,9 +108,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "run", nargs="?", metavar="RUN", help="a run directory, or best_policy.safetensors or model.zip in one"
     )
-    parser.add_argument("--policy", metavar="P", help="oracle, random or zero, in place of a run")
+    parser.add_argument("--policy", metavar="P", help="oracle, random, zero or hover, in place of a run")
     parser.add_argument("--episodes", default="100", metavar="N", help="how many (default 100)")
     parser.add_argument("--video", metavar="FILE", help="film the first episodes as MP4")
+    parser.add_argument("--films", metavar="DIR", help="film the first failed episode of each stage as MP4")
     parser.add_argument(
         "--trust", action="store_true", help="open a .zip of somebody else's: its pickles can run any code"
     )

@@ -18,6 +18,7 @@ COMMANDS = {
     "describe": "everything about one of them",
     "view": "pictures of robots, workspaces and objects",
     "new": "files for one of your own: an algorithm, a task, a robot …",
+    "card": "how hard a task is: for chance, idleness and its expert",
     "check": "whether one does all that it must",
 }
 

@@ -84,9 +84,9 @@ class CheckpointParams(Section):
 
 
 class VideoParams(Section):
-    """The film of the final policy."""
+    """The film of the final policy, and those of its failures."""
 
-    episodes: Annotated[int, Field(ge=0, le=1000)] = Field(4, description="episodes in it; 0 makes none")
+    episodes: Annotated[int, Field(ge=0, le=1000)] = Field(4, description="episodes in it; 0 makes no films at all")
     width: Annotated[int, Field(ge=16, le=4096, multiple_of=2)] = 320
     height: Annotated[int, Field(ge=16, le=4096, multiple_of=2)] = 240
     camera: str = Field("main", description="a camera of the workspace")

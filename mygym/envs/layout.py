@@ -116,6 +116,8 @@ def draw_goals(rng: np.random.Generator, task: Task, world: World, areas: Mappin
             others = [(where[name], radius[name]) for name in names if name != one.object] if spec else []
             goals[slots.place] = _goal_in(rng, area, start - (0.0, 0.0, lift), away, others, spec)
             goals[slots.place, 2] += lift
+        if one.via:
+            goals[slots.path[0]] = sample_in(rng, areas[one.via])
         if slots.heading is not None:
             low, high = one.to or TURN
             side = 1.0 if rng.random() < 0.5 else -1.0

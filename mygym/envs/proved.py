@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from mygym.config import RunConfig
 from mygym.registry import registry
+from mygym.sim.inference import is_installed
 from mygym.sim.robot import RobotSpec, load_robot
 from mygym.sim.workspace import HomeSpec, load_workspace
 from mygym.tasks.task import Task, find_task
@@ -24,13 +26,30 @@ def combinations(tasks: tuple[str, ...] | None = None) -> Iterator[Combination]:
     for name in tasks or registry("task").names():
         task = find_task(name)
         for workspace in (task.workspace, *task.also):
-            spec = load_workspace(registry("workspace").get(workspace).load())
-            for robot, home in spec.robots.items():
-                unsuited = (home or HomeSpec()).unsuited
-                if name not in unsuited and can_do(load_robot(registry("robot").get(robot).load()), task):
-                    yield Combination(name, robot, workspace)
+            for robot in _suited(task, workspace):
+                yield Combination(name, robot, workspace)
+
+
+def a_robot_for(task: Task, workspace: str | None = None) -> str:
+    """One that is at home in a workspace (the task's by default), can do the task, and whose model is installed.
+
+    The default robot if it is among them or if there are none, else the first.
+    """
+    default = str(RunConfig().robot)
+    suited = [robot for robot in _suited(task, workspace or task.workspace) if is_installed(robot)]
+    return default if default in suited or not suited else suited[0]
+
+
+def _suited(task: Task, workspace: str) -> Iterator[str]:
+    for robot, home in load_workspace(registry("workspace").get(workspace).load()).robots.items():
+        unsuited = (home or HomeSpec()).unsuited
+        if task.name not in unsuited and can_do(load_robot(registry("robot").get(robot).load()), task):
+            yield robot
 
 
 def can_do(robot: RobotSpec, task: Task) -> bool:
-    """Whether a robot has what a task needs."""
-    return len(robot.arms) >= task.arms and (robot.gripper is not None or not task.needs_gripper)
+    """Whether a robot has what a task needs, and can do each of its stages."""
+    if any(stage in robot.cannot for stage in task.stage_names):
+        return False
+    arms = robot.arms[: task.arms]
+    return len(arms) == task.arms and (all(arm.gripper is not None for arm in arms) or not task.needs_gripper)

@@ -289,6 +289,10 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         """Metres between what is achieved and what is desired now."""
         return float(goals.goal_distance(self._goal_space, self._achieved, self._desired))
 
+    def goal_reward(self, kind: str) -> float:
+        """What the part of a reward that goals alone decide pays for being where the episode is."""
+        return float(rewards.GOAL_REWARDS[kind](self._goal_space, self._achieved, self._desired))
+
     def expert_action(self) -> NDArray[np.float32]:
         """`(A,)`: what the scripted expert of the active stage does now."""
         motion = act(self.task, self._progress, self.world.state, self._goals)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -47,15 +47,39 @@ class Episode:
 
 
 @dataclass(frozen=True)
+class Failure:
+    """A stage in which episodes ended without success, with the first of them."""
+
+    stage: str
+    """Its name, or `done`."""
+    phrase: str
+    """What the stage does, in words."""
+    seed: int
+    actions: NDArray[np.float64] = field(repr=False, compare=False)
+    """`(steps, A)`: with the seed they are the episode, to the bit, whatever policy chose them."""
+
+
+NOT_HELD = "all stages were complete, but not for long enough"
+"""What episodes lack that end without success after the last stage."""
+
+
+@dataclass(frozen=True)
 class Evaluation:
     """Episodes of one policy."""
 
     episodes: tuple[Episode, ...]
+    failures: tuple[Failure, ...] = ()
+    """One for each stage in which any failed, in the order of the stages."""
+
+    @property
+    def solved(self) -> int:
+        """How many episodes ended in success."""
+        return sum(episode.success for episode in self.episodes)
 
     @property
     def success_rate(self) -> float:
         """Share of episodes that ended in success."""
-        return float(np.mean([episode.success for episode in self.episodes]))
+        return self.solved / len(self.episodes)
 
     @property
     def mean_return(self) -> float:
@@ -76,6 +100,10 @@ class Evaluation:
     def stage_reached(self) -> dict[str, int]:
         """Stage name → how many episodes ended in it; `done` for all stages complete."""
         return dict(Counter(episode.ended_in for episode in self.episodes))
+
+    def failed_in(self, stage: str) -> int:
+        """How many episodes ended in a stage without success."""
+        return sum(episode.ended_in == stage and not episode.success for episode in self.episodes)
 
     def summary(self) -> dict[str, float]:
         """The figures that result.json lists for each evaluation."""
@@ -116,6 +144,9 @@ def evaluate_policy(
     rewards = np.zeros(len(envs))
     lengths = np.zeros(len(envs), dtype=int)
     observations: list[Any] = [None] * len(envs)
+    labels, phrases = (*envs[0].task.labels, "done"), (*envs[0].task.phrases, NOT_HELD)
+    first: dict[str, int] = {}
+    failures: dict[str, Failure] = {}
 
     def begin(slot: int) -> None:
         index = next(waiting, None)
@@ -142,17 +173,23 @@ def evaluate_policy(
             if watch is not None:
                 watch(index, env)
             if terminated or truncated:
-                names = (*env.task.labels, "done")
+                stage = labels[info["stage"]]
                 episodes[index] = Episode(
                     seed=seeds[index],
                     success=bool(info["is_success"]),
                     total_reward=float(rewards[slot]),
                     length=int(lengths[slot]),
                     distance=env.goal_distance(),
-                    ended_in=names[info["stage"]],
+                    ended_in=stage,
                 )
+                if not info["is_success"] and index < first.get(stage, len(seeds)):  # they end in any order
+                    first[stage], actions_taken = index, env.state_dict()["actions"]
+                    failures[stage] = Failure(stage, phrases[info["stage"]], seeds[index], actions_taken)
                 begin(slot)
-    return Evaluation(tuple(episode for episode in episodes if episode is not None))
+    return Evaluation(
+        tuple(episode for episode in episodes if episode is not None),
+        tuple(failures[stage] for stage in dict.fromkeys(labels) if stage in failures),
+    )
 
 
 def _stack(observations: Sequence[Any]) -> Any:

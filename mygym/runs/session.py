@@ -22,7 +22,7 @@ from mygym.runs.evaluation import EVALUATION, FINAL, TEST, Evaluation, Predicts,
 from mygym.runs.policy import Policy, normalizer_of, save_policy
 from mygym.runs.result import Result, versions
 from mygym.runs.stopping import StopRequest
-from mygym.runs.video import film
+from mygym.runs.video import FAILED, film, film_failures
 
 
 class Session:
@@ -88,8 +88,7 @@ class Session:
                 self._open_logs()
                 self._learn()
                 policy = self._saved_policy()
-                self._judge(policy)
-                self._film(policy)
+                self._film(policy, self._judge(policy))
             self.result.status = "done"
             self._write_result()
             return self.result
@@ -255,18 +254,23 @@ class Session:
         model = cls.load(self.path / directory.MODEL, env=self.env, device=self.resolved.config.device)
         return Policy(model, normalizer_of(self.env))
 
-    def _judge(self, policy: Predicts) -> None:
+    def _judge(self, policy: Predicts) -> Evaluation:
         seeds = episode_seeds(self.result.seed, FINAL, self.resolved.config.eval.final_episodes)
         evaluation = _finite(evaluate_policy(policy, self.eval_envs, seeds))
         self.result.success_rate = evaluation.success_rate
         self.result.mean_return = evaluation.mean_return
         self.result.stage_reached = evaluation.stage_reached
+        return evaluation
 
-    def _film(self, policy: Predicts) -> None:
+    def _film(self, policy: Predicts, evaluation: Evaluation) -> None:
         seeds = episode_seeds(self.result.seed, FINAL, self.resolved.config.video.episodes)
         if seeds:
             self.place.check()
-            film(policy, self.eval_envs[0], seeds, self.path / directory.VIDEOS / "final.mp4")
+            folder = self.path / directory.VIDEOS
+            film(policy, self.eval_envs[0], seeds, folder / "final.mp4")
+            for old in folder.glob(f"{FAILED}*.mp4"):  # of an earlier part: this policy is another
+                old.unlink()
+            film_failures(evaluation, self.eval_envs[0], folder)
 
     # How it ended -------------------------------------------------------------------------------------------------
 

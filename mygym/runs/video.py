@@ -1,10 +1,15 @@
-"""Films of a policy."""
+"""Films of a policy, and of where it fails."""
 
 from __future__ import annotations
 
+import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mygym.envs.robot_env import RobotEnv
 from mygym.runs.directory import write
@@ -37,6 +42,42 @@ def film(policy: Predicts, env: RobotEnv, seeds: Sequence[int], path: Path) -> E
     frames.extend(PAUSE * last)
     write(path, lambda temporary: _encode(temporary, frames, size, env.metadata["render_fps"]))
     return evaluation
+
+
+FAILED = "failed_in_"
+"""How the names of films of failed episodes begin."""
+
+
+def film_failures(evaluation: Evaluation, env: RobotEnv, folder: Path) -> list[Path]:
+    """Write an MP4 of the first failed episode for each stage in which any failed, beside those that are there.
+
+    Raises:
+        RunError: A file cannot be written.
+    """
+    paths = []
+    for failure in evaluation.failures:
+        stage = re.sub(r"\W+", "_", failure.stage).strip("_")[:60]  # it may name a file, with its path
+        paths.append(_free(folder / f"{FAILED}{stage}_seed_{failure.seed}.mp4"))
+        film(_Recording(failure.actions), env, [failure.seed], paths[-1])
+    return paths
+
+
+def _free(path: Path) -> Path:
+    """The path, with a suffix if that exists."""
+    names = (path.with_stem(f"{path.stem}{suffix}") for suffix in ("", *(f"_{number}" for number in range(2, 10_000))))
+    return next(name for name in names if not name.exists())
+
+
+class _Recording:
+    """Does again what was done in an episode: the policy itself may draw, or compute otherwise in another batch."""
+
+    def __init__(self, actions: NDArray[np.float64]) -> None:
+        self.actions: Iterator[NDArray[Any]] = iter(actions)
+
+    def predict(
+        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False
+    ) -> tuple[NDArray[Any], None]:
+        return next(self.actions)[None], None
 
 
 def _encode(path: Path, frames: bytearray, size: tuple[int, int], fps: int) -> None:

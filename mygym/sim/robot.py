@@ -140,6 +140,8 @@ class RobotSpec:
     """rad or m: positions of joints that are neither of an arm nor of a gripper; the others of these are held at zero,
     or at the limit next to it."""
     motor: MotorSpec = MotorSpec()
+    cannot: tuple[str, ...] = ()
+    """Stages that its shape is not made for; a comment in its file says why."""
     name: str = ""
     """The file's stem, unless given."""
 

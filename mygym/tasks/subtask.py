@@ -27,12 +27,16 @@ class SubTask:
     """Area of the workspace that the goal is drawn from, or several, one of which is drawn; empty: by the stages."""
     onto: str = ""
     """In place of an area the object, by its role, on top of which the goal is."""
+    via: str = ""
+    """Area of the workspace that a point on the way is drawn from, such as where one hand gives to the other."""
     path: str = ""
     """Path of the workspace along which the goal is reached."""
     to: tuple[Bound, Bound] | None = None
     """m or rad: lowest and highest goal of a part; rad: of the turn that an object should make."""
     tolerance: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """m (or rad of a part that turns): how close to the goal counts; None: the task's."""
+    grip: tuple[Bound, Bound, Bound] = (0.0, 0.0, 0.0)
+    """m from the object's centre, along its axes as it lies, to where the hand takes it."""
     words: str = ""
     """Where the goal is, for descriptions, such as `into the basket`; empty: by `onto` or `to the goal`."""
 

@@ -74,7 +74,8 @@ class Task:
         """Where in the goals `(N, G, 3)` those of each sub-task are."""
         slots, first = [], 0
         for one in self.subtasks:
-            path = tuple(range(first, first + self.path_points.get(one.path, 0)))
+            points = 1 if one.via else self.path_points.get(one.path, 0)
+            path = tuple(range(first, first + points))
             first += len(path)
             turns = any(stage.needs_turning for stage in parse(one.stages))
             slots.append(GoalSlots(first, path, first + 1 if turns else None))
@@ -99,7 +100,9 @@ class Task:
             for stage in parse(one.stages):
                 label = stage.name if len(self.subtasks) == 1 else f"{stage.name} {name}".rstrip()
                 steps.append(
-                    Step(stage, number, thing, part, slots.place, slots.path, slots.heading, thresholds, label)
+                    Step(
+                        stage, number, thing, part, slots.place, slots.path, slots.heading, thresholds, label, one.grip
+                    )
                 )
         return tuple(steps)
 
@@ -184,16 +187,18 @@ class Task:
         """The stages in plain words."""
         return "; then ".join(self._words(one) for one in self.subtasks)
 
+    @property
+    def phrases(self) -> tuple[str, ...]:
+        """What each stage does, in words that stand by themselves."""
+        return tuple(
+            stage.phrase.format(object=_thing(one), goal=_goal(one))
+            for one in self.subtasks
+            for stage in parse(one.stages)
+        )
+
     def _words(self, one: SubTask) -> str:
-        stages = parse(one.stages)
-        if one.part:
-            thing = f"the {one.part.rpartition('.')[2].replace('_', ' ')}"
-        elif _acts_on_object(one):
-            thing = f"the {_plain(one.object)}"
-        else:
-            thing = "the goal"
-        goal = one.words or (f"onto the {_plain(one.onto)}" if one.onto else "to the goal")
-        first, *others = [stage.phrase for stage in stages]
+        thing, goal = _thing(one), _goal(one)
+        first, *others = [stage.phrase for stage in parse(one.stages)]
         later = thing if thing == "the goal" else "it"
         return ", ".join(
             [first.format(object=thing, goal=goal), *(phrase.format(object=later, goal=goal) for phrase in others)]
@@ -212,6 +217,18 @@ class GoalSlots:
 def _acts_on_object(one: SubTask) -> bool:
     """Whether a stage of it needs an object, and it names no part of the workspace instead."""
     return not one.part and any(stage.needs_object for stage in parse(one.stages))
+
+
+def _thing(one: SubTask) -> str:
+    """What it acts on, in words."""
+    if one.part:
+        return f"the {one.part.rpartition('.')[2].replace('_', ' ')}"
+    return f"the {_plain(one.object)}" if _acts_on_object(one) else "the goal"
+
+
+def _goal(one: SubTask) -> str:
+    """Where that goes, in words."""
+    return one.words or (f"onto the {_plain(one.onto)}" if one.onto else "to the goal")
 
 
 def _plain(role: str) -> str:

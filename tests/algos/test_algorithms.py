@@ -81,7 +81,10 @@ def test_an_algorithm_leaves_a_whole_run_directory(algo: str, framework: str, tr
         "tensorboard",
         "videos",
     }
-    assert [video.name for video in (path / "videos").iterdir()] == ["final.mp4"]
+    films = sorted(video.name for video in (path / "videos").iterdir())
+    assert films[-1] == "final.mp4"
+    assert all(re.fullmatch(r"failed_in_(approach|done)_seed_\d+\.mp4", film) for film in films[:-1])
+    assert bool(films[:-1]) == (trained(algo, framework).success_rate < 1)
     assert (path / "videos" / "final.mp4").stat().st_size > 1000
     assert list((path / "tensorboard").iterdir())
     assert len(list((path / "checkpoints").glob("step_*"))) <= 2

@@ -97,7 +97,8 @@ def test_a_task_is_described_with_its_numbers(name: str, mygym_command: Command)
     assert f"{task.tolerance} m" in text
     assert f"{task.hold} steps" in text
     assert f"{task.horizon} steps" in text
-    assert "goal area" in text
+    assert "goals from" in text
+    assert all(task.asset(role) in text for role in task.roles)
 
 
 def test_a_composition_and_an_algorithm_can_be_described(mygym_command: Command) -> None:
@@ -194,6 +195,45 @@ def test_evaluate_prints_words_and_films(mygym_command: Command, tmp_path: Path)
     assert (tmp_path / "film.mp4").stat().st_size > 1000
 
 
+def test_evaluate_says_and_films_where_it_fails(mygym_command: Command, tmp_path: Path) -> None:
+    line = "evaluate --policy hover --task pick_and_place --episodes 3 --films made/here"
+    small = ["--set", "video={width: 64, height: 48}", "--set", "task_params.horizon=30"]
+    outcome = mygym_command(*line.split(), *small)
+    assert outcome.code == 0, outcome.err
+    said = re.search(
+        r"^failed in grasp \(grasp the cube\): 3 of 3 episodes, 100\.0%; .* seed (\d+)$", outcome.out, re.M
+    )
+    assert said
+    assert outcome.out.splitlines()[-1] == "films: made/here"
+    film = tmp_path / "made" / "here" / f"failed_in_grasp_seed_{said[1]}.mp4"
+    assert list(tmp_path.rglob("*.*")) == [film]
+    before = film.read_bytes()
+    content = json.loads(mygym_command(*line.split(), *small, "--json").out)
+    phrase = {"stage": "grasp", "phrase": "grasp the cube"}
+    assert content["failures"] == [{**phrase, "count": 3, "share": 1.0, "seed": int(said[1])}]
+    assert sorted(tmp_path.rglob("*.*")) == [film, film.with_stem(f"{film.stem}_2")]  # nothing is overwritten
+    assert film.read_bytes() == before
+    solved = mygym_command("evaluate", "--policy", "oracle", "--episodes", "2", "--films", "none")
+    assert "failed in" not in solved.out
+    assert solved.out.splitlines()[-1] == "films: none, as no episode failed"
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_card_in_words_and_json(mygym_command: Command, tmp_path: Path) -> None:
+    outcome = mygym_command("card", "reach", "--robot", "kuka", "--episodes", "4")
+    assert outcome.code == 0
+    assert outcome.out.startswith(
+        "reach: approach the goal\nkuka, workspace table, ee_delta; 4 episodes of each policy"
+    )
+    assert re.search(r"^ oracle +100\.0% +\d+\.\d ", outcome.out, re.M)
+    assert "solved at reset: 0.0% of 24 resets" in outcome.out
+    assert outcome.err.splitlines()[:2] == ["card of reach: 24 resets", "card of reach: 4 episodes of oracle"]
+    content = json.loads(mygym_command("card", "[approach, push]", "--episodes", "1", "--json").out)
+    assert content["words"] == "approach the cube, push it to the goal"
+    assert set(content["policies"]) == {"oracle", "random", "zero", "hover"}
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_programs_of_the_folder_are_the_commands(python, tmp_path: Path) -> None:
     done = python(str(ROOT / "evaluate.py"), "--policy", "zero", "--episodes", "1")
     assert done.returncode == 0, done.stderr
@@ -259,7 +299,7 @@ def test_a_failed_check_is_told_of_with_its_reason_and_ends_with_1(mygym_command
     outcome = mygym_command("check", "task", "mine", "--json")
     assert outcome.code == 1
     rows = json.loads(outcome.out)
-    assert [row["status"] for row in rows] == ["failed", *["left out"] * 5]
+    assert [row["status"] for row in rows] == ["failed", *["left out"] * 6]
     assert rows[0].keys() == {"kind", "name", "check", "status", "seconds", "why"}
 
 

@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 
 from mygym.envs.robot_env import RobotEnv
 from mygym.registry import registry
-from mygym.runs.evaluation import EVALUATION, EXTRA, FINAL, TEST, TRAINING, Evaluation, episode_seeds, evaluate_policy
+from mygym.runs.evaluation import (
+    EVALUATION,
+    EXTRA,
+    FINAL,
+    NOT_HELD,
+    TEST,
+    TRAINING,
+    Evaluation,
+    episode_seeds,
+    evaluate_policy,
+)
 
 PURPOSES = (TRAINING, EVALUATION, FINAL, EXTRA, TEST)
 SEEDS = st.integers(0, 2**32 - 1)
@@ -68,6 +78,25 @@ def test_figures_follow_from_the_episodes() -> None:
     assert (idle.success_rate, idle.stage_reached) == (0.0, {"approach": 3})
     assert idle.mean_length == 100
     assert idle.mean_distance > evaluation.mean_distance
+
+
+def test_failures_are_the_first_of_each_stage_however_many_run_side_by_side() -> None:
+    """Of episodes that end in any order."""
+    seeds = list(range(12))
+    evaluation = evaluate("random", 4, seeds, task="push")
+    failed = {one.stage: one for one in evaluation.failures}
+    assert list(failed) == ["approach", "push"]
+    assert [one.phrase for one in evaluation.failures] == ["approach the cube", "push the cube to the goal"]
+    for stage, one in failed.items():
+        among = [episode for episode in evaluation.episodes if episode.ended_in == stage]
+        assert evaluation.failed_in(stage) == len(among)
+        assert (one.seed, len(one.actions)) == (among[0].seed, among[0].length)
+    assert evaluate("oracle", 4, seeds, task="push").failures == ()
+
+
+def test_all_stages_done_but_not_held_is_a_failure_too() -> None:
+    (failure,) = evaluate("oracle", 2, [1, 2], task="reach", task_params={"hold": 30}).failures
+    assert (failure.stage, failure.phrase) == ("done", NOT_HELD)
 
 
 def test_one_may_watch_every_step() -> None:

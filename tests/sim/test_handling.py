@@ -157,13 +157,7 @@ def test_a_peg_goes_into_the_socket(world_in: WorldIn, robot: str, peg: str) -> 
 
 def act(world: World, ends: np.ndarray, grippers: Sequence[float]) -> None:
     """One step of two arms towards targets `(2, 3)` m."""
-    state, joints = world.state, world._joints[1]
-    action = world.action_towards(ends[0], grippers[0])
-    action[world._slices[1]] = world.controllers[1].action_towards(
-        ends[1], state.joint_position[0, joints], state.joint_velocity[0, joints], state.other_ee_position[0, 0]
-    )
-    action[-1] = grippers[1]
-    world.step(action)
+    world.step(world.action_towards(ends[0], grippers[0], other_target=ends[1], other_gripper=grippers[1]))
 
 
 def ends_of(world: World) -> np.ndarray:

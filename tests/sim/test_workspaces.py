@@ -281,6 +281,19 @@ def test_a_robot_finds_what_is_different_for_it(world_in: WorldIn) -> None:
     assert table.for_robot("stranger") == table
 
 
+WITH_PATHS = [name for name in SPACES if load_workspace(name).paths]
+
+
+@pytest.mark.parametrize("name", WITH_PATHS)
+def test_a_path_goes_through_free_space_and_ends_in_the_goal(world_in: WorldIn, name: str) -> None:
+    spec = load_workspace(name)
+    low, high = np.array(spec.areas["goal"].low), np.array(spec.areas["goal"].high)
+    for path in spec.paths.values():
+        assert ((low - 1e-9 < path[-1]) & (path[-1] < high + 1e-9)).all()
+        for x, y, z in path:
+            assert fixtures_in(world_in(name), Area((x, y, z + 0.01), (x, y, z + 0.02))) == []
+
+
 def test_how_much_of_an_area_is_out_of_reach(world_in: WorldIn) -> None:
     world = world_in("table")
     assert reached(world, world.workspace.areas["reach"]) == (1.0, None)
@@ -320,7 +333,7 @@ def test_wrong_fixtures(tmp_path: Path, mistake: str) -> None:
         assert word in str(caught.value)
 
 
-def test_wrong_homes_and_directions(tmp_path: Path) -> None:
+def test_wrong_homes_directions_and_paths(tmp_path: Path) -> None:
     path = fixture(tmp_path, size=[0.1, 0.1, 0.1])
     data = yaml.safe_load(path.read_text())
     for change, words in (
@@ -330,6 +343,9 @@ def test_wrong_homes_and_directions(tmp_path: Path) -> None:
             "robots.panda.areas.reach",
         ),
         ({"robots": {"panda": {"base": [0, 0, 0]}}}, "robots.panda.base.*base_position"),
+        ({"paths": {"way": []}}, "paths.way.*empty"),
+        ({"paths": {"way": [[0, 0, 0], [0, 0, 9]]}}, r"paths.way.1.*9.*bounds"),
+        ({"paths": {"way": [[0, 0]]}}, "paths.way.0"),
     ):
         path.write_text(yaml.safe_dump(data | change))
         with pytest.raises(AssetError, match=words):

@@ -1,0 +1,81 @@
+"""`mygym card`: how often chance, idleness and the expert solve a task, and what they are paid."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+
+from mygym.cli.arguments import CONFIG_FLAGS, Parser, add_import_flag, count, flag_value, import_modules
+from mygym.cli.main import say
+from mygym.cli.tables import print_table
+
+EXAMPLES = """\
+examples:
+  mygym card push
+  mygym card AGMDW --robot xarm6_gripper --control joint_delta
+  mygym card "[approach, push]" --episodes 20
+  mygym card open_drawer --json
+
+A task is to be worth learning: not solved at its reset (at most 0.5 % of resets) nor by chance or idleness (at most
+5 % of episodes; 20 % where a point in space is all there is to reach), solved by its expert (at least 95 %), whom each
+kind of reward pays more than any idle policy. Of 100 episodes none solved show, with 95 % confidence, that at most 3 %
+are (the column `at most`). `mygym check task NAME` fails where a card does.
+"""
+FLAGS = ("robot", "workspace", "control")
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run the command."""
+    options = _parser().parse_args(arguments)
+    import_modules(options)
+    episodes = count(options.episodes, "--episodes")
+    config = {key: flag_value(key, said) for key in ("task", *FLAGS) if (said := getattr(options, key)) is not None}
+
+    from mygym.checks.cards import IDLE, make_card
+    from mygym.tasks.rewards import KINDS
+
+    card = make_card(config, episodes, lambda said: say(f"card of {config['task']}: {said}"))
+    content = card.to_json()
+    if options.json:
+        print(json.dumps(content, indent=2))
+        return
+    print(f"{content['task']}: {content['words']}")
+    where = f"{content['robot']}, workspace {content['workspace']}, {content['control']}"
+    print(f"{where}; {episodes} episodes of each policy")
+    print_table(
+        [
+            {
+                "policy": policy,
+                "solved": f"{one['success_rate']:.1%}",
+                "at most": f"{one['at_most']:.1%}" if policy in IDLE else "",
+                "steps": f"{one['mean_length']:.1f}",
+                **{f"{kind} return": f"{one['returns'][kind]:.2f}" for kind in KINDS},
+                "episodes end in": ", ".join(f"{stage} {count}" for stage, count in one["stage_reached"].items()),
+            }
+            for policy, one in content["policies"].items()
+        ]
+    )
+    print(f"solved at reset: {content['solved_at_reset']:.1%} of {content['resets']} resets")
+    for demanded, said in content["flaws"].items():
+        print(f"{demanded}: NO, {said}")
+    if not content["flaws"]:
+        print("nothing is wrong with it")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        "mygym card",
+        description="How often chance, idleness and the scripted expert solve a task, and what they are paid for it.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("task", metavar="TASK", help=CONFIG_FLAGS["task"][1])
+    for key in FLAGS:
+        metavar, help = CONFIG_FLAGS[key]
+        parser.add_argument(f"--{key}", metavar=metavar, help=help)
+    parser.add_argument("--episodes", default="100", metavar="N", help="of each policy, and 6 N resets (default 100)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_import_flag(parser)
+    return parser
