@@ -26,7 +26,7 @@ BUILTIN_MODULES: Mapping[str, str] = {
     "activation": "mygym.algos.networks",
     "optimizer": "mygym.algos.networks",
     "schedule": "mygym.config.schedules",
-    "observation": "mygym.tasks.observations",
+    "observation": "mygym.tasks.components",
     "task": "mygym.tasks.named",
     "stage": "mygym.tasks.stages",
 }
@@ -97,6 +97,11 @@ class Entry:
     """Where it was registered: `file:line` or a module."""
     requires: tuple[str, ...] = ()
     """What it needs, in words that a listing shows."""
+
+    @property
+    def built_in(self) -> bool:
+        """Whether code of this package has registered it."""
+        return self.origin.startswith(str(ASSETS.parent))
 
     @property
     def frameworks(self) -> tuple[str, ...]:

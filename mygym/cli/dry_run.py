@@ -20,6 +20,8 @@ def dry_run(resolved: Resolved) -> None:
     try:
         model = build_model(resolved.config, env)
         print(f"observation: {env.observation_space}")
+        slices = env.get_attr("components")[0].items()
+        print(f"observed: {', '.join(f'{name} {place.stop - place.start}' for name, place in slices)}")
         print(f"action: {env.action_space}")
         print(f"algorithm: {type(model).__name__} from {type(model).__module__}")
         for name, count in parameter_counts(model).items():

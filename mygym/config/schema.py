@@ -102,6 +102,10 @@ class RunConfig(Section):
     workspace: str | None = Field(None, description="what the arm stands in (default: the task's own)")
     control: str = Field("ee_delta", description="what an action means")
     reward: Literal["sparse", "dense", "staged"] = Field("sparse", description="kind of reward")
+    observations: Annotated[list[str], Field(min_length=1)] | None = Field(
+        None, description="names of what is observed, of mygym list observation (default: what the task needs)"
+    )
+    spaces: Literal["own", "shared"] = Field("own", description="what the task needs, or the same for all tasks")
     task_params: TaskParams = Field(TaskParams(), description="numbers of the task")
     algo: str = Field("sac", description="keyword of the algorithm")
     framework: str = Field("pytorch", description="implementation of the algorithm")
@@ -129,6 +133,14 @@ class RunConfig(Section):
     threads: Annotated[int, Field(ge=1, le=1024)] = Field(1, description="threads that the networks compute with")
     logdir: str = Field("runs", description="folder of all runs")
     strict: bool = Field(False, description="refuse every value left to a default")
+
+    @field_validator("observations")
+    @classmethod
+    def _not_twice(cls, observations: list[str] | None) -> list[str] | None:
+        for name in observations or ():
+            if (observations or []).count(name) > 1:
+                raise ValueError(f"each name once, not {name} twice")
+        return observations
 
     @field_validator("device")
     @classmethod

@@ -9,12 +9,12 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium import spaces
 from numpy.typing import NDArray
 
 from mygym.config import Layer, resolve
 from mygym.envs.layout import draw_goals, draw_poses
-from mygym.errors import ConfigError, DivergedError, bad_value
+from mygym.envs.observing import Observer
+from mygym.errors import ConfigError, DivergedError, MygymError, bad_value
 from mygym.registry import registry
 from mygym.sim.camera import Camera, Viewer
 from mygym.sim.inference import find_robot, robots_with_grippers
@@ -23,14 +23,15 @@ from mygym.sim.objects import load_object
 from mygym.sim.workspace import Area, WorkspaceSpec, load_workspace
 from mygym.sim.world import World
 from mygym.tasks import goals, rewards
-from mygym.tasks.observations import Situation, default_components, find_component
+from mygym.tasks.observations import Situation, default_components
 from mygym.tasks.progress import Progress
 from mygym.tasks.sampling import Area as Box
+from mygym.tasks.shared import shared_components, shared_goal_space
+from mygym.tasks.stage import CLOSED
+from mygym.tasks.state import CONTROL_HZ
 from mygym.tasks.task import Task, act, advance, change_task, find_task, is_success, potential
 
 Observation = dict[str, NDArray[np.float32]] | NDArray[np.float32]
-
-CONTROL_HZ = 25.0
 
 
 class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
@@ -38,9 +39,11 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
     Action:
         `Box(-1, 1)`; what it means is the controller's (`control`). Where the task grasps, the last one is the gripper.
+        With `spaces="shared"` the gripper and the tool's turn are always there, whatever the task needs.
     Observation:
-        A goal dictionary of float32: `observation` (the components of `mygym.tasks.observations`), `achieved_goal` and
-        `desired_goal`; with `goal_env=False` the three in one flat vector.
+        A goal dictionary of float32: `observation` (components by name, `mygym list observation`), `achieved_goal` and
+        `desired_goal`; with `goal_env=False` the three in one flat vector. With `spaces="shared"` each is of the same
+        shape, and a number of the same meaning, for every task of a robot and controller: `mygym.tasks.shared`.
     Rewards:
         `sparse` 0 at the goal and −1 elsewhere; `dense` minus the distance in metres; `staged` sparse plus the
         discounted difference of the stages' potential.
@@ -58,6 +61,8 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         control: A controller, or its alias.
         reward: `sparse`, `dense` or `staged`.
         goal_env: False for flat observations.
+        observations: Names of the components; those that the task needs by default.
+        spaces: `own`, what this task needs, or `shared`, what any task needs.
         task_params: `tolerance` (m), `hold` (steps), `horizon` (steps), `object` (name), `objects` (role → name),
             `clutter` (names), `rotation` (rad) and `areas` (name → `low`, `high` corners in metres) in place of the
             task's own.
@@ -83,6 +88,8 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         reward: str = "sparse",
         *,
         goal_env: bool = True,
+        observations: Sequence[str] | None = None,
+        spaces: str = "own",
         task_params: Mapping[str, Any] | None = None,
         gamma: float = 0.99,
         render_mode: str | None = None,
@@ -90,8 +97,10 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         render_height: int = 360,
         camera: str = "main",
     ) -> None:
-        settings = resolve([Layer("argument", {"task_params": dict(task_params or {})})]).config.task_params
-        params = settings.model_dump(exclude_none=True)
+        said: dict[str, Any] = {"task_params": dict(task_params or {}), "spaces": spaces}
+        said |= {} if observations is None else {"observations": list(observations)}
+        settings = resolve([Layer("argument", said)]).config
+        params = settings.task_params.model_dump(exclude_none=True)
         areas = params.pop("areas")
         self.task = change_task(find_task(task), params)
         if reward not in rewards.KINDS:
@@ -118,14 +127,15 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             if role in self.task.colors:
                 objects[slot] = objects[slot].in_color(self.task.colors[role])
         self.control = registry("controller").get(control, "control").name
+        shared = spaces == "shared"
         self.world = World(
             self.robot,
             self.workspace,
             objects,
             self.control,
             control_hz=CONTROL_HZ,
-            gripper=self.task.uses_gripper,
-            turning=self.task.needs_turning,
+            gripper=shared or self.task.uses_gripper,
+            turning=shared or self.task.needs_turning,
         )
         self.robot, self.workspace = self.world.robot, self.world.workspace  # as they find each other
         try:
@@ -138,11 +148,6 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self._camera: Camera | None = None
         self._viewer: Viewer | None = None
         self._view = (render_width, render_height, camera)
-        self._goal_space = goals.goal_space(self.task)
-        components = [
-            find_component(name) for name in default_components(self.task, self.control, len(self.robot.arms))
-        ]
-        self._components = tuple(component.function for component in components)
         self._seed = 0
         self._episode = -1
         self._seeded = False
@@ -152,18 +157,16 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self._potential = np.zeros(1)
         self._stages_done = 0
         self._failed = False
-        self._achieved = np.zeros(self._goal_space.size, dtype=np.float32)
-        self._desired = np.zeros(self._goal_space.size, dtype=np.float32)
         try:
+            self._goal_space = shared_goal_space(self.task) if shared else goals.goal_space(self.task)
+            self._achieved = np.zeros(self._goal_space.size, dtype=np.float32)
+            self._observer = Observer(observations or self._default_components(shared), self._situation(), shared)
             self._check_areas(areas)
             self._begin_episode(np.random.default_rng(0))
-        except ConfigError:
+        except MygymError:
             self.world.close()
             raise
-        self.action_space = spaces.Box(-1.0, 1.0, (self.world.action_size,), np.float32)
-        situation = Situation(self.task, self._progress, self.world.state, self._goals)
-        sizes = [function(situation).shape[1] for function in self._components]
-        self._bound = np.repeat([component.bound for component in components], sizes).astype(np.float32)
+        self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (self.world.action_size,), np.float32)
         self.observation_space = self._spaces()
 
     # Gymnasium's methods ------------------------------------------------------------------------------------------
@@ -260,6 +263,11 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             return info["failed"] or info["elapsed_steps"] >= self.task.horizon
         return np.zeros(np.shape(achieved_goal)[:-1], dtype=bool)
 
+    @property
+    def components(self) -> dict[str, slice]:
+        """Where in `observation` each of its components is."""
+        return dict(self._observer.slices)
+
     # Experts, recordings ------------------------------------------------------------------------------------------
 
     @property
@@ -288,9 +296,10 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     def expert_action(self) -> NDArray[np.float32]:
         """`(A,)`: what the scripted expert of the active stage does now."""
         motion = act(self.task, self._progress, self.world.state, self._goals)
+        # Where only shared spaces let the fingers move, they are held shut, as they are in the task's own.
         action = self.world.action_towards(
             motion.target[0],
-            _first(motion.gripper),
+            _first(motion.gripper) if self.task.uses_gripper else CLOSED,
             0.0 if motion.turn_by is None else _first(motion.turn_by),
             None if motion.other_target is None else motion.other_target[0],
             _first(motion.other_gripper),
@@ -333,26 +342,33 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
     def _observe(self) -> Observation:
         """Fresh arrays, which the caller may keep or change."""
-        state = self.world.state
-        situation = Situation(self.task, self._progress, state, self._goals)
-        parts = [component(situation)[0] for component in self._components]
-        observation = np.concatenate(parts, dtype=np.float32)
-        achieved = goals.achieved_goal(self._goal_space, self._progress, state, self._goals)[0].astype(np.float32)
-        self._achieved = achieved
-        if not _is_finite(observation):
-            raise DivergedError(f"the physics gave an observation that is not finite: {observation.tolist()}")
-        np.minimum(np.maximum(observation, -self._bound, out=observation), self._bound, out=observation)
+        observation = self._observer(self._situation())
+        values = goals.achieved_goal(self._goal_space, self._progress, self.world.state, self._goals)
+        self._achieved = values[0].astype(np.float32)
         if self.goal_env:
-            return {"observation": observation, "achieved_goal": achieved.copy(), "desired_goal": self._desired.copy()}
-        return np.concatenate([observation, achieved, self._desired])
+            achieved, desired = self._achieved.copy(), self._desired.copy()
+            return {"observation": observation, "achieved_goal": achieved, "desired_goal": desired}
+        return np.concatenate([observation, self._achieved, self._desired])
 
-    def _spaces(self) -> spaces.Space[Any]:
+    def _situation(self) -> Situation:
+        return Situation(self.task, self._progress, self.world.state, self._goals)
+
+    def _default_components(self, shared: bool) -> tuple[str, ...]:
+        """Names of those that are observed unless others are asked for."""
+        arms, gripper = len(self.robot.arms), self.robot.gripper is not None
+        if shared:
+            return shared_components(self.control, arms, gripper)
+        return default_components(self.task, self.control, arms)
+
+    def _spaces(self) -> gymnasium.Space[Any]:
         goal = np.full(self._goal_space.size, goals.BOUND, dtype=np.float32)
-        parts = {"observation": self._bound, "achieved_goal": goal, "desired_goal": goal}
-        if self.goal_env:
-            return spaces.Dict({key: spaces.Box(-bound, bound, dtype=np.float32) for key, bound in parts.items()})
-        bound = np.concatenate(list(parts.values()))
-        return spaces.Box(-bound, bound, dtype=np.float32)
+        parts = {"observation": self._observer.bound, "achieved_goal": goal, "desired_goal": goal}
+        if not self.goal_env:
+            bound = np.concatenate(list(parts.values()))
+            return gymnasium.spaces.Box(-bound, bound, dtype=np.float32)
+        return gymnasium.spaces.Dict(
+            {key: gymnasium.spaces.Box(-bound, bound, dtype=np.float32) for key, bound in parts.items()}
+        )
 
     def _info(self) -> dict[str, Any]:
         return {

@@ -51,6 +51,8 @@ def _make_env(config: RunConfig, goal_env: bool, **rendering: Any) -> RobotEnv:
         control=config.control,
         reward=config.reward,
         goal_env=goal_env,
+        observations=config.observations,
+        spaces=config.spaces,
         task_params=config.task_params.model_dump(exclude_none=True),
         gamma=float(config.algo_params.get("gamma", 0.99)),
         **{"camera": config.video.camera, **rendering},

@@ -12,6 +12,7 @@ from mygym.config.hyperparameters import Schema, check_training, schedules, trai
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import DESCRIPTIONS, Algorithm, algorithm, registry
 from mygym.runs.requirements import REQUIREMENTS
+from mygym.tasks.observations import default_components, find_component
 from mygym.tasks.task import CHANGEABLE, Task, find_task
 
 
@@ -42,8 +43,9 @@ def settle(
             ("robot", first.robot),
             *(("object", name) for name in _objects(task, first)),
             ("strategy", first.strategy),
+            *(("observation", name) for name in first.observations or ()),
         ):
-            registry(kind).get(name)
+            registry(kind).get(name, "observations" if kind == "observation" else None)
         entry = algorithm(first.algo, first.framework)
         _check_algorithm(entry)
     except RegistryError as error:
@@ -52,7 +54,7 @@ def settle(
     numbers |= {"clutter": list(task.clutter), "rotation": list(task.rotation)}
     numbers["objects"] = {role: name for role, name in task.objects.items() if role != task.subtasks[0].object}
     preferred = Layer(f"task {task.name}", {"task_params": numbers, **task.run_defaults})
-    her = _is_hindsight(resolve([_of_algorithm(entry, entry.run_defaults), preferred, *mine]).config, entry)
+    her = _is_hindsight(resolve([_of_algorithm(entry, entry.run_defaults), preferred, *mine]).config, task, entry)
     schema = Schema(entry, first.algo_params, her)
     schema.check_required()
     own_training = _training_params(schema.cls, entry, first)
@@ -174,14 +176,19 @@ def _check_train_freq(config: RunConfig) -> None:
         raise ConfigError(bad_value("algo_params.train_freq", said, "n_envs 1, or steps, e.g. [1, step]", why))
 
 
-def _is_hindsight(config: RunConfig, entry: Algorithm) -> bool:
+def _is_hindsight(config: RunConfig, task: Task, entry: Algorithm) -> bool:
     """Whether hindsight replay is on.
 
     Raises:
         ConfigError: Asked for where it cannot be.
     """
-    applies = entry.goal_relabelling and entry.dict_observations
+    observed = config.observations or default_components(task, config.control)
+    telling = [name for name in observed if find_component(name).tells_goal]
+    applies = entry.goal_relabelling and entry.dict_observations and not telling
     her = config.her if config.her is not None else applies and config.reward == "sparse"
+    if her and telling:
+        why = f"cannot relabel {telling[0]}, which tells the goal as well and is observed"
+        raise ConfigError(bad_value("her", True, f"false, or observations without {telling[0]}", why))
     if her and not applies:
         names = [e.name for e in registry("algorithm") if _relabels(e.target, config.framework)]
         raise ConfigError(

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from array_api_compat import device
+
 from mygym.tasks.facts import FACTS
 from mygym.tasks.progress import Progress
 from mygym.tasks.state import Array, State, namespace
@@ -74,11 +76,13 @@ class GoalSpace:
     """How a task's goal vectors are made up."""
 
     parts: tuple[GoalPart, ...]
+    room: int | None = None
+    """Length of a goal vector with room for what the task has not, which is 0, as in shared spaces; None: no such."""
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Length of a goal vector."""
-        return self.parts[-1].first + self.parts[-1].size
+        return self.room or sum(part.size for part in self.parts)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -89,6 +93,11 @@ class GoalSpace:
     def is_a_point(self) -> bool:
         """Whether it is three metres and nothing else, which is quick."""
         return len(self.parts) == 1 and self.size == 3
+
+    @cached_property
+    def has_gaps(self) -> bool:
+        """Whether there are numbers in it that are no part's."""
+        return sum(part.size for part in self.parts) < self.size
 
 
 def goal_space(task: Task) -> GoalSpace:
@@ -128,9 +137,7 @@ def _position(fact: str, step: Step) -> str:
 
 def achieved_goal(space: GoalSpace, progress: Progress, state: State, goals: Array) -> Array:
     """`(N, size)`: what has been achieved in `state`."""
-    xp = namespace(state.time)
-    values = [_achieved(part, View(state, progress, goals, part.step)) for part in space.parts]
-    return values[0] if len(values) == 1 else xp.concat(values, axis=-1)
+    return _vector(space, [_achieved(part, View(state, progress, goals, part.step)) for part in space.parts])
 
 
 def _achieved(part: GoalPart, view: View) -> Array:
@@ -154,8 +161,17 @@ def _achieved(part: GoalPart, view: View) -> Array:
 
 def desired_goal(space: GoalSpace, goals: Array) -> Array:
     """`(N, size)`: what is to be achieved, from the goal points `(N, G, 3)`."""
-    xp = namespace(goals)
-    values = [_desired(part, goals) for part in space.parts]
+    return _vector(space, [_desired(part, goals) for part in space.parts])
+
+
+def _vector(space: GoalSpace, values: Sequence[Array]) -> Array:
+    """`(N, size)`: the parts' values `(N, …)` at their places."""
+    xp = namespace(values[0])
+    if space.has_gaps:
+        vector = xp.zeros((values[0].shape[0], space.size), dtype=values[0].dtype, device=device(values[0]))
+        for part, value in zip(space.parts, values, strict=True):
+            vector[:, part.first : part.first + part.size] = value
+        return vector
     return values[0] if len(values) == 1 else xp.concat(values, axis=-1)
 
 

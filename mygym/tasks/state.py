@@ -8,6 +8,9 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
+CONTROL_HZ = 25.0
+"""Control steps of an episode in a simulated second."""
+
 Array = Any
 """A numpy or torch array: task functions work on both, through array-api-compat."""
 

@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import Any
 
 from mygym.errors import ConfigError, bad_value
-from mygym.registry import ASSETS, registry
+from mygym.registry import registry
 from mygym.tasks.facts import FACTS
 from mygym.tasks.grammar import Plan, parse, plan
 from mygym.tasks.progress import Progress
@@ -286,7 +286,7 @@ def find_task(said: str | Sequence[Any]) -> Task:
         composed = parse(stages)
         name = stages if isinstance(stages, str) else "_".join(stages)
         # Only what is built in lends its numbers: what letters mean does not depend on the user's files.
-        built_in = [entry.target for entry in tasks if entry.origin.startswith(str(ASSETS.parent))]
+        built_in = [entry.target for entry in tasks if entry.built_in]
         known = next((task for task in built_in if _is_plainly(task, composed)), None)
         task = replace(known, name=name) if known else Task(name, (SubTask(stages),), horizon=50 + 25 * len(composed))
     _ = task.plan

@@ -127,7 +127,14 @@ def test_explain_prints_every_value_and_its_origin(mygym_command: Command, tmp_p
 def test_dry_run_builds_everything_and_writes_nothing(algo: str, mygym_command: Command, tmp_path: Path) -> None:
     outcome = mygym_command("train", "--algo", algo, "--n-envs", "1", "--dry-run")
     assert outcome.code == 0, outcome.err
-    for words in ("observation: ", "action: Box(-1.0, 1.0, (3,)", "algorithm: ", "parameters", "env steps/s"):
+    for words in (
+        "observation: ",
+        "observed: ee_position 3, ee_velocity 3",
+        "action: Box(-1.0, 1.0, (3,)",
+        "algorithm: ",
+        "parameters",
+        "env steps/s",
+    ):
         assert words in outcome.out
     assert list(tmp_path.iterdir()) == []
 

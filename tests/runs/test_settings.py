@@ -99,6 +99,19 @@ def test_hindsight_is_on_where_it_applies(algo: str, reward: str) -> None:
     assert config.her == (entry.goal_relabelling and entry.dict_observations and reward == "sparse")
 
 
+@pytest.mark.parametrize(
+    ("said", "telling"),
+    [
+        ({"task": "push", "observations": ["ee_position", "goal_from_object"]}, "goal_from_object"),
+        ({"task": "AGTDW"}, "waypoint"),  # along a path, which the observation tells
+    ],
+)
+def test_hindsight_is_off_where_observations_tell_the_goal(said: dict[str, Any], telling: str) -> None:
+    assert settle(said={"algo": "sac", **said}).config.her is False
+    with pytest.raises(ConfigError, match=f"her: True cannot relabel {telling}"):
+        settle(said={"algo": "sac", "her": True, **said})
+
+
 def test_hindsight_can_be_turned_off_and_on() -> None:
     assert settle(said={"her": False}).config.her is False
     assert settle(said={"her": True, "reward": "dense"}).config.her is True
@@ -122,6 +135,8 @@ def test_hindsight_waits_for_whole_episodes() -> None:
         ({"framework": "pytorhc"}, ["framework", "'pytorhc'", "did you mean 'pytorch'"]),
         ({"task": "raech"}, ["task", "'raech'", "did you mean 'reach'"]),
         ({"workspace": "tabel"}, ["workspace", "'tabel'", "did you mean 'table'"]),
+        ({"observations": ["ee_positoin"]}, ["observations", "'ee_positoin'", "did you mean 'ee_position'"]),
+        ({"spaces": "share"}, ["spaces", "'share'", "own", "did you mean 'shared'"]),
         ({"control": "ee_dleta"}, ["control", "'ee_dleta'", "did you mean 'ee_delta'"]),
         ({"task_params": {"object": "cuube"}}, ["object", "'cuube'", "did you mean 'cube'"]),
         ({"algo_params": {"learning_rat": 1}}, ["algo_params.learning_rat", "did you mean 'learning_rate'"]),

@@ -55,7 +55,7 @@ def test_a_task_observes_what_matters_to_it_and_nothing_twice(said: str, control
     task, names = the_task(said), default_components(the_task(said), control)
     assert len(set(names)) == len(names)
     assert set(names) <= set(OBSERVATIONS)
-    assert ("gripper_width" in names) == task.needs_gripper
+    assert ("gripper_width" in names) == task.uses_gripper
     assert ("object_position" in names) == task.has_object
     assert ("part_position" in names) == bool(task.part_slots)
     assert ("joint_position" in names) == control.startswith("joint")

@@ -1,0 +1,191 @@
+"""Shared spaces: the same for all tasks of a robot and controller, and every task works in them as in its own."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+from stable_baselines3 import SAC
+from stable_baselines3.common.env_checker import check_env as check_env_of_sb3
+from stable_baselines3.common.vec_env import DummyVecEnv
+
+from mygym.envs.proved import combinations
+from mygym.envs.robot_env import RobotEnv
+from mygym.errors import ConfigError
+from mygym.tasks import goals
+from mygym.tasks.shared import SLOTS
+from tests.components import CONTROLS, ROBOTS
+
+WORKSPACES = {(one.robot, one.task): one.workspace for one in reversed(list(combinations()))}
+"""Of each robot and task that it does: the first in which it is at home."""
+HERE = [(robot, task) for robot, task in WORKSPACES if robot in ROBOTS]
+QUICKLY = [pair if pair[0] == "panda" else pytest.param(*pair, marks=pytest.mark.slow) for pair in HERE]
+PAIRS = [
+    pair if pair[0] in ("panda", "kuka") else pytest.param(*pair, marks=pytest.mark.slow)
+    for robot in ROBOTS
+    for pair in itertools.combinations((pair for pair in HERE if pair[0] == robot), 2)
+]
+
+
+def shared(robot: str, task: Any, **keywords: Any) -> RobotEnv:
+    workspace = WORKSPACES.get((robot, task)) if isinstance(task, str) else None
+    return RobotEnv(task, robot, workspace, spaces="shared", **keywords)
+
+
+@pytest.fixture(scope="module")
+def spaces_of() -> Any:
+    """Spaces by robot and task, each built once."""
+    known: dict[tuple[str, str], Any] = {}
+
+    def find(robot: str, task: str) -> Any:
+        if (robot, task) not in known:
+            with shared(robot, task) as env:
+                known[robot, task] = env.observation_space, env.action_space, env.components
+        return known[robot, task]
+
+    return find
+
+
+@pytest.mark.parametrize(("one", "other"), PAIRS, ids=lambda pair: "-".join(pair))
+def test_any_two_tasks_of_a_robot_have_the_same_spaces(one: Any, other: Any, spaces_of: Any) -> None:
+    assert spaces_of(*one) == spaces_of(*other)
+
+
+@pytest.mark.parametrize("control", CONTROLS)
+def test_spaces_are_shared_under_every_controller(control: str) -> None:
+    with shared("panda", "reach", control=control) as one, shared("panda", "stack", control=control) as other:
+        assert one.observation_space == other.observation_space
+        assert one.action_space == other.action_space
+        assert one.world.control_names == other.world.control_names
+        assert one.world.control_names[-1] == "gripper"
+        assert ("ee_turn" in one.world.control_names) == control.startswith("ee")
+        assert ("joint_position" in one.components) == control.startswith("joint")
+
+
+@pytest.mark.parametrize(("robot", "task"), QUICKLY)
+def test_the_checkers_and_the_expert_are_content_and_resets_are_exact(robot: str, task: str) -> None:
+    with shared(robot, task) as env:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            check_env(env, skip_render_check=True)
+            check_env_of_sb3(env, warn=True, skip_render_check=True)
+        first, solved = episode(env, 0)
+        assert [episode(env, 0)[0], episode(env, 0)[0]] == [first, first]
+        assert solved + sum(episode(env, seed)[1] for seed in (1, 2)) == 3
+
+
+def episode(env: RobotEnv, seed: int) -> tuple[list[Any], bool]:
+    """What an episode of the expert shows, and whether it is solved."""
+    observation, info = env.reset(seed=seed)
+    seen: list[Any] = [{key: value.tobytes() for key, value in dict(observation).items()}]
+    ended = False
+    while not ended:
+        observation, reward, terminated, truncated, info = env.step(env.expert_action())
+        seen.append(({key: value.tobytes() for key, value in dict(observation).items()}, reward))
+        ended = terminated or truncated
+    return seen, info["is_success"]
+
+
+@pytest.mark.parametrize("reward", ["sparse", "dense"])
+@pytest.mark.parametrize("task", ["reach", "pick_and_place", "build_tower", "open_drawer"])
+def test_rewards_are_those_of_the_tasks_own_goal_vectors(task: str, reward: str) -> None:
+    with shared("panda", task, reward=reward) as env:
+        own = goals.goal_space(env.task)
+        seen = []
+        env.reset(seed=3)
+        for _ in range(60):
+            observation, paid, terminated, truncated, info = env.step(env.expert_action())
+            assert isinstance(observation, dict)
+            achieved, desired = observation["achieved_goal"], observation["desired_goal"]
+            assert paid == env.compute_reward(achieved, desired, info)
+            now = goals.achieved_goal(own, env.progress, env.world.state, env.goals)
+            wanted = goals.desired_goal(own, env.goals)
+            assert env.goal_distance() == pytest.approx(goals.goal_distance(own, now, wanted)[0], abs=1e-5)
+            assert env.compute_terminated(achieved, desired, None) == goals.goal_reached(own, now, wanted)[0]
+            seen.append((achieved, desired))
+            if terminated or truncated:
+                break
+        achieved, desired = (np.stack(side) for side in zip(*seen, strict=True))
+        relabelled = env.compute_reward(achieved, np.roll(achieved, 7, axis=0), {})
+        alone = [env.compute_reward(a, b, {}) for a, b in zip(achieved, np.roll(achieved, 7, axis=0), strict=True)]
+        np.testing.assert_array_equal(relabelled, alone)
+        empty = np.ones(achieved.shape[1], dtype=bool)
+        for part in env._goal_space.parts:
+            empty[part.first : part.first + part.size] = False
+        assert not achieved[:, empty].any()
+        assert not desired[:, empty].any()
+
+
+def test_a_slot_holds_what_it_holds_in_every_task_and_zeros_where_there_is_nothing() -> None:
+    for task in ("push", "stack", "reach", "open_drawer"):
+        with shared("panda", task) as env:
+            seen, _ = env.reset(seed=1)
+            assert isinstance(seen, dict)
+            part = {name: seen["observation"][place] for name, place in env.components.items()}
+            state, count = env.world.state, len(env.task.roles)
+            np.testing.assert_array_equal(part["ee_position"], state.ee_position[0].astype(np.float32))
+            positions = np.zeros((SLOTS["objects"], 3), np.float32)
+            positions[:count] = state.object_position[0, :count]
+            np.testing.assert_array_equal(part["object_position"], positions.reshape(-1))
+            assert part["object_present"].tolist() == [float(slot < count) for slot in range(SLOTS["objects"])]
+            assert part["part_present"].tolist() == [float(task == "open_drawer"), 0.0]
+            assert part["subtask"].tolist() == [1, 0, 0]
+
+
+def test_the_goal_is_told_by_the_goal_vector_alone() -> None:
+    """Else hindsight, which changes that vector, would leave the other untrue."""
+    with shared("panda", "pick_and_place") as env:
+        env.reset(seed=0)
+        before = env._observe()
+        env._goals += 0.05
+        np.testing.assert_array_equal(dict(env._observe())["observation"], dict(before)["observation"])
+
+
+def test_a_policy_goes_on_learning_on_another_task() -> None:
+    first = DummyVecEnv([lambda: shared("panda", "push")])
+    model = SAC("MultiInputPolicy", first, learning_starts=20, batch_size=8, buffer_size=200, device="cpu",
+                policy_kwargs={"net_arch": [16]})  # fmt: skip
+    model.learn(40)
+    for task in ("stack", "open_drawer", "reach"):
+        other = DummyVecEnv([lambda task=task: shared("panda", task)])  # type: ignore[misc]
+        action, _ = model.predict(other.reset(), deterministic=True)
+        assert action.shape == (1, 5)
+        model.set_env(other)
+        model.learn(40, reset_num_timesteps=False)
+        other.close()
+    assert model.num_timesteps == 160
+    first.close()
+
+
+def test_a_task_with_more_than_there_is_room_for_is_refused() -> None:
+    onto = ["cube", "die", "ball", "can", "mug", "bowl"]
+    many = [{"stages": ["approach", "push", "withdraw"], "object": name} for name in onto]
+    with pytest.raises(ConfigError, match="spaces: 'shared' has no room for 6 sub-tasks") as caught:
+        shared("panda", many)
+    assert "a task with at most 3 sub-tasks" in str(caught.value)
+    more = [{"stages": "AGMDW", "object": one, "onto": other} for one, other in (onto[:2], onto[2:4], onto[4:])]
+    with pytest.raises(ConfigError, match="has no room for 6 objects"):
+        shared("panda", more)
+
+
+def test_components_that_differ_from_task_to_task_are_not_shared() -> None:
+    with pytest.raises(ConfigError, match="stage_name in its place"):
+        shared("panda", "push", observations=["ee_position", "stage"])
+    with shared("panda", "reach", observations=["object_from_ee", "clutter_position"]) as env:
+        assert list(env.components.values()) == [slice(0, 12), slice(12, 24)]
+
+
+def test_spaces_are_own_or_shared() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'shared'"):
+        RobotEnv(spaces="share")
+
+
+def test_experts_keep_the_fingers_shut_where_a_tasks_own_spaces_have_none() -> None:
+    with shared("panda", "push") as pushing, shared("panda", "stack") as stacking:
+        pushing.reset(seed=0)
+        stacking.reset(seed=0)
+        assert (pushing.expert_action()[-1], stacking.expert_action()[-1]) == (-1.0, 1.0)
