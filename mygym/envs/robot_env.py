@@ -13,7 +13,8 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from mygym.config import Layer, resolve
-from mygym.envs.layout import draw_goals, draw_poses
+from mygym.envs.layout import draw_goals, draw_poses, shuttles
+from mygym.envs.randomizing import Randomizing
 from mygym.errors import ConfigError, DivergedError, bad_value
 from mygym.registry import registry
 from mygym.sim.camera import Camera, Viewer
@@ -59,8 +60,9 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         reward: `sparse`, `dense` or `staged`.
         goal_env: False for flat observations.
         task_params: `tolerance` (m), `hold` (steps), `horizon` (steps), `object` (name), `objects` (role → name),
-            `clutter` (names), `rotation` (rad) and `areas` (name → `low`, `high` corners in metres) in place of the
-            task's own.
+            `distractors` (names, or mappings with `object`, `axis`, `speed` in m/s and `range` in m), `rotation` (rad)
+            and `areas` (name → `low`, `high` corners in metres) in place of the task's own.
+        randomize: Randomizer → `[low, high]`, a number or true, see `mygym list randomizer`; all are off by default.
         gamma: Discount of the staged reward.
         render_mode: `rgb_array` or `human`.
         render_width: Pixels.
@@ -84,6 +86,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         *,
         goal_env: bool = True,
         task_params: Mapping[str, Any] | None = None,
+        randomize: Mapping[str, Any] | None = None,
         gamma: float = 0.99,
         render_mode: str | None = None,
         render_width: int = 480,
@@ -93,6 +96,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         settings = resolve([Layer("argument", {"task_params": dict(task_params or {})})]).config.task_params
         params = settings.model_dump(exclude_none=True)
         areas = params.pop("areas")
+        self._randomizing = Randomizing(randomize or {})
         self.task = change_task(find_task(task), params)
         if reward not in rewards.KINDS:
             raise ConfigError(bad_value("reward", reward, rewards.KINDS))
@@ -112,7 +116,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         if self.task.arms > len(self.robot.arms):
             why = f"has {len(self.robot.arms)} arm, and {self.task.name} takes {self.task.arms}"
             raise ConfigError(bad_value("robot", robot, "a robot with two arms", why))
-        names = [*(self.task.asset(role) for role in self.task.roles), *self.task.clutter]
+        names = [*(self.task.asset(role) for role in self.task.roles), *(one.object for one in self.task.distractors)]
         objects = [load_object(registry("object").get(name).load()) for name in names]
         self.control = registry("controller").get(control, "control").name
         self.world = World(
@@ -123,6 +127,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             control_hz=CONTROL_HZ,
             gripper=self.task.uses_gripper,
             turning=self.task.needs_turning,
+            shuttles=shuttles(self.task),
         )
         self.robot, self.workspace = self.world.robot, self.world.workspace  # as they find each other
         try:
@@ -136,9 +141,8 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self._viewer: Viewer | None = None
         self._view = (render_width, render_height, camera)
         self._goal_space = goals.goal_space(self.task)
-        components = [
-            find_component(name) for name in default_components(self.task, self.control, len(self.robot.arms))
-        ]
+        said = default_components(self.task, self.control, len(self.robot.arms))
+        components = [find_component(name) for name in said]
         self._components = tuple(component.function for component in components)
         self._seed = 0
         self._episode = -1
@@ -160,6 +164,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self.action_space = spaces.Box(-1.0, 1.0, (self.world.action_size,), np.float32)
         situation = Situation(self.task, self._progress, self.world.state, self._goals)
         sizes = [function(situation).shape[1] for function in self._components]
+        self._randomizing.measures(said, sizes)
         self._bound = np.repeat([component.bound for component in components], sizes).astype(np.float32)
         self.observation_space = self._spaces()
 
@@ -193,11 +198,13 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         if not _is_finite(command):
             raise DivergedError(f"action {command.tolist()} is not finite")
         self._actions.append(command)
-        self.world.step(command)
+        self.world.step(self._randomizing.act(command) if self._randomizing.is_on else command)
         state = self.world.state
         self._progress = advance(self.task, self._progress, state, self._goals)
         self._stages_done = max(self._stages_done, int(self._progress.stage[0]))
         self._failed = any(map(self._has_left, state.object_position[0, : len(self.task.roles)].tolist()))
+        if self._randomizing.is_on:
+            self._randomizing.look()
         observation = self._observe()
         info = self._info()
         reward = self._goal_reward(self._achieved, self._desired, info)
@@ -220,9 +227,13 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             self._viewer = self._viewer or Viewer(self.world)
             self._viewer.update(goal=self._marked())
             return None
+        return self.picture()
+
+    def picture(self, shadow: bool = False, samples: int = 1) -> NDArray[np.uint8]:
+        """`(height, width, 3)`: the camera's picture whatever `render_mode` is, see `Camera.render`."""
         self._camera = self._camera or Camera(self.world)
         width, height, name = self._view
-        return self._camera.render(width, height, camera=name, goal=self._marked())
+        return self._camera.render(width, height, name, self._marked(), shadow, samples)
 
     def close(self) -> None:
         """Disconnect from PyBullet."""
@@ -314,7 +325,11 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     # ---------------------------------------------------------------------------------------------------------------
 
     def _begin_episode(self, rng: np.random.Generator) -> None:
+        if self._randomizing.is_on:
+            self._randomizing.begin(rng, self.world)
         self.world.reset(draw_poses(rng, self.task, self.world.objects, self._areas))
+        if self._randomizing.is_on:
+            self._randomizing.start(self.world)
         state = self.world.state
         self._goals[0] = draw_goals(rng, self.task, self.world, self._areas)
         self._desired = goals.desired_goal(self._goal_space, self._goals)[0].astype(np.float32)
@@ -334,6 +349,8 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self._achieved = achieved
         if not _is_finite(observation):
             raise DivergedError(f"the physics gave an observation that is not finite: {observation.tolist()}")
+        if self._randomizing.noise is not None:
+            observation += self._randomizing.noise
         np.minimum(np.maximum(observation, -self._bound, out=observation), self._bound, out=observation)
         if self.goal_env:
             return {"observation": observation, "achieved_goal": achieved.copy(), "desired_goal": self._desired.copy()}
