@@ -14,6 +14,7 @@ from mygym.sim.shuttle import Shuttle
 from mygym.sim.turning import TURN_RANGE
 from mygym.sim.world import World
 from mygym.tasks.sampling import Area, sample_in
+from mygym.tasks.subtask import SubTask
 from mygym.tasks.task import Task
 
 Array = NDArray[np.float64]
@@ -127,11 +128,14 @@ def draw_goals(rng: np.random.Generator, task: Task, world: World, areas: Mappin
     moving = {names[slot]: shuttle for slot, shuttle in shuttles(task).items()}
     where = {name: state.object_position[0, slot].copy() for slot, name in enumerate(names)}
     radius = {name: _radius(spec) for name, spec in zip(names, world.objects, strict=True)}
+    positions: dict[int, float] = {}
     for number, (one, slots) in enumerate(zip(task.subtasks, task.goal_slots, strict=True)):
         step = next(step for step in task.steps if step.subtask == number)
         spec = world.objects[step.object] if step.object is not None else None
         if one.part:
-            goals[slots.place, 0] = _part_goal(rng, world, step.part or 0, one.to)
+            part = step.part or 0
+            at = positions.get(part, float(state.part_position[0, part]))
+            positions[part] = goals[slots.place, 0] = _part_goal(rng, world, part, one, at, step.thresholds.tolerance)
             continue
         lift = spec.half_height if spec else 0.0
         if one.onto:
@@ -139,8 +143,8 @@ def draw_goals(rng: np.random.Generator, task: Task, world: World, areas: Mappin
             goals[slots.place] = where[one.onto]
             goals[slots.place, 2] += base.size[2] - base.half_height + lift
         elif one.path:
-            points = np.array(world.workspace.paths[one.path])
-            goals[[*slots.path, slots.place]] = points + (0.0, 0.0, lift)
+            goals[[*slots.path, slots.place]] = np.array(world.workspace.paths[one.path])
+            goals[[*slots.path, slots.place], 2] += lift
         else:
             among = task.goal_areas(number)
             area = areas[among[0] if len(among) == 1 else among[int(rng.integers(len(among)))]]
@@ -154,6 +158,8 @@ def draw_goals(rng: np.random.Generator, task: Task, world: World, areas: Mappin
             ]
             goals[slots.place] = _goal_in(rng, area, start - (0.0, 0.0, lift), away, others, spec)
             goals[slots.place, 2] += lift
+        if one.via:
+            goals[slots.path[0]] = sample_in(rng, areas[one.via])
         if slots.heading is not None:
             low, high = one.to or TURN
             side = 1.0 if rng.random() < 0.5 else -1.0
@@ -185,7 +191,15 @@ def _goal_in(
     raise ConfigError(bad_value("task_params.areas", where, "a larger area, or fewer things in it", why))
 
 
-def _part_goal(rng: np.random.Generator, world: World, part: int, to: tuple[float, float] | None) -> float:
-    one = world.parts[part]
-    low, high = to or tuple(one.rest + share * (one.upper - one.rest) for share in PART_SHARE)
-    return low + rng.random() * (high - low)
+def _part_goal(
+    rng: np.random.Generator, world: World, part: int, subtask: SubTask, start: float, tolerance: float
+) -> float:
+    """A position of a part that is not where it is by then."""
+    moving = world.parts[part]
+    low, high = subtask.to or tuple(moving.rest + share * (moving.upper - moving.rest) for share in PART_SHARE)
+    for _ in range(TRIES):
+        goal = low + rng.random() * (high - low)
+        if abs(goal - start) >= tolerance:
+            return goal
+    why = f"has no position of {subtask.part} at least {tolerance:g} from {start:.3g}, where it is"
+    raise ConfigError(bad_value("task.to", [low, high], "a wider range, or a smaller tolerance", why))

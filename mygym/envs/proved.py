@@ -33,4 +33,5 @@ def combinations(tasks: tuple[str, ...] | None = None) -> Iterator[Combination]:
 
 def can_do(robot: RobotSpec, task: Task) -> bool:
     """Whether a robot has what a task needs."""
-    return len(robot.arms) >= task.arms and (robot.gripper is not None or not task.needs_gripper)
+    arms = robot.arms[: task.arms]
+    return len(arms) == task.arms and (all(arm.gripper is not None for arm in arms) or not task.needs_gripper)

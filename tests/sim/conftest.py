@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from mygym.sim.workspace import load_workspace
 from mygym.sim.world import World
 
 MakeWorld = Callable[..., World]
+WorldIn = Callable[..., World]
 
 
 @pytest.fixture
@@ -35,9 +36,39 @@ def make_world() -> Iterator[MakeWorld]:
         world.close()
 
 
+@pytest.fixture
+def world_in() -> Iterator[WorldIn]:
+    """`world_in("drawer", robot="panda", objects=["cube"])`; the first may be the path of a YAML file."""
+    worlds: list[World] = []
+
+    def make(workspace: str | Path, robot: str = "panda", objects: Sequence[str] = (), **how: Any) -> World:
+        things = [load_object(name) for name in objects]
+        worlds.append(World(load_robot(robot), load_workspace(workspace), things, **how))
+        return worlds[-1]
+
+    yield make
+    for world in worlds:
+        world.close()
+
+
 def cube_at(x: float, y: float, yaw: float = 0.0, z: float = 0.02) -> np.ndarray:
     """`(1, 7)` pose of a cube."""
     return np.array([[x, y, z, 0.0, 0.0, np.sin(yaw / 2), np.cos(yaw / 2)]])
+
+
+def first_home(world: World) -> np.ndarray:
+    """`(J,)` rad: where the first arm's joints are at home."""
+    return world.home[: len(world.kinematics.chain.home)]
+
+
+def with_first(world: World, values: np.ndarray) -> np.ndarray:
+    """Joint positions of all arms: of the first as given, of another as at home."""
+    return np.concatenate([values, world.home[len(values) :]])
+
+
+def act_first(world: World, action: np.ndarray) -> None:
+    """One step in which the first arm does its part `action` of one, and another nothing."""
+    world.step(np.pad(action, (0, world.action_size - len(action))))
 
 
 def go(world: World, target: Any, gripper: float = 1.0, steps: int = 15) -> None:
@@ -64,3 +95,12 @@ def two_armed(folder: Path) -> Path:
     path = folder / "two.yaml"
     path.write_text(yaml.safe_dump(first | {"urdf": "two.urdf", "second_arm": second}))
     return path
+
+
+def glide(world: World, target: Any, gripper: float = 1.0, step: float = 0.01) -> None:
+    """Drive the end effector to a target in steps of a length in m, and wait until it is there."""
+    start = world.state.ee_position[0].copy()
+    way = np.asarray(target, dtype=float) - start
+    for share in np.linspace(0.0, 1.0, 1 + int(np.ceil(np.linalg.norm(way) / step)))[1:]:
+        go(world, start + share * way, gripper, 1)
+    go(world, target, gripper, 5)

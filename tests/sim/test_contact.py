@@ -10,7 +10,7 @@ import pytest
 from mygym.registry import registry
 from tests.components import ROBOTS
 
-from .conftest import MakeWorld, cube_at, go, two_armed
+from .conftest import MakeWorld, act_first, cube_at, first_home, go, two_armed
 
 
 @pytest.mark.parametrize("control", registry("controller").names())
@@ -66,9 +66,9 @@ def test_cube_slides_as_far_as_friction_says(make_world: MakeWorld) -> None:
 @pytest.mark.parametrize("robot", ROBOTS)
 def test_the_arm_does_not_go_through_the_table(make_world: MakeWorld, robot: str) -> None:
     world = make_world(robot, objects=0, control="joint_delta", gripper=False)
-    q = world.kinematics.inverse(world.home, np.array([0.0, 0.0, -0.1]), world.kinematics.chain.rotation)
+    q = world.kinematics.inverse(first_home(world), np.array([0.0, 0.0, -0.1]), world.kinematics.chain.rotation)
     for _ in range(40):
-        world.step(np.clip((q - world.controller.joint_command) / world.controller.joint_step, -1, 1))
+        act_first(world, np.clip((q - world.controller.joint_command) / world.controller.joint_step, -1, 1))
     assert world.state.ee_position[0, 2] > -0.005
 
 

@@ -15,7 +15,7 @@ from mygym.sim.workspace import load_workspace
 from mygym.sim.world import World
 from tests.components import CONTROLS, ROBOTS, covering
 
-from .conftest import MakeWorld, cube_at, go, two_armed
+from .conftest import MakeWorld, act_first, cube_at, go, two_armed
 
 NONE = np.zeros((0, 7))
 PAIRS = [(robot, control) for robot in ROBOTS for control in CONTROLS]
@@ -126,10 +126,10 @@ def test_a_delta_is_a_turn_step_and_the_wrist_follows(make_world: MakeWorld, rob
         world.reset(NONE)
         turn = turn_meter(world)
         for step in range(1, 11):
-            world.step(np.array([0.0, 0.0, 0.0, sign]))
+            act_first(world, np.array([0.0, 0.0, 0.0, sign]))
             assert sign * turn() == pytest.approx(step * TURN_STEP, abs=TURN_STEP)
-        world.step(np.zeros(4))
-        world.step(np.zeros(4))
+        act_first(world, np.zeros(4))
+        act_first(world, np.zeros(4))
         assert sign * turn() == pytest.approx(10 * TURN_STEP, abs=TWO_DEGREES)
 
 
