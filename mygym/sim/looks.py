@@ -98,7 +98,7 @@ class Looks:
                     )
 
     def forget(self, body: int) -> None:
-        """A body has been removed; its number may be another's next."""
+        """A body has been removed, and its shapes with it."""
         self._own.pop(body, None)
 
     def _shapes(self, body: int) -> list[tuple[int, int, Color]]:

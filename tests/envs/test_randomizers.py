@@ -161,6 +161,17 @@ def test_one_more_randomizer_changes_no_other(name: str, made: Any) -> None:
             assert getattr(alone.world.variation, field) == getattr(together.world.variation, field)
 
 
+def test_randomizers_do_not_draw_alike(made: Any) -> None:
+    env = made({"object_mass": [0.5, 1.5], "object_friction": [0.5, 1.5], "action_noise": [0.5, 1.0]})
+    pairs = []
+    for seed in range(20):
+        env.reset(seed=seed)
+        drawn = env.world.variation
+        pairs.append((drawn.object_mass[0], drawn.object_friction[0], drawn.action_noise))
+    correlation = np.corrcoef(np.array(pairs).T) - np.eye(3)
+    assert np.abs(correlation).max() < 0.7
+
+
 @pytest.mark.parametrize("name", RANDOMIZERS)
 def test_episodes_differ_and_come_again_after_any_history(name: str, made: Any) -> None:
     env, plain = made({name: wide(name)}), made({})
