@@ -12,9 +12,10 @@ from PIL import Image
 
 from mygym.envs.robot_env import RobotEnv
 from mygym.experts import make_expert
+from mygym.registry import registry
 from mygym.sim.camera import Camera
 from mygym.sim.objects import load_object, object_names
-from mygym.sim.portraits import contact_sheet
+from mygym.sim.portraits import contact_sheet, grid
 
 Picture = NDArray[np.uint8]
 
@@ -62,12 +63,26 @@ def objects() -> Picture:
     return contact_sheet([load_object(name) for name in object_names()], width=1400)
 
 
+def randomized() -> Picture:
+    """The starts of nine episodes in which everything differs that can."""
+    env = RobotEnv(
+        "push", randomize=dict.fromkeys(registry("randomizer").names(), True), render_width=300, render_height=225
+    )
+    pictures = []
+    for seed in range(9):
+        env.reset(seed=seed)
+        pictures.append(env.picture(shadow=True, samples=2))
+    env.close()
+    return grid(pictures, columns=3)
+
+
 def main(folder: Path) -> None:
     """Write every picture into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     for draw in (reach, pick_and_place):
         Image.fromarray(draw()).save(folder / f"panda_{draw.__name__}.png", optimize=True)
-    Image.fromarray(objects()).save(folder / "objects.png", optimize=True)
+    for sheet in (objects, randomized):
+        Image.fromarray(sheet()).save(folder / f"{sheet.__name__}.png", optimize=True)
 
 
 if __name__ == "__main__":

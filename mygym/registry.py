@@ -27,6 +27,7 @@ BUILTIN_MODULES: Mapping[str, str] = {
     "optimizer": "mygym.algos.networks",
     "schedule": "mygym.config.schedules",
     "observation": "mygym.tasks.components",
+    "randomizer": "mygym.envs.randomizers",
     "task": "mygym.tasks.named",
     "stage": "mygym.tasks.stages",
 }
@@ -307,7 +308,7 @@ REGISTRIES: dict[str, Registry] = {
     kind: Registry(kind)
     for kind in (
         *("algorithm", "policy", "features_extractor", "activation", "optimizer", "schedule", "strategy"),
-        *("robot", "workspace", "object", "controller", "task", "stage", "observation"),
+        *("robot", "workspace", "object", "controller", "task", "stage", "observation", "randomizer"),
     )
 }
 """Every kind of component."""

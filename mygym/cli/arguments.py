@@ -93,6 +93,11 @@ def count(said: str, flag: str) -> int:
 
 def flag_value(key: str, text: str) -> Any:
     """Of one of `CONFIG_FLAGS`: numbers and lists as YAML reads them; names stay text, whatever they look like."""
-    if key in {"steps", "n_envs", "seed"} or (key == "task" and text.startswith("[")):
-        return parse_value(text, key)
-    return text
+    if key == "task":
+        return parse_task(text)
+    return parse_value(text, key) if key in {"steps", "n_envs", "seed"} else text
+
+
+def parse_task(text: str) -> Any:
+    """A name or letters as they are, a list as YAML reads it."""
+    return parse_value(text, "task") if text.startswith("[") else text

@@ -37,6 +37,8 @@ def main(arguments: Sequence[str]) -> None:
     listed = {kind: [_row(entry) for entry in registry(kind)] for kind in kinds}
     if kinds == ["object"]:  # reading what they are takes longer than their names do
         listed["object"] = [row | _measures(row["name"]) for row in listed["object"]]
+    if kinds == ["randomizer"]:
+        listed["randomizer"] = [row | _range(row["name"]) for row in listed["randomizer"]]
     if options.json:
         print(json.dumps([row for rows in listed.values() for row in rows], indent=2))
         return
@@ -45,7 +47,19 @@ def main(arguments: Sequence[str]) -> None:
         print_table([{key: _text(key, row[key]) for key in shown} for row in rows], title=kind)
 
 
-SHOWN = ("name", "frameworks", "requires", "category", "size", "mass", "friction", "grasp_width")
+SHOWN = (
+    "name",
+    "frameworks",
+    "requires",
+    "category",
+    "size",
+    "mass",
+    "friction",
+    "grasp_width",
+    "default",
+    "allowed",
+    "unit",
+)
 """Columns of the tables, but for the last; those that are empty are left out."""
 
 
@@ -72,6 +86,13 @@ def _measures(name: str) -> dict[str, Any]:
     }
 
 
+def _range(name: str) -> dict[str, Any]:
+    from mygym.envs.randomizers import find_randomizer
+
+    one = find_randomizer(name)
+    return {"default": list(one.default), "allowed": list(one.allowed), "unit": one.unit}
+
+
 def _row(entry: Entry) -> dict[str, Any]:
     return {
         "kind": entry.kind,
@@ -88,6 +109,8 @@ def _text(key: str, value: Any) -> str:
         return ""
     if key == "size":
         return " x ".join(f"{100 * edge:.1f}" for edge in value) + " cm"
+    if key in ("default", "allowed"):
+        return " to ".join(f"{end:g}" for end in value)
     if key == "mass":
         return f"{1000 * value:.3g} g" if value < 1 else f"{value:.3g} kg"
     if key == "grasp_width":

@@ -1,4 +1,4 @@
-"""`mygym view`: pictures of robots, workspaces and objects."""
+"""`mygym view`: pictures of robots, workspaces, objects and tasks."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from mygym.cli.arguments import Parser, add_import_flag, import_modules
-from mygym.config import RunConfig
+from mygym.cli.arguments import Parser, add_import_flag, import_modules, parse_task
+from mygym.config import Layer, RunConfig, parse_overrides, resolve
 from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import registry
@@ -31,11 +31,17 @@ examples:
   mygym view workspace table --camera top --image table.png
   mygym view robot panda --image panda.png
   mygym view robot panda                        a window, where there is a display
+  mygym view task push --image push.png
+  mygym view task push --randomize --image sheet.png
+                                                nine episodes, in which everything differs that can
+  mygym view task push --randomize --set randomize.colors=true --set randomize.object_size='[0.5, 2]' --image sheet.png
 """
 
-KINDS = ("objects", "object", "workspace", "robot")
+KINDS = ("objects", "object", "workspace", "robot", "task")
 SIZE = 960, 720
 SHEET_WIDTH = 1820
+SAMPLE = 480, 360
+"""Pixels of each episode on a sheet."""
 WORKSPACE = "table"
 """Where a robot is shown unless something else is said."""
 
@@ -52,7 +58,7 @@ def main(arguments: Sequence[str]) -> None:
         raise ConfigError(f"view {kind}: {how}")
     for flag, kinds in FLAGS.items():
         value = getattr(options, flag)
-        if value is not None and kind not in kinds:
+        if value and kind not in kinds:
             raise ConfigError(bad_value(f"--{flag}", value, kinds, f"is not for {kind}"))
     sizes = {flag: _pixels(flag, getattr(options, flag)) for flag in ("width", "height")}
     image = Path(options.image) if options.image is not None else None
@@ -60,7 +66,9 @@ def main(arguments: Sequence[str]) -> None:
         _check_image(image, options.force)
     else:
         _check_display()
-    if kind in ("objects", "object"):
+    if kind == "task":
+        _view_task(options, image, sizes)
+    elif kind in ("objects", "object"):
         _view_objects(options.name, image, sizes)
     else:
         fit = kind == "robot" and options.camera is None
@@ -70,10 +78,12 @@ def main(arguments: Sequence[str]) -> None:
 
 
 FLAGS = {
-    "height": ("object", "workspace", "robot"),
-    "camera": ("workspace", "robot"),
-    "robot": ("workspace",),
-    "workspace": ("robot",),
+    "height": ("object", "workspace", "robot", "task"),
+    "camera": ("workspace", "robot", "task"),
+    "robot": ("workspace", "task"),
+    "workspace": ("robot", "task"),
+    "set": ("task",),
+    "randomize": ("task",),
 }
 """Flag → the kinds that it is for."""
 
@@ -93,6 +103,45 @@ def _view_objects(name: str | None, image: Path | None, sizes: dict[str, int | N
         picture = portrait(load_object(registry("object").get(name).load()), width, height)
     if image is None:
         Image.fromarray(picture).show(name or "objects")
+    else:
+        _save(picture, image)
+
+
+def _view_task(options: argparse.Namespace, image: Path | None, sizes: dict[str, int | None]) -> None:
+    """The start of an episode, or of nine."""
+    from PIL import Image
+
+    from mygym.envs.randomizers import ranges
+    from mygym.envs.robot_env import RobotEnv
+    from mygym.sim.portraits import grid
+
+    said = {key: value for key in ("robot", "workspace") if (value := getattr(options, key))}
+    config = resolve([Layer("flag", {"task": parse_task(options.name), **said, **parse_overrides(options.set)})]).config
+    randomize: dict[str, Any] = dict(config.randomize)
+    if options.randomize and not ranges(randomize):
+        randomize = dict.fromkeys(registry("randomizer").names(), True)
+    width, height = (sizes[key] or size for key, size in zip(sizes, SAMPLE if options.randomize else SIZE, strict=True))
+    env = RobotEnv(
+        config.task,
+        config.robot,
+        config.workspace,
+        config.control,
+        task_params=config.task_params.model_dump(exclude_none=True),
+        randomize=randomize,
+        render_width=width,
+        render_height=height,
+        camera=options.camera or config.video.camera,
+    )
+    try:
+        pictures = []
+        for seed in range(config.seed, config.seed + (9 if options.randomize else 1)):
+            env.reset(seed=seed)
+            pictures.append(env.picture(shadow=True, samples=2))
+    finally:
+        env.close()
+    picture = grid(pictures, columns=3) if options.randomize else pictures[0]
+    if image is None:
+        Image.fromarray(picture).show(options.name)
     else:
         _save(picture, image)
 
@@ -180,19 +229,27 @@ def _save(picture: NDArray[np.uint8], path: Path) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         "mygym view",
-        description="Draw a robot, a workspace, an object, or the sheet of all objects.",
+        description="Draw a robot, a workspace, an object, the sheet of all objects, or how a task's episodes begin.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("kind", metavar="KIND", help="objects, object, workspace or robot")
-    parser.add_argument("name", nargs="?", metavar="NAME", help="a name of `mygym list KIND`, or a file")
+    parser.add_argument("kind", metavar="KIND", help="objects, object, workspace, robot or task")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="a name of `mygym list KIND`, or a file, or letters")
     parser.add_argument("--image", metavar="FILE", help="a PNG file to write; without it a window")
     parser.add_argument("--force", action="store_true", help="write over a file that exists")
     parser.add_argument("--width", metavar="N", help=f"pixels (default {SIZE[0]}, of the sheet {SHEET_WIDTH})")
     parser.add_argument("--height", metavar="N", help=f"pixels (default {SIZE[1]}; that of the sheet follows)")
+    parser.add_argument(
+        "--randomize", action="store_true", help="nine episodes of a task: with `randomize` as --set says, or all of it"
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="of a task: any key of a config, e.g. seed=3"
+    )
     parser.add_argument("--camera", metavar="C", help="of the workspace (default main; of a robot: all of it)")
-    parser.add_argument("--robot", metavar="R", help=f"in a workspace (default {RunConfig().robot})")
-    parser.add_argument("--workspace", metavar="W", help=f"around a robot (default {WORKSPACE})")
+    parser.add_argument("--robot", metavar="R", help=f"in a workspace or on a task (default {RunConfig().robot})")
+    parser.add_argument(
+        "--workspace", metavar="W", help=f"around a robot (default {WORKSPACE}) or a task (default its own)"
+    )
     add_import_flag(parser)
     return parser

@@ -6,13 +6,13 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
 from mygym.config.loading import merged
 from mygym.config.plain import check_plain
-from mygym.config.schema import LATER, NOT_SHAPING, Box, RunConfig
+from mygym.config.schema import LATER, NOT_SHAPING, RunConfig
 from mygym.errors import ConfigError, bad_value
 
 
@@ -87,8 +87,9 @@ def refuse_defaults(resolved: Resolved) -> None:
 def config_hash(values: Mapping[str, Any]) -> str:
     """Eight hex digits over what shapes the result: never seed, logdir or evaluation."""
     shaping = {key: value for key, value in values.items() if key not in NOT_SHAPING}
-    if not shaping.get("training_params"):  # most algorithms have none, and keep the names of their settings
-        shaping.pop("training_params", None)
+    for key in ("training_params", "randomize"):  # most runs have none, and keep the names of their settings
+        if not shaping.get(key):
+            shaping.pop(key, None)
     text = json.dumps(shaping, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
@@ -144,9 +145,13 @@ def _section(path: Sequence[str | int]) -> type[BaseModel]:
     section: type[BaseModel] = RunConfig
     for part in path:
         field = section.model_fields.get(str(part))
-        annotation = field.annotation if field else None
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            section = annotation
-        elif part == "areas":
-            section = Box
+        section = next(_sections_in(field.annotation), section) if field else section
     return section
+
+
+def _sections_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Sections that a type is, or is made of: `dict[str, Box]`, `list[Distractor] | None`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _sections_in(part)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Corner = Annotated[tuple[Finite, Finite, Finite], Field(strict=False)]
@@ -34,6 +34,27 @@ class Box(Section):
         return high
 
 
+class Distractor(Section):
+    """An object that the task is not about: it lies in the way, or moves to and fro on a line. A name alone will do."""
+
+    object: str = Field(description="name of the object")
+    axis: Corner = Field((0.0, 1.0, 0.0), description="direction of its way, in the world frame")
+    speed: Annotated[float, Field(ge=0, le=1)] = Field(0.0, description="m/s; 0: it lies still")
+    range: Annotated[float, Field(gt=0, le=1)] = Field(0.1, description="m to either side of where it is put")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_name(cls, said: Any) -> Any:
+        return {"object": said} if isinstance(said, str) else said
+
+    @field_validator("axis")
+    @classmethod
+    def _points_somewhere(cls, axis: Corner) -> Corner:
+        if not any(axis):
+            raise ValueError("a direction: three numbers that are not all 0")
+        return axis
+
+
 class TaskParams(Section):
     """Numbers of the task; None keeps the task's own."""
 
@@ -42,7 +63,9 @@ class TaskParams(Section):
     horizon: Annotated[int, Field(ge=1, le=100_000)] | None = Field(None, description="steps until truncation")
     object: str | None = Field(None, description="name of the object that the task acts on")
     objects: dict[str, str] = Field(default_factory=dict, description="role → name, where the task has several objects")
-    clutter: list[str] | None = Field(None, description="names of objects that lie about and are in the way")
+    distractors: list[Distractor] | None = Field(
+        None, description="objects that lie in the way (names), or move: {object, axis, speed in m/s, range in m}"
+    )
     rotation: Annotated[tuple[Finite, Finite], Field(strict=False)] | None = Field(
         None, description="rad: lowest and highest yaw with which objects are put down"
     )
@@ -107,6 +130,9 @@ class RunConfig(Section):
     )
     spaces: Literal["own", "shared"] = Field("own", description="what the task needs, or the same for all tasks")
     task_params: TaskParams = Field(TaskParams(), description="numbers of the task")
+    randomize: dict[str, Any] = Field(
+        default_factory=dict, description="randomizer → [low, high], a number, or true: what differs between episodes"
+    )
     algo: str = Field("sac", description="keyword of the algorithm")
     framework: str = Field("pytorch", description="implementation of the algorithm")
     algo_params: dict[str, Any] = Field(default_factory=dict, description="the algorithm's constructor arguments")

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from mygym.errors import ConfigError, bad_value
 from mygym.sim.objects import ObjectSpec
+from mygym.sim.shuttle import Shuttle
 from mygym.sim.turning import TURN_RANGE
 from mygym.sim.world import World
 from mygym.tasks.sampling import Area, sample_in
@@ -33,6 +34,12 @@ TURN = (0.5, 1.2)
 MARGIN = 0.2
 """rad by which goals' headings stay within what the tool can be turned."""
 
+HAND = 0.05
+"""m of room about a goal of the tool alone."""
+
+WAY_STEP = 0.02
+"""m between the places at which the way of what moves is looked at."""
+
 TRIES = 100
 
 
@@ -42,7 +49,7 @@ def object_area(areas: Mapping[str, Area], role: str) -> Area:
 
 
 def draw_poses(rng: np.random.Generator, task: Task, objects: Sequence[ObjectSpec], areas: Mapping[str, Area]) -> Array:
-    """Poses `(k, 7)` of the task's objects and of the clutter, lying apart from each other.
+    """Poses `(k, 7)` of the task's objects, then of distractors: apart from each other and from the ways of what moves.
 
     Raises:
         ConfigError: There is no room for them all.
@@ -62,17 +69,46 @@ def _poses(
 ) -> Array | None:
     """One draw; None if they are too close to each other."""
     poses = np.zeros((len(objects), 7))
+    moving = shuttles(task)
+    ways: list[list[Array]] = []
     for slot, spec in enumerate(objects):
-        role = task.roles[slot] if slot < len(task.roles) else "clutter"
+        role = task.roles[slot] if slot < len(task.roles) else "distractor"
         poses[slot, :3] = sample_in(rng, object_area(areas, role))
-        for other, there in zip(objects[:slot], poses[:slot], strict=True):
-            if math.dist(poses[slot, :2], there[:2]) < _radius(spec) + _radius(other) + GAP:
+        way = _way(poses[slot, :3], moving.get(slot))
+        for other, there in zip(objects[:slot], ways, strict=True):
+            if _apart(way, there) < _radius(spec) + _radius(other) + GAP:
                 return None
+        ways.append(way)
         poses[slot, 2] += spec.half_height
+        if slot in moving:  # what goes up and down does so above what it lies on
+            poses[slot, 2] += moving[slot].range * abs(moving[slot].axis[2])
         low, high = task.rotation
         yaw = low + rng.random() * (high - low) if high > low else low
         poses[slot, 5:] = math.sin(yaw / 2), math.cos(yaw / 2)
     return poses
+
+
+def shuttles(task: Task) -> dict[int, Shuttle]:
+    """Slot of an object → its way, of distractors that move."""
+    found = {}
+    for slot, one in enumerate(task.distractors, start=len(task.roles)):
+        if one.speed > 0:
+            x, y, z = (part / math.hypot(*one.axis) for part in one.axis)
+            found[slot] = Shuttle((x, y, z), one.speed, one.range)
+    return found
+
+
+def _way(place: Array, shuttle: Shuttle | None) -> list[Array]:
+    """Where something may be met, `(3,)` m: places on its way, near each other; of what lies still its own."""
+    if shuttle is None:
+        return [place]
+    count = math.ceil(shuttle.range / WAY_STEP)
+    return [place + shuttle.range * step / count * np.array(shuttle.axis) for step in range(-count, count + 1)]
+
+
+def _apart(one: Sequence[Array], other: Sequence[Array]) -> float:
+    """Least distance between two ways seen from above, m."""
+    return min(math.dist(a[:2], b[:2]) for a in one for b in other)
 
 
 def _radius(spec: ObjectSpec) -> float:
@@ -88,7 +124,8 @@ def draw_goals(rng: np.random.Generator, task: Task, world: World, areas: Mappin
     """
     goals = np.zeros((task.goal_count, 3))
     state, roles = world.state, task.roles
-    names = (*roles, *(f"clutter {number}" for number in range(len(world.objects) - len(roles))))
+    names = (*roles, *(f"distractor {number}" for number in range(len(task.distractors))))
+    moving = {names[slot]: shuttle for slot, shuttle in shuttles(task).items()}
     where = {name: state.object_position[0, slot].copy() for slot, name in enumerate(names)}
     radius = {name: _radius(spec) for name, spec in zip(names, world.objects, strict=True)}
     positions: dict[int, float] = {}
@@ -113,7 +150,12 @@ def draw_goals(rng: np.random.Generator, task: Task, world: World, areas: Mappin
             area = areas[among[0] if len(among) == 1 else among[int(rng.integers(len(among)))]]
             start = where[one.object] if spec else state.ee_position[0]
             away = step.thresholds.tolerance + START_MARGIN
-            others = [(where[name], radius[name]) for name in names if name != one.object] if spec else []
+            others = [
+                (place, radius[name])
+                for name in names
+                if name != one.object and (spec or name not in roles)
+                for place in _way(where[name], moving.get(name))
+            ]
             goals[slots.place] = _goal_in(rng, area, start - (0.0, 0.0, lift), away, others, spec)
             goals[slots.place, 2] += lift
         if one.via:
@@ -139,9 +181,10 @@ def _goal_in(
     spec: ObjectSpec | None,
 ) -> Array:
     """A point away from the start, and from where other things are by then, `(3,)` m with their radius in m."""
+    room = _radius(spec) if spec else HAND
     for _ in range(TRIES):
         point = sample_in(rng, area, start, away)
-        if spec is None or all(math.dist(point[:2], at[:2]) > radius + _radius(spec) for at, radius in others):
+        if all(math.dist(point[:2], at[:2]) > radius + room for at, radius in others):
             return point
     where = f"{area[0].round(3).tolist()} … {area[1].round(3).tolist()}"
     why = f"has no room for a goal beside {len(others)} other things"

@@ -33,6 +33,8 @@ class Observer:
         components = [find_component(name) for name in names]
         self._functions = tuple(component.function for component in components)
         widths = [component.function(situation).shape[1] for component in components]
+        self.widths = dict(zip(names, widths, strict=True))
+        """How many numbers each component has; in shared spaces it may have more room."""
         rooms = list(widths)
         for number, (name, component) in enumerate(zip(names, components, strict=True)):
             if shared:
@@ -52,8 +54,8 @@ class Observer:
             places = [start + np.arange(width) for start, width in zip(starts, widths, strict=True)]
             self._places = np.concatenate(places)
 
-    def __call__(self, situation: Situation) -> Vector:
-        """`(d,)`, a fresh array, of the first episode.
+    def __call__(self, situation: Situation, noise: Vector | None = None) -> Vector:
+        """`(d,)`, a fresh array, of the first episode, with noise on what is measured, see `widths`.
 
         Raises:
             DivergedError: A number is not finite.
@@ -62,6 +64,8 @@ class Observer:
         observation: Vector = np.concatenate(parts, dtype=np.float32)
         if not math.isfinite(observation.dot(observation)):  # a third of the price of `isfinite().all()`
             raise DivergedError(f"the physics gave an observation that is not finite: {observation.tolist()}")
+        if noise is not None:
+            observation += noise
         if self._places is not None:
             values, observation = observation, np.zeros(len(self.bound), dtype=np.float32)
             observation[self._places] = values

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mygym.config import Layer, resolve
-from mygym.envs.layout import draw_goals, draw_poses
+from mygym.envs.layout import draw_goals, draw_poses, shuttles
 from mygym.envs.observing import Observer
+from mygym.envs.randomizing import Randomizing
 from mygym.errors import ConfigError, DivergedError, MygymError, bad_value
 from mygym.registry import registry
 from mygym.sim.camera import Camera, Viewer
@@ -64,8 +65,9 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         observations: Names of the components; those that the task needs by default.
         spaces: `own`, what this task needs, or `shared`, what any task needs.
         task_params: `tolerance` (m), `hold` (steps), `horizon` (steps), `object` (name), `objects` (role → name),
-            `clutter` (names), `rotation` (rad) and `areas` (name → `low`, `high` corners in metres) in place of the
-            task's own.
+            `distractors` (names, or mappings with `object`, `axis`, `speed` in m/s and `range` in m), `rotation` (rad)
+            and `areas` (name → `low`, `high` corners in metres) in place of the task's own.
+        randomize: Randomizer → `[low, high]`, a number or true, see `mygym list randomizer`; all are off by default.
         gamma: Discount of the staged reward.
         render_mode: `rgb_array` or `human`.
         render_width: Pixels.
@@ -91,6 +93,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         observations: Sequence[str] | None = None,
         spaces: str = "own",
         task_params: Mapping[str, Any] | None = None,
+        randomize: Mapping[str, Any] | None = None,
         gamma: float = 0.99,
         render_mode: str | None = None,
         render_width: int = 480,
@@ -102,6 +105,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         settings = resolve([Layer("argument", said)]).config
         params = settings.task_params.model_dump(exclude_none=True)
         areas = params.pop("areas")
+        self._randomizing = Randomizing(randomize or {})
         self.task = change_task(find_task(task), params)
         if reward not in rewards.KINDS:
             raise ConfigError(bad_value("reward", reward, rewards.KINDS))
@@ -121,7 +125,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         if self.task.arms > len(self.robot.arms):
             why = f"has {len(self.robot.arms)} arm, and {self.task.name} takes {self.task.arms}"
             raise ConfigError(bad_value("robot", robot, "a robot with two arms", why))
-        names = [*(self.task.asset(role) for role in self.task.roles), *self.task.clutter]
+        names = [*(self.task.asset(role) for role in self.task.roles), *(one.object for one in self.task.distractors)]
         objects = [load_object(registry("object").get(name).load()) for name in names]
         for slot, role in enumerate(self.task.roles):
             if role in self.task.colors:
@@ -136,6 +140,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             control_hz=CONTROL_HZ,
             gripper=shared or self.task.uses_gripper,
             turning=shared or self.task.needs_turning,
+            shuttles=shuttles(self.task),
         )
         self.robot, self.workspace = self.world.robot, self.world.workspace  # as they find each other
         try:
@@ -166,6 +171,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         except MygymError:
             self.world.close()
             raise
+        self._randomizing.measures(self._observer.widths)
         self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (self.world.action_size,), np.float32)
         self.observation_space = self._spaces()
 
@@ -199,11 +205,13 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         if not _is_finite(command):
             raise DivergedError(f"action {command.tolist()} is not finite")
         self._actions.append(command)
-        self.world.step(command)
+        self.world.step(self._randomizing.act(command) if self._randomizing.is_on else command)
         state = self.world.state
         self._progress = advance(self.task, self._progress, state, self._goals)
         self._stages_done = max(self._stages_done, int(self._progress.stage[0]))
         self._failed = any(map(self._has_left, state.object_position[0, : len(self.task.roles)].tolist()))
+        if self._randomizing.is_on:
+            self._randomizing.look()
         observation = self._observe()
         info = self._info()
         reward = self._goal_reward(self._achieved, self._desired, info)
@@ -226,9 +234,13 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             self._viewer = self._viewer or Viewer(self.world)
             self._viewer.update(goal=self._marked())
             return None
+        return self.picture()
+
+    def picture(self, shadow: bool = False, samples: int = 1) -> NDArray[np.uint8]:
+        """`(height, width, 3)`: the camera's picture whatever `render_mode` is, see `Camera.render`."""
         self._camera = self._camera or Camera(self.world)
         width, height, name = self._view
-        return self._camera.render(width, height, camera=name, goal=self._marked())
+        return self._camera.render(width, height, name, self._marked(), shadow, samples)
 
     def close(self) -> None:
         """Disconnect from PyBullet."""
@@ -330,7 +342,11 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     # ---------------------------------------------------------------------------------------------------------------
 
     def _begin_episode(self, rng: np.random.Generator) -> None:
+        if self._randomizing.is_on:
+            self._randomizing.begin(rng, self.world)
         self.world.reset(draw_poses(rng, self.task, self.world.objects, self._areas))
+        if self._randomizing.is_on:
+            self._randomizing.start(self.world)
         state = self.world.state
         self._goals[0] = draw_goals(rng, self.task, self.world, self._areas)
         self._desired = goals.desired_goal(self._goal_space, self._goals)[0].astype(np.float32)
@@ -342,7 +358,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
     def _observe(self) -> Observation:
         """Fresh arrays, which the caller may keep or change."""
-        observation = self._observer(self._situation())
+        observation = self._observer(self._situation(), self._randomizing.noise)
         values = goals.achieved_goal(self._goal_space, self._progress, self.world.state, self._goals)
         self._achieved = values[0].astype(np.float32)
         if self.goal_env:
@@ -392,7 +408,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         """Refuse areas of the user's own that the arm cannot reach (the shipped ones are checked by the tests)."""
         needed = ["object"] if self.world.objects else []
         needed += [name for number in range(len(self.task.subtasks)) for name in self.task.goal_areas(number)]
-        starts = [f"{role}_start" for role in self.task.roles]
+        starts = [f"{role}_start" for role in (*self.task.roles, "distractor")]
         known = dict.fromkeys((*self.workspace.areas, *needed, *starts))
         for name in given:
             if name not in known:

@@ -54,6 +54,7 @@ def _make_env(config: RunConfig, goal_env: bool, **rendering: Any) -> RobotEnv:
         observations=config.observations,
         spaces=config.spaces,
         task_params=config.task_params.model_dump(exclude_none=True),
+        randomize=config.randomize,
         gamma=float(config.algo_params.get("gamma", 0.99)),
         **{"camera": config.video.camera, **rendering},
     )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from mygym.config import Layer, Resolved, RunConfig, merged, refuse_defaults, resolve
 from mygym.config.hyperparameters import Schema, check_training, schedules, training_defaults
+from mygym.config.schema import Distractor
+from mygym.envs.randomizers import ranges
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import DESCRIPTIONS, Algorithm, algorithm, registry
 from mygym.runs.requirements import REQUIREMENTS
@@ -50,8 +52,8 @@ def settle(
         _check_algorithm(entry)
     except RegistryError as error:
         raise ConfigError(str(error)) from error
-    numbers = {key: getattr(task, key) for key in CHANGEABLE if key not in ("clutter", "rotation")}
-    numbers |= {"clutter": list(task.clutter), "rotation": list(task.rotation)}
+    numbers = {key: getattr(task, key) for key in CHANGEABLE if key not in ("distractors", "rotation")}
+    numbers |= {"distractors": _plainly(task.distractors), "rotation": list(task.rotation)}
     numbers["objects"] = {role: name for role, name in task.objects.items() if role != task.subtasks[0].object}
     preferred = Layer(f"task {task.name}", {"task_params": numbers, **task.run_defaults})
     her = _is_hindsight(resolve([_of_algorithm(entry, entry.run_defaults), preferred, *mine]).config, task, entry)
@@ -80,6 +82,10 @@ def settle(
         derived["task_params"] = {"object": _anywhere(things.object)}
     if things.objects:
         derived = merged(derived, {"task_params": {"objects": {r: _anywhere(n) for r, n in things.objects.items()}}})
+    if things.distractors:
+        derived = merged(derived, {"task_params": {"distractors": _plainly(things.distractors)}})
+    if first.randomize:
+        derived["randomize"] = {name: list(given) for name, given in ranges(first.randomize).items()}
     if her:
         derived = merged(derived, {"algo_params": _warm_up(chosen.config, first.algo_params)})
     if "buffer_size" in params and "buffer_size" not in first.algo_params:
@@ -97,7 +103,11 @@ def _objects(task: Task, config: RunConfig) -> list[str]:
     """Names of all objects of a run."""
     said = config.task_params
     roles = [said.objects.get(role, task.asset(role)) for role in task.roles]
-    return [*roles, *([said.object] if said.object else []), *(said.clutter or ())]
+    return [*roles, *([said.object] if said.object else []), *(one.object for one in said.distractors or ())]
+
+
+def _plainly(distractors: Sequence[Distractor]) -> list[dict[str, Any]]:
+    return [{**one.model_dump(mode="json"), "object": _anywhere(one.object)} for one in distractors]
 
 
 def _anywhere(name: str) -> str:

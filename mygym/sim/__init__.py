@@ -6,6 +6,7 @@ urdf, transforms            URDF made light, rotations
 kinematics, controllers     from actions to joint targets
 fixtures                    what stands in a workspace, as data: shapes, and what of them slides or turns
 world                       one simulated world: exact reset, step, state; made of `arm`, `surroundings` and `bodies`
-scene, camera               pictures and a window, in clients of their own
+variation, shuttle          what differs in one episode; what moves by itself
+scene, camera               pictures and a window, in clients of their own, as `looks` and `patterns` have them
 bullet                      the one import of pybullet
 """

@@ -15,6 +15,7 @@ from mygym.sim.objects import ObjectSpec
 from mygym.sim.rigid import RigidBody
 from mygym.sim.shapes import Inertial, Piece, add_collisions, hull_file, link_element
 from mygym.sim.transforms import multiply_quaternions, pose_matrix
+from mygym.sim.variation import Variation
 
 _NOWHERE, _STRAIGHT = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0)
 
@@ -99,6 +100,24 @@ def add_object(client: int, spec: ObjectSpec, pose: Sequence[float]) -> int:
         physicsClientId=client,
     )
     return number
+
+
+def vary_object(client: int, number: int, spec: ObjectSpec, variation: Variation, k: int) -> None:
+    """Give a new body what is different of object `k` in this episode, but for its size, which `spec` has."""
+    changes: dict[str, Any] = {}
+    if variation.object_mass:
+        factor = variation.object_mass[k]
+        changes["mass"] = factor * spec.mass
+        changes["localInertiaDiagonal"] = [factor * moment for moment in spec.body.moments]
+    if variation.object_friction:
+        factor = variation.object_friction[k]
+        changes["lateralFriction"] = factor * spec.friction
+        changes["rollingFriction"] = factor * spec.rolling_friction
+        changes["spinningFriction"] = factor * spec.spinning_friction
+    if variation.object_damping:
+        changes["linearDamping"] = changes["angularDamping"] = variation.object_damping[k]
+    if changes:
+        bullet.changeDynamics(number, -1, **changes, physicsClientId=client)
 
 
 def _create_body(client: int, body: RigidBody, position: Sequence[float], orientation: Sequence[float]) -> int:

@@ -13,19 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from mygym.errors import ConfigError, bad_value
 from mygym.sim.bullet import bullet, connect
+from mygym.sim.looks import background_of, light_of, view_of
 from mygym.sim.scene import Scene
 from mygym.sim.world import World
 
 Image = NDArray[np.uint8]
-
-LIGHT = {
-    "lightDirection": (1.0, -0.35, 1.7),
-    "lightColor": (1.0, 0.99, 0.97),
-    "lightDistance": 3.0,
-    "lightAmbientCoeff": 0.6,
-    "lightDiffuseCoeff": 0.5,
-    "lightSpecularCoeff": 0.05,
-}
 
 
 class Camera:
@@ -36,9 +28,8 @@ class Camera:
     """
 
     def __init__(self, world: World) -> None:
-        self._scene = Scene(world, connect())
+        self._world, self._scene = world, Scene(world, connect())
         self._cameras = world.workspace.cameras
-        self._background = (255 * np.array(world.workspace.background)).astype(np.uint8)
 
     def render(
         self,
@@ -72,7 +63,8 @@ class Camera:
                 raise ConfigError(bad_value(key, value, "at least 1"))
         self._scene.mirror(goal)
         image, segments = self._shoot(width * samples, height * samples, camera, shadow)
-        image[segments < 0] = self._background
+        background = background_of(self._world.workspace.background, self._world.variation)
+        image[segments < 0] = (255 * np.array(background)).astype(np.uint8)
         if samples > 1:
             image = image.reshape(height, samples, width, samples, 3).mean(axis=(1, 3)).round().astype(np.uint8)
         return np.ascontiguousarray(image)
@@ -86,7 +78,7 @@ class Camera:
     def _shoot(self, width: int, height: int, camera: str, shadow: bool) -> tuple[Image, NDArray[np.int_]]:
         """Colours `(height, width, 3)`, and the body that each pixel is of `(height, width)`, -1 for none."""
         spec = self._cameras[camera]
-        view = bullet.computeViewMatrixFromYawPitchRoll(spec.target, spec.distance, spec.yaw, spec.pitch, 0.0, 2)
+        view = view_of(spec, self._world.variation)
         projection = bullet.computeProjectionMatrixFOV(spec.fov, width / height, 0.05, 10.0)
         _, _, pixels, _, segments = bullet.getCameraImage(
             width,
@@ -96,7 +88,7 @@ class Camera:
             shadow=int(shadow),
             renderer=bullet.ER_TINY_RENDERER,
             physicsClientId=self._scene.client,
-            **LIGHT,
+            **light_of(self._world.variation),
         )
         image = np.array(pixels, dtype=np.uint8).reshape(height, width, 4)[..., :3]
         return image, np.asarray(segments).reshape(height, width)

@@ -140,7 +140,10 @@ def volume_properties(mesh: Mesh) -> tuple[float, Array, Array]:
 
 
 def obj_text(mesh: Mesh) -> str:
-    """The mesh as an OBJ file with normals: smooth where faces meet at less than 40°, sharp elsewhere."""
+    """The mesh as an OBJ file with normals: smooth where faces meet at less than 40°, sharp elsewhere.
+
+    The last quarter of a texture, as on Bullet's boxes, is laid on along x, y or z, whichever a face looks along.
+    """
     corners = mesh.vertices[mesh.faces]
     crosses = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     lengths = np.linalg.norm(crosses, axis=1)
@@ -159,10 +162,15 @@ def obj_text(mesh: Mesh) -> str:
     normals = np.zeros((len(at), 3))
     np.add.at(normals, mine[smooth], crosses[theirs[smooth]])
     normals /= np.linalg.norm(normals, axis=1, keepdims=True)
+    spread = (mesh.vertices[faces] - mesh.vertices.min(axis=0)) / np.ptp(mesh.vertices, axis=0).max()
+    seen = np.array([(1, 2), (0, 2), (0, 1)])[np.abs(crosses).argmax(axis=1)]
+    flat = np.take_along_axis(spread, seen[:, None, :], axis=2).reshape(-1, 2)
     lines = [f"v {x:.6g} {y:.6g} {z:.6g}" for x, y, z in mesh.vertices.tolist()]
     lines += [f"vn {x:.4f} {y:.4f} {z:.4f}" for x, y, z in normals.tolist()]
-    numbers = enumerate((faces + 1).tolist())
-    lines += [f"f {a}//{3 * n + 1} {b}//{3 * n + 2} {c}//{3 * n + 3}" for n, (a, b, c) in numbers]
+    lines += [f"vt {u:.4f} {v:.4f}" for u, v in (0.75 + 0.249 * flat).tolist()]
+    rows = np.arange(1, len(at) + 1).reshape(-1, 3)
+    corner_rows = np.stack([faces + 1, rows, rows], axis=2).reshape(-1, 9).tolist()
+    lines += ["f {}/{}/{} {}/{}/{} {}/{}/{}".format(*row) for row in corner_rows]
     return "\n".join([*lines, ""])
 
 

@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw, ImageFilter, ImageFont
 from mygym.errors import ConfigError, bad_value
 from mygym.sim.bodies import add_visual
 from mygym.sim.bullet import bullet, connect, disconnect
-from mygym.sim.camera import LIGHT
+from mygym.sim.looks import LIGHT
 from mygym.sim.objects import ObjectSpec
 from mygym.sim.shapes import bounds
 
@@ -111,6 +111,20 @@ def _distance(size: NDArray[np.float64], aspect: float) -> float:
     wide, tall, deep = (float(np.abs(axis) @ size) / 2 for axis in (right, np.cross(right, ahead), ahead))
     half = math.tan(math.radians(FOV) / 2)
     return deep + max(tall / half, wide / (half * aspect)) * 1.1
+
+
+def grid(pictures: Sequence[Picture], columns: int, gap: int = 8) -> Picture:
+    """Pictures of one size `(height, width, 3)` in rows, with paper around each."""
+    height, width = pictures[0].shape[:2]
+    rows = -(-len(pictures) // columns)
+    sheet = np.empty((gap + rows * (height + gap), gap + columns * (width + gap), 3), np.uint8)
+    sheet[:] = PAPER
+    for number, picture in enumerate(pictures):
+        y, x = (
+            gap + place * (side + gap) for place, side in zip(divmod(number, columns), (height, width), strict=True)
+        )
+        sheet[y : y + height, x : x + width] = picture
+    return sheet
 
 
 def contact_sheet(specs: Sequence[ObjectSpec], width: int = 1820, columns: int = 14) -> Picture:

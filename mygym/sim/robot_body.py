@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,6 +70,9 @@ class RobotBody:
         forces = [joint.effort for joint in joints] + [grip.force for grip in present for _ in grip.joints]
         # Bullet makes a force an impulse with the whole control step, yet allows that impulse in each of its substeps.
         self._forces = [force / substeps for force in forces]
+        self._full_forces = self._forces
+        self._friction = [0.0] * len(joints)
+        self._gain: Array | None = None
         # The arm is driven by velocities, fingers to positions.
         self._gains = [0.0] * len(joints) + [self._gain_of(robot.motor.position_gain)] * len(self._open)
         self._finger_rest = [0.0] * len(self._open)
@@ -119,20 +123,35 @@ class RobotBody:
         base = self.robot.base_position, self.robot.base_orientation
         return int(bullet.loadURDF(path, *base, useFixedBase=True, flags=_FLAGS, physicsClientId=self._client))
 
+    def vary(self, friction: Sequence[float], gain: Sequence[float]) -> None:
+        """Make the arms different from the next `load` on; `()` leaves them as they are described.
+
+        Args:
+            friction: `(J,)` part of each joint's largest torque that dry friction takes.
+            gain: `(J,)` times the commanded velocity or torque.
+        """
+        count = len(self._arm_joints)
+        arm, fingers = self._full_forces[:count], self._full_forces[count:]
+        self._friction = [share * force for share, force in zip(friction or [0.0] * count, arm, strict=True)]
+        self._gain = np.array(gain) if gain else None
+        if self._mode != "torque":  # there the motor brakes; here it has so much less to drive with
+            self._forces = [force - lost for force, lost in zip(arm, self._friction, strict=True)] + fingers
+
     def load(self, joint_position: Array) -> None:
         """Load into an empty client, at `(J,)` rad, at rest, the grippers open."""
         self.body, client = self._load_urdf(), self._client
         positions = [*joint_position.tolist(), *self._open.tolist()]
         free = len(self._arm_joints) if self._mode == "torque" else 0
+        forces = self._friction[:free] + self._forces[free:]  # friction is a motor at rest, see `Surroundings`
         for number, (index, position, speed) in enumerate(zip(self._joints, positions, self._speeds, strict=True)):
             bullet.resetJointState(self.body, index, position, physicsClientId=client)
             # The speed limit stays with the motor; the calls that follow leave it out.
             bullet.setJointMotorControl2(
                 self.body,
                 index,
-                bullet.POSITION_CONTROL,
+                bullet.VELOCITY_CONTROL if number < free else bullet.POSITION_CONTROL,
                 position,
-                force=0.0 if number < free else self._forces[number],
+                force=forces[number],
                 maxVelocity=speed,
                 physicsClientId=client,
             )
@@ -160,7 +179,7 @@ class RobotBody:
             grippers: For each gripper -1 closed to +1 open.
         """
         if self._mode == "torque":
-            self._apply(command)
+            self._apply(command if self._gain is None else command * self._gain)
             self._set_motors(self._fingers, self._finger_targets(grippers), self._finger_rest, len(q))
             return
         velocities: list[float] = command.tolist()
@@ -171,6 +190,8 @@ class RobotBody:
                 mine = missing[arm.joints]
                 rate = self._rate(mine, arm.speeds)
                 velocities += [rate * error for error in mine]
+        if self._gain is not None:
+            velocities = (self._gain * velocities).tolist()
         positions = [0.0] * len(velocities) + self._finger_targets(grippers)
         self._set_motors(self._joints, positions, velocities + self._finger_rest, 0)
 

@@ -11,8 +11,10 @@ from numpy.typing import ArrayLike
 from mygym.sim.bodies import add_visual
 from mygym.sim.bullet import bullet, disconnect, urdf_file
 from mygym.sim.fixtures import fixture_pose, fixture_urdf
+from mygym.sim.looks import Looks
 from mygym.sim.model import robot_model
 from mygym.sim.urdf import light_urdf
+from mygym.sim.variation import Variation
 from mygym.sim.world import World
 
 GOAL_COLOR = (0.20, 0.78, 0.35, 0.8)
@@ -42,18 +44,22 @@ class Scene:
         self._joints = [number[joint.name] for arm in robot.arms for joint in arm.joints]
         self._fingers = [number[name] for arm in robot.arms if arm.gripper for name in arm.gripper.joints]
         self._parts = self._add_fixtures()
-        self._objects = [add_visual(client, spec, _HIDDEN, _UPRIGHT) for spec in world.objects]
+        self._specs = world.objects
+        self._objects = [add_visual(client, spec, _HIDDEN, _UPRIGHT) for spec in self._specs]
+        self._looks, self._shown = Looks(client), Variation()
         self._goal = self._add({"shapeType": bullet.GEOM_SPHERE, "radius": GOAL_RADIUS}, GOAL_COLOR, _HIDDEN)
 
     def _add_fixtures(self) -> list[tuple[int, int]]:
         """Load what is seen of the fixtures; returns body and joint of each part, in the order of the state's."""
         joints: dict[str, tuple[int, int]] = {}
+        self._fixtures: list[int] = []
         for name, fixture in self.world.workspace.fixtures.items():
             if not fixture.visible:
                 continue
             path = urdf_file(f"{name}_visual", fixture_urdf(fixture, "visual"))
             pose = fixture_pose(fixture)
             body = bullet.loadURDF(path, *pose, useFixedBase=True, physicsClientId=self.client)
+            self._fixtures.append(body)
             for index in range(bullet.getNumJoints(body, physicsClientId=self.client)):
                 joint = bullet.getJointInfo(body, index, physicsClientId=self.client)[1].decode()
                 joints[f"{name}.{joint}"] = body, index
@@ -64,6 +70,17 @@ class Scene:
         body = bullet.createMultiBody(0.0, -1, visual, position, _UPRIGHT, physicsClientId=self.client)
         return int(body)
 
+    def _dress(self) -> None:
+        """Show things in this episode's sizes, colours and patterns."""
+        client = self.client
+        for k, (spec, shown) in enumerate(zip(self.world.objects, self._specs, strict=True)):
+            if spec is not shown:
+                bullet.removeBody(self._objects[k], physicsClientId=client)
+                self._looks.forget(self._objects[k])
+                self._objects[k] = add_visual(client, spec, _HIDDEN, _UPRIGHT)
+        self._specs, self._shown = self.world.objects, self.world.variation
+        self._looks.dress([[self.robot], self._fixtures, *([body] for body in self._objects)], self._shown)
+
     def mirror(self, goal: ArrayLike | None = None) -> None:
         """Move everything to where the world's state has it.
 
@@ -71,6 +88,8 @@ class Scene:
             goal: `(3,)` m, where to show a green sphere; none without it.
         """
         state, client = self.world.state, self.client
+        if self.world.variation != self._shown:
+            self._dress()
         positions = state.joint_position[0].tolist() + self._finger_positions()
         for index, position in zip([*self._joints, *self._fingers], positions, strict=True):
             bullet.resetJointState(self.robot, index, position, physicsClientId=client)

@@ -26,26 +26,26 @@ def _folder(process: int) -> Path:
 
 
 @cache
-def _written(process: int, name: str, text: str) -> str:
+def _written(process: int, name: str, content: str | bytes) -> str:
     try:
         folder = _folder(process)
         path = folder / f"{len(list(folder.iterdir()))}_{name}"
-        path.write_text(text, encoding="utf-8")
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
     except OSError as error:
         raise RunError(f"the folder for temporary files cannot be written: {error}") from error
     return str(path)
 
 
-def temporary_file(name: str, text: str) -> str:
-    """Path of a file with this text, written once per process (a forked child writes its own).
+def temporary_file(name: str, content: str | bytes) -> str:
+    """Path of a file with this content, written once per process (a forked child writes its own).
 
-    Different texts have different paths, because Bullet caches files by path and never looks again.
+    Different contents have different paths, because Bullet caches files by path and never looks again.
 
     Args:
         name: How the file's name ends, e.g. `panda.urdf`.
-        text: Its content.
+        content: Text, or bytes.
 
     Raises:
         RunError: the folder for temporary files cannot be written.
     """
-    return _written(os.getpid(), name, text)
+    return _written(os.getpid(), name, content)

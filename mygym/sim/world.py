@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
@@ -12,14 +12,16 @@ from numpy.typing import NDArray
 
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import registry
-from mygym.sim.bodies import add_object, modelled
+from mygym.sim.bodies import add_object, modelled, vary_object
 from mygym.sim.bullet import bullet, connect, disconnect
 from mygym.sim.controllers import ArmLimits, Controller
 from mygym.sim.kinematics import Kinematics, make_chain
 from mygym.sim.objects import ObjectSpec
 from mygym.sim.robot import RobotSpec
 from mygym.sim.robot_body import RobotBody
+from mygym.sim.shuttle import Shuttle, drive
 from mygym.sim.surroundings import Surroundings
+from mygym.sim.variation import Variation, scaled
 from mygym.sim.workspace import Area, WorkspaceSpec
 from mygym.tasks.state import State
 
@@ -57,7 +59,8 @@ class World:
     """A robot, a workspace and objects, simulated.
 
     `state` is the same object for the life of the world; its arrays are refilled in place by `reset` and `step`.
-    `workspace` and `robot` are as they find each other: see `WorkspaceSpec.for_robot` and `place`.
+    `workspace` and `robot` are as they find each other: see `WorkspaceSpec.for_robot` and `place`. `objects` are those
+    of this episode, see `vary`.
 
     Args:
         robot: The arm.
@@ -71,6 +74,7 @@ class World:
         solver: Integration settings.
         turning: Whether the first arm's tool may be turned about its own axis: end-effector controllers then have a
             further action component `ee_turn` after the position's, see `mygym.sim.turning`.
+        shuttles: Index of an object → how it moves by itself, to and fro about where it is put, weightless.
 
     Raises:
         RegistryError: the controller's name is not known.
@@ -88,6 +92,7 @@ class World:
         gripper: bool = True,
         solver: SolverSettings = SOLVER,
         turning: bool = False,
+        shuttles: Mapping[int, Shuttle] | None = None,
     ) -> None:
         robot, workspace = workspace.place(robot), workspace.for_robot(robot.name)
         self.robot, self.workspace, self.objects = robot, workspace, tuple(objects)
@@ -112,7 +117,9 @@ class World:
         self.part_names, self.parts = self._surroundings.part_names, self._surroundings.parts
         parts = len(self.part_names)
         self.state = State.zeros(1, joints, fingers, len(self.objects), parts, len(robot.arms), sum(others))
-        self._weights = [(0.0, 0.0, -GRAVITY * spec.mass) for spec in self.objects]
+        self._shuttles = dict(shuttles or {})
+        self._described = self.objects
+        self.vary(Variation())
         self.reset(self._objects_in_a_row())
 
     def _controller(self, kind: type[Controller], index: int) -> Controller:
@@ -152,6 +159,18 @@ class World:
             poses[index] = (0.1 * index - 0.1, 0.15, spec.half_height, 0.0, 0.0, 0.0, 1.0)
         return poses
 
+    def vary(self, variation: Variation) -> None:
+        """Make the episodes that follow different from what the files say, from the next `reset` on."""
+        self.variation = variation
+        ones = (1.0,) * len(self._described)
+        sizes, masses = variation.object_size or ones, variation.object_mass or ones
+        self.objects = tuple(scaled(spec, size) for spec, size in zip(self._described, sizes, strict=True))
+        self._weights = [
+            (0.0, 0.0, 0.0 if k in self._shuttles else -GRAVITY * mass * spec.mass)
+            for k, (spec, mass) in enumerate(zip(self.objects, masses, strict=True))
+        ]
+        self._body.vary(variation.joint_friction, variation.joint_gain)
+
     def reset(
         self, object_poses: Array, joint_position: Array | None = None, part_position: Array | None = None
     ) -> None:
@@ -182,6 +201,9 @@ class World:
         self._surroundings.load(part_position)
         self._body.load(np.array(self.home if joint_position is None else joint_position, dtype=float))
         self._bodies = [add_object(client, spec, pose) for spec, pose in zip(self.objects, object_poses, strict=True)]
+        for k, (body, spec) in enumerate(zip(self._bodies, self.objects, strict=True)):
+            vary_object(client, body, spec, self.variation, k)
+        self._middles = [tuple(pose[:3]) for pose in np.asarray(object_poses, dtype=float).tolist()]
         self._ticks = 0
         self._read_state()
         for index, (controller, joints) in enumerate(zip(self.controllers, self._joints, strict=True)):
@@ -208,6 +230,8 @@ class World:
         for body, weight, position in zip(self._bodies, self._weights, state.object_position[0].tolist(), strict=True):
             # Holds through all substeps of the call.
             bullet.applyExternalForce(body, -1, weight, position, bullet.WORLD_FRAME, physicsClientId=self._client)
+        for k, shuttle in self._shuttles.items():
+            drive(self._client, self._bodies[k], shuttle, self._middles[k], self._ticks * self.dt, self.dt)
         if self._surroundings.pulls:
             self._surroundings.pull(state)
         bullet.stepSimulation(physicsClientId=self._client)

@@ -1,4 +1,4 @@
-"""The built-in observation components, in the order: robot, objects, parts, clutter, goal, progress."""
+"""The built-in observation components, in the order: robot, objects, parts, distractors, goal, progress."""
 
 from __future__ import annotations
 
@@ -175,31 +175,31 @@ def part_active(situation: Situation) -> Array:
     return _by_stage(situation, [[step.part == slot for slot in slots] for step in situation.task.steps])
 
 
-# clutter ------------------------------------------------------------------------------------------------------------
+# distractors --------------------------------------------------------------------------------------------------------
 
 
-@register_observation("clutter_position", 5, of="clutter", size=3)
-def clutter_position(situation: Situation) -> Array:
+@register_observation("distractor_position", 5, of="distractors", size=3)
+def distractor_position(situation: Situation) -> Array:
     """`(N, 3 C)` m, world frame: centres of mass of the `C` objects beyond those that the task is about."""
-    return _of_clutter(situation, situation.state.object_position)
+    return _of_distractors(situation, situation.state.object_position)
 
 
-@register_observation("clutter_from_ee", 5, of="clutter", size=3)
-def clutter_from_ee(situation: Situation) -> Array:
+@register_observation("distractor_from_ee", 5, of="distractors", size=3)
+def distractor_from_ee(situation: Situation) -> Array:
     """`(N, 3 C)` m, world axes: from the end effector to them."""
-    return _of_clutter(situation, situation.state.object_position - situation.state.ee_position[:, None])
+    return _of_distractors(situation, situation.state.object_position - situation.state.ee_position[:, None])
 
 
-@register_observation("clutter_orientation", 1, of="clutter", size=4)
-def clutter_orientation(situation: Situation) -> Array:
+@register_observation("distractor_orientation", 1, of="distractors", size=4)
+def distractor_orientation(situation: Situation) -> Array:
     """`(N, 4 C)` unit quaternions `(x, y, z, w)`, world frame, with w ≥ 0."""
-    return _of_clutter(situation, _one_sign(situation.state.object_orientation))
+    return _of_distractors(situation, _one_sign(situation.state.object_orientation))
 
 
-@register_observation("clutter_velocity", 20, of="clutter", size=3)
-def clutter_velocity(situation: Situation) -> Array:
+@register_observation("distractor_velocity", 20, of="distractors", size=3)
+def distractor_velocity(situation: Situation) -> Array:
     """`(N, 3 C)` m/s, world frame."""
-    return _of_clutter(situation, situation.state.object_velocity)
+    return _of_distractors(situation, situation.state.object_velocity)
 
 
 # goal ---------------------------------------------------------------------------------------------------------------
@@ -297,7 +297,7 @@ def _of_roles(situation: Situation, values: Array) -> Array:
     return _in_a_row(values[:, : len(situation.task.roles)])
 
 
-def _of_clutter(situation: Situation, values: Array) -> Array:
+def _of_distractors(situation: Situation, values: Array) -> Array:
     """`(N, k, d)` of all objects as `(N, C d)` of the others."""
     return _in_a_row(values[:, len(situation.task.roles) :])
 

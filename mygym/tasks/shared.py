@@ -17,7 +17,7 @@ from mygym.tasks.task import Task
 SLOTS: Mapping[str, int] = {
     "objects": 4,
     "parts": 2,
-    "clutter": 4,
+    "distractors": 4,
     "sub-tasks": 3,
     "objects or parts": 1,
     "waypoints": 1,

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import PurePath
 from typing import Any
 
+from mygym.config.schema import Distractor
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import registry
 from mygym.tasks.facts import FACTS
@@ -39,8 +40,8 @@ class Task:
     """Further workspaces in which it is proved, besides `workspace`, where it is at home."""
     objects: Mapping[str, str] = field(default_factory=dict)
     """Role → object, of the roles that are not an object's name themselves."""
-    clutter: tuple[str, ...] = ()
-    """Objects that lie about and are in the way."""
+    distractors: tuple[Distractor, ...] = ()
+    """Objects that it is not about, and that are in the way; in `State` after those of the roles."""
     rotation: tuple[float, float] = (0.0, 0.0)
     """rad: lowest and highest yaw with which objects are put down."""
     colors: Mapping[str, tuple[float, float, float, float]] = field(default_factory=dict)
@@ -299,7 +300,7 @@ def _is_plainly(task: Task, composed: tuple[Any, ...]) -> bool:
     return not others and first == SubTask(first.stages, first.object) and parse(first.stages) == composed
 
 
-CHANGEABLE = ("tolerance", "hold", "horizon", "object", "objects", "clutter", "rotation", "colors")
+CHANGEABLE = ("tolerance", "hold", "horizon", "object", "objects", "distractors", "rotation", "colors")
 """What `change_task` takes."""
 
 
@@ -313,6 +314,8 @@ def change_task(task: Task, numbers: Mapping[str, Any]) -> Task:
         if key not in CHANGEABLE:
             raise ConfigError(bad_value("task_params", key, CHANGEABLE, "is not a number of a task"))
     changed = dict(numbers)
+    if "distractors" in changed:
+        changed["distractors"] = tuple(map(Distractor.model_validate, changed["distractors"]))
     objects = dict(task.objects)
     if "object" in changed:
         objects[task.subtasks[0].object] = changed.pop("object")

@@ -38,7 +38,14 @@ def size_of(path: Path) -> tuple[int, int]:
 
 @pytest.mark.parametrize(
     "line",
-    ["object mug", "workspace table --camera top --robot kuka", "robot kuka --workspace table", "object thing.urdf"],
+    [
+        "object mug",
+        "workspace table --camera top --robot kuka",
+        "robot kuka --workspace table",
+        "object thing.urdf",
+        "task push --robot kuka --camera top --set seed=3",
+        "task AGM --set task_params.distractors=[can] --set randomize.colors=true",
+    ],
 )
 def test_a_picture(line: str, mygym_command: Command, tmp_path: Path) -> None:
     (tmp_path / "thing.urdf").write_text(URDF)
@@ -57,6 +64,22 @@ def test_the_sheet_of_all_objects(mygym_command: Command, tmp_path: Path) -> Non
     assert height > 150
 
 
+def test_a_sheet_of_nine_episodes(mygym_command: Command, tmp_path: Path) -> None:
+    def sheet(*line: str) -> list[bytes]:
+        size = ["--width", "64", "--height", "48", "--image", "it.png", "--force"]
+        assert mygym_command("view", "task", "push", "--randomize", *line, *size).code == 0
+        assert size_of(tmp_path / "it.png") == (3 * 64 + 4 * 8, 3 * 48 + 4 * 8)
+        with Image.open(tmp_path / "it.png") as image:
+            pixels = np.asarray(image)
+        return [pixels[y : y + 48, x : x + 64].tobytes() for y in (8, 64, 120) for x in (8, 80, 152)]
+
+    everything, bright = sheet(), sheet("--set", "randomize.light=true")
+    assert len(set(everything)) == len(set(bright)) == 9
+    assert not set(everything) & set(bright)
+    assert sheet() == everything
+    assert sheet("--set", "seed=3")[:6] == everything[3:]
+
+
 def test_nothing_is_written_over_unless_it_is_said(mygym_command: Command, tmp_path: Path) -> None:
     (tmp_path / "it.png").write_text("mine")
     line = ["view", "object", "cube", "--image", "it.png", "--width", "64"]
@@ -69,7 +92,12 @@ def test_nothing_is_written_over_unless_it_is_said(mygym_command: Command, tmp_p
 
 MISTAKES = [
     ("view", ["KIND"]),
-    ("view task push --image it.png", ["view", "'task'", "workspace"]),
+    ("view stage push --image it.png", ["view", "'stage'", "workspace"]),
+    ("view task pusch --image it.png", ["'pusch'"]),
+    ("view task push --set randomize.colours=true --image it.png", ["randomize", "did you mean 'colors'"]),
+    ("view task push --randomize --set randomize.light=2 --image it.png", ["randomize.light", "2", "0 to 1"]),
+    ("view robot kuka --randomize --image it.png", ["--randomize", "is not for robot"]),
+    ("view workspace table --set seed=1 --image it.png", ["--set", "is not for workspace"]),
     ("view object --image it.png", ["NAME"]),
     ("view objects mug --image it.png", ["no NAME"]),
     ("view object mugg --image it.png", ["object", "'mugg'", "did you mean 'mug'"]),

@@ -19,7 +19,7 @@ from mygym.errors import ConfigError
 from mygym.registry import registry
 from mygym.sim.objects import ObjectSpec, load_object
 from mygym.tasks.stage import CLOSED, Stage, register_stage
-from mygym.tasks.task import find_task
+from mygym.tasks.task import change_task, find_task
 from mygym.tasks.view import Motion
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -50,18 +50,18 @@ TOWER = [
 
 @given(
     names=st.lists(st.sampled_from(THINGS), min_size=1, max_size=4, unique=True),
-    clutter=st.lists(st.sampled_from(THINGS), max_size=3),
+    others=st.lists(st.sampled_from(THINGS), max_size=3),
     size=st.floats(0.02, 0.3),
     turns=st.tuples(st.floats(-3, 3), st.floats(0, 2)),
     seed=SEEDS,
 )
 def test_objects_lie_apart_in_their_area_or_there_is_no_room(
-    names: list[str], clutter: list[str], size: float, turns: tuple[float, float], seed: int
+    names: list[str], others: list[str], size: float, turns: tuple[float, float], seed: int
 ) -> None:
     low, high = np.array([-size / 2, -size / 2, 0.0]), np.array([size / 2, size / 2, 0.0])
     rotation = (turns[0], turns[0] + turns[1])
-    task = replace(find_task(several(*names)), clutter=tuple(clutter), rotation=rotation)
-    specs = loaded(*names, *clutter)
+    task = change_task(find_task(several(*names)), {"distractors": others, "rotation": rotation})
+    specs = loaded(*names, *others)
     try:
         poses = draw_poses(np.random.default_rng(seed), task, specs, {"object": (low, high)})
     except ConfigError:
@@ -86,7 +86,7 @@ def test_an_object_has_the_area_of_its_role_if_there_is_one() -> None:
     poses = draw_poses(np.random.default_rng(0), find_task(several("cube", "die")), loaded("cube", "die"), areas)
     assert (poses[0, :2] < 0.5).all()
     assert (poses[1, :2] > 0.5).all()
-    assert object_area(areas, "clutter") is areas["object"]
+    assert object_area(areas, "distractor") is areas["object"]
 
 
 # goals --------------------------------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ def made() -> Iterator[Any]:
 
 @pytest.mark.parametrize("said", [several("cube", "die"), several("pen", "die", "apple"), TOWER, TOWER[::2]])
 def test_goals_are_unsolved_and_apart_from_each_other_and_from_what_lies_about(said: Any, made: Any) -> None:
-    env = made(task=said, task_params={"clutter": ["ball"]})
+    env = made(task=said, task_params={"distractors": ["ball"]})
     roles, specs = env.task.roles, env.world.objects
     for seed in range(40):
         observation, info = env.reset(seed=seed)
@@ -153,7 +153,7 @@ def test_a_goal_is_on_top_of_an_object_that_nobody_moves(made: Any) -> None:
     ("keywords", "words"),
     [
         ({"task": several("cube", "die", "apple")}, ["no room for", "beside", "0.03 m apart", "smaller objects"]),
-        ({"task": "push", "task_params": {"clutter": ["ball"] * 5}}, ["no room for clutter", "beside"]),
+        ({"task": "push", "task_params": {"distractors": ["ball"] * 5}}, ["no room for distractor", "beside"]),
     ],
 )
 def test_no_room_is_a_mistake_of_the_config(keywords: dict[str, Any], words: list[str]) -> None:

@@ -45,7 +45,7 @@ def test_touch_and_finger_contact_are_the_physics_own() -> None:
         ("push", ["object_postion"], "did you mean 'object_position'?"),
         ("reach", ["ee_position", "object_position"], "tells about objects, and reach is without; allowed: ee_or"),
         ("push", ["part_position"], "tells about parts"),
-        ("push", ["clutter_position"], "tells about clutter"),
+        ("push", ["distractor_position"], "tells about distractors"),
         ("push", ["other_ee_position"], "tells about other arms"),
         ("push", ["waypoint"], "tells about waypoints"),
         ("reach", ["goal_from_object"], "tells about objects or parts"),

@@ -107,7 +107,7 @@ def test_the_staged_reward_is_sparse_plus_a_telescoping_sum(said: str, made: Any
 
 @pytest.mark.parametrize("control", CONTROLS)
 def test_a_seed_gives_the_same_episode_to_the_bit_and_a_state_is_replayed(control: str) -> None:
-    params = {"clutter": ["ball"], "rotation": [-0.3, 0.3]}
+    params = {"distractors": ["ball"], "rotation": [-0.3, 0.3]}
     with RobotEnv(STACK, control=control, task_params=params) as env:
         first = played(env, 7)
         played(env, 8)
@@ -123,7 +123,7 @@ def test_a_seed_gives_the_same_episode_to_the_bit_and_a_state_is_replayed(contro
 
 
 def test_observations_have_their_spaces_and_all_objects_of_the_task() -> None:
-    with RobotEnv("push") as one, RobotEnv(STACK, task_params={"clutter": ["ball"]}) as two:
+    with RobotEnv("push") as one, RobotEnv(STACK, task_params={"distractors": ["ball"]}) as two:
         for env in (one, two):
             observation, _ = env.reset(seed=0)
             for _ in range(5):
@@ -137,7 +137,7 @@ def test_observations_have_their_spaces_and_all_objects_of_the_task() -> None:
 
 @pytest.mark.parametrize("slot", [0, 1])
 def test_the_episode_is_cut_off_when_any_object_of_the_task_leaves(slot: int, made: Any) -> None:
-    env = made("stack", task_params={"clutter": ["ball"]})
+    env = made("stack", task_params={"distractors": ["ball"]})
     env.reset(seed=0)
     world = env.world
     beside = (world.workspace.bounds.high[0] + 0.1, 0.0, 0.1)
@@ -146,8 +146,8 @@ def test_the_episode_is_cut_off_when_any_object_of_the_task_leaves(slot: int, ma
     assert (terminated, truncated, info["failed"]) == (False, True, True)
 
 
-def test_clutter_may_leave(made: Any) -> None:
-    env = made("stack", task_params={"clutter": ["ball"]})
+def test_a_distractor_may_leave(made: Any) -> None:
+    env = made("stack", task_params={"distractors": ["ball"]})
     env.reset(seed=0)
     world = env.world
     beside = (world.workspace.bounds.high[0] + 0.1, 0.0, 0.1)
@@ -185,9 +185,9 @@ def test_the_goal_that_is_drawn_is_that_of_the_sub_task_under_way(made: Any) -> 
     assert terminated
 
 
-def test_clutter_lies_about_without_an_object_and_areas_that_nobody_draws_from_are_refused() -> None:
+def test_distractors_lie_about_without_an_object_and_areas_that_nobody_draws_from_are_refused() -> None:
     box = {"low": [-0.05, 0.1, 0.0], "high": [0.05, 0.15, 0.0]}
-    with RobotEnv("reach", task_params={"clutter": ["cube", "die"]}) as env:
+    with RobotEnv("reach", task_params={"distractors": ["cube", "die"]}) as env:
         assert env.world.state.object_position.shape == (1, 2, 3)
     with pytest.raises(ConfigError, match="did you mean 'die_start'"):
         RobotEnv(STACK, task_params={"areas": {"dice_start": box}})

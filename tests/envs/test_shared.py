@@ -175,7 +175,7 @@ def test_a_task_with_more_than_there_is_room_for_is_refused() -> None:
 def test_components_that_differ_from_task_to_task_are_not_shared() -> None:
     with pytest.raises(ConfigError, match="stage_name in its place"):
         shared("panda", "push", observations=["ee_position", "stage"])
-    with shared("panda", "reach", observations=["object_from_ee", "clutter_position"]) as env:
+    with shared("panda", "reach", observations=["object_from_ee", "distractor_position"]) as env:
         assert list(env.components.values()) == [slice(0, 12), slice(12, 24)]
 
 

@@ -44,7 +44,7 @@ def test_a_component_has_its_numbers_for_each_thing_that_it_tells_about(name: st
         "objects": len(task.roles),
         "parts": len(task.part_slots),
         "objects or parts": int(bool(task.roles or task.part_slots)),
-        "clutter": now.state.object_position.shape[1] - len(task.roles),
+        "distractors": now.state.object_position.shape[1] - len(task.roles),
         "sub-tasks": len(task.subtasks),
         "waypoints": int(any(step.stage.waypoint is not None for step in task.steps)),
     }
@@ -105,9 +105,9 @@ def test_of_a_part_the_goal_is_its_position() -> None:
 
 def test_clutter_is_what_the_task_is_not_about() -> None:
     now = situation("pick_and_place", clutter=2)
-    np.testing.assert_array_equal(seen("clutter_position", now), now.state.object_position[:, 1:].reshape(N, 6))
+    np.testing.assert_array_equal(seen("distractor_position", now), now.state.object_position[:, 1:].reshape(N, 6))
     from_ee = now.state.object_position[:, 1:] - now.state.ee_position[:, None]
-    np.testing.assert_array_equal(seen("clutter_from_ee", now), from_ee.reshape(N, 6))
+    np.testing.assert_array_equal(seen("distractor_from_ee", now), from_ee.reshape(N, 6))
 
 
 def test_time_is_a_share_of_the_horizon() -> None:

@@ -66,7 +66,7 @@ def test_a_task_observes_what_matters_to_it_and_nothing_twice(said: str, control
 def test_observations_have_every_object_and_part_of_the_task_and_no_other(said: str) -> None:
     task = the_task(said)
     several = situation(said, 0, 3)
-    more = random_state(np.random.default_rng(1), 3, len(task.roles) + 2, len(task.parts))  # clutter
+    more = random_state(np.random.default_rng(1), 3, len(task.roles) + 2, len(task.parts))  # distractors
     for now, name in itertools.product((several, replace(several, state=more)), {**OF_OBJECTS, **OF_PARTS}):
         size, count = (OF_OBJECTS | OF_PARTS)[name], len(task.roles if name in OF_OBJECTS else task.part_slots)
         assert find_component(name).function(now).shape == (3, size * count), name

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mygym.config.schema import Distractor
 from mygym.errors import ConfigError
 from mygym.tasks.facts import FACTS
 from mygym.tasks.progress import Progress
@@ -300,8 +301,13 @@ def test_any_mappings_are_refused_or_a_task(said: list[dict[str, Any]]) -> None:
 
 
 def test_objects_are_changed_by_role_and_that_counts_more_than_the_first_object() -> None:
-    task = change_task(find_task(STACK), {"objects": {"die": "apple"}, "clutter": ("ball",), "rotation": (0.0, 1.0)})
-    assert ([task.asset(role) for role in task.roles], task.clutter) == (["cube", "apple"], ("ball",))
+    task = change_task(
+        find_task(STACK), {"objects": {"die": "apple"}, "distractors": ("ball",), "rotation": (0.0, 1.0)}
+    )
+    assert ([task.asset(role) for role in task.roles], task.distractors) == (
+        ["cube", "apple"],
+        (Distractor(object="ball"),),
+    )
     assert task.needs_turning
     assert task.labels == find_task(STACK).labels
     assert change_task(task, {"object": "block"}).object == "block"

@@ -1,0 +1,345 @@
+"""Randomizers: each changes what it says and nothing else, within its range, exactly, and the environment goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mygym import plugins
+from mygym.config import config_hash
+from mygym.envs.randomizers import Draw, find_randomizer, ranges
+from mygym.envs.robot_env import RobotEnv
+from mygym.errors import ConfigError
+from mygym.registry import registry
+from mygym.runs.building import make_env
+from mygym.runs.settings import settle
+from mygym.sim.variation import Variation
+
+RANDOMIZERS = registry("randomizer").names()
+CHANGES: Mapping[str, set[str]] = {
+    "colors": {"colors", "color_change"},
+    "textures": {"textures", "texture_contrast"},
+}
+"""Fields of a variation, of randomizers that are not called as the one that they change."""
+SEEN_ONLY = {"light", "colors", "textures", "camera"}
+ON_THE_WAY = {"action_delay", "action_noise", "joint_friction", "joint_gain", "object_damping", "object_friction"}
+"""What shows in how an episode goes on, not in how it begins."""
+ALL = dict.fromkeys(RANDOMIZERS, True)
+
+
+def wide(name: str) -> list[float]:
+    """A range in which no value is like none at all."""
+    return {
+        "action_delay": [2, 2],
+        "action_noise": [0.1, 0.2],
+        "observation_noise": [0.01, 0.02],
+        "joint_friction": [0.7, 0.9],
+        "object_friction": [0.2, 0.5],
+    }.get(name) or list(find_randomizer(name).default)
+
+
+def draw(name: str, seed: int, low: float, high: float) -> Variation:
+    one = find_randomizer(name)
+    return one.function(Variation(), Draw((low, high), np.random.default_rng(seed), objects=3, joints=7))
+
+
+def numbers(value: Any) -> list[float]:
+    return list(value) if isinstance(value, tuple) else [value]
+
+
+@pytest.fixture(scope="module")
+def made() -> Iterator[Any]:
+    envs: dict[str, RobotEnv] = {}
+
+    def make(randomize: Mapping[str, Any], **keywords: Any) -> RobotEnv:
+        key = repr((sorted(randomize.items()), sorted(keywords.items())))
+        if key not in envs:
+            envs[key] = RobotEnv(**{"task": "push", **keywords}, randomize=randomize)
+        return envs[key]
+
+    yield make
+    for env in envs.values():
+        env.close()
+
+
+def roll(env: RobotEnv, seed: int | None, steps: int = 25, actions: int = 0) -> list[bytes]:
+    """Observations of an episode under actions that aim at the object half of the time."""
+    rng = np.random.default_rng(actions)
+    observation, _ = env.reset(seed=seed)
+    seen = [as_bytes(observation)]
+    for step in range(steps):
+        action = rng.uniform(-1, 1, env.action_space.shape).astype(np.float32)
+        observation, *_ = env.step(env.expert_action() if step % 20 < 12 else action)
+        seen.append(as_bytes(observation))
+    return seen
+
+
+def as_bytes(observation: Any) -> bytes:
+    return b"".join(observation[key].tobytes() for key in sorted(observation))
+
+
+# what they draw -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", RANDOMIZERS)
+def test_a_randomizer_changes_what_it_says_and_nothing_else(name: str) -> None:
+    plain = Variation()
+    for seed in range(20):
+        drawn = draw(name, seed, *wide(name))
+        changed = {
+            field.name for field in fields(Variation) if getattr(drawn, field.name) != getattr(plain, field.name)
+        }
+        assert changed <= CHANGES.get(name, {name})
+        assert changed
+
+
+@pytest.mark.parametrize("name", RANDOMIZERS)
+def test_values_are_within_the_range_and_fill_it(name: str) -> None:
+    one = find_randomizer(name)
+    assert one.allowed[0] <= one.default[0] <= one.default[1] <= one.allowed[1]
+    if name in SEEN_ONLY:
+        return
+    low, high = (1, 4) if one.whole else one.allowed
+    drawn = [number for seed in range(300) for number in numbers(getattr(draw(name, seed, low, high), name))]
+    assert low <= min(drawn) <= low + 0.05 * (high - low)
+    assert high - 0.05 * (high - low) <= max(drawn) <= high
+    assert not one.whole or set(drawn) == {1, 2, 3, 4}
+
+
+@pytest.mark.parametrize("name", ["object_size", "object_mass", "object_friction", "object_damping"])
+def test_each_object_has_a_value_of_its_own(name: str) -> None:
+    values = getattr(draw(name, 0, *wide(name)), name)
+    assert len(values) == len(set(values)) == 3
+
+
+def test_what_is_seen_changes_by_as_much_as_is_said() -> None:
+    for seed in range(50):
+        shift = draw("camera", seed, 0.1, 0.1).camera
+        assert all(abs(by) <= 0.1 for by in (*shift.target, shift.sideways, shift.upwards, shift.backwards))
+        light = draw("light", seed, 1.0, 1.0).light
+        assert light is not None
+        assert light.direction[2] > 0.5
+        assert all(0.5 < part <= 1.0 for part in light.color)
+        assert 0.5 < light.ambient + light.diffuse < 1.4
+        little = draw("light", seed, 0.0, 0.0).light
+        assert little is not None
+        assert little.direction == pytest.approx((1.0, -0.35, 1.7), abs=0.05)
+
+
+# episodes -----------------------------------------------------------------------------------------------------------
+
+
+def test_an_environment_without_randomizers_is_what_it_was(made: Any) -> None:
+    plain = made({})
+    assert not plain._randomizing.is_on
+    off = made(dict.fromkeys(RANDOMIZERS, False))
+    assert roll(off, 3) == roll(plain, 3)
+
+
+@pytest.mark.parametrize("name", [name for name in RANDOMIZERS if name != "object_size"])
+def test_the_layout_of_an_episode_does_not_depend_on_a_randomizer(name: str, made: Any) -> None:
+    plain, varied = made({}), made({name: wide(name)})
+    for seed in range(5):
+        plain.reset(seed=seed)
+        varied.reset(seed=seed)
+        assert (plain.goals == varied.goals).all()
+        assert (plain.world.state.object_position == varied.world.state.object_position).all()
+
+
+@pytest.mark.parametrize("name", RANDOMIZERS)
+def test_one_more_randomizer_changes_no_other(name: str, made: Any) -> None:
+    alone, together = made({name: wide(name)}), made({other: wide(other) for other in RANDOMIZERS})
+    for seed in range(3):
+        alone.reset(seed=seed)
+        together.reset(seed=seed)
+        for field in CHANGES.get(name, {name}):
+            assert getattr(alone.world.variation, field) == getattr(together.world.variation, field)
+
+
+def test_randomizers_do_not_draw_alike(made: Any) -> None:
+    env = made({"object_mass": [0.5, 1.5], "object_friction": [0.5, 1.5], "action_noise": [0.5, 1.0]})
+    pairs = []
+    for seed in range(20):
+        env.reset(seed=seed)
+        drawn = env.world.variation
+        pairs.append((drawn.object_mass[0], drawn.object_friction[0], drawn.action_noise))
+    correlation = np.corrcoef(np.array(pairs).T) - np.eye(3)
+    assert np.abs(correlation).max() < 0.7
+
+
+@pytest.mark.parametrize("name", RANDOMIZERS)
+def test_episodes_differ_and_come_again_after_any_history(name: str, made: Any) -> None:
+    env, plain = made({name: wide(name)}), made({})
+    env.reset(seed=5)
+    first = env.world.variation
+    episode = roll(env, 5)
+    following = [env.reset()[0] and env.world.variation for _ in range(3)]
+    if name != "action_delay":  # whose range is one number here
+        assert len({repr(one) for one in (first, *following)}) == 4
+    for history in range(6):
+        roll(env, 100 + history, 5 + 4 * history, actions=history)
+        assert roll(env, 5) == episode
+    env.reset(seed=5)
+    assert [env.reset()[0] and env.world.variation for _ in range(3)] == following
+    same = roll(plain, 5)
+    if name in SEEN_ONLY:
+        assert episode == same
+    else:
+        assert episode != same
+        assert (episode[0] == same[0]) == (name in ON_THE_WAY or name == "object_mass")
+
+
+def test_everything_at_once_is_exact_in_another_instance(made: Any) -> None:
+    one, other = made(ALL), RobotEnv("push", randomize=ALL)
+    roll(other, 8)
+    assert [roll(one, 4), roll(one, None)] == [roll(other, 4), roll(other, None)]
+    other.close()
+
+
+@pytest.mark.parametrize("task", ["push", "AGMDW"])
+def test_a_state_is_replayed_with_its_delays_and_noise(task: str, made: Any) -> None:
+    env, other = (RobotEnv(task, randomize=ALL) for _ in range(2))
+    roll(env, 6)
+    roll(env, None, 11)
+    state = env.state_dict()
+    assert as_bytes(state["observation"]) == as_bytes(env.state_dict()["observation"])
+    assert as_bytes(other.load_state_dict(state)) == as_bytes(state["observation"])
+    action = np.full(env.action_space.shape, 0.4, np.float32)
+    for _ in range(5):
+        assert as_bytes(env.step(action)[0]) == as_bytes(other.step(action)[0])
+    env.close()
+    other.close()
+
+
+def test_pictures_of_a_seed_are_the_same_and_those_of_others_are_not(made: Any) -> None:
+    env = made(ALL, render_mode="rgb_array", render_width=120, render_height=90)
+    pictures = {}
+    for seed in (1, 2, 3, 2, 1):
+        env.reset(seed=seed)
+        picture = env.render().tobytes()
+        assert pictures.setdefault(seed, picture) == picture
+    assert len(set(pictures.values())) == 3
+
+
+# actions and observations -------------------------------------------------------------------------------------------
+
+
+def test_an_action_is_carried_out_as_late_as_said_and_the_arm_waits() -> None:
+    for control in ("ee_delta", "ee_absolute", "joint_position", "joint_torque"):
+        late, prompt = (RobotEnv(control=control, randomize={"action_delay": steps}) for steps in (3, 0))
+        late.reset(seed=0)
+        prompt.reset(seed=0)
+        home = late.world.state.ee_position[0].copy()
+        for step in range(6):
+            late.step(np.full(late.action_space.shape, 0.5, np.float32))
+            moved = np.linalg.norm(late.world.state.ee_position[0] - home)
+            assert moved < 2e-3 if step < 3 else moved > 2e-3, (control, step)
+        late.close()
+        prompt.close()
+
+
+def test_noise_is_as_strong_as_said_and_leaves_goals_and_stages_exact(made: Any) -> None:
+    noisy, plain = made({"observation_noise": 0.01}), made({})
+    differences = []
+    for seed in range(40):
+        (seen, _), (exact, _) = noisy.reset(seed=seed), plain.reset(seed=seed)
+        differences.append(seen["observation"] - exact["observation"])
+        for key in ("achieved_goal", "desired_goal"):
+            assert (seen[key] == exact[key]).all()
+        reward = noisy.compute_reward(seen["achieved_goal"], seen["desired_goal"], {})
+        assert noisy.step(np.zeros(noisy.action_space.shape, np.float32))[1] == reward
+    stages = len(noisy.task.steps) + 1
+    spread = np.array(differences)
+    measured = spread[:, :-stages]
+    clipped = np.abs(measured).max(axis=0) < 1e-9
+    assert np.delete(measured, clipped, axis=1).std() == pytest.approx(0.01, rel=0.15)
+    assert (spread[:, -stages:] == 0).all()
+
+
+def test_noise_of_actions_is_as_strong_as_said(made: Any) -> None:
+    env = made({"action_noise": 0.2})
+    env.reset(seed=0)
+    drawn = np.array([env._randomizing.act(np.zeros(env.action_space.shape)) for _ in range(500)])
+    assert drawn.std() == pytest.approx(0.2, rel=0.1)
+    assert drawn.mean() == pytest.approx(0.0, abs=0.03)
+
+
+def test_goals_and_heights_follow_the_size() -> None:
+    task = [{"stages": "AGMDW", "object": "cube", "onto": "crate"}]
+    with RobotEnv(task, randomize={"object_size": [0.6, 0.9]}) as env:
+        for seed in range(5):
+            env.reset(seed=seed)
+            cube, crate = env.world.objects
+            assert env.world.variation.object_size != (1.0, 1.0)
+            heights = env.world.state.object_position[0, :, 2]
+            assert heights == pytest.approx([cube.half_height, crate.half_height], abs=1e-6)
+            assert env.goals[0, 0, 2] == pytest.approx(crate.size[2] + cube.half_height)
+
+
+# the config ---------------------------------------------------------------------------------------------------------
+
+MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
+    ({"object_mas": True}, ["randomize", "'object_mas'", "did you mean 'object_mass'"]),
+    ({"object_mass": [2.0, 0.5]}, ["randomize.object_mass", "[2.0, 0.5]", "0.01 to 100", "times its own"]),
+    ({"object_mass": [0.5, 200]}, ["randomize.object_mass", "200", "0.01 to 100"]),
+    ({"object_mass": [1, 2, 3]}, ["randomize.object_mass", "is no range"]),
+    ({"object_mass": "heavy"}, ["randomize.object_mass", "'heavy'", "is no range", "[low, high]"]),
+    ({"action_delay": [0, 1.5]}, ["randomize.action_delay", "whole numbers", "0 to 25"]),
+    ({"action_noise": float("nan")}, ["action_noise", "nan"]),
+]
+
+
+@pytest.mark.parametrize(("said", "parts"), MISTAKES, ids=lambda case: str(case)[:40])
+def test_mistakes_are_told_before_anything_is_built(said: dict[str, Any], parts: list[str]) -> None:
+    for check in (ranges, lambda said: RobotEnv(randomize=said), lambda said: settle({"randomize": said})):
+        with pytest.raises(ConfigError) as error:
+            check(said)
+        assert all(part in str(error.value) for part in parts), str(error.value)
+
+
+def test_a_number_true_and_false() -> None:
+    found = ranges({"object_mass": 2, "camera": True, "light": False, "colors": None, "action_delay": [0, 1]})
+    assert found == {"action_delay": (0, 1), "camera": (0.05, 0.05), "object_mass": (2, 2)}
+
+
+def test_a_config_says_every_range_and_its_hash_knows_them() -> None:
+    plain, varied = settle(), settle({"randomize": {"object_mass": True, "camera": 0.1}})
+    assert varied.config.randomize == {"camera": [0.1, 0.1], "object_mass": [0.5, 2.0]}
+    values = plain.values()
+    assert config_hash(values) == config_hash({key: value for key, value in values.items() if key != "randomize"})
+    assert config_hash(values) != config_hash(varied.values())
+    assert settle(varied.values()).config.randomize == varied.config.randomize
+    with make_env(varied.config) as env:
+        env.reset(seed=0)
+        assert env.world.variation.camera != Variation().camera
+
+
+OWN = '''
+from dataclasses import replace
+from mygym.envs.randomizers import register_randomizer
+
+@register_randomizer("one_batch", unit="times its own", default=(0.9, 1.1), allowed=(0.0, 10.0))
+def one_batch(variation, draw):
+    """Friction of all objects alike."""
+    return replace(variation, object_friction=(draw.one(),) * draw.objects)
+'''
+
+
+def test_one_of_ones_own_is_found_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "envs").mkdir()
+    (tmp_path / "envs" / "batch.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    plugins.install()
+    assert registry("randomizer").get("one_batch").help == "Friction of all objects alike."
+    with RobotEnv("push", randomize={"one_batch": [0.4, 0.5]}, task_params={"distractors": ["can"]}) as env:
+        env.reset(seed=0)
+        first, second = env.world.variation.object_friction
+        assert first == second
+        assert 0.4 <= first <= 0.5
+    assert registry("randomizer").get("one_batch").origin.startswith(str(tmp_path / "envs" / "batch.py"))
+    del registry("randomizer")._entries["one_batch"]
