@@ -42,14 +42,16 @@ def random_goals(rng: np.random.Generator, n: int, points: int = 1) -> Any:
     return rng.uniform(-0.2, 0.2, (n, points, 3))
 
 
-def random_state(rng: np.random.Generator, n: int, objects: int = 1, parts: int = 0, goals: Any = None) -> State:
+def random_state(
+    rng: np.random.Generator, n: int, objects: int = 1, parts: int = 0, goals: Any = None, arms: int = 1
+) -> State:
     """`n` worlds; end effector, objects, handles and goals are often within a task's distances of each other."""
 
     def near(point: Any) -> Any:
         scale = rng.choice([0.0, 0.01, 0.03, 0.1, 0.3], size=(n, 1))
         return point + scale * rng.normal(size=(n, 3))
 
-    state = State.zeros(n, JOINTS, FINGERS, objects, parts)
+    state = State.zeros(n, JOINTS, FINGERS, objects, parts, arms, FINGERS * (arms > 1))
     for field in fields(state):
         array = getattr(state, field.name)
         array[...] = rng.random(array.shape) < 0.6 if array.dtype == bool else rng.normal(size=array.shape)
@@ -97,7 +99,7 @@ def worlds(said: Any, seed: int, n: int) -> tuple[Task, Progress, State, Any]:
     """A task of any kind in the middle of `n` episodes."""
     task, rng = the_task(said), np.random.default_rng(seed)
     goals = random_goals(rng, n, task.goal_count)
-    state = random_state(rng, n, len(task.roles), len(task.parts), goals)
+    state = random_state(rng, n, len(task.roles), len(task.parts), goals, task.arms)
     return task, random_progress(rng, state, len(task.steps)), state, goals
 
 
@@ -124,8 +126,11 @@ def arrays_of(value: Any) -> list[Any]:
     return [] if value is None or isinstance(value, Step) else [np.asarray(value)]
 
 
-def whole(motion: Motion, n: int) -> Motion:
-    """A motion with its defaults written out, of `n` episodes."""
+def whole(motion: Motion, state: State) -> Motion:
+    """A motion with its defaults written out."""
     zero = 0.0 * motion.target[:, 0]
     turn = zero if motion.turn_by is None else motion.turn_by
-    return Motion(motion.target, motion.gripper + zero, turn, motion.other_target, motion.other_gripper + zero)
+    there = motion.other_target
+    if there is None and state.other_ee_position.shape[1]:
+        there = state.other_ee_position[:, 0]
+    return Motion(motion.target, motion.gripper + zero, turn, there, motion.other_gripper + zero)

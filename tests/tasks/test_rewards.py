@@ -134,11 +134,11 @@ def test_goal_vectors_are_the_same_in_batches_one_by_one_and_in_torch(said: str,
     assert achieved.shape == desired.shape == (n, space.size)
     for i in range(n):
         alone = achieved_goal(space, one(progress, i), one(state, i), points[i : i + 1])
-        np.testing.assert_array_equal(achieved[i : i + 1], alone)
-        np.testing.assert_array_equal(desired[i : i + 1], desired_goal(space, points[i : i + 1]))
+        np.testing.assert_allclose(achieved[i : i + 1], alone)
+        np.testing.assert_allclose(desired[i : i + 1], desired_goal(space, points[i : i + 1]))
     there = achieved_goal(space, as_torch(progress), as_torch(state), as_torch(points))
-    np.testing.assert_array_equal(achieved, there.numpy())
-    np.testing.assert_array_equal(desired, desired_goal(space, as_torch(points)).numpy())
+    np.testing.assert_allclose(achieved, there.numpy())
+    np.testing.assert_allclose(desired, desired_goal(space, as_torch(points)).numpy())
 
 
 @pytest.mark.parametrize("said", SAID)
@@ -177,8 +177,8 @@ def test_what_is_achieved_follows_from_the_stages(said: str, names: tuple[str, .
 def test_parts_of_goal_vectors_are_about_what_their_own_sub_task_acts_on() -> None:
     task, progress, state, points = worlds("stack", 0, 3)
     achieved = achieved_goal(goal_space(task), progress, state, points)
-    np.testing.assert_array_equal(achieved[:, :6], state.object_position.reshape(3, 6))
-    np.testing.assert_array_equal(desired_goal(goal_space(task), points)[:, :6], points.reshape(3, 6))
+    np.testing.assert_allclose(achieved[:, :6], state.object_position.reshape(3, 6))
+    np.testing.assert_allclose(desired_goal(goal_space(task), points)[:, :6], points.reshape(3, 6))
 
 
 @given(seed=SEEDS)
@@ -198,5 +198,5 @@ def test_what_was_struck_stays_where_it_was_and_an_event_happened_when_its_stage
     achieved = achieved_goal(space, progress, view.state, view.goals)
     past = progress.stage > 1
     expected = np.where(past[:, None], progress.start_object_position[:, 0], view.state.object_position[:, 0])
-    np.testing.assert_array_equal(achieved[:, :3], expected)
+    np.testing.assert_allclose(achieved[:, :3], expected)
     assert achieved[:, 3].tolist() == past.tolist()

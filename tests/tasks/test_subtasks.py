@@ -16,6 +16,7 @@ from mygym.errors import ConfigError
 from mygym.tasks.facts import FACTS
 from mygym.tasks.progress import Progress
 from mygym.tasks.stage import CLOSED, Stage, register_stage
+from mygym.tasks.stages.handling import aligned
 from mygym.tasks.state import State
 from mygym.tasks.subtask import SubTask
 from mygym.tasks.task import act, advance, change_task, find_task, register_task
@@ -181,7 +182,9 @@ def test_every_sub_task_has_its_own_goals_and_every_object_its_own_slot(said: li
     objects = data.draw(st.lists(st.sampled_from(["cube", "die", "apple"]), min_size=len(said), max_size=len(said)))
     task = find_task([{"stages": one, "object": thing} for one, thing in zip(said, objects, strict=True)])
     assert task.roles == tuple(dict.fromkeys(objects))
-    assert [slots.place for slots in task.goal_slots] == list(range(len(said))) == list(range(task.goal_count))
+    turning = ["R" in one for one in said]  # a heading has a slot of its own
+    assert [slots.place for slots in task.goal_slots] == [k + sum(turning[:k]) for k in range(len(said))]
+    assert task.goal_count == len(said) + sum(turning)
     for step in task.steps:
         assert step.place == task.goal_slots[step.subtask].place
         assert task.roles[step.object or 0] == objects[step.subtask]
@@ -352,6 +355,8 @@ def test_of_every_episode_the_motion_of_its_own_stage(seed: int, n: int, two_arm
     rest = state.other_ee_position[:, 0]
     np.testing.assert_array_equal(motion.other_target, np.where(stage[:, None] == 1, goals[:, 0] + 0.3, rest))
     np.testing.assert_array_equal(motion.other_gripper, np.where(stage == 1, 0.5, 1.0))
-    np.testing.assert_array_equal(motion.turn_by, np.where(stage >= 2, 0.2 + state.time, 0.0))
+    view = View(state, progress, goals, find_task("AG").steps[0])
+    own = np.where(stage == 0, aligned(view), 0.0)  # who approaches aligns the hand with the object
+    np.testing.assert_array_equal(motion.turn_by, np.where(stage >= 2, 0.2 + state.time, own))
     np.testing.assert_array_equal(motion.gripper, np.select([stage == 0, stage == 1], [1.0, CLOSED], state.time))
     np.testing.assert_array_equal(motion.target[stage > 0], goals[stage > 0, 0])

@@ -76,7 +76,7 @@ def test_a_stage_counts_from_when_it_begins(said: str, seed: int, n: int) -> Non
 FUNCTIONS: dict[str, Callable[[Task, Progress, State, Any], Any]] = {
     "advance": advance,
     "potential": potential,
-    "motion": lambda task, progress, state, goals: whole(act(task, progress, state, goals), len(goals)),
+    "motion": lambda task, progress, state, goals: whole(act(task, progress, state, goals), state),
     "is_success": lambda task, progress, state, goals: is_success(task, progress),
 }
 
@@ -223,7 +223,8 @@ def test_the_expert_acts_in_every_stage(said: str, n: int) -> None:
 @pytest.mark.parametrize("name", TASKS)
 def test_named_tasks_are_strict(name: str) -> None:
     task = find_task(name)
-    assert 0 < task.tolerance <= 0.05
+    turns = task.subtasks[0].part in ("fridge.door", "panel.switch", "panel.valve")
+    assert 0 < task.tolerance <= (0.2 if turns else 0.05), "m, or rad of what turns"
     assert task.hold >= 2
     assert task.help
 

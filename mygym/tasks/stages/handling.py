@@ -115,7 +115,7 @@ def _insert_expert(view: View, entry: EntryPoint) -> Motion:
     low = ~enters & (beside > 0.015) & (above < HOLE)
     target = xp.where(low[:, None], at, there)
     target = with_height(target, xp.where(enters, there[:, 2], there[:, 2] + HOLE + 0.015))
-    step = xp.where(enters, 0.004, xp.where(beside < 0.02, 0.004, 0.012))
+    step = 0.004 + 0.008 * xp.astype(~enters & (beside >= 0.02), at.dtype)
     away = distance(at, target)
     share = xp.clip(step / xp.clip(away, 1e-9, None), None, 1.0)[:, None]
     return Motion(at + (target - at) * share, CLOSED)
