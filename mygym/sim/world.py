@@ -264,17 +264,20 @@ class World:
             state.object_velocity[0, k], state.object_angular_velocity[0, k] = velocity, spin
         if self.part_names:
             self._surroundings.read(state)
-        if self._body.finger_of_link and self._bodies:
+        if self._bodies:
             self._read_contacts()
         state.time[0] = self._ticks * self.dt
 
     def _read_contacts(self) -> None:
-        contact, finger_of_link = self.state.finger_contact, self._body.finger_of_link
-        contact[...] = False
+        state = self.state
+        state.touch[...] = state.finger_contact[...] = False
         for point in bullet.getContactPoints(self._body.body, physicsClientId=self._client):
-            finger = finger_of_link.get(point[3])
-            if finger is not None and point[9] > 0.0 and point[2] in self._bodies:
-                contact[0, self._bodies.index(point[2]), finger] = True
+            if point[9] > 0.0 and point[2] in self._bodies:
+                k = self._bodies.index(point[2])
+                state.touch[0, k] = True
+                finger = self._body.finger_of_link.get(point[3])
+                if finger is not None:
+                    state.finger_contact[0, k, finger] = True
 
 
 def _around(bounds: Area, home: Array) -> Area:

@@ -43,6 +43,8 @@ class State:
     """`(N,)` m between the fingers, 0 for a robot without a gripper."""
     finger_contact: Array
     """`(N, k, F)` bool: finger `f` pressed on object `k` at the end of the last control step."""
+    touch: Array
+    """`(N, k)` bool: any link of the robot, of whichever arm, did so."""
     object_position: Array
     """`(N, k, 3)` m, centres of mass."""
     object_orientation: Array
@@ -80,6 +82,7 @@ class State:
             joint_velocity=np.zeros((n, joints)),
             gripper_width=np.zeros(n),
             finger_contact=np.zeros((n, objects, fingers), dtype=bool),
+            touch=np.zeros((n, objects), dtype=bool),
             object_position=np.zeros((n, objects, 3)),
             object_orientation=np.zeros((n, objects, 4)),
             object_velocity=np.zeros((n, objects, 3)),

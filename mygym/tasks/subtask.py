@@ -25,5 +25,8 @@ class SubTask:
     """m or rad: lowest and highest goal of a part; rad: of the turn that an object should make."""
     tolerance: float | None = None
     """m (or rad of a part that turns): how close to the goal counts; None: the task's."""
+    deceleration: float = 3.9
+    """m/s² at which the object slows down when it glides or rolls on: by it the expert of `slide` aims. That of wood on
+    the table unless given."""
     words: str = ""
     """Where the goal is, for descriptions, such as `into the basket`; empty: by `onto` or `to the goal`."""

@@ -100,7 +100,18 @@ class Task:
                     else f"{stage.name} {one.object if not one.part else one.part}"
                 )
                 steps.append(
-                    Step(stage, number, thing, part, slots.place, slots.path, slots.heading, thresholds, label)
+                    Step(
+                        stage,
+                        number,
+                        thing,
+                        part,
+                        slots.place,
+                        slots.path,
+                        slots.heading,
+                        thresholds,
+                        one.deceleration,
+                        label,
+                    )
                 )
         return tuple(steps)
 

@@ -49,6 +49,8 @@ class Step:
     heading: int | None = None
     """Slot of the heading (its first number, rad) that the object should have."""
     thresholds: Thresholds = Thresholds()
+    deceleration: float = 3.9
+    """m/s² at which the object slows down when it glides or rolls on."""
     label: str = ""
     """Its name in results."""
 
@@ -111,6 +113,11 @@ class View:
     def object_velocity(self) -> Array:
         """`(N, 3)` m/s."""
         return self.state.object_velocity[:, self.step.object or 0]
+
+    @property
+    def object_spin(self) -> Array:
+        """`(N, 3)` rad/s."""
+        return self.state.object_angular_velocity[:, self.step.object or 0]
 
     @property
     def object_heading(self) -> Array:
