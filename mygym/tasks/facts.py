@@ -93,6 +93,11 @@ def launched(view: View) -> Array:
     return (leaving > view.thresholds.rest * (apart * apart).sum(-1) ** 0.5) & ~at_rest(view) & ~touched(view)
 
 
+def still_launched(view: View) -> Array:
+    """It is under way, or has come to rest where it should."""
+    return ~at_rest(view) | placed(view)
+
+
 def touched(view: View) -> Array:
     """The robot presses on the object."""
     return view.state.touch[:, view.step.object or 0]
@@ -124,7 +129,7 @@ FACTS: Mapping[str, Fact] = {
     "clear": Fact(clear, still_clear),
     "traced": Fact(always, always, event=True),
     "followed": Fact(always, always, event=True),
-    "launched": Fact(launched, always, event=True),
+    "launched": Fact(launched, still_launched),
     "touched": Fact(touched, always, event=True),
     "struck": Fact(placed, always, event=True),
 }

@@ -58,9 +58,9 @@ register_task(
     help="push a curling stone so that it glides to a point out of reach",
     object="curling_stone",
     area=("far_left", "far_right"),
-    deceleration=1.96,
-    tolerance=0.04,
-    horizon=100,
+    deceleration=1.96,  # g times the friction of stone on the table, 0.2
+    tolerance=0.06,
+    horizon=200,
 )
 register_task(
     "score_goal",
@@ -69,7 +69,7 @@ register_task(
     workspace="football",
     object="ball",
     area="goal",
-    deceleration=0.105,
+    deceleration=0.105,  # of the ball as it rolls on the pitch, measured
     tolerance=0.09,
     horizon=250,
     words="into the goal",

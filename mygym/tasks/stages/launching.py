@@ -17,17 +17,21 @@ GRAVITY = 9.81
 
 # slide --------------------------------------------------------------------------------------------------------------
 
-BEHIND = 0.07
+BEHIND = 0.076
 """m between the end effector and the object's centre when a push begins."""
 
-FASTEST_PUSH = 0.8
-"""m/s: slow enough for most arms in most directions, and to aim well."""
+FIRST_PUSH, FASTEST_PUSH = 0.3, 0.8
+"""m/s of the hand when it meets the object, at most, and ever: what is hit harder than it has to be jumps off, and most
+arms are as fast as that in most directions."""
 
 PUSH_LEAD = 0.054
 """s: a hand that is sent ahead by this times `v` in every step moves at `v`; measured with the Panda."""
 
 STEPS_OF_PUSH = 12
 """In which the object comes to its speed, so that it stays at the hand, which steers it."""
+
+KEEP = 0.9
+"""Share of what the hand is aside of its place behind the object that it makes good in a step."""
 
 STEER = 1.5
 """rad that the hand goes round the object for each rad that the object goes astray."""
@@ -50,13 +54,11 @@ def _departure(view: View) -> Array:
     Rolling friction slows each horizontal axis by itself: that is how Bullet has it.
     """
     xp = namespace(view.goal)
-    flat = view.object_position * xp.asarray([1.0, 1.0, 0.0], dtype=view.goal.dtype)
-    way = view.goal * xp.asarray([1.0, 1.0, 0.0], dtype=view.goal.dtype) - flat
-    left = _length(way)[:, None]
-    spin = _length(view.object_spin[:, :2])
-    rolls = spin > ROLLS * _length(view.object_velocity)
-    slides = way * (2.0 * view.step.deceleration / xp.clip(left, 1e-6, None)) ** 0.5
-    return xp.where(rolls[:, None], xp.sign(way) * (2.0 * view.step.deceleration * abs(way)) ** 0.5, slides)
+    way = with_height(view.goal - view.object_position, xp.zeros_like(view.goal[:, 2]))
+    twice = 2.0 * view.step.deceleration
+    rolls = _length(view.object_spin[:, :2]) > ROLLS * _length(view.object_velocity)
+    slides = way * (twice / xp.clip(_length(way)[:, None], 1e-6, None)) ** 0.5
+    return xp.where(rolls[:, None], xp.sign(way) * (twice * abs(way)) ** 0.5, slides)
 
 
 def _slide_expert(view: View, entry: EntryPoint) -> Motion:
@@ -71,23 +73,25 @@ def _slide_expert(view: View, entry: EntryPoint) -> Motion:
     way = horizontal(departure)
     velocity = with_height(view.object_velocity, xp.zeros_like(needed))
     speed = (velocity * way).sum(-1)
-    drift = (velocity - speed[:, None] * way) / xp.clip(needed, 0.05, None)[:, None]
+    drift = velocity - speed[:, None] * way
     # In the step that comes the object is pushed still, and slows down only after that.
     last = (needed**2 + (slowing * TIME_STEP) ** 2) ** 0.5 - slowing * TIME_STEP
-    wanted = xp.clip(speed + needed / STEPS_OF_PUSH, xp.clip(0.4 * needed, None, 0.3), xp.clip(last, None, FASTEST_PUSH))
-    aim = horizontal(way - STEER * drift)
+    gentle = xp.clip(0.4 * needed, None, FIRST_PUSH)
+    wanted = xp.clip(speed + needed / STEPS_OF_PUSH, gentle, xp.clip(last, None, FASTEST_PUSH))
+    aim = horizontal(way - STEER * drift / xp.clip(needed, 0.05, None)[:, None])
     offset = at - there
     along = (offset * aim).sum(-1)
     aside = with_height(offset - along[:, None] * aim, xp.zeros_like(needed))
-    behind = (along < -0.01) & (_length(aside) < 0.025) & (offset[:, 2] < 0.02)
-    push = with_height(at + PUSH_LEAD * wanted[:, None] * way - 0.5 * aside, view.start_object_position[:, 2])
+    behind = (along < -0.01) & (_length(aside) < 0.035) & (offset[:, 2] < 0.02)
+    onward = PUSH_LEAD * (wanted[:, None] * way + drift) - KEEP * aside
+    push = with_height(at + onward, view.start_object_position[:, 2])
     target = xp.where(behind[:, None], push, over_then_down(view, _push_entry(view)))
     return Motion(xp.where((speed > needed)[:, None], at, target), CLOSED)
 
 
 # throw --------------------------------------------------------------------------------------------------------------
 
-BACK, HEIGHT = 0.10, 0.50
+BACK, HEIGHT = 0.10, 0.47
 """m behind the middle of the work area, and above the table, from where the hand swings towards the goal."""
 
 SWING = 0.10
@@ -159,7 +163,8 @@ THROW = Stage("throw", "", ("held",), ("launched", "free"), "throw {object} {goa
               ends=("near", "placed"), count=_steps_of_swing, needs_gripper=True)  # fmt: skip
 SETTLE = Stage("settle", "", ("launched",), ("placed",), "let {object} come to rest there", move_potential, _follow_through,
                complete=_lies_untouched)  # fmt: skip
-STRIKE = Stage("strike", "", ("launched",), ("struck",), "let {object} hit it", move_potential, _follow_through)
+STRIKE = Stage("strike", "", ("launched",), ("struck",), "let {object} hit it", move_potential, _follow_through,
+               ends=("launched",))  # fmt: skip
 
 for _stage in (SLIDE, THROW, SETTLE, STRIKE):
     register_stage(_stage.name, _stage)
