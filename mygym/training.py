@@ -67,11 +67,9 @@ def _run(resolved: Resolved, started: float, path: Path | None = None, checkpoin
             _tell(
                 f"{config.algo} of {config.framework} takes no dictionary observations: it gets them as one flat vector"
             )
-        robot = eval_envs[0].robot.name
-        for line in inferred_of(config.robot):
-            _tell(f"{robot}: {line}")
+        _tell_inferred(config.robot, eval_envs[0])
         resolved = building.as_built(resolved, model)
-        task, digest = eval_envs[0].task.name, config_hash(resolved.values())
+        robot, task, digest = eval_envs[0].robot.name, eval_envs[0].task.name, config_hash(resolved.values())
         if path is None:
             from mygym.runs.runner import setting_name
 
@@ -176,6 +174,7 @@ def evaluate(
 
     with contextlib.ExitStack() as stack:
         envs = _judging_envs(stack, settled, episodes)
+        _tell_inferred(settled.robot, envs[0])
         acting = policy_for(envs)
         try:
             evaluation = evaluate_policy(acting, envs, seeds)
@@ -191,6 +190,12 @@ def _said(config: Config) -> Mapping[str, Any]:
         settled = config.config if isinstance(config, Resolved) else config
         return settled.model_dump(mode="json", exclude_unset=True)
     return config
+
+
+def _tell_inferred(robot: str, env: RobotEnv) -> None:
+    """Of a robot of which there is nothing but a URDF."""
+    for line in inferred_of(robot):
+        _tell(f"{env.robot.name}: {line}")
 
 
 def _tell(message: str) -> None:

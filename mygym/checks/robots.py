@@ -13,7 +13,7 @@ from mygym.checks.suite import Check, demand
 from mygym.checks.tasks import expert_solves
 from mygym.registry import registry
 from mygym.sim.camera import Camera
-from mygym.sim.inference import find_robot
+from mygym.sim.inference import count_joints, find_robot
 from mygym.sim.inspection import collisions, reached
 from mygym.sim.robot import RobotSpec
 from mygym.sim.tracking import follow_sine
@@ -64,8 +64,7 @@ def _world(name: str, control: str = "ee_delta") -> World:
 
 
 def _arms(spec: RobotSpec) -> str:
-    arms = [f"{len(arm.joints)} joints{' and a gripper' if arm.gripper else ''}" for arm in spec.arms]
-    return ", ".join(arms)
+    return ", ".join(f"{count_joints(len(arm.joints))}{' and a gripper' if arm.gripper else ''}" for arm in spec.arms)
 
 
 def _has_sane_limits(spec: RobotSpec) -> None:

@@ -62,7 +62,7 @@ def composition(name: str) -> tuple[str, ...]:
 
 def _makes_sense(names: tuple[str, ...]) -> bool:
     try:
-        plan([(parse(names), names)])
+        plan([(parse(names), names, "")])
     except ConfigError:
         return False
     return True

@@ -25,6 +25,7 @@ examples:
   mygym describe algo sac
   mygym describe algo sac --yaml > sac.yaml     a config with every value written out, which runs as it is
   mygym describe robot panda --json
+  mygym describe robot path/to/arm.urdf         what is inferred from a URDF
 """
 
 
@@ -37,7 +38,7 @@ def main(arguments: Sequence[str]) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("kind", metavar="KIND", help=f"one of {', '.join(REGISTRIES)}, or algo")
-    parser.add_argument("name", metavar="NAME", help="a name of `mygym list KIND`; for a task also letters")
+    parser.add_argument("name", metavar="NAME", help="a name of `mygym list KIND`, or a file; of a task also letters")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--yaml", action="store_true", help="of an algorithm: print its complete config")
     parser.add_argument("--framework", default="pytorch", metavar="F", help="with --yaml: pytorch or jax")
@@ -94,13 +95,17 @@ def _task(name: str) -> dict[str, Any]:
 
 
 def _component(entry: Entry) -> dict[str, Any]:
+    from mygym.sim.assets import read_mapping
+
     target = entry.load()
     entry = registry(entry.kind).get(entry.name)  # a file that has been imported tells the line
     about: dict[str, Any] = {entry.kind: entry.name, "help": entry.help, "origin": entry.origin}
     if entry.kind == "object" and isinstance(target, Path):
         return {**about, **_object(target)}
+    if entry.kind == "robot" and target.suffix == ".urdf":
+        return {**about, **_inferred(target)}
     if isinstance(target, Path):
-        return {**about, **yaml.safe_load(target.read_text(encoding="utf-8"))}
+        return {**about, **read_mapping(target)}
     if entry.kind == "algorithm":
         return {**about, "frameworks": {name: _algorithm(algorithm) for name, algorithm in target.items()}}
     if entry.kind == "schedule":
@@ -114,6 +119,16 @@ def _component(entry: Entry) -> dict[str, Any]:
     if is_dataclass(target) and not isinstance(target, type):
         return {**about, **{k: v for k, v in asdict(target).items() if not callable(v)}}
     return {**about, "documentation": inspect.getdoc(target) or ""}
+
+
+def _inferred(urdf: Path) -> dict[str, Any]:
+    """What `--robot FILE.urdf` takes the URDF for, as a robot's YAML file would say it."""
+    from mygym.sim.inference import infer_robot
+
+    found = infer_robot(urdf)
+    said = ("urdf", "base_position", "base_orientation", "joints", "end_effector", "gripper", "motor")
+    described = asdict(found.spec)
+    return {key: described[key] for key in said if described[key] is not None} | {"inferred": list(found.notes)}
 
 
 def _object(path: Path) -> dict[str, Any]:

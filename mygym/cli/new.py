@@ -59,12 +59,23 @@ def main(arguments: Sequence[str]) -> None:
     write_new(files)
     for path in files:
         print(path.relative_to(place))
+    if kind == "robot" and request.urdf is not None:
+        _tell_inferred(request.urdf)
     train = train_command(place)
     print("\ntrain it, check it, test it:")
     print(f"  {train} --{kind} {options.name}" if kind in FLAGS else f"  {train} --config configs/{options.name}.yaml")
     for checked in CHECKED.get(kind, (kind,)):
         print(f"  mygym check {checked} {options.name}")
     print(f"  pytest tests/test_{options.name}.py")
+
+
+def _tell_inferred(urdf: Path) -> None:
+    """What the user has to look through, as the YAML file says it too."""
+    from mygym.sim.inference import infer_robot
+
+    print("\ninferred, for you to correct in the file:")
+    for note in infer_robot(urdf).notes:
+        print(f"  {note}")
 
 
 FLAGS = ("algo", "task", "robot", "workspace")

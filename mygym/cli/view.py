@@ -6,6 +6,7 @@ import argparse
 import os
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,7 +48,8 @@ def main(arguments: Sequence[str]) -> None:
     if kind not in KINDS:
         raise ConfigError(bad_value("view", kind, KINDS, "has no pictures"))
     if (options.name is None) != (kind == "objects"):
-        raise ConfigError(f"view {kind}: {'takes no NAME' if kind == 'objects' else 'give a NAME of `mygym list`'}")
+        how = "takes no NAME" if kind == "objects" else f"give a NAME of `mygym list {kind}`"
+        raise ConfigError(f"view {kind}: {how}")
     for flag, kinds in FLAGS.items():
         value = getattr(options, flag)
         if value is not None and kind not in kinds:
@@ -61,7 +63,8 @@ def main(arguments: Sequence[str]) -> None:
     if kind in ("objects", "object"):
         _view_objects(options.name, image, sizes)
     else:
-        _view_world(_world(options), image, options.camera or "main", sizes)
+        fit = kind == "robot" and options.camera is None
+        _view_world(_world(options), image, options.camera or "main", sizes, fit)
     if image is not None:
         print(f"image: {image}")
 
@@ -106,9 +109,17 @@ def _world(options: argparse.Namespace) -> World:
     return World(find_robot(robot), load_workspace(registry("workspace").get(workspace).load()))
 
 
-def _view_world(world: World, image: Path | None, camera: str, sizes: dict[str, int | None]) -> None:
+def _view_world(world: World, image: Path | None, camera: str, sizes: dict[str, int | None], fit: bool) -> None:
+    """With `fit` the robot fills the picture, be it large or small; otherwise it shows the workspace."""
     from mygym.sim.camera import Camera, Viewer
+    from mygym.sim.inspection import around_robot
 
+    width, height = sizes["width"] or SIZE[0], sizes["height"] or SIZE[1]
+    if fit:
+        cameras = world.workspace.cameras
+        world.workspace = replace(
+            world.workspace, cameras={**cameras, camera: around_robot(world, cameras[camera], width / height)}
+        )
     try:
         if image is None:
             viewer = Viewer(world)
@@ -116,7 +127,6 @@ def _view_world(world: World, image: Path | None, camera: str, sizes: dict[str, 
                 viewer.update()
         else:
             eye = Camera(world)
-            width, height = sizes["width"] or SIZE[0], sizes["height"] or SIZE[1]
             _save(eye.render(width, height, camera, shadow=True, samples=2), image)
             eye.close()
     finally:
@@ -176,12 +186,12 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("kind", metavar="KIND", help="objects, object, workspace or robot")
-    parser.add_argument("name", nargs="?", metavar="NAME", help="a name of `mygym list KIND`; an object's URDF file")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="a name of `mygym list KIND`, or a file")
     parser.add_argument("--image", metavar="FILE", help="a PNG file to write; without it a window")
     parser.add_argument("--force", action="store_true", help="write over a file that exists")
     parser.add_argument("--width", metavar="N", help=f"pixels (default {SIZE[0]}, of the sheet {SHEET_WIDTH})")
     parser.add_argument("--height", metavar="N", help=f"pixels (default {SIZE[1]}; that of the sheet follows)")
-    parser.add_argument("--camera", metavar="C", help="of the workspace (default main)")
+    parser.add_argument("--camera", metavar="C", help="of the workspace (default main; of a robot: all of it)")
     parser.add_argument("--robot", metavar="R", help=f"in a workspace (default {RunConfig().robot})")
     parser.add_argument("--workspace", metavar="W", help=f"around a robot (default {WORKSPACE})")
     add_import_flag(parser)

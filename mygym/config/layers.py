@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from mygym.config.loading import merged
 from mygym.config.plain import check_plain
-from mygym.config.schema import LATER, NOT_SHAPING, RunConfig
+from mygym.config.schema import LATER, NOT_SHAPING, Box, RunConfig
 from mygym.errors import ConfigError, bad_value
 
 
@@ -147,8 +147,6 @@ def _section(path: Sequence[str | int]) -> type[BaseModel]:
         annotation = field.annotation if field else None
         if isinstance(annotation, type) and issubclass(annotation, BaseModel):
             section = annotation
-        elif str(part) in {"reach", "object", "surface", "air"}:
-            from mygym.config.schema import Box
-
+        elif part == "areas":
             section = Box
     return section

@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 from mygym.errors import ConfigError, bad_value
 from mygym.sim.objects import ObjectSpec
+from mygym.sim.turning import TURN_RANGE
 from mygym.sim.world import World
 from mygym.tasks.sampling import Area, sample_in
+from mygym.tasks.subtask import SubTask
 from mygym.tasks.task import Task
 
 Array = NDArray[np.float64]
@@ -19,14 +21,17 @@ Array = NDArray[np.float64]
 START_MARGIN = 0.05
 """m beyond the tolerance by which every goal is away from where the episode starts."""
 
-GAP = 0.03
-"""m of room between objects that are put down, for fingers to pass."""
+GAP = 0.06
+"""m of room between objects that are put down, for an open hand to pass."""
 
 PART_SHARE = (0.5, 0.9)
 """Of a part's range from where it rests: where its goals are, unless the sub-task says."""
 
 TURN = (0.5, 1.2)
 """rad: by how much an object is to be turned, to either side, unless the sub-task says."""
+
+MARGIN = 0.2
+"""rad by which goals' headings stay within what the tool can be turned."""
 
 TRIES = 100
 
@@ -42,28 +47,32 @@ def draw_poses(rng: np.random.Generator, task: Task, objects: Sequence[ObjectSpe
     Raises:
         ConfigError: There is no room for them all.
     """
+    for _ in range(TRIES):
+        poses = _poses(rng, task, objects, areas)
+        if poses is not None:
+            return poses
+    low, high = areas["object"]
+    where = f"{low.round(3).tolist()} … {high.round(3).tolist()}"
+    why = f"has no room for {len(objects)} objects, {GAP:.2f} m apart"
+    raise ConfigError(bad_value("task_params.areas.object", where, "a larger area, or fewer or smaller objects", why))
+
+
+def _poses(
+    rng: np.random.Generator, task: Task, objects: Sequence[ObjectSpec], areas: Mapping[str, Area]
+) -> Array | None:
+    """One draw; None if they are too close to each other."""
     poses = np.zeros((len(objects), 7))
     for slot, spec in enumerate(objects):
         role = task.roles[slot] if slot < len(task.roles) else "clutter"
-        area = object_area(areas, role)
-        poses[slot, :3] = _apart(rng, area, [(poses[i, :2], _radius(objects[i])) for i in range(slot)], spec, role)
+        poses[slot, :3] = sample_in(rng, object_area(areas, role))
+        for other, there in zip(objects[:slot], poses[:slot], strict=True):
+            if math.dist(poses[slot, :2], there[:2]) < _radius(spec) + _radius(other) + GAP:
+                return None
         poses[slot, 2] += spec.half_height
         low, high = task.rotation
         yaw = low + rng.random() * (high - low) if high > low else low
         poses[slot, 5:] = math.sin(yaw / 2), math.cos(yaw / 2)
     return poses
-
-
-def _apart(
-    rng: np.random.Generator, area: Area, others: Sequence[tuple[Array, float]], spec: ObjectSpec, role: str
-) -> Array:
-    for _ in range(TRIES):
-        place = sample_in(rng, area)
-        if all(math.dist(place[:2], other) > radius + _radius(spec) + GAP for other, radius in others):
-            return place
-    where = f"{area[0].round(3).tolist()} … {area[1].round(3).tolist()}"
-    why = f"has no room for {role} beside {len(others)} others, {GAP:.2f} m apart"
-    raise ConfigError(bad_value("task_params.areas.object", where, "a larger area, or fewer or smaller objects", why))
 
 
 def _radius(spec: ObjectSpec) -> float:
@@ -79,13 +88,17 @@ def draw_goals(rng: np.random.Generator, task: Task, world: World, areas: Mappin
     """
     goals = np.zeros((task.goal_count, 3))
     state, roles = world.state, task.roles
-    where = {role: state.object_position[0, slot].copy() for slot, role in enumerate(roles)}
-    taken: list[tuple[Array, float]] = []
+    names = (*roles, *(f"clutter {number}" for number in range(len(world.objects) - len(roles))))
+    where = {name: state.object_position[0, slot].copy() for slot, name in enumerate(names)}
+    radius = {name: _radius(spec) for name, spec in zip(names, world.objects, strict=True)}
+    positions: dict[int, float] = {}
     for number, (one, slots) in enumerate(zip(task.subtasks, task.goal_slots, strict=True)):
         step = next(step for step in task.steps if step.subtask == number)
         spec = world.objects[step.object] if step.object is not None else None
         if one.part:
-            goals[slots.place, 0] = _part_goal(rng, world, step.part or 0, one.to)
+            part = step.part or 0
+            at = positions.get(part, float(state.part_position[0, part]))
+            positions[part] = goals[slots.place, 0] = _part_goal(rng, world, part, one, at, step.thresholds.tolerance)
             continue
         lift = spec.half_height if spec else 0.0
         if one.onto:
@@ -93,24 +106,27 @@ def draw_goals(rng: np.random.Generator, task: Task, world: World, areas: Mappin
             goals[slots.place] = where[one.onto]
             goals[slots.place, 2] += base.size[2] - base.half_height + lift
         elif one.path:
-            points = np.array(world.workspace.paths[one.path])
-            goals[[*slots.path, slots.place]] = points + (0.0, 0.0, lift)
+            goals[[*slots.path, slots.place]] = np.array(world.workspace.paths[one.path])
+            goals[[*slots.path, slots.place], 2] += lift
         else:
-            names = task.goal_areas(number)
-            area = areas[names[0] if len(names) == 1 else names[int(rng.integers(len(names)))]]
+            among = task.goal_areas(number)
+            area = areas[among[0] if len(among) == 1 else among[int(rng.integers(len(among)))]]
             start = where[one.object] if spec else state.ee_position[0]
             away = step.thresholds.tolerance + START_MARGIN
-            goals[slots.place] = _goal_in(rng, area, start - (0.0, 0.0, lift), away, taken, spec)
+            others = [(where[name], radius[name]) for name in names if name != one.object] if spec else []
+            goals[slots.place] = _goal_in(rng, area, start - (0.0, 0.0, lift), away, others, spec)
             goals[slots.place, 2] += lift
+        if one.via:
+            goals[slots.path[0]] = sample_in(rng, areas[one.via])
         if slots.heading is not None:
             low, high = one.to or TURN
             side = 1.0 if rng.random() < 0.5 else -1.0
             orientation = state.object_orientation[0, step.object or 0]
             yaw = 2.0 * math.atan2(orientation[2], orientation[3])
-            goals[slots.heading, 0] = yaw + side * (low + rng.random() * (high - low))
+            turn = side * (low + rng.random() * (high - low))
+            goals[slots.heading, 0] = yaw + (turn if abs(yaw + turn) < TURN_RANGE - MARGIN else -turn)
         if spec is not None:
             where[one.object] = goals[slots.place].copy()
-            taken.append((goals[slots.place, :2].copy(), _radius(spec)))
     return goals
 
 
@@ -119,20 +135,28 @@ def _goal_in(
     area: Area,
     start: Array,
     away: float,
-    taken: Sequence[tuple[Array, float]],
+    others: Sequence[tuple[Array, float]],
     spec: ObjectSpec | None,
 ) -> Array:
-    """A point away from the start and from the goals of earlier sub-tasks."""
+    """A point away from the start, and from where other things are by then, `(3,)` m with their radius in m."""
     for _ in range(TRIES):
         point = sample_in(rng, area, start, away)
-        if spec is None or all(math.dist(point[:2], other) > radius + _radius(spec) for other, radius in taken):
+        if spec is None or all(math.dist(point[:2], at[:2]) > radius + _radius(spec) for at, radius in others):
             return point
     where = f"{area[0].round(3).tolist()} … {area[1].round(3).tolist()}"
-    why = f"has no room for a goal beside those of {len(taken)} other sub-tasks"
-    raise ConfigError(bad_value("task_params.areas", where, "a larger area, or fewer sub-tasks in it", why))
+    why = f"has no room for a goal beside {len(others)} other things"
+    raise ConfigError(bad_value("task_params.areas", where, "a larger area, or fewer things in it", why))
 
 
-def _part_goal(rng: np.random.Generator, world: World, part: int, to: tuple[float, float] | None) -> float:
-    one = world.parts[part]
-    low, high = to or tuple(one.rest + share * (one.upper - one.rest) for share in PART_SHARE)
-    return low + rng.random() * (high - low)
+def _part_goal(
+    rng: np.random.Generator, world: World, part: int, subtask: SubTask, start: float, tolerance: float
+) -> float:
+    """A position of a part that is not where it is by then."""
+    moving = world.parts[part]
+    low, high = subtask.to or tuple(moving.rest + share * (moving.upper - moving.rest) for share in PART_SHARE)
+    for _ in range(TRIES):
+        goal = low + rng.random() * (high - low)
+        if abs(goal - start) >= tolerance:
+            return goal
+    why = f"has no position of {subtask.part} at least {tolerance:g} from {start:.3g}, where it is"
+    raise ConfigError(bad_value("task.to", [low, high], "a wider range, or a smaller tolerance", why))

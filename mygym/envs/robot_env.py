@@ -114,6 +114,9 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             raise ConfigError(bad_value("robot", robot, "a robot with two arms", why))
         names = [*(self.task.asset(role) for role in self.task.roles), *self.task.clutter]
         objects = [load_object(registry("object").get(name).load()) for name in names]
+        for slot, role in enumerate(self.task.roles):
+            if role in self.task.colors:
+                objects[slot] = objects[slot].in_color(self.task.colors[role])
         self.control = registry("controller").get(control, "control").name
         self.world = World(
             self.robot,
@@ -367,9 +370,15 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
     def _check_areas(self, given: Mapping[str, Any]) -> None:
         """Refuse areas of the user's own that the arm cannot reach (the shipped ones are checked by the tests)."""
-        needed = ["object"] if self.task.has_object else []
+        needed = ["object"] if self.world.objects else []
         needed += [name for number in range(len(self.task.subtasks)) for name in self.task.goal_areas(number)]
-        for name in (*needed, *given):
+        starts = [f"{role}_start" for role in self.task.roles]
+        known = dict.fromkeys((*self.workspace.areas, *needed, *starts))
+        for name in given:
+            if name not in known:
+                why = f"is no area of workspace {self.workspace.name}, nor one that {self.task.name} draws from"
+                raise ConfigError(bad_value("task_params.areas", name, known, why))
+        for name in needed:
             key = f"task_params.areas.{name}"
             if name not in self._areas:
                 why = f"is missing: workspace {self.workspace.name} has no such area, from which {self.task.name} draws"

@@ -50,6 +50,7 @@ def settle(
         raise ConfigError(str(error)) from error
     numbers = {key: getattr(task, key) for key in CHANGEABLE if key not in ("clutter", "rotation")}
     numbers |= {"clutter": list(task.clutter), "rotation": list(task.rotation)}
+    numbers["objects"] = {role: name for role, name in task.objects.items() if role != task.subtasks[0].object}
     preferred = Layer(f"task {task.name}", {"task_params": numbers, **task.run_defaults})
     her = _is_hindsight(resolve([_of_algorithm(entry, entry.run_defaults), preferred, *mine]).config, entry)
     schema = Schema(entry, first.algo_params, her)

@@ -242,7 +242,7 @@ def _robot(request: Request) -> dict[str, str]:
 
 def _described(urdf: Path, folder: Path) -> dict[str, str]:
     """What the template of a robot needs to know of a URDF that stays where it is."""
-    from mygym.sim.inference import infer_robot
+    from mygym.sim.inference import count_joints, infer_robot
 
     found = infer_robot(urdf)
     spec = found.spec
@@ -253,7 +253,7 @@ def _described(urdf: Path, folder: Path) -> dict[str, str]:
     ]
     told = "\n".join(f"# inferred: {note}" for note in found.notes)
     return {
-        "help": f"The arm of {urdf.name}: {len(rows)} joints. SI units. Limits: the URDF's.\n{told}",
+        "help": f"The arm of {urdf.name}: {count_joints(len(rows))}. SI units. Limits: the URDF's.\n{told}",
         "urdf": _relative(urdf, folder),
         "base_position": _numbers(spec.base_position),
         "joints": "\n".join(rows),

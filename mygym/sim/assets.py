@@ -12,7 +12,7 @@ from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 import yaml
-from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
 from mygym.errors import AssetError, bad_value
 
@@ -28,13 +28,19 @@ STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 def _number(value: object) -> object:
     if isinstance(value, (bool, str)):  # YAML's `yes` and quoted numbers are mistakes, not numbers
-        raise ValueError("a number is needed")
+        raise ValueError("a number")
     return value
+
+
+def _turn(quaternion: tuple[float, ...]) -> tuple[float, ...]:
+    if not any(quaternion):
+        raise ValueError("a quaternion x, y, z, w that is not zero, such as [0, 0, 0, 1]")
+    return quaternion
 
 
 Number = Annotated[float, BeforeValidator(_number)]
 Vector = tuple[Number, Number, Number]
-Quaternion = tuple[Number, Number, Number, Number]
+Quaternion = Annotated[tuple[Number, Number, Number, Number], AfterValidator(_turn)]
 Color = tuple[Number, Number, Number, Number]
 
 Spec = TypeVar("Spec")
@@ -93,17 +99,27 @@ def read_asset(spec: type[Spec], path: Path) -> Spec:
     Raises:
         AssetError: the file is not YAML, or has an unknown, missing or mistyped key; names file, key and allowed.
     """
+    data = read_mapping(path)
+    try:
+        checked: Spec = _adapter(cast("Hashable", spec)).validate_python(data)
+        return checked
+    except ValidationError as error:
+        raise AssetError(f"{path}: {_explain(spec, error)}") from error
+
+
+def read_mapping(path: Path) -> dict[str, Any]:
+    """What a YAML file says, unchecked.
+
+    Raises:
+        AssetError: The file is not YAML, or not a mapping.
+    """
     try:
         data = yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)  # noqa: S506  (a safe one)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise AssetError(f"{path}: not a YAML file: {error}") from error
     if not isinstance(data, dict):
         raise AssetError(f"{path}: {bad_value('file', type(data).__name__, 'a mapping of keys to values')}")
-    try:
-        checked: Spec = _adapter(cast("Hashable", spec)).validate_python(data)
-        return checked
-    except ValidationError as error:
-        raise AssetError(f"{path}: {_explain(spec, error)}") from error
+    return data
 
 
 @cache
@@ -122,11 +138,15 @@ def _explain(spec: type[Any], error: ValidationError) -> str:
     if problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         allowed = _keys_at(spec, problem["loc"][:-1])
         return bad_value(f"{key}", str(problem["loc"][-1]), allowed, "is not a key of this file")
+    if problem["type"] == "missing" and isinstance(problem["loc"][-1], int):
+        wanted = 1 + max(int(item["loc"][-1]) for item in error.errors() if item["loc"][:-1] == problem["loc"][:-1])
+        return bad_value(key.rpartition(".")[0], problem["input"], f"{wanted} values", "is too short")
     if problem["type"] in ("missing", "missing_argument"):
         return bad_value(
             key, None, f"a value; keys here are {', '.join(_keys_at(spec, problem['loc'][:-1]))}", "is missing"
         )
-    return bad_value(key, problem["input"], problem["msg"].removeprefix("Value error, "))
+    needed = str(problem["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
+    return bad_value(key, problem["input"], needed)
 
 
 def _keys_at(spec: Any, location: tuple[int | str, ...]) -> list[str]:

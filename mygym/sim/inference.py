@@ -42,6 +42,9 @@ TRIES = 24
 SPEED, TORQUE, FORCE = 1.5, 50.0, 20.0
 """rad/s, N m and N: assumed where a URDF has no limit."""
 
+CLEARANCE = 0.08
+"""m above the table at which a home has the joints, so that the links between them are not in it."""
+
 PAD = 0.01
 """m behind the tips of fingers where they hold a thing."""
 
@@ -107,11 +110,11 @@ def _infer(urdf: Path, modified: int) -> Inferred:
     root = read_urdf(urdf)
     joints = read_joints(root)
     if not any(joint.kind in DYNAMIC for joint in joints.values()):
-        raise AssetError(bad_value("robot", str(urdf), "a URDF with joints that move", "has none"))
+        raise AssetError(bad_value("robot", str(urdf), "a URDF with joints that move", "has no joints that move"))
     chain = _arm(joints)
     if not chain:
-        raise AssetError(bad_value("robot", str(urdf), "a URDF with an arm of turning joints", "has none"))
-    notes = [f"an arm of {len(chain)} joints, {chain[0].name} to {chain[-1].name}"]
+        raise AssetError(bad_value("robot", str(urdf), "a URDF with an arm of turning joints", "has no arm"))
+    notes = [f"an arm of {count_joints(len(chain))}, {chain[0].name} to {chain[-1].name}"]
     specs = tuple(_joint(joint, notes) for joint in chain)
     gripper = _gripper(root, joints, chain[-1].child, notes)
     tool = _tool(root, joints, chain[-1].child, gripper)
@@ -126,6 +129,11 @@ def _infer(urdf: Path, modified: int) -> Inferred:
     if moving - used:
         notes.append(f"held still: {', '.join(sorted(moving - used))}")
     return replace(found, notes=tuple(notes))
+
+
+def count_joints(number: int) -> str:
+    """`1 joint`, `6 joints`."""
+    return f"{number} joint{'' if number == 1 else 's'}"
 
 
 def _arm(joints: dict[str, Joint]) -> list[Joint]:
@@ -327,7 +335,7 @@ def _best_stand(spec: RobotSpec, workspace: WorkspaceSpec) -> Inferred:
 
 
 def _at_home(spec: RobotSpec, workspace: WorkspaceSpec) -> Inferred:
-    """`spec` with the home from which it reaches most, far from its limits where there are several."""
+    """`spec` with the home from which it reaches most, of several one above the table and far from its limits."""
     lower, upper = (np.array([getattr(joint, key) for joint in spec.joints]) for key in ("lower", "upper"))
     low, high = np.maximum(lower, -np.pi), np.minimum(upper, np.pi)  # of a whole turn more there is no use
     low, high = np.where(low < high, low, lower), np.where(low < high, high, upper)
@@ -335,16 +343,19 @@ def _at_home(spec: RobotSpec, workspace: WorkspaceSpec) -> Inferred:
     rng = np.random.default_rng(0)
     corners = _corners(workspace)
     tool = np.array(workspace.tool_home)
-    candidates: list[tuple[float, Array]] = []
+    candidates: list[tuple[float, float, Array]] = []
     for _ in range(TRIES):
         kinematics = Kinematics(at_home(chain, rng.uniform(low, high), workspace.tool_direction))
         rotation = kinematics.chain.rotation
         home = kinematics.inverse(kinematics.chain.home, tool, rotation, iterations=150)
         if kinematics.residual(home, tool, rotation) < 0.002:
             margin = np.minimum(home - lower, upper - home) / (upper - lower)
-            candidates.append((float(margin.min()), home))
+            heights = kinematics.joint_heights(home)
+            # An elbow below the table is in it; the base may stand lower.
+            above = min(float(heights.min()), min(CLEARANCE, float(heights[0])))
+            candidates.append((above, float(margin.min()), home))
     best = Inferred(spec, (), 0.0)
-    for _, home in sorted(candidates, key=lambda one: -one[0])[:5]:
+    for *_, home in sorted(candidates, key=lambda one: (-one[0], -one[1]))[:5]:
         kinematics = Kinematics(at_home(chain, home.round(3), workspace.tool_direction))
         reaches = float(kinematics.reachable(corners, kinematics.chain.rotation).mean())
         if reaches > best.reaches:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from mygym.sim.bullet import bullet
-from mygym.sim.workspace import Area
+from mygym.sim.workspace import Area, CameraSpec
 from mygym.sim.world import World
 
 DEPTH = 0.001
@@ -16,6 +18,9 @@ PUSHES = 100
 
 TRAVEL = 0.01
 """Part of its range by which a part may miss an end, or move when it is left alone."""
+
+MARGIN = 1.25
+"""Of a picture of a robot: how much more is seen than its collision shapes."""
 
 NEIGHBOURS = 2
 """Joints between links whose shapes may overlap."""
@@ -52,6 +57,31 @@ def _overlap(client: int, body: int, link: int | None, other: int, its_link: int
     which |= {} if link is None else {"linkIndexA": link}
     points = bullet.getClosestPoints(body, other, 0.0, physicsClientId=client, **which)
     return any(point[8] < -DEPTH for point in points)
+
+
+def around_robot(world: World, camera: CameraSpec, aspect: float) -> CameraSpec:
+    """The camera that sees all of the robot where it is now, in the direction of a given one.
+
+    Args:
+        world: Whose robot; its collision shapes count.
+        camera: Its angles are kept.
+        aspect: Width of the picture over its height.
+    """
+    client, body = world._client, world._body.body
+    links = range(-1, bullet.getNumJoints(body, physicsClientId=client))
+    boxes = np.array([bullet.getAABB(body, link, physicsClientId=client) for link in links])
+    boxes = boxes[boxes[:, 1, 2] > 0.0]  # the table hides what is below
+    boxes[:, 0, 2] = np.maximum(boxes[:, 0, 2], 0.0)
+    target = (boxes[:, 0].min(axis=0) + boxes[:, 1].max(axis=0)) / 2
+    corners = np.array([[box[i, 0], box[j, 1], box[k, 2]] for box in boxes for i, j, k in np.ndindex(2, 2, 2)]) - target
+    view = np.array(
+        bullet.computeViewMatrixFromYawPitchRoll((0.0, 0.0, 0.0), 1.0, camera.yaw, camera.pitch, 0.0, 2)
+    ).reshape(4, 4)[:3, :3]  # laid out by columns: rows times this are right, up, towards the eye
+    right, up, near = (corners @ view).T
+    tangent = np.tan(np.radians(camera.fov) / 2)
+    distance = float(np.max(near + MARGIN * np.maximum(np.abs(up), np.abs(right) / aspect) / tangent))
+    x, y, z = target.tolist()
+    return replace(camera, target=(x, y, z), distance=distance)
 
 
 def overlapping_fixtures(world: World) -> list[str]:

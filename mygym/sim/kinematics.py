@@ -151,6 +151,11 @@ class Kinematics:
         self._at, self._pose = q, self._frames[-1] @ self.chain.tool
         return self._pose
 
+    def joint_heights(self, q: Array) -> Array:
+        """`(J,)` m: how high the joints are above the world's origin at joint positions `(J,)` rad."""
+        self.pose(q)
+        return self._frames[:, 2, 3].copy()
+
     def _jacobian(self, pose: Array) -> Array:
         """Geometric Jacobian `(6, J)` where `pose` was last called: m/rad, then rad/rad times `ORIENTATION_WEIGHT`."""
         px, py, pz = pose[:3, 3].tolist()

@@ -14,6 +14,7 @@ from mygym.sim.transforms import pose_matrix, quaternion_to_matrix
 from mygym.sim.urdf import (
     DYNAMIC,
     Joint,
+    add_prefix,
     attach,
     inertial,
     links_of,
@@ -76,7 +77,9 @@ def _mounted(spec: RobotSpec) -> ET.Element:
     for index, mount in enumerate(spec.mounts):
         _demand_among(f"mounts.{index}.link", mount.link, links_of(root), "link")
         pose = pose_matrix(mount.position, quaternion_to_matrix(mount.orientation))
-        attach(root, read_urdf(Path(mount.urdf)), mount.link, pose)
+        tool = read_urdf(Path(mount.urdf))
+        add_prefix(tool, mount.prefix)
+        attach(root, tool, mount.link, pose)
     return root
 
 

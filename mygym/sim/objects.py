@@ -98,6 +98,10 @@ class ObjectSpec:
         """Whether it fits between the fingers of a parallel gripper that opens by 8 cm."""
         return self.grasp_width <= GRIPPER_WIDTH
 
+    def in_color(self, color: Color) -> ObjectSpec:
+        """The same all in one colour; a mesh of a URDF may keep its own."""
+        return replace(self, color=color, parts=tuple(replace(part, color=None) for part in self.parts))
+
     @cached_property
     def body(self) -> RigidBody:
         """What is simulated."""

@@ -98,7 +98,7 @@ class ArmSpec:
 
 @dataclass(frozen=True)
 class MountSpec:
-    """A tool from a URDF of its own, fixed to a link of the robot."""
+    """A tool or a second arm from a URDF of its own, fixed to a link of the robot."""
 
     __pydantic_config__ = STRICT
 
@@ -109,6 +109,8 @@ class MountSpec:
     position: Vector = (0.0, 0.0, 0.0)
     """m, in that link's frame."""
     orientation: Quaternion = (0.0, 0.0, 0.0, 1.0)
+    prefix: str = ""
+    """Before the names of the tool's links and joints: of a URDF that the robot has already, to tell them apart."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,8 @@ class RobotSpec:
     """rad or m: positions of joints that are neither of an arm nor of a gripper; the others of these are held at zero,
     or at the limit next to it."""
     motor: MotorSpec = MotorSpec()
+    cannot: tuple[str, ...] = ()
+    """Stages that its shape is not made for; a comment in its file says why."""
     name: str = ""
     """The file's stem, unless given."""
 

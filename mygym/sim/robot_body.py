@@ -108,10 +108,10 @@ class RobotBody:
         self._arm_joints, self._fingers = [joints[name] for name in names], [joints[name] for name in fingers]
         self._joints = self._arm_joints + self._fingers
         self._order = np.argsort(self._joints)  # Bullet's inverse dynamics takes all joints by their numbers
-        first = self.robot.gripper
-        self.finger_of_link = (
-            {links[placed[name][0]]: f for f, name in enumerate(first.links)} if first and gripper else {}
-        )
+        self.fingers_of_links = [
+            {links[placed[name][0]]: f for f, name in enumerate(arm.gripper.links)} if arm.gripper and gripper else {}
+            for arm in self.robot.arms
+        ]
         self._widths = [_widths(arm.gripper if gripper else None) for arm in self.robot.arms]
 
     def _load_urdf(self) -> int:

@@ -19,6 +19,25 @@ from mygym.sim.transforms import axis_angle_to_matrix, matrix_to_rpy, pose_matri
 Matrix = NDArray[np.float64]
 
 DYNAMIC = ("revolute", "continuous", "prismatic")
+KINDS = (*DYNAMIC, "fixed", "floating", "planar", "spherical")
+"""Of joints: the format's, and Bullet's `spherical`."""
+
+NUMBERS = {
+    "origin": {"xyz": 3, "rpy": 3},
+    "axis": {"xyz": 3},
+    "mass": {"value": 1},
+    "inertia": dict.fromkeys(("ixx", "iyy", "izz", "ixy", "ixz", "iyz"), 1),
+    "limit": dict.fromkeys(("lower", "upper", "effort", "velocity"), 1),
+    "box": {"size": 3},
+    "cylinder": {"radius": 1, "length": 1},
+    "capsule": {"radius": 1, "length": 1},
+    "sphere": {"radius": 1},
+    "mesh": {"scale": 3},
+}
+"""Element → attribute → how many numbers it holds."""
+
+NAMING = {"link": "name", "joint": "name", "material": "name", "parent": "link", "child": "link", "mimic": "joint"}
+"""Attributes of elements that name a link, a joint or a material."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +61,8 @@ def read_urdf(path: Path) -> ET.Element:
     """The `<robot>` element, with mesh file names made absolute.
 
     Raises:
-        AssetError: no such file, not XML, or a mesh that does not exist.
+        AssetError: no such file, not XML, no `<robot>`, words in place of numbers, joints that do not make a tree of
+            the links, or a mesh that does not exist.
     """
     if not path.is_file():
         raise AssetError(bad_value("urdf", str(path), "an existing file", "is not a file"))
@@ -50,10 +70,60 @@ def read_urdf(path: Path) -> ET.Element:
         root = ET.parse(path).getroot()  # noqa: S314  the robot files that a user names are trusted
     except ET.ParseError as error:
         raise AssetError(f"{path}: not a URDF file: {error}") from error
+    if root.tag != "robot":
+        raise AssetError(f"{path}: not a URDF file: it begins with <{root.tag}>, not with <robot>")
+    try:
+        _check_numbers(root)
+        _check_tree(root)
+    except AssetError as error:
+        raise AssetError(f"{path}: {error}") from error
     for mesh in root.iter("mesh"):
         name = mesh.get("filename", "")
         mesh.set("filename", str(_find_mesh(path, name)))
     return root
+
+
+def _check_numbers(root: ET.Element) -> None:
+    for part in (*root.findall("link"), *root.findall("joint")):
+        where = f"{part.tag} {part.get('name', '')}"
+        for element in part.iter():
+            for key, count in NUMBERS.get(element.tag, {}).items():
+                text = element.get(key)
+                if text is not None and not _are_numbers(text, count):
+                    allowed = "a number" if count == 1 else f"{count} numbers"
+                    raise AssetError(bad_value(f"{where}: {element.tag} {key}", text, allowed))
+            if element.tag == "inertia" and not {"ixx", "iyy", "izz"} <= set(element.keys()):
+                raise AssetError(bad_value(f"{where}: inertia", element.attrib, "ixx, iyy and izz", "lacks a moment"))
+
+
+def _are_numbers(text: str, count: int) -> bool:
+    try:
+        return len(_numbers(text)) == count
+    except ValueError:
+        return False
+
+
+def _check_tree(root: ET.Element) -> None:
+    links, above = links_of(root), {}
+    for element in root.findall("joint"):
+        name, kind = element.get("name", ""), element.get("type", "")
+        if kind not in KINDS:
+            raise AssetError(bad_value(f"joint {name}: type", kind, KINDS))
+        for end in ("parent", "child"):
+            if _link_of(element, end) not in links:
+                raise AssetError(bad_value(f"joint {name}: {end}", _link_of(element, end), links, "is not a link"))
+        child = _link_of(element, "child")
+        if child in above:
+            raise AssetError(bad_value(f"joint {name}: child", child, "one joint for each link", "hangs on two joints"))
+        above[child] = _link_of(element, "parent")
+        if kind in DYNAMIC and not any(_read_joint(element).axis):
+            raise AssetError(bad_value(f"joint {name}: axis", "0 0 0", "a direction, such as '0 0 1'"))
+    for link in links:
+        way = [link]
+        while way[-1] in above:
+            way.append(above[way[-1]])
+            if way[-1] == link:
+                raise AssetError(bad_value("joint", " - ".join(way), "a tree of links", "goes in a circle"))
 
 
 def _find_mesh(urdf: Path, name: str) -> Path:
@@ -143,14 +213,21 @@ def attach(root: ET.Element, tool: ET.Element, link: str, pose: Matrix) -> None:
         taken = {element.get("name") for element in root.findall(kind)}
         twice = next((element.get("name") for element in tool.findall(kind) if element.get("name") in taken), None)
         if twice is not None:
-            raise AssetError(
-                bad_value("mounts", twice, f"a tool whose {kind}s have names of their own", "is there twice")
-            )
+            allowed = f"a tool whose {kind}s have names of their own, or a prefix"
+            raise AssetError(bad_value("mounts", twice, allowed, "is there twice"))
     joint = ET.SubElement(root, "joint", name=f"{link}_to_{root_link(tool)}", type="fixed")
     ET.SubElement(joint, "parent", link=link)
     ET.SubElement(joint, "child", link=root_link(tool))
     set_origin(joint, pose)
     root.extend(tool.findall("link") + tool.findall("joint") + tool.findall("material"))
+
+
+def add_prefix(root: ET.Element, prefix: str) -> None:
+    """Put a prefix before the names of all links, joints and materials, wherever they are named, in place."""
+    for element in root.iter():
+        key = NAMING.get(element.tag, "")
+        if key in element.attrib:
+            element.set(key, prefix + element.attrib[key])
 
 
 def links_of(root: ET.Element) -> list[str]:

@@ -55,6 +55,8 @@ class HomeSpec:
     tool_bounds: Area | None = None
     cameras: dict[str, CameraSpec] = field(default_factory=dict)
     """In place of the workspace's cameras of these names."""
+    unsuited: tuple[str, ...] = ()
+    """Tasks that it does not do well enough here; a comment says why."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,15 @@ def _check(spec: WorkspaceSpec) -> None:
     for key, area in boxes.items():
         if any(low > high for low, high in zip(area.low, area.high, strict=True)):
             raise AssetError(bad_value(f"{key}.low", list(area.low), f"at most high = {list(area.high)}"))
+    for name, path in spec.paths.items():
+        if not path:
+            raise AssetError(bad_value(f"paths.{name}", [], "one point or more, the goal last", "is empty"))
+        for index, point in enumerate(path):
+            if not all(
+                low <= at <= high for low, at, high in zip(spec.bounds.low, point, spec.bounds.high, strict=True)
+            ):
+                allowed = f"within bounds {list(spec.bounds.low)} … {list(spec.bounds.high)}"
+                raise AssetError(bad_value(f"paths.{name}.{index}", list(point), allowed))
     if "main" not in spec.cameras:
         raise AssetError(bad_value("cameras.main", None, "a camera", "is missing"))
     if abs(math.hypot(*spec.tool_direction) - 1.0) > 1e-3:

@@ -69,6 +69,8 @@ class World:
             the last two. If not, or if the robot has none, actions are the arm's alone, the fingers are welded shut and
             the state has none (`F = 0`).
         solver: Integration settings.
+        turning: Whether the first arm's tool may be turned about its own axis: end-effector controllers then have a
+            further action component `ee_turn` after the position's, see `mygym.sim.turning`.
 
     Raises:
         RegistryError: the controller's name is not known.
@@ -89,7 +91,7 @@ class World:
     ) -> None:
         robot, workspace = workspace.place(robot), workspace.for_robot(robot.name)
         self.robot, self.workspace, self.objects = robot, workspace, tuple(objects)
-        self.solver = solver
+        self.solver, self.turning = solver, turning
         self.control_hz, self.dt = control_hz, 1.0 / control_hz
         self.has_gripper = gripper and robot.gripper is not None
         kind: type[Controller] = registry("controller").get(control, "control").load()
@@ -104,12 +106,12 @@ class World:
         self.control_names = _names([controller.names for controller in self.controllers], self._has_gripper)
         self.action_size = len(self.control_names)
         self.home = self._home()
-        fingers = grippers[0].links if grippers[0] else ()
+        fingers, *others = [len(grip.links) if grip else 0 for grip in grippers]
         joints = sum(len(arm.joints) for arm in robot.arms)
         self._surroundings = Surroundings(workspace, self._client, self.dt, solver.substeps, GRAVITY)
         self.part_names, self.parts = self._surroundings.part_names, self._surroundings.parts
         parts = len(self.part_names)
-        self.state = State.zeros(1, joints, len(fingers), len(self.objects), parts, len(robot.arms))
+        self.state = State.zeros(1, joints, fingers, len(self.objects), parts, len(robot.arms), sum(others))
         self._weights = [(0.0, 0.0, -GRAVITY * spec.mass) for spec in self.objects]
         self.reset(self._objects_in_a_row())
 
@@ -125,7 +127,7 @@ class World:
         bounds = self.workspace.tool_bounds
         if index > 0:  # the workspace's bounds are about the first arm
             bounds = _around(bounds, kinematics.pose(chain.home)[:3, 3])
-        return kind(kinematics, limits, bounds, self.dt, dynamics)
+        return kind(kinematics, limits, bounds, self.dt, dynamics, self.turning and index == 0)
 
     def _home(self) -> Array:
         """`(J,)` rad: the first arm's tool at the workspace's `tool_home`, the others at their own home.
@@ -173,6 +175,8 @@ class World:
             numSubSteps=self.solver.substeps,
             numSolverIterations=self.solver.iterations,
             solverResidualThreshold=self.solver.residual_threshold,
+            # Split, what is forced beyond its stop is not pushed back: a lever 0.04 rad beyond it would stay there.
+            useSplitImpulse=not self.part_names,
             physicsClientId=client,
         )
         self._surroundings.load(part_position)
@@ -220,26 +224,37 @@ class World:
             self._surroundings.push(part, amount * (one.force or 1.0))
 
     def action_towards(
-        self, ee_target: Array, gripper: float = 1.0, turn_by=0.0, other_target=None, other_gripper=1.0
+        self,
+        ee_target: Array,
+        gripper: float = 1.0,
+        turn_by: float = 0.0,
+        other_target: Array | None = None,
+        other_gripper: float = 1.0,
     ) -> Array:
-        """The action that brings the end effector towards a target in a straight line, whatever the controller.
+        """The action that brings the end effectors towards targets in straight lines, whatever the controller.
+
+        What the world has no part for (a gripper that is blocked, `turning`, a second arm) is left out.
 
         Args:
-            ee_target: `(3,)` m in the world frame, of the first arm; its tool keeps its orientation. The others stay
-                where they were at the reset.
-            gripper: -1 closed to +1 open; left out where the gripper is blocked.
+            ee_target: `(3,)` m in the world frame, of the first arm.
+            gripper: Of the first arm, -1 closed to +1 open.
+            turn_by: rad by which the first arm's tool is still to turn from where it is measured, positive
+                counter-clockwise seen from above where it points down; 0 holds it as it was last turned.
+            other_target: `(3,)` m, of the second arm; without it that stays where it was at the reset.
+            other_gripper: Of the second arm.
 
         Returns:
             `(A,)` in [-1, 1].
         """
         state = self.state
+        targets = [ee_target, *self._rest] if other_target is None else [ee_target, other_target]
         parts = []
         for index, (controller, joints) in enumerate(zip(self.controllers, self._joints, strict=True)):
-            at = self._ee_position(index)
-            target = np.asarray(ee_target, dtype=float) if index == 0 else self._rest[index - 1]
+            target, turn = np.asarray(targets[index], dtype=float), 0.0 if index else turn_by
             q, velocity = state.joint_position[0, joints], state.joint_velocity[0, joints]
-            parts.append(controller.action_towards(target, q, velocity, at))
-        parts.append(np.array([gripper if index == 0 else 1.0 for index, has in enumerate(self._has_gripper) if has]))
+            parts.append(controller.action_towards(target, q, velocity, self._ee_position(index), turn))
+        grippers = zip((gripper, other_gripper), self._has_gripper, strict=False)
+        parts.append(np.array([amount for amount, has in grippers if has]))
         return np.minimum(np.maximum(np.concatenate(parts), -1.0), 1.0)
 
     def _ee_position(self, arm: int) -> Array:
@@ -257,6 +272,8 @@ class World:
     def _read_state(self) -> None:
         state, client = self.state, self._client
         self._body.read(state)
+        if self.turning:
+            state.ee_turn[0] = self.controller.measured_turn(state.joint_position[0, self._joints[0]])
         for k, (body, spec) in enumerate(zip(self._bodies, self.objects, strict=True)):
             position, orientation = bullet.getBasePositionAndOrientation(body, physicsClientId=client)
             velocity, spin = bullet.getBaseVelocity(body, physicsClientId=client)
@@ -270,14 +287,15 @@ class World:
 
     def _read_contacts(self) -> None:
         state = self.state
-        state.touch[...] = state.finger_contact[...] = False
+        state.touch[...] = state.finger_contact[...] = state.other_finger_contact[...] = False
+        contacts = (state.finger_contact, state.other_finger_contact)
         for point in bullet.getContactPoints(self._body.body, physicsClientId=self._client):
             if point[9] > 0.0 and point[2] in self._bodies:
                 k = self._bodies.index(point[2])
                 state.touch[0, k] = True
-                finger = self._body.finger_of_link.get(point[3])
-                if finger is not None:
-                    state.finger_contact[0, k, finger] = True
+                for contact, fingers in zip(contacts, self._body.fingers_of_links, strict=False):
+                    if point[3] in fingers:
+                        contact[0, k, fingers[point[3]]] = True
 
 
 def _around(bounds: Area, home: Array) -> Area:

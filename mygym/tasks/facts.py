@@ -48,7 +48,7 @@ def held(view: View) -> Array:
 
 def still_held(view: View) -> Array:
     """A finger presses on the object, which is between the fingers: a bounce of one step loses nothing."""
-    between = distance(view.ee_position, view.object_position) < 0.5 * view.thresholds.near
+    between = distance(view.ee_position, view.target) < 0.5 * view.thresholds.near
     return view.finger_contact.any(-1) & between
 
 
@@ -103,6 +103,23 @@ def touched(view: View) -> Array:
     return view.state.touch[:, view.step.object or 0]
 
 
+def offered(view: View) -> Array:
+    """The object is at the first point of its way."""
+    return distance(view.object_position, view.path[:, 0]) < view.thresholds.tolerance
+
+
+def handed(view: View) -> Array:
+    """Every finger of the second hand presses on the object, and none of the first's."""
+    other = view.state.other_finger_contact[:, view.step.object or 0]
+    mine = view.finger_contact
+    return other.all(-1) & ~mine.any(-1) if other.shape[-1] else view.state.time < 0
+
+
+def still_handed(view: View) -> Array:
+    """A finger of the second hand presses on it."""
+    return view.state.other_finger_contact[:, view.step.object or 0].any(-1)
+
+
 def always(view: View) -> Array:
     """What has happened has happened."""
     return namespace(view.state.time).ones_like(view.state.time, dtype=bool)
@@ -127,6 +144,8 @@ FACTS: Mapping[str, Fact] = {
     "placed": Fact(placed, placed, lasts=True),
     "turned": Fact(turned, still_turned, lasts=True),
     "clear": Fact(clear, still_clear),
+    "offered": Fact(offered, always, event=True),
+    "handed": Fact(handed, still_handed),
     "traced": Fact(always, always, event=True),
     "followed": Fact(always, always, event=True),
     "launched": Fact(launched, still_launched),

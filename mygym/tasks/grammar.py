@@ -60,11 +60,11 @@ def parse(task: str | Sequence[str]) -> tuple[Stage, ...]:
         raise ConfigError(str(error)) from None
 
 
-def plan(subtasks: Sequence[tuple[Sequence[Stage], str | Sequence[str]]]) -> Plan:
+def plan(subtasks: Sequence[tuple[Sequence[Stage], str | Sequence[str], str]]) -> Plan:
     """Check that each stage may follow the ones before it and that nothing is undone.
 
     Args:
-        subtasks: Of each the stages, and what was said for them.
+        subtasks: Of each the stages, what was said for them, and the name of what they act on.
 
     Raises:
         ConfigError: Not grammatical; the message says which stage lacks what, and which stage would give it.
@@ -73,14 +73,17 @@ def plan(subtasks: Sequence[tuple[Sequence[Stage], str | Sequence[str]]]) -> Pla
     kept: list[tuple[tuple[str, int], ...]] = []
     firsts: list[int] = []
     lasting: list[tuple[str, int]] = []
+    acted_on: list[str] = []
     givers: dict[str, int] = dict.fromkeys(INITIALLY, BEFORE)
-    for composed, said_as in subtasks:
+    for composed, said_as, thing in subtasks:
         missing = [fact for fact in INITIALLY if fact not in givers]
         if missing:
             before = stages[-1].name
             why = f"begins with a hand that is {' and '.join(INITIALLY)}, but {before} before it leaves it otherwise"
             _refuse(said_as, why + ": let what is before it end with drop and withdraw")
         lasting += [(fact, giver) for fact, giver in givers.items() if giver != BEFORE and FACTS[fact].lasts]
+        again = {fact for stage in composed for fact in stage.gives}  # what is moved once more need not stay
+        lasting = [(fact, giver) for fact, giver in lasting if fact not in again or acted_on[giver] != thing]
         givers = dict.fromkeys(INITIALLY, BEFORE)
         firsts.append(len(stages))
         seen = {frozenset(givers): "the start"}
@@ -88,6 +91,7 @@ def plan(subtasks: Sequence[tuple[Sequence[Stage], str | Sequence[str]]]) -> Pla
             givers, before_it = _after(stage, len(stages), givers, said_as)
             kept.append(_in_force(before_it, lasting))
             stages.append(stage)
+            acted_on.append(thing)
             state = frozenset(givers)
             if state in seen:
                 why = f"{stage.name} undoes what came after {seen[state]}: nothing would be left to show for it"

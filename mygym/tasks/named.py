@@ -1,5 +1,6 @@
 """The tasks that have names. Any grammatical string of letters, or list of stages, is a task as well."""
 
+from mygym.tasks.subtask import SubTask
 from mygym.tasks.task import register_task
 
 register_task(
@@ -7,6 +8,7 @@ register_task(
     "A",
     help="bring the end effector to a point in space",
     horizon=25,
+    also=("baskets", "collabtable", "darts", "drawer", "football", "fridge", "maze", "panel", "stairs", "verticalmaze"),
 )
 register_task(
     "stack",
@@ -17,6 +19,7 @@ register_task(
     tolerance=0.02,
     horizon=150,
     run_defaults={"steps": 2_000_000, "eval": {"every": 50_000}},
+    also=("baskets", "collabtable", "football"),
 )
 register_task(
     "open_drawer",
@@ -44,6 +47,7 @@ register_task(
     help="push an object along the table to a point",
     horizon=100,
     run_defaults={"steps": 500_000, "eval": {"every": 10_000}},
+    also=("baskets", "collabtable", "darts", "football"),
 )
 register_task(
     "pick_and_place",
@@ -51,6 +55,114 @@ register_task(
     help="grasp an object and carry it to a point in the air",
     horizon=100,
     run_defaults={"steps": 1_000_000, "eval": {"every": 20_000}},
+    also=("baskets", "collabtable", "darts", "drawer", "football", "fridge", "panel"),
+)
+register_task(
+    "maze",
+    ("approach", "guide"),
+    help="guide a marble through a maze that lies on the table",
+    workspace="maze",
+    object="marble",
+    path="solution",
+    words="through the maze",
+    horizon=500,
+)
+register_task(
+    "vertical_maze",
+    ("approach", "guide"),
+    help="guide a ball down through a maze that stands upright",
+    workspace="verticalmaze",
+    object="ball",
+    path="solution",
+    words="through the maze",
+    horizon=400,
+)
+register_task(
+    "place_on_step",
+    "AGMDW",
+    help="put an object on one of three steps",
+    workspace="stairs",
+    area=("step_1", "step_2", "step_3"),
+    words="onto a step",
+    tolerance=0.03,
+    horizon=150,
+)
+register_task(
+    "hand_over",
+    ("approach", "grasp", "offer", "hand_over", "bring"),
+    help="give an object from one hand to the other, which puts it on the other side",
+    workspace="collabtable",
+    object="baton",
+    grip=(-0.08, 0.0, 0.0),
+    via="handover",
+    area="other_side",
+    words="to the other side",
+    tolerance=0.03,
+    horizon=250,
+)
+register_task(
+    "build_tower",
+    [SubTask("AGMDW", "middle", onto="base"), SubTask("AGMDW", "top", onto="middle")],
+    help="build a tower of three cubes",
+    objects={"base": "cube", "middle": "cube", "top": "cube"},
+    tolerance=0.02,
+    horizon=250,
+)
+register_task(
+    "set_table",
+    [SubTask("AGMDW", "cup", onto="saucer"), SubTask("AGMDW", "candle", words="to its place")],
+    help="put a cup onto its saucer and a candle to its place",
+    tolerance=0.03,
+    horizon=250,
+)
+register_task(
+    "poke",
+    ("approach", "poke", "withdraw"),
+    help="touch an object and withdraw from it",
+    horizon=50,
+    also=("baskets", "collabtable", "drawer", "football", "panel"),
+)
+register_task(
+    "press",
+    ("approach", "press"),
+    help="press a button",
+    workspace="panel",
+    part="panel.button",
+    to=(0.009, 0.011),
+    tolerance=0.003,
+    horizon=100,
+)
+register_task(
+    "switch",
+    ("approach", "switch"),
+    help="flip a switch",
+    workspace="panel",
+    part="panel.switch",
+    to=(0.3, 0.5),
+    tolerance=0.2,
+    horizon=100,
+)
+register_task(
+    "turn",
+    ("approach", "turn"),
+    help="turn a valve by its handle",
+    workspace="panel",
+    part="panel.valve",
+    to=(0.8, 2.0),
+    tolerance=0.15,
+    horizon=150,
+)
+register_task(
+    "insert",
+    ("approach", "grasp", "insert", "drop", "withdraw"),
+    help="insert a peg into a hole",
+    workspace="panel",
+    object="square_peg",
+    grip=(0.0, 0.0, 0.022),
+    area="socket",
+    words="into the socket",
+    tolerance=0.01,
+    horizon=200,
 )
 register_task(
     "slide",

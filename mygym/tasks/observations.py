@@ -73,6 +73,12 @@ def ee_velocity(situation: Situation) -> Array:
     return situation.state.ee_velocity
 
 
+@register_observation("ee_turn", 4)
+def ee_turn(situation: Situation) -> Array:
+    """`(N, 1)` rad by which the tool is turned about the vertical from how it is held at home."""
+    return situation.state.ee_turn[:, None]
+
+
 @register_observation("joint_position", 10)
 def joint_position(situation: Situation) -> Array:
     """`(N, J)` rad."""
@@ -195,6 +201,8 @@ def stage(situation: Situation) -> Array:
 def default_components(task: Task, control: str, arms: int = 1) -> tuple[str, ...]:
     """Names of the components that a task needs under a controller: the whole state that matters, nothing twice."""
     names = ["ee_position", "ee_velocity"]
+    if task.needs_turning:
+        names += ["ee_turn"]
     if arms > 1:
         names += ["other_ee_position", "other_ee_velocity"]
     if control.startswith("joint"):

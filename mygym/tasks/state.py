@@ -35,6 +35,8 @@ class State:
     """`(N, 4)` unit quaternion of the end-effector frame."""
     ee_velocity: Array
     """`(N, 3)` m/s, of the end-effector point."""
+    ee_turn: Array
+    """`(N,)` rad by which the tool is turned from how it is held at home, see `mygym.sim.turning`; 0 if it may not."""
     joint_position: Array
     """`(N, J)` rad, joints of all arms."""
     joint_velocity: Array
@@ -69,15 +71,27 @@ class State:
     """`(N, A - 1, 3)` m/s."""
     other_gripper_width: Array
     """`(N, A - 1)` m."""
+    other_finger_contact: Array
+    """`(N, k, G)` bool: as `finger_contact`, of the `G` fingers of the second arm; `G = 0` without a gripper there."""
 
     @classmethod
-    def zeros(cls, n: int, joints: int, fingers: int = 0, objects: int = 0, parts: int = 0, arms: int = 1) -> State:
+    def zeros(
+        cls,
+        n: int,
+        joints: int,
+        fingers: int = 0,
+        objects: int = 0,
+        parts: int = 0,
+        arms: int = 1,
+        other_fingers: int = 0,
+    ) -> State:
         """A state of `n` worlds filled with zeros (orientations included: the engine fills them before use)."""
         return cls(
             time=np.zeros(n),
             ee_position=np.zeros((n, 3)),
             ee_orientation=np.zeros((n, 4)),
             ee_velocity=np.zeros((n, 3)),
+            ee_turn=np.zeros(n),
             joint_position=np.zeros((n, joints)),
             joint_velocity=np.zeros((n, joints)),
             gripper_width=np.zeros(n),
@@ -92,6 +106,7 @@ class State:
             other_ee_orientation=np.zeros((n, arms - 1, 4)),
             other_ee_velocity=np.zeros((n, arms - 1, 3)),
             other_gripper_width=np.zeros((n, arms - 1)),
+            other_finger_contact=np.zeros((n, objects, other_fingers), dtype=bool),
             part_velocity=np.zeros((n, parts)),
             part_handle_position=np.zeros((n, parts, 3)),
             part_handle_motion=np.zeros((n, parts, 3)),

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Annotated, Any
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from mygym.errors import ConfigError, bad_value
+
+Bound = Annotated[float, Field(allow_inf_nan=False)]
 
 
 @dataclass(frozen=True)
@@ -19,14 +27,50 @@ class SubTask:
     """Area of the workspace that the goal is drawn from, or several, one of which is drawn; empty: by the stages."""
     onto: str = ""
     """In place of an area the object, by its role, on top of which the goal is."""
+    via: str = ""
+    """Area of the workspace that a point on the way is drawn from, such as where one hand gives to the other."""
     path: str = ""
     """Path of the workspace along which the goal is reached."""
-    to: tuple[float, float] | None = None
+    to: tuple[Bound, Bound] | None = None
     """m or rad: lowest and highest goal of a part; rad: of the turn that an object should make."""
-    tolerance: float | None = None
+    tolerance: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     """m (or rad of a part that turns): how close to the goal counts; None: the task's."""
-    deceleration: float = 3.9
+    grip: tuple[Bound, Bound, Bound] = (0.0, 0.0, 0.0)
+    """m from the object's centre, along its axes as it lies, to where the hand takes it."""
+    deceleration: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 3.9
     """m/s² at which the object slows down when it glides or rolls on: by it the expert of `slide` aims. That of wood on
     the table unless given."""
     words: str = ""
     """Where the goal is, for descriptions, such as `into the basket`; empty: by `onto` or `to the goal`."""
+
+    def __post_init__(self) -> None:
+        if self.onto and self.onto == self.object:
+            raise ConfigError(bad_value("task.onto", self.onto, "another object", "is what is to be put onto it"))
+        if self.to is not None and self.to[0] > self.to[1]:
+            raise ConfigError(bad_value("task.to", list(self.to), "the lowest first"))
+        said = [key for key in ("area", "onto", "path") if getattr(self, key)]
+        if len(said) > 1:
+            raise ConfigError(bad_value("task", said, "one of them", "are several places for one goal"))
+
+
+_CHECKED = TypeAdapter(SubTask)
+
+
+def read_subtask(number: int, said: Mapping[str, Any]) -> SubTask:
+    """The sub-task that a mapping says.
+
+    Raises:
+        ConfigError: An unknown key, no stages, or a value of the wrong kind.
+    """
+    known = [one.name for one in fields(SubTask)]
+    for key in said:
+        if key not in known:
+            raise ConfigError(bad_value(f"task.{number}", key, known, "is not part of a sub-task"))
+    if "stages" not in said:
+        raise ConfigError(bad_value(f"task.{number}.stages", None, "letters or a list of stages", "is missing"))
+    try:
+        return _CHECKED.validate_python(dict(said))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key, why = str(first["loc"][0]), first["msg"].removeprefix("Input should be ")
+        raise ConfigError(bad_value(f"task.{number}.{key}", said[key], why[:1].lower() + why[1:])) from None

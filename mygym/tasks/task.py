@@ -14,7 +14,7 @@ from mygym.tasks.facts import FACTS
 from mygym.tasks.grammar import Plan, parse, plan
 from mygym.tasks.progress import Progress
 from mygym.tasks.state import Array, State, namespace
-from mygym.tasks.subtask import SubTask
+from mygym.tasks.subtask import SubTask, read_subtask
 from mygym.tasks.view import EntryPoint, Motion, Step, Thresholds, View
 
 MANY = 8
@@ -35,13 +35,15 @@ class Task:
     horizon: int = 100
     """Steps after which an episode is truncated."""
     workspace: str = "table"
+    also: tuple[str, ...] = ()
+    """Further workspaces in which it is proved, besides `workspace`, where it is at home."""
     objects: Mapping[str, str] = field(default_factory=dict)
     """Role → object, of the roles that are not an object's name themselves."""
     clutter: tuple[str, ...] = ()
     """Objects that lie about and are in the way."""
     rotation: tuple[float, float] = (0.0, 0.0)
     """rad: lowest and highest yaw with which objects are put down."""
-    colors: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    colors: Mapping[str, tuple[float, float, float, float]] = field(default_factory=dict)
     """Role → RGBA, of the roles that are to be seen in another colour than their object's."""
     run_defaults: Mapping[str, Any] = field(default_factory=dict)
     """Values of the run's config that this task prefers."""
@@ -53,14 +55,14 @@ class Task:
     @cached_property
     def plan(self) -> Plan:
         """The stages and the facts in force around them."""
-        return plan([(parse(one.stages), one.stages) for one in self.subtasks])
+        return plan([(parse(one.stages), one.stages, one.part or one.object) for one in self.subtasks])
 
     @cached_property
     def roles(self) -> tuple[str, ...]:
         """Of the objects that stages act on or that goals are on, in the order of their slots in `State`."""
         found: dict[str, None] = {}
         for one in self.subtasks:
-            if not one.part and any(stage.needs_object for stage in parse(one.stages)):
+            if _acts_on_object(one):
                 found[one.object] = None
         for one in self.subtasks:
             if one.onto:
@@ -72,7 +74,8 @@ class Task:
         """Where in the goals `(N, G, 3)` those of each sub-task are."""
         slots, first = [], 0
         for one in self.subtasks:
-            path = tuple(range(first, first + self.path_points.get(one.path, 0)))
+            points = 1 if one.via else self.path_points.get(one.path, 0)
+            path = tuple(range(first, first + points))
             first += len(path)
             turns = any(stage.needs_turning for stage in parse(one.stages))
             slots.append(GoalSlots(first, path, first + 1 if turns else None))
@@ -91,14 +94,11 @@ class Task:
         steps = []
         for number, (one, slots) in enumerate(zip(self.subtasks, self.goal_slots, strict=True)):
             thresholds = Thresholds(tolerance=one.tolerance or self.tolerance)
-            thing = self.roles.index(one.object) if one.object in self.roles and not one.part else None
+            thing = self.roles.index(one.object) if _acts_on_object(one) else None
             part = self.parts.index(one.part) if one.part in self.parts else None
+            name = one.part or (one.object if thing is not None else "")
             for stage in parse(one.stages):
-                label = (
-                    stage.name
-                    if len(self.subtasks) == 1
-                    else f"{stage.name} {one.object if not one.part else one.part}"
-                )
+                label = stage.name if len(self.subtasks) == 1 else f"{stage.name} {name}".rstrip()
                 steps.append(
                     Step(
                         stage,
@@ -109,8 +109,9 @@ class Task:
                         slots.path,
                         slots.heading,
                         thresholds,
-                        one.deceleration,
                         label,
+                        one.grip,
+                        one.deceleration,
                     )
                 )
         return tuple(steps)
@@ -177,7 +178,7 @@ class Task:
         if one.area:
             return (one.area,) if isinstance(one.area, str) else one.area
         stages = parse(one.stages)
-        if not any(stage.needs_object for stage in stages):
+        if not _acts_on_object(one):
             return ("reach",)
         holds = [fact for stage in stages for fact in stage.gives if fact in ("held", "free", "launched")]
         return ("air",) if holds and holds[-1] == "held" else ("surface",)
@@ -200,7 +201,7 @@ class Task:
         stages = parse(one.stages)
         if one.part:
             thing = f"the {one.part.rpartition('.')[2].replace('_', ' ')}"
-        elif any(stage.needs_object for stage in stages):
+        elif _acts_on_object(one):
             thing = f"the {_plain(one.object)}"
         else:
             thing = "the goal"
@@ -219,6 +220,11 @@ class GoalSlots:
     place: int
     path: tuple[int, ...]
     heading: int | None
+
+
+def _acts_on_object(one: SubTask) -> bool:
+    """Whether a stage of it needs an object, and it names no part of the workspace instead."""
+    return not one.part and any(stage.needs_object for stage in parse(one.stages))
 
 
 def _plain(role: str) -> str:
@@ -263,8 +269,11 @@ def find_task(said: str | Sequence[Any]) -> Task:
     tasks = registry("task")
     if isinstance(said, str) and said in tasks:
         task: Task = tasks.get(said).load()
-    elif not isinstance(said, str) and said and isinstance(said[0], Mapping):
-        subtasks = tuple(_subtask(number, one) for number, one in enumerate(said))
+    elif not isinstance(said, str) and any(isinstance(one, Mapping) for one in said):
+        for number, one in enumerate(said):
+            if not isinstance(one, Mapping):
+                raise ConfigError(bad_value(f"task.{number}", one, "a mapping, as the other sub-tasks are"))
+        subtasks = tuple(read_subtask(number, one) for number, one in enumerate(said))
         letters = ["".join(one.stages) if isinstance(one.stages, str) else "_".join(one.stages) for one in subtasks]
         count = sum(len(parse(one.stages)) for one in subtasks)
         task = Task("-".join(letters), subtasks, horizon=50 + 25 * count)
@@ -286,16 +295,6 @@ def _is_plainly(task: Task, composed: tuple[Any, ...]) -> bool:
     return not others and first == SubTask(first.stages, first.object) and parse(first.stages) == composed
 
 
-def _subtask(number: int, said: Mapping[str, Any]) -> SubTask:
-    known = [one.name for one in fields(SubTask)]
-    for key in said:
-        if key not in known:
-            raise ConfigError(bad_value(f"task.{number}", key, known, "is not part of a sub-task"))
-    if "stages" not in said:
-        raise ConfigError(bad_value(f"task.{number}.stages", None, "letters or a list of stages", "is missing"))
-    return SubTask(**{key: tuple(value) if isinstance(value, list) else value for key, value in said.items()})
-
-
 CHANGEABLE = ("tolerance", "hold", "horizon", "object", "objects", "clutter", "rotation", "colors")
 """What `change_task` takes."""
 
@@ -310,9 +309,10 @@ def change_task(task: Task, numbers: Mapping[str, Any]) -> Task:
         if key not in CHANGEABLE:
             raise ConfigError(bad_value("task_params", key, CHANGEABLE, "is not a number of a task"))
     changed = dict(numbers)
-    objects = {**task.objects, **changed.pop("objects", {})}
+    objects = dict(task.objects)
     if "object" in changed:
         objects[task.subtasks[0].object] = changed.pop("object")
+    objects |= changed.pop("objects", {})  # said of a role, which is more than of the first
     for role in (*objects, *changed.get("colors", {})):
         if role not in task.roles and role not in task.objects and role != task.subtasks[0].object:
             raise ConfigError(bad_value("task_params.objects", role, task.roles, f"is no role of {task.name}"))
@@ -424,7 +424,7 @@ def _at_target(view: View) -> Array:
 
 
 def _merged(motions: Sequence[tuple[Array, Motion]], state: State) -> Motion:
-    """Of each episode the motion of its own stage."""
+    """Of each episode the motion of its own stage; beside one that moves the second arm, others keep it as it is."""
     xp = namespace(state.time)
     zero = state.time * 0.0
     arms = state.other_ee_position.shape[1]
@@ -440,6 +440,8 @@ def _merged(motions: Sequence[tuple[Array, Motion]], state: State) -> Motion:
             xp.where(here[:, None], other, merged.other_target),
             xp.where(here, zero + motion.other_gripper, merged.other_gripper),
         )
+    if all(motion.other_target is None for _, motion in motions):
+        merged.other_target = None
     return merged
 
 

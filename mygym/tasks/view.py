@@ -49,10 +49,12 @@ class Step:
     heading: int | None = None
     """Slot of the heading (its first number, rad) that the object should have."""
     thresholds: Thresholds = Thresholds()
-    deceleration: float = 3.9
-    """m/s² at which the object slows down when it glides or rolls on."""
     label: str = ""
     """Its name in results."""
+    grip: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """m from the object's centre to where the hand takes it, along its axes as it lies."""
+    deceleration: float = 3.9
+    """m/s² at which the object slows down when it glides or rolls on."""
 
 
 @dataclass(slots=True)
@@ -92,9 +94,9 @@ class View:
 
     @property
     def target(self) -> Array:
-        """`(N, 3)` m: what is approached: the object, the part's handle, or the goal of a task without either."""
+        """`(N, 3)` m: what is approached: where the object is taken, the handle, or, without either, the goal."""
         if self.step.object is not None:
-            return self.state.object_position[:, self.step.object]
+            return self.grip_position(self.step.grip)
         if self.step.part is not None:
             return self.state.part_handle_position[:, self.step.part]
         return self.goal
@@ -107,7 +109,16 @@ class View:
     @property
     def object_position(self) -> Array:
         """`(N, 3)` m: of the object that the stage acts on; of a part its handle's."""
-        return self.target
+        return self.target if self.step.object is None else self.state.object_position[:, self.step.object]
+
+    def grip_position(self, grip: tuple[float, float, float]) -> Array:
+        """`(N, 3)` m: the place on the object that is so far from its centre, along its axes as it lies."""
+        if not any(grip):
+            return self.object_position
+        xp = namespace(self.state.time)
+        cosine, sine = xp.cos(self.object_heading), xp.sin(self.object_heading)
+        offset = [cosine * grip[0] - sine * grip[1], sine * grip[0] + cosine * grip[1], 0.0 * cosine + grip[2]]
+        return self.object_position + xp.stack(offset, axis=-1)
 
     @property
     def object_velocity(self) -> Array:

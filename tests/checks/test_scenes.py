@@ -15,8 +15,11 @@ import yaml
 from mygym.checks import Outcome, check
 from mygym.registry import ASSETS, register_policy, registry
 from mygym.sim.workspace import load_workspace
-from mygym.tasks.stages import APPROACH, PUSH, register_stage
+from mygym.tasks.stage import register_stage
+from mygym.tasks.stages.handling import APPROACH
+from mygym.tasks.stages.pushing import PUSH
 from mygym.tasks.task import register_task
+from mygym.tasks.view import Motion, View
 from tests.components import ROBOTS
 
 
@@ -272,7 +275,7 @@ def test_a_task_that_chance_solves() -> None:
 
 
 def test_a_task_that_is_solved_from_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mygym.envs.robot_env.sample_in", lambda rng, area, *_: (area[0] + area[1]) / 2)
+    monkeypatch.setattr("mygym.envs.layout.sample_in", lambda rng, area, *_: (area[0] + area[1]) / 2)
     register_task("done", "A", help="is done at once", tolerance=0.3)
     assert "not solved at reset" in names_of(failed("task", "done"))
 
@@ -282,17 +285,17 @@ STAGES: dict[str, tuple[Any, str, str]] = {
     "gives nothing": (replace(PUSH, name="mine", gives=()), "known facts", "gives no fact"),
     "composes with nothing": (replace(PUSH, name="mine", requires=("held", "clear")), "composes", "held, clear"),
     "potential beyond 1": (
-        replace(PUSH, name="mine", potential=lambda state, *_: 2.0 + state.time),
+        replace(PUSH, name="mine", potential=lambda view: 2.0 + view.state.time),
         "pure functions",
         "potential is 2",
     ),
     "potential without batch": (
-        replace(PUSH, name="mine", potential=lambda state, *_: np.float64(0.5)),
+        replace(PUSH, name="mine", potential=lambda view: np.float64(0.5)),
         "pure functions",
         "has shape ()",
     ),
     "looks at the batch": (
-        replace(PUSH, name="mine", potential=lambda state, *_: state.time * 0 + state.time.mean() / 10),
+        replace(PUSH, name="mine", potential=lambda view: view.state.time * 0 + view.state.time.mean() / 10),
         "pure functions",
         "of a batch is not",
     ),
@@ -309,9 +312,9 @@ def test_a_stage_with_a_mistake(mistake: str) -> None:
 
 
 def test_a_stage_that_changes_what_it_is_given() -> None:
-    def potential(state: Any, *rest: Any) -> Any:
-        state.ee_position[:] += 0.01
-        return APPROACH.potential(state, *rest)
+    def potential(view: View) -> Any:
+        view.ee_position[:] += 0.01
+        return APPROACH.potential(view)
 
     register_stage("mine", replace(PUSH, name="mine", potential=potential))
     found = failed("stage", "mine")
@@ -320,7 +323,7 @@ def test_a_stage_that_changes_what_it_is_given() -> None:
 
 
 def test_a_stage_whose_expert_does_nothing() -> None:
-    register_stage("mine", replace(PUSH, name="mine", expert=lambda state, *_: (state.ee_position, 0 * state.time)))
+    register_stage("mine", replace(PUSH, name="mine", expert=lambda view, entry: Motion(view.ee_position, 0.0)))
     assert names_of(failed("stage", "mine")) == ["expert completes it"]
 
 

@@ -97,7 +97,8 @@ def test_a_task_is_described_with_its_numbers(name: str, mygym_command: Command)
     assert f"{task.tolerance} m" in text
     assert f"{task.hold} steps" in text
     assert f"{task.horizon} steps" in text
-    assert "goal area" in text
+    assert "goals from" in text
+    assert all(task.asset(role) in text for role in task.roles)
 
 
 def test_a_composition_and_an_algorithm_can_be_described(mygym_command: Command) -> None:
@@ -314,3 +315,18 @@ def test_list_has_frameworks_and_requirements(mygym_command: Command) -> None:
     assert rows["crossq"]["requires"] == ["flat observations (pytorch)"]
     words = mygym_command("list", "algo").out
     assert re.search(r"\n ars +pytorch +flat observations +augmented", words)
+
+
+ARM = Path(__file__).parents[2] / "envs" / "robots" / "desk_arm.urdf"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["describe robot {arm}", "new robot mine --urdf {arm}", "evaluate --policy oracle --robot {arm} --episodes 1"],
+)
+def test_what_is_inferred_from_a_urdf_is_told(line: str, mygym_command: Command) -> None:
+    outcome = mygym_command(*line.format(arm=ARM).split())
+    assert outcome.code == 0, outcome.err
+    told = outcome.out + outcome.err
+    for inferred in ("an arm of 6 joints, joint_1 to joint_6", "no gripper", "[0.0, 0.0, 0.02] m"):
+        assert inferred in told

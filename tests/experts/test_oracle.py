@@ -71,7 +71,7 @@ EPISODES = 8
 def hover(env: RobotEnv, memory: dict[str, Any]) -> Any:
     """Stays over the object as near as counts, or beside the goal."""
     state = env.world.state
-    there = state.object_position[0, 0] if env.task.has_object else env.goal[0]
+    there = state.object_position[0, 0] if env.task.has_object else env.goals[0, 0]
     return env.world.action_towards(there + np.array([0.0, 0.0, 0.07]), 1.0)
 
 
@@ -79,14 +79,14 @@ def stop_short(env: RobotEnv, memory: dict[str, Any]) -> Any:
     """Does what the expert does and stays where the goal is nearly reached."""
     state = env.world.state
     moved = state.object_position[0, 0] if env.task.has_object else state.ee_position[0]
-    if "there" not in memory and np.linalg.norm(moved - env.goal[0]) < env.task.tolerance + 0.06:
+    if "there" not in memory and np.linalg.norm(moved - env.goals[0, 0]) < env.task.tolerance + 0.06:
         memory["there"] = state.ee_position[0].copy()
     return env.world.action_towards(memory["there"], -1.0) if "there" in memory else env.expert_action()
 
 
 def paid(env: RobotEnv) -> np.ndarray:
     """What the last step is worth by the rewards that goals alone decide."""
-    return np.array([GOAL_REWARDS[kind](env._achieved, env._desired, env.task.tolerance) for kind in REWARDS[:2]])
+    return np.array([GOAL_REWARDS[kind](env._goal_space, env._achieved, env._desired) for kind in REWARDS[:2]])
 
 
 def returns(policy: str, **keywords: Any) -> tuple[np.ndarray, np.ndarray]:

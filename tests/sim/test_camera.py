@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+import mygym
 from mygym.errors import ConfigError
 from mygym.sim.camera import Camera, Viewer, has_display
+from mygym.sim.inference import is_installed
+from mygym.sim.inspection import around_robot
 from tests.components import ROBOTS
 
 from .conftest import MakeWorld, cube_at
@@ -23,15 +29,15 @@ def test_picture(make_world: MakeWorld, robot: str) -> None:
         assert image.shape == (48, 64, 3)
         assert image.dtype == np.uint8
         assert len(np.unique(image.reshape(-1, 3), axis=0)) > 20, "blank"
-    plain = camera.render(160, 120)
-    np.testing.assert_array_equal(plain, camera.render(160, 120))
-    goal = camera.render(160, 120, goal=np.array([0.1, 0.2, 0.2])).astype(int)
+    plain = camera.render(160, 120, "top")  # where no arm is before the goal
+    np.testing.assert_array_equal(plain, camera.render(160, 120, "top"))
+    goal = camera.render(160, 120, "top", goal=np.array([0.1, 0.2, 0.2])).astype(int)
     green = (goal[..., 1] > goal[..., 0] + 40) & (goal[..., 1] > goal[..., 2] + 40)
     assert green.sum() > 5, "a green sphere"
     assert (goal != plain).any(axis=2).sum() < 200, "and nothing else is new"
-    np.testing.assert_array_equal(plain, camera.render(160, 120))
+    np.testing.assert_array_equal(plain, camera.render(160, 120, "top"))
     world.step(np.ones(world.action_size))
-    assert (camera.render(160, 120) != plain).any(), "the picture follows the world"
+    assert (camera.render(160, 120, "top") != plain).any(), "the picture follows the world"
     assert camera.render(32, 24, samples=2, shadow=True).shape == (24, 32, 3)
     camera.close()
     camera.close()
@@ -81,3 +87,19 @@ def test_window_without_display_is_an_error_of_ours(
 def test_other_systems_have_a_display() -> None:
     assert has_display({}, "darwin")
     assert not has_display({}, "linux")
+
+
+@pytest.mark.parametrize("robot", [name for name in ("panda", "kuka", "so100", "baxter") if is_installed(name)])
+def test_a_robot_large_or_small_is_seen_whole(robot: str) -> None:
+    with mygym.make_env({"robot": robot}) as env:
+        world = env.world
+        cameras = world.workspace.cameras
+        fitted = around_robot(world, cameras["main"], 4 / 3)
+        world.workspace = replace(world.workspace, cameras={"main": fitted})
+        with closing(Camera(world)) as camera:
+            camera._scene.mirror()
+            _, segments = camera._shoot(160, 120, "main", shadow=False)
+            seen = segments == camera._scene.robot
+    edges = np.concatenate([seen[0], seen[:, 0], seen[:, -1]])  # below is the table, or what stands behind it
+    assert not edges.any()
+    assert seen.mean() > 0.02

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from mygym.registry import registry
 from tests.components import ROBOTS
 
-from .conftest import MakeWorld, cube_at, go
+from .conftest import MakeWorld, act_first, cube_at, first_home, go, two_armed
 
 
 @pytest.mark.parametrize("control", registry("controller").names())
@@ -64,9 +66,9 @@ def test_cube_slides_as_far_as_friction_says(make_world: MakeWorld) -> None:
 @pytest.mark.parametrize("robot", ROBOTS)
 def test_the_arm_does_not_go_through_the_table(make_world: MakeWorld, robot: str) -> None:
     world = make_world(robot, objects=0, control="joint_delta", gripper=False)
-    q = world.kinematics.inverse(world.home, np.array([0.0, 0.0, -0.1]), world.kinematics.chain.rotation)
+    q = world.kinematics.inverse(first_home(world), np.array([0.0, 0.0, -0.1]), world.kinematics.chain.rotation)
     for _ in range(40):
-        world.step(np.clip((q - world.controller.joint_command) / world.controller.joint_step, -1, 1))
+        act_first(world, np.clip((q - world.controller.joint_command) / world.controller.joint_step, -1, 1))
     assert world.state.ee_position[0, 2] > -0.005
 
 
@@ -75,3 +77,55 @@ def test_cube_rests_still(make_world: MakeWorld) -> None:
     world.reset(cube_at(0.1, 0.1))
     go(world, (0.0, 0.0, 0.2), steps=50)
     np.testing.assert_allclose(world.state.object_position[0, 0], (0.1, 0.1, 0.02), atol=1e-3)
+
+
+@pytest.mark.parametrize("robot", ROBOTS)
+def test_touch_is_told_from_being_near(make_world: MakeWorld, robot: str) -> None:
+    from mygym.sim.bullet import bullet
+
+    world, cubes = make_world(robot, objects=2, gripper=False), np.vstack([cube_at(0.0, 0.0), cube_at(0.2, 0.2)])
+    world.reset(cubes)
+    go(world, (0.0, 0.0, 0.09), steps=20)
+    for height in np.arange(0.09, 0.035, -0.002):
+        go(world, (0.0, 0.0, height), steps=3)
+        pair = world._body.body, world._bodies[0]
+        near = bullet.getClosestPoints(*pair, distance=0.1, physicsClientId=world._client)
+        if min(point[8] for point in near) > 0.001:
+            assert not world.state.touch.any()
+    assert world.state.touch.tolist() == [[True, False]], "pressing on it"
+    go(world, (0.0, 0.0, 0.09), steps=20)
+    assert not world.state.touch.any(), "away again"
+    go(world, (0.0, 0.0, 0.035), steps=20)
+    world.reset(cubes)
+    assert not world.state.touch.any(), "reset"
+
+
+@pytest.mark.parametrize("arm", [0, 1])
+def test_fingers_of_either_arm_feel_what_that_arm_holds(make_world: MakeWorld, tmp_path: Path, arm: int) -> None:
+    world = make_world(two_armed(tmp_path), objects=2)
+    state = world.state
+    assert state.finger_contact.shape == state.other_finger_contact.shape == (1, 2, 2)
+    tools = np.stack([state.ee_position[0], state.other_ee_position[0, 0]])
+    cubes = np.vstack([cube_at(x, y) for x, y in tools[:, :2]])
+    world.reset(cubes)
+    targets, grippers = tools.copy(), np.ones(2)
+    targets[arm] = cubes[arm, :3]
+    for grip, touched in ((1.0, False), (-1.0, True), (1.0, False)):
+        grippers[arm] = grip
+        for _ in range(20):
+            world.step(world.action_towards(targets[0], grippers[0], 0.0, targets[1], grippers[1]))
+        fingers = np.stack([state.finger_contact[0], state.other_finger_contact[0]])
+        expected = np.zeros((2, 2, 2), dtype=bool)
+        expected[arm, arm] = touched
+        np.testing.assert_array_equal(fingers, expected)
+        np.testing.assert_array_equal(state.touch[0], expected.any(axis=(0, 2)))
+
+
+def test_a_palm_touches_without_its_fingers(make_world: MakeWorld) -> None:
+    """On the upper one of two cubes, the fingers open beside them."""
+    world = make_world("panda", objects=2)
+    world.reset(np.vstack([cube_at(0.0, 0.0), cube_at(0.0, 0.0, z=0.06)]))
+    go(world, (0.0, 0.0, 0.02), 1, 25)
+    assert world.state.touch.tolist() == [[False, True]]
+    assert not world.state.finger_contact.any()
+    assert world.state.other_finger_contact.shape == (1, 2, 0)

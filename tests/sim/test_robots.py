@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import xml.etree.ElementTree as ET
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,8 @@ import mygym
 from mygym.errors import AssetError, ConfigError
 from mygym.registry import ASSETS, registry
 from mygym.sim import assets
-from mygym.sim.inference import find_robot, infer_robot, inferred_of
+from mygym.sim.inference import find_robot, infer_robot, inferred_of, is_installed
+from mygym.sim.inspection import collisions
 from mygym.sim.model import robot_model
 from mygym.sim.primitives import enclosing, mesh_points, replace_meshes
 from mygym.sim.robot import load_robot
@@ -27,7 +27,7 @@ from mygym.sim.urdf import inertial, merge_fixed_joints, read_joints
 from mygym.sim.world import World
 from tests.components import CONTROLS, ROBOTS
 
-from .conftest import MakeWorld, cube_at, go
+from .conftest import MakeWorld, cube_at, go, two_armed
 
 NONE = np.zeros((0, 7))
 FOLDER = ASSETS / "robots"
@@ -184,32 +184,32 @@ def test_inverse_dynamics_give_the_acceleration(make_world: MakeWorld) -> None:
     np.testing.assert_allclose(world.state.joint_velocity[0], wanted * world.dt, atol=2e-3)
 
 
+def test_a_robot_is_mounted_twice_with_a_prefix(tmp_path: Path) -> None:
+    """The rest of it stays as it is, and what it is made of is the same."""
+    root, one = robot_model(load_robot("panda_pair")), robot_model(load_robot("panda"))
+    names = {element.get("name") for element in root.findall("joint")}
+    mine = {element.get("name") for element in one.findall("joint")}
+    assert names == mine | {f"second_{name}" for name in mine} | {"panda_link0_to_second_panda_link0"}
+    for name, joint in read_joints(one).items():
+        twin = read_joints(root)[f"second_{name}"]
+        assert (twin.parent, twin.child) == (f"second_{joint.parent}", f"second_{joint.child}")
+        np.testing.assert_array_equal(twin.axis, joint.axis)
+    assert len(root.findall("link/visual")) == 2 * len(one.findall("link/visual"))
+
+
+def test_a_second_arm_stands_where_its_mount_is(make_world: MakeWorld) -> None:
+    """Turned round: both tools to the same side of the world are to opposite sides of their arms."""
+    world = make_world("panda_pair", objects=0)
+    base = np.add(world.robot.base_position, world.robot.mounts[0].position)
+    single = make_world("panda", objects=0)
+    posture = single.kinematics.inverse(
+        single.kinematics.chain.home, np.array((0.0, 0.1, 0.3)), single.kinematics.chain.rotation, iterations=100
+    )
+    world.reset(NONE, np.concatenate([world.home[:7], posture]))
+    np.testing.assert_allclose(world.state.other_ee_position[0, 0], np.add(base, (-0.6, -0.1, 0.3)), atol=1e-3)
+
+
 # two arms -----------------------------------------------------------------------------------------------------------
-
-
-def two_armed(folder: Path) -> Path:
-    """Two KUKA arms, side by side on one base."""
-    kuka = (FOLDER / "kuka.urdf").read_text()
-    meshes = re.sub(r'filename="meshes', f'filename="{FOLDER / "meshes"}', kuka)
-    root = ET.fromstring('<robot name="two"><link name="body"/></robot>')
-    for side, y in (("left", 0.0), ("right", -0.5)):
-        arm = ET.fromstring(meshes.replace("lbr_iiwa", side))
-        joint = ET.SubElement(root, "joint", name=f"{side}_base", type="fixed")
-        ET.SubElement(joint, "parent", link="body")
-        ET.SubElement(joint, "child", link=f"{side}_link_0")
-        ET.SubElement(joint, "origin", xyz=f"0 {y} 0", rpy="0 0 0")
-        root.extend(arm.findall("link") + arm.findall("joint"))
-    (folder / "two.urdf").write_text(ET.tostring(root, encoding="unicode"))
-    spec = yaml.safe_load((FOLDER / "kuka.yaml").read_text())
-
-    def arm_of(side: str) -> dict[str, Any]:
-        joints = [{**joint, "name": joint["name"].replace("lbr_iiwa", side)} for joint in spec["joints"]]
-        return {"joints": joints, "end_effector": {"link": f"{side}_link_7", "position": [0.0, 0.0, 0.045]}}
-
-    data = {key: spec[key] for key in ("base_position", "base_orientation", "motor")}
-    path = folder / "two.yaml"
-    path.write_text(yaml.safe_dump(data | {"urdf": "two.urdf"} | arm_of("left") | {"second_arm": arm_of("right")}))
-    return path
 
 
 @pytest.mark.parametrize("control", CONTROLS)
@@ -292,6 +292,14 @@ def test_a_urdf_alone_is_a_robot_and_what_was_inferred_is_told() -> None:
         assert solved >= 9
 
 
+@pytest.mark.skipif(not is_installed("ur5"), reason="needs the extra `robots`")
+@pytest.mark.parametrize("name", ["ur3", "ur5", "ur10"])
+def test_an_inferred_home_has_the_elbow_above_the_table(name: str) -> None:
+    with mygym.make_env({"robot": load_robot(name).urdf}) as env:
+        env.reset(seed=0)
+        assert collisions(env.world) == []
+
+
 def test_limits_that_a_urdf_lacks_are_assumed_and_told(tmp_path: Path) -> None:
     text = (FOLDER / "kuka.urdf").read_text()
     text = re.sub(r'filename="meshes', f'filename="{FOLDER / "meshes"}', text)
@@ -327,6 +335,16 @@ MESH = '<link name="a"><collision><geometry><mesh filename="gone.stl"/></geometr
         pytest.param(urdf("prismatic"), "allowed: a URDF with an arm of turning joints", id="no arm"),
         pytest.param(urdf("revolute", mass=0), "link b has a mass of 0 kg: give its <inertial>", id="no mass"),
         pytest.param(urdf("revolute", inertia=0), "link b has principal moments of inertia", id="no inertia"),
+        pytest.param("<sdf/>", "it begins with <sdf>, not with <robot>", id="no robot"),
+        pytest.param(urdf("revolute").replace('"-1"', '"low"'), "joint turn: limit lower: 'low'", id="no number"),
+        pytest.param(urdf("revolute").replace('ixx="1.0" ', ""), "link b: inertia: ", id="no moment"),
+        pytest.param(urdf("revolute").replace("0 0 1", "0 1"), "joint turn: axis xyz: '0 1'", id="two numbers"),
+        pytest.param(urdf("revolute").replace("0 0 1", "0 0 0"), "joint turn: axis: '0 0 0'", id="no axis"),
+        pytest.param(urdf("turning"), "joint turn: type: 'turning' is not allowed; allowed: revolute", id="no type"),
+        pytest.param(
+            urdf("revolute").replace('parent link="a"', 'parent link="c"'), "parent: 'c' is not", id="no link"
+        ),
+        pytest.param(urdf("revolute").replace('parent link="a"', 'parent link="b"'), "goes in a circle", id="circle"),
         pytest.param(f"<robot>{MESH}</robot>", "mesh filename: 'gone.stl' is not a file", id="no mesh"),
     ],
 )
@@ -346,6 +364,9 @@ ROD = {"urdf": "tools/rod.urdf", "link": "lbr_iiwa_link_7"}
     ("changes", "said"),
     [
         ({"urdf": "gone.urdf"}, "urdf: "),
+        ({"base_position": [-0.5, 0.0]}, "base_position: [-0.5, 0.0] is too short; allowed: 3 values"),
+        ({"base_orientation": [0, 0, 0, 0]}, "base_orientation: [0, 0, 0, 0] is not allowed; allowed: a quaternion"),
+        ({"motor": {"position_gain": -1}}, "motor.position_gain: -1 is not allowed; allowed: greater than 0"),
         ({"joints": [NO_JOINT]}, "joints.0.name: 'joint_9' is not a joint of the URDF"),
         ({"locked": {"elbow": 1.0}}, "locked: 'elbow' is not a joint of the URDF"),
         ({"end_effector": {"link": "tip"}}, "end_effector.link: 'tip' is not a link of the URDF"),

@@ -3,58 +3,109 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 import torch
 
+from mygym.registry import registry
 from mygym.tasks.progress import Progress
 from mygym.tasks.state import State
+from mygym.tasks.task import Task, find_task
+from mygym.tasks.view import Motion, Step, View
 
 JOINTS, FINGERS = 7, 2
+PARTS = ("cabinet.drawer", "fridge.door")
+
+STACK = [{"stages": "AGMDW", "object": "cube"}, {"stages": "AGMDW", "object": "die", "onto": "cube"}]
+PUSH_THEN_REACH = [{"stages": ["approach", "push", "withdraw"], "object": "ball"}, {"stages": "A"}]
+SAME_AGAIN = [{"stages": "AGMDW", "object": "cube"}, {"stages": "AGM", "object": "cube"}]
+HANDLE = [{"stages": "A", "part": PARTS[1]}]
+OPEN = [{"stages": ["approach", "shift", "withdraw"], "part": PARTS[0]}, {"stages": "AGM", "object": "cube"}]
+"""`shift` is of the tests: `register_shift`."""
+LISTED = {"stack": STACK, "push, reach": PUSH_THEN_REACH, "same again": SAME_AGAIN, "handle": HANDLE}
+"""Tasks of several sub-tasks, and one on a part."""
 
 
-def random_state(rng: np.random.Generator, n: int, objects: int = 1, goal: Any = None) -> State:
-    """`n` worlds; end effector, object and goal are often within a task's distances of each other."""
+def the_task(said: Any) -> Task:
+    """A task in a workspace that has `PARTS`; `said` may be a key of `LISTED`."""
+    return replace(find_task(LISTED.get(said, said) if isinstance(said, str) else said), parts=PARTS)
+
+
+def bound(stage: str = "push", object: int | None = 0, part: int | None = None, **how: Any) -> Step:
+    """A stage on the first object, with the first goal."""
+    return Step(registry("stage").get(stage).load(), 0, object, part, place=0, **how)
+
+
+def random_goals(rng: np.random.Generator, n: int, points: int = 1) -> Any:
+    return rng.uniform(-0.2, 0.2, (n, points, 3))
+
+
+def random_state(rng: np.random.Generator, n: int, objects: int = 1, parts: int = 0, goals: Any = None) -> State:
+    """`n` worlds; end effector, objects, handles and goals are often within a task's distances of each other."""
 
     def near(point: Any) -> Any:
         scale = rng.choice([0.0, 0.01, 0.03, 0.1, 0.3], size=(n, 1))
         return point + scale * rng.normal(size=(n, 3))
 
-    state = State.zeros(n, JOINTS, FINGERS, objects)
+    state = State.zeros(n, JOINTS, FINGERS, objects, parts)
+    for field in fields(state):
+        array = getattr(state, field.name)
+        array[...] = rng.random(array.shape) < 0.6 if array.dtype == bool else rng.normal(size=array.shape)
+    goals = random_goals(rng, n) if goals is None else goals
+    for k in range(objects):
+        state.object_position[:, k] = near(goals[:, k % goals.shape[1]])
+    for p in range(parts):
+        state.part_position[:, p] = near(goals[:, p % goals.shape[1]])[:, 0]
+        state.part_handle_position[:, p] = near(goals[:, 0])
+    things = [*state.object_position.swapaxes(0, 1), *state.part_handle_position.swapaxes(0, 1)] or [goals[:, 0]]
+    state.ee_position[:] = near(np.stack(things)[rng.integers(0, len(things), n), np.arange(n)])
+    state.object_velocity *= rng.choice([0.0, 0.02, 1.0], size=(n, objects, 1))
     state.time[:] = rng.uniform(0, 4, n)
-    anchor = goal if goal is not None else rng.uniform(-0.2, 0.2, (n, 3))
-    if objects:
-        state.object_position[:, 0] = near(anchor)
-        state.ee_position[:] = near(state.object_position[:, 0])
-    else:
-        state.ee_position[:] = near(anchor)
-    state.finger_contact[...] = rng.random((n, objects, FINGERS)) < 0.6
     state.gripper_width[:] = rng.uniform(0, 0.08, n)
     for array in (state.ee_orientation, state.object_orientation):
-        array[...] = rng.normal(size=array.shape)
         array /= np.linalg.norm(array, axis=-1, keepdims=True)
-    for array in (state.ee_velocity, state.joint_position, state.joint_velocity):
-        array[...] = rng.normal(size=array.shape)
-    state.object_velocity[...] = rng.normal(size=state.object_velocity.shape)
-    state.object_angular_velocity[...] = rng.normal(size=state.object_angular_velocity.shape)
     return state
 
 
 def random_progress(rng: np.random.Generator, state: State, stages: int) -> Progress:
     n = len(state.time)
     stage = rng.integers(0, stages + 1, n)
-    held = np.where(stage == stages, rng.integers(1, 5, n), 0)
-    start_ee = state.ee_position + 0.1 * rng.normal(size=(n, 3))
-    return Progress(stage, held, start_ee, state.object_position + 0.1 * rng.normal(size=state.object_position.shape))
+
+    def shifted(array: Any) -> Any:
+        return array + 0.1 * rng.normal(size=array.shape)
+
+    return Progress(
+        stage=stage,
+        held=np.where(stage == stages, rng.integers(1, 5, n), 0),
+        start_ee_position=shifted(state.ee_position),
+        start_object_position=shifted(state.object_position),
+        start_part_position=shifted(state.part_position),
+        count=rng.integers(0, 20, n),
+    )
+
+
+def random_view(rng: np.random.Generator, n: int, step: Step | None = None) -> View:
+    """What a step on the first of two objects sees, or another step on the first of two parts."""
+    goals = random_goals(rng, n, 2)
+    state = random_state(rng, n, 2, 2, goals)
+    return View(state, random_progress(rng, state, 3), goals, step or bound())
+
+
+def worlds(said: Any, seed: int, n: int) -> tuple[Task, Progress, State, Any]:
+    """A task of any kind in the middle of `n` episodes."""
+    task, rng = the_task(said), np.random.default_rng(seed)
+    goals = random_goals(rng, n, task.goal_count)
+    state = random_state(rng, n, len(task.roles), len(task.parts), goals)
+    return task, random_progress(rng, state, len(task.steps)), state, goals
 
 
 def each(value: Any, change: Callable[[Any], Any]) -> Any:
     """`value` with every array in it changed."""
-    if isinstance(value, State | Progress):
-        return type(value)(**{field.name: change(getattr(value, field.name)) for field in fields(value)})
-    return change(value)
+    if isinstance(value, State | Progress | View | Motion):
+        return type(value)(**{field.name: each(getattr(value, field.name), change) for field in fields(value)})
+    return value if value is None or isinstance(value, float | Step) else change(value)
 
 
 def one(value: Any, index: int) -> Any:
@@ -68,6 +119,13 @@ def as_torch(value: Any) -> Any:
 
 def arrays_of(value: Any) -> list[Any]:
     """The arrays in a result, as numpy."""
-    if isinstance(value, State | Progress):
-        return [np.asarray(getattr(value, field.name)) for field in fields(value)]
-    return [np.asarray(value)]
+    if isinstance(value, State | Progress | View | Motion):
+        return [array for field in fields(value) for array in arrays_of(getattr(value, field.name))]
+    return [] if value is None or isinstance(value, Step) else [np.asarray(value)]
+
+
+def whole(motion: Motion, n: int) -> Motion:
+    """A motion with its defaults written out, of `n` episodes."""
+    zero = 0.0 * motion.target[:, 0]
+    turn = zero if motion.turn_by is None else motion.turn_by
+    return Motion(motion.target, motion.gripper + zero, turn, motion.other_target, motion.other_gripper + zero)

@@ -84,6 +84,7 @@ def check(said: str | list[str]) -> None:
         assert not set(stage.gives) <= holds
         ended = {*stage.ends, *(EXCLUDES[fact] for fact in stage.gives if fact in EXCLUDES)}
         kept = dict(task.plan.kept[index])
+        assert not any(FACTS[fact].event for fact in kept)
         assert set(kept) <= holds - ended
         assert all(fact in stages[giver].gives for fact, giver in kept.items())
         givers = [giver for _, giver in task.plan.kept[index]]
@@ -92,8 +93,10 @@ def check(said: str | list[str]) -> None:
         holds = (holds - ended) | set(stage.gives)
         assert holds not in seen
         seen.append(holds)
-    assert set(task.plan.gives) <= holds
-    assert set(stages[-1].gives) <= set(task.plan.gives)
+    given = [fact for fact, _ in task.plan.gives]
+    assert set(given) == holds - {fact for fact in INITIALLY if fact not in given}
+    assert set(stages[-1].gives) <= set(given)
+    assert all(fact in stages[giver].gives for fact, giver in task.plan.gives)
     assert task.describe()
     assert task.horizon > 0
 

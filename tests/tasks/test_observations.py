@@ -2,54 +2,94 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mygym.tasks.observations import default_components, find_component
-from mygym.tasks.task import find_task
+from mygym.tasks.observations import Situation, default_components, find_component
 from tests.components import CONTROLS, OBSERVATIONS, TASKS, compositions
-from tests.tasks.states import as_torch, one, random_progress, random_state
+from tests.tasks.states import LISTED, as_torch, one, random_state, the_task, worlds
+
+SAID = [*sorted({*TASKS, *compositions()}), *LISTED]
+SEEDS = st.integers(0, 2**32 - 1)
+OF_OBJECTS = {"object_position": 3, "object_from_ee": 3, "object_orientation": 4, "object_velocity": 3}
+OF_PARTS = {"part_position": 1, "part_velocity": 1, "handle_from_ee": 3}
 
 
+def situation(said: str, seed: int, n: int) -> Situation:
+    return Situation(*worlds(said, seed, n))
+
+
+def alone(situation: Situation, i: int) -> Situation:
+    return replace(
+        situation,
+        progress=one(situation.progress, i),
+        state=one(situation.state, i),
+        goals=situation.goals[i : i + 1],
+    )
+
+
+@pytest.mark.parametrize("said", ["pick_and_place", *LISTED])
 @pytest.mark.parametrize("name", OBSERVATIONS)
-@given(seed=st.integers(0, 2**32 - 1))
-def test_components_are_the_same_in_batches_one_by_one_and_in_torch(name: str, seed: int) -> None:
-    task, rng, n = find_task("pick_and_place"), np.random.default_rng(seed), 5
-    state = random_state(rng, n)
-    progress = random_progress(rng, state, len(task.plan.stages))
+@given(seed=SEEDS)
+def test_components_are_the_same_in_batches_one_by_one_and_in_torch(name: str, said: str, seed: int) -> None:
+    several, n = situation(said, seed, 5), 5
     component = find_component(name)
-    whole = component.function(task, progress, state)
-    assert whole.ndim == 2
-    assert np.isfinite(whole).all()
+    batch = component.function(several)
+    assert batch.ndim == 2
+    assert len(batch) == n
+    assert np.isfinite(batch).all()
     for i in range(n):
-        np.testing.assert_array_equal(whole[i : i + 1], component.function(task, one(progress, i), one(state, i)))
-    there = component.function(task, as_torch(progress), as_torch(state))
-    np.testing.assert_array_equal(whole, there.numpy())
+        np.testing.assert_array_equal(batch[i : i + 1], component.function(alone(several, i)))
+    tensors = [as_torch(value) for value in (several.progress, several.state, several.goals)]
+    np.testing.assert_array_equal(batch, component.function(Situation(several.task, *tensors)).numpy())
 
 
 @pytest.mark.parametrize("control", CONTROLS)
-@pytest.mark.parametrize("said", sorted({*TASKS, *compositions()}))
+@pytest.mark.parametrize("said", SAID)
 def test_a_task_observes_what_matters_to_it_and_nothing_twice(said: str, control: str) -> None:
-    task, names = find_task(said), default_components(find_task(said), control)
+    task, names = the_task(said), default_components(the_task(said), control)
     assert len(set(names)) == len(names)
     assert set(names) <= set(OBSERVATIONS)
     assert ("gripper_width" in names) == task.needs_gripper
     assert ("object_position" in names) == task.has_object
+    assert ("part_position" in names) == bool(task.part_slots)
     assert ("joint_position" in names) == control.startswith("joint")
-    assert ("stage" in names) == (len(task.plan.stages) > 1)
+    assert ("stage" in names) == (len(task.steps) > 1)
+
+
+@pytest.mark.parametrize("said", SAID)
+def test_observations_have_every_object_and_part_of_the_task_and_no_other(said: str) -> None:
+    task = the_task(said)
+    several = situation(said, 0, 3)
+    more = random_state(np.random.default_rng(1), 3, len(task.roles) + 2, len(task.parts))  # clutter
+    for now, name in itertools.product((several, replace(several, state=more)), {**OF_OBJECTS, **OF_PARTS}):
+        size, count = (OF_OBJECTS | OF_PARTS)[name], len(task.roles if name in OF_OBJECTS else task.part_slots)
+        assert find_component(name).function(now).shape == (3, size * count), name
+
+
+def test_objects_are_observed_in_the_order_of_their_roles_and_parts_where_they_are() -> None:
+    stacking, handle = situation("stack", 3, 4), situation("handle", 3, 4)
+    seen = find_component("object_position").function(stacking)
+    np.testing.assert_array_equal(seen, stacking.state.object_position.reshape(4, 6))
+    assert stacking.task.roles == ("cube", "die")
+    seen = find_component("part_position").function(handle)
+    np.testing.assert_array_equal(seen, handle.state.part_position[:, 1:])
+    seen = find_component("handle_from_ee").function(handle)
+    np.testing.assert_array_equal(seen, handle.state.part_handle_position[:, 1] - handle.state.ee_position)
 
 
 def test_the_stage_is_one_hot_and_the_orientation_has_one_sign() -> None:
-    task, rng = find_task("pick_and_place"), np.random.default_rng(0)
-    state = random_state(rng, 50)
-    progress = random_progress(rng, state, 3)
-    stage = find_component("stage").function(task, progress, state)
-    assert stage.shape == (50, 4)
-    assert stage.argmax(axis=1).tolist() == progress.stage.tolist()
+    several = situation("stack", 0, 50)
+    stage = find_component("stage").function(several)
+    assert stage.shape == (50, 11)
+    assert stage.argmax(axis=1).tolist() == several.progress.stage.tolist()
     assert (stage.sum(axis=1) == 1).all()
-    turned = find_component("object_orientation").function(task, progress, state)
-    assert (turned[:, 3] >= 0).all()
-    state.object_orientation *= -1
-    np.testing.assert_array_equal(turned, find_component("object_orientation").function(task, progress, state))
+    turned = find_component("object_orientation").function(several)
+    assert (turned[:, [3, 7]] >= 0).all()
+    several.state.object_orientation *= -1
+    np.testing.assert_array_equal(turned, find_component("object_orientation").function(several))

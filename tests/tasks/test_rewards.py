@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,71 +13,110 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from mygym.tasks import goals, rewards
-from mygym.tasks.task import find_task
+from mygym.tasks.facts import FACTS
+from mygym.tasks.goals import GoalPart, GoalSpace, achieved_goal, desired_goal, goal_space
+from mygym.tasks.view import Thresholds, View, wrapped
 from tests.components import TASKS, compositions
-from tests.tasks.states import as_torch, one, random_state
+from tests.tasks.states import LISTED, as_torch, bound, one, random_view, the_task, worlds
 
-SAID = sorted({*TASKS, *compositions()})
-TOLERANCE = 0.05
+SAID = [*sorted({*TASKS, *compositions()}), *LISTED]
+SEEDS = st.integers(0, 2**32 - 1)
+TURNED = replace(bound(heading=1), thresholds=Thresholds(angle=0.2))
+
+
+def space_of(*kinds: str) -> GoalSpace:
+    """A goal space of these parts."""
+    parts: list[GoalPart] = []
+    for kind in kinds:
+        parts.append(GoalPart(kind, TURNED, 0, sum(part.size for part in parts)))
+    return GoalSpace(tuple(parts))
+
+
+SPACES = {
+    "a point": space_of("object"),
+    "flags": space_of("object", "free", "clear"),
+    "parts": space_of("part", "object", "heading", "held"),
+    "heading": space_of("heading"),
+}
+SPACES |= {said: goal_space(the_task(said)) for said in ("reach", "AG", "AGMDW", *LISTED)}
 
 
 @st.composite
-def pairs(draw: Any) -> tuple[Any, Any]:
-    """Achieved and desired goal vectors of some batch shape, often close to each other."""
-    batch, flags = draw(st.sampled_from([(), (1,), (6,), (2, 3)])), draw(st.integers(0, 3))
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    position = rng.uniform(-2, 2, (*batch, 3))
-    away = rng.choice([0.0, 0.01, 0.03, 0.06, 1.0], (*batch, 1)) * rng.uniform(-1, 1, (*batch, 3))
-    right = rng.integers(0, 2, (*batch, flags))
-    desired = np.concatenate([position, np.ones((*batch, flags))], axis=-1, dtype=np.float32)
-    return np.concatenate([position + away, right], axis=-1, dtype=np.float32), desired
+def pairs(draw: Any, name: str | None = None) -> tuple[GoalSpace, Any, Any]:
+    """Achieved and desired goal vectors of some space and batch shape, often close to each other."""
+    space = SPACES[name or draw(st.sampled_from(sorted(SPACES)))]
+    batch, rng = draw(st.sampled_from([(), (1,), (6,), (2, 3)])), np.random.default_rng(draw(SEEDS))
+    achieved, desired = np.zeros((2, *batch, space.size), np.float32)
+    for part in space.parts:
+        own = (..., slice(part.first, part.first + part.size))
+        scale = rng.choice([0.0, 0.01, 0.03, 0.06, 1.0], (*batch, 1))
+        if part.is_flag:
+            desired[own], achieved[own] = 1.0, rng.integers(0, 2, (*batch, 1))
+        elif part.kind == "heading":
+            angle = rng.uniform(-4, 4, (*batch, 1))
+            for array, yaw in ((desired, angle), (achieved, angle + 5 * scale)):
+                array[own] = np.concatenate([np.cos(yaw), np.sin(yaw)], axis=-1)
+        else:
+            desired[own] = rng.uniform(-2, 2, (*batch, part.size))
+            achieved[own] = desired[own] + scale * rng.uniform(-1, 1, (*batch, part.size))
+    return space, achieved, desired
 
 
-FUNCTIONS = {
-    **rewards.GOAL_REWARDS,
-    "distance": lambda achieved, desired, tolerance: goals.goal_distance(achieved, desired),
-    "reached": goals.goal_reached,
-}
+FUNCTIONS = {**rewards.GOAL_REWARDS, "distance": goals.goal_distance, "reached": goals.goal_reached}
 
 
+@pytest.mark.parametrize("space", SPACES)
 @pytest.mark.parametrize("name", FUNCTIONS)
-@given(pair=pairs())
-def test_a_batch_is_the_same_as_one_by_one_and_in_torch(name: str, pair: tuple[Any, Any]) -> None:
-    achieved, desired = pair
-    whole = np.asarray(FUNCTIONS[name](achieved, desired, TOLERANCE))
-    assert whole.shape == achieved.shape[:-1]
-    for index in np.ndindex(whole.shape):
-        assert whole[index] == FUNCTIONS[name](achieved[index], desired[index], TOLERANCE)
-    there = FUNCTIONS[name](torch.from_numpy(achieved), torch.from_numpy(desired), TOLERANCE)
-    np.testing.assert_allclose(whole, there.numpy(), rtol=1e-6, atol=1e-7)
+@given(data=st.data())
+def test_a_batch_is_the_same_as_one_by_one_and_in_torch(name: str, space: str, data: Any) -> None:
+    _, achieved, desired = data.draw(pairs(space))
+    batch = np.asarray(FUNCTIONS[name](SPACES[space], achieved, desired))
+    assert batch.shape == achieved.shape[:-1]
+    for index in np.ndindex(batch.shape):
+        assert batch[index] == FUNCTIONS[name](SPACES[space], achieved[index], desired[index])
+    there = FUNCTIONS[name](SPACES[space], torch.from_numpy(achieved), torch.from_numpy(desired))
+    np.testing.assert_allclose(batch, there.numpy(), rtol=1e-6, atol=1e-7)
+
+
+def differences(space: GoalSpace, achieved: Any, desired: Any) -> list[tuple[GoalPart, Any]]:
+    """Of each part how far it is off, in its own unit."""
+    parts = [(part, slice(part.first, part.first + part.size)) for part in space.parts]
+    return [(part, np.linalg.norm((achieved - desired)[..., own].astype(np.float64), axis=-1)) for part, own in parts]
 
 
 @given(pair=pairs())
-def test_sparse_is_zero_where_the_goal_is_reached_and_minus_one_elsewhere(pair: tuple[Any, Any]) -> None:
-    achieved, desired = pair
-    reached = goals.goal_reached(achieved, desired, TOLERANCE)
-    assert (np.asarray(rewards.sparse(achieved, desired, TOLERANCE)) == np.where(reached, 0.0, -1.0)).all()
+def test_sparse_is_zero_where_the_goal_is_reached_and_minus_one_elsewhere(pair: tuple[Any, Any, Any]) -> None:
+    reached = goals.goal_reached(*pair)
+    assert (np.asarray(rewards.sparse(*pair)) == np.where(reached, 0.0, -1.0)).all()
 
 
 @given(pair=pairs())
-def test_dense_is_minus_metres_and_zero_only_at_the_goal(pair: tuple[Any, Any]) -> None:
-    achieved, desired = pair
-    value = np.asarray(rewards.dense(achieved, desired, TOLERANCE))
-    flags = np.abs(achieved - desired)[..., 3:].sum(-1)
-    metres = np.linalg.norm((achieved - desired)[..., :3], axis=-1) + goals.FLAG_METRES * flags
-    np.testing.assert_allclose(value, -metres, atol=1e-6)
-    assert (rewards.dense(desired, desired, TOLERANCE) == 0).all()
+def test_dense_is_minus_metres_and_zero_only_at_the_goal(pair: tuple[Any, Any, Any]) -> None:
+    space, _, desired = pair
+    metres = sum(off * part.metres for part, off in differences(*pair))
+    np.testing.assert_allclose(np.asarray(rewards.dense(*pair)), -metres, atol=1e-6)
+    assert (rewards.dense(space, desired, desired) == 0).all()
 
 
 @given(pair=pairs())
-def test_reached_is_within_tolerance_with_every_flag_right(pair: tuple[Any, Any]) -> None:
-    achieved, desired = pair
-    difference = (achieved - desired).astype(np.float64)
-    metres = np.linalg.norm(difference[..., :3], axis=-1)
-    expected = (metres < TOLERANCE) & (np.abs(difference[..., 3:]) < 0.5).all(-1)
-    clear_cut = np.abs(metres - TOLERANCE) > 1e-6
-    reached = np.asarray(goals.goal_reached(achieved, desired, TOLERANCE))
-    assert (reached == expected)[clear_cut].all()
+def test_reached_is_every_part_within_its_tolerance_and_every_flag_right(pair: tuple[Any, Any, Any]) -> None:
+    off = [(part.tolerance, away) for part, away in differences(*pair)]
+    clear_cut = np.all([np.abs(away - tolerance) > 1e-6 for tolerance, away in off], axis=0)
+    expected = np.all([away < tolerance for tolerance, away in off], axis=0)
+    assert (np.asarray(goals.goal_reached(*pair)) == expected)[clear_cut].all()
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_parts_fill_the_vector_one_after_the_other_in_units_of_their_own(name: str) -> None:
+    space = SPACES[name]
+    covered = [i for part in space.parts for i in range(part.first, part.first + part.size)]
+    assert covered == list(range(space.size))
+    assert space.names == tuple(part.kind for part in space.parts)
+    for part in space.parts:
+        angle = part.kind == "heading"
+        expected = part.step.thresholds.angle if angle else part.step.thresholds.tolerance
+        assert part.tolerance == (0.5 if part.is_flag else expected)
+        assert part.metres == (goals.FLAG_METRES if part.is_flag else goals.ANGLE_METRES if angle else 1.0)
 
 
 @given(values=arrays.arrays(np.float64, st.integers(2, 30), elements=st.floats(-5, 0)), gamma=st.floats(0.5, 1))
@@ -86,33 +126,77 @@ def test_shaping_telescopes(values: Any, gamma: float) -> None:
 
 
 @pytest.mark.parametrize("said", SAID)
-@given(seed=st.integers(0, 2**32 - 1))
+@given(seed=SEEDS)
 def test_goal_vectors_are_the_same_in_batches_one_by_one_and_in_torch(said: str, seed: int) -> None:
-    task, rng, n = find_task(said), np.random.default_rng(seed), 6
-    space, goal = goals.goal_space(task), rng.uniform(-0.2, 0.2, (n, 3))
-    state = random_state(rng, n, int(task.has_object), goal)
-    achieved, desired = goals.achieved_goal(space, task, state, goal), goals.desired_goal(space, goal)
+    task, progress, state, points = worlds(said, seed, n := 6)
+    space = goal_space(task)
+    achieved, desired = achieved_goal(space, progress, state, points), desired_goal(space, points)
     assert achieved.shape == desired.shape == (n, space.size)
     for i in range(n):
-        alone = goals.achieved_goal(space, task, one(state, i), goal[i : i + 1])
+        alone = achieved_goal(space, one(progress, i), one(state, i), points[i : i + 1])
         np.testing.assert_array_equal(achieved[i : i + 1], alone)
-        np.testing.assert_array_equal(desired[i : i + 1], goals.desired_goal(space, goal[i : i + 1]))
-    there = goals.achieved_goal(space, task, as_torch(state), as_torch(goal))
+        np.testing.assert_array_equal(desired[i : i + 1], desired_goal(space, points[i : i + 1]))
+    there = achieved_goal(space, as_torch(progress), as_torch(state), as_torch(points))
     np.testing.assert_array_equal(achieved, there.numpy())
-    np.testing.assert_array_equal(desired, goals.desired_goal(space, as_torch(goal)).numpy())
+    np.testing.assert_array_equal(desired, desired_goal(space, as_torch(points)).numpy())
+
+
+@pytest.mark.parametrize("said", SAID)
+@given(seed=SEEDS)
+def test_what_has_been_done_is_reached(said: str, seed: int) -> None:
+    """The reward, which sees goal vectors alone, agrees with the stages when these have just ended."""
+    task, progress, state, points = worlds(said, seed, 200)
+    space, last = goal_space(task), len(task.steps)
+    done = np.ones(200, dtype=bool)
+    for fact, giver in task.plan.gives:
+        done &= FACTS[fact].begins(View(state, progress, points, task.steps[giver]))
+    reached = goals.goal_reached(space, achieved_goal(space, progress, state, points), desired_goal(space, points))
+    near = any(part.kind == "end_effector_from_object" for part in space.parts)  # which is nearer than `near`
+    assert near or (reached | ~done | (progress.stage < last)).all()
 
 
 @pytest.mark.parametrize(
-    ("said", "position", "flags"),
+    ("said", "names"),
     [
-        ("reach", "end_effector", ()),
-        ("push", "object", ()),
-        ("pick_and_place", "object", ()),
-        ("AG", "end_effector_from_object", ("held",)),
-        ("AGMD", "object", ("free",)),
-        ("AGMDW", "object", ("free", "clear")),
+        ("reach", ("end_effector",)),
+        ("push", ("object",)),
+        ("pick_and_place", ("object",)),
+        ("AG", ("end_effector_from_object", "held")),
+        ("AGMD", ("object", "free")),
+        ("AGMDW", ("object", "free", "clear")),
+        ("stack", ("object", "object", "free", "clear")),
+        ("push, reach", ("object", "end_effector")),
+        ("same again", ("object",)),
+        ("handle", ("end_effector_from_object",)),
     ],
 )
-def test_what_is_achieved_follows_from_the_stages(said: str, position: str, flags: tuple[str, ...]) -> None:
-    space = goals.goal_space(find_task(said))
-    assert (space.position, space.flags) == (position, flags)
+def test_what_is_achieved_follows_from_the_stages(said: str, names: tuple[str, ...]) -> None:
+    assert goal_space(the_task(said)).names == names
+
+
+def test_parts_of_goal_vectors_are_about_what_their_own_sub_task_acts_on() -> None:
+    task, progress, state, points = worlds("stack", 0, 3)
+    achieved = achieved_goal(goal_space(task), progress, state, points)
+    np.testing.assert_array_equal(achieved[:, :6], state.object_position.reshape(3, 6))
+    np.testing.assert_array_equal(desired_goal(goal_space(task), points)[:, :6], points.reshape(3, 6))
+
+
+@given(seed=SEEDS)
+def test_a_heading_is_desired_as_the_direction_of_its_angle(seed: int) -> None:
+    view = random_view(np.random.default_rng(seed), 5, TURNED)
+    space = SPACES["heading"]
+    achieved = achieved_goal(space, view.progress, view.state, view.goals)
+    np.testing.assert_allclose(np.arctan2(achieved[:, 1], achieved[:, 0]), view.object_heading)
+    desired = desired_goal(space, view.goals)
+    np.testing.assert_allclose(np.arctan2(desired[:, 1], desired[:, 0]), wrapped(view.goals[:, 1, 0]))
+
+
+def test_what_was_struck_stays_where_it_was_and_an_event_happened_when_its_stage_is_over() -> None:
+    view = random_view(np.random.default_rng(0), 6, bound())
+    progress = replace(view.progress, stage=np.array([0, 1, 2] * 2))
+    space = GoalSpace((GoalPart("struck", bound(), 1, 0), GoalPart("launched", bound(), 1, 3)))
+    achieved = achieved_goal(space, progress, view.state, view.goals)
+    past = progress.stage > 1
+    expected = np.where(past[:, None], progress.start_object_position[:, 0], view.state.object_position[:, 0])
+    np.testing.assert_array_equal(achieved[:, :3], expected)
+    assert achieved[:, 3].tolist() == past.tolist()

@@ -161,8 +161,8 @@ SLIDE = Stage("slide", "", ("free", "near"), ("launched",), "push {object} so th
               _slide_expert, ends=("near", "placed"), entry=_push_entry)  # fmt: skip
 THROW = Stage("throw", "", ("held",), ("launched", "free"), "throw {object} {goal}", move_potential, _throw_expert,
               ends=("near", "placed"), count=_steps_of_swing, needs_gripper=True)  # fmt: skip
-SETTLE = Stage("settle", "", ("launched",), ("placed",), "let {object} come to rest there", move_potential, _follow_through,
-               complete=_lies_untouched)  # fmt: skip
+SETTLE = Stage("settle", "", ("launched",), ("placed",), "let {object} come to rest there", move_potential,
+               _follow_through, complete=_lies_untouched)  # fmt: skip
 STRIKE = Stage("strike", "", ("launched",), ("struck",), "let {object} hit it", move_potential, _follow_through,
                ends=("launched",))  # fmt: skip
 

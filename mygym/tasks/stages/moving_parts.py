@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from mygym.tasks.facts import distance
 from mygym.tasks.stage import CLOSED, OPEN, Stage, register_stage
 from mygym.tasks.stages.motions import lifted, over_then_down, share_covered
@@ -33,7 +32,7 @@ def _onward(view: View) -> tuple[Array, Array]:
     return motion / speed[:, None], abs(missing) * speed
 
 
-# open: take hold of the handle, or hook it, and take it along ----------------------------------------------------------
+# open: take hold of the handle, or hook it, and take it along --------------------------------------------------------
 
 
 def _has_fingers(view: View) -> bool:
@@ -77,16 +76,23 @@ def _push_entry(view: View) -> Array:
 
 
 def _push_expert(view: View, entry: EntryPoint) -> Motion:
-    """From behind the handle straight on; anew from behind if it was passed."""
+    """From behind the handle straight on, ever slower, and stay there.
+
+    Who has pushed too far gives way first, all that a part with a spring needs, then comes from the other side.
+    """
     xp = namespace(view.goal)
     way, left = _onward(view)
-    offset = view.ee_position - view.target
+    at = view.ee_position
+    offset = at - view.target
     along = (offset * way).sum(-1)
     aside = distance(offset, along[:, None] * way)
+    there = abs(view.goal[:, 0] - view.part_position) < 0.5 * view.thresholds.tolerance
     behind = (along < 0.005) & (aside < 0.015)
-    step = xp.clip(left, 0.002, 0.015)[:, None]
-    onward = view.target + (along[:, None] + step) * way
-    return Motion(xp.where(behind[:, None], onward, over_then_down(view, _push_entry(view))), CLOSED)
+    before = (along >= 0.005) & (distance(offset, xp.zeros_like(offset)) < STAND_OFF)
+    step = xp.clip(0.4 * left, 0.002, 0.012)[:, None]
+    target = xp.where(before[:, None], at + 0.005 * way, over_then_down(view, _push_entry(view)))
+    target = xp.where(behind[:, None], view.target + (along[:, None] + step) * way, target)
+    return Motion(xp.where(there[:, None], at, target), CLOSED)
 
 
 def _pushing(name: str, phrase: str) -> Stage:

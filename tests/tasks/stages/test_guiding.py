@@ -1,0 +1,153 @@
+"""Guiding along a path: what counts as passed, how far along that is, and an expert that goes round to push."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from mygym.envs.robot_env import RobotEnv
+from mygym.tasks.progress import Progress
+from mygym.tasks.stages.guiding import BEHIND, GUIDE, HOVER, PASSED
+from mygym.tasks.state import State
+from mygym.tasks.view import Step, View
+
+START = (0.0, 0.0, 0.0)
+LYING = ((0.2, 0.0, 0.0), (0.2, 0.1, 0.0), (0.0, 0.1, 0.0))
+UPRIGHT = ((0.2, -0.2, 0.3), (0.2, 0.2, 0.2), (0.2, -0.2, 0.1))
+FAR = (0.0, 0.0, 0.3)
+
+
+def view(thing: Any, count: int = 0, tool: Any = FAR, path: Any = LYING, start: Any = START) -> View:
+    """An object at `thing`, `count` points of the path passed, the tool at `tool`."""
+    state = State.zeros(1, 7, objects=1)
+    state.object_position[0, 0], state.ee_position[0] = start, tool
+    progress = replace(Progress.at_reset(state), count=np.array([count]))
+    state.object_position[0, 0] = thing
+    last = len(path) - 1
+    return View(state, progress, np.array([path]), Step(GUIDE, 0, 0, None, place=last, path=tuple(range(last))))
+
+
+def passed(*args: Any, **how: Any) -> int:
+    assert GUIDE.count is not None
+    return int(GUIDE.count(view(*args, **how))[0])
+
+
+def potential(*args: Any, **how: Any) -> float:
+    return float(GUIDE.potential(view(*args, **how))[0])
+
+
+def target(*args: Any, **how: Any) -> np.ndarray:
+    found: np.ndarray = GUIDE.expert(view(*args, **how), lambda one: one.target).target[0]
+    return found
+
+
+# how far along -------------------------------------------------------------------------------------------------------
+
+
+def test_points_are_passed_one_after_the_other() -> None:
+    assert GUIDE.complete is not None
+    for number, point in enumerate(LYING):
+        assert [passed(point, count) for count in range(4)] == [
+            number + 1 if count >= number else count for count in range(4)
+        ]
+        assert GUIDE.complete(view(point, number)).tolist() == [False]
+    assert GUIDE.complete(view(LYING[-1], 3)).tolist() == [True]
+
+
+def test_what_has_gone_back_to_a_point_passes_anew_those_behind_it() -> None:
+    assert passed(LYING[0], count=2) == 1
+    assert passed((0.1, 0.0, 0.0), count=2) == 2
+
+
+def test_a_corner_of_the_passage_round_a_point_is_at_it() -> None:
+    away = np.array([1.0, -1.0, 0.0])
+    assert passed(LYING[0] + 0.99 * PASSED * away) == 1
+    assert passed(LYING[0] + 1.01 * PASSED * away) == 0
+
+
+def test_the_waypoint_is_the_next_point_and_the_goal_in_the_end() -> None:
+    assert GUIDE.waypoint is not None
+    for count, point in enumerate((*LYING, LYING[-1])):
+        np.testing.assert_array_equal(GUIDE.waypoint(view(START, count))[0], point)
+
+
+def test_the_potential_is_the_share_of_the_way_along_the_path() -> None:
+    """The way is 0.2 + 0.1 + 0.2 m."""
+    assert potential(START) == 0.0
+    assert potential((0.1, 0.0, 0.0)) == pytest.approx(0.1 / 0.5)
+    assert potential((0.2, 0.04, 0.0), 1) == pytest.approx(0.24 / 0.5)
+    assert potential(LYING[-1], 3) == 1.0
+    assert potential(LYING[-1], 0) < 0.2, "the goal is not reached by a short cut"
+
+
+# the expert -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_expert_pushes_from_behind_towards_the_next_point() -> None:
+    tool = np.array([-BEHIND, 0.0, 0.01])
+    at = target(START, tool=tool)
+    assert at[0] > tool[0]
+    np.testing.assert_allclose(at[1:], 0.0, atol=1e-9)
+    tool[1] = 0.01
+    np.testing.assert_allclose(target(START, tool=tool), at, atol=1e-9)  # back into line
+
+
+@pytest.mark.parametrize(("path", "front"), [(LYING, (0, 0, 1)), (UPRIGHT, (-1, 0, 0))])
+def test_the_expert_goes_round_in_front_of_the_path(path: Any, front: Any) -> None:
+    """From the wrong side: out, along, and in again behind the object."""
+    out, thing = np.array(front), np.array(path[0])
+    way = np.array(path[1]) - path[0]
+    way[2] = 0.0  # heights are gravity's
+    way /= np.linalg.norm(way)
+    tool = thing + 0.05 * way
+    np.testing.assert_allclose(target(thing, 1, tool, path), tool + HOVER * out)
+    begin = thing - BEHIND * way
+    np.testing.assert_allclose(target(thing, 1, tool + HOVER * out, path), begin + HOVER * out)
+    np.testing.assert_allclose(target(thing, 1, begin + HOVER * out, path), begin)
+    assert GUIDE.entry is not None
+    np.testing.assert_allclose(GUIDE.entry(view(thing, 1, tool, path))[0], begin)
+
+
+def test_what_lies_along_a_wall_of_the_passage_is_pushed_along_it_and_what_is_astray_back() -> None:
+    assert GUIDE.entry is not None
+    np.testing.assert_allclose(GUIDE.entry(view((0.0, 0.019, 0.0)))[0], (-BEHIND, 0.019, 0.0), atol=1e-9)
+    assert GUIDE.entry(view((0.0, 0.06, 0.0)))[0, 1] > 0.06
+
+
+def test_what_is_at_the_goal_is_left_alone() -> None:
+    goal = np.array(LYING[-1])
+    tool = goal + np.array([BEHIND, 0.0, 0.0])
+    np.testing.assert_allclose(target(goal, 3, tool), tool + np.array([0.0, 0.0, HOVER]))
+
+
+def test_torch_does_what_numpy_does() -> None:
+    rng = np.random.default_rng(0)
+    for count in range(4):
+        one = view(rng.normal(0.1, 0.1, 3), count, rng.normal(0.1, 0.1, 3))
+        fields = {name: torch.from_numpy(getattr(one.progress, name)) for name in Progress.__slots__}
+        state = {name: torch.from_numpy(getattr(one.state, name)) for name in State.__slots__}
+        other = View(State(**state), Progress(**fields), torch.from_numpy(one.goals), one.step)
+        for function in (GUIDE.potential, GUIDE.count, GUIDE.waypoint):
+            assert function is not None
+            np.testing.assert_allclose(function(one), function(other))
+        mine, theirs = (GUIDE.expert(each, lambda here: here.target).target for each in (one, other))
+        np.testing.assert_allclose(mine, theirs)
+
+
+@pytest.mark.parametrize(("task", "robot"), [("maze", "kuka"), ("maze", "panda"), ("vertical_maze", "kuka_gripper")])
+def test_the_expert_guides_through_the_maze(task: str, robot: str) -> None:
+    env = RobotEnv(task, robot)
+    for seed in range(2):
+        env.reset(seed=seed)
+        counts, ended = [], False
+        while not ended:
+            _, _, ended, truncated, info = env.step(env.expert_action())
+            counts.append(int(env.progress.count[0]))
+            assert not truncated
+        assert info["is_success"]
+        assert max(counts) == len(env.workspace.paths["solution"])
+    env.close()

@@ -1,0 +1,351 @@
+"""Tasks of several sub-tasks, and on parts of the workspace: what lasts, what is said, and how they are called."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mygym.errors import ConfigError
+from mygym.tasks.facts import FACTS
+from mygym.tasks.progress import Progress
+from mygym.tasks.stage import CLOSED, Stage, register_stage
+from mygym.tasks.state import State
+from mygym.tasks.subtask import SubTask
+from mygym.tasks.task import act, advance, change_task, find_task, register_task
+from mygym.tasks.view import EntryPoint, Motion, View
+from tests.components import compositions, is_grammatical
+from tests.tasks.states import OPEN, PARTS, SAME_AGAIN, STACK, random_goals, random_progress, random_state, the_task
+from tests.tasks.test_task import BOTH, CUBE, placed
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+@pytest.fixture(autouse=True)
+def shift() -> None:
+    """A stage that moves parts and counts its steps, of which it takes three at least."""
+    register_stage(
+        "shift",
+        Stage(
+            name="shift",
+            letter="",
+            requires=("near",),
+            gives=("placed",),
+            phrase="shift {object} {goal}",
+            potential=lambda view: 0.0 * view.part_position,
+            expert=lambda view, entry: Motion(view.target, CLOSED),
+            complete=lambda view: view.count >= 2,
+            count=lambda view: view.count + 1,
+            needs_object=False,
+            needs_part=True,
+        ),
+    )
+
+
+def tower(*roles: str) -> list[dict[str, Any]]:
+    """The first where an area says, each other on top of the one before."""
+    first = {"stages": "AGMDW", "object": roles[0]}
+    return [first, *({"stages": "AGMDW", "object": b, "onto": a} for a, b in itertools.pairwise(roles))]
+
+
+# what follows from what ---------------------------------------------------------------------------------------------
+
+
+ENDING = [said for said in compositions() if said.endswith("W")]
+NOT_ENDING = [said for said in compositions() if not said.endswith("W")]
+
+
+@given(said=st.lists(st.sampled_from(ENDING), max_size=3), last=st.sampled_from(compositions()))
+def test_sub_tasks_that_end_free_and_clear_go_before_any_other(said: list[str], last: str) -> None:
+    task = find_task([{"stages": one, "object": f"thing {i}"} for i, one in enumerate([*said, last])])
+    ends = np.cumsum([len(one) for one in said]).tolist()
+    assert task.plan.firsts == (0, *ends)
+    lasting = [item for item in task.plan.gives if FACTS[item[0]].lasts]
+    for index, kept in enumerate(task.plan.kept):
+        before = [item for item in lasting if any(item[1] < end <= index for end in ends)]
+        assert set(before) <= set(kept)
+        begun = max((end for end in ends if end <= index), default=0)
+        assert {fact for fact, giver in kept if giver < begun} <= {fact for fact in FACTS if FACTS[fact].lasts}
+
+
+@pytest.mark.parametrize("before", NOT_ENDING)
+def test_a_sub_task_after_one_that_does_not_end_free_and_clear_is_refused(before: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        find_task([{"stages": before}, {"stages": "AGMDW", "object": "die"}])
+    for words in ("'AGMDW'", "free and clear", "leaves it otherwise", "end with drop and withdraw"):
+        assert words in str(error.value)
+
+
+def test_what_was_placed_is_kept_until_the_end() -> None:
+    task = find_task(STACK)
+    assert task.plan.gives == (("placed", 2), ("placed", 7), ("free", 8), ("clear", 9))
+    for index in range(3, 11):
+        assert ("placed", 2) in task.plan.kept[index]
+
+
+def test_what_is_moved_once_more_need_not_stay_but_must_until_then() -> None:
+    between = {"stages": "AGMDW", "object": "die"}
+    task = find_task([SAME_AGAIN[0], between, SAME_AGAIN[1]])
+    assert [("placed", 2) in kept for kept in task.plan.kept] == [3 <= index < 10 for index in range(14)]
+    assert task.plan.gives == (("placed", 7), ("near", 10), ("held", 11), ("placed", 12))
+
+
+# episodes by hand ---------------------------------------------------------------------------------------------------
+
+GOALS = np.array([[[0.1, 0.0, 0.02], [0.1, 0.0, 0.06]]])
+BASE, TOP, DIE = GOALS[0, 0], GOALS[0, 1], np.array([-0.3, 0.0, 0.02])
+FAR = placed(CUBE + 0.2, CUBE, DIE)
+FIRST = [placed(CUBE, CUBE, DIE), placed(CUBE, CUBE, DIE, fingers=BOTH), placed(BASE, BASE, DIE, fingers=BOTH)]
+FIRST += [placed(BASE, BASE, DIE), placed(BASE + 0.2, BASE, DIE)]
+AT_DIE, GRIP_DIE = placed(DIE, BASE, DIE), placed(DIE, BASE, DIE, fingers=BOTH, on=1)
+SECOND = [AT_DIE, GRIP_DIE, placed(TOP, BASE, TOP, fingers=BOTH, on=1), placed(TOP, BASE, TOP)]
+SECOND += [placed(TOP + 0.2, BASE, TOP)]
+
+
+@pytest.mark.parametrize(
+    ("states", "expected"),
+    [
+        ([*FIRST, *SECOND, SECOND[-1]], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10]),
+        # the cube is knocked away while the die is grasped: back to moving it, then to approaching it
+        ([*FIRST, AT_DIE, placed(DIE, CUBE, DIE), placed(DIE, CUBE, DIE), FIRST[0]], [1, 2, 3, 4, 5, 6, 2, 0, 1]),
+        # the die is dropped on the way: back to approaching it, not to the cube
+        ([*FIRST, AT_DIE, GRIP_DIE, placed(TOP, BASE, DIE)], [1, 2, 3, 4, 5, 6, 7, 5]),
+        # the cube is pulled from under the die when all is done
+        ([*FIRST, *SECOND, placed(TOP + 0.2, CUBE, TOP)], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 2]),
+        # gripping the die is no hold on the cube
+        ([FIRST[0], placed(CUBE, CUBE, DIE, fingers=BOTH, on=1)], [1, 1]),
+    ],
+)
+def test_an_episode_by_hand(states: list[State], expected: list[int]) -> None:
+    task, progress, found = find_task(STACK), Progress.at_reset(FAR), []
+    for state in states:
+        progress = advance(task, progress, state, GOALS)
+        found.append(int(progress.stage[0]))
+    assert found == expected
+
+
+def test_the_same_object_moved_twice_by_hand() -> None:
+    task, progress = find_task(SAME_AGAIN), Progress.at_reset(FAR)
+    second = [placed(BASE, BASE), placed(BASE, BASE, fingers=BOTH), placed(TOP + 0.1, TOP + 0.1, fingers=BOTH)]
+    goals = np.array([[BASE, TOP + 0.1]])
+    for state in [*(placed(s.ee_position[0], s.object_position[0, 0], fingers=s.finger_contact[0, 0]) for s in FIRST)]:
+        progress = advance(task, progress, state, goals)
+    assert int(progress.stage[0]) == 5
+    for stage, state in enumerate(second, start=6):
+        progress = advance(task, progress, state, goals)
+        assert int(progress.stage[0]) == stage
+
+
+# parts of the workspace ---------------------------------------------------------------------------------------------
+
+
+def drawer(position: float, ee: float) -> State:
+    """A drawer with its handle, the end effector that far from it, and another part."""
+    state = State.zeros(1, 7, 2, 1, len(PARTS))
+    state.part_position[0] = position, 9.0
+    state.part_handle_position[0, 0] = [-position, 0.0, 0.1]
+    state.ee_position[0] = [-position + ee, 0.0, 0.1]
+    return state
+
+
+def test_a_drawer_is_opened_by_hand_counted_and_shut_again() -> None:
+    task, goals = the_task(OPEN), np.array([[[0.2, 0.0, 0.0], [0.0, 0.0, 0.1]]])
+    progress, seen = Progress.at_reset(drawer(0.0, 0.3)), []
+    there = [drawer(0.2, 0.0)] * 3  # complete after three steps
+    for state in [drawer(0.0, 0.3), drawer(0.0, 0.05), drawer(0.1, 0.0), *there, drawer(0.2, 0.3), drawer(0.1, 0.3)]:
+        progress = advance(task, progress, state, goals)
+        seen.append((int(progress.stage[0]), int(progress.count[0])))
+    assert seen == [(0, 0), (1, 0), (1, 1), (1, 2), (2, 0), (2, 0), (3, 0), (1, 0)]
+    assert progress.start_part_position[0].tolist() == [0.1, 9.0]
+
+
+def test_a_task_on_a_part_has_no_object_and_one_on_an_object_has_no_part() -> None:
+    task = the_task(OPEN)
+    assert [(step.object, step.part, step.place) for step in task.steps] == 3 * [(None, 0, 0)] + 3 * [(0, None, 1)]
+    assert (task.roles, task.part_slots, task.goal_areas(0)) == (("cube",), (0,), ())
+    assert task.labels[:3] == ("approach cabinet.drawer", "shift cabinet.drawer", "withdraw cabinet.drawer")
+    assert task.describe().startswith("approach the drawer, shift it to the goal, withdraw; then approach the cube")
+
+
+# slots, roles, words ------------------------------------------------------------------------------------------------
+
+
+@given(said=st.lists(st.sampled_from(ENDING), min_size=1, max_size=4), data=st.data())
+def test_every_sub_task_has_its_own_goals_and_every_object_its_own_slot(said: list[str], data: Any) -> None:
+    objects = data.draw(st.lists(st.sampled_from(["cube", "die", "apple"]), min_size=len(said), max_size=len(said)))
+    task = find_task([{"stages": one, "object": thing} for one, thing in zip(said, objects, strict=True)])
+    assert task.roles == tuple(dict.fromkeys(objects))
+    assert [slots.place for slots in task.goal_slots] == list(range(len(said))) == list(range(task.goal_count))
+    for step in task.steps:
+        assert step.place == task.goal_slots[step.subtask].place
+        assert task.roles[step.object or 0] == objects[step.subtask]
+        assert step.label == (step.stage.name + f" {objects[step.subtask]}" * (len(said) > 1))
+
+
+def test_paths_and_headings_have_slots_before_and_after_the_place() -> None:
+    plain = find_task(STACK)
+    way = SubTask("AGMDW", "cube", path="rim")
+    register_stage(
+        "twist", replace(plain.steps[2].stage, name="twist", letter="", gives=("turned",), needs_turning=True)
+    )
+    turn = SubTask(("approach", "grasp", "twist"), "die")
+    task = replace(plain, subtasks=(way, turn), path_points={"rim": 3})
+    assert [(slots.path, slots.place, slots.heading) for slots in task.goal_slots] == [((0, 1, 2), 3, None), ((), 4, 5)]
+    assert task.goal_count == 6
+    assert task.needs_turning
+    assert task.steps[2].path == (0, 1, 2)
+    assert task.steps[-1].heading == 5
+
+
+def test_a_goal_on_an_object_takes_its_slot_even_if_nothing_acts_on_it() -> None:
+    task = find_task([{"stages": "AGMDW", "object": "die", "onto": "block"}])
+    assert task.roles == ("die", "block")
+    assert task.goal_areas(0) == ()
+    assert find_task(tower("a", "b", "c")).roles == ("a", "b", "c")
+
+
+def test_a_sub_task_without_an_object_acts_on_none_though_another_does() -> None:
+    task = find_task([{"stages": "AGMDW"}, {"stages": "A"}])
+    assert (task.steps[-1].object, task.goal_areas(1), task.labels[-1]) == (None, ("reach",), "approach")
+    assert task.describe().endswith("withdraw; then approach the goal")
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("AGM", "approach the cube, grasp it, move it to the goal"),
+        ("A", "approach the goal"),
+        (tower("apple", "soup_can"), "withdraw; then approach the soup can, grasp it, move it onto the apple,"),
+        ([{"stages": "AGM", "words": "into the basket"}], "move it into the basket"),
+        ([{"stages": "AGM", "object": "things/my_urn.urdf"}], "approach the my urn, grasp it"),
+    ],
+)
+def test_a_task_is_described_in_words(said: Any, words: str) -> None:
+    assert words in find_task(said).describe()
+
+
+def test_areas_follow_from_how_a_sub_task_ends_unless_it_says() -> None:
+    said = [{"stages": "AGMDW"}, {"stages": "AGMDW", "area": ["left", "right"]}, {"stages": "AGM", "object": "die"}]
+    task = find_task(said)
+    assert [task.goal_areas(number) for number in range(3)] == [("surface",), ("left", "right"), ("air",)]
+
+
+def test_a_task_of_several_sub_tasks_can_be_registered() -> None:
+    subtasks = (SubTask("AGMDW", "base"), SubTask("AGMDW", "top", onto="base"))
+    task = register_task("pile", subtasks, objects={"base": "block", "top": "die"}, tolerance=0.02)
+    assert find_task("pile") == task
+    assert [task.asset(role) for role in task.roles] == ["block", "die"]
+    one = register_task("put", "AGMDW", object="die", onto="base", objects={"base": "block"})
+    assert (one.subtasks, one.roles) == ((SubTask("AGMDW", "die", onto="base"),), ("die", "base"))
+    assert find_task("AGMDW").subtasks[0].onto == ""  # letters are not called by the numbers of a task that says more
+
+
+def test_thresholds_are_the_sub_tasks_own() -> None:
+    task = replace(find_task([STACK[0] | {"tolerance": 0.01}, STACK[1]]), tolerance=0.03)
+    assert {step.thresholds.tolerance for step in task.steps[:5]} == {0.01}
+    assert {step.thresholds.tolerance for step in task.steps[5:]} == {0.03}
+
+
+# what is refused ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ([{"stages": "AGM", "objct": "die"}], ["task.0", "'objct'", "did you mean 'object'"]),
+        ([{"stages": "AGMDW"}, {"object": "die"}], ["task.1.stages", "is missing"]),
+        ([{"stages": "AGMDW"}, "A"], ["task.1", "'A'", "a mapping"]),
+        (["A", {"stages": "A"}], ["task.0", "'A'", "a mapping"]),
+        ([{"stages": "AXG"}], ["'AXG'", "'X'"]),
+        ([{"stages": ""}], ["task", "is empty"]),
+        ([{"stages": 5}], ["task.0.stages", "5"]),
+        ([{"stages": "AGM", "tolerance": 0}], ["task.0.tolerance", "greater than 0"]),
+        ([{"stages": "AGM", "tolerance": float("nan")}], ["task.0.tolerance", "nan"]),
+        ([{"stages": "AGM", "to": [1.0]}], ["task.0.to"]),
+        ([{"stages": "AGM", "to": [1.0, float("inf")]}], ["task.0.to", "inf"]),
+        ([{"stages": "AGM", "to": [1.0, 0.5]}], ["task.to", "lowest first"]),
+        ([{"stages": "AGM", "onto": "cube"}], ["task.onto", "'cube'", "another object"]),
+        ([{"stages": "AGM", "onto": "die", "area": "air"}], ["area", "onto", "one of them"]),
+    ],
+)
+def test_a_mistake_is_told_with_key_value_and_allowed(said: Any, words: list[str]) -> None:
+    with pytest.raises(ConfigError) as error:
+        find_task(said)
+    for word in words:
+        assert word in str(error.value)
+
+
+VALUES = st.one_of(st.none(), st.integers(), st.floats(), st.text(max_size=4), st.lists(st.floats(), max_size=3))
+KEYS = st.sampled_from([*(field.name for field in fields(SubTask)), "stage"])
+
+
+@given(said=st.lists(st.dictionaries(KEYS, VALUES | st.sampled_from(["AGMDW", "A"]), max_size=4), max_size=3))
+def test_any_mappings_are_refused_or_a_task(said: list[dict[str, Any]]) -> None:
+    try:
+        task = find_task(said)
+    except ConfigError:
+        return
+    assert all(is_grammatical(one["stages"]) for one in said)
+    assert task.describe()
+    assert len(task.labels) == len(task.steps) == len(task.plan.stages)
+    assert find_task(said) == task
+
+
+# other numbers ------------------------------------------------------------------------------------------------------
+
+
+def test_objects_are_changed_by_role_and_that_counts_more_than_the_first_object() -> None:
+    task = change_task(find_task(STACK), {"objects": {"die": "apple"}, "clutter": ("ball",), "rotation": (0.0, 1.0)})
+    assert ([task.asset(role) for role in task.roles], task.clutter) == (["cube", "apple"], ("ball",))
+    assert task.needs_turning
+    assert task.labels == find_task(STACK).labels
+    assert change_task(task, {"object": "block"}).object == "block"
+    assert change_task(task, {"object": "block", "objects": {"cube": "pen"}}).object == "pen"
+
+
+@pytest.mark.parametrize("numbers", [{"objects": {"dye": "apple"}}, {"colors": {"dye": (1.0, 0.0, 0.0, 1.0)}}])
+def test_a_role_that_the_task_has_not_is_refused(numbers: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="did you mean 'die'"):
+        change_task(find_task(STACK), numbers)
+
+
+# motions ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two_armed() -> list[str]:
+    """Approach, grasp and move, but a second arm takes part in grasping, and the tool turns in moving."""
+
+    def grasp(view: View, entry: EntryPoint) -> Motion:
+        return Motion(view.goal, CLOSED, other_target=view.goal + 0.3, other_gripper=0.5)
+
+    def move(view: View, entry: EntryPoint) -> Motion:
+        return Motion(view.goal, view.state.time, turn_by=0.2 + view.state.time)
+
+    for step, expert in zip(find_task("AGM").steps[1:], (grasp, move), strict=True):
+        name = f"{step.stage.name}_with_both"
+        register_stage(name, replace(step.stage, name=name, letter="", expert=expert))
+    return ["approach", "grasp_with_both", "move_with_both"]
+
+
+@given(seed=SEEDS, n=st.sampled_from([2, 7, 9]))
+def test_of_every_episode_the_motion_of_its_own_stage(seed: int, n: int, two_armed: list[str]) -> None:
+    rng = np.random.default_rng(seed)
+    state, goals = random_state(rng, n), random_goals(rng, n)
+    state.other_ee_position = rng.normal(size=(n, 1, 3))
+    progress = random_progress(rng, state, 3)
+    progress.stage[:2] = 1, 3
+    stage = progress.stage
+    assert act(find_task("AGM"), progress, state, goals).other_target is None  # nobody moves the second arm
+    motion = act(find_task(two_armed), progress, state, goals)
+    rest = state.other_ee_position[:, 0]
+    np.testing.assert_array_equal(motion.other_target, np.where(stage[:, None] == 1, goals[:, 0] + 0.3, rest))
+    np.testing.assert_array_equal(motion.other_gripper, np.where(stage == 1, 0.5, 1.0))
+    np.testing.assert_array_equal(motion.turn_by, np.where(stage >= 2, 0.2 + state.time, 0.0))
+    np.testing.assert_array_equal(motion.gripper, np.select([stage == 0, stage == 1], [1.0, CLOSED], state.time))
+    np.testing.assert_array_equal(motion.target[stage > 0], goals[stage > 0, 0])
