@@ -87,8 +87,15 @@ def at_rest(view: View) -> Array:
 
 
 def launched(view: View) -> Array:
-    """The object is under way and nothing of the robot touches it."""
-    return ~at_rest(view) & ~view.state.touch[:, view.step.object or 0]
+    """The object is under way, nothing of the robot touches it, and it leaves the hand behind."""
+    apart = view.object_position - view.ee_position
+    leaving = ((view.object_velocity - view.state.ee_velocity) * apart).sum(-1)
+    return (leaving > view.thresholds.rest * (apart * apart).sum(-1) ** 0.5) & ~at_rest(view) & ~touched(view)
+
+
+def still_launched(view: View) -> Array:
+    """It is under way, or has come to rest where it should."""
+    return ~at_rest(view) | placed(view)
 
 
 def touched(view: View) -> Array:
@@ -141,7 +148,7 @@ FACTS: Mapping[str, Fact] = {
     "handed": Fact(handed, still_handed),
     "traced": Fact(always, always, event=True),
     "followed": Fact(always, always, event=True),
-    "launched": Fact(launched, always, event=True),
+    "launched": Fact(launched, still_launched),
     "touched": Fact(touched, always, event=True),
     "struck": Fact(placed, always, event=True),
 }

@@ -164,3 +164,47 @@ register_task(
     tolerance=0.01,
     horizon=200,
 )
+register_task(
+    "slide",
+    ("approach", "slide", "settle"),
+    help="push a curling stone so that it glides to a point out of reach",
+    object="curling_stone",
+    area=("far_left", "far_right"),
+    deceleration=1.96,  # g times the friction of stone on the table, 0.2
+    tolerance=0.06,
+    horizon=200,
+)
+register_task(
+    "score_goal",
+    ("approach", "slide", "settle"),
+    help="push a ball into the football goal, out of reach",
+    workspace="football",
+    object="ball",
+    area="goal",
+    deceleration=0.105,  # of the ball as it rolls on the pitch, measured
+    tolerance=0.09,
+    horizon=250,
+    words="into the goal",
+)
+register_task(
+    "throw",
+    ("approach", "grasp", "throw", "settle"),
+    help="throw a ball into a basket",
+    workspace="baskets",
+    object="ball",
+    area=("left", "right"),
+    tolerance=0.15,
+    horizon=200,
+    words="into the basket",
+)
+register_task(
+    "hit_board",
+    ("approach", "grasp", "throw", "strike"),
+    help="throw a ball at a point of the dart board",
+    workspace="darts",
+    object="ball",
+    area="board",
+    tolerance=0.08,
+    horizon=150,
+    words="at the board",
+)

@@ -37,6 +37,9 @@ class SubTask:
     """m (or rad of a part that turns): how close to the goal counts; None: the task's."""
     grip: tuple[Bound, Bound, Bound] = (0.0, 0.0, 0.0)
     """m from the object's centre, along its axes as it lies, to where the hand takes it."""
+    deceleration: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 3.9
+    """m/s² at which the object slows down when it glides or rolls on: by it the expert of `slide` aims. That of wood on
+    the table unless given."""
     words: str = ""
     """Where the goal is, for descriptions, such as `into the basket`; empty: by `onto` or `to the goal`."""
 

@@ -102,7 +102,17 @@ class Task:
                 label = stage.name if len(self.subtasks) == 1 else f"{stage.name} {name}".rstrip()
                 steps.append(
                     Step(
-                        stage, number, thing, part, slots.place, slots.path, slots.heading, thresholds, label, one.grip
+                        stage,
+                        number,
+                        thing,
+                        part,
+                        slots.place,
+                        slots.path,
+                        slots.heading,
+                        thresholds,
+                        label,
+                        one.grip,
+                        one.deceleration,
                     )
                 )
         return tuple(steps)

@@ -53,6 +53,8 @@ class Step:
     """Its name in results."""
     grip: tuple[float, float, float] = (0.0, 0.0, 0.0)
     """m from the object's centre to where the hand takes it, along its axes as it lies."""
+    deceleration: float = 3.9
+    """m/s² at which the object slows down when it glides or rolls on."""
 
 
 @dataclass(slots=True)
@@ -122,6 +124,11 @@ class View:
     def object_velocity(self) -> Array:
         """`(N, 3)` m/s."""
         return self.state.object_velocity[:, self.step.object or 0]
+
+    @property
+    def object_spin(self) -> Array:
+        """`(N, 3)` rad/s."""
+        return self.state.object_angular_velocity[:, self.step.object or 0]
 
     @property
     def object_heading(self) -> Array:

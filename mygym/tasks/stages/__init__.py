@@ -4,6 +4,6 @@ Each declares the facts it requires and gives, how far along it is, where it wan
 how an expert acts in it. Completion follows from the facts that it gives.
 """
 
-from mygym.tasks.stages import carrying, giving, guiding, handling, moving_parts, pushing
+from mygym.tasks.stages import carrying, giving, guiding, handling, launching, moving_parts, pushing
 
-__all__ = ["carrying", "giving", "guiding", "handling", "moving_parts", "pushing"]
+__all__ = ["carrying", "giving", "guiding", "handling", "launching", "moving_parts", "pushing"]

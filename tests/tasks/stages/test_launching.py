@@ -1,0 +1,80 @@
+"""What is thrown or pushed off is let go in motion, and counts where it really ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mygym.envs.robot_env import RobotEnv
+from mygym.tasks.facts import FACTS
+from mygym.tasks.progress import Progress
+from mygym.tasks.state import State
+from mygym.tasks.task import find_task
+from mygym.tasks.view import View
+
+TASKS = ("throw", "hit_board", "score_goal", "slide")
+
+
+def seen(state: State, task: str = "slide") -> View:
+    one = find_task(task)
+    return View(state, Progress.at_reset(state), np.zeros((1, one.goal_count, 3)), one.steps[-1])
+
+
+def moving(velocity: Any, hand: Any = (0.0, 0.0, 0.0), touch: bool = False) -> View:
+    state = State.zeros(1, 7, 2, 1)
+    state.object_position[0, 0] = 0.2, 0.0, 0.0
+    state.object_velocity[0, 0], state.ee_velocity[0], state.touch[0, 0] = velocity, hand, touch
+    return seen(state)
+
+
+@pytest.mark.parametrize(
+    ("view", "is_launched"),
+    [
+        (moving((0.5, 0.0, 0.0)), True),
+        (moving((0.0, 0.0, 0.0)), False),
+        (moving((0.5, 0.0, 0.0), touch=True), False),
+        (moving((0.5, 0.0, 0.0), hand=(0.5, 0.0, 0.0)), False),
+    ],
+    ids=("under way", "at rest", "still pushed", "no faster than the hand"),
+)
+def test_launched_is_under_way_untouched_and_ahead_of_the_hand(view: View, is_launched: bool) -> None:
+    assert FACTS["launched"].begins(view).tolist() == [is_launched]
+
+
+@pytest.mark.parametrize(("at", "still"), [((0.01, 0.0, 0.0), True), ((0.3, 0.0, 0.0), False)], ids=("goal", "short"))
+def test_what_comes_to_rest_elsewhere_has_to_be_launched_anew(at: Any, still: bool) -> None:
+    state = State.zeros(1, 7, 2, 1)
+    state.object_position[0, 0] = at
+    assert FACTS["launched"].keeps(seen(state)).tolist() == [still]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_the_expert_lets_go_in_motion_and_the_thing_ends_where_it_should(task: str) -> None:
+    with RobotEnv(task) as env:
+        last = len(env.task.steps) - 1
+        for seed in range(3):
+            env.reset(seed=seed)
+            low, high = (np.array(end) for end in (env.workspace.tool_bounds.low, env.workspace.tool_bounds.high))
+            goal = env.goals[0, env.task.steps[-1].place]
+            assert ((goal[:2] < low[:2]) | (goal[:2] > high[:2])).any(), "within reach of the tool"
+            flown, ended = 0, False
+            while not ended:
+                _, _, terminated, truncated, info = env.step(env.expert_action())
+                flown += info["stage"] == last and not env.world.state.touch[0, 0]
+                ended = terminated or truncated
+            assert info["is_success"], (seed, info)
+            assert flown >= 2
+            away = np.linalg.norm(env.world.state.object_position[0, 0] - goal)
+            assert away < env.task.tolerance or env.task.stage_names[-1] == "strike"
+
+
+def test_a_thing_that_is_laid_at_the_goal_has_not_been_launched() -> None:
+    with RobotEnv("slide") as env:
+        env.reset(seed=0)
+        poses = np.array([[*env.goals[0, 0], 0.0, 0.0, 0.0, 1.0]])
+        env.world.reset(poses)
+        for _ in range(10):
+            *_, info = env.step(np.zeros(env.action_space.shape, dtype=np.float32))
+        assert not info["is_success"]
