@@ -40,7 +40,8 @@ HAND = 0.05
 WAY_STEP = 0.02
 """m between the places at which the way of what moves is looked at."""
 
-TRIES = 100
+TRIES, TRIES_OF_ONE = 100, 20
+"""Draws of all places, and in each of them of one, before there is said to be no room."""
 
 
 def object_area(areas: Mapping[str, Area], role: str) -> Area:
@@ -73,11 +74,14 @@ def _poses(
     ways: list[list[Array]] = []
     for slot, spec in enumerate(objects):
         role = task.roles[slot] if slot < len(task.roles) else "distractor"
-        poses[slot, :3] = sample_in(rng, object_area(areas, role))
-        way = _way(poses[slot, :3], moving.get(slot))
-        for other, there in zip(objects[:slot], ways, strict=True):
-            if _apart(way, there) < _radius(spec) + _radius(other) + GAP:
-                return None
+        for _ in range(TRIES_OF_ONE):
+            poses[slot, :3] = sample_in(rng, object_area(areas, role))
+            way = _way(poses[slot, :3], moving.get(slot))
+            others = zip(objects[:slot], ways, strict=True)
+            if all(_apart(way, there) >= _radius(spec) + _radius(other) + GAP for other, there in others):
+                break
+        else:
+            return None
         ways.append(way)
         poses[slot, 2] += spec.half_height
         if slot in moving:  # what goes up and down does so above what it lies on

@@ -57,7 +57,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
     Args:
         task: A named task, letters such as `AGMDW`, a list of stage names, or a list of sub-tasks.
-        robot: A registered robot.
+        robot: A registered robot; the task's own by default, which is `panda` unless it takes another.
         workspace: A registered workspace; the task's own by default.
         control: A controller, or its alias.
         reward: `sparse`, `dense` or `staged`.
@@ -84,7 +84,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     def __init__(
         self,
         task: str | list[Any] = "reach",
-        robot: str = "panda",
+        robot: str | None = None,
         workspace: str | None = None,
         control: str = "ee_delta",
         reward: str = "sparse",
@@ -115,6 +115,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self.reward_kind = reward
         self.goal_env = goal_env
         self.gamma = gamma
+        robot = robot or self.task.robot
         self.robot = find_robot(robot)
         self.workspace = load_workspace(registry("workspace").get(workspace or self.task.workspace).load())
         if camera not in self.workspace.cameras:

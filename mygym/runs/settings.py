@@ -72,7 +72,7 @@ def settle(
     schedules(schema.cls, params, chosen.config.steps)
     _check_train_freq(chosen.config)
     derived: dict[str, Any] = {
-        "robot": _anywhere(first.robot),
+        "robot": _anywhere(chosen.config.robot),
         "workspace": _anywhere(workspace),
         "control": control,
         "her": her,

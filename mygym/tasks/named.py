@@ -99,6 +99,7 @@ register_task(
     words="to the other side",
     tolerance=0.03,
     horizon=250,
+    run_defaults={"robot": "panda_pair"},
 )
 register_task(
     "build_tower",

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import PurePath
 from typing import Any
 
-from mygym.config.schema import Distractor
+from mygym.config.schema import Distractor, RunConfig
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import registry
 from mygym.tasks.facts import FACTS
@@ -121,6 +121,11 @@ class Task:
     def part_slots(self) -> tuple[int, ...]:
         """Slots in `State` of the parts that it is about."""
         return tuple(dict.fromkeys(step.part for step in self.steps if step.part is not None))
+
+    @property
+    def robot(self) -> str:
+        """The robot that does it unless another is asked for."""
+        return str(self.run_defaults.get("robot", RunConfig().robot))
 
     @property
     def stages(self) -> str | tuple[str, ...]:
