@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import NamedTuple
 
 from mygym.config import RunConfig
@@ -43,8 +44,14 @@ def a_robot_for(task: Task, workspace: str | None = None) -> str:
 def _suited(task: Task, workspace: str) -> Iterator[str]:
     for robot, home in load_workspace(registry("workspace").get(workspace).load()).robots.items():
         unsuited = (home or HomeSpec()).unsuited
-        if task.name not in unsuited and can_do(load_robot(registry("robot").get(robot).load()), task):
+        if task.name not in unsuited and can_do(_spec(robot), task):
             yield robot
+
+
+@cache
+def _spec(robot: str) -> RobotSpec:
+    """Reading a robot takes 10 ms, and it is asked for again for each task."""
+    return load_robot(registry("robot").get(robot).load())
 
 
 def can_do(robot: RobotSpec, task: Task) -> bool:

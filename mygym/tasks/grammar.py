@@ -32,7 +32,12 @@ class Plan:
 
 def letters() -> dict[str, str]:
     """Letter → stage name."""
-    return {entry.load().letter: entry.name for entry in registry("stage") if entry.load().letter}
+    return {letter: stage.name for letter, stage in _of_letters().items()}
+
+
+def _of_letters() -> dict[str, Stage]:
+    stages: list[Stage] = [entry.load() for entry in registry("stage")]
+    return {stage.letter: stage for stage in stages if stage.letter}
 
 
 def parse(task: str | Sequence[str]) -> tuple[Stage, ...]:
@@ -43,19 +48,18 @@ def parse(task: str | Sequence[str]) -> tuple[Stage, ...]:
     """
     if not task:
         raise ConfigError(bad_value("task", task, sorted(registry("task").names()), "is empty"))
-    stages = registry("stage")
     if isinstance(task, str):
-        known = letters()
+        known = _of_letters()
         unknown = next((letter for letter in task if letter not in known), None)
         if unknown is not None:
-            names = ", ".join(f"{letter} {name}" for letter, name in sorted(known.items()))
+            names = ", ".join(f"{letter} {stage.name}" for letter, stage in sorted(known.items()))
             tasks = registry("task").names()
             raise ConfigError(
                 bad_value("task", task, tasks, f"is neither a task nor made of the letters {names} ({unknown!r})")
             )
-        task = [known[letter] for letter in task]
+        return tuple(known[letter] for letter in task)
     try:
-        return tuple(stages.get(name, "task").load() for name in task)
+        return tuple(registry("stage").get(name, "task").load() for name in task)
     except RegistryError as error:
         raise ConfigError(str(error)) from None
 

@@ -14,6 +14,7 @@ from mygym.registry import registry
 from mygym.tasks.facts import FACTS
 from mygym.tasks.grammar import Plan, parse, plan
 from mygym.tasks.progress import Progress
+from mygym.tasks.stage import Stage
 from mygym.tasks.state import Array, State, namespace
 from mygym.tasks.subtask import SubTask, read_subtask
 from mygym.tasks.view import EntryPoint, Motion, Step, Thresholds, View
@@ -56,14 +57,20 @@ class Task:
     @cached_property
     def plan(self) -> Plan:
         """The stages and the facts in force around them."""
-        return plan([(parse(one.stages), one.stages, one.part or one.object) for one in self.subtasks])
+        what = [(one.stages, one.part or one.object) for one in self.subtasks]
+        return plan([(stages, *said) for stages, said in zip(self.composed, what, strict=True)])
+
+    @cached_property
+    def composed(self) -> tuple[tuple[Stage, ...], ...]:
+        """The stages of each sub-task; looking them up means looking into the user's folders."""
+        return tuple(parse(one.stages) for one in self.subtasks)
 
     @cached_property
     def roles(self) -> tuple[str, ...]:
         """Of the objects that stages act on or that goals are on, in the order of their slots in `State`."""
         found: dict[str, None] = {}
-        for one in self.subtasks:
-            if _acts_on_object(one):
+        for number, one in enumerate(self.subtasks):
+            if self._acts_on_object(number):
                 found[one.object] = None
         for one in self.subtasks:
             if one.onto:
@@ -74,11 +81,11 @@ class Task:
     def goal_slots(self) -> tuple[GoalSlots, ...]:
         """Where in the goals `(N, G, 3)` those of each sub-task are."""
         slots, first = [], 0
-        for one in self.subtasks:
+        for one, stages in zip(self.subtasks, self.composed, strict=True):
             points = 1 if one.via else self.path_points.get(one.path, 0)
             path = tuple(range(first, first + points))
             first += len(path)
-            turns = any(stage.needs_turning for stage in parse(one.stages))
+            turns = any(stage.needs_turning for stage in stages)
             slots.append(GoalSlots(first, path, first + 1 if turns else None))
             first += 2 if turns else 1
         return tuple(slots)
@@ -95,10 +102,10 @@ class Task:
         steps = []
         for number, (one, slots) in enumerate(zip(self.subtasks, self.goal_slots, strict=True)):
             thresholds = Thresholds(tolerance=one.tolerance or self.tolerance)
-            thing = self.roles.index(one.object) if _acts_on_object(one) else None
+            thing = self.roles.index(one.object) if self._acts_on_object(number) else None
             part = self.parts.index(one.part) if one.part in self.parts else None
             name = one.part or (one.object if thing is not None else "")
-            for stage in parse(one.stages):
+            for stage in self.composed[number]:
                 label = stage.name if len(self.subtasks) == 1 else f"{stage.name} {name}".rstrip()
                 steps.append(
                     Step(
@@ -183,10 +190,11 @@ class Task:
             return ()
         if one.area:
             return (one.area,) if isinstance(one.area, str) else one.area
-        stages = parse(one.stages)
-        if not _acts_on_object(one):
+        if not self._acts_on_object(subtask):
             return ("reach",)
-        holds = [fact for stage in stages for fact in stage.gives if fact in ("held", "free", "launched")]
+        holds = [
+            fact for stage in self.composed[subtask] for fact in stage.gives if fact in ("held", "free", "launched")
+        ]
         return ("air",) if holds and holds[-1] == "held" else ("surface",)
 
     @property
@@ -201,24 +209,20 @@ class Task:
 
     def describe(self) -> str:
         """The stages in plain words."""
-        return "; then ".join(self._words(one) for one in self.subtasks)
+        return "; then ".join(map(_words, self.subtasks, self.composed))
 
     @property
     def phrases(self) -> tuple[str, ...]:
         """What each stage does, in words that stand by themselves."""
         return tuple(
-            stage.phrase.format(object=_thing(one), goal=_goal(one))
-            for one in self.subtasks
-            for stage in parse(one.stages)
+            stage.phrase.format(object=_thing(one, stages), goal=_goal(one))
+            for one, stages in zip(self.subtasks, self.composed, strict=True)
+            for stage in stages
         )
 
-    def _words(self, one: SubTask) -> str:
-        thing, goal = _thing(one), _goal(one)
-        first, *others = [stage.phrase for stage in parse(one.stages)]
-        later = thing if thing == "the goal" else "it"
-        return ", ".join(
-            [first.format(object=thing, goal=goal), *(phrase.format(object=later, goal=goal) for phrase in others)]
-        )
+    def _acts_on_object(self, subtask: int) -> bool:
+        """Whether a stage of it needs an object, and it names no part of the workspace instead."""
+        return not self.subtasks[subtask].part and any(stage.needs_object for stage in self.composed[subtask])
 
 
 @dataclass(frozen=True)
@@ -230,16 +234,21 @@ class GoalSlots:
     heading: int | None
 
 
-def _acts_on_object(one: SubTask) -> bool:
-    """Whether a stage of it needs an object, and it names no part of the workspace instead."""
-    return not one.part and any(stage.needs_object for stage in parse(one.stages))
+def _words(one: SubTask, stages: Sequence[Stage]) -> str:
+    """A sub-task in plain words."""
+    thing, goal = _thing(one, stages), _goal(one)
+    first, *others = [stage.phrase for stage in stages]
+    later = thing if thing == "the goal" else "it"
+    return ", ".join(
+        [first.format(object=thing, goal=goal), *(phrase.format(object=later, goal=goal) for phrase in others)]
+    )
 
 
-def _thing(one: SubTask) -> str:
+def _thing(one: SubTask, stages: Sequence[Stage]) -> str:
     """What it acts on, in words."""
     if one.part:
         return f"the {one.part.rpartition('.')[2].replace('_', ' ')}"
-    return f"the {_plain(one.object)}" if _acts_on_object(one) else "the goal"
+    return f"the {_plain(one.object)}" if any(stage.needs_object for stage in stages) else "the goal"
 
 
 def _goal(one: SubTask) -> str:
@@ -312,7 +321,7 @@ def find_task(said: str | Sequence[Any]) -> Task:
 def _is_plainly(task: Task, composed: tuple[Any, ...]) -> bool:
     """Whether a task is these stages and nothing else, so that they may be called by its numbers."""
     (first, *others) = task.subtasks
-    return not others and first == SubTask(first.stages, first.object) and parse(first.stages) == composed
+    return not others and first == SubTask(first.stages, first.object) and task.composed[0] == composed
 
 
 CHANGEABLE = ("tolerance", "hold", "horizon", "object", "objects", "distractors", "rotation", "colors")
