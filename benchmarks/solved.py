@@ -46,6 +46,11 @@ def _solved(combination: Combination, episodes: int) -> tuple[int, float]:
     return count, steps / episodes
 
 
+def _built_in() -> list[str]:
+    """Named tasks that ship."""
+    return [entry.name for entry in registry("task") if entry.built_in]
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -59,7 +64,7 @@ def main() -> None:
     begin = time.perf_counter()
     mine = [
         one
-        for one in combinations(tuple(options.tasks or registry("task").names()))
+        for one in combinations(tuple(options.tasks or _built_in()))
         if is_installed(one.robot)
         and one.robot in (options.robots or (one.robot,))
         and one.workspace in (options.workspaces or (one.workspace,))
