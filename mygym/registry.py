@@ -555,10 +555,10 @@ def _is_network(component: Any) -> bool:
 
 
 def _caller() -> str:
-    """`file:line` of the first frame outside this module and outside functions called `register_…`."""
+    """`file:line` of the first frame outside this module and outside functions called `register_…` or within them."""
     frame = inspect.currentframe()
     while frame is not None and (
-        frame.f_globals.get("__name__") == __name__ or frame.f_code.co_name.startswith("register_")
+        frame.f_globals.get("__name__") == __name__ or frame.f_code.co_qualname.startswith("register_")
     ):
         frame = frame.f_back
     return "unknown" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -178,6 +178,37 @@ def test_the_name_of_a_built_in_is_refused(folder: Path, text: str) -> None:
     assert "mygym.algos" in str(error.value)
 
 
+OBSERVATION = """
+from mygym.tasks.observations import register_observation
+@register_observation("plugged", 1)
+def plugged(situation):
+    return situation.state.ee_position
+"""
+RANDOMIZER = """
+from mygym.envs.randomizers import register_randomizer
+@register_randomizer("plugged", "m/s²", (0.0, 1.0), (0.0, 2.0))
+def plugged(variation, draw):
+    return variation
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "built_in", "text"),
+    [("observation", "ee_position", OBSERVATION), ("randomizer", "action_noise", RANDOMIZER)],
+)
+def test_decorated_functions_belong_to_the_file_that_has_them(
+    kind: str, built_in: str, text: str, folder: Path
+) -> None:
+    path = write(folder / "envs" / "plugged_in.py", text)
+    assert registry(kind).get("plugged").load() is not None
+    entry = registry(kind).get("plugged")
+    assert entry.origin == f"{path}:3"
+    assert not entry.built_in
+    write(folder / "envs" / "another.py", text.replace('"plugged"', f'"{built_in}"'))
+    with pytest.raises(RegistryError, match="registered twice"):
+        registry(kind).get(built_in)
+
+
 def test_a_refused_file_stays_refused(folder: Path) -> None:
     write(folder / "algos" / "plugged_in.py", ALGORITHM.replace('"plugged"', '"sac"'))
     for _ in range(2):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
-from dataclasses import fields
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 import numpy as np
@@ -13,13 +13,16 @@ from mygym import training
 from mygym.checks.cards import with_robot
 from mygym.checks.suite import Check, CheckFailed, demand
 from mygym.checks.tasks import expert_solves
+from mygym.envs.proved import a_robot_for
 from mygym.errors import ConfigError
 from mygym.registry import registry
 from mygym.tasks.facts import FACTS
-from mygym.tasks.grammar import parse, plan
+from mygym.tasks.grammar import parse
 from mygym.tasks.progress import Progress
 from mygym.tasks.stage import Stage
 from mygym.tasks.state import State
+from mygym.tasks.subtask import SubTask
+from mygym.tasks.task import Task
 from mygym.tasks.view import Step, View
 
 EPISODES = 40
@@ -28,15 +31,55 @@ LONGEST = 6
 
 
 def stage_checks(name: str) -> Iterator[Check]:
-    """The suite of one stage, in the shortest composition that ends with it."""
+    """The suite of one stage, as a named task has it, or in the shortest composition that ends with it."""
     yield Check("known facts", lambda: _knows_its_facts(registry("stage").get(name).load()))
-    yield Check("composes", lambda: demand(composition(name), ""), needs=("known facts",))
+    yield Check("composes", lambda: demand(setting(name), ""), needs=("known facts",))
     yield Check("pure functions", lambda: _is_pure(name), needs=("composes",))
     yield Check(
         "expert completes it",
-        lambda: expert_solves(with_robot({"task": list(composition(name))}), EPISODES),
+        lambda: expert_solves(setting(name), EPISODES),
         needs=("composes",),
     )
+
+
+def setting(name: str) -> dict[str, Any]:
+    """A config that ends with a stage: the beginning of the plainest named task that has it, with that task's numbers.
+
+    What a stage takes (a drawer, a second arm, an object that can be thrown) only a task says. Built-in tasks go first,
+    so that what a stage is tried on does not depend on the user's. Without a task it is the shortest composition.
+
+    Raises:
+        CheckFailed: No task has it, and no composition.
+    """
+    having = [
+        (not entry.built_in, len(task.plan.stages), entry.name, task, one)
+        for entry in registry("task")
+        for task in [entry.load()]
+        if _makes_sense(task)
+        for one in task.subtasks
+        if name in _names(one)
+    ]
+    if not having:
+        return with_robot({"task": list(composition(name))})
+    *_, task, one = min(having, key=lambda found: found[:3])
+    stages = _names(one)
+    beginning = replace(one, stages=stages[: stages.index(name) + 1])
+    return {
+        "task": [asdict(beginning)],
+        "workspace": task.workspace,
+        "robot": a_robot_for(task),
+        "task_params": {
+            "tolerance": task.tolerance,
+            "hold": task.hold,
+            "horizon": task.horizon,
+            "objects": {role: task.asset(role) for role in (one.object, one.onto) if role in task.roles},
+            "rotation": list(task.rotation),
+        },
+    }
+
+
+def _names(one: SubTask) -> tuple[str, ...]:
+    return tuple(stage.name for stage in parse(one.stages))
 
 
 def composition(name: str) -> tuple[str, ...]:
@@ -49,7 +92,7 @@ def composition(name: str) -> tuple[str, ...]:
     begun: list[tuple[str, ...]] = [()]
     for _ in range(LONGEST):
         longer = [(*begin, stage) for begin, stage in itertools.product(begun, stages)]
-        grammatical = [one for one in longer if _makes_sense(one)]
+        grammatical = [one for one in longer if _makes_sense(Task("", (SubTask(one),)))]
         found = next((one for one in grammatical if one[-1] == name), None)
         if found is not None:
             return found
@@ -61,9 +104,9 @@ def composition(name: str) -> tuple[str, ...]:
     )
 
 
-def _makes_sense(names: tuple[str, ...]) -> bool:
+def _makes_sense(task: Task) -> bool:
     try:
-        plan([(parse(names), names, "")])
+        _ = task.plan
     except ConfigError:
         return False
     return True
@@ -82,7 +125,7 @@ def _knows_its_facts(stage: Stage) -> None:
 
 def _is_pure(name: str) -> None:
     """Potential and expert give, for a batch of states, what they give for each, and leave what they get as it is."""
-    states, progresses, goals, step = _visited(composition(name))
+    states, progresses, goals, step = _visited(setting(name))
     stage, count = step.stage, len(states)
     batch = View(_joined(states), _joined(progresses), np.repeat(goals, count, axis=0), step)
     arrays = [*_arrays(batch.state), *_arrays(batch.progress), batch.goals]
@@ -110,20 +153,20 @@ def _at_target(view: View) -> Any:
     return view.target
 
 
-def _visited(names: tuple[str, ...]) -> tuple[list[State], list[Progress], Any, Step]:
+def _visited(config: Mapping[str, Any]) -> tuple[list[State], list[Progress], Any, Step]:
     """States and progress of an expert's episode in which the last stage is active, the goals, and the stage bound."""
     states: list[State] = []
     progresses: list[Progress] = []
-    with training.make_env(with_robot({"task": list(names)})) as env:
+    with training.make_env(config) as env:
         env.reset(seed=0)
         ended = False
         while not ended:
-            if env.progress.stage[0] == len(names) - 1:
+            if env.progress.stage[0] == len(env.task.steps) - 1:
                 states.append(_joined([env.world.state]))
                 progresses.append(_joined([env.progress]))
             _, _, terminated, truncated, _ = env.step(env.expert_action())
             ended = terminated or truncated
-    demand(states, f"the experts of {', '.join(names[:-1])} do not come to where it begins")
+    demand(states, f"the experts of {', '.join(env.task.stage_names[:-1])} do not come to where it begins")
     return states, progresses, env.goals, env.task.steps[-1]
 
 

@@ -13,12 +13,13 @@ import pytest
 import yaml
 
 from mygym.checks import Outcome, check
+from mygym.checks.stages import setting
 from mygym.registry import ASSETS, register_policy, registry
 from mygym.sim.workspace import load_workspace
 from mygym.tasks.stage import register_stage
 from mygym.tasks.stages.handling import APPROACH
 from mygym.tasks.stages.pushing import PUSH
-from mygym.tasks.task import register_task
+from mygym.tasks.task import find_task, register_task
 from mygym.tasks.view import Motion, View
 from tests.components import ROBOTS
 
@@ -47,7 +48,12 @@ BUILT_IN: list[Any] = [
     (kind, name)
     for kind in ("robot", "object", "policy")
     for name in (ROBOTS if kind == "robot" else registry(kind).names())
-] + [("stage", name) for name in ("move", "push", "withdraw")]  # the others are on the way to these
+]
+QUICK = ("move", "push", "withdraw", "open", "strike")  # of compositions, of parts and of a task's own object and place
+BUILT_IN += [
+    ("stage", name) if name in QUICK else pytest.param("stage", name, marks=pytest.mark.slow)
+    for name in registry("stage").names()
+]
 BUILT_IN += [
     ("task", name) if name == "reach" else pytest.param("task", name, marks=pytest.mark.slow)  # see test_cards.py
     for name in registry("task").names()
@@ -312,6 +318,17 @@ def test_a_stage_that_changes_what_it_is_given() -> None:
     found = failed("stage", "mine")
     assert "pure functions" in names_of(found)
     assert "changes the state" in found[0].why
+
+
+def test_a_stage_is_played_as_the_plainest_task_has_it() -> None:
+    register_task("nonsense", ["grasp", "throw"], help="makes no sense, which is nothing to the stage")
+    register_task("toss", ["approach", "grasp", "throw"], help="plainer than what is built in, but a user's")
+    config = setting("throw")
+    [said] = config["task"]
+    assert (config["workspace"], said["object"], said["area"]) == ("darts", "ball", "board")
+    assert config["task_params"]["tolerance"] == find_task("hit_board").tolerance
+    assert find_task(config["task"]).stage_names == ("approach", "grasp", "throw")
+    assert setting("rotate")["task"][-1] == "rotate"  # of no named task: the shortest composition
 
 
 def test_a_stage_whose_expert_does_nothing() -> None:

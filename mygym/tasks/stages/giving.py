@@ -91,7 +91,7 @@ def _bring_expert(view: View, entry: EntryPoint) -> Motion:
 
 
 OFFER = Stage("offer", "", ("held",), ("offered",), "offer {object} to the other hand", _offer_potential,
-              _offer_expert)  # fmt: skip
+              _offer_expert, arms=2)  # fmt: skip
 HAND_OVER = Stage("hand_over", "", ("held", "offered"), ("handed",), "hand {object} over", _hand_over_potential,
                   _hand_over_expert, ends=("near", "held"), count=_steps_held_by_both, arms=2)  # fmt: skip
 BRING = Stage("bring", "", ("handed",), ("placed",), "bring {object} {goal}", move_potential, _bring_expert,
