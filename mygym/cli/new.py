@@ -16,7 +16,7 @@ examples:
   mygym new algo mine --base runner         it writes the training loop itself
   mygym new policy wide --base sac          networks of your own for sac
   mygym new task tidy                       envs/tidy.py, a composition of stages
-  mygym new stage lift                      envs/lift.py, a stage for compositions
+  mygym new stage hoist                     envs/hoist.py, a stage for compositions
   mygym new robot arm --urdf arm.urdf       envs/robots/arm.yaml; without --urdf a small arm is made
   mygym new workspace desk                  envs/workspaces/desk.yaml
   mygym new object stool                    envs/objects/stool.yaml; with --urdf FILE that of the URDF

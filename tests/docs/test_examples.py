@@ -17,7 +17,7 @@ from mygym.registry import algorithm, implemented_combos, registry
 from mygym.runs.settings import settle
 from mygym.tasks.task import find_task
 
-from .documents import ROOT, fenced
+from .documents import ROOT
 
 CONFIGS = sorted(path for path in (ROOT / "configs").iterdir() if path.is_file())
 COMPLETE = sorted((ROOT / "configs" / "algos").iterdir())
@@ -92,16 +92,30 @@ def test_the_workspace_passes_its_suite_and_its_lever_comes_back() -> None:
     assert seen[-1] == pytest.approx(0.0, abs=0.03)
 
 
-def test_the_expert_solves_the_stage_of_contributing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (stage,) = [block.text for block in fenced("CONTRIBUTING.md") if "register_stage(" in block.text]
-    exec(compile(stage, "stage", "exec"), {"__name__": "stage"})
-    evaluation = mygym.evaluate(policy="oracle", config={"task": ["approach", "grasp", "lift"]}, episodes=20)
+@pytest.mark.parametrize("task", ["lift", ["approach", "grasp", "lift", "move", "drop", "withdraw"]])
+def test_the_expert_solves_the_task_with_a_stage_of_its_own(task: str | list[str]) -> None:
+    evaluation = mygym.evaluate(policy="oracle", config={"task": task, "robot": "kuka_gripper"}, episodes=20)
     assert evaluation.success_rate >= 0.95
+    assert mygym.evaluate(policy="zero", config={"task": task}, episodes=5).success_rate == 0.0
 
 
-def test_every_named_task_has_a_config() -> None:
-    assert {load_file(path)["task"] for path in CONFIGS} == set(NAMED)
+def test_the_stage_lifts_as_high_as_the_goal_and_straight_up() -> None:
+    assert [one.why for one in check("stage", "lift") if one.failed] == []
+    with mygym.make_env({"task": "lift"}) as env:
+        for seed in range(5):
+            env.reset(seed=seed)
+            start, ended = env.world.state.object_position[0, 0].copy(), False
+            while not ended:
+                _, _, terminated, truncated, info = env.step(env.expert_action())
+                ended = terminated or truncated
+            at = env.world.state.object_position[0, 0]
+            assert info["is_success"]
+            assert at[2] == pytest.approx(env.goals[0, 0, 2], abs=0.03)
+            assert at[:2] == pytest.approx(start[:2], abs=0.02)
+
+
+def test_the_configs_are_of_named_tasks() -> None:
+    assert {load_file(path)["task"] for path in CONFIGS} <= set(NAMED)
     assert {path.suffix for path in CONFIGS} == {".yaml", ".json"}
 
 

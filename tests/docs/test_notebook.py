@@ -76,3 +76,17 @@ def test_your_own_algorithm(execute: Callable[[str], list[Any]], tmp_path: Path)
     assert sum("image/png" in output.get("data", {}) for output in outputs) == 1
     trained = {run.parts[-3] for run in (tmp_path / "runs").glob("*/*/*/*/*")}
     assert trained == {"way_ppo", "ppo", "climber", "my_idea"}
+
+
+def test_your_own_world(execute: Callable[[str], list[Any]], tmp_path: Path) -> None:
+    outputs = execute("03_your_own_world.ipynb")
+    text = printed(outputs)
+    assert "in words: approach the eraser, sweep it as far as the goal" in text
+    assert "nothing is wrong with it" in text, "the card meets what is demanded"
+    assert "done: sweep with arm" in text
+    assert "expert: 100%" in text
+    assert "a can, and withdrawing: 100%" in text
+    assert "refused: task: " in text
+    assert sum("image/png" in output.get("data", {}) for output in outputs) == 2, "the robot, and the task"
+    (run,) = (tmp_path / "runs").glob("*/*/*/*/*")
+    assert run.parts[-5:-2] == ("sweep", "arm", "ppo")
