@@ -23,7 +23,10 @@ class Combination(NamedTuple):
 
 
 def combinations(tasks: tuple[str, ...] | None = None) -> Iterator[Combination]:
-    """All that are supported, of these tasks (default: all): robots that can do it, where they are at home."""
+    """All that are supported, of these tasks (default: all): robots that can do it, where they are at home.
+
+    Robots of an extra that is not installed are left out.
+    """
     for name in tasks or registry("task").names():
         task = find_task(name)
         for workspace in (task.workspace, *task.also):
@@ -37,14 +40,14 @@ def a_robot_for(task: Task, workspace: str | None = None) -> str:
     The default robot if it is among them or if there are none, else the first.
     """
     default = str(RunConfig().robot)
-    suited = [robot for robot in _suited(task, workspace or task.workspace) if is_installed(robot)]
+    suited = list(_suited(task, workspace or task.workspace))
     return default if default in suited or not suited else suited[0]
 
 
 def _suited(task: Task, workspace: str) -> Iterator[str]:
     for robot, home in load_workspace(registry("workspace").get(workspace).load()).robots.items():
         unsuited = (home or HomeSpec()).unsuited
-        if task.name not in unsuited and can_do(_spec(robot), task):
+        if is_installed(robot) and task.name not in unsuited and can_do(_spec(robot), task):
             yield robot
 
 

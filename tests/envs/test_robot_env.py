@@ -46,14 +46,14 @@ def as_bytes(observation: Any) -> bytes:
     return b"".join(observation[key].tobytes() for key in sorted(observation))
 
 
-def roll(env: Env, seed: int | None, steps: int, actions: int = 0) -> list[Any]:
-    """Everything that an episode shows, under random actions that aim at the object half of the time."""
+def roll(env: Env, seed: int | None, steps: int, actions: int = 0, expert: float = 0.6) -> list[Any]:
+    """Everything that an episode shows, under random actions, the expert's for a share of each 20 steps."""
     rng = np.random.default_rng(actions)
     observation, info = env.reset(seed=seed)
     seen = [(as_bytes(observation), info)]
     for step in range(steps):
         action = rng.uniform(-1, 1, env.action_space.shape).astype(np.float32)
-        if step % 20 < 12:
+        if step % 20 < 20 * expert:
             action = env.expert_action()
         observation, reward, terminated, truncated, info = env.step(action)
         seen.append((as_bytes(observation), reward, terminated, truncated, info))
@@ -65,13 +65,16 @@ def roll(env: Env, seed: int | None, steps: int, actions: int = 0) -> list[Any]:
 
 @pytest.mark.parametrize(("task", "robot"), HOSTED_QUICKLY)
 def test_a_seed_gives_the_same_episode_to_the_bit_after_any_history(task: str, robot: str) -> None:
-    """Eighteen replays after eighteen different histories, contacts included."""
+    """Eighteen replays by random actions, and by the expert with its contacts, after eighteen different histories."""
     env = RobotEnv(task, robot)
-    first = roll(env, 7, 45)
+    plans = {"random": (30, 0.0), "expert": (60, 1.0)}
+    first = {name: roll(env, 7, steps, expert=share) for name, (steps, share) in plans.items()}
     for history in range(18):
-        for episode in range(1 + history % 3):
-            roll(env, 100 + history if episode == 0 else None, 5 + 4 * history, actions=1 + history)
-        assert roll(env, 7, 45) == first, f"after history {history}"
+        roll(env, 100 + history, 5 + 4 * history, actions=1 + history)
+        if history % 6 == 0:
+            roll(env, None, 10, actions=history)
+        for name, (steps, share) in plans.items():
+            assert roll(env, 7, steps, expert=share) == first[name], f"{name} after history {history}"
     env.close()
 
 

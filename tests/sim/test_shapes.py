@@ -268,7 +268,7 @@ def test_normals_are_smooth_on_a_ball_and_sharp_on_a_cube() -> None:
         normals = np.array([line.split()[1:] for line in text.splitlines() if line.startswith("vn ")], dtype=float)
         faces = [line.split()[1:] for line in text.splitlines() if line.startswith("f ")]
         for word in (word for face in faces for word in face):
-            vertex, normal = (int(number) - 1 for number in word.split("//"))
+            vertex, normal = (int(number) - 1 for number in word.split("/")[::2])
             outwards = vertices[vertex] / np.linalg.norm(vertices[vertex])
             if sharp:
                 assert np.abs(normals[normal]).max() == pytest.approx(1.0)

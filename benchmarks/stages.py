@@ -1,0 +1,63 @@
+"""Environment steps per second of tasks of several stages, as a ratio to reach on the same scene.
+
+    python benchmarks/stages.py > benchmarks/results/stages.md
+
+The scene is a Panda on the table with a cube, spaces are shared, so that physics, actions and observations are the
+same; only the task differs. Actions are uniform in [-1, 1], the same stream for both, and episodes are cut to the same
+number of steps. A round is some episodes of one, then as many of the other; the ratio is the task's steps/s over
+reach's within a round, by processor time: median, smallest and largest round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from typing import Any
+
+import numpy as np
+
+from mygym.envs.robot_env import RobotEnv
+
+TASKS = ("AGMD", "AGMDW", "AGRTDW")
+STEPS = 20
+"""Of each episode: fewer than anybody needs by chance."""
+
+
+def seconds(env: RobotEnv, episodes: int) -> float:
+    """Of processor time for the steps of some episodes; resets are left out."""
+    rng, total = np.random.default_rng(0), 0.0
+    for seed in range(episodes):
+        env.reset(seed=seed)
+        actions = rng.uniform(-1.0, 1.0, (STEPS, *env.action_space.shape)).astype(np.float32)
+        begin = time.process_time()
+        for action in actions:
+            env.step(action)
+        total += time.process_time() - begin
+    return total
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=9, help="of each task (default: %(default)s)")
+    parser.add_argument("--episodes", type=int, default=40, help="of each side in a round (default: %(default)s)")
+    options = parser.parse_args()
+
+    same: dict[str, Any] = {"spaces": "shared", "reward": "staged"}
+    print("# What stages cost\n")
+    print("Made by `python benchmarks/stages.py`; what the columns mean: the docstring of the program.\n")
+    print("| task | stages | steps/s over those of reach |")
+    print("|---|---|---|")
+    with RobotEnv("reach", task_params={"distractors": ["cube"]}, **same) as reach:
+        for name in TASKS:
+            with RobotEnv(name, **same) as env:
+                episodes = options.episodes
+                ratios = [seconds(reach, episodes) / seconds(env, episodes) for _ in range(options.rounds)]
+                low, high = min(ratios), max(ratios)
+                stages = len(env.task.stage_names)
+                print(f"| {name} | {stages} | {statistics.median(ratios):.2f} ({low:.2f}-{high:.2f}) |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
