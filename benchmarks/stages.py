@@ -29,7 +29,7 @@ def seconds(env: RobotEnv, episodes: int) -> float:
     rng, total = np.random.default_rng(0), 0.0
     for seed in range(episodes):
         env.reset(seed=seed)
-        actions = rng.uniform(-1.0, 1.0, (STEPS, *env.action_space.shape)).astype(np.float32)
+        actions = rng.uniform(-1.0, 1.0, (STEPS, env.world.action_size)).astype(np.float32)
         begin = time.process_time()
         for action in actions:
             env.step(action)
