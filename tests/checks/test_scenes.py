@@ -216,7 +216,7 @@ def test_a_workspace_with_a_robot_that_nobody_knows_and_a_camera_that_sees_nothi
 def test_one_robot_alone_is_tried_and_told_what_it_reaches(folder: Path) -> None:
     said = {one.check: one for one in check("workspace", "football", robot="kuka")}
     assert [name for name in said if "panda" in name] == []
-    assert said["kuka within reach"].why == "reach 100%, object 100%, surface 100%, air 100%, goal 0%"
+    assert said["kuka within reach"].why == "reach 100%, object 100%, surface 100%, air 100%, goal 0%, ball_start 100%"
 
 
 # objects ------------------------------------------------------------------------------------------------------------

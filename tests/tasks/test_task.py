@@ -224,7 +224,8 @@ def test_the_expert_acts_in_every_stage(said: str, n: int) -> None:
 def test_named_tasks_are_strict(name: str) -> None:
     task = find_task(name)
     turns = task.subtasks[0].part in ("fridge.door", "panel.switch", "panel.valve")
-    assert 0 < task.tolerance <= (0.2 if turns else 0.05), "m, or rad of what turns"
+    flies = any("launched" in stage.gives for stage in task.plan.stages)  # into a basket, over a goal line
+    assert 0 < task.tolerance <= (0.2 if turns else 0.15 if flies else 0.05), "m, or rad of what turns"
     assert task.hold >= 2
     assert task.help
 
