@@ -76,7 +76,7 @@ def _task(name: str) -> dict[str, Any]:
     task = find_task(name)
     workspace = yaml.safe_load(Path(registry("workspace").get(task.workspace).load()).read_text(encoding="utf-8"))
     areas = [area for number in range(len(task.subtasks)) for area in task.goal_areas(number)]
-    homes = {robot: (home or {}).get("areas", {}) for robot, home in workspace["robots"].items()}
+    homes = {robot: (home or {}).get("areas", {}) for robot, home in (workspace.get("robots") or {}).items()}
     goals = {
         area: workspace["areas"].get(area) or {robot: own[area] for robot, own in homes.items() if area in own}
         for area in areas
