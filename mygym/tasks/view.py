@@ -149,7 +149,7 @@ class View:
     def finger_contact(self) -> Array:
         """`(N, F)` bool: which fingers press on the object; `F` = 0 for a part."""
         if self.step.object is None:
-            return self.state.finger_contact[:, 0, :0] if self.state.finger_contact.shape[1] else _none(self.state)
+            return _none(self.state)
         return self.state.finger_contact[:, self.step.object]
 
     @property

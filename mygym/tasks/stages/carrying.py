@@ -53,13 +53,7 @@ def _arc(view: View) -> Array:
     xp = namespace(view.goal)
     share = xp.clip((xp.astype(view.count, view.goal.dtype) + 1.0) / POINTS, 0.0, 1.0)[:, None]
     straight = view.start_object_position + share * (view.goal - view.start_object_position)
-    return lifted_by(straight, RISE * xp.sin(math.pi * share[:, 0]))
-
-
-def lifted_by(position: Array, height: Array) -> Array:
-    """`(N, 3)`: higher by `(N,)` metres."""
-    xp = namespace(position)
-    return xp.stack([position[:, 0], position[:, 1], position[:, 2] + height], axis=-1)
+    return lifted(straight, RISE * xp.sin(math.pi * share[:, 0]))
 
 
 def _points_passed(view: View) -> Array:

@@ -116,9 +116,7 @@ def _insert_expert(view: View, entry: EntryPoint) -> Motion:
     target = xp.where(low[:, None], at, there)
     target = with_height(target, xp.where(enters, there[:, 2], there[:, 2] + HOLE + 0.015))
     step = 0.004 + 0.008 * xp.astype(~enters & (beside >= 0.02), at.dtype)
-    away = distance(at, target)
-    share = xp.clip(step / xp.clip(away, 1e-9, None), None, 1.0)[:, None]
-    return Motion(at + (target - at) * share, CLOSED)
+    return Motion(limited(at, target, step[:, None]), CLOSED)
 
 
 # drop ---------------------------------------------------------------------------------------------------------------

@@ -22,8 +22,8 @@ def with_height(position: Array, height: Array) -> Array:
     return xp.stack([position[:, 0], position[:, 1], height], axis=-1)
 
 
-def lifted(position: Array, by: float) -> Array:
-    """`(N, 3)`: straight above."""
+def lifted(position: Array, by: Array | float) -> Array:
+    """`(N, 3)`: straight above, by metres or `(N,)` of them."""
     return with_height(position, position[:, 2] + by)
 
 
@@ -32,8 +32,8 @@ def planar_distance(a: Array, b: Array) -> Array:
     return distance(a[:, :2], b[:, :2])
 
 
-def limited(start: Array, end: Array, step: float) -> Array:
-    """The point at most `step` metres from `start` on the way to `end`."""
+def limited(start: Array, end: Array, step: Array | float) -> Array:
+    """The point at most `step` metres (or `(N, 1)` of them) from `start` on the way to `end`."""
     xp = namespace(start)
     away = distance(start, end)[:, None]
     return start + (end - start) * xp.clip(step / xp.clip(away, 1e-9, None), None, 1.0)
