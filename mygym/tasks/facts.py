@@ -9,10 +9,14 @@ from mygym.tasks.state import Array, namespace
 from mygym.tasks.view import Predicate, View, wrapped
 
 
+def length(vector: Array) -> Array:
+    """Euclidean length along the last axis; numpy and torch alike."""
+    return (vector * vector).sum(-1) ** 0.5
+
+
 def distance(a: Array, b: Array) -> Array:
     """Euclidean distance along the last axis; numpy and torch alike."""
-    difference = a - b
-    return (difference * difference).sum(-1) ** 0.5
+    return length(a - b)
 
 
 def _reach(view: View) -> float:
@@ -90,7 +94,7 @@ def launched(view: View) -> Array:
     """The object is under way, nothing of the robot touches it, and it leaves the hand behind."""
     apart = view.object_position - view.ee_position
     leaving = ((view.object_velocity - view.state.ee_velocity) * apart).sum(-1)
-    return (leaving > view.thresholds.rest * (apart * apart).sum(-1) ** 0.5) & ~at_rest(view) & ~touched(view)
+    return (leaving > view.thresholds.rest * length(apart)) & ~at_rest(view) & ~touched(view)
 
 
 def still_launched(view: View) -> Array:

@@ -14,7 +14,7 @@ from functools import cached_property
 
 from array_api_compat import device
 
-from mygym.tasks.facts import FACTS
+from mygym.tasks.facts import FACTS, length
 from mygym.tasks.progress import Progress
 from mygym.tasks.state import Array, State, namespace
 from mygym.tasks.task import Task
@@ -194,11 +194,11 @@ def goal_distance(space: GoalSpace, achieved: Array, desired: Array) -> Array:
     """Metres between goal vectors `(…, size)`, a wrong flag counting as `FLAG_METRES`."""
     difference = achieved - desired
     if space.is_a_point:
-        return (difference * difference).sum(-1) ** 0.5
+        return length(difference)
     away = 0.0
     for part in space.parts:
         own = difference[..., part.first : part.first + part.size]
-        away = away + part.metres * (own * own).sum(-1) ** 0.5
+        away = away + part.metres * length(own)
     return away
 
 

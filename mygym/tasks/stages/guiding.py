@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mygym.tasks.facts import distance
+from mygym.tasks.facts import distance, length
 from mygym.tasks.stage import CLOSED, Stage, register_stage
 from mygym.tasks.stages.motions import horizontal, with_height
 from mygym.tasks.state import Array, namespace
@@ -85,7 +85,7 @@ def _way(view: View) -> Array:
     towards = _waypoint(view) - view.object_position
     along = (towards * leg).sum(-1)[:, None] * leg
     aside = with_height(towards - along, xp.zeros_like(towards[:, 2]))
-    off = distance(aside, xp.zeros_like(aside))[:, None]
+    off = length(aside)[:, None]
     return horizontal(along + aside * (1.0 - xp.clip(BESIDE / xp.clip(off, 1e-6, None), None, 1.0)))
 
 

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from mygym.tasks.facts import at_rest, distance, touched
+from mygym.tasks.facts import at_rest, distance, length, touched
 from mygym.tasks.stage import CLOSED, OPEN, Stage, register_stage
 from mygym.tasks.stages.handling import move_potential
-from mygym.tasks.stages.motions import horizontal, lifted, limited, over_then_down, planar_distance, with_height
+from mygym.tasks.stages.motions import (
+    behind_object,
+    horizontal,
+    lifted,
+    limited,
+    over_then_down,
+    planar_distance,
+    with_height,
+)
 from mygym.tasks.state import Array, namespace
 from mygym.tasks.view import EntryPoint, Motion, View
 
@@ -41,11 +49,7 @@ ROLLS = 20.0
 
 
 def _push_entry(view: View) -> Array:
-    return view.object_position - BEHIND * horizontal(view.goal - view.object_position)
-
-
-def _length(vector: Array) -> Array:
-    return distance(vector, namespace(vector).zeros_like(vector))
+    return behind_object(view, BEHIND)
 
 
 def _departure(view: View) -> Array:
@@ -56,8 +60,8 @@ def _departure(view: View) -> Array:
     xp = namespace(view.goal)
     way = with_height(view.goal - view.object_position, xp.zeros_like(view.goal[:, 2]))
     twice = 2.0 * view.step.deceleration
-    rolls = _length(view.object_spin[:, :2]) > ROLLS * _length(view.object_velocity)
-    slides = way * (twice / xp.clip(_length(way)[:, None], 1e-6, None)) ** 0.5
+    rolls = length(view.object_spin[:, :2]) > ROLLS * length(view.object_velocity)
+    slides = way * (twice / xp.clip(length(way)[:, None], 1e-6, None)) ** 0.5
     return xp.where(rolls[:, None], xp.sign(way) * (twice * abs(way)) ** 0.5, slides)
 
 
@@ -69,7 +73,7 @@ def _slide_expert(view: View, entry: EntryPoint) -> Motion:
     xp = namespace(view.goal)
     there, at, slowing = view.object_position, view.ee_position, view.step.deceleration
     departure = _departure(view)
-    needed = _length(departure)
+    needed = length(departure)
     way = horizontal(departure)
     velocity = with_height(view.object_velocity, xp.zeros_like(needed))
     speed = (velocity * way).sum(-1)
@@ -82,7 +86,7 @@ def _slide_expert(view: View, entry: EntryPoint) -> Motion:
     offset = at - there
     along = (offset * aim).sum(-1)
     aside = with_height(offset - along[:, None] * aim, xp.zeros_like(needed))
-    behind = (along < -0.01) & (_length(aside) < 0.035) & (offset[:, 2] < 0.02)
+    behind = (along < -0.01) & (length(aside) < 0.035) & (offset[:, 2] < 0.02)
     onward = PUSH_LEAD * (wanted[:, None] * way + drift) - KEEP * aside
     push = with_height(at + onward, view.start_object_position[:, 2])
     target = xp.where(behind[:, None], push, over_then_down(view, _push_entry(view)))

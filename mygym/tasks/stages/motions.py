@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mygym.tasks.facts import distance
+from mygym.tasks.facts import distance, length
 from mygym.tasks.state import Array, namespace
 from mygym.tasks.view import View
 
@@ -47,8 +47,13 @@ def over_then_down(view: View, there: Array) -> Array:
     return with_height(there, xp.where(above, xp.maximum(cruise, there[:, 2]), there[:, 2]))
 
 
+def behind_object(view: View, by: float) -> Array:
+    """`(N, 3)`: beside the object, `by` metres from its centre, on the side that faces away from the goal."""
+    return view.object_position - by * horizontal(view.goal - view.object_position)
+
+
 def horizontal(way: Array) -> Array:
     """`(N, 3)`: unit vector along the horizontal part of a way `(N, 3)`."""
     xp = namespace(way)
     flat = with_height(way, xp.zeros_like(way[:, 0]))
-    return flat / xp.clip(distance(flat, xp.zeros_like(flat))[:, None], 1e-6, None)
+    return flat / xp.clip(length(flat)[:, None], 1e-6, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mygym.tasks.facts import distance
+from mygym.tasks.facts import distance, length
 from mygym.tasks.stage import CLOSED, OPEN, Stage, register_stage
 from mygym.tasks.stages.motions import lifted, over_then_down, share_covered
 from mygym.tasks.state import Array, namespace
@@ -28,7 +28,7 @@ def _onward(view: View) -> tuple[Array, Array]:
     xp = namespace(view.goal)
     missing = view.goal[:, 0] - view.part_position
     motion = view.handle_motion * xp.sign(missing)[:, None]
-    speed = xp.clip(distance(motion, xp.zeros_like(motion)), 1e-6, None)
+    speed = xp.clip(length(motion), 1e-6, None)
     return motion / speed[:, None], abs(missing) * speed
 
 
@@ -88,7 +88,7 @@ def _push_expert(view: View, entry: EntryPoint) -> Motion:
     aside = distance(offset, along[:, None] * way)
     there = abs(view.goal[:, 0] - view.part_position) < 0.5 * view.thresholds.tolerance
     behind = (along < 0.005) & (aside < 0.015)
-    before = (along >= 0.005) & (distance(offset, xp.zeros_like(offset)) < STAND_OFF)
+    before = (along >= 0.005) & (length(offset) < STAND_OFF)
     step = xp.clip(0.4 * left, 0.002, 0.012)[:, None]
     target = xp.where(before[:, None], at + 0.005 * way, over_then_down(view, _push_entry(view)))
     target = xp.where(behind[:, None], view.target + (along[:, None] + step) * way, target)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mygym.tasks.facts import distance
 from mygym.tasks.stage import CLOSED, Stage, register_stage
 from mygym.tasks.stages.handling import move_potential
-from mygym.tasks.stages.motions import horizontal, lifted, over_then_down, planar_distance, with_height
+from mygym.tasks.stages.motions import behind_object, horizontal, lifted, over_then_down, planar_distance, with_height
 from mygym.tasks.state import Array, namespace
 from mygym.tasks.view import EntryPoint, Motion, View
 
@@ -14,7 +14,7 @@ BEHIND = 0.06
 
 
 def _push_entry(view: View) -> Array:
-    return view.object_position - BEHIND * horizontal(view.goal - view.object_position)
+    return behind_object(view, BEHIND)
 
 
 def _push_expert(view: View, entry: EntryPoint) -> Motion:
