@@ -24,7 +24,6 @@ from mygym.sim.objects import load_object
 from mygym.sim.workspace import Area, WorkspaceSpec, load_workspace
 from mygym.sim.world import World
 from mygym.tasks import goals, rewards
-from mygym.tasks.grammar import parse
 from mygym.tasks.observations import Situation, default_components
 from mygym.tasks.progress import Progress
 from mygym.tasks.sampling import Area as Box
@@ -451,8 +450,8 @@ def _in_workspace(task: Task, workspace: WorkspaceSpec, parts: tuple[str, ...]) 
     Raises:
         ConfigError: The workspace lacks a part or a path, or a stage is told no part to act on.
     """
-    for one in task.subtasks:
-        partless = "" if one.part else next((stage.name for stage in parse(one.stages) if stage.needs_part), "")
+    for one, stages in zip(task.subtasks, task.composed, strict=True):
+        partless = "" if one.part else next((stage.name for stage in stages if stage.needs_part), "")
         if partless:
             allowed = "a task with a part, such as open_drawer, or sub-tasks that say theirs"
             raise ConfigError(bad_value("task", one.stages, allowed, f"does not say which part to {partless}"))
