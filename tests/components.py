@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
@@ -73,6 +74,17 @@ def is_grammatical(said: str) -> bool:
     except ConfigError:
         return False
     return True
+
+
+def several(*roles: str, stages: str | list[str] = "AGMDW") -> list[dict[str, Any]]:
+    """One sub-task after the other, the same with each object."""
+    return [{"stages": stages, "object": role} for role in roles]
+
+
+def tower(*roles: str) -> list[dict[str, Any]]:
+    """The first where an area says, each other on top of the one before."""
+    first = {"stages": "AGMDW", "object": roles[0]}
+    return [first, *({"stages": "AGMDW", "object": b, "onto": a} for a, b in itertools.pairwise(roles))]
 
 
 HOSTED = [

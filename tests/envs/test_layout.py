@@ -21,6 +21,7 @@ from mygym.sim.objects import ObjectSpec, load_object
 from mygym.tasks.stage import CLOSED, Stage, register_stage
 from mygym.tasks.task import change_task, find_task
 from mygym.tasks.view import Motion
+from tests.components import several, tower
 
 SEEDS = st.integers(0, 2**32 - 1)
 TABLE = (np.array([-0.15, -0.15, 0.0]), np.array([0.15, 0.15, 0.0]))
@@ -35,15 +36,7 @@ def loaded(*names: str) -> list[ObjectSpec]:
     return [load_object(registry("object").get(name).load()) for name in names]
 
 
-def several(*roles: str, stages: str = "AGMDW") -> list[dict[str, Any]]:
-    return [{"stages": stages, "object": role} for role in roles]
-
-
-TOWER = [
-    {"stages": "AGMDW", "object": "block"},
-    {"stages": "AGMDW", "object": "cube", "onto": "block"},
-    {"stages": "AGMDW", "object": "die", "onto": "cube"},
-]
+TOWER = tower("block", "cube", "die")
 
 # objects ------------------------------------------------------------------------------------------------------------
 

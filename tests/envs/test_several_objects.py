@@ -15,10 +15,9 @@ from mygym.registry import registry
 from mygym.runs.evaluation import evaluate_policy
 from mygym.tasks import goals
 from tests.components import CONTROLS
+from tests.tasks.states import SAME_AGAIN, STACK
 
-STACK = [{"stages": "AGMDW", "object": "cube"}, {"stages": "AGMDW", "object": "die", "onto": "cube"}]
 PUSH_THEN_REACH = [{"stages": ["approach", "push", "withdraw"], "object": "cube"}, {"stages": "A"}]
-SAME_AGAIN = [{"stages": "AGMDW", "object": "cube"}, {"stages": "AGM", "object": "cube"}]
 TASKS = {"stack": STACK, "push, reach": PUSH_THEN_REACH, "same again": SAME_AGAIN}
 
 

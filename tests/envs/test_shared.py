@@ -18,7 +18,7 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
 from mygym.tasks import goals
 from mygym.tasks.shared import SLOTS
-from tests.components import CONTROLS, ROBOTS
+from tests.components import CONTROLS, ROBOTS, several
 
 WORKSPACES = {(one.robot, one.task): one.workspace for one in reversed(list(combinations()))}
 """Of each robot and task that it does: the first in which it is at home."""
@@ -163,9 +163,8 @@ def test_a_policy_goes_on_learning_on_another_task() -> None:
 
 def test_a_task_with_more_than_there_is_room_for_is_refused() -> None:
     onto = ["cube", "die", "ball", "can", "mug", "bowl"]
-    many = [{"stages": ["approach", "push", "withdraw"], "object": name} for name in onto]
     with pytest.raises(ConfigError, match="spaces: 'shared' has no room for 6 sub-tasks") as caught:
-        shared("panda", many)
+        shared("panda", several(*onto, stages=["approach", "push", "withdraw"]))
     assert "a task with at most 3 sub-tasks" in str(caught.value)
     more = [{"stages": "AGMDW", "object": one, "onto": other} for one, other in (onto[:2], onto[2:4], onto[4:])]
     with pytest.raises(ConfigError, match="has no room for 6 objects"):

@@ -14,11 +14,12 @@ from mygym.tasks.progress import Progress
 from mygym.tasks.state import State
 from mygym.tasks.task import Task, find_task
 from mygym.tasks.view import Motion, Step, View
+from tests.components import tower
 
 JOINTS, FINGERS = 7, 2
 PARTS = ("cabinet.drawer", "fridge.door")
 
-STACK = [{"stages": "AGMDW", "object": "cube"}, {"stages": "AGMDW", "object": "die", "onto": "cube"}]
+STACK = tower("cube", "die")
 PUSH_THEN_REACH = [{"stages": ["approach", "push", "withdraw"], "object": "ball"}, {"stages": "A"}]
 SAME_AGAIN = [{"stages": "AGMDW", "object": "cube"}, {"stages": "AGM", "object": "cube"}]
 HANDLE = [{"stages": "A", "part": PARTS[1]}]

@@ -7,7 +7,7 @@ import pytest
 from mygym.errors import ConfigError
 from mygym.tasks.shared import shared_goal_space
 from mygym.tasks.task import Task
-from tests.components import TASKS, compositions
+from tests.components import TASKS, compositions, several
 from tests.tasks.states import LISTED, the_task
 
 
@@ -28,9 +28,10 @@ def test_every_kind_of_goal_has_a_place_of_its_own() -> None:
 
 
 def test_there_is_room_for_three_sub_tasks() -> None:
-    def several(count: int) -> Task:
-        return the_task([{"stages": ["approach", "push", "withdraw"], "object": f"thing {n}"} for n in range(count)])
+    def pushes(count: int) -> Task:
+        things = [f"thing {n}" for n in range(count)]
+        return the_task(several(*things, stages=["approach", "push", "withdraw"]))
 
-    assert {part.step.subtask for part in shared_goal_space(several(3)).parts} == {0, 1, 2}
+    assert {part.step.subtask for part in shared_goal_space(pushes(3)).parts} == {0, 1, 2}
     with pytest.raises(ConfigError, match="no room for 4 sub-tasks"):
-        shared_goal_space(several(4))
+        shared_goal_space(pushes(4))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import fields, replace
 from typing import Any
 
@@ -21,7 +20,7 @@ from mygym.tasks.state import State
 from mygym.tasks.subtask import SubTask
 from mygym.tasks.task import act, advance, change_task, find_task, register_task
 from mygym.tasks.view import EntryPoint, Motion, View
-from tests.components import compositions, is_grammatical
+from tests.components import compositions, is_grammatical, tower
 from tests.tasks.states import OPEN, PARTS, SAME_AGAIN, STACK, random_goals, random_progress, random_state, the_task
 from tests.tasks.test_task import BOTH, CUBE, placed
 
@@ -47,12 +46,6 @@ def shift() -> None:
             needs_part=True,
         ),
     )
-
-
-def tower(*roles: str) -> list[dict[str, Any]]:
-    """The first where an area says, each other on top of the one before."""
-    first = {"stages": "AGMDW", "object": roles[0]}
-    return [first, *({"stages": "AGMDW", "object": b, "onto": a} for a, b in itertools.pairwise(roles))]
 
 
 # what follows from what ---------------------------------------------------------------------------------------------
