@@ -12,7 +12,9 @@ import argparse
 import time
 
 import mygym
+from mygym.experts.policies import OraclePolicy
 from mygym.registry import registry
+from mygym.runs.evaluation import evaluate_policy
 from mygym.sim.inference import is_installed
 from mygym.sim.workspace import load_workspace, workspace_names
 
@@ -21,16 +23,8 @@ NEEDED = 0.98
 
 def solved(robot: str, workspace: str, control: str, episodes: int) -> int:
     """Episodes in which the expert succeeds."""
-    count = 0
     with mygym.make_env({"task": "reach", "robot": robot, "workspace": workspace, "control": control}) as env:
-        for seed in range(episodes):
-            env.reset(seed=seed)
-            done = False
-            while not done:
-                *_, terminated, truncated, info = env.step(env.expert_action())
-                done = terminated or truncated
-            count += bool(info["is_success"])
-    return count
+        return evaluate_policy(OraclePolicy([env], 0), [env], range(episodes)).solved
 
 
 def main() -> None:

@@ -17,7 +17,9 @@ from itertools import groupby
 import mygym
 from mygym.envs.proved import Combination, combinations
 from mygym.errors import ConfigError
+from mygym.experts.policies import OraclePolicy
 from mygym.registry import registry
+from mygym.runs.evaluation import evaluate_policy
 
 NEEDED = 0.95
 
@@ -25,24 +27,12 @@ NEEDED = 0.95
 def solved(combination: Combination, episodes: int) -> tuple[int, float]:
     """Episodes in which the expert succeeds, and their mean length in steps."""
     try:
-        return _solved(combination, episodes)
+        with mygym.make_env(combination._asdict()) as env:
+            done = evaluate_policy(OraclePolicy([env], 0), [env], range(episodes))
     except ConfigError as error:
         print(f"{combination}: {error}", file=sys.stderr)
         return 0, 0.0
-
-
-def _solved(combination: Combination, episodes: int) -> tuple[int, float]:
-    count, steps = 0, 0
-    with mygym.make_env(combination._asdict()) as env:
-        for seed in range(episodes):
-            env.reset(seed=seed)
-            done = False
-            while not done:
-                *_, terminated, truncated, info = env.step(env.expert_action())
-                done = terminated or truncated
-            count += bool(info["is_success"])
-            steps += info["elapsed_steps"]
-    return count, steps / episodes
+    return done.solved, done.mean_length
 
 
 def _built_in() -> list[str]:
