@@ -24,13 +24,14 @@ from mygym.sim.objects import load_object
 from mygym.sim.workspace import Area, WorkspaceSpec, load_workspace
 from mygym.sim.world import World
 from mygym.tasks import goals, rewards
+from mygym.tasks.episode import act, advance, is_success, potential
 from mygym.tasks.observations import Situation, default_components
 from mygym.tasks.progress import Progress
 from mygym.tasks.sampling import Area as Box
 from mygym.tasks.shared import shared_components, shared_goal_space
 from mygym.tasks.stage import CLOSED
 from mygym.tasks.state import CONTROL_HZ
-from mygym.tasks.task import Task, act, advance, change_task, find_task, is_success, potential
+from mygym.tasks.task import Task, change_task, find_task
 
 Observation = dict[str, NDArray[np.float32]] | NDArray[np.float32]
 

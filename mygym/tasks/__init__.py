@@ -1,1 +1,1 @@
-"""Tasks as sequences of stages: pure functions over batched states, no simulator. Start with `task`, then `stages`."""
+"""Tasks as sequences of stages: pure functions over batched states, no simulator. Start with `task`, `episode`."""

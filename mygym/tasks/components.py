@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 from mygym.registry import registry
+from mygym.tasks.episode import active
 from mygym.tasks.observations import Situation, register_observation
 from mygym.tasks.state import CONTROL_HZ, Array, namespace
-from mygym.tasks.task import active
 from mygym.tasks.view import View
 
 # robot --------------------------------------------------------------------------------------------------------------

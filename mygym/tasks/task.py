@@ -1,26 +1,21 @@
-"""A task: planned compositions of stages with their numbers, and what a step does to it. Pure batched functions."""
+"""A task: planned compositions of stages with their numbers; what happens in it is in `mygym.tasks.episode`."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from pathlib import PurePath
 from typing import Any
 
 from mygym.config.schema import Distractor, RunConfig
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import registry
-from mygym.tasks.facts import FACTS
 from mygym.tasks.grammar import Plan, parse, plan
-from mygym.tasks.progress import Progress
 from mygym.tasks.stage import Stage
-from mygym.tasks.state import Array, State, namespace
 from mygym.tasks.subtask import SubTask, read_subtask
-from mygym.tasks.view import EntryPoint, Motion, Step, Thresholds, View
-
-MANY = 8
-"""From this batch size on every stage is evaluated under a mask, which is cheaper than finding out which are active."""
+from mygym.tasks.view import Step, Thresholds
+from mygym.tasks.wording import phrases, sentence
 
 
 @dataclass(frozen=True)
@@ -107,21 +102,8 @@ class Task:
             name = one.part or (one.object if thing is not None else "")
             for stage in self.composed[number]:
                 label = stage.name if len(self.subtasks) == 1 else f"{stage.name} {name}".rstrip()
-                steps.append(
-                    Step(
-                        stage,
-                        number,
-                        thing,
-                        part,
-                        slots.place,
-                        slots.path,
-                        slots.heading,
-                        thresholds,
-                        label,
-                        one.grip,
-                        one.deceleration,
-                    )
-                )
+                goal = slots.place, slots.path, slots.heading
+                steps.append(Step(stage, number, thing, part, *goal, thresholds, label, one.grip, one.deceleration))
         return tuple(steps)
 
     @cached_property
@@ -209,16 +191,12 @@ class Task:
 
     def describe(self) -> str:
         """The stages in plain words."""
-        return "; then ".join(map(_words, self.subtasks, self.composed))
+        return "; then ".join(map(sentence, self.subtasks, self.composed))
 
     @property
     def phrases(self) -> tuple[str, ...]:
         """What each stage does, in words that stand by themselves."""
-        return tuple(
-            stage.phrase.format(object=_thing(one, stages), goal=_goal(one))
-            for one, stages in zip(self.subtasks, self.composed, strict=True)
-            for stage in stages
-        )
+        return tuple(itertools.chain(*map(phrases, self.subtasks, self.composed)))
 
     def _acts_on_object(self, subtask: int) -> bool:
         """Whether a stage of it needs an object, and it names no part of the workspace instead."""
@@ -232,32 +210,6 @@ class GoalSlots:
     place: int
     path: tuple[int, ...]
     heading: int | None
-
-
-def _words(one: SubTask, stages: Sequence[Stage]) -> str:
-    """A sub-task in plain words."""
-    thing, goal = _thing(one, stages), _goal(one)
-    first, *others = [stage.phrase for stage in stages]
-    later = thing if thing == "the goal" else "it"
-    return ", ".join(
-        [first.format(object=thing, goal=goal), *(phrase.format(object=later, goal=goal) for phrase in others)]
-    )
-
-
-def _thing(one: SubTask, stages: Sequence[Stage]) -> str:
-    """What it acts on, in words."""
-    if one.part:
-        return f"the {one.part.rpartition('.')[2].replace('_', ' ')}"
-    return f"the {_plain(one.object)}" if any(stage.needs_object for stage in stages) else "the goal"
-
-
-def _goal(one: SubTask) -> str:
-    """Where that goes, in words."""
-    return one.words or (f"onto the {_plain(one.onto)}" if one.onto else "to the goal")
-
-
-def _plain(role: str) -> str:
-    return PurePath(role).stem.replace("_", " ")
 
 
 OF_SUBTASK = tuple(one.name for one in fields(SubTask) if one.name not in ("stages", "tolerance"))
@@ -348,136 +300,3 @@ def change_task(task: Task, numbers: Mapping[str, Any]) -> Task:
         if role not in task.roles and role not in task.objects and role != task.subtasks[0].object:
             raise ConfigError(bad_value("task_params.objects", role, task.roles, f"is no role of {task.name}"))
     return replace(task, objects=objects, **changed)
-
-
-def advance(task: Task, progress: Progress, state: State, goals: Array) -> Progress:
-    """Progress after a step: on when the active stage is complete, back where something given earlier was lost.
-
-    Args:
-        task: The task.
-        progress: Before the step.
-        state: After the step.
-        goals: `(N, G, 3)` goal points in the world frame.
-    """
-    total = len(task.steps)
-    before = progress.stage
-    after, count = before, progress.count
-    for index in active(before, total):
-        following, counted = _following(task, index, progress, state, goals)
-        if before.shape[0] == 1:
-            after, count = following, counted
-        else:
-            here = before == index
-            xp = namespace(before)
-            after, count = xp.where(here, following, after), xp.where(here, counted, count)
-    held = (progress.held + 1) * (after == total)
-    moved = after != before
-    if not bool(moved.any()):
-        starts = progress.start_ee_position, progress.start_object_position, progress.start_part_position
-        return Progress(before, held, *starts, count)
-    xp = namespace(before)
-    return Progress(
-        stage=after,
-        held=held,
-        start_ee_position=xp.where(moved[:, None], state.ee_position, progress.start_ee_position),
-        start_object_position=xp.where(moved[:, None, None], state.object_position, progress.start_object_position),
-        start_part_position=xp.where(moved[:, None], state.part_position, progress.start_part_position),
-        count=count * ~moved,
-    )
-
-
-def _following(task: Task, index: int, progress: Progress, state: State, goals: Array) -> tuple[Array, Array]:
-    """`(N,)`: the stage after this step for episodes in stage `index`, and what it has counted."""
-    xp = namespace(state.time)
-    count = progress.count
-    if index < len(task.steps):
-        view = View(state, progress, goals, task.steps[index])
-        stage = view.step.stage
-        first, *others = (FACTS[fact].begins for fact in stage.gives)
-        complete = first(view)
-        for begins in others:
-            complete = complete & begins(view)
-        if stage.complete is not None:
-            complete = complete & stage.complete(view)
-        if stage.count is not None:
-            count = stage.count(view)
-        following = index + xp.astype(complete, xp.int64)
-    else:
-        following = xp.full(state.time.shape, index, dtype=xp.int64)
-    for fact, giver in task.plan.kept[index]:  # latest giver first, so that the earliest loss wins
-        keeps = FACTS[fact].keeps(View(state, progress, goals, task.steps[giver]))
-        following = xp.where(keeps, following, giver)
-    return following, count
-
-
-def potential(task: Task, progress: Progress, state: State, goals: Array) -> Array:
-    """`(N,)` in [−stages, 0]: stages done, plus how far along the active one is, minus their number; 0 at the end."""
-    xp = namespace(state.time)
-    count = len(task.steps)
-    total = xp.astype(progress.stage, state.ee_position.dtype) - count
-    for index in active(progress.stage, count):
-        if index < count:
-            share = task.steps[index].stage.potential(View(state, progress, goals, task.steps[index]))
-            total = total + xp.where(progress.stage == index, share, 0.0)
-    return total
-
-
-def is_success(task: Task, progress: Progress) -> Array:
-    """`(N,)` bool: all stages done, in order, and held."""
-    return progress.held >= task.hold
-
-
-def act(task: Task, progress: Progress, state: State, goals: Array) -> Motion:
-    """What the expert of the active stage wants."""
-    last = len(task.steps) - 1
-    motions = []
-    for index in active(progress.stage, last + 1):
-        step = task.steps[min(index, last)]  # when all is done, the last stage's expert holds what it has
-        motions.append(
-            (progress.stage == index, step.stage.expert(View(state, progress, goals, step), _entry(task, index)))
-        )
-    if len(motions) == 1:
-        return motions[0][1]
-    return _merged(motions, state)
-
-
-def _entry(task: Task, index: int) -> EntryPoint:
-    """Where the stage after this one wants the end effector, if it acts on the same."""
-    steps = task.steps
-    if index + 1 < len(steps) and steps[index + 1].subtask == steps[index].subtask:
-        return steps[index + 1].stage.entry or _at_target
-    return _at_target
-
-
-def _at_target(view: View) -> Array:
-    """Where a stage begins that does not say where."""
-    return view.target
-
-
-def _merged(motions: Sequence[tuple[Array, Motion]], state: State) -> Motion:
-    """Of each episode the motion of its own stage; beside one that moves the second arm, others keep it as it is."""
-    xp = namespace(state.time)
-    zero = state.time * 0.0
-    arms = state.other_ee_position.shape[1]
-    rest = state.other_ee_position[:, 0] if arms else state.ee_position
-    merged = Motion(state.ee_position, zero, zero, rest, zero + 1.0)
-    for here, motion in motions:
-        turn = zero if motion.turn_by is None else motion.turn_by
-        other = rest if motion.other_target is None else motion.other_target
-        merged = Motion(
-            xp.where(here[:, None], motion.target, merged.target),
-            xp.where(here, zero + motion.gripper, merged.gripper),
-            xp.where(here, turn, merged.turn_by),
-            xp.where(here[:, None], other, merged.other_target),
-            xp.where(here, zero + motion.other_gripper, merged.other_gripper),
-        )
-    if all(motion.other_target is None for _, motion in motions):
-        merged.other_target = None
-    return merged
-
-
-def active(stage: Array, count: int) -> Sequence[int]:
-    """The stages that have to be looked at, for active stages `(N,)` of `count` (which stands for all done)."""
-    if stage.shape[0] == 1:
-        return (int(stage[0]),)
-    return range(count + 1) if stage.shape[0] >= MANY else sorted({int(i) for i in stage})

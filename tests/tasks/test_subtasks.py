@@ -12,17 +12,18 @@ from hypothesis import strategies as st
 
 from mygym.config.schema import Distractor
 from mygym.errors import ConfigError
+from mygym.tasks.episode import act, advance
 from mygym.tasks.facts import FACTS
 from mygym.tasks.progress import Progress
 from mygym.tasks.stage import CLOSED, Stage, register_stage
 from mygym.tasks.stages.handling import aligned
 from mygym.tasks.state import State
 from mygym.tasks.subtask import SubTask
-from mygym.tasks.task import act, advance, change_task, find_task, register_task
+from mygym.tasks.task import change_task, find_task, register_task
 from mygym.tasks.view import EntryPoint, Motion, View
 from tests.components import compositions, is_grammatical, tower
 from tests.tasks.states import OPEN, PARTS, SAME_AGAIN, STACK, random_goals, random_progress, random_state, the_task
-from tests.tasks.test_task import BOTH, CUBE, placed
+from tests.tasks.test_episode import BOTH, CUBE, placed
 
 SEEDS = st.integers(0, 2**32 - 1)
 

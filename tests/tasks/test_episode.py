@@ -1,0 +1,217 @@
+"""What happens to a task in a step: a stage forward when it is complete, back when something given was lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mygym.tasks.episode import act, advance, is_success, potential
+from mygym.tasks.facts import FACTS
+from mygym.tasks.progress import Progress
+from mygym.tasks.state import State
+from mygym.tasks.task import Task, find_task
+from mygym.tasks.view import View
+from tests.components import TASKS_AND_COMPOSITIONS
+from tests.tasks.states import LISTED, arrays_of, as_torch, each, one, whole, worlds
+
+SAID = [*TASKS_AND_COMPOSITIONS, *LISTED]
+SEEDS = st.integers(0, 2**32 - 1)
+SIZES = st.sampled_from([1, 2, 7, 8, 40])
+GOAL = np.array([[[0.10, 0.0, 0.15]]])
+
+
+def naive_stage(task: Task, progress: Progress, state: State, goals: Any) -> int:
+    """What the design says of one episode, without a batch."""
+    stage = int(progress.stage[0])
+
+    def view(index: int) -> View:
+        return View(state, progress, goals, task.steps[index])
+
+    lost = [giver for fact, giver in task.plan.kept[stage] if not FACTS[fact].keeps(view(giver))[0]]
+    if lost:
+        return min(lost)
+    if stage == len(task.steps):
+        return stage
+    active, here = task.steps[stage].stage, view(stage)
+    complete = all(FACTS[fact].begins(here)[0] for fact in active.gives)
+    return stage + (complete and (active.complete is None or bool(active.complete(here)[0])))
+
+
+@pytest.mark.parametrize("said", SAID)
+@given(seed=SEEDS, n=SIZES)
+def test_advance_goes_one_stage_on_when_complete_and_back_to_what_was_lost(said: str, seed: int, n: int) -> None:
+    task, progress, state, goals = worlds(said, seed, n)
+    after = advance(task, progress, state, goals)
+    assert after.stage.tolist() == [
+        naive_stage(task, one(progress, i), one(state, i), goals[i : i + 1]) for i in range(n)
+    ]
+    done = after.stage == len(task.steps)
+    assert after.held.tolist() == np.where(done, progress.held + 1, 0).tolist()
+    moved = after.stage != progress.stage
+    for name in ("ee_position", "object_position", "part_position"):
+        now, before = getattr(state, name), getattr(progress, f"start_{name}")
+        expected = np.where(moved.reshape(-1, *[1] * (now.ndim - 1)), now, before)
+        np.testing.assert_array_equal(getattr(after, f"start_{name}"), expected)
+
+
+@pytest.mark.parametrize("said", SAID)
+@given(seed=SEEDS, n=SIZES)
+def test_a_stage_counts_from_when_it_begins(said: str, seed: int, n: int) -> None:
+    task, progress, state, goals = worlds(said, seed, n)
+    after = advance(task, progress, state, goals)
+    for i in range(n):
+        step = task.steps[min(int(progress.stage[i]), len(task.steps) - 1)]
+        counted = int(progress.count[i])
+        if step.stage.count is not None and progress.stage[i] < len(task.steps):
+            counted = int(step.stage.count(View(one(state, i), one(progress, i), goals[i : i + 1], step))[0])
+        assert after.count[i] == (0 if after.stage[i] != progress.stage[i] else counted)
+
+
+FUNCTIONS: dict[str, Callable[[Task, Progress, State, Any], Any]] = {
+    "advance": advance,
+    "potential": potential,
+    "motion": lambda task, progress, state, goals: whole(act(task, progress, state, goals), state),
+    "is_success": lambda task, progress, state, goals: is_success(task, progress),
+}
+
+
+@pytest.mark.parametrize("said", SAID)
+@pytest.mark.parametrize("name", FUNCTIONS)
+@given(seed=SEEDS, n=SIZES)
+def test_a_batch_is_the_same_as_one_by_one(said: str, name: str, seed: int, n: int) -> None:
+    task, progress, state, goals = worlds(said, seed, n)
+    batch = arrays_of(FUNCTIONS[name](task, progress, state, goals))
+    for index in range(n):
+        alone = FUNCTIONS[name](task, one(progress, index), one(state, index), goals[index : index + 1])
+        for several, single in zip(batch, arrays_of(alone), strict=True):
+            np.testing.assert_allclose(several[index : index + 1], single, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("said", SAID)
+@pytest.mark.parametrize("name", FUNCTIONS)
+@given(seed=SEEDS, n=SIZES)
+def test_torch_is_the_same_as_numpy(said: str, name: str, seed: int, n: int) -> None:
+    task, progress, state, goals = worlds(said, seed, n)
+    there = FUNCTIONS[name](task, as_torch(progress), as_torch(state), as_torch(goals))
+    for array, tensor in zip(arrays_of(FUNCTIONS[name](task, progress, state, goals)), arrays_of(there), strict=True):
+        assert array.dtype == tensor.dtype
+        np.testing.assert_allclose(array, tensor, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("said", SAID)
+@given(seed=SEEDS, n=SIZES)
+def test_nothing_that_goes_in_is_changed(said: str, seed: int, n: int) -> None:
+    task, progress, state, goals = worlds(said, seed, n)
+    before = [each(value, np.copy) for value in (progress, state, goals)]
+    for function in FUNCTIONS.values():
+        function(task, progress, state, goals)
+    for old, new in zip(before, (progress, state, goals), strict=True):
+        for a, b in zip(arrays_of(old), arrays_of(new), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("said", SAID)
+@given(seed=SEEDS, n=SIZES)
+def test_potential_is_zero_when_all_is_done_and_never_above(said: str, seed: int, n: int) -> None:
+    task, progress, state, goals = worlds(said, seed, n)
+    count = len(task.steps)
+    value = potential(task, progress, state, goals)
+    done = progress.stage == count
+    assert (value[done] == 0).all()
+    assert (value <= 0).all()
+    assert (value >= progress.stage - count).all()
+    assert (value <= np.minimum(progress.stage + 1 - count, 0)).all()
+
+
+# a whole episode by hand --------------------------------------------------------------------------------------------
+
+
+def placed(ee: Any, *things: Any, fingers: tuple[bool, bool] = (False, False), on: int = 0) -> State:
+    state = State.zeros(1, 7, 2, len(things))
+    state.ee_position[0], state.object_position[0], state.finger_contact[0, on] = ee, things, fingers
+    return state
+
+
+BOTH = (True, True)
+CUBE = np.array([0.0, 0.0, 0.02])
+THERE_AT = GOAL[0, 0]
+FAR, AT, GRIP = placed(CUBE + 0.2, CUBE), placed(CUBE, CUBE), placed(CUBE, CUBE, fingers=BOTH)
+HALF = placed(CUBE + 0.05, CUBE + 0.05, fingers=BOTH)
+THERE = placed(THERE_AT, THERE_AT, fingers=BOTH)
+ONE_FINGER = placed(THERE_AT, THERE_AT, fingers=(True, False))
+LOST = placed(THERE_AT, THERE_AT)
+DROPPED = placed(THERE_AT, CUBE)
+RELEASED = placed(THERE_AT, THERE_AT)
+AWAY = placed(THERE_AT + 0.2, THERE_AT)
+
+
+def stages(said: str, states: list[State]) -> list[int]:
+    task, progress, found = find_task(said), Progress.at_reset(FAR), []
+    for state in states:
+        progress = advance(task, progress, state, GOAL)
+        found.append(int(progress.stage[0]))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("said", "states", "expected"),
+    [
+        ("pick_and_place", [FAR, FAR, AT, AT, GRIP, HALF, THERE, THERE], [0, 0, 1, 1, 2, 2, 3, 3]),
+        ("pick_and_place", [AT, GRIP, THERE, ONE_FINGER, THERE], [1, 2, 3, 3, 3]),
+        ("pick_and_place", [AT, GRIP, LOST, GRIP, THERE], [1, 2, 1, 2, 3]),
+        ("pick_and_place", [AT, GRIP, HALF, DROPPED, FAR, AT, GRIP, THERE], [1, 2, 2, 0, 0, 1, 2, 3]),
+        ("pick_and_place", [AT, GRIP, THERE, HALF, THERE], [1, 2, 3, 2, 3]),
+        ("pick_and_place", [THERE, THERE, THERE], [1, 2, 3]),
+        ("AGMDW", [AT, GRIP, THERE, RELEASED, AWAY, AWAY], [1, 2, 3, 4, 5, 5]),
+        ("AGMDW", [AT, GRIP, THERE, RELEASED, FAR], [1, 2, 3, 4, 2]),
+        ("AG", [FAR, AT, AT, FAR, AT], [0, 1, 1, 0, 1]),
+        ("push", [AT, AT, placed(THERE_AT - 0.02, THERE_AT), AWAY], [1, 1, 2, 2]),
+    ],
+)
+def test_an_episode_by_hand(said: str, states: list[State], expected: list[int]) -> None:
+    assert stages(said, states) == expected
+
+
+def test_reach_succeeds_when_held_and_starts_again_when_left() -> None:
+    task = find_task("reach")
+    at, away = State.zeros(1, 7), State.zeros(1, 7)
+    at.ee_position[0] = GOAL[0, 0]
+    away.ee_position[0] = GOAL[0, 0] + (0.0, 0.0, task.tolerance + 1e-6)
+    progress = Progress.at_reset(away)
+    for held in range(1, task.hold):
+        progress = advance(task, progress, at, GOAL)
+        assert int(progress.held[0]) == held
+        assert not is_success(task, progress)[0]
+    progress = advance(task, progress, away, GOAL)
+    assert (int(progress.stage[0]), int(progress.held[0])) == (0, 0)
+    for _ in range(task.hold):
+        assert not is_success(task, progress)[0]
+        progress = advance(task, progress, at, GOAL)
+    assert is_success(task, progress)[0]
+
+
+def test_a_state_that_the_engine_refills_does_not_change_progress() -> None:
+    task, state = find_task("pick_and_place"), placed(CUBE, CUBE)
+    progress = advance(task, Progress.at_reset(state), state, GOAL)
+    snapshot = [array.copy() for array in arrays_of(progress)]
+    state.ee_position[:], state.object_position[:] = 9.0, 9.0
+    for old, new in zip(snapshot, arrays_of(progress), strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+@pytest.mark.parametrize("said", SAID)
+@pytest.mark.parametrize("n", [1, 9])
+def test_the_expert_acts_in_every_stage(said: str, n: int) -> None:
+    task, progress, state, goals = worlds(said, 0, n)
+    for stage in range(len(task.steps) + 1):
+        motion = act(task, replace(progress, stage=np.full(n, stage)), state, goals)
+        assert motion.target.shape == (n, 3)
+        assert np.isfinite(motion.target).all()
+        gripper = np.broadcast_to(motion.gripper, (n,))
+        assert ((gripper >= -1.0) & (gripper <= 1.0)).all()
