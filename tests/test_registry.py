@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,11 @@ from torch import nn
 import mygym
 from mygym.algos.stable_baselines import PPO
 from mygym.config import load_file
+from mygym.config.schedules import register_schedule
+from mygym.envs.randomizers import register_randomizer
 from mygym.errors import ConfigError, RegistryError
 from mygym.registry import (
+    BUILTIN_MODULES,
     REGISTRIES,
     Algorithm,
     add_algorithm,
@@ -33,6 +37,10 @@ from mygym.registry import (
     register_policy,
     registry,
 )
+from mygym.tasks.observations import register_observation
+from mygym.tasks.stage import register_stage
+from mygym.tasks.stages.launching import SETTLE
+from mygym.tasks.task import register_task
 from tests.components import ALGORITHMS
 
 SHORT = {
@@ -89,6 +97,41 @@ def test_registering_twice_is_possible_with_override() -> None:
     registry("object").register("brick", 1, origin="here.py:1")
     registry("object").register("brick", 2, origin="there.py:2", override=True)
     assert registry("object").get("brick").load() == 2
+
+
+ENDS = (0.0, 1.0)
+REGISTERING: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "algorithm": (register_algorithm, ()),
+    "policy": (register_policy, ()),
+    "features_extractor": (register_features_extractor, ()),
+    "activation": (register_activation, ()),
+    "optimizer": (register_optimizer, ()),
+    "schedule": (register_schedule, ()),
+    "observation": (register_observation, (1.0,)),
+    "randomizer": (register_randomizer, ("m", ENDS, ENDS)),
+    "task": (register_task, ("A",)),
+    "stage": (register_stage, (SETTLE,)),
+}
+"""Of each kind that code registers: with what, and what that has to be told besides a name."""
+
+
+def register_mine(kind: str, **how: Any) -> None:
+    """A component called `mine`; its place is the caller's, as with all that is called `register_…`."""
+    register, said = REGISTERING[kind]
+    decorate = register("mine", *said, **how)
+    if callable(decorate):
+        decorate(type("Mine", (), {}))
+
+
+@pytest.mark.parametrize("kind", BUILTIN_MODULES)
+def test_every_kind_can_be_overridden_as_the_message_advises(kind: str) -> None:
+    register_mine(kind)
+    first = registry(kind).get("mine").origin
+    with pytest.raises(RegistryError, match=f"{kind} 'mine' is registered twice: .*override=True"):
+        register_mine(kind)
+    assert registry(kind).get("mine").origin == first
+    register_mine(kind, override=True)
+    assert registry(kind).get("mine").origin != first
 
 
 @pytest.mark.parametrize("name", ["", "two words", "9lives", "a/b", "../up"])

@@ -60,7 +60,7 @@ class Randomizer:
 
 
 def register_randomizer(
-    name: str, unit: str, default: Range, allowed: Range, whole: bool = False
+    name: str, unit: str, default: Range, allowed: Range, whole: bool = False, *, override: bool = False
 ) -> Callable[[Function], Function]:
     """Decorator that registers a randomizer; its first line of documentation is its help.
 
@@ -73,11 +73,12 @@ def register_randomizer(
         default: Lowest and highest value if the config says `true`.
         allowed: Beyond which a config is refused.
         whole: Whether values are whole numbers.
+        override: Replace a randomizer of the same name.
     """
 
     def register_function(function: Function) -> Function:
         one = Randomizer(function, unit, default, allowed, whole)
-        registry("randomizer").register(name, one, first_line(function))
+        registry("randomizer").register(name, one, first_line(function), override=override)
         return function
 
     return register_function

@@ -45,7 +45,7 @@ class Component:
 
 
 def register_observation(
-    name: str, bound: float, of: str = "robot", size: int = 0, tells_goal: bool = False
+    name: str, bound: float, of: str = "robot", size: int = 0, tells_goal: bool = False, *, override: bool = False
 ) -> Callable[[Function], Function]:
     """Decorator that registers a component; its first line of documentation is its help.
 
@@ -55,11 +55,12 @@ def register_observation(
         of: As of `Component`.
         size: As of `Component`.
         tells_goal: As of `Component`.
+        override: Replace a component of the same name.
     """
 
     def register(function: Function) -> Function:
         component = Component(function, bound, of, size, tells_goal)
-        registry("observation").register(name, component, first_line(function))
+        registry("observation").register(name, component, first_line(function), override=override)
         return function
 
     return register

@@ -52,7 +52,10 @@ class Stage:
     arms: int = 1
 
 
-def register_stage(name: str, stage: Stage) -> Stage:
-    """Make `stage` known under its name (and letter, if it has one) to every composition."""
-    registry("stage").register(name, stage, help=stage.phrase)
+def register_stage(name: str, stage: Stage, *, override: bool = False) -> Stage:
+    """Make `stage` known under its name (and letter, if it has one) to every composition.
+
+    `override` replaces a stage of the same name.
+    """
+    registry("stage").register(name, stage, help=stage.phrase, override=override)
     return stage

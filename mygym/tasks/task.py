@@ -215,18 +215,26 @@ class GoalSlots:
 OF_SUBTASK = tuple(one.name for one in fields(SubTask) if one.name not in ("stages", "tolerance"))
 
 
-def register_task(name: str, stages: str | Sequence[str] | Sequence[SubTask], help: str = "", **numbers: Any) -> Task:
+def register_task(
+    name: str,
+    stages: str | Sequence[str] | Sequence[SubTask],
+    help: str = "",
+    *,
+    override: bool = False,
+    **numbers: Any,
+) -> Task:
     """Make a named task: `register_task("tap", stages=["approach", "push", "withdraw"], horizon=120)`.
 
     Args:
         name: Keyword for `--task`; the environment's id is its CamelCase.
         stages: Letters or stage names; or several `SubTask`, done one after the other.
         help: One line.
+        override: Replace a task of the same name.
         **numbers: Fields of `Task` (`tolerance`, `hold`, `horizon`, `workspace`, `objects`, `run_defaults` …) and, of
             a single composition, of `SubTask` (`object`, `part`, `area`, `onto`, `path`, `to`, `words`).
     """
     task = Task(name, _subtasks(stages, numbers), help, **numbers)
-    registry("task").register(name, task, help=help)
+    registry("task").register(name, task, help=help, override=override)
     return task
 
 
