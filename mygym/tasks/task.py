@@ -255,13 +255,11 @@ def find_task(said: str | Sequence[Any]) -> Task:
     Raises:
         ConfigError: Not a task, or a composition that makes no sense.
     """
+    _check_kinds(said)
     tasks = registry("task")
     if isinstance(said, str) and said in tasks:
         task: Task = tasks.get(said).load()
     elif not isinstance(said, str) and any(isinstance(one, Mapping) for one in said):
-        for number, one in enumerate(said):
-            if not isinstance(one, Mapping):
-                raise ConfigError(bad_value(f"task.{number}", one, "a mapping, as the other sub-tasks are"))
         subtasks = tuple(read_subtask(number, one) for number, one in enumerate(said))
         letters = ["".join(one.stages) if isinstance(one.stages, str) else "_".join(one.stages) for one in subtasks]
         count = sum(len(parse(one.stages)) for one in subtasks)
@@ -276,6 +274,19 @@ def find_task(said: str | Sequence[Any]) -> Task:
         task = replace(known, name=name) if known else Task(name, (SubTask(stages),), horizon=50 + 25 * len(composed))
     _ = task.plan
     return task
+
+
+def _check_kinds(said: object) -> None:
+    """Refuse what is no text, nor a list of names alone or of mappings alone."""
+    if isinstance(said, str):
+        return
+    if not isinstance(said, Sequence):
+        raise ConfigError(bad_value("task", said, "a name, letters, or a list of stage names or of sub-tasks"))
+    has_mappings = any(isinstance(one, Mapping) for one in said)
+    kind, allowed = (Mapping, "a mapping, as the other sub-tasks are") if has_mappings else (str, "the name of a stage")
+    for number, one in enumerate(said):
+        if not isinstance(one, kind):
+            raise ConfigError(bad_value(f"task.{number}", one, allowed))
 
 
 def _is_plainly(task: Task, composed: tuple[Any, ...]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -59,9 +60,12 @@ def test_what_makes_sense_is_a_task(said: str | list[str]) -> None:
         ("pick_and_plaec", ["did you mean 'pick_and_place'"]),
         (["approach", "pusch"], ["'pusch'", "did you mean 'push'"]),
         (["push", "approach"], ["push requires 'near'", "given by: approach"]),
+        (None, ["None", "a name, letters"]),
+        (5, ["5", "a name, letters"]),
+        ({"stages": "A"}, ["{'stages': 'A'}", "sub-tasks"]),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_the_reason(said: str | list[str], words: list[str]) -> None:
+def test_what_makes_no_sense_is_refused_with_the_reason(said: Any, words: list[str]) -> None:
     with pytest.raises(ConfigError) as error:
         find_task(said)
     assert str(error.value).startswith("task: ")

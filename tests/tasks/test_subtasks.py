@@ -259,6 +259,8 @@ def test_thresholds_are_the_sub_tasks_own() -> None:
         ([{"stages": "AGMDW"}, {"object": "die"}], ["task.1.stages", "is missing"]),
         ([{"stages": "AGMDW"}, "A"], ["task.1", "'A'", "a mapping"]),
         (["A", {"stages": "A"}], ["task.0", "'A'", "a mapping"]),
+        ([["A"]], ["task.0", "['A']", "the name of a stage"]),
+        (["approach", None], ["task.1", "None", "the name of a stage"]),
         ([{"stages": "AXG"}], ["'AXG'", "'X'"]),
         ([{"stages": ""}], ["task", "is empty"]),
         ([{"stages": 5}], ["task.0.stages", "5"]),
