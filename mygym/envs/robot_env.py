@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import gymnasium
@@ -12,16 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mygym.config import Layer, resolve
+from mygym.envs.fitting import check_areas, check_robot, in_workspace
 from mygym.envs.layout import draw_goals, draw_poses, shuttles
 from mygym.envs.observing import Observer
 from mygym.envs.randomizing import Randomizing
 from mygym.errors import ConfigError, DivergedError, MygymError, bad_value
 from mygym.registry import registry
 from mygym.sim.camera import Camera, Viewer
-from mygym.sim.inference import find_robot, robots_with_grippers
-from mygym.sim.inspection import reached
+from mygym.sim.inference import find_robot
 from mygym.sim.objects import load_object
-from mygym.sim.workspace import Area, WorkspaceSpec, load_workspace
+from mygym.sim.workspace import load_workspace
 from mygym.sim.world import World
 from mygym.tasks import goals, rewards
 from mygym.tasks.episode import act, advance, is_success, potential
@@ -31,7 +30,7 @@ from mygym.tasks.sampling import Area as Box
 from mygym.tasks.shared import shared_components, shared_goal_space
 from mygym.tasks.stage import CLOSED
 from mygym.tasks.state import CONTROL_HZ
-from mygym.tasks.task import Task, change_task, find_task
+from mygym.tasks.task import change_task, find_task
 
 Observation = dict[str, NDArray[np.float32]] | NDArray[np.float32]
 
@@ -121,12 +120,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self.workspace = load_workspace(registry("workspace").get(workspace or self.task.workspace).load())
         if camera not in self.workspace.cameras:
             raise ConfigError(bad_value("camera", camera, sorted(self.workspace.cameras)))
-        if self.task.needs_gripper and self.robot.gripper is None:
-            why = f"has no gripper, which {self.task.name} needs"
-            raise ConfigError(bad_value("robot", robot, robots_with_grippers(), why))
-        if self.task.arms > len(self.robot.arms):
-            why = f"has {len(self.robot.arms)} arm, and {self.task.name} takes {self.task.arms}"
-            raise ConfigError(bad_value("robot", robot, "a robot with two arms", why))
+        check_robot(self.task, self.robot, robot)
         names = [*(self.task.asset(role) for role in self.task.roles), *(one.object for one in self.task.distractors)]
         objects = [load_object(registry("object").get(name).load()) for name in names]
         for slot, role in enumerate(self.task.roles):
@@ -146,7 +140,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         )
         self.robot, self.workspace = self.world.robot, self.world.workspace  # as they find each other
         try:
-            self.task = _in_workspace(self.task, self.workspace, self.world.part_names)
+            self.task = in_workspace(self.task, self.workspace, self.world.part_names)
         except ConfigError:
             self.world.close()
             raise
@@ -168,7 +162,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             self._goal_space = shared_goal_space(self.task) if shared else goals.goal_space(self.task)
             self._achieved = np.zeros(self._goal_space.size, dtype=np.float32)
             self._observer = Observer(observations or self._default_components(shared), self._situation(), shared)
-            self._check_areas(areas)
+            check_areas(self.task, self.world, self._areas, areas)
             self._begin_episode(np.random.default_rng(0))
         except MygymError:
             self.world.close()
@@ -406,30 +400,6 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         step = self.task.steps[min(int(self._progress.stage[0]), len(self.task.steps) - 1)]
         return None if step.part is not None else self._goals[0, step.place]
 
-    def _check_areas(self, given: Mapping[str, Any]) -> None:
-        """Refuse areas of the user's own that the arm cannot reach (the shipped ones are checked by the tests)."""
-        needed = ["object"] if self.world.objects else []
-        needed += [name for number in range(len(self.task.subtasks)) for name in self.task.goal_areas(number)]
-        starts = [f"{role}_start" for role in (*self.task.roles, "distractor")]
-        known = dict.fromkeys((*self.workspace.areas, *needed, *starts))
-        for name in given:
-            if name not in known:
-                why = f"is no area of workspace {self.workspace.name}, nor one that {self.task.name} draws from"
-                raise ConfigError(bad_value("task_params.areas", name, known, why))
-        for name in needed:
-            key = f"task_params.areas.{name}"
-            if name not in self._areas:
-                why = f"is missing: workspace {self.workspace.name} has no such area, from which {self.task.name} draws"
-                raise ConfigError(bad_value(key, None, "a box of yours, or another workspace", why))
-        for name in given:
-            low, high = (corner.tolist() for corner in self._areas[name])
-            share, worst = reached(self.world, Area(tuple(low), tuple(high)))
-            if worst is not None:
-                base = list(self.robot.base_position)
-                allowed = f"a smaller box, or one nearer to the base at {base}"
-                why = f"is to {1 - share:.0%} out of {self.robot.name}'s reach, e.g. at {worst}"
-                raise ConfigError(bad_value(f"task_params.areas.{name}", {"low": low, "high": high}, allowed, why))
-
 
 def _is_finite(vector: NDArray[Any]) -> bool:
     """Whether every number is finite: their squares' sum is, at a third of the price of `isfinite().all()`."""
@@ -443,23 +413,3 @@ def _corners(low: Sequence[float], high: Sequence[float]) -> Box:
 def _first(value: Any) -> float:
     """Of a batch of one, or of a number for all."""
     return float(value) if isinstance(value, int | float) else float(value[0])
-
-
-def _in_workspace(task: Task, workspace: WorkspaceSpec, parts: tuple[str, ...]) -> Task:
-    """The task with the workspace's parts and paths.
-
-    Raises:
-        ConfigError: The workspace lacks a part or a path, or a stage is told no part to act on.
-    """
-    for one, stages in zip(task.subtasks, task.composed, strict=True):
-        partless = "" if one.part else next((stage.name for stage in stages if stage.needs_part), "")
-        if partless:
-            allowed = "a task with a part, such as open_drawer, or sub-tasks that say theirs"
-            raise ConfigError(bad_value("task", one.stages, allowed, f"does not say which part to {partless}"))
-        if one.part and one.part not in parts:
-            why = f"has no {one.part}, which {task.name} acts on"
-            raise ConfigError(bad_value("workspace", workspace.name, f"{task.workspace}, or one that has it", why))
-        if one.path and one.path not in workspace.paths:
-            why = f"has no path {one.path}, along which {task.name} goes"
-            raise ConfigError(bad_value("workspace", workspace.name, f"{task.workspace}, or one that has it", why))
-    return replace(task, parts=parts, path_points={name: len(path) - 1 for name, path in workspace.paths.items()})
