@@ -1,7 +1,8 @@
 """Everything that touches PyBullet, and the robots, workspaces and objects that it simulates.
 
 robot, workspace, objects   descriptions as data, read from YAML by `assets`
-shapes, meshes              boxes, tubes, hulls … and bodies made of them: where they collide, what they weigh
+shapes, meshes              boxes, tubes, hulls … and bodies made of them: where they collide
+inertia, links              what shapes weigh, and links of a URDF made of them
 urdf, transforms            URDF made light, rotations
 kinematics, controllers     from actions to joint targets
 fixtures                    what stands in a workspace, as data: shapes, and what of them slides or turns

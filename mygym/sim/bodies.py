@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from mygym.sim.bullet import TINY_BOX, bullet, urdf_file
+from mygym.sim.inertia import Inertial
+from mygym.sim.links import add_collisions, hull_file, link_element
 from mygym.sim.objects import ObjectSpec
 from mygym.sim.rigid import RigidBody
-from mygym.sim.shapes import Inertial, Piece, add_collisions, hull_file, link_element
+from mygym.sim.shapes import Piece
 from mygym.sim.transforms import multiply_quaternions, pose_matrix
 from mygym.sim.variation import Variation
 

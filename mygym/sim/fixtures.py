@@ -16,7 +16,9 @@ from pydantic import Field
 
 from mygym.errors import AssetError, bad_value
 from mygym.sim.assets import STRICT, Color, Number, Vector
-from mygym.sim.shapes import Inertial, PartSpec, Shape, check_part, link_element, mass_properties
+from mygym.sim.inertia import Inertial, mass_properties
+from mygym.sim.links import link_element
+from mygym.sim.shapes import PartSpec, Shape, check_part
 from mygym.sim.transforms import matrix_to_quaternion, pose_matrix, rpy_to_matrix
 from mygym.sim.urdf import DYNAMIC, Joint, light_urdf, read_joints, read_urdf
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from mygym.errors import AssetError, bad_value
 from mygym.sim.assets import Color
-from mygym.sim.shapes import Inertial, PartSpec, bounds, check_part
+from mygym.sim.inertia import Inertial
+from mygym.sim.shapes import PartSpec, bounds, check_part
 from mygym.sim.transforms import matrix_to_rpy
 from mygym.sim.urdf import inertial, merge_fixed_joints, origin_of, read_urdf
 

@@ -11,9 +11,10 @@ from pydantic import Field
 
 from mygym.errors import AssetError, bad_value
 from mygym.sim.assets import ASSETS, STRICT, Color, Number, Vector, asset_names, find_asset, find_beside, read_asset
+from mygym.sim.inertia import Inertial, mass_properties, volume
 from mygym.sim.object_urdf import read_object_urdf
 from mygym.sim.rigid import RigidBody, rigid_body
-from mygym.sim.shapes import Inertial, NonNegative, PartSpec, Shape, bounds, check_part, mass_properties, volume
+from mygym.sim.shapes import NonNegative, PartSpec, Shape, bounds, check_part
 
 COLOR = (0.85, 0.25, 0.2, 1.0)
 """Of what says none."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mygym.sim.assets import Quaternion, Vector
-from mygym.sim.shapes import Array, Inertial, PartSpec, Piece, mass_properties, moved, pieces
+from mygym.sim.inertia import Inertial, mass_properties
+from mygym.sim.shapes import Array, PartSpec, Piece, moved, pieces
 from mygym.sim.transforms import matrix_to_quaternion, pose_matrix
 
 ALIGNED = 1e-3

@@ -1,13 +1,12 @@
-"""Shapes as data, alone or put together: what they look like, where they collide, what they weigh.
+"""Shapes as data, alone or put together: where they are, where they collide, what their surface is.
 
-`PartSpec` is what a YAML file says. From a list of parts follow `pieces` (the convex shapes that collide), `bounds`,
-`mass_properties`, and `link_element` (a URDF link). Nothing here knows Bullet: `bodies` makes bodies of it.
+`PartSpec` is what a YAML file says. From a list of parts follow `pieces` (the convex shapes that collide) and `bounds`,
+in `inertia` what they weigh, in `links` a URDF link. Nothing here knows Bullet: `bodies` makes bodies of it.
 """
 
 from __future__ import annotations
 
 import math
-import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -15,14 +14,13 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from pydantic import Field
 
 from mygym.errors import AssetError, bad_value
 from mygym.sim.assets import STRICT, Color, Number, Quaternion, Vector
-from mygym.sim.meshes import MARGIN, Mesh, hull, loft, obj_text, outline, read_hulls, shrunk, volume_properties
-from mygym.sim.temporary import temporary_file
-from mygym.sim.transforms import matrix_to_quaternion, matrix_to_rpy, pose_matrix, quaternion_to_matrix, rpy_to_matrix
+from mygym.sim.meshes import MARGIN, Mesh, hull, loft, outline, read_hulls, shrunk
+from mygym.sim.transforms import matrix_to_quaternion, pose_matrix, quaternion_to_matrix, rpy_to_matrix
 
 Array = NDArray[np.float64]
 Shape = Literal["box", "sphere", "cylinder", "capsule", "cone", "prism", "tube", "torus", "hull", "mesh"]
@@ -95,15 +93,6 @@ class Piece:
     orientation: Quaternion
     points: tuple[Vector, ...] = ()
     """m: corners of a hull before Bullet adds its margin to it, in the piece's own frame."""
-
-
-@dataclass(frozen=True, eq=False)
-class Inertial:
-    """Mass in kg, centre of mass `(3,)` in m, and `(3, 3)` inertia about it in kg m², in the body's frame."""
-
-    mass: float
-    centre: Array
-    inertia: Array
 
 
 def check_part(part: PartSpec, key: str) -> None:
@@ -259,128 +248,10 @@ def _about(axis: str, degrees: float) -> Quaternion:
     return x, y, z, w
 
 
-# How large, how heavy -----------------------------------------------------------------------------------------------
+# The surface --------------------------------------------------------------------------------------------------------
 
 
-def bounds(parts: Sequence[PartSpec]) -> tuple[Array, Array]:
-    """The lowest and highest corner `(3,)` of the box around parts, m, in the body's frame.
-
-    What is only seen does not count, unless nothing else is there.
-    """
-    counted = [part for part in parts if part.collides] or list(parts)
-    lows, highs = zip(*(_bounds_of(part) for part in counted), strict=True)
-    return np.min(lows, axis=0), np.max(highs, axis=0)
-
-
-def _bounds_of(part: PartSpec) -> tuple[Array, Array]:
-    """Exact: of each shape how far it goes along the axes."""
-    pose, size = pose_of(part), part.size
-    rotation, place = pose[:3, :3], pose[:3, 3]
-    axis = rotation[:, 2]
-    across = np.sqrt(np.maximum(0.0, 1.0 - axis * axis))
-    if part.shape in ("hull", "mesh", "prism") or part.sides:
-        points = np.concatenate([p * part.scale for p in read_hulls(part.file)]) if part.shape == "mesh" else None
-        corners = (part.points or _mesh_of(part, ROUND).vertices) if points is None else points
-        there = np.asarray(corners) @ rotation.T + place
-        return there.min(axis=0), there.max(axis=0)
-    if part.shape in ("cone", "tube"):
-        bottom, top, height = size[0], size[1], size[-1]
-        far = np.maximum(axis * height / 2 + top * across, -axis * height / 2 + bottom * across)
-        near = np.maximum(-axis * height / 2 + top * across, axis * height / 2 + bottom * across)
-        return place - near, place + far
-    if part.shape == "box":
-        far = np.abs(rotation) @ np.array(size) / 2
-    elif part.shape == "sphere":
-        far = np.full(3, size[0])
-    elif part.shape == "cylinder":
-        far = np.abs(axis) * size[1] / 2 + size[0] * across
-    elif part.shape == "capsule":
-        far = np.abs(axis) * size[1] / 2 + size[0]
-    else:  # a torus
-        far = size[0] * across + size[1]
-    return place - far, place + far
-
-
-def volume(parts: Sequence[PartSpec]) -> float:
-    """Of all parts that collide, m³; what overlaps counts twice."""
-    return sum(_solid(part)[0] for part in parts if part.collides)
-
-
-def mass_properties(parts: Sequence[PartSpec], mass: float | None, key: str = "mass") -> Inertial:
-    """Mass, centre and inertia of parts of even density each; what overlaps counts twice.
-
-    Args:
-        parts: What the body is made of.
-        mass: kg, of all; None: every part says its own.
-        key: What the mass is called, for the message.
-
-    Raises:
-        AssetError: the parts say no mass, or more than the whole.
-    """
-    heavy = [part for part in parts if part.collides]
-    solids = [_solid(part) for part in heavy]
-    told = sum(part.mass or 0.0 for part in heavy)
-    silent = sum(solid[0] for part, solid in zip(heavy, solids, strict=True) if part.mass is None)
-    if mass is None and silent > 0:
-        raise AssetError(bad_value(key, None, "kg, or the mass of every part that collides", "is missing"))
-    left = 0.0 if mass is None else mass - told
-    if mass is not None and (left <= 0 if silent > 0 else abs(left) > 1e-9):
-        what = "more than the parts that say theirs" if silent > 0 else "what the parts say together, or left out"
-        raise AssetError(bad_value(key, mass, f"{what} ({told:g} kg)"))
-    total = told + left if silent > 0 else told
-    centre, inertia = np.zeros(3), np.zeros((3, 3))
-    placed = []
-    for part, (size, middle, moments) in zip(heavy, solids, strict=True):
-        own = part.mass if part.mass is not None else left * size / silent
-        pose = pose_of(part)
-        place = pose[:3, :3] @ middle + pose[:3, 3]
-        placed.append((own, place, pose[:3, :3] @ moments @ pose[:3, :3].T * own / size))
-        centre += own / total * place
-    for own, place, moments in placed:  # the parallel axis theorem
-        away = place - centre
-        inertia += moments + own * (away @ away * np.eye(3) - np.outer(away, away))
-    return Inertial(total, centre, inertia)
-
-
-@lru_cache(maxsize=1024)
-def _solid(part: PartSpec) -> tuple[float, Array, Array]:
-    """Volume in m³, centroid in m and inertia about it for 1 kg/m³, in the part's own frame."""
-    size = part.size
-    if part.shape == "box":
-        x, y, z = (edge * edge for edge in size)
-        content = math.prod(size)
-        return content, np.zeros(3), np.diag([y + z, x + z, x + y]) * content / 12
-    if part.shape == "sphere":
-        inner = size[0] - size[1] if len(size) == 2 else 0.0
-        content, moment = (4 / 3 * math.pi * (size[0] ** n - inner**n) for n in (3, 5))
-        return content, np.zeros(3), np.eye(3) * 0.4 * moment
-    if part.shape in ("cylinder", "capsule"):
-        radius, height = size
-        rod = math.pi * radius**2 * height
-        along, across = rod * radius**2 / 2, rod * (3 * radius**2 + height**2) / 12
-        if part.shape == "cylinder":
-            return rod, np.zeros(3), np.diag([across, across, along])
-        ball = 4 / 3 * math.pi * radius**3
-        along += 0.4 * ball * radius**2
-        # Two half balls whose centroids are 3/8 of the radius beyond the rod's ends.
-        across += ball * (0.4 * radius**2 + height**2 / 4 + 3 / 8 * height * radius)
-        return rod + ball, np.zeros(3), np.diag([across, across, along])
-    if part.shape == "mesh":
-        solids = [volume_properties(hull(points * part.scale)) for points in read_hulls(part.file)]
-        content = sum(one[0] for one in solids)
-        centre = sum((one[0] * one[1] for one in solids), np.zeros(3)) / content
-        inertia = np.zeros((3, 3))
-        for one, middle, moments in solids:
-            away = middle - centre
-            inertia += moments + one * (away @ away * np.eye(3) - np.outer(away, away))
-        return content, centre, inertia
-    return volume_properties(_mesh_of(part, DRAWN * 4))
-
-
-# How it is drawn ----------------------------------------------------------------------------------------------------
-
-
-def _mesh_of(part: PartSpec, count: int) -> Mesh:
+def mesh_of(part: PartSpec, count: int) -> Mesh:
     """The surface of a shape other than a box or a mesh; a round outline gets `count` corners."""
     if part.shape == "hull":
         return hull(part.points)
@@ -416,100 +287,43 @@ def _ring(flat: Array, z: float) -> Array:
     return np.column_stack([flat, np.full(len(flat), z)])
 
 
-def link_element(
-    name: str,
-    parts: Sequence[PartSpec],
-    color: Color | None = None,
-    inertial: Inertial | None = None,
-    collisions: bool = True,
-    visuals: bool = True,
-    origin: ArrayLike | None = None,
-) -> ET.Element:
-    """A URDF `<link>` of parts; meshes that it needs become temporary files.
+# How large ----------------------------------------------------------------------------------------------------------
 
-    Args:
-        name: Of the link.
-        parts: What it is made of.
-        color: Of parts that have none; without one those keep the mesh file's, or Bullet's.
-        inertial: Its mass; a link without one is massless.
-        collisions: Whether it has what collides.
-        visuals: Whether it has what is seen.
-        origin: `(4, 4)` pose of the parts' frame in the link's; the same frame without it.
+
+def bounds(parts: Sequence[PartSpec]) -> tuple[Array, Array]:
+    """The lowest and highest corner `(3,)` of the box around parts, m, in the body's frame.
+
+    What is only seen does not count, unless nothing else is there.
     """
-    frame = np.eye(4) if origin is None else np.asarray(origin, dtype=float)
-    link = ET.Element("link", name=name)
-    if inertial is not None:
-        _add_inertial(link, inertial, frame)
-    for part in parts if visuals else ():
-        if part.visible:
-            visual = ET.SubElement(link, "visual")
-            _add_origin(visual, frame @ pose_of(part))
-            _add_geometry(visual, part)
-            tint = part.color or color
-            if tint is not None:
-                words = " ".join(f"{value:.6g}" for value in tint)
-                ET.SubElement(ET.SubElement(visual, "material", name=f"color {words}"), "color", rgba=words)
-    if collisions:
-        add_collisions(link, [moved(piece, frame) for piece in pieces(tuple(parts))])
-    return link
+    counted = [part for part in parts if part.collides] or list(parts)
+    lows, highs = zip(*(_bounds_of(part) for part in counted), strict=True)
+    return np.min(lows, axis=0), np.max(highs, axis=0)
 
 
-def add_collisions(link: ET.Element, of: Sequence[Piece]) -> None:
-    """Add pieces in a URDF link's frame to it; hulls become temporary files."""
-    for piece in of:
-        collision = ET.SubElement(link, "collision")
-        _add_origin(collision, pose_matrix(piece.position, quaternion_to_matrix(piece.orientation)))
-        _add_piece(collision, piece)
-
-
-def hull_file(points: tuple[Vector, ...]) -> str:
-    """Path of an OBJ file from whose corners Bullet makes a hull; it reads it once per process."""
-    corners = "".join(f"v {x:.7g} {y:.7g} {z:.7g}\n" for x, y, z in points)
-    faces = "".join(f"f 1 {number} {number + 1}\n" for number in range(2, len(points)))
-    return temporary_file("hull.obj", corners + faces)
-
-
-def _add_geometry(element: ET.Element, part: PartSpec) -> None:
-    geometry = ET.SubElement(element, "geometry")
+def _bounds_of(part: PartSpec) -> tuple[Array, Array]:
+    """Exact: of each shape how far it goes along the axes."""
+    pose, size = pose_of(part), part.size
+    rotation, place = pose[:3, :3], pose[:3, 3]
+    axis = rotation[:, 2]
+    across = np.sqrt(np.maximum(0.0, 1.0 - axis * axis))
+    if part.shape in ("hull", "mesh", "prism") or part.sides:
+        points = np.concatenate([p * part.scale for p in read_hulls(part.file)]) if part.shape == "mesh" else None
+        corners = (part.points or mesh_of(part, ROUND).vertices) if points is None else points
+        there = np.asarray(corners) @ rotation.T + place
+        return there.min(axis=0), there.max(axis=0)
+    if part.shape in ("cone", "tube"):
+        bottom, top, height = size[0], size[1], size[-1]
+        far = np.maximum(axis * height / 2 + top * across, -axis * height / 2 + bottom * across)
+        near = np.maximum(-axis * height / 2 + top * across, axis * height / 2 + bottom * across)
+        return place - near, place + far
     if part.shape == "box":
-        _add_primitive(geometry, part.shape, part.size)
-    elif part.shape == "mesh":
-        ET.SubElement(geometry, "mesh", filename=part.file, scale=_words(part.scale))
-    else:
-        # Bullet draws round primitives with few corners.
-        file = temporary_file(f"{part.shape}.obj", obj_text(_mesh_of(part, DRAWN)))
-        ET.SubElement(geometry, "mesh", filename=file)
-
-
-def _add_piece(element: ET.Element, piece: Piece) -> None:
-    geometry = ET.SubElement(element, "geometry")
-    if piece.shape == "hull":
-        ET.SubElement(geometry, "mesh", filename=hull_file(piece.points))
-    else:
-        _add_primitive(geometry, piece.shape, piece.size)
-
-
-def _add_primitive(geometry: ET.Element, shape: str, size: tuple[float, ...]) -> None:
-    if shape == "box":
-        ET.SubElement(geometry, "box", size=_words(size))
-    elif shape == "sphere":
-        ET.SubElement(geometry, "sphere", radius=repr(size[0]))
-    else:
-        ET.SubElement(geometry, shape, radius=repr(size[0]), length=repr(size[1]))
-
-
-def _add_inertial(link: ET.Element, inertial: Inertial, frame: Array) -> None:
-    element = ET.SubElement(link, "inertial")
-    turned = frame[:3, :3] @ inertial.inertia @ frame[:3, :3].T
-    _add_origin(element, pose_matrix(frame[:3, :3] @ inertial.centre + frame[:3, 3], np.eye(3)))
-    ET.SubElement(element, "mass", value=repr(inertial.mass))
-    names = {"ixx": (0, 0), "iyy": (1, 1), "izz": (2, 2), "ixy": (0, 1), "ixz": (0, 2), "iyz": (1, 2)}
-    ET.SubElement(element, "inertia", {name: repr(float(turned[at])) for name, at in names.items()})
-
-
-def _add_origin(element: ET.Element, pose: Array) -> None:
-    ET.SubElement(element, "origin", xyz=_words(pose[:3, 3]), rpy=_words(matrix_to_rpy(pose[:3, :3])))
-
-
-def _words(values: ArrayLike) -> str:
-    return " ".join(repr(float(value)) for value in np.asarray(values, dtype=float))
+        far = np.abs(rotation) @ np.array(size) / 2
+    elif part.shape == "sphere":
+        far = np.full(3, size[0])
+    elif part.shape == "cylinder":
+        far = np.abs(axis) * size[1] / 2 + size[0] * across
+    elif part.shape == "capsule":
+        far = np.abs(axis) * size[1] / 2 + size[0]
+    else:  # a torus
+        far = size[0] * across + size[1]
+    return place - far, place + far

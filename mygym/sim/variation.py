@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from mygym.sim.assets import Vector
+from mygym.sim.inertia import Inertial
 from mygym.sim.objects import ObjectSpec
-from mygym.sim.shapes import Inertial, PartSpec
+from mygym.sim.shapes import PartSpec
 
 Numbers = tuple[float, ...]
 

@@ -14,18 +14,10 @@ from mygym.errors import AssetError
 from mygym.sim.assets import ASSETS
 from mygym.sim.bodies import create_collision
 from mygym.sim.bullet import bullet, connect, disconnect
+from mygym.sim.inertia import mass_properties, volume
+from mygym.sim.links import link_element
 from mygym.sim.meshes import few_points, hull, obj_text, read_hulls, shrunk, volume_properties
-from mygym.sim.shapes import (
-    SIZES,
-    PartSpec,
-    _mesh_of,
-    bounds,
-    check_part,
-    link_element,
-    mass_properties,
-    pieces,
-    volume,
-)
+from mygym.sim.shapes import SIZES, PartSpec, bounds, check_part, mesh_of, pieces
 from mygym.sim.temporary import temporary_file
 
 PI = math.pi
@@ -263,7 +255,7 @@ def test_good_shapes() -> None:
 
 def test_normals_are_smooth_on_a_ball_and_sharp_on_a_cube() -> None:
     for shape, sharp in (("sphere", False), ("hull", True)):
-        text = obj_text(_mesh_of(PARTS[shape], 24))
+        text = obj_text(mesh_of(PARTS[shape], 24))
         vertices = np.array([line.split()[1:] for line in text.splitlines() if line.startswith("v ")], dtype=float)
         normals = np.array([line.split()[1:] for line in text.splitlines() if line.startswith("vn ")], dtype=float)
         faces = [line.split()[1:] for line in text.splitlines() if line.startswith("f ")]
