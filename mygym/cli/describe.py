@@ -16,7 +16,7 @@ from mygym.cli.arguments import Parser, add_import_flag, import_modules
 from mygym.cli.list import kind_of
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.parameters import place
-from mygym.registry import REGISTRIES, Algorithm, Entry, registry
+from mygym.registry import REGISTRIES, Algorithm, Entry, parameters_of, registry
 from mygym.runs.directory import to_yaml
 
 EXAMPLES = """\
@@ -162,7 +162,7 @@ def _part(entry: Entry, framework: str) -> dict[str, Any]:
         return {"missing": str(error)}
     return {
         "source": place(component),
-        "parameters": {name: parameter.help for name, parameter in entry.parameters(framework).items()},
+        "parameters": {name: parameter.help for name, parameter in parameters_of(entry, framework).items()},
     }
 
 

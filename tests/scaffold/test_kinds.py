@@ -14,7 +14,7 @@ import yaml
 import mygym
 from mygym.checks import check
 from mygym.config import load_file, merged
-from mygym.registry import ASSETS, algorithm, registry
+from mygym.registry import ASSETS, algorithm, parameters_of, registry
 from mygym.scaffold import KINDS, Request, new_files, write_new
 from tests.components import COMBOS, small
 from tests.conftest import ROOT
@@ -62,7 +62,7 @@ def test_an_algorithm_on_every_base_trains_and_has_its_hyperparameter(base: str,
     model = mygym.load(result.path).model
     assert type(model).__name__ == "Mine"
     assert getattr(model, name) == values[name]
-    documented = registry("algorithm").get("mine").parameters(framework)[name].help
+    documented = parameters_of(registry("algorithm").get("mine"), framework)[name].help
     assert documented.endswith(".")
     code = [line for line in (folder / "algos" / "mine.py").read_text().splitlines() if line.strip()]
     assert len(lines_of_code(code)) <= 20 + 6 * (base == "runner")
