@@ -1,9 +1,10 @@
-"""What git would lose."""
+"""What git or a wheel would lose."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
+import tomllib
 
 import pytest
 
@@ -16,3 +17,9 @@ def test_git_ignores_none_of_our_files() -> None:
     command = ["git", "ls-files", "--others", "--ignored", "--exclude-standard", "--", *folders]
     ignored = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
     assert [path for path in ignored if "__pycache__" not in path and "/." not in path] == []
+
+
+def test_a_wheel_has_every_package() -> None:
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
+    found = [path.parent.relative_to(ROOT).as_posix() for path in (ROOT / "mygym").rglob("__init__.py")]
+    assert {name.replace("/", ".") for name in found} <= set(listed)
