@@ -15,7 +15,7 @@ from mygym.checks import check
 from mygym.checks.algorithms import algorithm_checks
 from mygym.checks.suite import perform
 from mygym.registry import register_algorithm, registry
-from tests.components import COMBOS, small
+from tests.components import COMBOS, COMBOS_QUICKLY, small
 
 QUICK: dict[str, Any] = {"n_envs": 2, "task_params": {"horizon": 10}, "normalize": False}
 STEPS = 120
@@ -27,13 +27,7 @@ def config(algo: str, framework: str) -> dict[str, Any]:
     return {**QUICK, "algo_params": {**params, **rollouts}, "tensorboard": True}
 
 
-SLOW = [("td3", "jax"), ("tqc", "jax")]
-"""Of DDPG's and SAC's families, which compile for less long."""
-
-
-@pytest.mark.parametrize(
-    ("algo", "framework"), [pytest.param(*it, marks=pytest.mark.slow) if it in SLOW else it for it in COMBOS]
-)
+@pytest.mark.parametrize(("algo", "framework"), COMBOS_QUICKLY)
 def test_every_algorithm_passes(algo: str, framework: str, tmp_path: Path) -> None:
     checks = algorithm_checks(algo, framework, STEPS, tmp_path, config(algo, framework))
     done = list(perform(registry("algorithm").get(algo), checks))
