@@ -31,8 +31,8 @@ COMBOS_QUICKLY = [
     pytest.param(algo, framework, marks=[] if framework == "pytorch" or algo in ("ppo", "sac") else [pytest.mark.slow])
     for algo, framework in COMBOS
 ]
-"""`COMBOS`, of which the normal suite takes two of JAX's, an on-policy and an off-policy one: they compile for long. The
-others train their complete configs in it, and are stopped and resumed."""
+"""`COMBOS`, of which the normal suite takes two of JAX's, an on-policy and an off-policy one: they compile for long.
+The others train their complete configs in it, and are stopped and resumed."""
 REWARDS = ("sparse", "dense", "staged")
 IDS = {task: env_id(task) for task in TASKS}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.kills import CASES, SIDES, Case, Trainer, contents, differences, killed, never_stopped
+from benchmarks.kills import CASES, Case, Trainer, contents, differences, killed, never_stopped
 
 TWICE = [case for case in CASES if case.framework == "pytorch"][::3]
 """Cases that are killed a second time, one side of each algorithm."""
