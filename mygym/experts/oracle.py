@@ -7,6 +7,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from mygym.errors import ConfigError, bad_value
+
 
 class Expert(Protocol):
     """Acts on what it sees of its environment; deterministic, so that the episode's seed decides everything."""
@@ -44,7 +46,23 @@ def make_expert(env: Any) -> Expert:
     """The expert of an environment of ours, wrapped or not, single or in a Gymnasium or SB3 vector environment.
 
     The expert reads the environment's state, not the observation: it is a reference for what is possible.
+
+    Raises:
+        ConfigError: It is an environment of somebody else's, which has none.
     """
+    if not _has_expert(env):
+        raise ConfigError(bad_value("env", _name(env), "an environment of mygym's", "has no scripted expert"))
     if hasattr(env, "env_method"):
         return _StableBaselines(env)
     return _Gymnasium(env) if hasattr(env, "call") else _Single(env)
+
+
+def _has_expert(env: Any) -> bool:
+    if hasattr(env, "env_method"):
+        return bool(env.has_attr("expert_action"))
+    one = env.envs[0] if hasattr(env, "envs") else env  # an asynchronous vector environment tells when it is asked
+    return hasattr(one.unwrapped, "expert_action") or (hasattr(env, "call") and not hasattr(env, "envs"))
+
+
+def _name(env: Any) -> str:
+    return str((getattr(env, "spec", None) and env.spec.id) or type(env).__name__)
