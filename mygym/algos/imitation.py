@@ -11,7 +11,7 @@ from stable_baselines3.common.type_aliases import GymEnv
 from stable_baselines3.common.utils import obs_as_tensor
 from torch.nn import functional
 
-from mygym.algos.imitation_policies import ImitationPolicy, MultiInputImitationPolicy
+from mygym.algos.imitation_policies import ImitationPolicy
 from mygym.experts import Expert, make_expert
 from mygym.runs.curves import Curves
 from mygym.runs.labels import LabelBuffer
@@ -25,7 +25,7 @@ class BC(Runner):
     alone, so what it does in others, where its own errors lead it, is left to chance: see `DAgger`.
 
     Args:
-        policy: `MultiInputPolicy` or `MlpPolicy`, or a class with the methods of `ImitationPolicy`.
+        policy: `MultiInputPolicy` or `MlpPolicy`, or a subclass of `ImitationPolicy`.
         env: Vector environment with scripted experts.
         learning_rate: Of the policy's optimiser.
         batch_size: States in a minibatch.
@@ -38,7 +38,7 @@ class BC(Runner):
 
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {
         "MlpPolicy": ImitationPolicy,
-        "MultiInputPolicy": MultiInputImitationPolicy,
+        "MultiInputPolicy": ImitationPolicy,
     }
 
     def __init__(

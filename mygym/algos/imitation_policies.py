@@ -1,8 +1,8 @@
-"""The policies of `mygym.algos.imitation`: deterministic networks on standardised observations."""
+"""The policy of `mygym.algos.imitation`: a deterministic network on standardised observations."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from gymnasium import spaces
@@ -60,7 +60,7 @@ class ImitationPolicy(BasePolicy):
         lr_schedule: Learning rate of the optimiser.
         net_arch: Sizes of the hidden layers; two of 256 by default.
         activation_fn: After each of them.
-        features_extractor_class: Makes one vector of the observation.
+        features_extractor_class: Makes one vector of the observation; by default it puts its parts in a row.
         features_extractor_kwargs: Further arguments of it.
         normalize_images: Whether images of bytes are divided by 255.
         optimizer_class: Of the weights.
@@ -76,16 +76,17 @@ class ImitationPolicy(BasePolicy):
         lr_schedule: Schedule,
         net_arch: list[int] | None = None,
         activation_fn: type[nn.Module] = nn.ReLU,
-        features_extractor_class: type[BaseFeaturesExtractor] = FlattenExtractor,
+        features_extractor_class: type[BaseFeaturesExtractor] | None = None,
         features_extractor_kwargs: dict[str, Any] | None = None,
         normalize_images: bool = True,
         optimizer_class: type[torch.optim.Optimizer] = torch.optim.Adam,
         optimizer_kwargs: dict[str, Any] | None = None,
     ) -> None:
+        is_dict = isinstance(observation_space, spaces.Dict)
         super().__init__(
             observation_space,
             action_space,
-            features_extractor_class,
+            features_extractor_class or (CombinedExtractor if is_dict else FlattenExtractor),
             features_extractor_kwargs,
             normalize_images=normalize_images,
             optimizer_class=optimizer_class,
@@ -116,7 +117,9 @@ class ImitationPolicy(BasePolicy):
     def standardize(self, observations: PyTorchObs) -> None:
         """Take observations `(n, …)` into account for means and standard deviations."""
         for name, standardizer in self.standardizers.items():
-            standardizer.show(observations[name] if isinstance(observations, dict) else observations)
+            cast(Standardizer, standardizer).show(
+                observations[name] if isinstance(observations, dict) else observations
+            )
 
     def forward(self, observations: PyTorchObs) -> torch.Tensor:
         """Actions `(n, A)` in [-1, 1] on observations `(n, …)`."""
@@ -125,41 +128,10 @@ class ImitationPolicy(BasePolicy):
             seen = {name: self._standardized(name, part) for name, part in seen.items()}
         else:
             seen = self._standardized("flat", seen)
-        actions: torch.Tensor = self.network(self.features_extractor(seen))
-        return actions
+        return cast(torch.Tensor, self.network(self.features_extractor(seen)))
 
     def _standardized(self, name: str, part: torch.Tensor) -> torch.Tensor:
-        return self.standardizers[name](part) if name in self.standardizers else part
+        return cast(torch.Tensor, self.standardizers[name](part)) if name in self.standardizers else part
 
     def _predict(self, observation: PyTorchObs, deterministic: bool = True) -> torch.Tensor:
-        return self(observation)
-
-
-class MultiInputImitationPolicy(ImitationPolicy):
-    """The same for dictionaries of observations."""
-
-    def __init__(
-        self,
-        observation_space: spaces.Space[Any],
-        action_space: spaces.Box,
-        lr_schedule: Schedule,
-        net_arch: list[int] | None = None,
-        activation_fn: type[nn.Module] = nn.ReLU,
-        features_extractor_class: type[BaseFeaturesExtractor] = CombinedExtractor,
-        features_extractor_kwargs: dict[str, Any] | None = None,
-        normalize_images: bool = True,
-        optimizer_class: type[torch.optim.Optimizer] = torch.optim.Adam,
-        optimizer_kwargs: dict[str, Any] | None = None,
-    ) -> None:
-        super().__init__(
-            observation_space,
-            action_space,
-            lr_schedule,
-            net_arch,
-            activation_fn,
-            features_extractor_class,
-            features_extractor_kwargs,
-            normalize_images,
-            optimizer_class,
-            optimizer_kwargs,
-        )
+        return self.forward(observation)

@@ -51,18 +51,15 @@ def make_expert(env: Any) -> Expert:
         ConfigError: It is an environment of somebody else's, which has none.
     """
     if not _has_expert(env):
-        raise ConfigError(bad_value("env", _name(env), "an environment of mygym's", "has no scripted expert"))
+        why = "has no scripted expert to learn from"
+        raise ConfigError(bad_value("env", type(env).__name__, "environments of mygym's", why))
     if hasattr(env, "env_method"):
         return _StableBaselines(env)
     return _Gymnasium(env) if hasattr(env, "call") else _Single(env)
 
 
 def _has_expert(env: Any) -> bool:
+    """Whether there is one; a vector environment of Gymnasium's cannot tell before it is asked to act."""
     if hasattr(env, "env_method"):
         return bool(env.has_attr("expert_action"))
-    one = env.envs[0] if hasattr(env, "envs") else env  # an asynchronous vector environment tells when it is asked
-    return hasattr(one.unwrapped, "expert_action") or (hasattr(env, "call") and not hasattr(env, "envs"))
-
-
-def _name(env: Any) -> str:
-    return str((getattr(env, "spec", None) and env.spec.id) or type(env).__name__)
+    return hasattr(env, "call") or hasattr(env.unwrapped, "expert_action")

@@ -40,7 +40,7 @@ class LabelBuffer(BaseBuffer):
         self.actions = np.zeros((self.buffer_size, n_envs, self.action_dim), dtype=np.float32)
         self.optimize_memory_usage = False
 
-    def add(self, observations: Any, actions: NDArray[np.float32]) -> None:  # type: ignore[override]
+    def add(self, observations: Any, actions: NDArray[np.float32]) -> None:
         """A row for each environment: observations `(n_envs, …)` and labels `(n_envs, A)`."""
         if isinstance(self.observations, dict):
             for name, rows in self.observations.items():
