@@ -58,7 +58,7 @@ class ImitationPolicy(BasePolicy):
         observation_space: What it sees; images are seen as they are, all else is standardised.
         action_space: A box.
         lr_schedule: Learning rate of the optimiser.
-        net_arch: Sizes of the hidden layers; two of 256 by default.
+        net_arch: Sizes of the hidden layers; three of 128 by default.
         activation_fn: After each of them.
         features_extractor_class: Makes one vector of the observation; by default it puts its parts in a row.
         features_extractor_kwargs: Further arguments of it.
@@ -93,7 +93,7 @@ class ImitationPolicy(BasePolicy):
             optimizer_kwargs=optimizer_kwargs,
             squash_output=True,
         )
-        self.net_arch = [256, 256] if net_arch is None else net_arch
+        self.net_arch = [128, 128, 128] if net_arch is None else net_arch
         self.activation_fn = activation_fn
         parts = observation_space.spaces if isinstance(observation_space, spaces.Dict) else {"flat": observation_space}
         self.standardizers = nn.ModuleDict(
