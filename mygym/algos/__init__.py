@@ -23,8 +23,11 @@ _JAX_OFF_POLICY = {**_OFF_POLICY, "train_freq": 4, "gradient_steps": 8, "policy_
 _OFF_POLICY_RUN = {"n_envs": 4, "steps": 20_000, "eval": {"every": 500, "episodes": 25}}
 _ON_POLICY_RUN = {"n_envs": 8, "reward": "dense", "steps": 200_000, "normalize": True}
 
-_IMITATION = {"policy_kwargs": {"net_arch": [128, 128, 128], "optimizer_kwargs": {"fused": True}}}
-_IMITATION_RUN = {"n_envs": 8, "steps": 40_000, "eval": {"every": 5_000, "episodes": 30}}
+_IMITATION = {
+    "learning_rate": {"schedule": "linear", "from": 1e-3, "to": 1e-5},  # large steps at the end would spoil precision
+    "policy_kwargs": {"net_arch": [128, 128, 128], "optimizer_kwargs": {"fused": True}},
+}
+_IMITATION_RUN = {"n_envs": 8, "steps": 20_000, "eval": {"every": 5_000, "episodes": 30}}
 
 BUILT_IN = (
     Algorithm(
