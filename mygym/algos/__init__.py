@@ -23,6 +23,12 @@ _JAX_OFF_POLICY = {**_OFF_POLICY, "train_freq": 4, "gradient_steps": 8, "policy_
 _OFF_POLICY_RUN = {"n_envs": 4, "steps": 20_000, "eval": {"every": 500, "episodes": 25}}
 _ON_POLICY_RUN = {"n_envs": 8, "reward": "dense", "steps": 200_000, "normalize": True}
 
+_IMITATION = {
+    "learning_rate": {"schedule": "linear", "from": 1e-3, "to": 1e-5},  # large steps at the end would spoil precision
+    "policy_kwargs": {"net_arch": [128, 128, 128], "optimizer_kwargs": {"fused": True}},
+}
+_IMITATION_RUN = {"n_envs": 8, "steps": 20_000, "eval": {"every": 5_000, "episodes": 30}}
+
 BUILT_IN = (
     Algorithm(
         "ppo",
@@ -158,6 +164,24 @@ BUILT_IN = (
         },
         dict_observations=False,
         help="cross-entropy method: no gradients, linear policy; a runner",
+    ),
+    Algorithm(
+        "bc",
+        "pytorch",
+        "mygym.algos.imitation:BC",
+        defaults=_IMITATION,
+        run_defaults=_IMITATION_RUN,
+        own_budget=True,
+        help="behaviour cloning: imitates the scripted expert; a runner",
+    ),
+    Algorithm(
+        "dagger",
+        "pytorch",
+        "mygym.algos.imitation:DAgger",
+        defaults=_IMITATION,
+        run_defaults=_IMITATION_RUN,
+        own_budget=True,
+        help="dataset aggregation: acts itself and learns what the scripted expert would have done; a runner",
     ),
     Algorithm(
         "ppo",

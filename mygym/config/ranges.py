@@ -73,6 +73,8 @@ RANGES: Mapping[str, Range] = {
     "weight_decay": Range(0),
     "betas": _SHARE,
     "population": Range(2),
+    "beta": _SHARE,
+    "rollout_steps": _COUNT,
     "elites": _COUNT,
     "initial_std": _POSITIVE,
     "extra_std": Range(0),

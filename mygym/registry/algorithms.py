@@ -33,6 +33,8 @@ class Algorithm:
     """Takes goal dictionaries; otherwise it gets flat observations."""
     goal_relabelling: bool = False
     """Takes hindsight replay (`her: true`)."""
+    own_budget: bool = False
+    """Its `steps` and `eval` suit every task: what tasks prefer is for algorithms that learn from rewards."""
     args: tuple[Any, ...] | None = None
     """Constructor arguments as the dictionary form gave them; None: `(policy, "env")`."""
     help: str = ""

@@ -145,7 +145,9 @@ def for_acting(config: RunConfig) -> RunConfig:
     """`config` with one environment, no memory for replay, and a device that is there: for a policy that only acts."""
     params = dict(config.algo_params)
     if "buffer_size" in params:
-        params |= {"buffer_size": 1, "replay_buffer_kwargs": None}
+        params |= {
+            key: value for key, value in {"buffer_size": 1, "replay_buffer_kwargs": None}.items() if key in params
+        }
     elif "n_steps" in params:
         params["n_steps"] *= config.n_envs  # rollouts of the same size: PPO has something to say of smaller ones
     device = devices.or_cpu(config.framework, config.device, config.threads)

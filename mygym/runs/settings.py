@@ -17,6 +17,9 @@ from mygym.runs.requirements import REQUIREMENTS
 from mygym.tasks.observations import default_components, find_component
 from mygym.tasks.task import CHANGEABLE, Task, find_task
 
+BUDGET = ("steps", "eval")
+"""What of a task's `run_defaults` is about how long it takes to learn from rewards."""
+
 
 def settle(
     file: Mapping[str, Any] | None = None, said: Mapping[str, Any] | None = None, origin: str = "flag"
@@ -55,7 +58,8 @@ def settle(
     numbers = {key: getattr(task, key) for key in CHANGEABLE if key not in ("distractors", "rotation")}
     numbers |= {"distractors": _plainly(task.distractors), "rotation": list(task.rotation)}
     numbers["objects"] = {role: name for role, name in task.objects.items() if role != task.subtasks[0].object}
-    preferred = Layer(f"task {task.name}", {"task_params": numbers, **task.run_defaults})
+    of_task = {key: value for key, value in task.run_defaults.items() if not (entry.own_budget and key in BUDGET)}
+    preferred = Layer(f"task {task.name}", {"task_params": numbers, **of_task})
     her = _is_hindsight(resolve([_of_algorithm(entry, entry.run_defaults), preferred, *mine]).config, task, entry)
     schema = Schema(entry, first.algo_params, her)
     schema.check_required()

@@ -183,7 +183,8 @@ def test_a_run_says_when_its_observations_are_flattened(
 
 
 @pytest.mark.parametrize(
-    ("algo", "framework"), [("ppo", "pytorch"), ("sac", "pytorch"), ("cem", "pytorch"), ("sac", "jax")]
+    ("algo", "framework"),
+    [("ppo", "pytorch"), ("sac", "pytorch"), ("cem", "pytorch"), ("dagger", "pytorch"), ("sac", "jax")],
 )
 def test_the_same_seed_gives_the_same_weights(algo: str, framework: str, trained: Any) -> None:
     """To the bit, also when nothing but what is watched differs; the second run stands beside the first.
@@ -255,7 +256,9 @@ def test_what_the_class_refuses_is_the_users_mistake(algo: str, params: dict[str
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("algo", "framework"), [("sac", "pytorch"), ("ppo", "pytorch"), ("sac", "jax")])
+@pytest.mark.parametrize(
+    ("algo", "framework"), [("sac", "pytorch"), ("ppo", "pytorch"), ("dagger", "pytorch"), ("sac", "jax")]
+)
 def test_worker_processes_learn_the_same(algo: str, framework: str, trained: Any, tmp_path: Path) -> None:
     result = train(algo, framework, tmp_path, subprocesses=True)
     one, other = (load_tensors(run.path / "policy.safetensors") for run in (trained(algo, framework), result))

@@ -94,6 +94,7 @@ def test_parts_of_the_policy_learn_at_rates_of_their_own(tmp_path: Path) -> None
         ("ppo_runner", {"groups": 3}, r"algo_params\.groups: 3 has the wrong type"),
         ("ppo_runner", {"n_steps": 1, "batch_size": 1}, r"algo_params.*at least 2"),
         ("cem", {"population": 4, "elites": 5}, r"algo_params.*elites: 5 is more than the population of 4"),
+        ("dagger", {"beta": 1.5}, r"algo_params\.beta: 1\.5 is out of range"),
         ("cem", {"population": 1}, r"algo_params\.population: 1 is out of range"),
         ("cem", {"smoothing": 0}, r"algo_params\.smoothing: 0 is out of range"),
     ],
@@ -117,6 +118,7 @@ def test_a_minibatch_that_is_not_full_is_told_of() -> None:
     [
         ("ppo_runner", {"n_steps": 32, "batch_size": 32, "n_epochs": 2, "policy_kwargs": {"net_arch": [16]}}),
         ("cem", {"population": 2, "elites": 1}),
+        ("dagger", {"batch_size": 32, "policy_kwargs": {"net_arch": [16]}}),
     ],
 )
 def test_a_killed_runner_ends_as_if_it_had_never_stopped(

@@ -21,6 +21,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 
 from mygym.runs import replay
 from mygym.runs.checkpoints import Checkpoints
+from mygym.runs.labels import LabelBuffer
 from mygym.runs.replay import FOLDER, ReplayLog
 
 FLAT = spaces.Box(-1, 1, (3,), np.float32)
@@ -76,6 +77,8 @@ BUFFERS = {
     "hindsight": hindsight(),
     "hindsight with infos": hindsight(copy_info_dict=True),
     "fading": goals(Fading),
+    "labels": goals(LabelBuffer),
+    "labels, flat": flat(LabelBuffer),
 }
 
 
@@ -104,7 +107,10 @@ class Filler:
                 for done in dones
             ]
             for buffer in buffers:
-                buffer.add(*observations, *numbers, infos)
+                if isinstance(buffer, LabelBuffer):
+                    buffer.add(observations[0], numbers[0])
+                else:
+                    buffer.add(*observations, *numbers, infos)
 
 
 def content(buffer: Any) -> dict[str, Any]:

@@ -82,6 +82,7 @@ def stopped(settings: dict[str, Any], step: int) -> Path:
         ("sac", "jax", {"algo_params": {"use_sde": True}, "normalize": True}),
         ("sac", "pytorch", {"algo_params": {"buffer_size": 80, "learning_starts": 41}}),  # full, and overwritten
         ("sac", "pytorch", {"algo_params": {"train_freq": [1, "episode"]}, "n_envs": 1}),
+        ("dagger", "pytorch", {"algo_params": {"buffer_size": 80}}),  # overwritten as well
         ("td3", "jax", {"algo_params": {"param_resets": [100, 200]}}),
     ],
     ids=str,

@@ -36,6 +36,15 @@ def test_later_layers_win() -> None:
     assert decided[0] == expected
 
 
+def test_what_needs_no_rewards_has_a_budget_of_its_own() -> None:
+    """Those of tasks are for learning from rewards; what the user says still wins."""
+    push = find_task("push").run_defaults
+    found = settle({}, {"algo": "dagger", "task": "push", "eval": {"every": 7}})
+    own = algorithm("dagger").run_defaults
+    assert found.config.steps == own["steps"] != push["steps"]
+    assert (found.config.eval.every, found.config.eval.episodes) == (7, own["eval"]["episodes"])
+
+
 def test_explained_values_say_where_they_came_from() -> None:
     resolved = settle({"robot": "kuka", "algo_params": {"tau": 0.01}}, {"seed": 3, "algo_params": {"gamma": 0.9}})
     origins = resolved.origins

@@ -1,0 +1,174 @@
+"""Learning from the scripted expert: who drives, whose actions are learnt, and that it comes to something."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
+
+import mygym
+from mygym.algos.imitation import BC, DAgger
+from mygym.algos.imitation_policies import CLIP, LEAST_STD, ImitationPolicy, Standardizer
+from mygym.envs.robot_env import RobotEnv
+from mygym.errors import ConfigError
+from tests.components import REWARDS
+
+N_ENVS, ROLLOUT = 2, 6
+SMALL: dict[str, Any] = {"batch_size": 16, "policy_kwargs": {"net_arch": [16]}, "seed": 0, "device": "cpu"}
+
+
+def learned(cls: type[BC], rollouts: int = 3, **hyperparameters: Any) -> BC:
+    """A runner after some rollouts on a task with a gripper, seeded."""
+    env = VecMonitor(DummyVecEnv([lambda: RobotEnv("pick_and_place", task_params={"horizon": 30})] * N_ENVS))
+    env.seed(0)
+    runner = cls("MultiInputPolicy", env, **SMALL, **hyperparameters)
+    runner.training_params = {"rollout_steps": ROLLOUT, "gradient_steps": 3}
+    return runner.learn(rollouts * ROLLOUT * N_ENVS)
+
+
+def expert_drove(runner: BC) -> list[bool]:
+    """Of each step, whether what was seen next is what comes when the label is acted on, in all environments."""
+    envs = DummyVecEnv([lambda: RobotEnv("pick_and_place", task_params={"horizon": 30})] * N_ENVS)
+    envs.seed(0)
+    seen, drove = envs.reset(), []
+    assert runner.replay_buffer is not None
+    for step in range(runner.replay_buffer.pos):
+        stored = {name: rows[step] for name, rows in runner.replay_buffer.observations.items()}
+        drove.append(all(np.array_equal(seen[name], stored[name]) for name in seen))
+        seen = envs.step(runner.replay_buffer.actions[step])[0]
+    envs.close()
+    return drove
+
+
+def test_the_expert_drives_while_it_is_cloned() -> None:
+    assert all(expert_drove(learned(BC)))
+
+
+def test_the_policy_drives_after_the_first_rollout() -> None:
+    drove = expert_drove(learned(DAgger, beta=0.0))
+    assert all(drove[: ROLLOUT + 1])
+    assert not any(drove[ROLLOUT + 1 :])
+
+
+def test_labels_are_the_experts_whoever_drives(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = []
+    own = RobotEnv.expert_action
+    monkeypatch.setattr(RobotEnv, "expert_action", lambda env: said.append(own(env)) or said[-1])
+    runner = learned(DAgger, beta=0.5)
+    assert runner.replay_buffer is not None
+    labels = runner.replay_buffer.actions[: runner.replay_buffer.pos]
+    np.testing.assert_allclose(labels.reshape(len(said), -1), said, atol=1e-6)
+
+
+def test_the_experts_share_falls_from_rollout_to_rollout() -> None:
+    runner = learned(DAgger, rollouts=3, beta=0.5)
+    assert runner.expert_share == 0.5**3
+    assert learned(BC, rollouts=1).expert_share == 1.0
+
+
+def test_the_oldest_states_make_room() -> None:
+    runner = learned(DAgger, rollouts=3, buffer_size=10)
+    assert runner.replay_buffer is not None
+    assert (runner.replay_buffer.full, runner.replay_buffer.pos) == (True, 3 * ROLLOUT % 5)
+
+
+@pytest.mark.parametrize("cls", [BC, DAgger])
+def test_an_environment_without_an_expert_is_refused(cls: type[BC]) -> None:
+    with pytest.raises(ConfigError, match=r"^env: 'DummyVecEnv' has no scripted expert[^\n]*mygym's$"):
+        cls("MlpPolicy", gymnasium.make("Pendulum-v1"))
+
+
+# What it comes to ----------------------------------------------------------------------------------------------------
+
+
+def train(logdir: Path, **config: Any) -> Any:
+    quiet = {"video": {"episodes": 0}, "tensorboard": False, "logdir": str(logdir), "stop_at_success": None}
+    judged = {"every": 10**6, "episodes": 1, "final_episodes": config.pop("episodes", 1)}
+    return mygym.train({**quiet, "eval": judged, **config})
+
+
+def test_dagger_picks_and_places(tmp_path: Path) -> None:
+    result = train(tmp_path, algo="dagger", task="pick_and_place", steps=8_000, episodes=40)
+    assert result.success_rate >= 0.85, result.stage_reached
+
+
+def test_cloning_reaches(tmp_path: Path) -> None:
+    result = train(tmp_path, algo="bc", task="reach", steps=2_000, episodes=40)
+    assert result.success_rate >= 0.9
+
+
+OTHERS: dict[str, dict[str, Any]] = {
+    "joints": {"control": "joint_delta"},
+    "shared spaces": {"spaces": "shared", "task": "push"},
+    "two arms": {"robot": "panda_pair", "workspace": "table"},
+    "its own observations": {"observations": ["ee_position", "goal_from_ee"]},
+    "normalised": {"normalize": True},
+    "the other name": {"algo_params": {"policy": "MlpPolicy"}},
+    **{reward: {"reward": reward, "task": "push"} for reward in REWARDS},
+}
+
+
+@pytest.mark.parametrize("more", OTHERS.values(), ids=OTHERS)
+def test_the_loss_falls_whatever_is_seen_and_done(more: dict[str, Any], tmp_path: Path) -> None:
+    result = train(tmp_path, algo="dagger", steps=1_600, **{"task": "reach", **more})
+    lines = [line for line in (result.path / "progress.jsonl").read_text().splitlines() if "train/loss" in line]
+    losses = [json.loads(line)["train/loss"] for line in lines]
+    assert losses[-1] < 0.8 * losses[0]
+
+
+def test_observations_may_be_flat() -> None:
+    env = DummyVecEnv([lambda: RobotEnv("push", goal_env=False)] * N_ENVS)
+    runner = DAgger("MlpPolicy", env, **SMALL, beta=0.0).learn(300)
+    assert runner.replay_buffer is not None
+    assert runner.replay_buffer.observations.shape[2:] == env.observation_space.shape
+    assert runner.predict(env.reset())[0].shape == (N_ENVS, 3)
+
+
+# The policy ----------------------------------------------------------------------------------------------------------
+
+
+def test_standardized_numbers_have_mean_0_and_deviation_1_over_all_that_was_shown() -> None:
+    rng = np.random.default_rng(0)
+    values = torch.as_tensor(rng.normal([5.0, -2.0, 7.0], [0.1, 30.0, 0.0], (1000, 3)), dtype=torch.float32)
+    standardizer = Standardizer((3,))
+    for part in values.split([1, 8, 500, 491]):
+        standardizer.show(part)
+    torch.testing.assert_close(standardizer.mean, values.mean(dim=0))
+    seen = standardizer(values)
+    torch.testing.assert_close(seen[:, :2].mean(dim=0), torch.zeros(2), atol=1e-3, rtol=0)
+    torch.testing.assert_close(seen[:, :2].std(dim=0, correction=0), torch.ones(2), atol=1e-3, rtol=0)
+    assert standardizer(values[0] + 1e-3)[2] == pytest.approx(1e-3 / LEAST_STD, abs=1e-3)  # not blown up
+    assert standardizer(values[0] + 1e6).max() == CLIP
+
+
+def test_images_are_seen_as_they_are() -> None:
+    parts = {"camera": spaces.Box(0, 255, (3, 36, 36), np.uint8), "joints": spaces.Box(-1, 1, (4,))}
+    policy = ImitationPolicy(spaces.Dict(parts), spaces.Box(-1, 1, (2,)), lambda _: 1e-3)
+    assert list(policy.standardizers) == ["joints"]
+
+
+def test_actions_are_within_their_bounds() -> None:
+    low, high = np.array([-2.0, 1.0], np.float32), np.array([-1.0, 5.0], np.float32)
+    policy = ImitationPolicy(spaces.Box(-1, 1, (3,)), spaces.Box(low, high), lambda _: 1e-3, net_arch=[8])
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter.mul_(30.0)
+    actions, _ = policy.predict(np.random.default_rng(0).uniform(-1, 1, (100, 3)).astype(np.float32))
+    assert (actions >= low).all()
+    assert (actions <= high).all()
+    assert (np.ptp(actions, axis=0) > 0.9 * (high - low)).all()
+
+
+def test_the_network_is_as_it_was_asked_for() -> None:
+    policy = ImitationPolicy(
+        spaces.Box(-1, 1, (3,)), spaces.Box(-1, 1, (2,)), lambda _: 0.5, net_arch=[8, 4], activation_fn=torch.nn.SiLU
+    )
+    assert [type(layer).__name__ for layer in policy.network] == ["Linear", "SiLU", "Linear", "SiLU", "Linear", "Tanh"]
+    assert policy.optimizer.param_groups[0]["lr"] == 0.5
