@@ -15,6 +15,7 @@ from typing import Any
 from mygym import training
 from mygym.envs.proved import a_robot_for
 from mygym.envs.robot_env import RobotEnv
+from mygym.envs.varied_env import AnyEnv
 from mygym.registry import registry
 from mygym.runs.evaluation import BATCH, EXTRA, Evaluation, episode_seeds, evaluate_policy
 from mygym.tasks.rewards import KINDS
@@ -142,7 +143,7 @@ def _judged(policy: str, envs: list[RobotEnv], episodes: int) -> tuple[Evaluatio
     """Rewards differ in what they pay, not in what happens: one episode is judged by all."""
     paid: dict[str, float] = defaultdict(float)
 
-    def watch(index: int, env: RobotEnv) -> None:
+    def watch(index: int, env: AnyEnv) -> None:
         for kind in KINDS if env.elapsed_steps else ():
             paid[kind] += env.goal_reward(kind)
 
