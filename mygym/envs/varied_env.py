@@ -90,7 +90,9 @@ class VariedEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             self._seeded, self._episode = True, -1
         self._episode += 1
         words = np.random.SeedSequence([self._seed, self._episode])
-        self.variant = self._drawn(np.random.default_rng(words))
+        self._np_random = np.random.Generator(np.random.PCG64(words))
+        self._np_random_seed = self._seed
+        self.variant = self._drawn()
         observation, info = self.playing.reset(seed=int(words.generate_state(1)[0]))
         return self._identified(observation), {**info, "variant": self.variant}
 
@@ -164,10 +166,10 @@ class VariedEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             self._envs[index] = env
         return self._envs[index]
 
-    def _drawn(self, rng: np.random.Generator) -> int:
+    def _drawn(self) -> int:
         if self._weights is None:
             return (self._seed + self._episode) % len(self.labels)
-        return int(rng.choice(len(self.labels), p=self._weights))
+        return int(self.np_random.choice(len(self.labels), p=self._weights))
 
     def _identified(self, observation: Observation) -> Observation:
         if not self._identify:

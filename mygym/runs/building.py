@@ -131,6 +131,10 @@ def build_model(config: RunConfig, env: Any) -> Any:
     kwargs |= scheduling.arguments(schema.cls, scheduled, config.steps)
     if config.her:
         kwargs["replay_buffer_class"] = schema.component(("replay_buffer_class",))
+        if len(variants(config)) > 1:
+            from mygym.runs.relabelling import VariedHerReplayBuffer
+
+            kwargs["replay_buffer_class"] = VariedHerReplayBuffer
     of_the_run = {"seed": config.seed, "device": config.device, "verbose": 0}
     taken = parameters(schema.cls)
     kwargs |= {key: value for key, value in of_the_run.items() if key in taken}

@@ -131,21 +131,25 @@ class Curriculum(Strategy):
 def default_levels(task: Task, config: RunConfig) -> Sequence[Mapping[str, Any]]:
     """What comes before a task: the beginnings of its stages, or of a single stage wider goals."""
     if len(task.stage_names) == 1:
-        tolerance = config.task_params.tolerance or task.tolerance
-        return tuple({"task_params": {"tolerance": factor * tolerance}} for factor in (4.0, 2.0))
-    found = []
+        return ({"task_params": {"tolerance": 2 * (config.task_params.tolerance or task.tolerance)}},)
+    begun = []
     for number, one in enumerate(task.subtasks):
-        before = [_plainly(task, other) for other in task.subtasks[:number]]
+        before = [_plainly(other) for other in task.subtasks[:number]]
         names = [stage.name for stage in task.composed[number]]
-        begun = {key: value for key, value in _plainly(task, one).items() if key in ("object", "part")}
-        found += [{"task": [*before, {**begun, "stages": names[:end]}]} for end in range(1, len(names))]
+        what = {key: value for key, value in _plainly(one).items() if key in ("object", "part")}
+        begun += [[*before, {**what, "stages": names[:end]}] for end in range(1, len(names))]
         if number < len(task.subtasks) - 1:
-            found.append({"task": [*before, _plainly(task, one)]})
-    return tuple(found)
+            begun.append([*before, _plainly(one)])
+    return tuple({"task": said, "task_params": _objects(task, said)} for said in begun)
 
 
-def _plainly(task: Task, one: SubTask) -> dict[str, Any]:
-    """A sub-task as a config says it, with objects in place of roles."""
+def _plainly(one: SubTask) -> dict[str, Any]:
+    """A sub-task as a config says it."""
     said = {key: value for key, value in asdict(one).items() if value != getattr(SubTask, key, None)}
-    names = {key: task.asset(said[key]) for key in ("object", "onto") if said.get(key)}
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in (said | names).items()}
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in said.items()}
+
+
+def _objects(task: Task, begun: list[dict[str, Any]]) -> dict[str, Any]:
+    """`task_params` with the objects that play the roles of what is begun."""
+    named = {role: task.asset(role) for role in find_task(begun).roles}
+    return {"objects": named} if any(role != name for role, name in named.items()) else {}
