@@ -23,7 +23,7 @@ class MultiTask(Strategy):
     """Several tasks, or robots with equal spaces, in one run with one network; results say how each is done.
 
     Args:
-        tasks: Names or compositions; or parts of a config, such as `{task: push, robot: kuka}`.
+        tasks: Names or compositions; or parts of a config, such as `{task: push, robot: kuka}`. None: reach and push.
         sampler: What the next episode of an environment plays. `fair`: each task once before any twice. `uniform`:
             drawn, all alike. `adaptive`: drawn by learning progress, the change of the success rate (Matiisen et al.,
             2017). `differentiable`: drawn by weights that gradient ascent learns, for learning progress too (the
@@ -37,19 +37,20 @@ class MultiTask(Strategy):
     def __init__(
         self,
         *,
-        tasks: list[Any],
+        tasks: list[Any] | None = None,
         sampler: Literal["fair", "uniform", "adaptive", "differentiable"] = "fair",
         rate: float = 0.1,
         identify: bool = False,
     ) -> None:
-        self.tasks, self.sampler, self.rate, self.identify = tasks, sampler, rate, identify
-        if len(tasks) < 2:
+        self.tasks = ["reach", "push"] if tasks is None else tasks
+        self.sampler, self.rate, self.identify = sampler, rate, identify
+        if len(self.tasks) < 2:
             raise ConfigError(bad_value("strategy_params.tasks", tasks, "two tasks or more", "is not several tasks"))
         if not 0.0 < rate <= 1.0:
             raise ConfigError(bad_value("strategy_params.rate", rate, "above 0, up to 1"))
-        self.fast, self.slow = np.zeros(len(tasks)), np.zeros(len(tasks))
+        self.fast, self.slow = np.zeros(len(self.tasks)), np.zeros(len(self.tasks))
         """Running success rates, of which one follows quickly."""
-        self.logits = np.zeros(len(tasks))
+        self.logits = np.zeros(len(self.tasks))
         self.baseline = 0.0
         """Running learning progress of whatever is played."""
         self.is_told = False
@@ -59,6 +60,10 @@ class MultiTask(Strategy):
     def run_defaults(self) -> Mapping[str, Any]:
         """The first task stands for the run; spaces that all share."""
         return {**self.variants(self.config)[0], "spaces": "shared"}
+
+    def settled(self) -> Mapping[str, Any]:
+        """The tasks."""
+        return {"tasks": self.tasks}
 
     def variants(self, config: RunConfig) -> Sequence[Mapping[str, Any]]:
         """The tasks."""

@@ -69,7 +69,6 @@ def test_what_is_being_learned_is_played_most_and_nothing_never(sampler: str) ->
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({}, "tasks.*missing"),
         ({"tasks": ["reach"]}, "two tasks or more"),
         ({"tasks": ["reach", "puhs"]}, "puhs"),
         ({"tasks": ["reach", "push"], "sampler": "fairly"}, "sampler"),
