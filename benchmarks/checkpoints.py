@@ -57,6 +57,7 @@ def cost(her: bool, repeats: int) -> dict[str, Any]:
     from mygym.runs.result import Result
     from mygym.runs.session import Session
     from mygym.runs.settings import from_python
+    from mygym.strategies.requirements import prepared
 
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
@@ -68,7 +69,8 @@ def cost(her: bool, repeats: int) -> dict[str, Any]:
         run = directory.create(folder, "reach", config.robot, config.algo, "benchmark", 0)
         names = {name: getattr(config, name) for name in ("algo", "framework", "robot", "engine", "seed")}
         result = Result(path=run, task="reach", workspace="table", config_hash="", **names)
-        session = Session(resolved, env, model, [], result, time.perf_counter(), None, print)
+        strategy = prepared(config, env, model)
+        session = Session(resolved, strategy, env, model, [], result, time.perf_counter(), None, print)
         session._open_logs()
         session.divergence.init_callback(model)
         model.learn(STEPS)

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from mygym.config import Resolved, RunConfig, config_hash, load_file
-from mygym.envs.robot_env import RobotEnv
+from mygym.envs.varied_env import AnyEnv
 from mygym.errors import ConfigError, DivergedError, RunError, bad_value
 from mygym.registry import algorithm, registry
 from mygym.runs import building, devices, directory
-from mygym.runs.evaluation import BATCH, EXTRA, Evaluation, Predicts, episode_seeds, evaluate_policy
+from mygym.runs.evaluation import BATCH, EXTRA, Evaluation, Predicts, episode_seeds, evaluate_policy, in_turn
 from mygym.runs.result import Result
 from mygym.runs.settings import from_python, settle
+from mygym.runs.variants import judged
 from mygym.runs.video import film, film_failures
 from mygym.sim.inference import inferred_of
 
@@ -56,6 +57,7 @@ def train(config: Config | None = None, *, resume: str | Path | None = None) -> 
 def _run(resolved: Resolved, started: float, path: Path | None = None, checkpoint: Any = None) -> Result:
     """Build everything, then run; `path` is the directory of a run that is resumed, and locked."""
     from mygym.runs.session import Session
+    from mygym.strategies.requirements import prepared
 
     config = resolved.config
     with contextlib.ExitStack() as stack:
@@ -69,7 +71,9 @@ def _run(resolved: Resolved, started: float, path: Path | None = None, checkpoin
             )
         _tell_inferred(config.robot, eval_envs[0])
         resolved = building.as_built(resolved, model)
-        robot, task, digest = eval_envs[0].robot.name, eval_envs[0].task.name, config_hash(resolved.values())
+        strategy = prepared(resolved.config, env, model)
+        robot, digest = eval_envs[0].robot.name, config_hash(resolved.values())
+        task = "+".join(dict.fromkeys(one.label for one in judged(config)))
         if path is None:
             from mygym.runs.runner import setting_name
 
@@ -88,10 +92,10 @@ def _run(resolved: Resolved, started: float, path: Path | None = None, checkpoin
             seed=config.seed,
             config_hash=digest,
         )
-        return Session(resolved, env, model, eval_envs, result, started, checkpoint, _tell).run()
+        return Session(resolved, strategy, env, model, eval_envs, result, started, checkpoint, _tell).run()
 
 
-def make_env(source: Config | str | Path, **rendering: Any) -> RobotEnv:
+def make_env(source: Config | str | Path, **rendering: Any) -> AnyEnv:
     """An environment as a config or a run describes it.
 
     Args:
@@ -166,9 +170,8 @@ def evaluate(
     if (run is None) == (policy is None):
         raise ConfigError(bad_value("evaluate", policy, "either a run or a policy", "does not say what to judge"))
     settled = _config_of(directory.find_policy(run)[0] if run is not None else (config or {}))
-    seeds = episode_seeds(seed, EXTRA, episodes)
 
-    def policy_for(envs: Sequence[RobotEnv]) -> Predicts:
+    def policy_for(envs: Sequence[AnyEnv]) -> Predicts:
         if run is not None:
             return load(run, trust=trust)
         made: Predicts = registry("policy").get(str(policy)).load()(envs, seed)
@@ -178,6 +181,7 @@ def evaluate(
         envs = _judging_envs(stack, settled, episodes)
         _tell_inferred(settled.robot, envs[0])
         acting = policy_for(envs)
+        seeds = in_turn(episode_seeds(seed, EXTRA, episodes), envs[0])
         try:
             evaluation = evaluate_policy(acting, envs, seeds)
         except (DivergedError, ValueError) as error:  # torch's distributions raise the latter
@@ -196,7 +200,7 @@ def _said(config: Config) -> Mapping[str, Any]:
     return config
 
 
-def _tell_inferred(robot: str, env: RobotEnv) -> None:
+def _tell_inferred(robot: str, env: AnyEnv) -> None:
     """Of a robot of which there is nothing but a URDF."""
     for line in inferred_of(robot):
         _tell(f"{env.robot.name}: {line}")
@@ -213,7 +217,7 @@ def _config_of(source: Config | str | Path) -> RunConfig:
     return (source if isinstance(source, Resolved) else from_python(source)).config
 
 
-def _judging_envs(stack: contextlib.ExitStack, config: RunConfig, episodes: int) -> list[RobotEnv]:
+def _judging_envs(stack: contextlib.ExitStack, config: RunConfig, episodes: int) -> list[AnyEnv]:
     """Environments for evaluation, which can be filmed as well: a camera costs nothing until it is used."""
     size = {"render_width": config.video.width, "render_height": config.video.height}
     envs = []

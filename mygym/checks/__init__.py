@@ -15,6 +15,7 @@ from mygym.checks.objects import object_checks
 from mygym.checks.policies import policy_checks
 from mygym.checks.robots import robot_checks
 from mygym.checks.stages import stage_checks
+from mygym.checks.strategies import strategy_checks
 from mygym.checks.suite import Check, CheckFailed, Outcome, perform
 from mygym.checks.tasks import task_checks
 from mygym.checks.workspaces import workspace_checks
@@ -23,11 +24,13 @@ from mygym.registry import Entry, registry
 
 __all__ = ["KINDS", "TRAINED", "Check", "CheckFailed", "Outcome", "check"]
 
-STEPS: Mapping[str, int] = {"algorithm": 2_000, "policy": 500}
+STEPS: Mapping[str, int] = {"algorithm": 2_000, "policy": 500, "strategy": 2_000}
 """Env steps of a training, of the kinds that are trained."""
 
 TRAINED = tuple(STEPS)
-"""Kinds that belong to a framework and are trained; the others are not."""
+"""Kinds that are trained; the others are not."""
+
+_SUITES = {"algorithm": algorithm_checks, "policy": policy_checks, "strategy": strategy_checks}
 
 _OTHERS: Mapping[str, Callable[[str], Iterator[Check]]] = {
     "task": task_checks,
@@ -54,7 +57,7 @@ def check(
     Args:
         kind: One of `KINDS`, as in the registry.
         name: Of the component.
-        framework: Of an algorithm or a policy that is trained.
+        framework: Of an algorithm, a policy that is trained, or the algorithm that a strategy trains.
         steps: Env steps of each training.
         config: Values of the run's config besides the algorithm's own, e.g. `{"algo_params": {"batch_size": 32}}`.
         robot: Of a workspace: the one robot to try, in place of those that are at home there.
@@ -75,6 +78,5 @@ def check(
 
 
 def _trained(entry: Entry, framework: str, steps: int, config: Mapping[str, Any]) -> Iterator[Outcome]:
-    suite = algorithm_checks if entry.kind == "algorithm" else policy_checks
     with tempfile.TemporaryDirectory(prefix="mygym-check-") as folder:
-        yield from perform(entry, suite(entry.name, framework, steps, Path(folder), config))
+        yield from perform(entry, _SUITES[entry.kind](entry.name, framework, steps, Path(folder), config))

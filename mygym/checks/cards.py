@@ -14,7 +14,7 @@ from typing import Any
 
 from mygym import training
 from mygym.envs.proved import a_robot_for
-from mygym.envs.robot_env import RobotEnv
+from mygym.envs.varied_env import AnyEnv
 from mygym.registry import registry
 from mygym.runs.evaluation import BATCH, EXTRA, Evaluation, episode_seeds, evaluate_policy
 from mygym.tasks.rewards import KINDS
@@ -129,7 +129,7 @@ def with_robot(config: Mapping[str, Any]) -> dict[str, Any]:
     return {**config, "robot": a_robot_for(find_task(config["task"]), config.get("workspace"))}
 
 
-def _solved_at_reset(env: RobotEnv, resets: int) -> tuple[int, ...]:
+def _solved_at_reset(env: AnyEnv, resets: int) -> tuple[int, ...]:
     """Seeds of those episodes that are."""
     solved = []
     for seed in episode_seeds(0, EXTRA, resets):
@@ -138,11 +138,11 @@ def _solved_at_reset(env: RobotEnv, resets: int) -> tuple[int, ...]:
     return tuple(solved)
 
 
-def _judged(policy: str, envs: list[RobotEnv], episodes: int) -> tuple[Evaluation, dict[str, float]]:
+def _judged(policy: str, envs: list[AnyEnv], episodes: int) -> tuple[Evaluation, dict[str, float]]:
     """Rewards differ in what they pay, not in what happens: one episode is judged by all."""
     paid: dict[str, float] = defaultdict(float)
 
-    def watch(index: int, env: RobotEnv) -> None:
+    def watch(index: int, env: AnyEnv) -> None:
         for kind in KINDS if env.elapsed_steps else ():
             paid[kind] += env.goal_reward(kind)
 

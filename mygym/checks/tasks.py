@@ -12,6 +12,7 @@ from gymnasium.utils.env_checker import check_env
 from mygym import training
 from mygym.checks.cards import DEMANDS, EPISODES, EXPERT, Card, make_card, unsolved, with_robot
 from mygym.checks.suite import Check, demand
+from mygym.envs.robot_env import RobotEnv
 from mygym.tasks.task import find_task
 
 
@@ -44,10 +45,6 @@ def expert_solves(config: Mapping[str, Any], episodes: int = EPISODES) -> None:
 def _is_an_environment(name: str) -> None:
     config = with_robot({"task": name})
     for goal_env in (True, False):
-        with training.make_env(config) as made, warnings.catch_warnings():
+        with warnings.catch_warnings(), RobotEnv(goal_env=goal_env, **config) as env:
             warnings.simplefilter("error")
-            env = made if goal_env else type(made)(goal_env=False, **config)
-            try:
-                check_env(env, skip_render_check=True)
-            finally:
-                env.close()
+            check_env(env, skip_render_check=True)

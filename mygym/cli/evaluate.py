@@ -66,6 +66,8 @@ def main(arguments: Sequence[str]) -> None:
         return
     print(f"episodes       {len(evaluation.episodes)}")
     print(f"success_rate   {evaluation.success_rate:.1%}")
+    for task, rate in evaluation.success_by_task.items():
+        print(f"  {task:<12} {rate:.1%}")
     print(f"mean_return    {evaluation.mean_return:.2f}")
     print(f"mean_length    {evaluation.mean_length:.1f} steps")
     print(f"mean_distance  {100 * evaluation.mean_distance:.2f} cm at the end")

@@ -15,6 +15,7 @@ examples:
   mygym new algo mine --base sac --class MySAC
   mygym new algo mine --base runner         it writes the training loop itself
   mygym new policy wide --base sac          networks of your own for sac
+  mygym new strategy widen                  algos/widen.py, which decides what trains next
   mygym new task tidy                       envs/tidy.py, a composition of stages
   mygym new stage hoist                     envs/hoist.py, a stage for compositions
   mygym new robot arm --urdf arm.urdf       envs/robots/arm.yaml; without --urdf a small arm is made
@@ -42,8 +43,9 @@ def main(arguments: Sequence[str]) -> None:
         raise ConfigError(bad_value("new", options.kind, KINDS, "cannot be made"))
     given = {"--class": options.class_name, "--base": options.base, "--framework": options.framework}
     for flag, value in given.items():
-        if value is not None and kind not in ("algo", "policy"):
-            raise ConfigError(bad_value(flag, value, ["algo", "policy"], f"is not for {kind}"))
+        kinds = ["algo", "policy", *(["strategy"] if flag == "--class" else [])]
+        if value is not None and kind not in kinds:
+            raise ConfigError(bad_value(flag, value, kinds, f"is not for {kind}"))
     if options.urdf is not None and kind not in ("robot", "object"):
         raise ConfigError(bad_value("--urdf", options.urdf, ["robot", "object"], f"is not for {kind}"))
     place = Path.cwd()

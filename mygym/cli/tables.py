@@ -8,8 +8,8 @@ import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mygym.parameters import Parameter
-from mygym.registry import Algorithm
+from mygym.parameters import Parameter, parameters
+from mygym.registry import Algorithm, registry
 
 PLAIN_WIDTH = 140
 """Columns of text where the output is no terminal."""
@@ -72,6 +72,12 @@ def training_parameters(entry: Algorithm) -> list[dict[str, Any]]:
         _row(name, one, entry.training_defaults.get(name, "required" if one.required else one.default))
         for name, one in known.items()
     ]
+
+
+def strategy_parameters(name: str) -> list[dict[str, Any]]:
+    """The same for the parameters of a strategy."""
+    known = parameters(registry("strategy").get(name, "strategy").load())
+    return [_row(one.name, one, "required" if one.required else one.default) for one in known.values()]
 
 
 def _row(name: str, parameter: Parameter, default: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from mygym.cli.arguments import Parser, add_config_flags, config_layers
+from mygym.cli.arguments import Parser, add_config_flags, config_layers, import_modules
 from mygym.cli.main import say
 from mygym.config import merged
 from mygym.errors import ConfigError, MygymError, bad_value
@@ -15,6 +15,8 @@ examples:
   python train.py                                        a Panda learns to reach, in seconds
   python train.py --robot kuka --seed 1
   python train.py --algo ppo --task push --steps 300000
+  python train.py --strategy curriculum --task AGM --algo tqc
+  python train.py --strategy multitask --set 'strategy_params.tasks=[reach, push, AGM]'
   python train.py --task AGMDW --set reward=staged --n-envs 8
   python train.py --config configs/push.yaml --set algo_params.learning_rate=3e-4
   python train.py --algo tqc --explain                   every value and where it came from
@@ -71,8 +73,15 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _help(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """The flags, and the hyperparameters of the algorithm that is named."""
+    """The flags, and the parameters of the algorithm and the strategy that are named."""
     print(parser.format_help())
+    if options.strategy:
+        from mygym.cli.tables import print_table, strategy_parameters
+
+        import_modules(options)
+        if rows := strategy_parameters(options.strategy):
+            print(f"strategy_params of {options.strategy}: --set strategy_params.NAME=VALUE")
+            print_table(rows)
     if options.algo or options.config:
         from mygym.cli.tables import hyperparameters, print_table, training_parameters
         from mygym.registry import algorithm
@@ -85,8 +94,8 @@ def _help(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
             if rows:
                 print(f"{section} of {entry.name} ({entry.framework}): --set {section}.NAME=VALUE")
                 print_table(rows)
-    else:
-        print("With --algo A, --help lists the hyperparameters of A too.")
+    elif not options.strategy:
+        print("With --algo A, --help lists the hyperparameters of A too; with --strategy S the parameters of S.")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -336,15 +336,23 @@ def check_training(runner: Any, values: Mapping[str, Any]) -> None:
     Raises:
         ConfigError: An unknown training parameter, one that nobody sets, a wrong type, or a number out of its range.
     """
-    owner, known = f"{runner.__name__}.training", training_parameters(runner)
+    check_parameters("training_params", f"{runner.__name__}.training", training_parameters(runner), values)
+
+
+def check_parameters(section: str, owner: str, known: Mapping[str, Parameter], values: Mapping[str, Any]) -> None:
+    """Refuse a section of the config that `owner`, whose parameters are `known`, would not take.
+
+    Raises:
+        ConfigError: An unknown parameter, one that nobody sets, a wrong type, or a number out of its range.
+    """
     for name, value in values.items():
-        key = f"training_params.{name}"
+        key = f"{section}.{name}"
         if name not in known:
             raise ConfigError(bad_value(key, name, sorted(known), f"is not a parameter of {owner}"))
         check_value(key, value, known[name])
     for name, parameter in known.items():
         if parameter.required and name not in values:
-            raise ConfigError(bad_value(f"training_params.{name}", None, f"a value, which {owner} needs", "is missing"))
+            raise ConfigError(bad_value(f"{section}.{name}", None, f"a value, which {owner} needs", "is missing"))
 
 
 def schedules(cls: type, values: Mapping[str, Any], total_steps: int) -> dict[str, Schedule]:

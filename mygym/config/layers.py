@@ -87,7 +87,11 @@ def refuse_defaults(resolved: Resolved) -> None:
 def config_hash(values: Mapping[str, Any]) -> str:
     """Eight hex digits over what shapes the result: never seed, logdir or evaluation."""
     shaping = {key: value for key, value in values.items() if key not in NOT_SHAPING}
-    for key in ("training_params", "randomize"):  # most runs have none, and keep the names of their settings
+    for key in (
+        "training_params",
+        "strategy_params",
+        "randomize",
+    ):  # most runs have none, and keep the names of their settings
         if not shaping.get(key):
             shaping.pop(key, None)
     text = json.dumps(shaping, sort_keys=True, default=str)

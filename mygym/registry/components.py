@@ -25,6 +25,7 @@ BUILTIN_MODULES: Mapping[str, str] = {
     "optimizer": "mygym.algos.networks",
     "schedule": "mygym.config.schedules",
     "observation": "mygym.tasks.components",
+    "strategy": "mygym.strategies",
     "randomizer": "mygym.envs.randomizers",
     "task": "mygym.tasks.named",
     "stage": "mygym.tasks.stages",
@@ -58,7 +59,6 @@ BUILTIN_STRINGS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "commands joint torques up to their limits, on top of gravity and friction compensation",
         ),
     },
-    "strategy": {"standard": ("mygym.training:train", "one task, one network")},
 }
 
 ALIASES: Mapping[str, Mapping[str, str]] = {

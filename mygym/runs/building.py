@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,13 @@ from mygym.config.hyperparameters import INNER, NAMED, Schema, name_of, schedule
 from mygym.config.plain import is_plain
 from mygym.config.schedules import Schedule
 from mygym.envs.robot_env import RobotEnv
+from mygym.envs.varied_env import AnyEnv, VariedEnv, check_equal_spaces
 from mygym.errors import ConfigError
 from mygym.parameters import parameters
 from mygym.registry import algorithm, is_environment
 from mygym.runs import devices, requirements
 from mygym.runs.evaluation import TRAINING, episode_seeds
+from mygym.runs.variants import Variant, identifies, judged, variants
 from mygym.runs.workers import worker_vec_env
 
 _REFUSALS = (
@@ -31,18 +34,27 @@ MONITORED = ("is_success", "stages_done")
 """What monitor.csv says of each episode besides return, length and time."""
 
 
-def make_env(config: RunConfig, **rendering: Any) -> RobotEnv:
-    """One environment as `config` describes it; flat observations where the algorithm cannot take dictionaries.
+def make_env(config: RunConfig, **rendering: Any) -> AnyEnv:
+    """One environment to judge in, as `config` describes it; flat observations for algorithms without dictionaries.
 
     Args:
         config: A complete config.
         **rendering: `render_mode`, `render_width`, `render_height`, `camera` of `RobotEnv`.
     """
-    return _make_env(config, algorithm(config.algo, config.framework).dict_observations, **rendering)
+    return _make_played(judged(config), _takes_dictionaries(config), identifies(config), **rendering)
+
+
+def _takes_dictionaries(config: RunConfig) -> bool:
+    return algorithm(config.algo, config.framework).dict_observations
+
+
+def _make_played(variants: Sequence[Variant], goal_env: bool, identify: bool, **rendering: Any) -> AnyEnv:
+    """In any process: a worker may not know algorithm and strategy, which a notebook may have registered."""
+    makers = [partial(_make_env, one.config, goal_env, **rendering) for one in variants]
+    return VariedEnv(makers, [one.label for one in variants], identify) if len(makers) > 1 else makers[0]()
 
 
 def _make_env(config: RunConfig, goal_env: bool, **rendering: Any) -> RobotEnv:
-    """The same in any process: a worker may not know the algorithm, which a notebook may have registered."""
     plugins.import_modules(config.imports)  # done already in the main process, by whoever said --import
     return RobotEnv(
         task=config.task,
@@ -64,13 +76,28 @@ def make_vec_env(config: RunConfig) -> Any:
     """The training environments as an SB3 `VecEnv`, monitored, and normalised if asked for."""
     from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecMonitor, VecNormalize
 
-    goal_env = algorithm(config.algo, config.framework).dict_observations
-    makers: list[Callable[[], Any]] = [partial(_make_env, config, goal_env)] * config.n_envs
+    played = variants(config)
+    if len(played) > 1:
+        _check_buildable(played)
+    make = partial(_make_played, played, _takes_dictionaries(config), identifies(config))
+    makers: list[Callable[[], Any]] = [make] * config.n_envs
     env: VecEnv = worker_vec_env(makers) if config.subprocesses else DummyVecEnv(makers)
     env = VecMonitor(env, info_keywords=MONITORED)
     if config.normalize:
         env = VecNormalize(env, norm_reward=False)
     return env
+
+
+def _check_buildable(played: Sequence[Variant]) -> None:
+    """Build each once: training builds them when they are first played, which is late to find one wrong.
+
+    Raises:
+        ConfigError: One cannot be built, or the spaces of two differ.
+    """
+    with contextlib.ExitStack() as stack:
+        envs = [stack.enter_context(contextlib.closing(_make_env(one.config, goal_env=True))) for one in played]
+        for one, env in zip(played[1:], envs[1:], strict=True):
+            check_equal_spaces(env, envs[0], one.label)
 
 
 def record_episodes(env: Any, path: Path, started: float, note: Callable[[Mapping[str, Any]], None]) -> None:
@@ -104,6 +131,10 @@ def build_model(config: RunConfig, env: Any) -> Any:
     kwargs |= scheduling.arguments(schema.cls, scheduled, config.steps)
     if config.her:
         kwargs["replay_buffer_class"] = schema.component(("replay_buffer_class",))
+        if len(variants(config)) > 1:
+            from mygym.runs.relabelling import VariedHerReplayBuffer
+
+            kwargs["replay_buffer_class"] = VariedHerReplayBuffer
     of_the_run = {"seed": config.seed, "device": config.device, "verbose": 0}
     taken = parameters(schema.cls)
     kwargs |= {key: value for key, value in of_the_run.items() if key in taken}

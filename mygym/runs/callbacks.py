@@ -133,8 +133,10 @@ class EvaluationCallback(BaseCallback):
         record |= {f"test_{key}": test[key] for key in ("success_rate", "mean_return") if test}
         self.records.append(record)
         for prefix, figures in (("eval", evaluation.summary()), ("test", test)):
-            for key, value in figures.items():
-                self.logger.record(f"{prefix}/{key}", value)
+            by_task = {f"success_rate_{task}": rate for task, rate in figures.get("success_by_task", {}).items()}
+            for key, value in (figures | by_task).items():
+                if isinstance(value, float):
+                    self.logger.record(f"{prefix}/{key}", value)
         self.logger.dump(steps)
         self.report(record)
         score = (evaluation.success_rate, evaluation.mean_return)
@@ -312,7 +314,8 @@ class ProgressBarCallback(BaseCallback):
         with contextlib.suppress(OSError):  # nobody listens any more: no reason to stop
             print(
                 f"{record['steps']:>9,} steps  {record['wall_time_s']:7.1f} s  success {record['success_rate']:6.1%}  "
-                f"return {record['mean_return']:8.2f}  distance {100 * record['mean_distance']:5.1f} cm",
+                f"return {record['mean_return']:8.2f}  distance {100 * record['mean_distance']:5.1f} cm"
+                + "".join(f"  {task} {rate:.0%}" for task, rate in record.get("success_by_task", {}).items()),
                 file=sys.stderr,
                 flush=True,
             )

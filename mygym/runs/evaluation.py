@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mygym.envs.robot_env import RobotEnv
+from mygym.envs.varied_env import AnyEnv, VariedEnv
 
 BATCH = 4
 """Environments that an evaluation steps side by side: more would save network calls and cost 30 MB each."""
@@ -43,7 +43,9 @@ class Episode:
     distance: float
     """m to the goal at the end."""
     ended_in: str
-    """Name of the stage that was active at the end, or `done`."""
+    """Name of the stage that was active at the end, or `done`; after the task's, where there are several."""
+    task: str = ""
+    """What was played, where there are several tasks."""
 
 
 @dataclass(frozen=True)
@@ -101,18 +103,26 @@ class Evaluation:
         """Stage name → how many episodes ended in it; `done` for all stages complete."""
         return dict(Counter(episode.ended_in for episode in self.episodes))
 
+    @property
+    def success_by_task(self) -> dict[str, float]:
+        """Task → share of its episodes that ended in success; empty where there is only one."""
+        played = dict.fromkeys(episode.task for episode in self.episodes if episode.task)
+        outcomes = {task: [one.success for one in self.episodes if one.task == task] for task in played}
+        return {task: sum(ends) / len(ends) for task, ends in sorted(outcomes.items())}
+
     def failed_in(self, stage: str) -> int:
         """How many episodes ended in a stage without success."""
         return sum(episode.ended_in == stage and not episode.success for episode in self.episodes)
 
-    def summary(self) -> dict[str, float]:
+    def summary(self) -> dict[str, Any]:
         """The figures that result.json lists for each evaluation."""
-        return {
+        figures: dict[str, Any] = {
             "success_rate": self.success_rate,
             "mean_return": self.mean_return,
             "mean_length": self.mean_length,
             "mean_distance": self.mean_distance,
         }
+        return figures | ({"success_by_task": self.success_by_task} if self.success_by_task else {})
 
 
 def episode_seeds(seed: int, purpose: int, count: int, number: int = 0) -> list[int]:
@@ -121,11 +131,19 @@ def episode_seeds(seed: int, purpose: int, count: int, number: int = 0) -> list[
     return [(int(word) >> 2) | (purpose << 30) for word in words]
 
 
+def in_turn(seeds: Sequence[int], env: AnyEnv) -> list[int]:
+    """`seeds`, changed by as little as lets the tasks of `env` take turns: by its seed an episode's task is decided."""
+    count = len(env.labels) if isinstance(env, VariedEnv) else 1
+    return [
+        (seed // count * count + index % count) if seed % 2**30 >= count else seed for index, seed in enumerate(seeds)
+    ]
+
+
 def evaluate_policy(
     policy: Predicts,
-    envs: Sequence[RobotEnv],
+    envs: Sequence[AnyEnv],
     seeds: Sequence[int],
-    watch: Callable[[int, RobotEnv], None] | None = None,
+    watch: Callable[[int, AnyEnv], None] | None = None,
     deterministic: bool = True,
 ) -> Evaluation:
     """Run one episode for each seed.
@@ -144,9 +162,8 @@ def evaluate_policy(
     rewards = np.zeros(len(envs))
     lengths = np.zeros(len(envs), dtype=int)
     observations: list[Any] = [None] * len(envs)
-    labels, phrases = (*envs[0].task.labels, "done"), (*envs[0].task.phrases, NOT_HELD)
     first: dict[str, int] = {}
-    failures: dict[str, Failure] = {}
+    failures: dict[str, tuple[int, int, Failure]] = {}
 
     def begin(slot: int) -> None:
         index = next(waiting, None)
@@ -173,7 +190,9 @@ def evaluate_policy(
             if watch is not None:
                 watch(index, env)
             if terminated or truncated:
-                stage = labels[info["stage"]]
+                number, played = info["stage"], env.label if isinstance(env, VariedEnv) else ""
+                stage = (*env.task.labels, "done")[number]
+                stage = f"{played}: {stage}" if played else stage
                 episodes[index] = Episode(
                     seed=seeds[index],
                     success=bool(info["is_success"]),
@@ -181,14 +200,17 @@ def evaluate_policy(
                     length=int(lengths[slot]),
                     distance=env.goal_distance(),
                     ended_in=stage,
+                    task=played,
                 )
                 if not info["is_success"] and index < first.get(stage, len(seeds)):  # they end in any order
                     first[stage], actions_taken = index, env.state_dict()["actions"]
-                    failures[stage] = Failure(stage, phrases[info["stage"]], seeds[index], actions_taken)
+                    phrase = (*env.task.phrases, NOT_HELD)[number]
+                    failure = Failure(stage, phrase, seeds[index], actions_taken)
+                    failures[stage] = (info.get("variant", 0), number, failure)
                 begin(slot)
     return Evaluation(
         tuple(episode for episode in episodes if episode is not None),
-        tuple(failures[stage] for stage in dict.fromkeys(labels) if stage in failures),
+        tuple(failure for *_, failure in sorted(failures.values(), key=lambda one: one[:2])),
     )
 
 

@@ -14,6 +14,7 @@ from stable_baselines3.common.buffers import DictReplayBuffer, NStepReplayBuffer
 
 from mygym.runs.directory import checksum, write_bytes
 from mygym.runs.labels import LabelBuffer
+from mygym.runs.relabelling import VariedHerReplayBuffer
 
 FOLDER = "replay"
 SMALL = 10_000
@@ -22,7 +23,10 @@ SMALL = 10_000
 LARGEST = 100_000
 """Transitions in a chunk at most, because a chunk is in memory twice while it is written."""
 
-_APPENDING = (ReplayBuffer, DictReplayBuffer, HerReplayBuffer, NStepReplayBuffer, LabelBuffer)
+_APPENDING = (
+    *(ReplayBuffer, DictReplayBuffer, HerReplayBuffer, NStepReplayBuffer),
+    *(VariedHerReplayBuffer, LabelBuffer),
+)
 """Buffers that change no row of `_ROWS` once it is written; of other classes everything is written every time."""
 
 _ROWS = frozenset({"observations", "next_observations", "actions", "rewards", "dones", "timeouts", "ep_start"})

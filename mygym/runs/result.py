@@ -44,6 +44,8 @@ class Result:
     """Env steps over training time, evaluations left out."""
     evaluations: list[dict[str, Any]] = field(default_factory=list)
     stage_reached: dict[str, int] = field(default_factory=dict)
+    success_by_task: dict[str, float] = field(default_factory=dict)
+    """Of the saved model, where a run has several tasks."""
 
     def time_to_threshold(self) -> dict[str, dict[str, Any] | None]:
         """For each threshold the first evaluation that reached it."""

@@ -6,7 +6,7 @@ import contextlib
 import math
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,23 @@ from typing import Any
 from stable_baselines3.common.logger import KVWriter, Logger
 
 from mygym.config import Resolved
-from mygym.envs.robot_env import RobotEnv
+from mygym.envs.varied_env import AnyEnv
 from mygym.errors import DivergedError, InterruptedRunError, MygymError, RunError
 from mygym.runs import building, callbacks, directory, logs, receipts, scheduling, serialization, state
 from mygym.runs.checkpoints import Checkpoint, Checkpoints
-from mygym.runs.evaluation import EVALUATION, FINAL, TEST, Evaluation, Predicts, episode_seeds, evaluate_policy
+from mygym.runs.evaluation import (
+    EVALUATION,
+    FINAL,
+    TEST,
+    Evaluation,
+    Predicts,
+    episode_seeds,
+    evaluate_policy,
+    in_turn,
+)
 from mygym.runs.policy import Policy, normalizer_of, save_policy
 from mygym.runs.result import Result, versions
+from mygym.runs.steering import StrategyCallback
 from mygym.runs.stopping import StopRequest
 from mygym.runs.video import FAILED, film, film_failures
 
@@ -30,6 +40,7 @@ class Session:
 
     Args:
         resolved: The complete config.
+        strategy: What decides what trains next; `model` and `training_env` are there.
         env: Training environments.
         model: The algorithm.
         eval_envs: Environments for evaluations and films.
@@ -42,9 +53,10 @@ class Session:
     def __init__(
         self,
         resolved: Resolved,
+        strategy: Any,
         env: Any,
         model: Any,
-        eval_envs: list[RobotEnv],
+        eval_envs: list[AnyEnv],
         result: Result,
         started: float,
         checkpoint: Checkpoint | None,
@@ -70,10 +82,11 @@ class Session:
             config.stop_at_success,
             self._elapsed,
             on_best=self._save_best,
-            report=self.progress.show,
+            report=self._evaluated,
             test=partial(self._evaluate, purpose=TEST) if config.eval.test_episodes else None,
         )
         self.marks = callbacks.CheckpointCallback(config.checkpoint.every, self._write_checkpoint, self.stop)
+        self.strategy = StrategyCallback(strategy, self._write_checkpoint)
 
     def run(self) -> Result:
         """The whole run; `result.json` is written however it ends.
@@ -135,7 +148,10 @@ class Session:
             try:
                 self.model.learn(
                     total_timesteps=self.resolved.config.steps,
-                    callback=[resume, self.schedules, self.progress, self.divergence, self.evaluations, self.marks],
+                    callback=[
+                        *(resume, self.schedules, self.progress, self.divergence, self.evaluations, self.marks),
+                        self.strategy,  # after checkpoints: what it decides, a resumed run lets it decide again
+                    ],
                 )
             except callbacks.LearningEnd:
                 pass
@@ -153,8 +169,12 @@ class Session:
     def _evaluate(self, number: int, purpose: int = EVALUATION) -> Evaluation:
         config = self.resolved.config
         count = config.eval.test_episodes if purpose == TEST else config.eval.episodes
-        seeds = episode_seeds(config.seed, purpose, count, number)
+        seeds = in_turn(episode_seeds(config.seed, purpose, count, number), self.eval_envs[0])
         return _finite(evaluate_policy(Policy(self.model, normalizer_of(self.env)), self.eval_envs, seeds))
+
+    def _evaluated(self, record: Mapping[str, Any]) -> None:
+        self.progress.show(record)
+        self.strategy.strategy.on_evaluation(record)
 
     def _elapsed(self) -> float:
         """Seconds that the run has taken, the process's time before a resumed run's checkpoint included."""
@@ -178,7 +198,12 @@ class Session:
         save_policy(self.path / policy, self.model, normalizer_of(self.env))
 
     def _stateful(self) -> dict[str, Any]:
-        return {"divergence": self.divergence, "evaluations": self.evaluations, "checkpoints": self.marks}
+        return {
+            "divergence": self.divergence,
+            "evaluations": self.evaluations,
+            "checkpoints": self.marks,
+            "strategy": self.strategy,
+        }
 
     def _algorithm_state(self) -> Any:
         own: Callable[[], Any] = getattr(self.model, "state_dict", partial(state.algorithm_state, self.model))
@@ -255,15 +280,18 @@ class Session:
         return Policy(model, normalizer_of(self.env))
 
     def _judge(self, policy: Predicts) -> Evaluation:
-        seeds = episode_seeds(self.result.seed, FINAL, self.resolved.config.eval.final_episodes)
+        count = self.resolved.config.eval.final_episodes
+        seeds = in_turn(episode_seeds(self.result.seed, FINAL, count), self.eval_envs[0])
         evaluation = _finite(evaluate_policy(policy, self.eval_envs, seeds))
         self.result.success_rate = evaluation.success_rate
         self.result.mean_return = evaluation.mean_return
         self.result.stage_reached = evaluation.stage_reached
+        self.result.success_by_task = evaluation.success_by_task
         return evaluation
 
     def _film(self, policy: Predicts, evaluation: Evaluation) -> None:
-        seeds = episode_seeds(self.result.seed, FINAL, self.resolved.config.video.episodes)
+        count = self.resolved.config.video.episodes
+        seeds = in_turn(episode_seeds(self.result.seed, FINAL, count), self.eval_envs[0])
         if seeds:
             self.place.check()
             folder = self.path / directory.VIDEOS

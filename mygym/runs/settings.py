@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from mygym.config import Layer, Resolved, RunConfig, merged, refuse_defaults, resolve
-from mygym.config.hyperparameters import Schema, check_training, schedules, training_defaults
+from mygym.config.hyperparameters import Schema, check_parameters, check_training, schedules, training_defaults
+from mygym.config.plain import is_plain
 from mygym.config.schema import Distractor
 from mygym.envs.randomizers import ranges
 from mygym.errors import ConfigError, RegistryError, bad_value
+from mygym.parameters import parameters
 from mygym.registry import DESCRIPTIONS, Algorithm, algorithm, registry
 from mygym.runs.requirements import REQUIREMENTS
+from mygym.runs.variants import strategy_of, variants
 from mygym.tasks.observations import default_components, find_component
 from mygym.tasks.task import CHANGEABLE, Task, find_task
 
@@ -40,6 +43,11 @@ def settle(
         if module not in sys.modules:
             why = "would run code, and a file alone cannot have it imported"
             raise ConfigError(bad_value("imports", module, f"what the command line says too: --import {module}", why))
+    try:
+        strategy = _of_strategy(registry("strategy").get(first.strategy).load(), first)
+    except RegistryError as error:
+        raise ConfigError(str(error)) from error
+    first = resolve([strategy, *mine]).config
     task = find_task(first.task)
     try:
         workspace = registry("workspace").get(first.workspace or task.workspace, "workspace").name
@@ -47,7 +55,6 @@ def settle(
         for kind, name in (
             ("robot", first.robot),
             *(("object", name) for name in _objects(task, first)),
-            ("strategy", first.strategy),
             *(("observation", name) for name in first.observations or ()),
         ):
             registry(kind).get(name, "observations" if kind == "observation" else None)
@@ -60,7 +67,8 @@ def settle(
     numbers["objects"] = {role: name for role, name in task.objects.items() if role != task.subtasks[0].object}
     of_task = {key: value for key, value in task.run_defaults.items() if not (entry.own_budget and key in BUDGET)}
     preferred = Layer(f"task {task.name}", {"task_params": numbers, **of_task})
-    her = _is_hindsight(resolve([_of_algorithm(entry, entry.run_defaults), preferred, *mine]).config, task, entry)
+    known = [_of_algorithm(entry, entry.run_defaults), preferred, strategy, *mine]
+    her = _is_hindsight(resolve(known).config, task, entry)
     schema = Schema(entry, first.algo_params, her)
     schema.check_required()
     own_training = _training_params(schema.cls, entry, first)
@@ -68,6 +76,7 @@ def settle(
         Layer(f"class {schema.cls.__name__}", {"algo_params": schema.defaults(), **own_training[0]}),
         _of_algorithm(entry, {**entry.run_defaults, "algo_params": schema.registered(), **own_training[1]}),
         preferred,
+        strategy,
         *mine,
     ]
     chosen = resolve(layers)
@@ -92,6 +101,9 @@ def settle(
         derived["randomize"] = {name: list(given) for name, given in ranges(first.randomize).items()}
     if her:
         derived = merged(derived, {"algo_params": _warm_up(chosen.config, first.algo_params)})
+        if len(variants(chosen.config)) > 1:  # rewards are computed by the task that was played
+            derived = merged(derived, {"algo_params": {"replay_buffer_kwargs": {"copy_info_dict": True}}})
+    derived["strategy_params"] = strategy_of(chosen.config).settled()
     if "buffer_size" in params and "buffer_size" not in first.algo_params:
         # More than the run's steps would be allocated and never filled; SB3 divides it among the environments.
         n_envs = chosen.config.n_envs
@@ -142,6 +154,19 @@ def _check_algorithm(entry: Algorithm) -> None:
 
 def _of_algorithm(entry: Algorithm, values: Mapping[str, Any]) -> Layer:
     return Layer(f"algorithm {entry.name}", values)
+
+
+def _of_strategy(cls: Any, said: RunConfig) -> Layer:
+    """What the strategy's class says: its own parameters' defaults, and values of the config that it prefers.
+
+    Raises:
+        ConfigError: It would not take its parameters.
+    """
+    known = parameters(cls)
+    check_parameters("strategy_params", said.strategy, known, said.strategy_params)
+    own = {name: one.default for name, one in known.items() if is_plain(one.default)}
+    preferred = strategy_of(said).run_defaults()
+    return Layer(f"strategy {said.strategy}", {**preferred, **({"strategy_params": own} if own else {})})
 
 
 def _training_params(cls: type, entry: Algorithm, said: RunConfig) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
@@ -234,7 +259,8 @@ def _warm_up(config: RunConfig, said: Mapping[str, Any]) -> dict[str, Any]:
 
 def _two_episodes(config: RunConfig) -> int:
     """Env steps of two of the longest episodes in every environment."""
-    return 2 * (config.task_params.horizon or 1) * config.n_envs
+    played = (one.config for one in variants(config))
+    return 2 * max(one.task_params.horizon or find_task(one.task).horizon for one in played) * config.n_envs
 
 
 def _relabels(frameworks: Any, framework: str) -> bool:

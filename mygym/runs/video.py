@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mygym.envs.robot_env import RobotEnv
+from mygym.envs.varied_env import AnyEnv
 from mygym.runs.directory import write
 from mygym.runs.evaluation import Evaluation, Predicts, evaluate_policy
 
@@ -19,7 +19,7 @@ PAUSE = 10
 """Frames for which the end of an episode stays on the screen."""
 
 
-def film(policy: Predicts, env: RobotEnv, seeds: Sequence[int], path: Path) -> Evaluation:
+def film(policy: Predicts, env: AnyEnv, seeds: Sequence[int], path: Path) -> Evaluation:
     """Write an MP4 of one episode for each seed; `env` has `render_mode="rgb_array"`.
 
     Raises:
@@ -28,7 +28,7 @@ def film(policy: Predicts, env: RobotEnv, seeds: Sequence[int], path: Path) -> E
     frames = bytearray()
     last, size = b"", (0, 0)
 
-    def watch(index: int, shown: RobotEnv) -> None:
+    def watch(index: int, shown: AnyEnv) -> None:
         nonlocal last, size
         if not shown.elapsed_steps:
             frames.extend(PAUSE * last)
@@ -48,7 +48,7 @@ FAILED = "failed_in_"
 """How the names of films of failed episodes begin."""
 
 
-def film_failures(evaluation: Evaluation, env: RobotEnv, folder: Path) -> list[Path]:
+def film_failures(evaluation: Evaluation, env: AnyEnv, folder: Path) -> list[Path]:
     """Write an MP4 of the first failed episode for each stage in which any failed, beside those that are there.
 
     Raises:

@@ -156,6 +156,17 @@ def _policy(request: Request) -> dict[str, str]:
     }
 
 
+def _strategy(request: Request) -> dict[str, str]:
+    check_free("strategy", request.name)
+    config = {"strategy": request.name, "strategy_params": "{share: 0.8}", "algo": "ppo"}
+    tests = _test_of("strategy", request.name, ', steps=300, config={"n_envs": 2, "algo_params": {"n_steps": 32}}')
+    return {
+        f"algos/{request.name}.py": _with_class(_fill("strategy.py", request), request.cls),
+        **_config(request, config, "PPO on the default task, with this strategy."),
+        **_test(request, "strategy", tests),
+    }
+
+
 def _task(request: Request) -> dict[str, str]:
     check_free("task", request.name)
     return {
@@ -303,6 +314,7 @@ OWN_ARM: Mapping[str, str] = {
 KINDS: Mapping[str, Callable[[Request], dict[str, str]]] = {
     "algo": _algorithm,
     "policy": _policy,
+    "strategy": _strategy,
     "task": _task,
     "stage": _stage,
     "robot": _robot,

@@ -1,0 +1,93 @@
+"""What a run's environments play: the run's own config, or several of them, as its strategy says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mygym.config import Layer, RunConfig, merged, resolve
+from mygym.errors import ConfigError, bad_value
+from mygym.registry import registry
+from mygym.tasks.task import find_task
+
+PLAYED = ("task", "task_params", "robot", "workspace", "reward", "randomize")
+"""Keys of a config in which one that is played may differ from the run's: those that keep the spaces, or may."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One config that is played."""
+
+    config: RunConfig
+    label: str
+    """What to call it."""
+
+
+def identifies(config: RunConfig) -> bool:
+    """Whether the observation tells which variant is played."""
+    return bool(config.strategy_params.get("identify", False)) and len(judged(config)) > 1
+
+
+def strategy_of(config: RunConfig) -> Any:
+    """The run's strategy, constructed.
+
+    Raises:
+        ConfigError: It refuses its parameters.
+    """
+    cls = registry("strategy").get(config.strategy).load()
+    try:
+        strategy = cls(**config.strategy_params)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"strategy_params: {config.strategy} refuses its parameters: {error}") from error
+    strategy.config = config
+    return strategy
+
+
+def variants(config: RunConfig) -> list[Variant]:
+    """What the training environments play."""
+    return _laid_over(config, strategy_of(config).variants(config))
+
+
+def judged(config: RunConfig) -> list[Variant]:
+    """What evaluations and films play."""
+    return _laid_over(config, strategy_of(config).judged(config))
+
+
+def _laid_over(config: RunConfig, parts: Sequence[Mapping[str, Any]]) -> list[Variant]:
+    found = [_variant(config, part) for part in parts]
+    several = len({one.robot for one in found}) > 1
+    labels: list[str] = []
+    for one in found:
+        label = _label(one, several)
+        same = sum(other.partition(" #")[0] == label for other in labels)
+        labels.append(f"{label} #{same + 1}" if same else label)
+    return [Variant(one, label) for one, label in zip(found, labels, strict=True)]
+
+
+def _label(config: RunConfig, with_robot: bool) -> str:
+    task = find_task(config.task).name
+    return f"{task} on {config.robot}" if with_robot else task
+
+
+def _variant(config: RunConfig, part: Mapping[str, Any]) -> RunConfig:
+    """`config` with `part` laid over it; one that names another task has that task's own workspace and numbers.
+
+    Raises:
+        ConfigError: A key or value that no environment takes.
+    """
+    if not part:
+        return config
+    for key in part:
+        if key not in PLAYED:
+            raise ConfigError(
+                bad_value(f"strategy {config.strategy}", key, PLAYED, "is not what environments differ in")
+            )
+    values = config.model_dump(mode="json")
+    task = part.get("task", config.task)
+    if task != config.task:
+        values["task_params"] = {}
+        at_home = config.workspace in (None, find_task(config.task).workspace)
+        if isinstance(task, str) and at_home:  # a composition has no workspace of its own
+            values["workspace"] = find_task(task).workspace
+    return resolve([Layer(f"strategy {config.strategy}", merged(values, part))]).config

@@ -1,0 +1,15 @@
+"""Strategies: what trains next, whatever the algorithm. Only data here; classes are imported when they are used."""
+
+from mygym.registry import registry
+from mygym.strategies.strategy import Strategy, register_strategy
+
+__all__ = ["Strategy", "register_strategy"]
+
+BUILT_IN = {
+    "standard": ("mygym.strategies.strategy:Strategy", "one task, one network"),
+    "curriculum": ("mygym.strategies.curriculum:Curriculum", "easier tasks first; on where success is measured"),
+    "multitask": ("mygym.strategies.multitask:MultiTask", "several tasks in one run, with one network"),
+}
+
+for _name, (_target, _help) in BUILT_IN.items():
+    registry("strategy").register(_name, _target, _help, origin=__file__)

@@ -1,0 +1,155 @@
+"""Easier tasks first: levels of difficulty, climbed as success is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from mygym.errors import ConfigError, bad_value
+from mygym.strategies.strategy import Strategy
+from mygym.tasks.subtask import SubTask
+from mygym.tasks.task import Task, find_task
+
+if TYPE_CHECKING:
+    from mygym.config import RunConfig
+
+
+class Curriculum(Strategy):
+    """Easier tasks first, the run's own last; a level is climbed when enough of the latest episodes succeed.
+
+    Weights, optimiser and replay buffer are carried over. Training episodes count, exploration included; evaluations
+    are of the run's own task from the beginning.
+
+    Args:
+        levels: Parts of a config, from easy to hard, each laid over the run's: `{task: AG}`, or `{task_params:
+            {tolerance: 0.1}}`, `{randomize: …}`, `{reward: dense}`. The run's own config follows them as the last.
+            None: the beginnings of its stages (`A`, `AG`, `AGM`), or of one stage wider goals.
+        advance_at: Success rate at which to go on to the next level.
+        go_back_at: Success rate below which to go back to the one before.
+        window: Episodes of a level over which both are measured.
+        patience: Env steps after which to go on all the same; None: never.
+        rehearsal: Share of episodes that play an earlier level, so that it is not forgotten.
+    """
+
+    kept = ("level", "outcomes", "began")
+
+    def __init__(
+        self,
+        *,
+        levels: list[dict[str, Any]] | None = None,
+        advance_at: float = 0.8,
+        go_back_at: float = 0.1,
+        window: int = 40,
+        patience: int | None = None,
+        rehearsal: float = 0.1,
+    ) -> None:
+        self.levels, self.advance_at, self.go_back_at = levels, advance_at, go_back_at
+        self.window, self.patience, self.rehearsal = window, patience, rehearsal
+        self.level = self.last = 0
+        """Index of the level that is trained, and of the last."""
+        self.outcomes: list[bool] = []
+        """Whether the latest episodes of the level were successes."""
+        self.began = 0
+        """Env steps at which the level began."""
+        if not 0.0 < advance_at <= 1.0:
+            raise ConfigError(bad_value("strategy_params.advance_at", advance_at, "above 0, up to 1"))
+        if not 0.0 <= go_back_at < advance_at:
+            raise ConfigError(bad_value("strategy_params.go_back_at", go_back_at, "0 or more, below advance_at"))
+        if window < 1:
+            raise ConfigError(bad_value("strategy_params.window", window, "1 or more"))
+        if patience is not None and patience < 1:
+            raise ConfigError(bad_value("strategy_params.patience", patience, "1 or more, or null"))
+        if not 0.0 <= rehearsal < 1.0:
+            raise ConfigError(bad_value("strategy_params.rehearsal", rehearsal, "0 or more, below 1"))
+
+    def run_defaults(self) -> Mapping[str, Any]:
+        """One network for all levels: spaces that do not depend on the task, where it changes."""
+        return {"spaces": "shared"} if any("task" in part for part in self._parts(self.config)) else {}
+
+    def settled(self) -> Mapping[str, Any]:
+        """The levels."""
+        return {"levels": [dict(part) for part in self._parts(self.config)]}
+
+    def variants(self, config: RunConfig) -> Sequence[Mapping[str, Any]]:
+        """The levels."""
+        return (*self._parts(config), {})
+
+    def requires(self) -> Sequence[str]:
+        """More than one level."""
+        return ("several_variants",)
+
+    def prepare_env(self) -> None:
+        """Play the first level."""
+        self._check_time()
+        self.last = len(self._parts(self.config))
+        self._play()
+
+    def on_episode(self, variant: int, success: bool, total_reward: float) -> None:
+        """Count an episode of the level that is trained."""
+        if variant == self.level:
+            self.outcomes = [*self.outcomes, success][-self.window :]
+
+    def step(self) -> None:
+        """Change the level if it is time to."""
+        measured = len(self.outcomes) == self.window
+        rate = sum(self.outcomes) / max(len(self.outcomes), 1)
+        waited = self.patience is not None and self.num_timesteps - self.began >= self.patience
+        if self.level < self.last and ((measured and rate >= self.advance_at) or waited):
+            self._change(self.level + 1)
+        elif self.level > 0 and measured and rate < self.go_back_at and not waited:
+            self._change(self.level - 1)
+        self.logger.record("strategy/level", self.level)
+        self.logger.record("strategy/success_rate", rate)
+
+    def _change(self, level: int) -> None:
+        self.level, self.outcomes, self.began = level, [], self.num_timesteps
+        self._play()
+
+    def _play(self) -> None:
+        levels = range(self.last + 1)
+        weights = [self.rehearsal / self.level if index < self.level else 0.0 for index in levels]
+        weights[self.level] = 1.0 - sum(weights)
+        self.training_env.env_method("set_weights", weights)
+
+    def _parts(self, config: RunConfig) -> Sequence[Mapping[str, Any]]:
+        return tuple(self.levels) if self.levels is not None else default_levels(find_task(config.task), config)
+
+    def _check_time(self) -> None:
+        """Refuse levels that cannot all be climbed within the run's steps.
+
+        Raises:
+            ConfigError: Even if every episode succeeded at once, or by `patience`, the last would not be reached.
+        """
+        below, steps = len(self._parts(self.config)), self.config.steps
+        fastest = min(self.window, self.patience or self.window) * below
+        if fastest >= steps:
+            why = f"never reaches the last of {below + 1} levels in {steps} steps, of which it takes at least {fastest}"
+            raise ConfigError(bad_value("strategy_params.window", self.window, "a smaller one, or more steps", why))
+
+
+def default_levels(task: Task, config: RunConfig) -> Sequence[Mapping[str, Any]]:
+    """What comes before a task: the beginnings of its stages, or of a single stage wider goals."""
+    if len(task.stage_names) == 1:
+        return ({"task_params": {"tolerance": 2 * (config.task_params.tolerance or task.tolerance)}},)
+    begun = []
+    for number, one in enumerate(task.subtasks):
+        before = [_plainly(other) for other in task.subtasks[:number]]
+        names = [stage.name for stage in task.composed[number]]
+        what = {key: value for key, value in _plainly(one).items() if key in ("object", "part")}
+        begun += [[*before, {**what, "stages": names[:end]}] for end in range(1, len(names))]
+        if number < len(task.subtasks) - 1:
+            begun.append([*before, _plainly(one)])
+    return tuple({"task": said, "task_params": _objects(task, said)} for said in begun)
+
+
+def _plainly(one: SubTask) -> dict[str, Any]:
+    """A sub-task as a config says it."""
+    said = {key: value for key, value in asdict(one).items() if value != getattr(SubTask, key, None)}
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in said.items()}
+
+
+def _objects(task: Task, begun: list[dict[str, Any]]) -> dict[str, Any]:
+    """`task_params` with the objects that play the roles of what is begun."""
+    named = {role: task.asset(role) for role in find_task(begun).roles}
+    return {"objects": named} if any(role != name for role, name in named.items()) else {}

@@ -1,0 +1,119 @@
+"""Several tasks in one run, with one network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mygym.errors import ConfigError, bad_value
+from mygym.runs.variants import variants
+from mygym.strategies.strategy import Strategy
+
+if TYPE_CHECKING:
+    from mygym.config import RunConfig
+
+LEAST = 0.1
+"""Share of episodes that the samplers that measure spread evenly, so that no task is given up."""
+
+
+class MultiTask(Strategy):
+    """Several tasks, or robots with equal spaces, in one run with one network; results say how each is done.
+
+    Args:
+        tasks: Names or compositions; or parts of a config, such as `{task: push, robot: kuka}`. None: reach and push.
+        sampler: What the next episode of an environment plays. `fair`: each task once before any twice. `uniform`:
+            drawn, all alike. `adaptive`: drawn by learning progress, the change of the success rate (Matiisen et al.,
+            2017). `differentiable`: drawn by weights that gradient ascent learns, for learning progress too (the
+            gradient bandit of Sutton and Barto, 2018, section 2.8).
+        rate: How fast the measured success rates, or the learned weights, follow; in (0, 1].
+        identify: Append a one-hot vector of the task to the observation.
+    """
+
+    kept = ("fast", "slow", "logits", "baseline", "is_told")
+
+    def __init__(
+        self,
+        *,
+        tasks: list[Any] | None = None,
+        sampler: Literal["fair", "uniform", "adaptive", "differentiable"] = "fair",
+        rate: float = 0.1,
+        identify: bool = False,
+    ) -> None:
+        self.tasks = ["reach", "push"] if tasks is None else tasks
+        self.sampler, self.rate, self.identify = sampler, rate, identify
+        if len(self.tasks) < 2:
+            raise ConfigError(bad_value("strategy_params.tasks", tasks, "two tasks or more", "is not several tasks"))
+        if not 0.0 < rate <= 1.0:
+            raise ConfigError(bad_value("strategy_params.rate", rate, "above 0, up to 1"))
+        self.fast, self.slow = np.zeros(len(self.tasks)), np.zeros(len(self.tasks))
+        """Running success rates, of which one follows quickly."""
+        self.logits = np.zeros(len(self.tasks))
+        self.baseline = 0.0
+        """Running learning progress of whatever is played."""
+        self.is_told = False
+        """Whether the environments know the weights."""
+        self.labels: list[str] = []
+
+    def run_defaults(self) -> Mapping[str, Any]:
+        """The first task stands for the run; spaces that all share."""
+        return {**self.variants(self.config)[0], "spaces": "shared"}
+
+    def settled(self) -> Mapping[str, Any]:
+        """The tasks."""
+        return {"tasks": self.tasks}
+
+    def variants(self, config: RunConfig) -> Sequence[Mapping[str, Any]]:
+        """The tasks."""
+        return tuple(one if isinstance(one, Mapping) else {"task": one} for one in self.tasks)
+
+    def judged(self, config: RunConfig) -> Sequence[Mapping[str, Any]]:
+        """The tasks."""
+        return self.variants(config)
+
+    def prepare_env(self) -> None:
+        """Learn what the tasks are called."""
+        self.labels = [one.label for one in variants(self.config)]
+
+    def on_episode(self, variant: int, success: bool, total_reward: float) -> None:
+        """Measure success and, by it, learning progress."""
+        self.fast[variant] += self.rate * (success - self.fast[variant])
+        self.slow[variant] += self.rate / 5 * (success - self.slow[variant])
+        self.is_told = False
+        if self.sampler == "differentiable":
+            progress = self._progress()[variant]
+            taken = np.eye(len(self.logits))[variant]
+            self.logits += (progress - self.baseline) * (taken - _softmax(self.logits)) / self.rate
+            self.baseline += self.rate * (progress - self.baseline)
+
+    def step(self) -> None:
+        """Say how often each task is played."""
+        if self.sampler == "fair" or self.is_told:  # environments take turns by themselves
+            return
+        self.is_told = True
+        weights = self.weights()
+        self.training_env.env_method("set_weights", weights.tolist())
+        for label, weight in zip(self.labels, weights, strict=True):
+            self.logger.record(f"strategy/weight_{label}", weight)
+
+    def weights(self) -> NDArray[np.float64]:
+        """`(tasks,)`: share of the episodes that each is played in."""
+        count = len(self.tasks)
+        even = np.full(count, 1.0 / count)
+        if self.sampler == "uniform":
+            return even
+        own = _softmax(self.logits) if self.sampler == "differentiable" else self._progress()
+        total = own.sum()
+        return LEAST * even + (1.0 - LEAST) * own / total if total > 0 else even
+
+    def _progress(self) -> NDArray[np.float64]:
+        """`(tasks,)`: by how much success has changed of late, for the worse as well: what is forgotten is played."""
+        return np.abs(self.fast - self.slow)
+
+
+def _softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    powers = np.exp(logits - logits.max())
+    softened: NDArray[np.float64] = powers / powers.sum()
+    return softened

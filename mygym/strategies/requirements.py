@@ -1,0 +1,49 @@
+"""What a strategy can require of a run, checked when all is built and before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gymnasium import spaces
+
+from mygym.errors import ConfigError, bad_value
+from mygym.runs.variants import strategy_of
+from mygym.strategies.strategy import Strategy
+
+REQUIREMENTS: Mapping[str, tuple[Callable[[Strategy], bool], str]] = {
+    "several_variants": (
+        lambda strategy: len(strategy.variants(strategy.config)) > 1,
+        "several tasks, or levels of one",
+    ),
+    "goal_observations": (
+        lambda strategy: isinstance(strategy.training_env.observation_space, spaces.Dict),
+        "an algorithm that takes dictionary observations",
+    ),
+    "replay_buffer": (
+        lambda strategy: getattr(strategy.model, "replay_buffer", None) is not None,
+        "an off-policy algorithm, such as sac",
+    ),
+}
+"""Name in what `Strategy.requires` gives → whether a strategy has it, and what to say of it."""
+
+
+def prepared(config: Any, env: Any, model: Any) -> Strategy:
+    """The run's strategy, ready to train.
+
+    Raises:
+        ConfigError: The run lacks what the strategy requires.
+    """
+    strategy: Strategy = strategy_of(config)
+    strategy.training_env, strategy.model = env, model
+    for name in strategy.requires():
+        if name not in REQUIREMENTS:
+            why = f"is required by strategy {config.strategy}, and nothing known"
+            raise ConfigError(bad_value("requires", name, REQUIREMENTS, why))
+        met, needed = REQUIREMENTS[name]
+        if not met(strategy):
+            raise ConfigError(bad_value("strategy", config.strategy, needed, f"requires {name.replace('_', ' ')}"))
+    strategy.prepare_env()
+    strategy.prepare_model()
+    strategy.prepare_data()
+    return strategy

@@ -1,0 +1,78 @@
+"""The conformance suite of strategies: the built-in ones pass, each mistake fails the check that is named for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mygym.checks import check
+from mygym.registry import registry
+from mygym.strategies import Strategy, register_strategy
+
+SHORT: dict[str, Any] = {"n_envs": 2, "algo_params": {"n_steps": 16, "batch_size": 32}, "task_params": {"horizon": 20}}
+
+
+def failed(name: str, **config: Any) -> list[str]:
+    outcomes = check("strategy", name, steps=150, config={**SHORT, **config})
+    return [outcome.check for outcome in outcomes if outcome.failed]
+
+
+@pytest.mark.parametrize("name", registry("strategy").names())
+def test_every_strategy_passes(name: str) -> None:
+    assert failed(name) == []
+
+
+class ByPosition(Strategy):
+    """A mistake.
+
+    Args:
+        share: Of something.
+    """
+
+    def __init__(self, share: float = 0.5) -> None:
+        self.share = share
+
+
+class Undocumented(Strategy):
+    """A mistake."""
+
+    def __init__(self, *, share: float = 0.5) -> None:
+        self.share = share
+
+
+class Forgetful(Strategy):
+    """Goes on from a number that no checkpoint holds."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+    def step(self) -> None:
+        self.steps += 1
+        if self.steps % 3 == 0:
+            for parameter in self.model.policy.parameters():
+                parameter.data *= 0.9
+
+
+class Moody(Strategy):
+    """Draws from a generator that no seed decides."""
+
+    def step(self) -> None:
+        import secrets
+
+        for parameter in self.model.policy.parameters():
+            parameter.data += 1e-3 * secrets.randbelow(1000)
+
+
+@pytest.mark.parametrize(
+    ("cls", "named"),
+    [
+        (ByPosition, ["parameters"]),
+        (Undocumented, ["parameters"]),
+        (Forgetful, ["resumes"]),
+        (Moody, ["deterministic"]),
+    ],
+)
+def test_a_mistake_fails_the_check_that_is_named_for_it(cls: type[Strategy], named: list[str]) -> None:
+    register_strategy("mistaken")(cls)
+    assert failed("mistaken") == named

@@ -1,0 +1,126 @@
+"""Easier tasks first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from stable_baselines3.common.logger import Logger
+
+import mygym
+from mygym.errors import ConfigError
+from mygym.runs import building
+from mygym.runs.settings import from_python, settle
+from mygym.runs.variants import variants
+from mygym.strategies.curriculum import Curriculum
+from mygym.strategies.requirements import prepared
+from tests.components import TASKS
+
+
+def settled(**said: Any) -> Any:
+    return settle(said={"strategy": "curriculum", **said}).config
+
+
+@pytest.mark.parametrize("task", [*TASKS, "AGMDW", "AGR"])
+def test_every_task_has_easier_beginnings(task: str) -> None:
+    config = settled(task=task)
+    levels = variants(config)
+    assert len(levels) >= 2
+    assert levels[-1].config == config
+    assert len({one.label for one in levels}) == len(levels)
+
+
+@pytest.mark.parametrize("task", ["reach", "AGM", "open_drawer", "set_table"])
+def test_they_are_played_with_one_network(task: str) -> None:
+    config = settled(task=task, algo="ppo")
+    env = building.make_vec_env(config.model_copy(update={"n_envs": 1}))  # refuses spaces that differ
+    env.close()
+
+
+def test_levels_of_stages() -> None:
+    assert [one.label for one in variants(settled(task="AGM"))] == ["approach", "approach_grasp", "AGM"]
+
+
+@pytest.fixture
+def curriculum(request: pytest.FixtureRequest) -> Iterator[Curriculum]:
+    params = {"window": 4, "advance_at": 0.75, "go_back_at": 0.25, "rehearsal": 0.2, **getattr(request, "param", {})}
+    config = from_python({"strategy": "curriculum", "task": "AGM", "strategy_params": params}).config
+    env = building.make_vec_env(config)
+    model = building.build_model(config, env)
+    model.set_logger(Logger(None, []))
+    strategy = prepared(config, env, model)
+    assert isinstance(strategy, Curriculum)
+    yield strategy
+    env.close()
+
+
+def shares(strategy: Curriculum) -> list[float]:
+    weights = strategy.training_env.get_attr("_weights")
+    assert all(np.array_equal(one, weights[0]) for one in weights)
+    return [round(float(weight), 6) for weight in weights[0]]
+
+
+def outcomes(strategy: Curriculum, *successes: bool, variant: int | None = None) -> None:
+    for success in successes:
+        strategy.on_episode(strategy.level if variant is None else variant, success, 0.0)
+    strategy.step()
+
+
+def test_it_goes_on_with_success_and_back_without(curriculum: Curriculum) -> None:
+    assert shares(curriculum) == [1.0, 0.0, 0.0]
+    outcomes(curriculum, True, True, True)
+    assert curriculum.level == 0  # three are too few to measure by
+    outcomes(curriculum, False)
+    assert (curriculum.level, shares(curriculum)) == (1, [0.2, 0.8, 0.0])
+    outcomes(curriculum, True, True, True, True, variant=0)
+    assert curriculum.level == 1  # of another level
+    outcomes(curriculum, True, True, True, True)
+    assert (curriculum.level, shares(curriculum)) == (2, [0.1, 0.1, 0.8])
+    outcomes(curriculum, True, True, True, True)
+    assert curriculum.level == 2  # the last
+    outcomes(curriculum, False, False, False, False)
+    assert curriculum.level == 1
+
+
+@pytest.mark.parametrize("curriculum", [{"patience": 100}], indirect=True)
+def test_patience_has_an_end(curriculum: Curriculum) -> None:
+    curriculum.model.num_timesteps = 99
+    outcomes(curriculum)
+    assert curriculum.level == 0
+    curriculum.model.num_timesteps = 100
+    outcomes(curriculum)
+    assert curriculum.level == 1
+    outcomes(curriculum)
+    assert curriculum.level == 1
+
+
+@pytest.mark.parametrize(
+    ("params", "key"),
+    [
+        ({"advance_at": 0.0}, "advance_at"),
+        ({"advance_at": 1.2}, "advance_at"),
+        ({"go_back_at": 0.9}, "go_back_at"),
+        ({"window": 0}, "window"),
+        ({"patience": 0}, "patience"),
+        ({"rehearsal": 1.0}, "rehearsal"),
+        ({"advanced_at": 0.5}, "did you mean 'advance_at'"),
+        ({"levels": "A"}, "levels"),
+        ({"levels": [{"task": "GA"}]}, "GA"),
+        ({"levels": [{"tasks": "A"}]}, "did you mean 'task'"),
+        ({"levels": [{"task_params": {"tolerence": 0.1}}]}, "tolerence"),
+        ({"levels": []}, "several variants"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(params: dict[str, Any], key: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=key):
+        mygym.train({"strategy": "curriculum", "strategy_params": params, "logdir": str(tmp_path)})
+    assert not list(tmp_path.iterdir())
+
+
+def test_levels_that_cannot_be_climbed_in_time_are_refused(tmp_path: Path) -> None:
+    said = {"strategy": "curriculum", "task": "AGM", "steps": 80, "logdir": str(tmp_path)}
+    with pytest.raises(ConfigError, match="never reaches the last of 3 levels in 80 steps"):
+        mygym.train(said)

@@ -1,0 +1,157 @@
+"""What every strategy can rely on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+import mygym
+from benchmarks.kills import differences
+from mygym.errors import ConfigError, RegistryError, RunError
+from mygym.registry import registry
+from mygym.runs.result import Result
+from mygym.strategies import Strategy, register_strategy
+from tests.runs.test_resuming import config, stopped
+
+CALLS: list[str] = []
+
+
+class Noted(Strategy):
+    """Notes what is called.
+
+    Args:
+        extra: A number.
+    """
+
+    def __init__(self, *, extra: int = 3) -> None:
+        self.extra = extra
+
+    def requires(self) -> tuple[str, ...]:
+        CALLS.append("requires")
+        return ()
+
+    def prepare_env(self) -> None:
+        CALLS.append("prepare_env")
+
+    def prepare_model(self) -> None:
+        CALLS.append("prepare_model")
+
+    def prepare_data(self) -> None:
+        CALLS.append("prepare_data")
+
+    def step(self) -> None:
+        CALLS.append(f"step {self.num_timesteps}")
+
+    def on_episode(self, variant: int, success: bool, total_reward: float) -> None:
+        CALLS.append("on_episode")
+
+    def on_evaluation(self, record: Any) -> None:
+        CALLS.append(f"on_evaluation {record['steps']}")
+
+
+class BeforeGradients(Noted):
+    phase = "gradient"
+
+
+@pytest.fixture(autouse=True)
+def calls() -> None:
+    CALLS.clear()
+
+
+def test_the_order_of_calls(tmp_path: Path) -> None:
+    register_strategy("noted")(Noted)
+    mygym.train(config("ppo", tmp_path, strategy="noted", steps=96))
+    assert CALLS[:5] == ["requires", "prepare_env", "prepare_model", "prepare_data", "on_evaluation 0"]
+    assert [call for call in CALLS if call.startswith("step")] == ["step 0", "step 32", "step 64"]
+    assert "on_episode" in CALLS
+    assert CALLS.index("step 64") > CALLS.index("on_episode") > CALLS.index("step 0")
+
+
+@pytest.mark.parametrize(("algo", "steps"), [("ppo", [32, 64, 96]), ("ppo_runner", [32, 64, 96])])
+def test_a_step_before_each_phase_of_gradient_steps(algo: str, steps: list[int], tmp_path: Path) -> None:
+    register_strategy("before_gradients")(BeforeGradients)
+    mygym.train(config(algo, tmp_path, strategy="before_gradients", steps=96))
+    assert [call for call in CALLS if call.startswith("step")] == [f"step {step}" for step in steps]
+
+
+@pytest.mark.parametrize("phase", ["rollout", "gradient"])
+def test_what_a_step_raises_ends_the_run_with_a_checkpoint(phase: str, tmp_path: Path) -> None:
+    class Failing(Strategy):
+        def step(self) -> None:
+            if self.num_timesteps >= 64:
+                raise LookupError("no such thing")
+
+    Failing.phase = phase  # type: ignore[assignment]
+    register_strategy("failing")(Failing)
+    with pytest.raises(RunError, match="LookupError: no such thing") as error:
+        mygym.train(config("ppo", tmp_path, strategy="failing", checkpoint={"every": 10_000}))
+    run = error.value.run
+    assert run is not None
+    assert Result.read(run).status == "failed"  # type: ignore[union-attr]
+    assert [path.name for path in (run / "checkpoints").glob("step_*")] == ["step_0000000064"]
+    assert "in step" in (run / "traceback.txt").read_text()
+
+
+CHANGING: list[tuple[str, str, dict[str, Any]]] = [
+    ("curriculum", "sac", {"window": 2, "advance_at": 0.1, "go_back_at": 0.0, "patience": 60, "rehearsal": 0.3}),
+    ("curriculum", "ppo", {"levels": [{"task_params": {"tolerance": 0.1}}, {"reward": "dense"}], "window": 2}),
+    ("multitask", "ppo", {"tasks": ["reach", "AG"], "sampler": "adaptive"}),
+    ("multitask", "sac", {"tasks": ["reach", "AG"], "sampler": "differentiable", "identify": True}),
+]
+
+
+@pytest.mark.parametrize(("strategy", "algo", "params"), CHANGING, ids=str)
+def test_a_run_goes_on_as_if_it_had_never_stopped(
+    strategy: str, algo: str, params: dict[str, Any], tmp_path: Path
+) -> None:
+    said = {"strategy": strategy, "strategy_params": params}
+    reference = mygym.train(config(algo, tmp_path / "whole", **said))
+    run = stopped(config(algo, tmp_path / "stopped", **said), step=150)
+    mygym.train(resume=run)
+    assert differences(reference.path, run) == []
+
+
+def test_without_parameters_it_changes_nothing(tmp_path: Path) -> None:
+    register_strategy("noted")(Noted)
+    plain, noted = (mygym.train(config("sac", tmp_path / one, strategy=one)) for one in ("standard", "noted"))
+    weights = [(run.path / "policy.safetensors").read_bytes() for run in (plain, noted)]
+    assert weights[0] == weights[1]
+
+
+def test_what_it_requires_is_checked_before_anything_is_written(tmp_path: Path) -> None:
+    class Demanding(Strategy):
+        asked: ClassVar[str] = "replay_buffer"
+
+        def requires(self) -> tuple[str, ...]:
+            return (self.asked,)
+
+    register_strategy("demanding")(Demanding)
+    with pytest.raises(ConfigError, match="requires replay buffer; allowed: an off-policy algorithm"):
+        mygym.train(config("ppo", tmp_path, strategy="demanding"))
+    Demanding.asked = "replay_bufer"
+    with pytest.raises(ConfigError, match="did you mean 'replay_buffer'"):
+        mygym.train(config("ppo", tmp_path, strategy="demanding"))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [({"extar": 1}, "did you mean 'extra'"), ({"extra": "many"}, "a whole number"), ({"extra": None}, "extra")],
+)
+def test_parameters_are_checked(params: dict[str, Any], message: str, tmp_path: Path) -> None:
+    register_strategy("noted")(Noted)
+    with pytest.raises(ConfigError, match=message):
+        mygym.train(config("ppo", tmp_path, strategy="noted", strategy_params=params))
+
+
+def test_what_is_no_strategy_is_refused() -> None:
+    with pytest.raises(RegistryError, match="a subclass of Strategy"):
+        register_strategy("odd")(int)
+
+
+def test_a_registered_strategy_is_listed_with_the_line_it_stands_in() -> None:
+    register_strategy("noted")(Noted)
+    entry = registry("strategy").get("noted")
+    assert (entry.help, entry.origin.rpartition(":")[0]) == ("Notes what is called.", __file__)
