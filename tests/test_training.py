@@ -43,7 +43,7 @@ def result_in(logdir: Path) -> tuple[Path, dict[str, Any]]:
 # learning -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("framework", ["pytorch", "jax"])
+@pytest.mark.parametrize("framework", ["pytorch", pytest.param("jax", marks=pytest.mark.slow)])
 def test_the_default_run_learns_to_reach(framework: str, tmp_path: Path) -> None:
     watched = {"video": {"episodes": 1}, "tensorboard": False}
     result = mygym.train({"framework": framework, "logdir": str(tmp_path), **watched, "seed": 3})

@@ -15,7 +15,7 @@ from mygym.checks import check
 from mygym.checks.algorithms import algorithm_checks
 from mygym.checks.suite import perform
 from mygym.registry import register_algorithm, registry
-from tests.components import COMBOS, COMBOS_QUICKLY, small
+from tests.components import COMBOS, small
 
 QUICK: dict[str, Any] = {"n_envs": 2, "task_params": {"horizon": 10}, "normalize": False}
 STEPS = 120
@@ -27,7 +27,14 @@ def config(algo: str, framework: str) -> dict[str, Any]:
     return {**QUICK, "algo_params": {**params, **rollouts}, "tensorboard": True}
 
 
-@pytest.mark.parametrize(("algo", "framework"), COMBOS_QUICKLY)
+QUICK = [(algo, "pytorch") for algo in ("ppo", "sac", "crossq", "ars", "recurrent_ppo", "dagger", "myalgo")]
+QUICK += [("sac", "jax")]
+"""On-policy, off-policy, with flat observations, searching, with memory, a runner, yours."""
+
+
+@pytest.mark.parametrize(
+    ("algo", "framework"), [it if it in QUICK else pytest.param(*it, marks=pytest.mark.slow) for it in COMBOS]
+)
 def test_every_algorithm_passes(algo: str, framework: str, tmp_path: Path) -> None:
     checks = algorithm_checks(algo, framework, STEPS, tmp_path, config(algo, framework))
     done = list(perform(registry("algorithm").get(algo), checks))

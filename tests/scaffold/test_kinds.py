@@ -115,7 +115,10 @@ def test_a_policy_on_other_bases(base: str) -> None:
 
 @pytest.mark.parametrize(
     "kinds",
-    [("algo", "robot", "env"), pytest.param(("policy", "task", "stage", "workspace", "object"), marks=SLOW)],
+    [
+        ("algo", "robot"),
+        pytest.param(("policy", "task", "stage", "workspace", "object", "strategy", "env"), marks=SLOW),
+    ],
     ids=str,
 )
 def test_what_is_written_passes_its_own_tests(kinds: tuple[str, ...], folder: Path, python: Any) -> None:
@@ -127,7 +130,7 @@ def test_what_is_written_passes_its_own_tests(kinds: tuple[str, ...], folder: Pa
     assert {path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts} == set(files)
 
 
-@pytest.mark.parametrize("kind", ["task", "stage", "workspace", "object"])
+@pytest.mark.parametrize("kind", [pytest.param("task", marks=pytest.mark.slow), "stage", "workspace", "object"])
 def test_what_is_written_passes_every_check(kind: str) -> None:
     new(kind, "mine")
     assert [one for one in check(kind, "mine") if one.status != "passed"] == []
