@@ -12,6 +12,7 @@ from mygym.config.schema import Distractor, RunConfig
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import registry
 from mygym.tasks.grammar import Plan, parse, plan
+from mygym.tasks.sequence import check_sequence
 from mygym.tasks.stage import Stage
 from mygym.tasks.subtask import SubTask, read_subtask
 from mygym.tasks.view import Step, Thresholds
@@ -253,7 +254,7 @@ def find_task(said: str | Sequence[Any]) -> Task:
         said: Sub-tasks are mappings with the fields of `SubTask`.
 
     Raises:
-        ConfigError: Not a task, or a composition that makes no sense.
+        ConfigError: Not a task, a composition that makes no sense, or sub-goals that collide.
     """
     _check_kinds(said)
     tasks = registry("task")
@@ -273,6 +274,7 @@ def find_task(said: str | Sequence[Any]) -> Task:
         known = next((task for task in built_in if _is_plainly(task, composed)), None)
         task = replace(known, name=name) if known else Task(name, (SubTask(stages),), horizon=50 + 25 * len(composed))
     _ = task.plan
+    check_sequence(task.subtasks, task.composed)
     return task
 
 
@@ -303,7 +305,7 @@ def change_task(task: Task, numbers: Mapping[str, Any]) -> Task:
     """`task` with other numbers, see `CHANGEABLE`; `object` is what the first sub-task acts on.
 
     Raises:
-        ConfigError: No such number, or a role that the task has not.
+        ConfigError: No such number, a role that the task has not, or a `hold` that the `horizon` has no room for.
     """
     for key in numbers:
         if key not in CHANGEABLE:
@@ -318,4 +320,9 @@ def change_task(task: Task, numbers: Mapping[str, Any]) -> Task:
     for role in (*objects, *changed.get("colors", {})):
         if role not in task.roles and role not in task.objects and role != task.subtasks[0].object:
             raise ConfigError(bad_value("task_params.objects", role, task.roles, f"is no role of {task.name}"))
-    return replace(task, objects=objects, **changed)
+    changed_task = replace(task, objects=objects, **changed)
+    if changed.keys() & {"hold", "horizon"} and changed_task.hold >= changed_task.horizon:
+        why = f"leaves no time: success is to hold for {changed_task.hold} of {changed_task.horizon} steps"
+        allowed = f"less than the horizon, {changed_task.horizon}"
+        raise ConfigError(bad_value("task_params.hold", changed_task.hold, allowed, why))
+    return changed_task

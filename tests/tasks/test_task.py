@@ -27,6 +27,15 @@ def test_numbers_of_a_task_can_be_changed() -> None:
         change_task(task, {"horizonn": 7})
 
 
+@pytest.mark.parametrize("numbers", [{"hold": 25}, {"hold": 9, "horizon": 9}, {"horizon": 3}, {"horizon": 2}])
+def test_an_episode_that_is_too_short_to_hold_success_is_refused(numbers: dict[str, int]) -> None:
+    task = find_task("reach")
+    with pytest.raises(ConfigError, match=r"task_params\.hold: \d+ leaves no time.* less than the horizon"):
+        change_task(task, numbers)
+    change_task(task, {"hold": 24})
+    change_task(task, {"horizon": 4})
+
+
 def test_what_a_composition_means_does_not_depend_on_tasks_of_the_users() -> None:
     stages = ["approach", "push", "withdraw"]
     before = find_task(stages).horizon
