@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -55,6 +56,10 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         Terminated when success has held for `hold` steps; truncated after `horizon` steps, or when the object has left
         the workspace (terminating there would end the −1 a step, and make throwing the object away worth learning).
 
+    Copies:
+        `copy.deepcopy(env)` and pickles are environments of their own, at the same step of the same episode, in another
+        process too; there the actions since its reset are repeated.
+
     Args:
         task: A named task, letters such as `AGMDW`, a list of stage names, or a list of sub-tasks.
         robot: A registered robot; the task's own by default, which is `panda` unless it takes another.
@@ -100,6 +105,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         render_height: int = 360,
         camera: str = "main",
     ) -> None:
+        self._arguments = copy.deepcopy({name: value for name, value in locals().items() if name != "self"})
         said: dict[str, Any] = {"task_params": dict(task_params or {}), "spaces": spaces}
         said |= {} if observations is None else {"observations": list(observations)}
         settings = resolve([Layer("argument", said)]).config
@@ -335,6 +341,16 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             observation, *_ = self.step(action)
         return observation
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Of copies and pickles: made again with the same arguments, in a client of its own, and brought to here."""
+        space = copy.deepcopy(self.action_space)  # which has a generator: `copy.copy` would share it
+        state = {"spec": self.spec, "action_space": space, "episode": self.state_dict()}
+        return _made_with, (type(self), self._arguments), state
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.spec, self.action_space = state["spec"], state["action_space"]
+        self.load_state_dict(state["episode"])
+
     # ---------------------------------------------------------------------------------------------------------------
 
     def _begin_episode(self, rng: np.random.Generator) -> None:
@@ -399,6 +415,11 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         """`(3,)` m: the goal that is drawn, that of the sub-task under way; None where it is no point."""
         step = self.task.steps[min(int(self._progress.stage[0]), len(self.task.steps) - 1)]
         return None if step.part is not None else self._goals[0, step.place]
+
+
+def _made_with(kind: type[RobotEnv], arguments: Mapping[str, Any]) -> RobotEnv:
+    """An environment, from a pickle."""
+    return kind(**arguments)
 
 
 def _is_finite(vector: NDArray[Any]) -> bool:
