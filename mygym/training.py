@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mygym.config import Resolved, RunConfig, config_hash, load_file
+from mygym.envs.proved import doubts
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, DivergedError, RunError, bad_value
 from mygym.registry import algorithm, registry
@@ -67,7 +68,7 @@ def _run(resolved: Resolved, started: float, path: Path | None = None, checkpoin
             _tell(
                 f"{config.algo} of {config.framework} takes no dictionary observations: it gets them as one flat vector"
             )
-        _tell_inferred(config.robot, eval_envs[0])
+        _tell_of_robot(config, eval_envs[0])
         resolved = building.as_built(resolved, model)
         robot, task, digest = eval_envs[0].robot.name, eval_envs[0].task.name, config_hash(resolved.values())
         if path is None:
@@ -176,7 +177,7 @@ def evaluate(
 
     with contextlib.ExitStack() as stack:
         envs = _judging_envs(stack, settled, episodes)
-        _tell_inferred(settled.robot, envs[0])
+        _tell_of_robot(settled, envs[0])
         acting = policy_for(envs)
         try:
             evaluation = evaluate_policy(acting, envs, seeds)
@@ -196,10 +197,12 @@ def _said(config: Config) -> Mapping[str, Any]:
     return config
 
 
-def _tell_inferred(robot: str, env: RobotEnv) -> None:
-    """Of a robot of which there is nothing but a URDF."""
-    for line in inferred_of(robot):
+def _tell_of_robot(config: RunConfig, env: RobotEnv) -> None:
+    """What was inferred where there is nothing but a URDF, and why it may not do the task."""
+    for line in inferred_of(config.robot):
         _tell(f"{env.robot.name}: {line}")
+    if doubt := doubts(config):
+        _tell(doubt)
 
 
 def _tell(message: str) -> None:

@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 
+from mygym.cli.main import say
 from mygym.config import Resolved
 
 STEPS = 200
@@ -13,12 +14,15 @@ STEPS = 200
 
 def dry_run(resolved: Resolved) -> None:
     """Print spaces, network sizes and the time of one step."""
+    from mygym.envs.proved import doubts
     from mygym.runs.building import build_model, make_vec_env
     from mygym.runs.weights import parameter_counts
 
     env = make_vec_env(resolved.config)
     try:
         model = build_model(resolved.config, env)
+        if doubt := doubts(resolved.config):
+            say(f"note: {doubt}")
         print(f"observation: {env.observation_space}")
         slices = env.get_attr("components")[0].items()
         print(f"observed: {', '.join(f'{name} {place.stop - place.start}' for name, place in slices)}")

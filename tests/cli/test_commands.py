@@ -139,6 +139,22 @@ def test_dry_run_builds_everything_and_writes_nothing(algo: str, mygym_command: 
     assert list(tmp_path.iterdir()) == []
 
 
+SLIDE = ("--task", "slide", "--robot", "kuka")  # which ends short of the goal
+DRY, TRAINED = ("train", "--dry-run", "--n-envs", "1"), ("train", *TRAIN, "--n-envs", "1")
+JUDGED = ("evaluate", "--policy", "oracle", "--episodes", "1")
+
+
+@pytest.mark.parametrize("command", [DRY, TRAINED, JUDGED])
+def test_a_robot_that_is_not_supported_is_noted_and_runs(command: tuple[str, ...], mygym_command: Command) -> None:
+    outcome = mygym_command(*command, *SLIDE)
+    assert outcome.code == 0, outcome.err
+    notes = [line for line in outcome.err.splitlines() if line.startswith("note: ")]
+    assert len(notes) == 1
+    assert notes[0].startswith("note: kuka does not do slide well enough in workspace table; supported robots: ")
+    assert "panda" in notes[0]
+    assert "note: " not in mygym_command(*command, "--task", "push", "--robot", "kuka").err
+
+
 @pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.*")), ids=lambda path: path.name)
 def test_every_shipped_config_is_right(path: Path, mygym_command: Command) -> None:
     assert mygym_command("train", "--config", str(path), "--explain").code == 0
