@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mygym.config import Layer, resolve
-from mygym.envs.fitting import check_areas, check_robot, in_workspace
+from mygym.envs.areas import check_areas
+from mygym.envs.fitting import check_objects, check_robot, in_workspace
 from mygym.envs.layout import draw_goals, draw_poses, shuttles
 from mygym.envs.observing import Observer
 from mygym.envs.randomizing import Randomizing
@@ -80,7 +81,8 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         camera: A camera of the workspace.
 
     Raises:
-        ConfigError: A value is wrong, the robot lacks what the task needs, or an area is out of its reach.
+        ConfigError: A value is wrong, the robot lacks what the task needs, or an area is out of its reach or in
+            something.
         RegistryError: A name is not known.
     """
 
@@ -129,6 +131,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         check_robot(self.task, self.robot, robot)
         names = [*(self.task.asset(role) for role in self.task.roles), *(one.object for one in self.task.distractors)]
         objects = [load_object(registry("object").get(name).load()) for name in names]
+        check_objects(self.task, objects, self.robot, self._randomizing.ranges.get("object_size", (1.0, 1.0))[1])
         for slot, role in enumerate(self.task.roles):
             if role in self.task.colors:
                 objects[slot] = objects[slot].in_color(self.task.colors[role])
@@ -146,7 +149,9 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         )
         self.robot, self.workspace = self.world.robot, self.world.workspace  # as they find each other
         try:
-            self.task = in_workspace(self.task, self.workspace, self.world.part_names)
+            self.task = in_workspace(
+                self.task, self.workspace, dict(zip(self.world.part_names, self.world.parts, strict=True))
+            )
         except ConfigError:
             self.world.close()
             raise

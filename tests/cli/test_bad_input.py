@@ -16,6 +16,8 @@ Command = Callable[..., Outcome]
 
 UNREACHABLE = "task_params.areas.reach={low: [1.5, 0, 0.1], high: [1.7, 0.1, 0.2]}"
 
+ONTO = '{"stages":"AGMDW","object":"%s","onto":"%s"}'
+
 TWO_LINKS = """<robot name="two"><link name="base"/><link name="tip"><inertial><mass value="1"/>
 <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link><joint name="turn" type="revolute">
 <parent link="base"/><child link="tip"/><axis xyz="0 0 1"/><limit lower="-1" upper="1"/></joint></robot>"""
@@ -99,6 +101,15 @@ MISTAKES = [
     ("train --set video.camera=mian", ["camera", "'mian'", "did you mean 'main'"]),
     ("train --set device=tpu", ["device", "'tpu'"]),
     ("train --task pick_and_place --robot kuka", ["robot", "'kuka'", "gripper"]),
+    (
+        f"train --task [{ONTO % ('cube', 'die')},{ONTO % ('die', 'cube')}]",
+        ["task.1.object", "'die'", "has cube on it"],
+    ),
+    ('train --task push --set task_params.areas.surface={"low":[0,0,0.2],"high":[0,0,0.2]}', ["areas.surface", "air"]),
+    ("train --task push --set task_params.hold=100", ["task_params.hold", "100", "less than the horizon"]),
+    ("train --task stack --set task_params.objects.base=ball", ["task_params.objects.base", "'ball'", "flat top"]),
+    ("train --task AGM --set task_params.object=plate", ["task_params.object", "'plate'", "too wide"]),
+    ("train --task AGM --set randomize.object_size=[1,3]", ["randomize.object_size", "3", "too wide"]),
     ("train --algo ppo --set her=true", ["her", "ppo", "sac"]),
     ("train --config missing.yaml", ["config", "'missing.yaml'", "does not exist"]),
     ("train --config broken.yaml", ["config", "broken.yaml", "line 1"]),
