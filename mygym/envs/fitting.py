@@ -51,7 +51,9 @@ def check_objects(task: Task, objects: Sequence[ObjectSpec], robot: RobotSpec, l
     hands = [arm.gripper.width for arm in robot.arms[: task.arms] if arm.gripper]
     specs = dict(zip(task.roles, objects, strict=False))  # distractors come after those of the roles
     for one, stages in zip(task.subtasks, task.composed, strict=True):
-        if hands and one.object in specs and any(stage.needs_gripper for stage in stages) and not any(one.grip):
+        if one.part or one.object not in specs:
+            continue
+        if hands and any(stage.needs_gripper for stage in stages) and not any(one.grip):
             _check_width(_object_key(task, one.object), specs[one.object], robot.name, min(hands), largest)
         if one.onto and any("free" in stage.gives for stage in stages) and not specs[one.onto].flat_top:
             why = f"is round on top: {one.object} would not stay there"
