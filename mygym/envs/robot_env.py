@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mygym.config import Layer, resolve
-from mygym.envs.fitting import check_areas, check_robot, in_workspace
+from mygym.envs.fitting import areas_of, check_areas, check_robot, in_workspace
 from mygym.envs.layout import draw_goals, draw_poses, shuttles
 from mygym.envs.observing import Observer
 from mygym.envs.randomizing import Randomizing
@@ -26,7 +26,6 @@ from mygym.tasks import goals, rewards
 from mygym.tasks.episode import act, advance, is_success, potential
 from mygym.tasks.observations import Situation, default_components
 from mygym.tasks.progress import Progress
-from mygym.tasks.sampling import Area as Box
 from mygym.tasks.shared import shared_components, shared_goal_space
 from mygym.tasks.stage import CLOSED
 from mygym.tasks.state import CONTROL_HZ
@@ -66,7 +65,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         spaces: `own`, what this task needs, or `shared`, what any task needs.
         task_params: `tolerance` (m), `hold` (steps), `horizon` (steps), `object` (name), `objects` (role → name),
             `distractors` (names, or mappings with `object`, `axis`, `speed` in m/s and `range` in m), `rotation` (rad)
-            and `areas` (name → `low`, `high` corners in metres) in place of the task's own.
+            and `areas` (name → `low` and `high` corners in metres, or one of them) in place of the task's own.
         randomize: Randomizer → `[low, high]`, a number or true, see `mygym list randomizer`; all are off by default.
         gamma: Discount of the staged reward.
         render_mode: `rgb_array` or `human`.
@@ -141,11 +140,10 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self.robot, self.workspace = self.world.robot, self.world.workspace  # as they find each other
         try:
             self.task = in_workspace(self.task, self.workspace, self.world.part_names)
+            self._areas = areas_of(self.task, self.workspace, areas)
         except ConfigError:
             self.world.close()
             raise
-        self._areas = {name: _corners(area.low, area.high) for name, area in self.workspace.areas.items()}
-        self._areas |= {name: _corners(**box) for name, box in areas.items()}
         self._camera: Camera | None = None
         self._viewer: Viewer | None = None
         self._view = (render_width, render_height, camera)
@@ -404,10 +402,6 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 def _is_finite(vector: NDArray[Any]) -> bool:
     """Whether every number is finite: their squares' sum is, at a third of the price of `isfinite().all()`."""
     return math.isfinite(vector.dot(vector))
-
-
-def _corners(low: Sequence[float], high: Sequence[float]) -> Box:
-    return np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
 
 
 def _first(value: Any) -> float:
