@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -12,11 +13,13 @@ from mygym.errors import AssetError, ConfigError, bad_value
 from mygym.registry import registry
 from mygym.sim.inference import robots_with_grippers
 from mygym.sim.inspection import reached
+from mygym.sim.objects import ObjectSpec, load_object
 from mygym.sim.robot import RobotSpec
 from mygym.sim.workspace import Area, WorkspaceSpec, load_workspace
 from mygym.sim.world import World
+from mygym.tasks.grammar import said
 from mygym.tasks.sampling import Area as Box
-from mygym.tasks.task import Task
+from mygym.tasks.task import Task, named_objects
 
 
 def check_robot(task: Task, robot: RobotSpec, said: str) -> None:
@@ -33,6 +36,23 @@ def check_robot(task: Task, robot: RobotSpec, said: str) -> None:
         raise ConfigError(bad_value("robot", said, "a robot with two arms", why))
 
 
+def load_objects(task: Task, params: Mapping[str, Any]) -> list[ObjectSpec]:
+    """Those of the task's roles, in their colours, then its distractors.
+
+    Args:
+        task: The task, with `params` in it.
+        params: The config's `task_params`: by these, mistakes are told by the key under which they were made.
+
+    Raises:
+        RegistryError: There is none of a name.
+    """
+    found = [load_object(registry("object").get(name, key).load()) for key, name in named_objects(task, params)]
+    for slot, role in enumerate(task.roles):
+        if role in task.colors:
+            found[slot] = found[slot].in_color(task.colors[role])
+    return found
+
+
 def in_workspace(task: Task, workspace: WorkspaceSpec, parts: tuple[str, ...]) -> Task:
     """The task with the workspace's parts and paths.
 
@@ -43,7 +63,7 @@ def in_workspace(task: Task, workspace: WorkspaceSpec, parts: tuple[str, ...]) -
         partless = "" if one.part else next((stage.name for stage in stages if stage.needs_part), "")
         if partless:
             allowed = "a task with a part, such as open_drawer, or sub-tasks that say theirs"
-            raise ConfigError(bad_value("task", one.stages, allowed, f"does not say which part to {partless}"))
+            raise ConfigError(bad_value("task", said(one.stages), allowed, f"does not say which part to {partless}"))
         if one.part and one.part not in parts:
             raise ConfigError(_lacks(task, workspace, "part", one.part, number))
         if one.path and one.path not in workspace.paths:
@@ -51,7 +71,7 @@ def in_workspace(task: Task, workspace: WorkspaceSpec, parts: tuple[str, ...]) -
     return replace(task, parts=parts, path_points={name: len(path) - 1 for name, path in workspace.paths.items()})
 
 
-def areas_of(task: Task, workspace: WorkspaceSpec, said: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, Box]:
+def areas_of(task: Task, workspace: WorkspaceSpec, own: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, Box]:
     """The workspace's areas, with the user's own in their place: name → `low` and `high`, or one of them, m.
 
     Raises:
@@ -60,7 +80,7 @@ def areas_of(task: Task, workspace: WorkspaceSpec, said: Mapping[str, Mapping[st
     areas = {name: _box(area.low, area.high) for name, area in workspace.areas.items()}
     starts = [f"{role}_start" for role in (*task.roles, "distractor")]
     known = list(dict.fromkeys((*areas, *_drawn_from(task), *starts)))
-    for name, corners in said.items():
+    for name, corners in own.items():
         if name not in known:
             why = f"is no area of workspace {workspace.name}, nor one that {task.name} draws from"
             raise ConfigError(bad_value("task_params.areas", name, known, why))
@@ -110,9 +130,9 @@ def _drawn_from(task: Task) -> dict[str, int | None]:
     """Area that a task draws from → the number of the sub-task that names it, None where it follows from the stages."""
     found: dict[str, int | None] = {"object": None} if task.roles or task.distractors else {}
     for number, one in enumerate(task.subtasks):
-        said = (one.area,) if isinstance(one.area, str) else one.area
+        named = (one.area,) if isinstance(one.area, str) else one.area
         for name in task.goal_areas(number):
-            found.setdefault(name, number if name in said else None)
+            found.setdefault(name, number if name in named else None)
         if one.via:
             found.setdefault(one.via, number)
     return found

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mygym.config import Layer, resolve
-from mygym.envs.fitting import areas_of, check_areas, check_robot, in_workspace
+from mygym.envs.fitting import areas_of, check_areas, check_robot, in_workspace, load_objects
 from mygym.envs.layout import draw_goals, draw_poses, shuttles
 from mygym.envs.observing import Observer
 from mygym.envs.randomizing import Randomizing
@@ -19,7 +19,6 @@ from mygym.errors import ConfigError, DivergedError, MygymError, bad_value
 from mygym.registry import registry
 from mygym.sim.camera import Camera, Viewer
 from mygym.sim.inference import find_robot
-from mygym.sim.objects import load_object
 from mygym.sim.workspace import load_workspace
 from mygym.sim.world import World
 from mygym.tasks import goals, rewards
@@ -120,11 +119,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         if camera not in self.workspace.cameras:
             raise ConfigError(bad_value("camera", camera, sorted(self.workspace.cameras)))
         check_robot(self.task, self.robot, robot)
-        names = [*(self.task.asset(role) for role in self.task.roles), *(one.object for one in self.task.distractors)]
-        objects = [load_object(registry("object").get(name).load()) for name in names]
-        for slot, role in enumerate(self.task.roles):
-            if role in self.task.colors:
-                objects[slot] = objects[slot].in_color(self.task.colors[role])
+        objects = load_objects(self.task, params)
         self.control = registry("controller").get(control, "control").name
         shared = spaces == "shared"
         self.world = World(

@@ -262,7 +262,7 @@ def find_task(said: str | Sequence[Any]) -> Task:
     elif not isinstance(said, str) and any(isinstance(one, Mapping) for one in said):
         subtasks = tuple(read_subtask(number, one) for number, one in enumerate(said))
         letters = ["".join(one.stages) if isinstance(one.stages, str) else "_".join(one.stages) for one in subtasks]
-        count = sum(len(parse(one.stages)) for one in subtasks)
+        count = sum(len(parse(one.stages, f"task.{number}")) for number, one in enumerate(subtasks))
         task = Task("-".join(letters), subtasks, horizon=50 + 25 * count)
     else:
         stages = said if isinstance(said, str) else tuple(said)
@@ -315,7 +315,28 @@ def change_task(task: Task, numbers: Mapping[str, Any]) -> Task:
     if "object" in changed:
         objects[task.subtasks[0].object] = changed.pop("object")
     objects |= changed.pop("objects", {})  # said of a role, which is more than of the first
-    for role in (*objects, *changed.get("colors", {})):
-        if role not in task.roles and role not in task.objects and role != task.subtasks[0].object:
-            raise ConfigError(bad_value("task_params.objects", role, task.roles, f"is no role of {task.name}"))
+    for key, said in (("objects", objects), ("colors", changed.get("colors", {}))):
+        for role in said:
+            if role not in task.roles and role not in task.objects and role != task.subtasks[0].object:
+                raise ConfigError(bad_value(f"task_params.{key}", role, task.roles, f"is no role of {task.name}"))
     return replace(task, objects=objects, **changed)
+
+
+def named_objects(task: Task, params: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Of each role, then of each distractor: the key under which its object is said, and the object.
+
+    Args:
+        task: The task, with `params` in it.
+        params: What `change_task` was given.
+    """
+    found = []
+    for role in task.roles:
+        number = next(number for number, one in enumerate(task.subtasks) if role in (one.object, one.onto))
+        key = f"task.{number}.{'object' if role == task.subtasks[number].object else 'onto'}"
+        if role == task.subtasks[0].object and "object" in params:
+            key = "task_params.object"
+        if role in params.get("objects", {}):
+            key = f"task_params.objects.{role}"
+        found.append((key, task.asset(role)))
+    found += [(f"task_params.distractors.{number}", one.object) for number, one in enumerate(task.distractors)]
+    return found
