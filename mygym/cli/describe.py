@@ -15,7 +15,7 @@ import yaml
 from mygym.cli.arguments import Parser, add_import_flag, import_modules
 from mygym.cli.list import kind_of
 from mygym.errors import ConfigError, RegistryError, bad_value
-from mygym.parameters import place
+from mygym.parameters import first_line, place
 from mygym.registry import REGISTRIES, Algorithm, Entry, parameters_of, registry
 from mygym.runs.directory import to_yaml
 
@@ -116,6 +116,10 @@ def _component(entry: Entry) -> dict[str, Any]:
         from mygym.config import schedules
 
         return {**about, "parameters": schedules.describe(target)}
+    if entry.kind == "stage":
+        return {**about, **_stage(target)}
+    if entry.kind == "observation":
+        return {**about, **_observation(target)}
     if entry.requires:
         about["requires"] = list(entry.requires)
     if isinstance(target, Mapping):
@@ -123,6 +127,44 @@ def _component(entry: Entry) -> dict[str, Any]:
     if is_dataclass(target) and not isinstance(target, type):
         return {**about, **{k: v for k, v in asdict(target).items() if not callable(v)}}
     return {**about, "documentation": inspect.getdoc(target) or ""}
+
+
+def _stage(stage: Any) -> dict[str, Any]:
+    """What compositions need to know of it; facts with what they mean."""
+    from mygym.tasks.facts import FACTS
+
+    facts = {
+        key: {fact: FACTS[fact].help if fact in FACTS else "unknown" for fact in getattr(stage, key)}
+        for key in ("requires", "gives", "ends")
+    }
+    completion = (first_line(stage.complete) or "what its code says") if stage.complete else "nothing else"
+    acts_on = "the end effector alone"
+    if stage.needs_object:
+        acts_on = "a part of the workspace" if stage.needs_part else "an object, or a part of the workspace"
+    needs = {"a gripper": stage.needs_gripper, "a turn of the tool": stage.needs_turning, "two arms": stage.arms > 1}
+    return {
+        **({"letter": stage.letter} if stage.letter else {}),
+        **{key: meaning for key, meaning in facts.items() if meaning},
+        "also complete only if": completion,
+        "acts on": acts_on,
+        "needs": [what for what, needed in needs.items() if needed] or "nothing else",
+        "moves the fingers": bool(stage.uses_gripper or stage.needs_gripper),
+    }
+
+
+def _observation(component: Any) -> dict[str, Any]:
+    from mygym.tasks.observations import SYMBOLS
+
+    where = {symbol: meaning for symbol, meaning in SYMBOLS.items() if symbol in component.shape}
+    return {
+        "shape": component.shape,
+        **({"where": where} if where else {}),
+        **({"unit": component.unit} if component.unit else {}),
+        **({"frame": component.frame} if component.frame else {}),
+        "bound": f"within ± {component.bound:g}",
+        "tells about": component.of,
+        "tells the goal": component.tells_goal,
+    }
 
 
 def _inferred(urdf: Path) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from mygym.tasks.grammar import Plan, parse, plan
 from mygym.tasks.stage import Stage
 from mygym.tasks.subtask import SubTask, read_subtask
 from mygym.tasks.view import Step, Thresholds
-from mygym.tasks.wording import phrases, sentence
+from mygym.tasks.wording import phrases, plain, sentence
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Task:
             thresholds = Thresholds(tolerance=one.tolerance or self.tolerance)
             thing = self.roles.index(one.object) if self._acts_on_object(number) else None
             part = self.parts.index(one.part) if one.part in self.parts else None
-            name = one.part or (one.object if thing is not None else "")
+            name = one.part or (self.called(one.object) if thing is not None else "")
             for stage in self.composed[number]:
                 label = stage.name if len(self.subtasks) == 1 else f"{stage.name} {name}".rstrip()
                 goal = slots.place, slots.path, slots.heading
@@ -129,6 +129,13 @@ class Task:
     def asset(self, role: str) -> str:
         """The object that plays a role."""
         return self.objects.get(role, role)
+
+    def called(self, role: str) -> str:
+        """What descriptions call the object of a role: itself, or its role where several are of the same kind."""
+        asset = self.asset(role)
+        several = [self.asset(other) for other in self.roles].count(asset) > 1
+        means_itself = role == asset or role not in registry("object")  # `cube` is no name for an apple
+        return plain(role if several and means_itself else asset)
 
     @property
     def has_object(self) -> bool:
@@ -191,12 +198,14 @@ class Task:
 
     def describe(self) -> str:
         """The stages in plain words."""
-        return "; then ".join(map(sentence, self.subtasks, self.composed))
+        pairs = zip(self.subtasks, self.composed, strict=True)
+        return "; then ".join(sentence(one, stages, self.called) for one, stages in pairs)
 
     @property
     def phrases(self) -> tuple[str, ...]:
         """What each stage does, in words that stand by themselves."""
-        return tuple(itertools.chain(*map(phrases, self.subtasks, self.composed)))
+        pairs = zip(self.subtasks, self.composed, strict=True)
+        return tuple(itertools.chain(*(phrases(one, stages, self.called) for one, stages in pairs)))
 
     def _acts_on_object(self, subtask: int) -> bool:
         """Whether a stage of it needs an object, and it names no part of the workspace instead."""

@@ -106,6 +106,33 @@ def test_a_composition_and_an_algorithm_can_be_described(mygym_command: Command)
     assert "learning_rate" in mygym_command("describe", "algo", "sac").out
 
 
+def test_stages_are_listed_in_words_with_what_compositions_need(mygym_command: Command) -> None:
+    rows = {row["name"]: row for row in json.loads(mygym_command("list", "stage", "--json").out)}
+    assert rows["grasp"] | {"letter": "G", "requires": ["free", "near"], "gives": ["held"]} == rows["grasp"]
+    assert (rows["move"]["help"], rows["open"]["help"]) == ("move the object to the goal", "open the part")
+    words = mygym_command("list", "stage").out
+    assert "{" not in words
+    assert re.search(r"grasp +G +free, near +held +grasp the object", words)
+
+
+@pytest.mark.parametrize("name", registry("stage").names())
+def test_a_stage_is_described_without_empty_fields(name: str, mygym_command: Command) -> None:
+    content = json.loads(mygym_command("describe", "stage", name, "--json").out)
+    assert all(value not in (None, [], {}, "") for value in content.values())
+    assert {"requires", "gives", "acts on", "needs"} <= content.keys()
+    assert all(meaning.endswith(".") for meaning in content["gives"].values())
+
+
+@pytest.mark.parametrize("name", registry("observation").names())
+def test_an_observation_is_described_by_shape_unit_and_frame(name: str, mygym_command: Command) -> None:
+    content = json.loads(mygym_command("describe", "observation", name, "--json").out)
+    assert content["shape"].startswith("(N")
+    assert {"N", *re.findall(r"\b[ACJRp]\b", content["shape"])} == content["where"].keys()
+    assert content["unit"]
+    if content["unit"] == "m" and name not in ("gripper_width", "other_gripper_width"):
+        assert content["frame"].startswith("world")
+
+
 # explain, dry run ---------------------------------------------------------------------------------------------------
 
 
@@ -137,6 +164,7 @@ def test_dry_run_builds_everything_and_writes_nothing(algo: str, mygym_command: 
     ):
         assert words in outcome.out
     assert list(tmp_path.iterdir()) == []
+    assert all("[" not in line for line in outcome.out.splitlines() if line.startswith("observation: "))
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.*")), ids=lambda path: path.name)

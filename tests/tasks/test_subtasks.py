@@ -249,6 +249,30 @@ def test_thresholds_are_the_sub_tasks_own() -> None:
     assert {step.thresholds.tolerance for step in task.steps[5:]} == {0.03}
 
 
+@pytest.mark.parametrize(
+    ("said", "numbers", "words"),
+    [
+        ("turn", {}, "turn the valve"),
+        ("push", {"object": "apple"}, "push it to the goal"),
+        ("push", {"object": "apple"}, "approach the apple"),
+        ("push", {"object": "path/to/garden_gnome.urdf"}, "approach the garden gnome"),
+        ("stack", {}, "approach the cube, grasp it, move it onto the base"),
+        ("stack", {"object": "apple"}, "approach the apple, grasp it, move it onto the cube"),
+        ("stack", {"objects": {"base": "plate"}}, "move it onto the plate"),
+        ("stack", {"object": "die", "objects": {"base": "die"}}, "approach the die, grasp it, move it onto the base"),
+        ("build_tower", {}, "approach the middle, grasp it, move it onto the base"),
+    ],
+)
+def test_descriptions_name_the_object_that_is_used(said: str, numbers: dict[str, Any], words: str) -> None:
+    assert words in change_task(find_task(said), numbers).describe()
+
+
+def test_results_name_the_object_that_is_used() -> None:
+    task = change_task(find_task([{"stages": "AGMDW"}, {"stages": "A", "object": "ball"}]), {"object": "apple"})
+    assert task.labels[0] == "approach apple"
+    assert task.phrases[1] == "grasp the apple"
+
+
 # what is refused ----------------------------------------------------------------------------------------------------
 
 
