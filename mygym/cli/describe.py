@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from mygym.cli.arguments import Parser, add_import_flag, import_modules
+from mygym.cli.arguments import Parser, add_import_flag, import_modules, parse_task
 from mygym.cli.list import kind_of
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.parameters import first_line, place
@@ -22,6 +22,7 @@ from mygym.runs.directory import to_yaml
 EXAMPLES = """\
 examples:
   mygym describe task push
+  mygym describe task "[approach, poke]"
   mygym describe algo sac
   mygym describe algo sac --yaml > sac.yaml     a config with every value written out, which runs as it is
   mygym describe robot panda --json
@@ -38,7 +39,9 @@ def main(arguments: Sequence[str]) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("kind", metavar="KIND", help=f"one of {', '.join(REGISTRIES)}, or algo")
-    parser.add_argument("name", metavar="NAME", help="a name of `mygym list KIND`, or a file; of a task also letters")
+    parser.add_argument(
+        "name", metavar="NAME", help="a name of `mygym list KIND`, or a file; of a task also letters or a list"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--yaml", action="store_true", help="of an algorithm: print its complete config")
     parser.add_argument("--framework", default="pytorch", metavar="F", help="with --yaml: pytorch or jax")
@@ -73,12 +76,14 @@ def _task(name: str) -> dict[str, Any]:
     from mygym.tasks.goals import goal_space
     from mygym.tasks.task import find_task
 
-    task = find_task(name)
+    task = find_task(parse_task(name))
     workspace = yaml.safe_load(Path(registry("workspace").get(task.workspace).load()).read_text(encoding="utf-8"))
     areas = [area for number in range(len(task.subtasks)) for area in task.goal_areas(number)]
     homes = {robot: (home or {}).get("areas", {}) for robot, home in (workspace.get("robots") or {}).items()}
     goals = {
-        area: workspace["areas"].get(area) or {robot: own[area] for robot, own in homes.items() if area in own}
+        area: workspace["areas"].get(area)
+        or {robot: own[area] for robot, own in homes.items() if area in own}
+        or f"none of workspace {task.workspace}: task_params.areas.{area} would be its box"
         for area in areas
     }
     return {

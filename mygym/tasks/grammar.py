@@ -98,7 +98,7 @@ def plan(subtasks: Sequence[tuple[Sequence[Stage], str | Sequence[str], str]]) -
         firsts.append(len(stages))
         seen = {frozenset(givers): "the start"}
         for stage in composed:
-            givers, before_it = _after(stage, len(stages), givers, key, said_as)
+            givers, before_it = _after(stage, stages, givers, key, said_as)
             kept.append(_in_force(before_it, lasting))
             stages.append(stage)
             acted_on.append(thing)
@@ -113,9 +113,9 @@ def plan(subtasks: Sequence[tuple[Sequence[Stage], str | Sequence[str], str]]) -
 
 
 def _after(
-    stage: Stage, index: int, givers: dict[str, int], key: str, said_as: str | Sequence[str]
+    stage: Stage, stages: Sequence[Stage], givers: dict[str, int], key: str, said_as: str | Sequence[str]
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Facts and their givers after a stage, and those among them that must hold during it."""
+    """Facts and their givers after a stage that follows `stages`, and those among them that must hold during it."""
     missing = [fact for fact in stage.requires if fact not in givers]
     if missing:
         names = [entry.name for entry in registry("stage") if missing[0] in entry.load().gives]
@@ -125,10 +125,13 @@ def _after(
         )
     again = [fact for fact in stage.gives if fact in givers]
     if again:
-        _refuse(key, said_as, f"{stage.name} gives {' and '.join(again)}, which holds already")
+        giver = givers[again[0]]
+        since = f"since {stages[giver].name}: leave one of the two out" if giver != BEFORE else "from the start"
+        why = f"{stage.name} gives {' and '.join(again)}, which holds already {since}"
+        _refuse(key, said_as, f"{why}, or let a stage of yours give another fact, such as the event 'traced'")
     ends = {*stage.ends, *(EXCLUDES[fact] for fact in stage.gives if fact in EXCLUDES)}
     during = {fact: giver for fact, giver in givers.items() if fact not in ends}
-    return {**during, **dict.fromkeys(stage.gives, index)}, during
+    return {**during, **dict.fromkeys(stage.gives, len(stages))}, during
 
 
 def _in_force(givers: dict[str, int], lasting: Sequence[tuple[str, int]]) -> tuple[tuple[str, int], ...]:

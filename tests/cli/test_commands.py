@@ -15,6 +15,7 @@ from mygym.cli.main import COMMANDS
 from mygym.config import load_file
 from mygym.registry import REGISTRIES, registry
 from mygym.runs.settings import settle
+from mygym.tasks.grammar import letters
 from tests.cli.conftest import Outcome
 from tests.components import ALGORITHMS, COMBOS, COVERING, TASKS
 from tests.conftest import ROOT
@@ -131,6 +132,23 @@ def test_an_observation_is_described_by_shape_unit_and_frame(name: str, mygym_co
     assert content["unit"]
     if content["unit"] == "m" and name not in ("gripper_width", "other_gripper_width"):
         assert content["frame"].startswith("world")
+
+
+@pytest.mark.parametrize(
+    ("said", "stages", "areas"),
+    [
+        ("[approach, push]", ["approach", "push"], ["surface"]),
+        ("[{stages: AGMDW, object: apple, area: far_left}, {stages: A}]", [*"AGMDWA"], ["far_left", "reach"]),
+        ("[{stages: [approach, open], part: cabinet.drawer}]", ["approach", "open"], []),
+    ],
+)
+def test_lists_are_described_as_tasks_are(
+    said: str, stages: list[str], areas: list[str], mygym_command: Command
+) -> None:
+    content = json.loads(mygym_command("describe", "task", said, "--json").out)
+    assert content["stages"] == [letters().get(stage, stage) for stage in stages]
+    assert list(content["goals from"]) == areas
+    assert all({"low", "high"} == area.keys() for area in content["goals from"].values())
 
 
 # explain, dry run ---------------------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ def test_what_makes_sense_is_a_task(said: str | list[str]) -> None:
         ("ax", ["'ax'", "'a'", "A approach"]),
         ("", ["''", "is empty"]),
         ([], ["task: [] is empty", "a list of stage names"]),
-        ("AA", ["'AA'", "approach gives near, which holds already"]),
+        ("AA", ["'AA'", "approach gives near, which holds already since approach", "leave one of the two out"]),
         ("AGG", ["'AGG'", "grasp requires 'free'"]),
         ("AGD", ["'AGD'", "drop undoes what came after approach"]),
         ("AW", ["'AW'", "withdraw undoes"]),
