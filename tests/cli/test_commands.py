@@ -271,13 +271,30 @@ def test_a_card_in_words_and_json(mygym_command: Command, tmp_path: Path) -> Non
     assert outcome.out.startswith(
         "reach: approach the goal\nkuka, workspace table, ee_delta; 4 episodes of each policy"
     )
-    assert re.search(r"^ oracle +100\.0% +\d+\.\d ", outcome.out, re.M)
+    assert re.search(r"^ oracle +100\.0% +≥ 47\.3% +\d+\.\d ", outcome.out, re.M)
     assert "solved at reset: 0.0% of 24 resets" in outcome.out
     assert outcome.err.splitlines()[:2] == ["card of reach: 24 resets", "card of reach: 4 episodes of oracle"]
     content = json.loads(mygym_command("card", "[approach, push]", "--episodes", "1", "--json").out)
     assert content["words"] == "approach the cube, push it to the goal"
     assert set(content["policies"]) == {"oracle", "random", "zero", "hover"}
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_card_of_a_config_with_its_own_numbers(mygym_command: Command, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("task: reach\nworkspace: drawer\ntask_params: {horizon: 5}\nsteps: 5000\n")
+    outcome = mygym_command("card", "--config", "mine.yaml", "--set", "task_params.tolerance=0.001", "--episodes", "1")
+    assert outcome.code == 0
+    assert "workspace drawer, ee_delta; 1 episode of each policy" in outcome.out
+    assert re.search(r"^ zero +0\.0% +≤ 95\.0% +5\.0 ", outcome.out, re.M)  # steps
+    assert "expert solves it: NO" in outcome.out
+
+
+def test_a_card_of_few_episodes_says_that_they_are_few(mygym_command: Command) -> None:
+    last = mygym_command("card", "push", "--episodes", "1").out.splitlines()[-1]
+    assert last.startswith(
+        "nothing wrong so far, but up to 39.3% of resets may be solved; the expert may solve as few as"
+    )
+    assert last.endswith("random actions may solve up to 95.0%: more --episodes are needed to tell")
 
 
 def test_the_programs_of_the_folder_are_the_commands(python, tmp_path: Path) -> None:
