@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
-from mygym.config.schema import Distractor, RunConfig
-from mygym.errors import ConfigError, bad_value
+from pydantic import ValidationError
+
+from mygym.config.mistakes import dotted, first_mistake
+from mygym.config.schema import Distractor, RunConfig, TaskParams
+from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import registry
 from mygym.tasks.grammar import Plan, parse, plan
 from mygym.tasks.stage import Stage
@@ -241,8 +244,13 @@ def register_task(
         override: Replace a task of the same name.
         **numbers: Fields of `Task` (`tolerance`, `hold`, `horizon`, `workspace`, `objects`, `run_defaults` …) and, of
             a single composition, of `SubTask` (`object`, `part`, `area`, `onto`, `path`, `to`, `words`).
+
+    Raises:
+        RegistryError: The name is taken, a keyword is none of these, or a number is out of its range.
     """
-    task = Task(name, _subtasks(stages, numbers), help, **numbers)
+    subtasks = _subtasks(stages, numbers)
+    _check_numbers(name, subtasks, numbers)
+    task = Task(name, subtasks, help, **numbers)
     registry("task").register(name, task, help=help, override=override)
     return task
 
@@ -253,6 +261,25 @@ def _subtasks(stages: str | Sequence[Any], numbers: dict[str, Any]) -> tuple[Sub
         return tuple(stages)
     own = {key: numbers.pop(key) for key in OF_SUBTASK if key in numbers}
     return (SubTask(stages if isinstance(stages, str) else tuple(stages), **own),)
+
+
+def _check_numbers(name: str, subtasks: Sequence[SubTask], numbers: Mapping[str, Any]) -> None:
+    """Refuse what a config could not say either: by the ranges of `TaskParams` and of `SubTask`."""
+    known = [one.name for one in fields(Task) if one.name not in ("name", "subtasks", "help", "parts", "path_points")]
+    for key in numbers:
+        if key not in known:
+            why = "is nothing that a task has"
+            raise RegistryError(bad_value(f"task {name}", key, [*known, *OF_SUBTASK], why))
+    params = {key: value for key, value in numbers.items() if key in TaskParams.model_fields}
+    try:
+        TaskParams.model_validate({**params, "distractors": list(params.get("distractors", ()))})
+        for number, one in enumerate(subtasks):
+            read_subtask(number, asdict(one))
+    except ValidationError as error:
+        path, given, allowed, _ = first_mistake(error)
+        raise RegistryError(f"task {name}: {bad_value(dotted(path), given, allowed)}") from None
+    except ConfigError as error:
+        raise RegistryError(f"task {name}: {error}") from None
 
 
 def find_task(said: str | Sequence[Any]) -> Task:
@@ -268,6 +295,7 @@ def find_task(said: str | Sequence[Any]) -> Task:
     tasks = registry("task")
     if isinstance(said, str) and said in tasks:
         task: Task = tasks.get(said).load()
+        _check_objects(task)
     elif not isinstance(said, str) and any(isinstance(one, Mapping) for one in said):
         subtasks = tuple(read_subtask(number, one) for number, one in enumerate(said))
         letters = ["".join(one.stages) if isinstance(one.stages, str) else "_".join(one.stages) for one in subtasks]
@@ -283,6 +311,15 @@ def find_task(said: str | Sequence[Any]) -> Task:
         task = replace(known, name=name) if known else Task(name, (SubTask(stages),), horizon=50 + 25 * len(composed))
     _ = task.plan
     return task
+
+
+def _check_objects(task: Task) -> None:
+    """Refuse a registered task with an object that there is not: known only now, as objects may come after tasks."""
+    for role in task.roles:
+        try:
+            registry("object").get(task.asset(role), f"task {task.name}: object")
+        except RegistryError as error:
+            raise ConfigError(str(error)) from None
 
 
 def _check_kinds(said: object) -> None:
