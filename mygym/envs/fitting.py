@@ -17,9 +17,10 @@ from mygym.sim.objects import ObjectSpec, load_object
 from mygym.sim.robot import RobotSpec
 from mygym.sim.workspace import Area, WorkspaceSpec, load_workspace
 from mygym.sim.world import World
+from mygym.tasks.checking import named_objects
 from mygym.tasks.grammar import said
 from mygym.tasks.sampling import Area as Box
-from mygym.tasks.task import Task, named_objects
+from mygym.tasks.task import Task
 
 
 def check_robot(task: Task, robot: RobotSpec, said: str) -> None:

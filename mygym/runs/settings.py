@@ -14,8 +14,9 @@ from mygym.envs.randomizers import ranges
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import DESCRIPTIONS, Algorithm, algorithm, registry
 from mygym.runs.requirements import REQUIREMENTS
+from mygym.tasks.checking import named_objects
 from mygym.tasks.observations import default_components, find_component
-from mygym.tasks.task import CHANGEABLE, Task, change_task, find_task, named_objects
+from mygym.tasks.task import CHANGEABLE, Task, change_task, find_task
 
 
 def settle(

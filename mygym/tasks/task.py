@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
-from pydantic import ValidationError
-
-from mygym.config.mistakes import dotted, first_mistake
-from mygym.config.schema import Distractor, RunConfig, TaskParams
+from mygym.config.schema import Distractor, RunConfig
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import registry
+from mygym.tasks.checking import check_numbers, check_objects
 from mygym.tasks.grammar import Plan, parse, plan
 from mygym.tasks.stage import Stage
 from mygym.tasks.subtask import SubTask, read_subtask
@@ -224,6 +222,9 @@ class GoalSlots:
     heading: int | None
 
 
+OF_TASK = tuple(
+    one.name for one in fields(Task) if one.name not in ("name", "subtasks", "help", "parts", "path_points")
+)
 OF_SUBTASK = tuple(one.name for one in fields(SubTask) if one.name not in ("stages", "tolerance"))
 
 
@@ -249,7 +250,10 @@ def register_task(
         RegistryError: The name is taken, a keyword is none of these, or a number is out of its range.
     """
     subtasks = _subtasks(stages, numbers)
-    _check_numbers(name, subtasks, numbers)
+    for key in numbers:
+        if key not in OF_TASK:
+            raise RegistryError(bad_value(f"task {name}", key, [*OF_TASK, *OF_SUBTASK], "is nothing that a task has"))
+    check_numbers(name, subtasks, numbers)
     task = Task(name, subtasks, help, **numbers)
     registry("task").register(name, task, help=help, override=override)
     return task
@@ -261,25 +265,6 @@ def _subtasks(stages: str | Sequence[Any], numbers: dict[str, Any]) -> tuple[Sub
         return tuple(stages)
     own = {key: numbers.pop(key) for key in OF_SUBTASK if key in numbers}
     return (SubTask(stages if isinstance(stages, str) else tuple(stages), **own),)
-
-
-def _check_numbers(name: str, subtasks: Sequence[SubTask], numbers: Mapping[str, Any]) -> None:
-    """Refuse what a config could not say either: by the ranges of `TaskParams` and of `SubTask`."""
-    known = [one.name for one in fields(Task) if one.name not in ("name", "subtasks", "help", "parts", "path_points")]
-    for key in numbers:
-        if key not in known:
-            why = "is nothing that a task has"
-            raise RegistryError(bad_value(f"task {name}", key, [*known, *OF_SUBTASK], why))
-    params = {key: value for key, value in numbers.items() if key in TaskParams.model_fields}
-    try:
-        TaskParams.model_validate({**params, "distractors": list(params.get("distractors", ()))})
-        for number, one in enumerate(subtasks):
-            read_subtask(number, asdict(one))
-    except ValidationError as error:
-        path, given, allowed, _ = first_mistake(error)
-        raise RegistryError(f"task {name}: {bad_value(dotted(path), given, allowed)}") from None
-    except ConfigError as error:
-        raise RegistryError(f"task {name}: {error}") from None
 
 
 def find_task(said: str | Sequence[Any]) -> Task:
@@ -295,7 +280,7 @@ def find_task(said: str | Sequence[Any]) -> Task:
     tasks = registry("task")
     if isinstance(said, str) and said in tasks:
         task: Task = tasks.get(said).load()
-        _check_objects(task)
+        check_objects(task)
     elif not isinstance(said, str) and any(isinstance(one, Mapping) for one in said):
         subtasks = tuple(read_subtask(number, one) for number, one in enumerate(said))
         letters = ["".join(one.stages) if isinstance(one.stages, str) else "_".join(one.stages) for one in subtasks]
@@ -311,15 +296,6 @@ def find_task(said: str | Sequence[Any]) -> Task:
         task = replace(known, name=name) if known else Task(name, (SubTask(stages),), horizon=50 + 25 * len(composed))
     _ = task.plan
     return task
-
-
-def _check_objects(task: Task) -> None:
-    """Refuse a registered task with an object that there is not: known only now, as objects may come after tasks."""
-    for role in task.roles:
-        try:
-            registry("object").get(task.asset(role), f"task {task.name}: object")
-        except RegistryError as error:
-            raise ConfigError(str(error)) from None
 
 
 def _check_kinds(said: object) -> None:
@@ -366,23 +342,3 @@ def change_task(task: Task, numbers: Mapping[str, Any]) -> Task:
             if role not in task.roles and role not in task.objects and role != task.subtasks[0].object:
                 raise ConfigError(bad_value(f"task_params.{key}", role, task.roles, f"is no role of {task.name}"))
     return replace(task, objects=objects, **changed)
-
-
-def named_objects(task: Task, params: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Of each role, then of each distractor: the key under which its object is said, and the object.
-
-    Args:
-        task: The task, with `params` in it.
-        params: What `change_task` was given.
-    """
-    found = []
-    for role in task.roles:
-        number = next(number for number, one in enumerate(task.subtasks) if role in (one.object, one.onto))
-        key = f"task.{number}.{'object' if role == task.subtasks[number].object else 'onto'}"
-        if role == task.subtasks[0].object and "object" in params:
-            key = "task_params.object"
-        if role in params.get("objects", {}):
-            key = f"task_params.objects.{role}"
-        found.append((key, task.asset(role)))
-    found += [(f"task_params.distractors.{number}", one.object) for number, one in enumerate(task.distractors)]
-    return found
