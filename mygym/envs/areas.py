@@ -1,9 +1,9 @@
-"""Whether areas are where tasks can draw from them: within reach, on something, and nothing else there."""
+"""Whether there is room in areas for what tasks draw from them: on something, and nothing else there."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mygym.envs.layout import object_area
 from mygym.errors import ConfigError, bad_value
-from mygym.sim.inspection import fixtures_at, lattice, reached
+from mygym.sim.inspection import fixtures_at, lattice
 from mygym.sim.objects import ObjectSpec
 from mygym.sim.workspace import Area
 from mygym.sim.world import World
@@ -37,45 +37,6 @@ class Use:
     """The object that stands there; None: a point."""
     support: float | None = None
     """m beneath it within which it has to find something to lie on; None: it may be in the air."""
-
-
-def check_areas(task: Task, world: World, areas: Mapping[str, Box], given: Collection[str]) -> None:
-    """Refuse areas that are missing, and of the user's own those that nothing is drawn from or nothing can be in.
-
-    The shipped ones are checked by the tests.
-
-    Args:
-        task: The task.
-        world: Robot, workspace and objects of the environment.
-        areas: All by name, the user's own among them.
-        given: Names of the user's own.
-
-    Raises:
-        ConfigError: An area is missing, unknown, out of the robot's reach, or in something.
-    """
-    robot, workspace = world.robot, world.workspace
-    needed = ["object"] if world.objects else []
-    needed += [name for number in range(len(task.subtasks)) for name in task.goal_areas(number)]
-    starts = [f"{role}_start" for role in (*task.roles, "distractor")]
-    known = dict.fromkeys((*workspace.areas, *needed, *starts))
-    for name in given:
-        if name not in known:
-            why = f"is no area of workspace {workspace.name}, nor one that {task.name} draws from"
-            raise ConfigError(bad_value("task_params.areas", name, known, why))
-    for name in needed:
-        key = f"task_params.areas.{name}"
-        if name not in areas:
-            why = f"is missing: workspace {workspace.name} has no such area, from which {task.name} draws"
-            raise ConfigError(bad_value(key, None, "a box of yours, or another workspace", why))
-    for name in given:
-        low, high = (corner.tolist() for corner in areas[name])
-        share, worst = reached(world, Area(tuple(low), tuple(high)))
-        if worst is not None:
-            base = list(robot.base_position)
-            allowed = f"a smaller box, or one nearer to the base at {base}"
-            why = f"is to {1 - share:.0%} out of {robot.name}'s reach, e.g. at {worst}"
-            raise ConfigError(bad_value(f"task_params.areas.{name}", {"low": low, "high": high}, allowed, why))
-        check_room(task, world, areas, name)
 
 
 def check_room(task: Task, world: World, areas: Mapping[str, Box], name: str) -> None:

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mygym.config import Layer, resolve
-from mygym.envs.areas import check_areas
-from mygym.envs.fitting import check_objects, check_robot, in_workspace
+from mygym.envs.fitting import areas_of, check_areas, check_robot, in_workspace, load_objects
+from mygym.envs.grasping import check_objects
 from mygym.envs.layout import draw_goals, draw_poses, shuttles
 from mygym.envs.observing import Observer
 from mygym.envs.randomizing import Randomizing
@@ -21,14 +21,12 @@ from mygym.errors import ConfigError, DivergedError, MygymError, bad_value
 from mygym.registry import registry
 from mygym.sim.camera import Camera, Viewer
 from mygym.sim.inference import find_robot
-from mygym.sim.objects import load_object
 from mygym.sim.workspace import load_workspace
 from mygym.sim.world import World
 from mygym.tasks import goals, rewards
 from mygym.tasks.episode import act, advance, is_success, potential
 from mygym.tasks.observations import Situation, default_components
 from mygym.tasks.progress import Progress
-from mygym.tasks.sampling import Area as Box
 from mygym.tasks.shared import shared_components, shared_goal_space
 from mygym.tasks.stage import CLOSED
 from mygym.tasks.state import CONTROL_HZ
@@ -72,7 +70,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         spaces: `own`, what this task needs, or `shared`, what any task needs.
         task_params: `tolerance` (m), `hold` (steps), `horizon` (steps), `object` (name), `objects` (role → name),
             `distractors` (names, or mappings with `object`, `axis`, `speed` in m/s and `range` in m), `rotation` (rad)
-            and `areas` (name → `low`, `high` corners in metres) in place of the task's own.
+            and `areas` (name → `low` and `high` corners in metres, or one of them) in place of the task's own.
         randomize: Randomizer → `[low, high]`, a number or true, see `mygym list randomizer`; all are off by default.
         gamma: Discount of the staged reward.
         render_mode: `rgb_array` or `human`.
@@ -129,12 +127,9 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         if camera not in self.workspace.cameras:
             raise ConfigError(bad_value("camera", camera, sorted(self.workspace.cameras)))
         check_robot(self.task, self.robot, robot)
-        names = [*(self.task.asset(role) for role in self.task.roles), *(one.object for one in self.task.distractors)]
-        objects = [load_object(registry("object").get(name).load()) for name in names]
-        check_objects(self.task, objects, self.robot, self._randomizing.ranges.get("object_size", (1.0, 1.0))[1])
-        for slot, role in enumerate(self.task.roles):
-            if role in self.task.colors:
-                objects[slot] = objects[slot].in_color(self.task.colors[role])
+        objects = load_objects(self.task, params)
+        largest = self._randomizing.ranges.get("object_size", (1.0, 1.0))[1]
+        check_objects(self.task, objects, self.robot, largest, params)
         self.control = registry("controller").get(control, "control").name
         shared = spaces == "shared"
         self.world = World(
@@ -149,14 +144,12 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         )
         self.robot, self.workspace = self.world.robot, self.world.workspace  # as they find each other
         try:
-            self.task = in_workspace(
-                self.task, self.workspace, dict(zip(self.world.part_names, self.world.parts, strict=True))
-            )
+            parts = dict(zip(self.world.part_names, self.world.parts, strict=True))
+            self.task = in_workspace(self.task, self.workspace, parts)
+            self._areas = areas_of(self.task, self.workspace, areas)
         except ConfigError:
             self.world.close()
             raise
-        self._areas = {name: _corners(area.low, area.high) for name, area in self.workspace.areas.items()}
-        self._areas |= {name: _corners(**box) for name, box in areas.items()}
         self._camera: Camera | None = None
         self._viewer: Viewer | None = None
         self._view = (render_width, render_height, camera)
@@ -430,10 +423,6 @@ def _made_with(kind: type[RobotEnv], arguments: Mapping[str, Any]) -> RobotEnv:
 def _is_finite(vector: NDArray[Any]) -> bool:
     """Whether every number is finite: their squares' sum is, at a third of the price of `isfinite().all()`."""
     return math.isfinite(vector.dot(vector))
-
-
-def _corners(low: Sequence[float], high: Sequence[float]) -> Box:
-    return np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
 
 
 def _first(value: Any) -> float:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mygym.envs.fitting import check_objects
+from mygym.envs.grasping import check_objects
 from mygym.envs.proved import combinations, robots_for
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
@@ -37,7 +37,7 @@ REFUSED = [
         ["randomize.object_size: 2.5", "cube too wide", "at most 1.98"],
     ),
     ({"task": "stack", "task_params": {"objects": {"base": "ball"}}}, ["task_params.objects.base: 'ball'", "round"]),
-    ({"task": onto("apple")}, ["task_params.objects.apple", "round on top", "flat top, e.g. "]),
+    ({"task": onto("apple")}, ["task.0.onto: 'apple'", "round on top", "flat top, e.g. "]),
     ({"task": drawer(0.15, 0.5), "workspace": "drawer"}, ["task.0.to: [0.15, 0.5]", "0 to 0.24", "cabinet.drawer"]),
     ({"task": drawer(-0.1, 0.2), "workspace": "drawer"}, ["task.0.to: [-0.1, 0.2]", "0 to 0.24"]),
 ]
@@ -75,7 +75,7 @@ def test_no_supported_combination_is_refused_for_its_objects() -> None:
     for one in combinations():
         task = find_task(one.task)
         objects = [load_object(registry("object").get(task.asset(role)).load()) for role in task.roles]
-        check_objects(task, objects, robots[one.robot], 1.0)
+        check_objects(task, objects, robots[one.robot], 1.0, {})
 
 
 @pytest.mark.parametrize("task", ["AGM", "open_drawer", "hand_over", "push"])
