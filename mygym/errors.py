@@ -58,6 +58,10 @@ def bad_value(key: str, value: object, allowed: Iterable[object] | str, why: str
     if isinstance(allowed, str):
         return f"{text}; allowed: {allowed}"
     names = [str(name) for name in allowed]
-    text += f"; allowed: {', '.join(names) if names else 'nothing'}"
-    near = difflib.get_close_matches(str(value), names, n=1, cutoff=0.6)
-    return f"{text}; did you mean {near[0]!r}?" if near else text
+    return f"{text}; allowed: {', '.join(names) if names else 'nothing'}{did_you_mean(value, names)}"
+
+
+def did_you_mean(value: object, names: Iterable[str], most: int = 1, cutoff: float = 0.6) -> str:
+    """`; did you mean …?` with up to `most` of the names that are alike by at least `cutoff`; empty if none is."""
+    near = difflib.get_close_matches(str(value), list(names), n=most, cutoff=cutoff)
+    return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from mygym.config import Resolved, RunConfig, config_hash, load_file
+from mygym.envs.proved import doubts
 from mygym.envs.varied_env import AnyEnv
 from mygym.errors import ConfigError, DivergedError, RunError, bad_value
 from mygym.registry import algorithm, registry
@@ -69,7 +70,7 @@ def _run(resolved: Resolved, started: float, path: Path | None = None, checkpoin
             _tell(
                 f"{config.algo} of {config.framework} takes no dictionary observations: it gets them as one flat vector"
             )
-        _tell_inferred(config.robot, eval_envs[0])
+        _tell_of_robot(config, eval_envs[0])
         resolved = building.as_built(resolved, model)
         strategy = prepared(resolved.config, env, model)
         robot, digest = eval_envs[0].robot.name, config_hash(resolved.values())
@@ -179,7 +180,7 @@ def evaluate(
 
     with contextlib.ExitStack() as stack:
         envs = _judging_envs(stack, settled, episodes)
-        _tell_inferred(settled.robot, envs[0])
+        _tell_of_robot(settled, envs[0])
         acting = policy_for(envs)
         seeds = in_turn(episode_seeds(seed, EXTRA, episodes), envs[0])
         try:
@@ -200,10 +201,12 @@ def _said(config: Config) -> Mapping[str, Any]:
     return config
 
 
-def _tell_inferred(robot: str, env: AnyEnv) -> None:
-    """Of a robot of which there is nothing but a URDF."""
-    for line in inferred_of(robot):
+def _tell_of_robot(config: RunConfig, env: AnyEnv) -> None:
+    """What was inferred where there is nothing but a URDF, and why it may not do the task."""
+    for line in inferred_of(config.robot):
         _tell(f"{env.robot.name}: {line}")
+    if doubt := doubts(config):
+        _tell(doubt)
 
 
 def _tell(message: str) -> None:

@@ -69,7 +69,8 @@ def test_an_unknown_name_is_refused_with_the_nearest_one(kind: str) -> None:
     with pytest.raises(RegistryError, match=f"did you mean '{name}'") as error:
         registry(kind).get(f"{name}z")
     assert f"{name}z" in str(error.value)
-    assert all(known in str(error.value) for known in registry(kind).names())
+    few = len(registry(kind).names()) < 60
+    assert all(known in str(error.value) for known in (registry(kind).names() if few else [f"`mygym list {kind}`"]))
 
 
 def test_an_unknown_kind_is_refused_with_the_nearest_one() -> None:

@@ -80,6 +80,7 @@ class Card:
             "policies": {
                 policy: {
                     "success_rate": evaluation.success_rate,
+                    "at_least": at_least(evaluation.solved, len(evaluation.episodes)),
                     "at_most": at_most(evaluation.solved, len(evaluation.episodes)),
                     "mean_length": evaluation.mean_length,
                     "returns": dict(self.returns[policy]),
@@ -88,6 +89,7 @@ class Card:
                 for policy, evaluation in self.evaluations.items()
             },
             "flaws": flaws(self),
+            "untold": untold(self),
         }
 
 
@@ -152,6 +154,11 @@ def _judged(policy: str, envs: list[AnyEnv], episodes: int) -> tuple[Evaluation,
     return evaluation, {**returns, "staged": evaluation.mean_return}
 
 
+def at_least(count: int, total: int) -> float:
+    """What a share is at least, with 95 % confidence, given `count` of `total`."""
+    return 1.0 - at_most(total - count, total)
+
+
 def at_most(count: int, total: int) -> float:
     """What a share is at most, with 95 % confidence, given `count` of `total` (Clopper and Pearson, 1934)."""
     from scipy.special import betaincinv
@@ -165,6 +172,18 @@ def at_most(count: int, total: int) -> float:
 def flaws(card: Card) -> dict[str, str]:
     """Name of a demand → how the task falls short of it."""
     return {name: said for name, wrong in DEMANDS.items() if (said := wrong(card))}
+
+
+def untold(card: Card) -> list[str]:
+    """What a task without flaws may yet fall short of, by what so many episodes show with 95 % confidence."""
+    count = len(card.expert.episodes)
+    of_resets = at_most(len(card.solved_at_reset), card.resets)
+    by_expert = at_least(card.expert.solved, count)
+    policy = max(IDLE, key=lambda policy: card.evaluations[policy].solved)
+    by_chance = at_most(card.evaluations[policy].solved, count)
+    said = [f"up to {of_resets:.1%} of resets may be solved"] if of_resets > AT_RESET else []
+    said += [f"the expert may solve as few as {by_expert:.1%}"] if by_expert < SOLVED else []
+    return said + ([f"{policy} actions may solve up to {by_chance:.1%}"] if by_chance > _chance(card) else [])
 
 
 def _is_solved_at_reset(card: Card) -> str:
@@ -182,8 +201,13 @@ def unsolved(expert: Evaluation) -> str:
     return short if expert.solved < SOLVED * count else ""
 
 
+def _chance(card: Card) -> float:
+    """Share of episodes that an idle policy may solve."""
+    return CHANCE if card.task.has_object or card.task.part_slots else CHANCE_OF_A_POINT
+
+
 def _is_solved_by_chance(card: Card) -> str:
-    limit = CHANCE if card.task.has_object or card.task.part_slots else CHANCE_OF_A_POINT
+    limit = _chance(card)
     rates = {policy: card.evaluations[policy].success_rate for policy in IDLE}
     worst = max(IDLE, key=lambda policy: rates[policy])
     said = f"{worst} actions solve {rates[worst]:.0%} of the episodes; at most {limit:.0%} may be so easy"

@@ -13,7 +13,7 @@ CONFIG_FLAGS = {
     "robot": ("R", "the arm (mygym list robot)"),
     "task": ("T", "a task, letters such as AGMDW, or [approach, push]"),
     "workspace": ("W", "what the arm stands in"),
-    "control": ("C", "what an action means: ee_delta, joint_delta, joint_position"),
+    "control": ("C", "what an action means (mygym list controller)"),
     "reward": ("KIND", "sparse, dense or staged"),
     "algo": ("A", "the algorithm (mygym list algorithm)"),
     "framework": ("F", "its implementation: pytorch, jax"),
@@ -100,4 +100,4 @@ def flag_value(key: str, text: str) -> Any:
 
 def parse_task(text: str) -> Any:
     """A name or letters as they are, a list as YAML reads it."""
-    return parse_value(text, "task") if text.startswith("[") else text
+    return parse_value(text, "task") if text.startswith(("[", "{")) else text

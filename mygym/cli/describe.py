@@ -12,16 +12,17 @@ from typing import Any
 
 import yaml
 
-from mygym.cli.arguments import Parser, add_import_flag, import_modules
+from mygym.cli.arguments import Parser, add_import_flag, import_modules, parse_task
 from mygym.cli.list import kind_of
 from mygym.errors import ConfigError, RegistryError, bad_value
-from mygym.parameters import place
+from mygym.parameters import first_line, place
 from mygym.registry import REGISTRIES, Algorithm, Entry, parameters_of, registry
 from mygym.runs.directory import to_yaml
 
 EXAMPLES = """\
 examples:
   mygym describe task push
+  mygym describe task "[approach, poke]"
   mygym describe algo sac
   mygym describe algo sac --yaml > sac.yaml     a config with every value written out, which runs as it is
   mygym describe robot panda --json
@@ -38,7 +39,9 @@ def main(arguments: Sequence[str]) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("kind", metavar="KIND", help=f"one of {', '.join(REGISTRIES)}, or algo")
-    parser.add_argument("name", metavar="NAME", help="a name of `mygym list KIND`, or a file; of a task also letters")
+    parser.add_argument(
+        "name", metavar="NAME", help="a name of `mygym list KIND`, or a file; of a task also letters or a list"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--yaml", action="store_true", help="of an algorithm: print its complete config")
     parser.add_argument("--framework", default="pytorch", metavar="F", help="with --yaml: pytorch or jax")
@@ -73,12 +76,14 @@ def _task(name: str) -> dict[str, Any]:
     from mygym.tasks.goals import goal_space
     from mygym.tasks.task import find_task
 
-    task = find_task(name)
+    task = find_task(parse_task(name))
     workspace = yaml.safe_load(Path(registry("workspace").get(task.workspace).load()).read_text(encoding="utf-8"))
     areas = [area for number in range(len(task.subtasks)) for area in task.goal_areas(number)]
     homes = {robot: (home or {}).get("areas", {}) for robot, home in (workspace.get("robots") or {}).items()}
     goals = {
-        area: workspace["areas"].get(area) or {robot: own[area] for robot, own in homes.items() if area in own}
+        area: workspace["areas"].get(area)
+        or {robot: own[area] for robot, own in homes.items() if area in own}
+        or f"none of workspace {task.workspace}: task_params.areas.{area} would be its box"
         for area in areas
     }
     return {
@@ -116,6 +121,10 @@ def _component(entry: Entry) -> dict[str, Any]:
         from mygym.config import schedules
 
         return {**about, "parameters": schedules.describe(target)}
+    if entry.kind == "stage":
+        return {**about, **_stage(target)}
+    if entry.kind == "observation":
+        return {**about, **_observation(target)}
     if entry.requires:
         about["requires"] = list(entry.requires)
     if isinstance(target, Mapping):
@@ -123,6 +132,44 @@ def _component(entry: Entry) -> dict[str, Any]:
     if is_dataclass(target) and not isinstance(target, type):
         return {**about, **{k: v for k, v in asdict(target).items() if not callable(v)}}
     return {**about, "documentation": inspect.getdoc(target) or ""}
+
+
+def _stage(stage: Any) -> dict[str, Any]:
+    """What compositions need to know of it; facts with what they mean."""
+    from mygym.tasks.facts import FACTS
+
+    facts = {
+        key: {fact: FACTS[fact].help if fact in FACTS else "unknown" for fact in getattr(stage, key)}
+        for key in ("requires", "gives", "ends")
+    }
+    completion = (first_line(stage.complete) or "what its code says") if stage.complete else "nothing else"
+    acts_on = "the end effector alone"
+    if stage.needs_object:
+        acts_on = "a part of the workspace" if stage.needs_part else "an object, or a part of the workspace"
+    needs = {"a gripper": stage.needs_gripper, "a turn of the tool": stage.needs_turning, "two arms": stage.arms > 1}
+    return {
+        **({"letter": stage.letter} if stage.letter else {}),
+        **{key: meaning for key, meaning in facts.items() if meaning},
+        "also complete only if": completion,
+        "acts on": acts_on,
+        "needs": [what for what, needed in needs.items() if needed] or "nothing else",
+        "moves the fingers": bool(stage.uses_gripper or stage.needs_gripper),
+    }
+
+
+def _observation(component: Any) -> dict[str, Any]:
+    from mygym.tasks.observations import SYMBOLS
+
+    where = {symbol: meaning for symbol, meaning in SYMBOLS.items() if symbol in component.shape}
+    return {
+        "shape": component.shape,
+        **({"where": where} if where else {}),
+        **({"unit": component.unit} if component.unit else {}),
+        **({"frame": component.frame} if component.frame else {}),
+        "bound": f"within ± {component.bound:g}",
+        "tells about": component.of,
+        "tells the goal": component.tells_goal,
+    }
 
 
 def _inferred(urdf: Path) -> dict[str, Any]:

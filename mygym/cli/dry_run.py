@@ -3,26 +3,46 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mygym.cli.main import say
 from mygym.config import Resolved
+
+if TYPE_CHECKING:
+    from gymnasium import Space
 
 STEPS = 200
 
 
+def compact(space: Space[Any]) -> str:
+    """A space in one line, whatever the number of its bounds."""
+    from gymnasium import spaces
+
+    if isinstance(space, spaces.Dict):
+        return f"Dict({', '.join(f'{name}: {compact(part)}' for name, part in space.items())})"
+    if isinstance(space, spaces.Box) and np.unique(space.high).size > 1:
+        low, high = (f"{bound.min():g} to {bound.max():g}" for bound in (space.low, space.high))
+        return f"Box({low}, {high}, {space.shape}, {space.dtype})"
+    return str(space)
+
+
 def dry_run(resolved: Resolved) -> None:
     """Print spaces, network sizes and the time of one step."""
+    from mygym.envs.proved import doubts
     from mygym.runs.building import build_model, make_vec_env
     from mygym.runs.weights import parameter_counts
 
     env = make_vec_env(resolved.config)
     try:
         model = build_model(resolved.config, env)
-        print(f"observation: {env.observation_space}")
+        if doubt := doubts(resolved.config):
+            say(f"note: {doubt}")
+        print(f"observation: {compact(env.observation_space)}")
         slices = env.get_attr("components")[0].items()
         print(f"observed: {', '.join(f'{name} {place.stop - place.start}' for name, place in slices)}")
-        print(f"action: {env.action_space}")
+        print(f"action: {compact(env.action_space)}")
         print(f"algorithm: {type(model).__name__} from {type(model).__module__}")
         for name, count in parameter_counts(model).items():
             print(f"network {name}: {count:,} parameters")

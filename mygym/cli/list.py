@@ -39,6 +39,8 @@ def main(arguments: Sequence[str]) -> None:
         listed["object"] = [row | _measures(row["name"]) for row in listed["object"]]
     if kinds == ["randomizer"]:
         listed["randomizer"] = [row | _range(row["name"]) for row in listed["randomizer"]]
+    if kinds == ["stage"]:
+        listed["stage"] = [row | _composes(row["name"]) for row in listed["stage"]]
     if options.json:
         print(json.dumps([row for rows in listed.values() for row in rows], indent=2))
         return
@@ -49,8 +51,10 @@ def main(arguments: Sequence[str]) -> None:
 
 SHOWN = (
     "name",
+    "letter",
     "frameworks",
     "requires",
+    "gives",
     "category",
     "size",
     "mass",
@@ -84,6 +88,13 @@ def _measures(name: str) -> dict[str, Any]:
         "friction": spec.friction,
         "grasp_width": round(spec.grasp_width, 4) if spec.graspable else None,
     }
+
+
+def _composes(name: str) -> dict[str, Any]:
+    """Which facts a stage needs and leaves behind, and what it does."""
+    stage = registry("stage").get(name).load()
+    facts = {"requires": list(stage.requires), "gives": list(stage.gives)}
+    return {"letter": stage.letter, **facts, "help": stage.words()}
 
 
 def _range(name: str) -> dict[str, Any]:

@@ -6,11 +6,12 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
 from mygym.config.loading import merged
+from mygym.config.mistakes import dotted, first_mistake
 from mygym.config.plain import check_plain
 from mygym.config.schema import LATER, NOT_SHAPING, RunConfig
 from mygym.errors import ConfigError, bad_value
@@ -114,35 +115,26 @@ def _parent_origin(key: str, origins: Mapping[str, str]) -> str:
 
 def _explain(error: ValidationError, values: Mapping[str, Any], origins: Mapping[str, str]) -> str:
     """The first mistake as one message: key, value, allowed, nearest, origin."""
-    mistakes = error.errors(include_url=False)
-    first = next((mistake for mistake in mistakes if mistake["type"] == "extra_forbidden"), mistakes[0])
-    path = [part for part in first["loc"] if isinstance(part, int) or not _is_type_tag(part)]
-    key = ".".join(str(part) for part in path)
-    given = first.get("input")
+    path, given, allowed, unknown = first_mistake(error)
+    key = dotted(path)
     origin = _origin(key, origins)
-    if first["type"] == "extra_forbidden":
-        path = list(first["loc"])
-        key = ".".join(str(part) for part in path)
-        origin = _origin(key, origins)
+    if unknown:
         names = sorted(_section(path[:-1]).model_fields)
-        return bad_value(key, path[-1], names, f"is not a config key ({origin})")
+        return bad_value(key, given, names, f"is not a config key ({origin})")
     later = LATER.get(key, {}).get(str(given))
     if later:
-        return bad_value(key, given, _allowed(first), f"is not available in this version: {later} comes later")
-    if first["type"] == "literal_error":
-        names = [name.strip("' ") for name in str(first["ctx"]["expected"]).replace(" or ", ", ").split(", ")]
-        return bad_value(key, given, names, f"is not allowed ({origin})")
-    return bad_value(key, given, _allowed(first), f"is not allowed ({origin})")
+        return bad_value(key, given, allowed, f"is not available in this version: {later} comes later")
+    if key in CHOICES:
+        return bad_value(key, given, CHOICES[key], f"is not allowed ({origin})")
+    return bad_value(key, given, allowed, f"is not allowed ({origin})")
 
 
-def _allowed(error: Any) -> str:
-    message = str(error["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
-    return message[:1].lower() + message[1:]
-
-
-def _is_type_tag(part: str) -> bool:
-    """Pydantic puts the branch of a union (`str`, `list[str]`, `constrained-int`) into an error's path."""
-    return part in {"str", "int", "float", "bool", "none"} or part.startswith(("list[", "constrained-", "function-"))
+CHOICES = {
+    key: [str(choice) for choice in get_args(field.annotation)]
+    for key, field in RunConfig.model_fields.items()
+    if get_origin(field.annotation) is Literal
+}
+"""Keys that take one of a few names."""
 
 
 def _section(path: Sequence[str | int]) -> type[BaseModel]:

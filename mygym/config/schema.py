@@ -20,16 +20,16 @@ class Section(BaseModel):
 
 
 class Box(Section):
-    """An axis-aligned box in the world frame, corners in metres."""
+    """An axis-aligned box in the world frame, corners in metres; the workspace's own corner where one is not said."""
 
-    low: Corner
-    high: Corner
+    low: Corner | None = None
+    high: Corner | None = None
 
     @field_validator("high")
     @classmethod
-    def _above(cls, high: Corner, info: Any) -> Corner:
+    def _above(cls, high: Corner | None, info: Any) -> Corner | None:
         low = info.data.get("low")
-        if low is not None and any(h < lo for h, lo in zip(high, low, strict=True)):
+        if low is not None and high is not None and any(h < lo for h, lo in zip(high, low, strict=True)):
             raise ValueError(f"must not be below low {list(low)}")
         return high
 

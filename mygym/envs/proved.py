@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 from mygym.config import RunConfig
 from mygym.registry import registry
-from mygym.sim.inference import is_installed
-from mygym.sim.robot import RobotSpec, load_robot
-from mygym.sim.workspace import HomeSpec, load_workspace
+from mygym.sim.assets import read_asset
+from mygym.sim.inference import find_robot, is_installed
+from mygym.sim.robot import RobotSpec, load_robot, robot_names
+from mygym.sim.workspace import HomeSpec, load_workspace, workspace_names
 from mygym.tasks.task import Task, find_task
 
 
@@ -55,6 +57,35 @@ def _suited(task: Task, workspace: str) -> Iterator[str]:
 def _spec(robot: str) -> RobotSpec:
     """Reading a robot takes 10 ms, and it is asked for again for each task."""
     return load_robot(registry("robot").get(robot).load())
+
+
+def robots_for(task: Task) -> list[str]:
+    """Names of the registered robots that can do a task; of those whose models are not installed too."""
+    described = {entry.name: read_asset(RobotSpec, Path(entry.load())) for entry in registry("robot")}
+    return [name for name, spec in described.items() if can_do(spec, task)]
+
+
+def doubts(config: RunConfig) -> str:
+    """Why success is not to be expected of a robot, task and workspace, in words, and which robots are supported.
+
+    Empty of those that are supported, and where nothing is known: of a robot or a workspace of the user's own.
+
+    Args:
+        config: Complete, and not refused.
+    """
+    task, robot = find_task(config.task), find_robot(config.robot)
+    place = registry("workspace").get(config.workspace or task.workspace)
+    workspace = load_workspace(place.load())
+    cannot = [stage for stage in dict.fromkeys(task.stage_names) if stage in robot.cannot]
+    if cannot:
+        why = f"{robot.name} is not made to {' or '.join(cannot)}"
+    elif task.name in (workspace.robots.get(robot.name) or HomeSpec()).unsuited:
+        why = f"{robot.name} does not do {task.name} well enough in workspace {workspace.name}"
+    elif place.name in workspace_names() and robot.name in robot_names() and robot.name not in workspace.robots:
+        why = f"{robot.name} is not at home in workspace {workspace.name}"
+    else:
+        return ""
+    return f"{why}; supported robots: {', '.join(_suited(task, place.name)) or 'none'}"
 
 
 def can_do(robot: RobotSpec, task: Task) -> bool:

@@ -121,6 +121,10 @@ def _range(key: str, given: Any, one: Randomizer) -> Range:
     pair = list(given) if isinstance(given, list | tuple) else [given, given]
     if len(pair) != 2 or not all(isinstance(end, int | float) and not isinstance(end, bool) for end in pair):
         raise ConfigError(bad_value(key, given, words, "is no range"))
+    if pair[0] > pair[1]:
+        raise ConfigError(
+            bad_value(key, given, f"[{pair[1]:g}, {pair[0]:g}]", "is the wrong way round: the lowest comes first")
+        )
     if not low <= pair[0] <= pair[1] <= high or (one.whole and any(end != int(end) for end in pair)):
         raise ConfigError(bad_value(key, given, words))
     return pair[0], pair[1]

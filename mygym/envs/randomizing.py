@@ -37,8 +37,9 @@ class Randomizing:
     """
 
     def __init__(self, said: Mapping[str, Any]) -> None:
-        self._ranges = ranges(said)
-        self._functions = {name: find_randomizer(name).function for name in self._ranges}
+        self.ranges = ranges(said)
+        """Lowest and highest value of each that is on."""
+        self._functions = {name: find_randomizer(name).function for name in self.ranges}
         self._variation = Variation()
         self._waiting: deque[Array] = deque()
         self._measured = np.zeros(0)
@@ -48,7 +49,7 @@ class Randomizing:
     @property
     def is_on(self) -> bool:
         """Whether anything is random besides the layout."""
-        return bool(self._ranges)
+        return bool(self.ranges)
 
     def measures(self, widths: Mapping[str, int]) -> None:
         """Say what observations are made of: names, and how many numbers each has."""
@@ -62,7 +63,7 @@ class Randomizing:
         joints = sum(len(arm.joints) for arm in world.robot.arms)
         variation = Variation()
         for name, function in self._functions.items():
-            draw = Draw(self._ranges[name], _stream(seeds, name), len(world.objects), joints)
+            draw = Draw(self.ranges[name], _stream(seeds, name), len(world.objects), joints)
             variation = function(variation, draw)
         self._variation = variation
         self._of_actions = _stream(seeds, "action_noise in each step")

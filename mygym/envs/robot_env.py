@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mygym.config import Layer, resolve
-from mygym.envs.fitting import check_areas, check_robot, in_workspace
+from mygym.envs.fitting import areas_of, check_areas, check_robot, in_workspace, load_objects
+from mygym.envs.grasping import check_objects
 from mygym.envs.layout import draw_goals, draw_poses, shuttles
 from mygym.envs.observing import Observer
 from mygym.envs.randomizing import Randomizing
@@ -19,14 +21,12 @@ from mygym.errors import ConfigError, DivergedError, MygymError, bad_value
 from mygym.registry import registry
 from mygym.sim.camera import Camera, Viewer
 from mygym.sim.inference import find_robot
-from mygym.sim.objects import load_object
 from mygym.sim.workspace import load_workspace
 from mygym.sim.world import World
 from mygym.tasks import goals, rewards
 from mygym.tasks.episode import act, advance, is_success, potential
 from mygym.tasks.observations import Situation, default_components
 from mygym.tasks.progress import Progress
-from mygym.tasks.sampling import Area as Box
 from mygym.tasks.shared import shared_components, shared_goal_space
 from mygym.tasks.stage import CLOSED
 from mygym.tasks.state import CONTROL_HZ
@@ -55,6 +55,10 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         Terminated when success has held for `hold` steps; truncated after `horizon` steps, or when the object has left
         the workspace (terminating there would end the −1 a step, and make throwing the object away worth learning).
 
+    Copies:
+        `copy.deepcopy(env)` and pickles are environments of their own, at the same step of the same episode, in another
+        process too; there the actions since its reset are repeated.
+
     Args:
         task: A named task, letters such as `AGMDW`, a list of stage names, or a list of sub-tasks.
         robot: A registered robot; the task's own by default, which is `panda` unless it takes another.
@@ -66,7 +70,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         spaces: `own`, what this task needs, or `shared`, what any task needs.
         task_params: `tolerance` (m), `hold` (steps), `horizon` (steps), `object` (name), `objects` (role → name),
             `distractors` (names, or mappings with `object`, `axis`, `speed` in m/s and `range` in m), `rotation` (rad)
-            and `areas` (name → `low`, `high` corners in metres) in place of the task's own.
+            and `areas` (name → `low` and `high` corners in metres, or one of them) in place of the task's own.
         randomize: Randomizer → `[low, high]`, a number or true, see `mygym list randomizer`; all are off by default.
         gamma: Discount of the staged reward.
         render_mode: `rgb_array` or `human`.
@@ -75,7 +79,8 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         camera: A camera of the workspace.
 
     Raises:
-        ConfigError: A value is wrong, the robot lacks what the task needs, or an area is out of its reach.
+        ConfigError: A value is wrong, the robot lacks what the task needs, or an area is out of its reach or in
+            something.
         RegistryError: A name is not known.
     """
 
@@ -100,6 +105,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         render_height: int = 360,
         camera: str = "main",
     ) -> None:
+        self._arguments = copy.deepcopy({name: value for name, value in locals().items() if name != "self"})
         said: dict[str, Any] = {"task_params": dict(task_params or {}), "spaces": spaces}
         said |= {} if observations is None else {"observations": list(observations)}
         settings = resolve([Layer("argument", said)]).config
@@ -121,11 +127,9 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         if camera not in self.workspace.cameras:
             raise ConfigError(bad_value("camera", camera, sorted(self.workspace.cameras)))
         check_robot(self.task, self.robot, robot)
-        names = [*(self.task.asset(role) for role in self.task.roles), *(one.object for one in self.task.distractors)]
-        objects = [load_object(registry("object").get(name).load()) for name in names]
-        for slot, role in enumerate(self.task.roles):
-            if role in self.task.colors:
-                objects[slot] = objects[slot].in_color(self.task.colors[role])
+        objects = load_objects(self.task, params)
+        largest = self._randomizing.ranges.get("object_size", (1.0, 1.0))[1]
+        check_objects(self.task, objects, self.robot, largest, params)
         self.control = registry("controller").get(control, "control").name
         shared = spaces == "shared"
         self.world = World(
@@ -140,12 +144,12 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         )
         self.robot, self.workspace = self.world.robot, self.world.workspace  # as they find each other
         try:
-            self.task = in_workspace(self.task, self.workspace, self.world.part_names)
+            parts = dict(zip(self.world.part_names, self.world.parts, strict=True))
+            self.task = in_workspace(self.task, self.workspace, parts)
+            self._areas = areas_of(self.task, self.workspace, areas)
         except ConfigError:
             self.world.close()
             raise
-        self._areas = {name: _corners(area.low, area.high) for name, area in self.workspace.areas.items()}
-        self._areas |= {name: _corners(**box) for name, box in areas.items()}
         self._camera: Camera | None = None
         self._viewer: Viewer | None = None
         self._view = (render_width, render_height, camera)
@@ -335,6 +339,16 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             observation, *_ = self.step(action)
         return observation
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Of copies and pickles: made again with the same arguments, in a client of its own, and brought to here."""
+        space = copy.deepcopy(self.action_space)  # which has a generator: `copy.copy` would share it
+        state = {"spec": self.spec, "action_space": space, "episode": self.state_dict()}
+        return _made_with, (type(self), self._arguments), state
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.spec, self.action_space = state["spec"], state["action_space"]
+        self.load_state_dict(state["episode"])
+
     # ---------------------------------------------------------------------------------------------------------------
 
     def _begin_episode(self, rng: np.random.Generator) -> None:
@@ -401,13 +415,14 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         return None if step.part is not None else self._goals[0, step.place]
 
 
+def _made_with(kind: type[RobotEnv], arguments: Mapping[str, Any]) -> RobotEnv:
+    """An environment, from a pickle."""
+    return kind(**arguments)
+
+
 def _is_finite(vector: NDArray[Any]) -> bool:
     """Whether every number is finite: their squares' sum is, at a third of the price of `isfinite().all()`."""
     return math.isfinite(vector.dot(vector))
-
-
-def _corners(low: Sequence[float], high: Sequence[float]) -> Box:
-    return np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
 
 
 def _first(value: Any) -> float:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mygym.errors import RegistryError, bad_value
+from mygym.errors import RegistryError, bad_value, did_you_mean
 
 ASSETS = Path(__file__).parents[1] / "assets"
 
@@ -68,6 +68,10 @@ ALIASES: Mapping[str, Mapping[str, str]] = {
 
 EXTRAS: Mapping[str, str] = dict.fromkeys(("sbx", "jax", "jaxlib", "flax", "optax", "tensorflow_probability"), "jax")
 """Package as it is imported → the extra of mygym that installs it."""
+
+
+MOST_NAMES = 60
+"""Names that a message has room for; of more it has the nearest."""
 
 
 @dataclass(frozen=True)
@@ -203,16 +207,19 @@ class Registry:
             raise RegistryError(self.conflicts[name])
         entry = self._entries.get(ALIASES.get(self.kind, {}).get(name, name))
         if entry is None:
-            message = bad_value(key or self.kind, name, self.names(), f"is not a known {self.kind}")
+            names, why = self.names(), f"is not a known {self.kind}"
+            message = bad_value(key or self.kind, name, names, why)
+            if len(names) > MOST_NAMES:
+                message = bad_value(key or self.kind, name, f"a name of `mygym list {self.kind}`", why)
+                message += did_you_mean(name, names, most=3)
             raise RegistryError("; ".join([message, *self.unreadable.values()]))
         return entry
 
     def _of_file(self, name: str, key: str | None) -> Entry:
         path = Path(name).expanduser().absolute()
         if not path.is_file():
-            raise RegistryError(
-                bad_value(key or self.kind, name, f"a file, or one of {', '.join(self.names())}", "is not a file")
-            )
+            allowed = f"a file, or a name of `mygym list {self.kind}`"
+            raise RegistryError(bad_value(key or self.kind, name, allowed, "is not a file"))
         return Entry(self.kind, name, path, "", str(path))
 
     def names(self) -> list[str]:

@@ -17,8 +17,9 @@ from mygym.parameters import parameters
 from mygym.registry import DESCRIPTIONS, Algorithm, algorithm, registry
 from mygym.runs.requirements import REQUIREMENTS
 from mygym.runs.variants import strategy_of, variants
+from mygym.tasks.checking import named_objects
 from mygym.tasks.observations import default_components, find_component
-from mygym.tasks.task import CHANGEABLE, Task, find_task
+from mygym.tasks.task import CHANGEABLE, Task, change_task, find_task
 
 BUDGET = ("steps", "eval")
 """What of a task's `run_defaults` is about how long it takes to learn from rewards."""
@@ -52,12 +53,13 @@ def settle(
     try:
         workspace = registry("workspace").get(first.workspace or task.workspace, "workspace").name
         control = registry("controller").get(first.control, "control").name
-        for kind, name in (
-            ("robot", first.robot),
-            *(("object", name) for name in _objects(task, first)),
-            *(("observation", name) for name in first.observations or ()),
-        ):
-            registry(kind).get(name, "observations" if kind == "observation" else None)
+        registry("robot").get(first.robot)
+        for name in first.observations or ():
+            registry("observation").get(name, "observations")
+        own = first.task_params.model_dump(exclude_none=True, exclude={"areas"})
+        unused = [("task_params.object", own["object"])] if "object" in own and not task.has_object else []
+        for key, name in named_objects(change_task(task, own), own) + unused:
+            registry("object").get(name, key)
         entry = algorithm(first.algo, first.framework)
         _check_algorithm(entry)
     except RegistryError as error:
@@ -113,13 +115,6 @@ def settle(
     if resolved.config.strict:
         refuse_defaults(resolved)
     return resolved
-
-
-def _objects(task: Task, config: RunConfig) -> list[str]:
-    """Names of all objects of a run."""
-    said = config.task_params
-    roles = [said.objects.get(role, task.asset(role)) for role in task.roles]
-    return [*roles, *([said.object] if said.object else []), *(one.object for one in said.distractors or ())]
 
 
 def _plainly(distractors: Sequence[Distractor]) -> list[dict[str, Any]]:

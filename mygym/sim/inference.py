@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from mygym.errors import AssetError, bad_value
 from mygym.registry import registry
-from mygym.sim.assets import read_asset
 from mygym.sim.kinematics import Kinematics, at_home, make_chain
 from mygym.sim.model import check_model
 from mygym.sim.primitives import mesh_points
@@ -88,12 +87,6 @@ def is_installed(name: str) -> bool:
         return bool(distribution("example-robot-data"))
     except PackageNotFoundError:
         return False
-
-
-def robots_with_grippers() -> list[str]:
-    """Names of the registered robots that can grasp; of those whose models are not installed too."""
-    described = ((entry.name, read_asset(RobotSpec, Path(entry.load()))) for entry in registry("robot"))
-    return [name for name, spec in described if spec.gripper]
 
 
 def infer_robot(urdf: Path) -> Inferred:

@@ -5,10 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
+from mygym.sim.bodies import add_object
 from mygym.sim.bullet import bullet
+from mygym.sim.objects import ObjectSpec
 from mygym.sim.workspace import Area, CameraSpec
 from mygym.sim.world import World
+
+Array = NDArray[np.float64]
 
 DEPTH = 0.001
 """m by which shapes may overlap: those of neighbouring links meet in their joint."""
@@ -52,11 +57,13 @@ def collisions(world: World) -> list[str]:
     return found
 
 
-def _overlap(client: int, body: int, link: int | None, other: int, its_link: int | None = None) -> bool:
+def _overlap(
+    client: int, body: int, link: int | None, other: int, its_link: int | None = None, depth: float = DEPTH
+) -> bool:
     which = {} if its_link is None else {"linkIndexB": its_link}
     which |= {} if link is None else {"linkIndexA": link}
     points = bullet.getClosestPoints(body, other, 0.0, physicsClientId=client, **which)
-    return any(point[8] < -DEPTH for point in points)
+    return any(point[8] < -depth for point in points)
 
 
 def around_robot(world: World, camera: CameraSpec, aspect: float) -> CameraSpec:
@@ -97,15 +104,58 @@ def overlapping_fixtures(world: World) -> list[str]:
 
 def fixtures_in(world: World, area: Area) -> list[str]:
     """Fixtures that reach into an area by more than `DEPTH`."""
-    client = world._client
     half = [max((high - low) / 2, 1e-4) for low, high in zip(area.low, area.high, strict=True)]
     x, y, z = ((low + high) / 2 for low, high in zip(area.low, area.high, strict=True))
-    shape = bullet.createCollisionShape(bullet.GEOM_BOX, halfExtents=half, physicsClientId=client)
-    box = bullet.createMultiBody(0.0, shape, -1, (x, y, z + DEPTH), physicsClientId=client)
-    bodies = world._surroundings.bodies
-    found = [name for name, there in bodies.items() if any(_overlap(client, box, -1, body) for body in there)]
-    bullet.removeBody(box, physicsClientId=client)
+    box = _box(world, half)
+    found = _fixtures_at(world, box, np.array([[x, y, z + DEPTH]]))
+    bullet.removeBody(box, physicsClientId=world._client)
+    return list(found)
+
+
+def fixtures_at(
+    world: World, points: Array, spec: ObjectSpec | None = None, depth: float = DEPTH
+) -> dict[str, NDArray[np.bool_]]:
+    """Fixture → at which points something would be inside it; only of those that it is inside of at any.
+
+    The world's next step is not to come before its next reset: a body has been added and removed.
+
+    Args:
+        world: Where fixtures are now.
+        points: `(n, 3)` m, of the centre of mass.
+        spec: An object, as it is modelled; None: a point.
+        depth: m by which it may be inside.
+
+    Returns:
+        `(n,)` of each fixture.
+    """
+    probe = _box(world, [1e-4] * 3) if spec is None else add_object(world._client, spec, (*points[0], 0, 0, 0, 1))
+    found = _fixtures_at(world, probe, points, depth)
+    bullet.removeBody(probe, physicsClientId=world._client)
     return found
+
+
+def _box(world: World, half: list[float]) -> int:
+    """A body that is a box with these half edges, m."""
+    shape = bullet.createCollisionShape(bullet.GEOM_BOX, halfExtents=half, physicsClientId=world._client)
+    return int(bullet.createMultiBody(0.0, shape, physicsClientId=world._client))
+
+
+def _fixtures_at(world: World, probe: int, points: Array, depth: float = DEPTH) -> dict[str, NDArray[np.bool_]]:
+    """Fixture → at which places of a body's centre of mass it is inside."""
+    client, bodies = world._client, world._surroundings.bodies
+    found = {name: np.zeros(len(points), dtype=bool) for name in bodies}
+    _, turned = bullet.getBasePositionAndOrientation(probe, physicsClientId=client)
+    for index, point in enumerate(points.tolist()):
+        bullet.resetBasePositionAndOrientation(probe, point, turned, physicsClientId=client)
+        for name, there in bodies.items():
+            found[name][index] = any(_overlap(client, probe, None, body, depth=depth) for body in there)
+    return {name: inside for name, inside in found.items() if inside.any()}
+
+
+def lattice(area: Area) -> Array:
+    """`(n, 3)` m: up to 5 points along each edge of an area, its corners among them."""
+    edges = [np.unique(np.linspace(low, high, 5)) for low, high in zip(area.low, area.high, strict=True)]
+    return np.stack(np.meshgrid(*edges), axis=-1).reshape(-1, 3)
 
 
 def reached(world: World, area: Area, lift: float = 0.0) -> tuple[float, list[float] | None]:
@@ -113,14 +163,13 @@ def reached(world: World, area: Area, lift: float = 0.0) -> tuple[float, list[fl
 
     Args:
         world: Whose robot.
-        area: Looked at in a grid of 5 points along each edge.
+        area: Looked at in a `lattice`.
         lift: m over the area at which the tool is.
 
     Returns:
         The share in [0, 1], and a point that is out of reach, if there is one.
     """
-    edges = [np.unique(np.linspace(low, high, 5)) for low, high in zip(area.low, area.high, strict=True)]
-    points = np.stack(np.meshgrid(*edges), axis=-1).reshape(-1, 3) + np.array((0.0, 0.0, lift))
+    points = lattice(area) + np.array((0.0, 0.0, lift))
     there = world.reachable(points)
     return float(there.mean()), None if there.all() else points[~there][0].round(3).tolist()
 

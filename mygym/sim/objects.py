@@ -22,6 +22,9 @@ COLOR = (0.85, 0.25, 0.2, 1.0)
 GRIPPER_WIDTH = 0.075
 """m: what fits between the fingers of a parallel gripper that opens by 8 cm."""
 
+LEVEL = 0.001
+"""m: what is lower than the top by less is at the top."""
+
 
 @dataclass(frozen=True)
 class ObjectFile:
@@ -99,6 +102,13 @@ class ObjectSpec:
         """Whether it fits between the fingers of a parallel gripper that opens by 8 cm."""
         return self.grasp_width <= GRIPPER_WIDTH
 
+    @cached_property
+    def flat_top(self) -> bool:
+        """Whether something may stay on top of it, as it is modelled: there it is more than a ball, a tip or a roll."""
+        solid = [part for part in self.parts if part.collides]
+        tops = [float(bounds([part])[1][2]) for part in solid]
+        return any(not _is_round(part) for part, top in zip(solid, tops, strict=True) if top > max(tops) - LEVEL)
+
     def in_color(self, color: Color) -> ObjectSpec:
         """The same all in one colour; a mesh of a URDF may keep its own."""
         return replace(self, color=color, parts=tuple(replace(part, color=None) for part in self.parts))
@@ -107,6 +117,14 @@ class ObjectSpec:
     def body(self) -> RigidBody:
         """What is simulated."""
         return rigid_body(self.parts, self.inertial)
+
+
+def _is_round(part: PartSpec) -> bool:
+    """Whether a shape is round where it is highest."""
+    lies = any(angle % 180 for angle in part.euler[:2])
+    return {"cylinder": lies, "sphere": True, "capsule": True, "cone": lies or part.size[1:2] == (0.0,)}.get(
+        part.shape, False
+    )
 
 
 def object_names() -> tuple[str, ...]:

@@ -40,10 +40,8 @@ class Surroundings:
             for name, spec in self._fixtures.items()
             if self._movables[name] or spec.urdf
         }
-        moving = [(name, one) for name, several in self._movables.items() for one in several]
-        self.part_names = tuple(f"{name}.{one.name}" for name, one in moving)
-        """What moves, as `fixture.joint`, in the order of `State.part_position`."""
-        self.parts: tuple[Movable, ...] = tuple(one for _, one in moving)
+        self.part_names = workspace.part_names
+        self.parts: tuple[Movable, ...] = tuple(one for several in self._movables.values() for one in several)
         self.rest = np.array([one.rest for one in self.parts])
         """`(P,)` m or rad: where parts are after a reset."""
         self.bodies: dict[str, tuple[int, ...]] = {}

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from mygym.errors import AssetError, bad_value
 from mygym.sim.assets import STRICT, Number, Quaternion, Vector, asset_names, find_asset, read_asset
-from mygym.sim.fixtures import FixtureSpec, check_fixture, with_files
+from mygym.sim.fixtures import FixtureSpec, check_fixture, movables, with_files
 from mygym.sim.robot import RobotSpec
 
 
@@ -84,6 +84,12 @@ class WorkspaceSpec:
     background: tuple[Number, Number, Number] = (1.0, 1.0, 1.0)
     name: str = ""
     """The file's stem, unless given."""
+
+    @property
+    def part_names(self) -> tuple[str, ...]:
+        """What moves, as `fixture.joint`, in the order of `State.part_position`."""
+        solid = {name: fixture for name, fixture in self.fixtures.items() if fixture.collides}
+        return tuple(f"{name}.{one.name}" for name, fixture in solid.items() for one in movables(fixture))
 
     def for_robot(self, name: str) -> WorkspaceSpec:
         """The workspace as a robot finds it: with its own areas, bounds and home in place of the general ones."""

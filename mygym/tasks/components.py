@@ -14,67 +14,67 @@ from mygym.tasks.view import View
 # robot --------------------------------------------------------------------------------------------------------------
 
 
-@register_observation("ee_position", 5)
+@register_observation("ee_position", 5, unit="m", frame="world")
 def ee_position(situation: Situation) -> Array:
     """`(N, 3)` m, world frame: the end-effector point."""
     return situation.state.ee_position
 
 
-@register_observation("ee_velocity", 20)
+@register_observation("ee_velocity", 20, unit="m/s", frame="world")
 def ee_velocity(situation: Situation) -> Array:
     """`(N, 3)` m/s, world frame."""
     return situation.state.ee_velocity
 
 
-@register_observation("ee_orientation", 1)
+@register_observation("ee_orientation", 1, unit="quaternion (x, y, z, w)", frame="world")
 def ee_orientation(situation: Situation) -> Array:
     """`(N, 4)` unit quaternion `(x, y, z, w)` of the end-effector frame, world frame, with w ≥ 0."""
     return _one_sign(situation.state.ee_orientation)
 
 
-@register_observation("ee_turn", 4)
+@register_observation("ee_turn", 4, unit="rad", frame="the tool's, from home")
 def ee_turn(situation: Situation) -> Array:
     """`(N, 1)` rad by which the tool is turned about the vertical from how it is held at home."""
     return situation.state.ee_turn[:, None]
 
 
-@register_observation("joint_position", 10)
+@register_observation("joint_position", 10, unit="rad")
 def joint_position(situation: Situation) -> Array:
     """`(N, J)` rad."""
     return situation.state.joint_position
 
 
-@register_observation("joint_velocity", 50)
+@register_observation("joint_velocity", 50, unit="rad/s")
 def joint_velocity(situation: Situation) -> Array:
     """`(N, J)` rad/s."""
     return situation.state.joint_velocity
 
 
-@register_observation("gripper_width", 1)
+@register_observation("gripper_width", 1, unit="m")
 def gripper_width(situation: Situation) -> Array:
     """`(N, 1)` m between the fingers."""
     return situation.state.gripper_width[:, None]
 
 
-@register_observation("other_ee_position", 5, of="other arms")
+@register_observation("other_ee_position", 5, of="other arms", unit="m", frame="world")
 def other_ee_position(situation: Situation) -> Array:
     """`(N, 3 (A - 1))` m, world frame: the end-effector points of the arms but the first."""
     return _in_a_row(situation.state.other_ee_position)
 
 
-@register_observation("other_ee_velocity", 20, of="other arms")
+@register_observation("other_ee_velocity", 20, of="other arms", unit="m/s", frame="world")
 def other_ee_velocity(situation: Situation) -> Array:
     """`(N, 3 (A - 1))` m/s, world frame."""
     return _in_a_row(situation.state.other_ee_velocity)
 
 
-@register_observation("other_ee_orientation", 1, of="other arms")
+@register_observation("other_ee_orientation", 1, of="other arms", unit="quaternion (x, y, z, w)", frame="world")
 def other_ee_orientation(situation: Situation) -> Array:
     """`(N, 4 (A - 1))` unit quaternions `(x, y, z, w)`, world frame, with w ≥ 0."""
     return _in_a_row(_one_sign(situation.state.other_ee_orientation))
 
 
-@register_observation("other_gripper_width", 1, of="other arms")
+@register_observation("other_gripper_width", 1, of="other arms", unit="m")
 def other_gripper_width(situation: Situation) -> Array:
     """`(N, A - 1)` m between the fingers of the arms but the first."""
     return situation.state.other_gripper_width
@@ -83,50 +83,50 @@ def other_gripper_width(situation: Situation) -> Array:
 # objects ------------------------------------------------------------------------------------------------------------
 
 
-@register_observation("object_position", 5, of="objects", size=3)
+@register_observation("object_position", 5, of="objects", size=3, unit="m", frame="world")
 def object_position(situation: Situation) -> Array:
     """`(N, 3 R)` m, world frame: centres of mass of the `R` objects that the task is about."""
     return _of_roles(situation, situation.state.object_position)
 
 
-@register_observation("object_from_ee", 5, of="objects", size=3)
+@register_observation("object_from_ee", 5, of="objects", size=3, unit="m", frame="world axes, from the end effector")
 def object_from_ee(situation: Situation) -> Array:
     """`(N, 3 R)` m, world axes: from the end effector to the objects."""
     return _of_roles(situation, situation.state.object_position - situation.state.ee_position[:, None])
 
 
-@register_observation("object_orientation", 1, of="objects", size=4)
+@register_observation("object_orientation", 1, of="objects", size=4, unit="quaternion (x, y, z, w)", frame="world")
 def object_orientation(situation: Situation) -> Array:
     """`(N, 4 R)` unit quaternions `(x, y, z, w)` of the objects, world frame, with w ≥ 0."""
     return _of_roles(situation, _one_sign(situation.state.object_orientation))
 
 
-@register_observation("object_velocity", 20, of="objects", size=3)
+@register_observation("object_velocity", 20, of="objects", size=3, unit="m/s", frame="world")
 def object_velocity(situation: Situation) -> Array:
     """`(N, 3 R)` m/s, world frame."""
     return _of_roles(situation, situation.state.object_velocity)
 
 
-@register_observation("object_angular_velocity", 200, of="objects", size=3)
+@register_observation("object_angular_velocity", 200, of="objects", size=3, unit="rad/s", frame="world")
 def object_angular_velocity(situation: Situation) -> Array:
     """`(N, 3 R)` rad/s, world frame."""
     return _of_roles(situation, situation.state.object_angular_velocity)
 
 
-@register_observation("touch", 1, of="objects", size=1)
+@register_observation("touch", 1, of="objects", size=1, unit="0 or 1")
 def touch(situation: Situation) -> Array:
     """`(N, R)`: 1 where any link of the robot presses on the object, by the physics' contacts, else 0."""
     return _number(situation, situation.state.touch[:, : len(situation.task.roles)])
 
 
-@register_observation("finger_contact", 1, of="objects", size=1)
+@register_observation("finger_contact", 1, of="objects", size=1, unit="share")
 def finger_contact(situation: Situation) -> Array:
     """`(N, R)`: share of the fingers that press on the object, by the physics' contacts: 1 where all do."""
     contact = situation.state.finger_contact[:, : len(situation.task.roles)]
     return _number(situation, contact).sum(-1) / max(contact.shape[2], 1)
 
 
-@register_observation("object_present", 1, of="objects", size=1)
+@register_observation("object_present", 1, of="objects", size=1, unit="0 or 1")
 def object_present(situation: Situation) -> Array:
     """`(N, R)`: 1 for every object; in shared spaces 0 where there is none."""
     return _number(situation, namespace(situation.state.touch).ones_like(situation.state.touch))[
@@ -134,7 +134,7 @@ def object_present(situation: Situation) -> Array:
     ]
 
 
-@register_observation("object_active", 1, of="objects", size=1)
+@register_observation("object_active", 1, of="objects", size=1, unit="0 or 1")
 def object_active(situation: Situation) -> Array:
     """`(N, R)`: 1 for the object that the active stage acts on, else 0."""
     roles = range(len(situation.task.roles))
@@ -144,32 +144,32 @@ def object_active(situation: Situation) -> Array:
 # parts --------------------------------------------------------------------------------------------------------------
 
 
-@register_observation("part_position", 10, of="parts", size=1)
+@register_observation("part_position", 10, of="parts", size=1, unit="m or rad")
 def part_position(situation: Situation) -> Array:
     """`(N, p)` m or rad: how far the drawers, doors, levers that the task is about are."""
     return situation.state.part_position[:, list(situation.task.part_slots)]
 
 
-@register_observation("part_velocity", 100, of="parts", size=1)
+@register_observation("part_velocity", 100, of="parts", size=1, unit="m/s or rad/s")
 def part_velocity(situation: Situation) -> Array:
     """`(N, p)` m/s or rad/s."""
     return situation.state.part_velocity[:, list(situation.task.part_slots)]
 
 
-@register_observation("handle_from_ee", 5, of="parts", size=3)
+@register_observation("handle_from_ee", 5, of="parts", size=3, unit="m", frame="world axes, from the end effector")
 def handle_from_ee(situation: Situation) -> Array:
     """`(N, 3 p)` m, world axes: from the end effector to their handles."""
     handles = situation.state.part_handle_position[:, list(situation.task.part_slots)]
     return _in_a_row(handles - situation.state.ee_position[:, None])
 
 
-@register_observation("part_present", 1, of="parts", size=1)
+@register_observation("part_present", 1, of="parts", size=1, unit="0 or 1")
 def part_present(situation: Situation) -> Array:
     """`(N, p)`: 1 for every part that the task is about; in shared spaces 0 where there is none."""
     return namespace(situation.state.time).ones_like(part_position(situation))
 
 
-@register_observation("part_active", 1, of="parts", size=1)
+@register_observation("part_active", 1, of="parts", size=1, unit="0 or 1")
 def part_active(situation: Situation) -> Array:
     """`(N, p)`: 1 for the part that the active stage acts on, else 0."""
     slots = situation.task.part_slots
@@ -179,25 +179,29 @@ def part_active(situation: Situation) -> Array:
 # distractors --------------------------------------------------------------------------------------------------------
 
 
-@register_observation("distractor_position", 5, of="distractors", size=3)
+@register_observation("distractor_position", 5, of="distractors", size=3, unit="m", frame="world")
 def distractor_position(situation: Situation) -> Array:
     """`(N, 3 C)` m, world frame: centres of mass of the `C` objects beyond those that the task is about."""
     return _of_distractors(situation, situation.state.object_position)
 
 
-@register_observation("distractor_from_ee", 5, of="distractors", size=3)
+@register_observation(
+    "distractor_from_ee", 5, of="distractors", size=3, unit="m", frame="world axes, from the end effector"
+)
 def distractor_from_ee(situation: Situation) -> Array:
     """`(N, 3 C)` m, world axes: from the end effector to them."""
     return _of_distractors(situation, situation.state.object_position - situation.state.ee_position[:, None])
 
 
-@register_observation("distractor_orientation", 1, of="distractors", size=4)
+@register_observation(
+    "distractor_orientation", 1, of="distractors", size=4, unit="quaternion (x, y, z, w)", frame="world"
+)
 def distractor_orientation(situation: Situation) -> Array:
     """`(N, 4 C)` unit quaternions `(x, y, z, w)`, world frame, with w ≥ 0."""
     return _of_distractors(situation, _one_sign(situation.state.object_orientation))
 
 
-@register_observation("distractor_velocity", 20, of="distractors", size=3)
+@register_observation("distractor_velocity", 20, of="distractors", size=3, unit="m/s", frame="world")
 def distractor_velocity(situation: Situation) -> Array:
     """`(N, 3 C)` m/s, world frame."""
     return _of_distractors(situation, situation.state.object_velocity)
@@ -206,13 +210,13 @@ def distractor_velocity(situation: Situation) -> Array:
 # goal ---------------------------------------------------------------------------------------------------------------
 
 
-@register_observation("goal", 5, tells_goal=True)
+@register_observation("goal", 5, tells_goal=True, unit="m, of a part m or rad", frame="world")
 def goal(situation: Situation) -> Array:
     """`(N, 3)` m, world frame: the goal point of the sub-task under way; of a part its position (m or rad), 0, 0."""
     return _of_active_step(situation, lambda view: view.goal)
 
 
-@register_observation("goal_from_ee", 5, tells_goal=True)
+@register_observation("goal_from_ee", 5, tells_goal=True, unit="m", frame="world axes, from the end effector")
 def goal_from_ee(situation: Situation) -> Array:
     """`(N, 3)` m, world axes: from the end effector to the goal point; zeros where the goal is a part's position."""
 
@@ -222,7 +226,15 @@ def goal_from_ee(situation: Situation) -> Array:
     return _of_active_step(situation, way)
 
 
-@register_observation("goal_from_object", 5, of="objects or parts", size=3, tells_goal=True)
+@register_observation(
+    "goal_from_object",
+    5,
+    of="objects or parts",
+    size=3,
+    tells_goal=True,
+    unit="m, of a part m or rad",
+    frame="world axes, from the object",
+)
 def goal_from_object(situation: Situation) -> Array:
     """`(N, 3)` m, world axes: what the object has yet to go; of a part m or rad, 0, 0; zeros where there is neither."""
 
@@ -237,7 +249,7 @@ def goal_from_object(situation: Situation) -> Array:
     return _of_active_step(situation, way)[:, : 3 * bool(task.roles or task.part_slots)]
 
 
-@register_observation("waypoint", 5, of="waypoints", size=3, tells_goal=True)
+@register_observation("waypoint", 5, of="waypoints", size=3, tells_goal=True, unit="m", frame="world")
 def waypoint(situation: Situation) -> Array:
     """`(N, 3)` m, world frame: where the object should be now, on a path or behind a moving goal."""
 
@@ -251,7 +263,7 @@ def waypoint(situation: Situation) -> Array:
 # progress -----------------------------------------------------------------------------------------------------------
 
 
-@register_observation("stage", 1, of="stages")
+@register_observation("stage", 1, of="stages", unit="0 or 1")
 def stage(situation: Situation) -> Array:
     """`(N, stages + 1)`: one-hot of the active stage, the last for all done."""
     xp = namespace(situation.state.time)
@@ -259,7 +271,7 @@ def stage(situation: Situation) -> Array:
     return xp.astype(situation.progress.stage[:, None] == stages, situation.state.ee_position.dtype)
 
 
-@register_observation("stage_name", 1)
+@register_observation("stage_name", 1, unit="0 or 1")
 def stage_name(situation: Situation) -> Array:
     """`(N, built-in stages + 1)`: one-hot of the active stage by name, the last for all of yours; zeros when done."""
     return _by_stage(situation, _rows_by_name(situation.task.stage_names))
@@ -272,14 +284,14 @@ def _rows_by_name(stages: tuple[str, ...]) -> list[list[bool]]:
     return [[stage == name for name in columns] + [stage not in columns] for stage in stages]
 
 
-@register_observation("subtask", 1, of="sub-tasks", size=1)
+@register_observation("subtask", 1, of="sub-tasks", size=1, unit="0 or 1")
 def subtask(situation: Situation) -> Array:
     """`(N, sub-tasks)`: one-hot of the sub-task under way; zeros when all is done."""
     numbers = range(len(situation.task.subtasks))
     return _by_stage(situation, [[step.subtask == number for number in numbers] for step in situation.task.steps])
 
 
-@register_observation("time", 1)
+@register_observation("time", 1, unit="share of the horizon")
 def time(situation: Situation) -> Array:
     """`(N, 1)`: share of the horizon that has passed, 0 to 1."""
     return situation.state.time[:, None] * (CONTROL_HZ / situation.task.horizon)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from mygym.parameters import first_line
 from mygym.tasks.state import Array, namespace
 from mygym.tasks.view import Predicate, View, wrapped
 
@@ -139,6 +140,11 @@ class Fact:
     """It has happened once and for all: it never stops holding."""
     lasts: bool = False
     """It is about the object, and holds on while the robot turns to another sub-task."""
+
+    @property
+    def help(self) -> str:
+        """When it begins to hold, in words."""
+        return first_line(self.begins)
 
 
 FACTS: Mapping[str, Fact] = {

@@ -40,28 +40,33 @@ def _of_letters() -> dict[str, Stage]:
     return {stage.letter: stage for stage in stages if stage.letter}
 
 
-def parse(task: str | Sequence[str]) -> tuple[Stage, ...]:
-    """Stages from letters (`"AGMDW"`) or from a list of stage names (`["approach", "push"]`).
+def parse(task: str | Sequence[str], key: str = "task") -> tuple[Stage, ...]:
+    """Stages from letters (`"AGMDW"`) or from a list of stage names (`["approach", "push"]`), said under `key`.
 
     Raises:
         ConfigError: Empty, an unknown letter or an unknown stage.
     """
     if not task:
-        raise ConfigError(bad_value("task", task, sorted(registry("task").names()), "is empty"))
+        allowed = "a name of `mygym list task`, letters such as AGMDW, or a list of stage names"
+        raise ConfigError(bad_value(key, said(task), allowed, "is empty"))
     if isinstance(task, str):
         known = _of_letters()
         unknown = next((letter for letter in task if letter not in known), None)
         if unknown is not None:
             names = ", ".join(f"{letter} {stage.name}" for letter, stage in sorted(known.items()))
-            tasks = registry("task").names()
-            raise ConfigError(
-                bad_value("task", task, tasks, f"is neither a task nor made of the letters {names} ({unknown!r})")
-            )
+            why = f"is neither a task nor made of the letters {names} ({unknown!r})"
+            capitals = f"; letters are capitals: {task.upper()!r}?" if set(task.upper()) <= known.keys() else ""
+            raise ConfigError(bad_value(key, task, registry("task").names(), why) + capitals)
         return tuple(known[letter] for letter in task)
     try:
-        return tuple(registry("stage").get(name, "task").load() for name in task)
+        return tuple(registry("stage").get(name, key).load() for name in task)
     except RegistryError as error:
         raise ConfigError(str(error)) from None
+
+
+def said(stages: str | Sequence[str]) -> str | list[str]:
+    """Stages for messages, as the user says them."""
+    return stages if isinstance(stages, str) else list(stages)
 
 
 def plan(subtasks: Sequence[tuple[Sequence[Stage], str | Sequence[str], str]]) -> Plan:
@@ -79,12 +84,13 @@ def plan(subtasks: Sequence[tuple[Sequence[Stage], str | Sequence[str], str]]) -
     lasting: list[tuple[str, int]] = []
     acted_on: list[str] = []
     givers: dict[str, int] = dict.fromkeys(INITIALLY, BEFORE)
-    for composed, said_as, thing in subtasks:
+    for number, (composed, said_as, thing) in enumerate(subtasks):
+        key = "task" if len(subtasks) == 1 else f"task.{number}"
         missing = [fact for fact in INITIALLY if fact not in givers]
         if missing:
             before = stages[-1].name
             why = f"begins with a hand that is {' and '.join(INITIALLY)}, but {before} before it leaves it otherwise"
-            _refuse(said_as, why + ": let what is before it end with drop and withdraw")
+            _refuse(key, said_as, why + ": let what is before it end with drop and withdraw")
         lasting += [(fact, giver) for fact, giver in givers.items() if giver != BEFORE and FACTS[fact].lasts]
         again = {fact for stage in composed for fact in stage.gives}  # what is moved once more need not stay
         lasting = [(fact, giver) for fact, giver in lasting if fact not in again or acted_on[giver] != thing]
@@ -92,14 +98,14 @@ def plan(subtasks: Sequence[tuple[Sequence[Stage], str | Sequence[str], str]]) -
         firsts.append(len(stages))
         seen = {frozenset(givers): "the start"}
         for stage in composed:
-            givers, before_it = _after(stage, len(stages), givers, said_as)
+            givers, before_it = _after(stage, stages, givers, key, said_as)
             kept.append(_in_force(before_it, lasting))
             stages.append(stage)
             acted_on.append(thing)
             state = frozenset(givers)
             if state in seen:
                 why = f"{stage.name} undoes what came after {seen[state]}: nothing would be left to show for it"
-                _refuse(said_as, why)
+                _refuse(key, said_as, why)
             seen[state] = stage.name
     kept.append(_in_force(givers, lasting))
     given = [*lasting, *((fact, giver) for fact, giver in givers.items() if giver != BEFORE)]
@@ -107,20 +113,25 @@ def plan(subtasks: Sequence[tuple[Sequence[Stage], str | Sequence[str], str]]) -
 
 
 def _after(
-    stage: Stage, index: int, givers: dict[str, int], said_as: str | Sequence[str]
+    stage: Stage, stages: Sequence[Stage], givers: dict[str, int], key: str, said_as: str | Sequence[str]
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Facts and their givers after a stage, and those among them that must hold during it."""
+    """Facts and their givers after a stage that follows `stages`, and those among them that must hold during it."""
     missing = [fact for fact in stage.requires if fact not in givers]
     if missing:
         names = [entry.name for entry in registry("stage") if missing[0] in entry.load().gives]
         given_by = ", ".join(names) or "no stage"
-        _refuse(said_as, f"{stage.name} requires {missing[0]!r}, which nothing before it gives (given by: {given_by})")
+        _refuse(
+            key, said_as, f"{stage.name} requires {missing[0]!r}, which nothing before it gives (given by: {given_by})"
+        )
     again = [fact for fact in stage.gives if fact in givers]
     if again:
-        _refuse(said_as, f"{stage.name} gives {' and '.join(again)}, which holds already")
+        giver = givers[again[0]]
+        since = f"since {stages[giver].name}: leave one of the two out" if giver != BEFORE else "from the start"
+        why = f"{stage.name} gives {' and '.join(again)}, which holds already {since}"
+        _refuse(key, said_as, f"{why}, or let a stage of yours give another fact, such as the event 'traced'")
     ends = {*stage.ends, *(EXCLUDES[fact] for fact in stage.gives if fact in EXCLUDES)}
     during = {fact: giver for fact, giver in givers.items() if fact not in ends}
-    return {**during, **dict.fromkeys(stage.gives, index)}, during
+    return {**during, **dict.fromkeys(stage.gives, len(stages))}, during
 
 
 def _in_force(givers: dict[str, int], lasting: Sequence[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
@@ -128,8 +139,6 @@ def _in_force(givers: dict[str, int], lasting: Sequence[tuple[str, int]]) -> tup
     return tuple(sorted((item for item in given if not FACTS[item[0]].event), key=lambda item: -item[1]))
 
 
-def _refuse(said_as: str | Sequence[str], why: str) -> None:
-    examples = "e.g. A, AG, AGM, AGMDW, [approach, push]"
-    raise ConfigError(
-        bad_value("task", said_as, f"stages that follow from each other, {examples}", f"makes no sense: {why}")
-    )
+def _refuse(key: str, said_as: str | Sequence[str], why: str) -> None:
+    allowed = "stages that follow from each other, e.g. A, AG, AGM, AGMDW, [approach, push]"
+    raise ConfigError(bad_value(key, said(said_as), allowed, f"makes no sense: {why}"))

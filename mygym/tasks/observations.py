@@ -5,7 +5,8 @@ The components themselves are in `mygym.tasks.components`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from mygym.parameters import first_line
@@ -42,12 +43,37 @@ class Component:
     """How many numbers it has for each of these; of the robot it follows from the robot."""
     tells_goal: bool = False
     """Whether it depends on the goal, so that hindsight, which changes the goal afterwards, would make it wrong."""
+    shape: str = ""
+    """As the function's documentation begins with it, in letters that `SYMBOLS` explains."""
+    unit: str = ""
+    """Empty where it has none."""
+    frame: str = ""
+    """Frame or axes; empty where it has none."""
+
+
+SYMBOLS: Mapping[str, str] = {
+    "N": "environments that are looked at together",
+    "J": "joints of the robot",
+    "A": "arms of the robot",
+    "R": "objects that the task is about",
+    "C": "distractors",
+    "p": "drawers, doors, levers that the task is about",
+}
+"""Letters in shapes."""
 
 
 def register_observation(
-    name: str, bound: float, of: str = "robot", size: int = 0, tells_goal: bool = False, *, override: bool = False
+    name: str,
+    bound: float,
+    of: str = "robot",
+    size: int = 0,
+    tells_goal: bool = False,
+    *,
+    unit: str = "",
+    frame: str = "",
+    override: bool = False,
 ) -> Callable[[Function], Function]:
-    """Decorator that registers a component; its first line of documentation is its help.
+    """Decorator that registers a component; its first line of documentation is its help, and begins with its shape.
 
     Args:
         name: By which environments know it.
@@ -55,12 +81,16 @@ def register_observation(
         of: As of `Component`.
         size: As of `Component`.
         tells_goal: As of `Component`.
+        unit: As of `Component`.
+        frame: As of `Component`.
         override: Replace a component of the same name.
     """
 
     def register(function: Function) -> Function:
-        component = Component(function, bound, of, size, tells_goal)
-        registry("observation").register(name, component, first_line(function), override=override)
+        help = first_line(function)
+        shape = re.match(r"`(\(.*?\))`(?=[ :.,])", help)
+        component = Component(function, bound, of, size, tells_goal, shape[1] if shape else "", unit, frame)
+        registry("observation").register(name, component, help, override=override)
         return function
 
     return register

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from mygym.errors import RegistryError, bad_value
 from mygym.registry import registry
 from mygym.tasks.state import Array
 from mygym.tasks.view import EntryPoint, Motion, Predicate, View
@@ -51,11 +52,25 @@ class Stage:
     """Whether the tool has to turn about the vertical."""
     arms: int = 1
 
+    def words(self, object: str = "", goal: str = "to the goal") -> str:
+        """What it does to an object, called so, that is to go to a goal."""
+        return self.phrase.format(object=object or ("the part" if self.needs_part else "the object"), goal=goal)
+
 
 def register_stage(name: str, stage: Stage, *, override: bool = False) -> Stage:
     """Make `stage` known under its name (and letter, if it has one) to every composition.
 
     `override` replaces a stage of the same name.
+
+    Raises:
+        RegistryError: The name is taken, or the phrase has other names in braces than `{object}` and `{goal}`.
     """
-    registry("stage").register(name, stage, help=stage.phrase, override=override)
+    try:
+        help = stage.words()
+    except (LookupError, ValueError):
+        why = "has other braces than those"
+        raise RegistryError(
+            bad_value(f"stage {name}: phrase", stage.phrase, "text with {object}, {goal}", why)
+        ) from None
+    registry("stage").register(name, stage, help=help, override=override)
     return stage

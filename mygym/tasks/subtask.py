@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from mygym.errors import ConfigError, bad_value
+from mygym.config.mistakes import dotted, first_mistake
+from mygym.errors import ConfigError, bad_value, did_you_mean
 
 Bound = Annotated[float, Field(allow_inf_nan=False)]
 
@@ -63,14 +64,23 @@ def read_subtask(number: int, said: Mapping[str, Any]) -> SubTask:
         ConfigError: An unknown key, no stages, or a value of the wrong kind.
     """
     known = [one.name for one in fields(SubTask)]
-    for key in said:
+    for key, value in said.items():
         if key not in known:
-            raise ConfigError(bad_value(f"task.{number}", key, known, "is not part of a sub-task"))
+            near = did_you_mean(key, known, cutoff=0.7)
+            raise ConfigError(bad_value(f"task.{number}", key, KEYS, "is not part of a sub-task") + near)
+        if key == "to" and isinstance(value, str):
+            allowed = "[lowest, highest], m or rad; an area goes by `area`, an object by `onto`"
+            raise ConfigError(bad_value(f"task.{number}.to", value, allowed, "is no range"))
     if "stages" not in said:
         raise ConfigError(bad_value(f"task.{number}.stages", None, "letters or a list of stages", "is missing"))
     try:
         return _CHECKED.validate_python(dict(said))
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key, why = str(first["loc"][0]), first["msg"].removeprefix("Input should be ")
-        raise ConfigError(bad_value(f"task.{number}.{key}", said[key], why[:1].lower() + why[1:])) from None
+        path, given, allowed, _ = first_mistake(error)
+        raise ConfigError(bad_value(dotted(("task", number, *path)), given, allowed)) from None
+    except ConfigError as error:  # the sub-task does not know its number
+        raise ConfigError(f"task.{number}{str(error).removeprefix('task')}") from None
+
+
+KEYS = "stages; on what: object, part; to where: area, onto, path, to; via, tolerance, grip, deceleration, words"
+"""Keys of a sub-task, in groups."""

@@ -9,13 +9,15 @@ from functools import cached_property
 from typing import Any
 
 from mygym.config.schema import Distractor, RunConfig
-from mygym.errors import ConfigError, bad_value
+from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import registry
+from mygym.tasks.checking import check_numbers, check_objects
 from mygym.tasks.grammar import Plan, parse, plan
+from mygym.tasks.sequence import check_sequence
 from mygym.tasks.stage import Stage
 from mygym.tasks.subtask import SubTask, read_subtask
 from mygym.tasks.view import Step, Thresholds
-from mygym.tasks.wording import phrases, sentence
+from mygym.tasks.wording import phrases, plain, sentence
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ class Task:
             thresholds = Thresholds(tolerance=one.tolerance or self.tolerance)
             thing = self.roles.index(one.object) if self._acts_on_object(number) else None
             part = self.parts.index(one.part) if one.part in self.parts else None
-            name = one.part or (one.object if thing is not None else "")
+            name = one.part or (self.called(one.object) if thing is not None else "")
             for stage in self.composed[number]:
                 label = stage.name if len(self.subtasks) == 1 else f"{stage.name} {name}".rstrip()
                 goal = slots.place, slots.path, slots.heading
@@ -129,6 +131,13 @@ class Task:
     def asset(self, role: str) -> str:
         """The object that plays a role."""
         return self.objects.get(role, role)
+
+    def called(self, role: str) -> str:
+        """What descriptions call the object of a role: itself, or its role where several are of the same kind."""
+        asset = self.asset(role)
+        several = [self.asset(other) for other in self.roles].count(asset) > 1
+        means_itself = role == asset or role not in registry("object")  # `cube` is no name for an apple
+        return plain(role if several and means_itself else asset)
 
     @property
     def has_object(self) -> bool:
@@ -191,12 +200,14 @@ class Task:
 
     def describe(self) -> str:
         """The stages in plain words."""
-        return "; then ".join(map(sentence, self.subtasks, self.composed))
+        pairs = zip(self.subtasks, self.composed, strict=True)
+        return "; then ".join(sentence(one, stages, self.called) for one, stages in pairs)
 
     @property
     def phrases(self) -> tuple[str, ...]:
         """What each stage does, in words that stand by themselves."""
-        return tuple(itertools.chain(*map(phrases, self.subtasks, self.composed)))
+        pairs = zip(self.subtasks, self.composed, strict=True)
+        return tuple(itertools.chain(*(phrases(one, stages, self.called) for one, stages in pairs)))
 
     def _acts_on_object(self, subtask: int) -> bool:
         """Whether a stage of it needs an object, and it names no part of the workspace instead."""
@@ -212,6 +223,9 @@ class GoalSlots:
     heading: int | None
 
 
+OF_TASK = tuple(
+    one.name for one in fields(Task) if one.name not in ("name", "subtasks", "help", "parts", "path_points")
+)
 OF_SUBTASK = tuple(one.name for one in fields(SubTask) if one.name not in ("stages", "tolerance"))
 
 
@@ -232,8 +246,16 @@ def register_task(
         override: Replace a task of the same name.
         **numbers: Fields of `Task` (`tolerance`, `hold`, `horizon`, `workspace`, `objects`, `run_defaults` …) and, of
             a single composition, of `SubTask` (`object`, `part`, `area`, `onto`, `path`, `to`, `words`).
+
+    Raises:
+        RegistryError: The name is taken, a keyword is none of these, or a number is out of its range.
     """
-    task = Task(name, _subtasks(stages, numbers), help, **numbers)
+    subtasks = _subtasks(stages, numbers)
+    for key in numbers:
+        if key not in OF_TASK:
+            raise RegistryError(bad_value(f"task {name}", key, [*OF_TASK, *OF_SUBTASK], "is nothing that a task has"))
+    check_numbers(name, subtasks, numbers)
+    task = Task(name, subtasks, help, **numbers)
     registry("task").register(name, task, help=help, override=override)
     return task
 
@@ -253,16 +275,17 @@ def find_task(said: str | Sequence[Any]) -> Task:
         said: Sub-tasks are mappings with the fields of `SubTask`.
 
     Raises:
-        ConfigError: Not a task, or a composition that makes no sense.
+        ConfigError: Not a task, a composition that makes no sense, or sub-goals that collide.
     """
     _check_kinds(said)
     tasks = registry("task")
     if isinstance(said, str) and said in tasks:
         task: Task = tasks.get(said).load()
+        check_objects(task)
     elif not isinstance(said, str) and any(isinstance(one, Mapping) for one in said):
         subtasks = tuple(read_subtask(number, one) for number, one in enumerate(said))
         letters = ["".join(one.stages) if isinstance(one.stages, str) else "_".join(one.stages) for one in subtasks]
-        count = sum(len(parse(one.stages)) for one in subtasks)
+        count = sum(len(parse(one.stages, f"task.{number}")) for number, one in enumerate(subtasks))
         task = Task("-".join(letters), subtasks, horizon=50 + 25 * count)
     else:
         stages = said if isinstance(said, str) else tuple(said)
@@ -273,6 +296,7 @@ def find_task(said: str | Sequence[Any]) -> Task:
         known = next((task for task in built_in if _is_plainly(task, composed)), None)
         task = replace(known, name=name) if known else Task(name, (SubTask(stages),), horizon=50 + 25 * len(composed))
     _ = task.plan
+    check_sequence(task.subtasks, task.composed)
     return task
 
 
@@ -303,7 +327,7 @@ def change_task(task: Task, numbers: Mapping[str, Any]) -> Task:
     """`task` with other numbers, see `CHANGEABLE`; `object` is what the first sub-task acts on.
 
     Raises:
-        ConfigError: No such number, or a role that the task has not.
+        ConfigError: No such number, a role that the task has not, or a `hold` that the `horizon` has no room for.
     """
     for key in numbers:
         if key not in CHANGEABLE:
@@ -315,7 +339,13 @@ def change_task(task: Task, numbers: Mapping[str, Any]) -> Task:
     if "object" in changed:
         objects[task.subtasks[0].object] = changed.pop("object")
     objects |= changed.pop("objects", {})  # said of a role, which is more than of the first
-    for role in (*objects, *changed.get("colors", {})):
-        if role not in task.roles and role not in task.objects and role != task.subtasks[0].object:
-            raise ConfigError(bad_value("task_params.objects", role, task.roles, f"is no role of {task.name}"))
-    return replace(task, objects=objects, **changed)
+    for key, said in (("objects", objects), ("colors", changed.get("colors", {}))):
+        for role in said:
+            if role not in task.roles and role not in task.objects and role != task.subtasks[0].object:
+                raise ConfigError(bad_value(f"task_params.{key}", role, task.roles, f"is no role of {task.name}"))
+    changed_task = replace(task, objects=objects, **changed)
+    if changed.keys() & {"hold", "horizon"} and changed_task.hold >= changed_task.horizon:
+        why = f"leaves no time: success is to hold for {changed_task.hold} of {changed_task.horizon} steps"
+        allowed = f"less than the horizon, {changed_task.horizon}"
+        raise ConfigError(bad_value("task_params.hold", changed_task.hold, allowed, why))
+    return changed_task

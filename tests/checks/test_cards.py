@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mygym import training
-from mygym.checks.cards import DEMANDS, EXPERT, IDLE, RESETS, Card, at_most, flaws, make_card
+from mygym.checks.cards import DEMANDS, EXPERT, IDLE, RESETS, Card, at_least, at_most, flaws, make_card, untold
 from mygym.checks.cards import EPISODES as ALL_EPISODES
 from mygym.envs import proved
 from mygym.envs.proved import a_robot_for
@@ -48,6 +48,9 @@ def test_the_numbers_of_episodes_mean_something() -> None:
     assert at_most(0, ALL_EPISODES) == pytest.approx(1 - 0.05 ** (1 / ALL_EPISODES))  # (1 − p)^n = 5 %
     assert at_most(0, ALL_EPISODES) < 0.03
     assert at_most(5, 5) == 1.0
+    assert at_least(ALL_EPISODES, ALL_EPISODES) == pytest.approx(0.05 ** (1 / ALL_EPISODES))
+    assert at_least(97, 100) == pytest.approx(0.9241, abs=1e-3)
+    assert at_least(0, 5) == 0.0
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +75,16 @@ def test_a_card_says_who_played_where(push: Card) -> None:
     assert list(content["policies"]) == [EXPERT, *IDLE]
     assert content["policies"]["hover"]["stage_reached"] == {"push": 3}
     assert content["flaws"] == {}
+
+
+def test_few_episodes_do_not_tell_and_many_do(push: Card) -> None:
+    said = untold(push)
+    assert [words.split(" ")[0] for words in said] == ["up", "the", "random"]
+    assert "15.3%" in said[0]  # 1 − 0.05^(1/18)
+    assert "36.8%" in said[1]  # 0.05^(1/3)
+    assert "63.2%" in said[2]
+    many = {policy: replace(one, episodes=one.episodes * 40) for policy, one in push.evaluations.items()}
+    assert untold(replace(push, evaluations=many, resets=720)) == []
 
 
 def test_a_card_finds_what_is_wrong(push: Card) -> None:

@@ -15,6 +15,7 @@ from mygym.cli.main import COMMANDS
 from mygym.config import load_file
 from mygym.registry import REGISTRIES, registry
 from mygym.runs.settings import settle
+from mygym.tasks.grammar import letters
 from tests.cli.conftest import Outcome
 from tests.components import ALGORITHMS, COMBOS, COVERING, TASKS
 from tests.conftest import ROOT
@@ -106,6 +107,50 @@ def test_a_composition_and_an_algorithm_can_be_described(mygym_command: Command)
     assert "learning_rate" in mygym_command("describe", "algo", "sac").out
 
 
+def test_stages_are_listed_in_words_with_what_compositions_need(mygym_command: Command) -> None:
+    rows = {row["name"]: row for row in json.loads(mygym_command("list", "stage", "--json").out)}
+    assert rows["grasp"] | {"letter": "G", "requires": ["free", "near"], "gives": ["held"]} == rows["grasp"]
+    assert (rows["move"]["help"], rows["open"]["help"]) == ("move the object to the goal", "open the part")
+    words = mygym_command("list", "stage").out
+    assert "{" not in words
+    assert re.search(r"grasp +G +free, near +held +grasp the object", words)
+
+
+@pytest.mark.parametrize("name", registry("stage").names())
+def test_a_stage_is_described_without_empty_fields(name: str, mygym_command: Command) -> None:
+    content = json.loads(mygym_command("describe", "stage", name, "--json").out)
+    assert all(value not in (None, [], {}, "") for value in content.values())
+    assert {"requires", "gives", "acts on", "needs"} <= content.keys()
+    assert all(meaning.endswith(".") for meaning in content["gives"].values())
+
+
+@pytest.mark.parametrize("name", registry("observation").names())
+def test_an_observation_is_described_by_shape_unit_and_frame(name: str, mygym_command: Command) -> None:
+    content = json.loads(mygym_command("describe", "observation", name, "--json").out)
+    assert content["shape"].startswith("(N")
+    assert {"N", *re.findall(r"\b[ACJRp]\b", content["shape"])} == content["where"].keys()
+    assert content["unit"]
+    if content["unit"] == "m" and name not in ("gripper_width", "other_gripper_width"):
+        assert content["frame"].startswith("world")
+
+
+@pytest.mark.parametrize(
+    ("said", "stages", "areas"),
+    [
+        ("[approach, push]", ["approach", "push"], ["surface"]),
+        ("[{stages: AGMDW, object: apple, area: far_left}, {stages: A}]", [*"AGMDWA"], ["far_left", "reach"]),
+        ("[{stages: [approach, open], part: cabinet.drawer}]", ["approach", "open"], []),
+    ],
+)
+def test_lists_are_described_as_tasks_are(
+    said: str, stages: list[str], areas: list[str], mygym_command: Command
+) -> None:
+    content = json.loads(mygym_command("describe", "task", said, "--json").out)
+    assert content["stages"] == [letters().get(stage, stage) for stage in stages]
+    assert list(content["goals from"]) == areas
+    assert all({"low", "high"} == area.keys() for area in content["goals from"].values())
+
+
 # explain, dry run ---------------------------------------------------------------------------------------------------
 
 
@@ -137,6 +182,23 @@ def test_dry_run_builds_everything_and_writes_nothing(algo: str, mygym_command: 
     ):
         assert words in outcome.out
     assert list(tmp_path.iterdir()) == []
+    assert all("[" not in line for line in outcome.out.splitlines() if line.startswith("observation: "))
+
+
+SLIDE = ("--task", "slide", "--robot", "kuka")  # which ends short of the goal
+DRY, TRAINED = ("train", "--dry-run", "--n-envs", "1"), ("train", *TRAIN, "--n-envs", "1")
+JUDGED = ("evaluate", "--policy", "oracle", "--episodes", "1")
+
+
+@pytest.mark.parametrize("command", [DRY, TRAINED, JUDGED])
+def test_a_robot_that_is_not_supported_is_noted_and_runs(command: tuple[str, ...], mygym_command: Command) -> None:
+    outcome = mygym_command(*command, *SLIDE)
+    assert outcome.code == 0, outcome.err
+    notes = [line for line in outcome.err.splitlines() if line.startswith("note: ")]
+    assert len(notes) == 1
+    assert notes[0].startswith("note: kuka does not do slide well enough in workspace table; supported robots: ")
+    assert "panda" in notes[0]
+    assert "note: " not in mygym_command(*command, "--task", "push", "--robot", "kuka").err
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.*")), ids=lambda path: path.name)
@@ -225,13 +287,30 @@ def test_a_card_in_words_and_json(mygym_command: Command, tmp_path: Path) -> Non
     assert outcome.out.startswith(
         "reach: approach the goal\nkuka, workspace table, ee_delta; 4 episodes of each policy"
     )
-    assert re.search(r"^ oracle +100\.0% +\d+\.\d ", outcome.out, re.M)
+    assert re.search(r"^ oracle +100\.0% +≥ 47\.3% +\d+\.\d ", outcome.out, re.M)
     assert "solved at reset: 0.0% of 24 resets" in outcome.out
     assert outcome.err.splitlines()[:2] == ["card of reach: 24 resets", "card of reach: 4 episodes of oracle"]
     content = json.loads(mygym_command("card", "[approach, push]", "--episodes", "1", "--json").out)
     assert content["words"] == "approach the cube, push it to the goal"
     assert set(content["policies"]) == {"oracle", "random", "zero", "hover"}
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_card_of_a_config_with_its_own_numbers(mygym_command: Command, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("task: reach\nworkspace: drawer\ntask_params: {horizon: 5}\nsteps: 5000\n")
+    outcome = mygym_command("card", "--config", "mine.yaml", "--set", "task_params.tolerance=0.001", "--episodes", "1")
+    assert outcome.code == 0
+    assert "workspace drawer, ee_delta; 1 episode of each policy" in outcome.out
+    assert re.search(r"^ zero +0\.0% +≤ 95\.0% +5\.0 ", outcome.out, re.M)  # steps
+    assert "expert solves it: NO" in outcome.out
+
+
+def test_a_card_of_few_episodes_says_that_they_are_few(mygym_command: Command) -> None:
+    last = mygym_command("card", "push", "--episodes", "1").out.splitlines()[-1]
+    assert last.startswith(
+        "nothing wrong so far, but up to 39.3% of resets may be solved; the expert may solve as few as"
+    )
+    assert last.endswith("random actions may solve up to 95.0%: more --episodes are needed to tell")
 
 
 def test_the_programs_of_the_folder_are_the_commands(python, tmp_path: Path) -> None:

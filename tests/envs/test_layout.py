@@ -18,6 +18,7 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
 from mygym.registry import registry
 from mygym.sim.objects import ObjectSpec, load_object
+from mygym.sim.workspace import load_workspace
 from mygym.tasks.stage import CLOSED, Stage, register_stage
 from mygym.tasks.task import change_task, find_task
 from mygym.tasks.view import Motion
@@ -265,15 +266,53 @@ def test_a_drawer_opened_and_shut_has_two_goals_of_which_the_second_is_elsewhere
 @pytest.mark.parametrize(
     ("keywords", "words"),
     [
-        ({"task": [DRAWER]}, ["workspace", "'table'", "no cabinet.drawer"]),
-        ({"task": [{"stages": "AGM", "path": "rim"}]}, ["workspace", "'table'", "no path rim"]),
+        ({"task": [DRAWER]}, ["workspace: 'table' has no part cabinet.drawer", "allowed: drawer"]),
+        (
+            {"task": [DRAWER | {"part": "cabinet.drawr"}], "workspace": "drawer"},
+            ["task.0.part: 'cabinet.drawr'", "workspace drawer", "did you mean 'cabinet.drawer'"],
+        ),
+        ({"task": [DRAWER | {"part": "cabinet.drawr"}]}, ["task.0.part: ", "did you mean 'cabinet.drawer'"]),
+        ({"task": [{"stages": "AGM", "path": "rim"}]}, ["task.0.path: 'rim' is no path of workspace table"]),
+        ({"task": [{"stages": "AGM", "path": "solution"}]}, ["workspace: 'table'", "allowed: maze, verticalmaze"]),
         ({"task": [DRAWER | {"to": [0.0, 0.01]}], "workspace": "drawer"}, ["task.to", "no position", "wider range"]),
-        ({"task": [{"stages": "AGM", "area": "shelf"}]}, ["task_params.areas.shelf", "is missing"]),
+        ({"task": [{"stages": "AGM", "area": "shelf"}]}, ["task.0.area: 'shelf'", "task_params.areas.shelf"]),
+        ({"task": [{"stages": "AGM", "area": "far_lft"}]}, ["task.0.area: 'far_lft'", "did you mean 'far_left'"]),
+        ({"task": "throw", "workspace": "table"}, ["workspace: 'table' has no area left", "allowed: baskets;"]),
+        ({"task": "insert", "workspace": "stairs"}, ["workspace: 'stairs'", "allowed: panel;"]),
+        (
+            {"task": "push", "workspace": "stairs"},
+            ["workspace: 'stairs' has no area surface", "allowed: table, baskets"],
+        ),
+        ({"task": ["approach", "push"], "workspace": "stairs"}, ["workspace: 'stairs'", "baskets", "fridge", "table"]),
+        ({"task": "hand_over", "robot": "baxter"}, ["robot: 'baxter' has no area other_side", "allowed: panda_pair"]),
     ],
 )
 def test_what_the_workspace_lacks_is_told(keywords: dict[str, Any], words: list[str]) -> None:
     with pytest.raises(ConfigError) as error:
         RobotEnv(**keywords)
+    for word in words:
+        assert word in str(error.value)
+
+
+@pytest.mark.parametrize("corner", ["low", "high"])
+def test_a_corner_alone_leaves_the_workspaces_other_one(corner: str, made: Any) -> None:
+    there = load_workspace("table").areas["surface"]
+    said = [0.0, 0.05, 0.0]
+    low, high = made(task="push", task_params={"areas": {"surface": {corner: said}}})._areas["surface"]
+    assert (low.tolist(), high.tolist()) == ((said, [*there.high]) if corner == "low" else ([*there.low], said))
+
+
+@pytest.mark.parametrize(
+    ("areas", "words"),
+    [
+        ({"surfacee": {"low": [0, 0, 0]}}, ["task_params.areas: 'surfacee'", "did you mean 'surface'"]),
+        ({"cube_start": {"low": [0, 0, 0]}}, ["task_params.areas.cube_start.high", "both corners, low and high"]),
+        ({"surface": {"low": [0.5, 0, 0]}}, ["task_params.areas.surface.high", "below low [0.5, 0.0, 0.0]"]),
+    ],
+)
+def test_an_area_that_cannot_be_is_told(areas: dict[str, Any], words: list[str]) -> None:
+    with pytest.raises(ConfigError) as error:
+        RobotEnv("push", task_params={"areas": areas})
     for word in words:
         assert word in str(error.value)
 

@@ -285,7 +285,8 @@ def test_goals_and_heights_follow_the_size() -> None:
 
 MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     ({"object_mas": True}, ["randomize", "'object_mas'", "did you mean 'object_mass'"]),
-    ({"object_mass": [2.0, 0.5]}, ["randomize.object_mass", "[2.0, 0.5]", "0.01 to 100", "times its own"]),
+    ({"object_mass": [2.0, 0.5]}, ["randomize.object_mass: [2.0, 0.5]", "lowest comes first; allowed: [0.5, 2]"]),
+    ({"object_mass": [0.001, 2]}, ["randomize.object_mass", "[0.001, 2]", "0.01 to 100", "times its own"]),
     ({"object_mass": [0.5, 200]}, ["randomize.object_mass", "200", "0.01 to 100"]),
     ({"object_mass": [1, 2, 3]}, ["randomize.object_mass", "is no range"]),
     ({"object_mass": "heavy"}, ["randomize.object_mass", "'heavy'", "is no range", "[low, high]"]),

@@ -418,7 +418,7 @@ POINT = {"low": [0.0, 0.0, 0.2], "high": [0.0, 0.0, 0.2]}
             {"task_params": {"areas": {"reach": FAR}}},
             ["task_params.areas.reach", "100% out of panda's reach", "base at"],
         ),
-        ({"task": "push", "workspace": "maze"}, ["task_params.areas.surface", "workspace maze", "push"]),
+        ({"task": "push", "workspace": "maze"}, ["workspace: 'maze'", "no area surface", "push", "allowed: table"]),
         ({"robot": "kuka", "task_params": {"areas": {"reach": FAR}}}, ["task_params.areas.reach", "kuka"]),
         ({"task_params": {"areas": {"reach": POINT}}}, ["task_params.areas", "larger area"]),
     ],

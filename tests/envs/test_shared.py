@@ -162,7 +162,7 @@ def test_a_policy_goes_on_learning_on_another_task() -> None:
 
 
 def test_a_task_with_more_than_there_is_room_for_is_refused() -> None:
-    onto = ["cube", "die", "ball", "can", "mug", "bowl"]
+    onto = ["cube", "die", "ball", "can", "block", "bowl"]
     with pytest.raises(ConfigError, match="spaces: 'shared' has no room for 6 sub-tasks") as caught:
         shared("panda", several(*onto, stages=["approach", "push", "withdraw"]))
     assert "a task with at most 3 sub-tasks" in str(caught.value)

@@ -136,6 +136,13 @@ def test_what_is_written_passes_every_check(kind: str) -> None:
     assert [one for one in check(kind, "mine") if one.status != "passed"] == []
 
 
+@pytest.mark.parametrize("after", [[], ["move", "drop", "withdraw"], ["drop"]])
+def test_a_new_stage_composes_at_the_end_and_in_the_middle(after: list[str]) -> None:
+    new("stage", "hoist")
+    said = ["approach", "grasp", "hoist", *after]
+    assert mygym.evaluate(policy="oracle", config={"task": said}, episodes=3).success_rate == 1.0
+
+
 def test_what_is_written_is_in_the_projects_style(folder: Path) -> None:
     places = [folder / str(number) for number in range(len(KINDS) + 3)]
     requests = [(kind, {}) for kind in KINDS]

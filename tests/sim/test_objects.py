@@ -65,6 +65,33 @@ def test_the_catalogue_is_large_and_in_five_categories() -> None:
     assert sum(spec.graspable for spec in specs) >= 60
 
 
+@pytest.mark.parametrize(
+    ("parts", "flat"),
+    [
+        (["shape: box, size: [0.04, 0.04, 0.04]"], True),
+        (["shape: sphere, size: [0.02]"], False),
+        (["shape: capsule, size: [0.02, 0.05]"], False),
+        (["shape: cylinder, size: [0.02, 0.05]"], True),
+        (["shape: cylinder, size: [0.02, 0.05], euler: [90, 0, 0]"], False),
+        (["shape: cone, size: [0.02, 0.0, 0.05]"], False),
+        (["shape: cone, size: [0.02, 0.01, 0.05]"], True),
+        (["shape: box, size: [0.1, 0.1, 0.02]", "shape: sphere, size: [0.02], position: [0, 0, 0.02]"], False),
+        (["shape: box, size: [0.1, 0.1, 0.1]", "shape: sphere, size: [0.02], position: [0, 0, 0.02]"], True),
+        (
+            [
+                "shape: sphere, size: [0.035]",
+                "shape: box, size: [0.01, 0.01, 0.01], position: [0, 0, 0.04], collides: false",
+            ],
+            False,
+        ),
+    ],
+)
+def test_what_is_round_where_it_is_highest_has_no_flat_top(parts: list[str], flat: bool, tmp_path: Path) -> None:
+    lines = "".join(f"  - {{{part}}}\n" for part in parts)
+    (tmp_path / "thing.yaml").write_text(f"parts:\n{lines}mass: 0.1\nfriction: 0.5\n")
+    assert load_object(tmp_path / "thing.yaml").flat_top == flat
+
+
 @pytest.mark.parametrize("name", object_names())
 def test_an_object_is_described_in_real_units(name: str) -> None:
     path = Path(registry("object").get(name).load())

@@ -249,6 +249,30 @@ def test_thresholds_are_the_sub_tasks_own() -> None:
     assert {step.thresholds.tolerance for step in task.steps[5:]} == {0.03}
 
 
+@pytest.mark.parametrize(
+    ("said", "numbers", "words"),
+    [
+        ("turn", {}, "approach the valve, turn it"),
+        ("push", {"object": "apple"}, "push it to the goal"),
+        ("push", {"object": "apple"}, "approach the apple"),
+        ("push", {"object": "path/to/garden_gnome.urdf"}, "approach the garden gnome"),
+        ("stack", {}, "approach the cube, grasp it, move it onto the base"),
+        ("stack", {"object": "apple"}, "approach the apple, grasp it, move it onto the cube"),
+        ("stack", {"objects": {"base": "plate"}}, "move it onto the plate"),
+        ("stack", {"object": "die", "objects": {"base": "die"}}, "approach the die, grasp it, move it onto the base"),
+        ("build_tower", {}, "approach the middle, grasp it, move it onto the base"),
+    ],
+)
+def test_descriptions_name_the_object_that_is_used(said: str, numbers: dict[str, Any], words: str) -> None:
+    assert words in change_task(find_task(said), numbers).describe()
+
+
+def test_results_name_the_object_that_is_used() -> None:
+    task = change_task(find_task([{"stages": "AGMDW"}, {"stages": "A", "object": "ball"}]), {"object": "apple"})
+    assert task.labels[0] == "approach apple"
+    assert task.phrases[1] == "grasp the apple"
+
+
 # what is refused ----------------------------------------------------------------------------------------------------
 
 
@@ -261,15 +285,26 @@ def test_thresholds_are_the_sub_tasks_own() -> None:
         (["A", {"stages": "A"}], ["task.0", "'A'", "a mapping"]),
         ([["A"]], ["task.0", "['A']", "the name of a stage"]),
         (["approach", None], ["task.1", "None", "the name of a stage"]),
-        ([{"stages": "AXG"}], ["'AXG'", "'X'"]),
-        ([{"stages": ""}], ["task", "is empty"]),
+        ([{"stages": "AXG"}], ["task.0: 'AXG'", "'X'"]),
+        ([{"stages": "AGMDW"}, {"stages": "AXG"}], ["task.1: 'AXG'"]),
+        ([{"stages": "AGMDW"}, {"stages": "M"}], ["task.1: 'M'", "move requires 'held'"]),
+        ([{"stages": "AG"}, {"stages": "A"}], ["task.1: 'A'", "drop and withdraw"]),
+        ([{"stages": "AGMDW"}, {"stages": ["approach", "pusch"]}], ["task.1: 'pusch'", "did you mean 'push'"]),
+        ([{"stages": ""}], ["task.0", "is empty"]),
+        ([{"stages": "AGM", "target": "left"}], ["task.0: 'target'", "to where: area, onto, path, to"]),
+        ([{"stages": "AGM", "to": "surface"}], ["task.0.to: 'surface'", "an area goes by `area`"]),
+        ([{"stages": "AGM", "grip": 5}], ["task.0.grip: 5", "allowed: a list"]),
+        ([{"stages": "AGM", "grip": [0.0]}], ["task.0.grip: [0.0]", "a list of 3"]),
+        ([{"stages": "AGM", "object": 5}], ["task.0.object: 5", "allowed: text"]),
+        ([{"stages": "AGM", "area": 5}], ["task.0.area: 5", "text or a list"]),
+        ([{"stages": "AGM", "area": ["left", 5]}], ["task.0.area.1: 5", "allowed: text"]),
         ([{"stages": 5}], ["task.0.stages", "5"]),
         ([{"stages": "AGM", "tolerance": 0}], ["task.0.tolerance", "greater than 0"]),
         ([{"stages": "AGM", "tolerance": float("nan")}], ["task.0.tolerance", "nan"]),
         ([{"stages": "AGM", "to": [1.0]}], ["task.0.to"]),
         ([{"stages": "AGM", "to": [1.0, float("inf")]}], ["task.0.to", "inf"]),
-        ([{"stages": "AGM", "to": [1.0, 0.5]}], ["task.to", "lowest first"]),
-        ([{"stages": "AGM", "onto": "cube"}], ["task.onto", "'cube'", "another object"]),
+        ([{"stages": "AGM", "to": [1.0, 0.5]}], ["task.0.to", "lowest first"]),
+        ([{"stages": "AGM", "onto": "cube"}], ["task.0.onto", "'cube'", "another object"]),
         ([{"stages": "AGM", "onto": "die", "area": "air"}], ["area", "onto", "one of them"]),
     ],
 )
@@ -308,7 +343,7 @@ def test_objects_are_changed_by_role_and_that_counts_more_than_the_first_object(
         (Distractor(object="ball"),),
     )
     assert task.needs_turning
-    assert task.labels == find_task(STACK).labels
+    assert task.labels[4:6] == ("withdraw cube", "approach apple")
     assert change_task(task, {"object": "block"}).object == "block"
     assert change_task(task, {"object": "block", "objects": {"cube": "pen"}}).object == "pen"
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from mygym.errors import ConfigError
+from mygym.errors import ConfigError, RegistryError
+from mygym.tasks.subtask import SubTask
 from mygym.tasks.task import change_task, find_task, register_task
 from tests.components import TASKS
 
@@ -27,9 +30,53 @@ def test_numbers_of_a_task_can_be_changed() -> None:
         change_task(task, {"horizonn": 7})
 
 
+@pytest.mark.parametrize("numbers", [{"hold": 25}, {"hold": 9, "horizon": 9}, {"horizon": 3}, {"horizon": 2}])
+def test_an_episode_that_is_too_short_to_hold_success_is_refused(numbers: dict[str, int]) -> None:
+    task = find_task("reach")
+    with pytest.raises(ConfigError, match=r"task_params\.hold: \d+ leaves no time.* less than the horizon"):
+        change_task(task, numbers)
+    change_task(task, {"hold": 24})
+    change_task(task, {"horizon": 4})
+
+
 def test_what_a_composition_means_does_not_depend_on_tasks_of_the_users() -> None:
     stages = ["approach", "push", "withdraw"]
     before = find_task(stages).horizon
     register_task("mine", stages, horizon=before + 7)
     assert find_task("mine").horizon == before + 7
     assert find_task(stages).horizon == before
+
+
+@pytest.mark.parametrize(
+    ("numbers", "words"),
+    [
+        ({"tolerance": -0.03}, ["task wrong: tolerance: -0.03", "greater than 0"]),
+        ({"tolerance": "small"}, ["tolerance: 'small'", "a number"]),
+        ({"hold": 0}, ["hold: 0", "greater than or equal to 1"]),
+        ({"horizon": 1.5}, ["horizon: 1.5", "a whole number"]),
+        ({"rotation": (1.0, 0.0)}, ["rotation: (1.0, 0.0)", "must not end below"]),
+        ({"colors": {"cube": (1, 0, 0)}}, ["colors.cube", "a list of 4"]),
+        ({"deceleration": 0}, ["task.0.deceleration: 0", "greater than 0"]),
+        ({"tolerence": 0.03}, ["task wrong: 'tolerence'", "did you mean 'tolerance'"]),
+        ({"onnto": "die"}, ["task wrong: 'onnto'", "did you mean 'onto'"]),
+        ({"parts": ("cabinet.drawer",)}, ["task wrong: 'parts'", "did you mean 'part'"]),
+    ],
+)
+def test_a_registration_that_cannot_be_is_refused_at_once(numbers: dict[str, Any], words: list[str]) -> None:
+    with pytest.raises(RegistryError) as error:
+        register_task("wrong", "AGM", **numbers)
+    for word in words:
+        assert word in str(error.value)
+    with pytest.raises(ConfigError, match="'wrong'"):
+        find_task("wrong")
+
+
+def test_numbers_of_a_sub_task_of_ones_own_are_checked_too() -> None:
+    with pytest.raises(RegistryError, match=r"task wrong: task.1.tolerance: -1 .* greater than 0"):
+        register_task("wrong", [SubTask("AGMDW"), SubTask("A", tolerance=-1)])
+
+
+def test_objects_that_there_are_not_are_told_when_a_task_is_looked_up() -> None:
+    register_task("odd", "AGMDW", objects={"base": "cuube"}, onto="base")
+    with pytest.raises(ConfigError, match=r"task odd: object: 'cuube' is not a known object.*did you mean 'cube'"):
+        find_task("odd")

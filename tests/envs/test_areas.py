@@ -1,0 +1,93 @@
+"""Areas in which nothing can be are refused, with the share, what is in the way and a remedy; shipped ones are not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mygym.envs.areas import check_room
+from mygym.envs.robot_env import RobotEnv
+from mygym.errors import ConfigError
+from tests.components import HOSTED_QUICKLY
+
+SQUARE = ((-0.1, -0.1), (0.1, 0.1))
+
+
+def box(low_z: float, high_z: float, xy: tuple[tuple[float, float], tuple[float, float]] = SQUARE) -> dict[str, Any]:
+    return {"low": [*xy[0], low_z], "high": [*xy[1], high_z]}
+
+
+def at_the_cabinet(low_x: float, high_x: float) -> dict[str, Any]:
+    return box(0.0, 0.0, ((low_x, -0.05), (high_x, 0.05)))
+
+
+ON_PLATE = [{"stages": "AGMDW", "object": "cube", "onto": "plate"}]
+OPENED = [
+    {"stages": ["approach", "open", "withdraw"], "part": "cabinet.drawer"},
+    {"stages": "AGMDW", "object": "cube", "area": "drawer"},
+]
+
+REFUSED = [
+    # a cube of 4 cm: its half is in the front, which begins at 0.122, beyond 0.107; of 5 points one is
+    ("push", "drawer", {"object": at_the_cabinet(0.03, 0.13)}, ["areas.object", "cube to 20% inside cabinet"]),
+    (
+        "push",
+        "drawer",
+        {"surface": at_the_cabinet(0.03, 0.13)},
+        ["areas.surface", "goal of cube to 20% inside cabinet"],
+    ),
+    ("push", None, {"object": box(-0.03, -0.03)}, ["areas.object", "cube to 100% inside table"]),
+    ("push", None, {"cube_start": box(-0.03, 0.0)}, ["areas.cube_start", "cube to 80% inside table"]),
+    ("stack", None, {"base_start": box(-0.03, -0.03)}, ["areas.base_start", "base to 100% inside table"]),
+    ("reach", None, {"reach": box(-0.04, 0.12)}, ["areas.reach", "the goal to 20% inside table"]),
+    ("pick_and_place", None, {"air": box(-0.02, 0.06)}, ["areas.air", "the goal of cube to 20% inside table"]),
+    ("push", None, {"surface": box(0.1, 0.2)}, ["areas.surface", "goal of cube to 100% in the air", "underside"]),
+    ("push", None, {"surface": box(0.0, 0.2)}, ["areas.surface", "goal of cube to 80% in the air"]),
+    ("AGMDW", None, {"surface": box(0.1, 0.1)}, ["areas.surface", "in the air"]),
+    ("push", None, {"surface": box(-0.15, -0.15)}, ["areas.surface", "100% outside the workspace's bounds"]),
+]
+
+
+@pytest.mark.parametrize(("task", "workspace", "areas", "words"), REFUSED)
+def test_areas_in_which_something_cannot_be_are_refused(
+    task: str, workspace: str | None, areas: dict[str, Any], words: list[str]
+) -> None:
+    with pytest.raises(ConfigError) as error:
+        RobotEnv(task, workspace=workspace, task_params={"areas": areas}).close()
+    for word in ("task_params.areas", "e.g. with its centre at", "a smaller box, or another place", *words):
+        assert word in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("task", "workspace", "areas"),
+    [
+        ("push", "drawer", {"object": at_the_cabinet(-0.1, 0.08)}),  # under the handle
+        ("reach", None, {"reach": box(0.0, 0.2)}),
+        ("pick_and_place", None, {"air": box(0.0, 0.2)}),
+        ("AGM", None, {"air": box(0.1, 0.2)}),
+        ("push", None, {"surface": box(0.0, 0.03)}),  # within the tolerance of the table
+        (ON_PLATE, None, {"object": box(0.0, 0.0, ((-0.15, -0.15), (0.15, 0.15)))}),
+        (OPENED, "drawer", {"drawer": box(0.035, 0.035, ((-0.05, -0.05), (0.0, 0.05)))}),  # where it is by then
+    ],
+)
+def test_areas_in_which_all_can_be_are_not_refused(task: Any, workspace: str | None, areas: dict[str, Any]) -> None:
+    RobotEnv(task, workspace=workspace, task_params={"areas": areas}).close()
+
+
+@pytest.mark.parametrize(("task", "robot"), HOSTED_QUICKLY)
+def test_everything_can_be_in_the_shipped_areas(task: str, robot: str) -> None:
+    with RobotEnv(task, robot=robot) as env:
+        for name in env._areas:
+            check_room(env.task, env.world, env._areas, name)
+
+
+def test_an_area_of_ones_own_leaves_no_trace_in_the_episode() -> None:
+    areas = {"object": {"low": [-0.15, -0.15, 0.0], "high": [0.15, 0.15, 0.0]}}  # as the workspace has it
+    with RobotEnv("push") as plain, RobotEnv("push", task_params={"areas": areas}) as checked:
+        for env in (plain, checked):
+            env.reset(seed=3)
+        for _ in range(30):
+            action = plain.expert_action()
+            one, other = plain.step(action), checked.step(action)
+            assert one[0]["observation"].tobytes() == other[0]["observation"].tobytes()

@@ -1,0 +1,89 @@
+"""Sub-goals that collide are refused, whichever way round; those that do not are not."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mygym.errors import ConfigError
+from mygym.tasks.task import find_task
+from tests.components import TASKS, several, tower
+from tests.tasks.states import SAME_AGAIN
+
+THINGS = ("cube", "die", "plate", "book")
+
+
+def onto(*pairs: tuple[str, str]) -> list[dict[str, Any]]:
+    """The first of each pair is put onto the second, one pair after the other."""
+    return [{"stages": "AGMDW", "object": top, "onto": base} for top, base in pairs]
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (onto(("cube", "plate"), ("plate", "cube")), ["task.1.object", "'plate' has cube on it", "before sub-task 0"]),
+        (onto(("cube", "plate"), ("die", "plate")), ["task.1.onto", "'plate' has cube on it", "such as cube", "area"]),
+        ([*onto(("cube", "plate")), *several("plate")], ["task.1.object", "'plate' has cube on it by sub-task 0"]),
+        (
+            [*onto(("cube", "plate")), {"stages": ["approach", "push"], "object": "plate"}],
+            ["task.1.object", "'plate' has cube on it"],
+        ),
+        (onto(("cube", "plate"), ("cube", "book")), ["task.1.object", "'cube' is put onto plate by sub-task 0"]),
+        (onto(("cube", "plate"), ("cube", "plate")), ["task.1.object", "'cube' is put onto plate"]),
+        ([*several("book"), *onto(("cube", "plate")), *several("cube")], ["task.2.object", "by sub-task 1"]),
+        (list(reversed(tower("a", "b", "c")[1:])), ["task.1.object", "'b' has c on it by sub-task 0"]),
+    ],
+)
+def test_sub_goals_that_collide_are_refused_with_key_and_remedy(said: Any, words: list[str]) -> None:
+    with pytest.raises(ConfigError) as error:
+        find_task(said)
+    for word in (*words, "allowed"):
+        assert word in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *TASKS,
+        SAME_AGAIN,
+        tower("a", "b", "c", "d"),
+        [*several("plate"), *onto(("cube", "plate"))],
+        [*onto(("cube", "plate")), {"stages": ["approach", "poke", "withdraw"], "object": "plate"}],
+        [*onto(("cube", "plate")), {"stages": ["approach", "open"], "part": "cabinet.drawer"}],
+        [{"stages": ["approach", "open", "withdraw"], "part": "cabinet.drawer"}] * 2,
+        onto(("cube", "plate"), ("die", "book")),
+        onto(("cube", "plate"), ("die", "cube")),
+    ],
+)
+def test_sub_goals_that_do_not_collide_are_not_refused(said: Any) -> None:
+    find_task(said)
+
+
+@given(order=st.permutations(THINGS), length=st.integers(2, len(THINGS)), first=st.integers(0, 3))
+def test_no_cycle_can_be_built_wherever_it_begins(order: list[str], length: int, first: int) -> None:
+    ring = order[:length]
+    pairs = [(ring[(i + first) % length], ring[(i + first + 1) % length]) for i in range(length)]
+    for one in (pairs, pairs[::-1]):
+        with pytest.raises(ConfigError, match=r"task\.\d\.(object|onto)"):
+            find_task(onto(*one))
+
+
+@given(pairs=st.lists(st.sampled_from(list(itertools.permutations(THINGS, 2))), min_size=1, max_size=4))
+def test_what_is_accepted_stands_in_the_end_as_it_was_put(pairs: list[tuple[str, str]]) -> None:
+    """A world of blocks tells: each is moved with a hand that can lift one thing, onto a top that is free."""
+    under: dict[str, str] = {}
+    possible = True
+    for top, base in pairs:
+        possible &= top not in under and top not in under.values() and base not in under.values()
+        under[top] = base
+    try:
+        find_task(onto(*pairs))
+    except ConfigError:
+        assert not possible
+    else:
+        assert possible
+        assert all(under[top] == base for top, base in pairs)
