@@ -116,12 +116,17 @@ def make_card(
         solved = _solved_at_reset(envs[0], RESETS * episodes)
         evaluations, returns = {}, {}
         for policy in (EXPERT, *IDLE):
-            tell(f"{episodes} episodes of {policy}")
+            tell(f"{in_words(episodes)} of {policy}")
             evaluations[policy], returns[policy] = _judged(policy, envs, episodes)
         env = envs[0]
         return Card(
             env.task, env.robot.name, env.workspace.name, env.control, RESETS * episodes, solved, evaluations, returns
         )
+
+
+def in_words(episodes: int) -> str:
+    """A number of episodes."""
+    return f"{episodes} episode{'' if episodes == 1 else 's'}"
 
 
 def with_robot(config: Mapping[str, Any]) -> dict[str, Any]:

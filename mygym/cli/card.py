@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> None:
     if "task" not in config:
         raise ConfigError("card: give a TASK, or a --config that names one")
 
-    from mygym.checks.cards import IDLE, make_card
+    from mygym.checks.cards import IDLE, in_words, make_card
     from mygym.tasks.rewards import KINDS
 
     name = options.task or options.config or config["task"]
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str]) -> None:
         return
     print(f"{content['task']}: {content['words']}")
     where = f"{content['robot']}, workspace {content['workspace']}, {content['control']}"
-    print(f"{where}; {episodes} {'episode' if episodes == 1 else 'episodes'} of each policy")
+    print(f"{where}; {in_words(episodes)} of each policy")
     print_table(
         [
             {

@@ -306,7 +306,9 @@ def test_a_card_of_a_config_with_its_own_numbers(mygym_command: Command, tmp_pat
 
 
 def test_a_card_of_few_episodes_says_that_they_are_few(mygym_command: Command) -> None:
-    last = mygym_command("card", "push", "--episodes", "1").out.splitlines()[-1]
+    outcome = mygym_command("card", "push", "--episodes", "1")
+    assert "1 episode of oracle" in outcome.err
+    last = outcome.out.splitlines()[-1]
     assert last.startswith(
         "nothing wrong so far, but up to 39.3% of resets may be solved; the expert may solve as few as"
     )
