@@ -105,7 +105,8 @@ def settle(
         derived = merged(derived, {"algo_params": _warm_up(chosen.config, first.algo_params)})
         if len(variants(chosen.config)) > 1:  # rewards are computed by the task that was played
             derived = merged(derived, {"algo_params": {"replay_buffer_kwargs": {"copy_info_dict": True}}})
-    derived["strategy_params"] = strategy_of(chosen.config).settled()
+    if left_open := strategy_of(chosen.config).settled():
+        derived["strategy_params"] = left_open
     if "buffer_size" in params and "buffer_size" not in first.algo_params:
         # More than the run's steps would be allocated and never filled; SB3 divides it among the environments.
         n_envs = chosen.config.n_envs
