@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mygym.envs.varied_env import AnyEnv, VariedEnv
+from mygym.errors import DivergedError
 from mygym.experts import make_expert
 from mygym.runs.demonstrations.episodes import Demonstration, Observations
 from mygym.runs.evaluation import DEMONSTRATION, Predicts, stacked
@@ -35,6 +36,8 @@ def play(policy: Predicts, env: AnyEnv, seed: int, noise: float = 0.0) -> Demons
         predicted, memory = policy.predict(stacked([observation]), memory, starts, deterministic=True)
         starts = np.zeros(1, dtype=bool)
         wanted = predicted[0] + rng.normal(0.0, noise, low.shape) if noise else predicted[0]
+        if not np.isfinite(wanted).all():
+            raise DivergedError(f"action {np.asarray(wanted).tolist()} is not finite")  # clipping would hide it
         action = np.clip(wanted, low, high).astype(np.float32)
         observation, reward, terminated, truncated, info = env.step(action)
         observations.append(observation)

@@ -28,6 +28,10 @@ DATA = "data"
 """Folder in a dataset's that holds its files, where `minari.load_dataset` looks for them."""
 
 METADATA = "metadata.json"
+HDF5 = "main_data.hdf5"
+OVERHEAD = 2**17
+"""Bytes that HDF5 takes for an episode besides twice its numbers, at most."""
+
 OURS = "mygym"
 """Key of Minari's metadata that holds the config and how the episodes were recorded."""
 
@@ -77,7 +81,7 @@ def storing(
         What stores an episode; and what stores how they were recorded, `config` among it.
 
     Raises:
-        ConfigError: Another process is writing the same.
+        ConfigError: Another process is writing the same, or what is in `.NAME.part` is none of ours.
         RunError: Writing failed.
     """
     spec = None
@@ -107,6 +111,9 @@ def _claimed(part: Path) -> Iterator[None]:
     """An empty folder that no other process writes into; gone when the block ends."""
     with _writing(part):
         part.mkdir(parents=True, exist_ok=True)
+        ours = (part / directory.LOCK).exists() or not any(part.iterdir())
+    if not ours:
+        raise ConfigError(bad_value("out", str(part), "another folder", "is in the way, and somebody else's"))
     lock = FileLock(part / directory.LOCK)
     try:
         lock.acquire(timeout=0)
@@ -148,10 +155,24 @@ def _store(path: Path, storage: Any, one: Demonstration) -> None:
         infos=infos,
     )
     with _writing(path):
+        _make_room(storage.data_path / HDF5, one)
         number = storage.total_episodes
         storage.update_episodes([buffer])
         said = {"success": one.success, "noise": one.noise, "task": one.task}
         storage.update_episode_metadata([said], [number])
+
+
+def _make_room(file: Path, one: Demonstration) -> None:
+    """Fail while nothing is open if an episode finds no room: of a disk that becomes full, HDF5 may crash."""
+    arrays = [value for value in vars(one).values() if isinstance(value, np.ndarray)]
+    arrays += one.observations.values() if isinstance(one.observations, dict) else []
+    with file.open("rb+", buffering=0) as ballast:
+        end, wanted = ballast.seek(0, os.SEEK_END), OVERHEAD + 2 * sum(array.nbytes for array in arrays)
+        try:
+            while wanted:
+                wanted -= ballast.write(bytes(wanted))
+        finally:
+            ballast.truncate(end)
 
 
 def _tell(path: Path, storage: Any, about: Mapping[str, Any]) -> None:
