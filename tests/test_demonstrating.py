@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -185,15 +186,23 @@ def test_bad_input_of_a_replay(wrong: dict[str, Any], said: str, dataset: Path) 
 # Commands -------------------------------------------------------------------------------------------------------------
 
 
-def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+Outcome = tuple[int, str, str]
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Runs `mygym WORDS …` in an empty folder: exit code, output, errors."""
     monkeypatch.chdir(tmp_path)
 
-    def command(*words: str) -> tuple[int, str, str]:
+    def perform(*words: str) -> Outcome:
         with pytest.raises(SystemExit) as ended:
             main(words)
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
+        return int(ended.value.code or 0), *capsys.readouterr()
 
+    return perform
+
+
+def test_the_commands(command: Callable[..., Outcome]) -> None:
     flags = ["--robot", "kuka", "--episodes", "2", "--noise", "[0, 0.1]", "--partial", "0.5", "--seed", "3"]
     code, out, err = command("demos", "[approach, push]", *flags, "--set", "reward=dense", "--out", "new")
     assert (code, out) == (0, "dataset: new\n")
@@ -204,6 +213,19 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     steps = sum(map(len, made.episodes))
     assert command("replay", "new") == (0, f"2 episodes, {steps} steps; 0 not as stored\n", "")
     assert command("replay", "new", "--episode", "1")[1].startswith("1 episodes, ")
+    assert command("demos", "reach", "--out", "new")[::2] == (
+        2,
+        "error: out: 'new' exists already; allowed: a folder that does not exist yet\n",
+    )
+
+
+def test_the_command_for_a_run(run: Path, command: Callable[..., Outcome]) -> None:
+    words = ["demos", "--out", "new", "--policy", str(run), "--episodes", "1", "--keep-failures", "--seed", "4"]
+    assert command(*words)[:2] == (0, "dataset: new\n")
+    assert mygym.load_demonstrations("new").about["seed"] == 4
+    for wrong, key in ((["reach"], "task"), (["--robot", "kuka"], "robot"), (["--set", "reward=dense"], "reward")):
+        code, _, err = command(*words, *wrong)
+        assert (code, err.startswith(f"error: demos: '{key}' does not go with a run; allowed: --seed")) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -159,7 +159,7 @@ def test_what_is_in_the_way_stays(tmp_path: Path) -> None:
 def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"zero: 0 of 10 episodes ended in success, .* too few to keep 1"):
         mygym.demonstrate(
-            {"task": "push", "task_params": {"horizon": 3}}, policy="zero", out=tmp_path / "new", episodes=1
+            {"task": "push", "task_params": {"horizon": 4}}, policy="zero", out=tmp_path / "new", episodes=1
         )
     assert list(tmp_path.iterdir()) == []
 
