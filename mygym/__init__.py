@@ -1,27 +1,28 @@
 """mygym: train robot arms in PyBullet with your own algorithm or a built-in one.
 
-`mygym.train(config)`, `mygym.evaluate(run)`, `mygym.make_env(config_or_run)` and `mygym.load(run)` are the command
-line's verbs; importing the package registers the Gymnasium environments and imports neither torch nor pybullet.
+`mygym.train(config)`, `mygym.evaluate(run)`, `mygym.make_env(config_or_run)`, `mygym.load(run)`,
+`mygym.demonstrate(config)`, `mygym.load_demonstrations(dataset)` and `mygym.replay(dataset)` are the command line's
+verbs; importing the package registers the Gymnasium environments and imports neither torch nor pybullet.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from mygym import plugins
 
 __version__ = "0.1.0"
 
-__all__ = ["evaluate", "load", "make_env", "train"]
+__all__ = ["demonstrate", "evaluate", "load", "load_demonstrations", "make_env", "replay", "train"]
 
 plugins.install()
 
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        from mygym import training
-
-        return getattr(training, name)
+        of_demonstrations = name in {"demonstrate", "load_demonstrations", "replay"}
+        return getattr(import_module(f"mygym.{'demonstrating' if of_demonstrations else 'training'}"), name)
     raise AttributeError(f"module 'mygym' has no attribute {name!r}")
 
 

@@ -103,7 +103,7 @@ def make_env(source: Config | str | Path, **rendering: Any) -> AnyEnv:
         source: A config, or the path of a run.
         **rendering: `render_mode`, `render_width`, `render_height`, `camera`.
     """
-    return building.make_env(_config_of(source), **rendering)
+    return building.make_env(config_of(source), **rendering)
 
 
 def load(run: str | Path, *, trust: bool = False) -> Predicts:
@@ -122,7 +122,7 @@ def load(run: str | Path, *, trust: bool = False) -> Predicts:
     from mygym.runs.policy import load_policy, open_model
 
     folder, file = directory.find_policy(run)
-    config = _config_of(folder)
+    config = config_of(folder)
     acting = building.for_acting(config)
     if file.suffix == ".zip":
         devices.use(config.framework, acting.device, config.threads)
@@ -170,7 +170,7 @@ def evaluate(
     """
     if (run is None) == (policy is None):
         raise ConfigError(bad_value("evaluate", policy, "either a run or a policy", "does not say what to judge"))
-    settled = _config_of(directory.find_policy(run)[0] if run is not None else (config or {}))
+    settled = config_of(directory.find_policy(run)[0] if run is not None else (config or {}))
 
     def policy_for(envs: Sequence[AnyEnv]) -> Predicts:
         if run is not None:
@@ -214,7 +214,8 @@ def _tell(message: str) -> None:
         print(f"note: {message}", file=sys.stderr, flush=True)  # noqa: T201
 
 
-def _config_of(source: Config | str | Path) -> RunConfig:
+def config_of(source: Config | str | Path) -> RunConfig:
+    """The complete config of a run, or of a config that leaves values out."""
     if isinstance(source, str | Path):
         return settle(load_file(directory.find(source) / directory.CONFIG)).config
     return (source if isinstance(source, Resolved) else from_python(source)).config

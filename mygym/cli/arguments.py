@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Collection
+from pathlib import Path
 from typing import Any, NoReturn
 
 from mygym.config import load_file, merged, parse_overrides
 from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, bad_value
+from mygym.runs.directory import check_writable
 
 CONFIG_FLAGS = {
     "robot": ("R", "the arm (mygym list robot)"),
@@ -42,11 +45,13 @@ class Parser(argparse.ArgumentParser):
         raise ConfigError(f"{self.prog}: {message}")
 
 
-def add_config_flags(parser: argparse.ArgumentParser) -> None:
-    """`--config`, a flag for each of `CONFIG_FLAGS`, and `--set`."""
+def add_config_flags(parser: argparse.ArgumentParser, leave_out: Collection[str] = ()) -> None:
+    """`--config`, a flag for each of `CONFIG_FLAGS` but those to leave out, and `--set`."""
     group = parser.add_argument_group("config (later wins: defaults, algorithm, task, file, flag)")
     group.add_argument("--config", metavar="FILE", help="YAML or JSON file with any of the config's keys")
     for key, (metavar, help) in CONFIG_FLAGS.items():
+        if key in leave_out:
+            continue
         names = [f"--{key.replace('_', '-')}"] + ([f"--{key}"] if "_" in key else [])
         group.add_argument(*names, dest=key, metavar=metavar, help=help)
     group.add_argument(
@@ -78,7 +83,8 @@ def config_layers(options: argparse.Namespace) -> tuple[dict[str, Any], dict[str
     """What the file says, and what the flags say; what `--import` names is imported."""
     import_modules(options)
     file = load_file(options.config) if options.config else {}
-    flags = {key: flag_value(key, getattr(options, key)) for key in CONFIG_FLAGS if getattr(options, key) is not None}
+    said = {key: getattr(options, key, None) for key in CONFIG_FLAGS}
+    flags = {key: flag_value(key, value) for key, value in said.items() if value is not None}
     flags |= {"imports": options.imports} if options.imports else {}
     return file, merged(flags, parse_overrides(options.set))
 
@@ -89,6 +95,13 @@ def count(said: str, flag: str) -> int:
     if not isinstance(number, int) or isinstance(number, bool) or number < 1:
         raise ConfigError(bad_value(flag, said, "a whole number, at least 1"))
     return number
+
+
+def check_video(path: Path) -> None:
+    """Refuse an MP4 that could not be written, before minutes of work rather than after them."""
+    if path.suffix != ".mp4":
+        raise ConfigError(bad_value("--video", str(path), "a file ending in .mp4"))
+    check_writable(path.parent, "--video", str(path))
 
 
 def flag_value(key: str, text: str) -> Any:

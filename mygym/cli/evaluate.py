@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mygym.cli.arguments import Parser, add_config_flags, config_layers, count
+from mygym.cli.arguments import Parser, add_config_flags, check_video, config_layers, count
 from mygym.config import Layer, resolve
 from mygym.errors import ConfigError, bad_value
 from mygym.runs.directory import check_writable
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str]) -> None:
             bad_value("evaluate", wrong, "--episodes, --seed, --video, --films, --json", "does not go with a run")
         )
     if options.video is not None:
-        _check_video(Path(options.video))
+        check_video(Path(options.video))
     if options.films is not None:
         check_writable(options.films, "--films")
 
@@ -90,13 +90,6 @@ def _failures(evaluation: Evaluation) -> list[dict[str, Any]]:
         numbers = {"count": failed, "share": failed / len(evaluation.episodes), "seed": failure.seed}
         found.append({"stage": failure.stage, "phrase": failure.phrase, **numbers})
     return found
-
-
-def _check_video(path: Path) -> None:
-    """Before minutes of evaluation rather than after them."""
-    if path.suffix != ".mp4":
-        raise ConfigError(bad_value("--video", str(path), "a file ending in .mp4"))
-    check_writable(path.parent, "--video", str(path))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -66,7 +66,10 @@ ALIASES: Mapping[str, Mapping[str, str]] = {
 }
 """Other names under which the command line and configs know a component."""
 
-EXTRAS: Mapping[str, str] = dict.fromkeys(("sbx", "jax", "jaxlib", "flax", "optax", "tensorflow_probability"), "jax")
+EXTRAS: Mapping[str, str] = {
+    **dict.fromkeys(("sbx", "jax", "jaxlib", "flax", "optax", "tensorflow_probability"), "jax"),
+    **dict.fromkeys(("minari", "h5py"), "demos"),
+}
 """Package as it is imported → the extra of mygym that installs it."""
 
 

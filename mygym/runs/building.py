@@ -56,20 +56,28 @@ def _make_played(variants: Sequence[Variant], goal_env: bool, identify: bool, **
 
 def _make_env(config: RunConfig, goal_env: bool, **rendering: Any) -> RobotEnv:
     plugins.import_modules(config.imports)  # done already in the main process, by whoever said --import
-    return RobotEnv(
-        task=config.task,
-        robot=config.robot,
-        workspace=config.workspace,
-        control=config.control,
-        reward=config.reward,
-        goal_env=goal_env,
-        observations=config.observations,
-        spaces=config.spaces,
-        task_params=config.task_params.model_dump(exclude_none=True),
-        randomize=config.randomize,
-        gamma=float(config.algo_params.get("gamma", 0.99)),
-        **{"camera": config.video.camera, **rendering},
-    )
+    return RobotEnv(**{**_env_arguments(config, goal_env), "camera": config.video.camera, **rendering})
+
+
+def env_arguments(config: RunConfig) -> dict[str, Any]:
+    """Arguments of `RobotEnv` that make the environment of a config which plays a single one."""
+    return _env_arguments(config, _takes_dictionaries(config))
+
+
+def _env_arguments(config: RunConfig, goal_env: bool) -> dict[str, Any]:
+    return {
+        "task": config.task,
+        "robot": config.robot,
+        "workspace": config.workspace,
+        "control": config.control,
+        "reward": config.reward,
+        "goal_env": goal_env,
+        "observations": config.observations,
+        "spaces": config.spaces,
+        "task_params": config.task_params.model_dump(exclude_none=True),
+        "randomize": config.randomize,
+        "gamma": float(config.algo_params.get("gamma", 0.99)),
+    }
 
 
 def make_vec_env(config: RunConfig) -> Any:

@@ -15,7 +15,7 @@ from mygym.envs.varied_env import AnyEnv, VariedEnv
 BATCH = 4
 """Environments that an evaluation steps side by side: more would save network calls and cost 30 MB each."""
 
-TRAINING, EVALUATION, FINAL, EXTRA, TEST = range(5)
+TRAINING, EVALUATION, FINAL, EXTRA, TEST, DEMONSTRATION = range(6)
 """What seeds are for: the bits above the lowest 30, so that no episode of one purpose is ever one of another.
 
 EVALUATION chooses the best model (validation seeds), TEST judges at the same marks and chooses nothing.
@@ -178,7 +178,7 @@ def evaluate_policy(
         begin(slot)
     memory = None
     while any(index is not None for index in running):
-        actions, memory = policy.predict(_stack(observations), memory, starts.copy(), deterministic=deterministic)
+        actions, memory = policy.predict(stacked(observations), memory, starts.copy(), deterministic=deterministic)
         starts[:] = False
         for slot, index in enumerate(running):
             if index is None:
@@ -214,7 +214,8 @@ def evaluate_policy(
     )
 
 
-def _stack(observations: Sequence[Any]) -> Any:
+def stacked(observations: Sequence[Any]) -> Any:
+    """Observations with a leading axis; of dictionaries a dictionary."""
     if isinstance(observations[0], dict):
         return {key: np.stack([observation[key] for observation in observations]) for key in observations[0]}
     return np.stack(observations)

@@ -19,28 +19,54 @@ PAUSE = 10
 """Frames for which the end of an episode stays on the screen."""
 
 
+class Film:
+    """Pictures of episodes, of one size, one after the other."""
+
+    def __init__(self) -> None:
+        self._frames = bytearray()
+        self._last, self._size, self._fps = b"", (0, 0), 0
+
+    def show(self, env: AnyEnv) -> None:
+        """Append what the camera of `env`, which has `render_mode="rgb_array"`, sees."""
+        frame = env.render()
+        assert frame is not None
+        self._last, self._size, self._fps = (
+            frame.tobytes(),
+            (frame.shape[1], frame.shape[0]),
+            env.metadata["render_fps"],
+        )
+        self._frames.extend(self._last)
+
+    def pause(self) -> None:
+        """Let the last picture, if there is any, stay for a moment."""
+        self._frames.extend(PAUSE * self._last)
+
+    def save(self, path: Path) -> None:
+        """Write an MP4.
+
+        Raises:
+            RunError: The file cannot be written.
+        """
+        write(path, lambda temporary: _encode(temporary, self._frames, self._size, self._fps))
+
+
 def film(policy: Predicts, env: AnyEnv, seeds: Sequence[int], path: Path) -> Evaluation:
     """Write an MP4 of one episode for each seed; `env` has `render_mode="rgb_array"`.
 
     Raises:
         RunError: The file cannot be written.
     """
-    frames = bytearray()
-    last, size = b"", (0, 0)
+    made = Film()
 
     def watch(index: int, shown: AnyEnv) -> None:
-        nonlocal last, size
         if not shown.elapsed_steps:
-            frames.extend(PAUSE * last)
-        frame = shown.render()
-        assert frame is not None
-        last, size = frame.tobytes(), (frame.shape[1], frame.shape[0])
-        frames.extend(last)
+            made.pause()
+        made.show(shown)
 
     path.parent.mkdir(parents=True, exist_ok=True)  # not later: a folder that goes away meanwhile stays away
     evaluation = evaluate_policy(policy, [env], seeds, watch)
-    frames.extend(PAUSE * last)
-    write(path, lambda temporary: _encode(temporary, frames, size, env.metadata["render_fps"]))
+    made.pause()
+    made.save(path)
     return evaluation
 
 

@@ -1,0 +1,237 @@
+"""`mygym.demonstrate` and `mygym.replay`, and the commands of the same: who acts, what is kept, what is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import imageio_ffmpeg
+import numpy as np
+import pytest
+
+import mygym
+from mygym.cli.main import main
+from mygym.errors import ConfigError, RegistryError, RunError
+from mygym.experts.policies import ZeroPolicy
+from mygym.registry import registry
+from mygym.runs import building
+from mygym.runs.evaluation import DEMONSTRATION, episode_seeds
+from mygym.runs.video import PAUSE
+from tests.components import small
+
+HARD: dict[str, Any] = {"task": "push", "task_params": {"horizon": 25}}
+"""With much noise about half of its episodes fail."""
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("demonstrating") / "push"
+    mygym.demonstrate(HARD, out=path, episodes=3, noise=[0.1, 0.4], partial=0.7)
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    said = {"algo": "ars", "algo_params": small("ars"), "steps": 200, "video": {"episodes": 0}, "tensorboard": False}
+    said |= {"eval": {"episodes": 1, "final_episodes": 1}, "task_params": {"horizon": 10}}
+    return mygym.train({**said, "logdir": str(tmp_path_factory.mktemp("runs"))}).path
+
+
+def test_failures_are_left_out_unless_wanted(tmp_path: Path) -> None:
+    how: dict[str, Any] = {"episodes": 6, "noise": [0.0, 0.8]}
+    every = mygym.demonstrate(HARD, out=tmp_path / "every", keep_failures=True, **how)
+    good = mygym.demonstrate(HARD, out=tmp_path / "good", **how)
+    assert every.about["attempts"] == 6 == len(every)
+    assert 0 < sum(one.success for one in every.episodes) == every.about["solved"] < 6
+    assert all(one.success for one in good.episodes)
+    assert good.about["attempts"] > 6 == good.about["solved"] == len(good)
+    successes = [one.seed for one in every.episodes if one.success]
+    assert [one.seed for one in good.episodes][: len(successes)] == successes
+    assert [one.noise for one in every.episodes] == [0.0, 0.8] * 3
+
+
+def test_seeds_are_of_no_other_purpose_and_follow_from_the_run_s(dataset: Path, tmp_path: Path) -> None:
+    seeds = [one.seed for one in mygym.load_demonstrations(dataset).episodes]
+    assert set(seeds) <= set(episode_seeds(0, DEMONSTRATION, 30))
+    for purpose in range(DEMONSTRATION):
+        assert not set(seeds) & set(episode_seeds(0, purpose, 1000))
+    assert len({seed >> 30 for purpose in range(6) for seed in episode_seeds(0, purpose, 5)}) == 6
+    other = mygym.demonstrate(HARD, out=tmp_path / "other", episodes=2, seed=1)
+    assert not set(seeds) & {one.seed for one in other.episodes}
+    assert other.about["seed"] == 1
+
+
+def test_the_same_command_gives_the_same_episodes(dataset: Path, tmp_path: Path) -> None:
+    again = mygym.demonstrate(HARD, out=tmp_path / "again", episodes=3, noise=[0.1, 0.4], partial=0.7)
+    for one, other in zip(again.episodes, mygym.load_demonstrations(dataset).episodes, strict=True):
+        np.testing.assert_array_equal(one.actions, other.actions)
+
+
+@pytest.mark.parametrize("policy", [name for name in registry("policy").names() if name != "oracle"])
+def test_every_policy_can_be_recorded(policy: str, tmp_path: Path) -> None:
+    said = {"task": "push", "task_params": {"horizon": 5}}
+    made = mygym.demonstrate(said, out=tmp_path / "new", policy=policy, episodes=2, keep_failures=True)
+    assert made.about["policy"] == policy
+    assert [one.differs_at for one in mygym.replay(tmp_path / "new")] == [None, None]
+
+
+@pytest.mark.parametrize("file", ["", "policy.safetensors", "model.zip"])
+def test_a_run_s_policy(file: str, run: Path, tmp_path: Path) -> None:
+    made = mygym.demonstrate(out=tmp_path / "new", policy=run / file, episodes=2, keep_failures=True)
+    one = made.episodes[0]
+    assert isinstance(one.observations, np.ndarray), "this algorithm takes no dictionaries"
+    policy = mygym.load(run)
+    expected = np.array([policy.predict(observation)[0] for observation in one.observations[:-1]])
+    np.testing.assert_allclose(one.actions, expected, atol=1e-6)
+    assert made.config.algo == "ars"
+    assert [one.differs_at for one in mygym.replay(tmp_path / "new")] == [None, None]
+
+
+def test_a_run_has_its_config(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is a run, which has a config"):
+        mygym.demonstrate({"task": "push"}, out=tmp_path / "new", policy=run)
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_a_policy_whose_actions_are_no_numbers(number: float, tmp_path: Path) -> None:
+    class Broken(ZeroPolicy):
+        def predict(self, *arguments: Any, **keywords: Any) -> Any:
+            return np.full(self.shape, number, dtype=np.float32), None
+
+    registry("policy").register("broken", Broken)
+    with pytest.raises(RunError, match=r"broken: cannot be recorded: action .* is not finite"):
+        mygym.demonstrate(out=tmp_path / "new", policy="broken", episodes=1)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"noise": -0.1}, r"noise: -0.1 is not allowed; allowed: a number, at least 0"),
+        ({"noise": []}, "noise"),
+        ({"noise": [0, "much"]}, "noise"),
+        ({"noise": float("nan")}, "noise"),
+        ({"partial": 0}, "partial: 0 is not allowed; allowed: above 0, at most 1"),
+        ({"partial": 1.1}, "partial: 1.1"),
+        ({"episodes": 0}, "episodes: 0"),
+        ({"policy": "oracel"}, "policy: 'oracel' .* did you mean 'oracle'"),
+        ({"out": "/proc/nothing/new"}, "out: '/proc/nothing/new' cannot be written"),
+    ],
+    ids=str,
+)
+def test_bad_input(wrong: dict[str, Any], said: str, tmp_path: Path) -> None:
+    with pytest.raises((ConfigError, RegistryError), match=said):
+        mygym.demonstrate(**{"out": tmp_path / "new", **wrong})
+    assert list(tmp_path.iterdir()) == []
+
+
+# Replays --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_film_of_one_or_all_from_any_camera(dataset: Path, tmp_path: Path) -> None:
+    lengths = [len(one) for one in mygym.load_demonstrations(dataset).episodes]
+    size = {"width": 32, "height": 16}
+    films = {}
+    for camera in ("main", "top"):
+        mygym.replay(dataset, episode=1, video=tmp_path / f"{camera}.mp4", camera=camera, **size)
+        films[camera] = (tmp_path / f"{camera}.mp4").read_bytes()
+        assert imageio_ffmpeg.count_frames_and_secs(str(tmp_path / f"{camera}.mp4"))[0] == lengths[1] + 1 + PAUSE
+    assert films["main"] != films["top"]
+    mygym.replay(dataset, video=tmp_path / "new" / "all.mp4", **size)
+    frames = imageio_ffmpeg.count_frames_and_secs(str(tmp_path / "new" / "all.mp4"))[0]
+    assert frames == sum(lengths) + 3 * (1 + PAUSE)
+    reader = imageio_ffmpeg.read_frames(str(tmp_path / "new" / "all.mp4"))
+    assert next(reader)["size"] == (32, 16)
+    reader.close()
+
+
+def test_what_was_changed_is_found(dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As by another version of the simulator: here the config says another mass."""
+    shutil.copytree(dataset, tmp_path / "changed")
+    file = tmp_path / "changed" / "data" / "metadata.json"
+    content = json.loads(file.read_text())
+    content["mygym"]["config"]["task_params"]["object"] = "apple"
+    file.write_text(json.dumps(content))
+    assert any(one.differs_at is not None for one in mygym.replay(tmp_path / "changed"))
+    video = tmp_path / "changed.mp4"
+    with pytest.raises(SystemExit) as ended:
+        main(["replay", str(tmp_path / "changed"), "--video", str(video), "--width", "32", "--height", "32"])
+    assert ended.value.code == 1
+    assert video.is_file()
+    said = capsys.readouterr()
+    assert "not as stored: 0 from step 0" in said.err
+    assert f"video: {video}" in said.out
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"episode": 3}, "episode: 3 is not allowed; allowed: 0 to 2"),
+        ({"episode": -1}, "episode: -1"),
+        ({"camera": "tpo"}, "camera: 'tpo' .*did you mean 'top'"),
+        ({"width": 33}, "video.width: 33"),
+        ({"height": 0}, "video.height: 0"),
+    ],
+    ids=str,
+)
+def test_bad_input_of_a_replay(wrong: dict[str, Any], said: str, dataset: Path) -> None:
+    with pytest.raises(ConfigError, match=said):
+        mygym.replay(dataset, **wrong)
+
+
+# Commands -------------------------------------------------------------------------------------------------------------
+
+
+Outcome = tuple[int, str, str]
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Runs `mygym WORDS …` in an empty folder: exit code, output, errors."""
+    monkeypatch.chdir(tmp_path)
+
+    def perform(*words: str) -> Outcome:
+        with pytest.raises(SystemExit) as ended:
+            main(words)
+        return int(ended.value.code or 0), *capsys.readouterr()
+
+    return perform
+
+
+def test_the_commands(command: Callable[..., Outcome]) -> None:
+    flags = ["--robot", "kuka", "--episodes", "2", "--noise", "[0, 0.1]", "--partial", "0.5", "--seed", "3"]
+    code, out, err = command("demos", "[approach, push]", *flags, "--set", "reward=dense", "--out", "new")
+    assert (code, out) == (0, "dataset: new\n")
+    assert err.startswith("2 episodes, of 2 played 100.0% solved; ")
+    made = mygym.load_demonstrations("new")
+    assert (made.config.robot, made.config.task, made.config.reward) == ("kuka", ["approach", "push"], "dense")
+    assert (made.about["noise"], made.about["partial"], made.about["seed"]) == ([0.0, 0.1], 0.5, 3)
+    steps = sum(map(len, made.episodes))
+    assert command("replay", "new") == (0, f"2 episodes, {steps} steps; 0 not as stored\n", "")
+    assert command("replay", "new", "--episode", "1")[1].startswith("1 episodes, ")
+    assert command("demos", "reach", "--out", "new")[::2] == (
+        2,
+        "error: out: 'new' exists already; allowed: a folder that does not exist yet\n",
+    )
+
+
+def test_the_command_for_a_run(run: Path, command: Callable[..., Outcome]) -> None:
+    words = ["demos", "--out", "new", "--policy", str(run), "--episodes", "1", "--keep-failures", "--seed", "4"]
+    assert command(*words)[:2] == (0, "dataset: new\n")
+    assert mygym.load_demonstrations("new").about["seed"] == 4
+    for wrong, key in ((["reach"], "task"), (["--robot", "kuka"], "robot"), (["--set", "reward=dense"], "reward")):
+        code, _, err = command(*words, *wrong)
+        assert (code, err.startswith(f"error: demos: '{key}' does not go with a run; allowed: --seed")) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "config", [{"task": "reach"}, {"task": "reach", "spaces": "shared"}, {"task": "AGM", "algo": "ars"}], ids=str
+)
+def test_the_environment_is_the_config_s(config: dict[str, Any], tmp_path: Path) -> None:
+    made = mygym.demonstrate(config, out=tmp_path / "new", episodes=1)
+    with contextlib.closing(building.make_env(made.config)) as env:
+        assert (env.observation_space, env.action_space) == (made.observation_space, made.action_space)
