@@ -6,6 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
+from importlib.metadata import PackageNotFoundError, distribution
 from typing import Any
 
 import pytest
@@ -132,3 +133,15 @@ COMPOSITIONS = quickly(compositions(), lambda said: zip(said, said[1:] + ".", st
 
 TASKS_AND_COMPOSITIONS = quickly([*TASKS, *compositions()], lambda said: find_task(said).stage_names)
 """What pure functions are tried on: the normal suite takes those in which a stage comes for the first time."""
+
+
+def has_extra() -> bool:
+    """Whether the robots of the extra are there."""
+    try:
+        distribution("example-robot-data")
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+needs_extra = pytest.mark.skipif(not has_extra(), reason="the extra `robots` is not installed")

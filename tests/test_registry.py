@@ -37,6 +37,7 @@ from mygym.registry import (
     register_policy,
     registry,
 )
+from mygym.strategies import Strategy, register_strategy
 from mygym.tasks.observations import register_observation
 from mygym.tasks.stage import register_stage
 from mygym.tasks.stages.launching import SETTLE
@@ -112,6 +113,7 @@ REGISTERING: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "randomizer": (register_randomizer, ("m", ENDS, ENDS)),
     "task": (register_task, ("A",)),
     "stage": (register_stage, (SETTLE,)),
+    "strategy": (register_strategy, ()),
 }
 """Of each kind that code registers: with what, and what that has to be told besides a name."""
 
@@ -121,7 +123,7 @@ def register_mine(kind: str, **how: Any) -> None:
     register, said = REGISTERING[kind]
     decorate = register("mine", *said, **how)
     if callable(decorate):
-        decorate(type("Mine", (), {}))
+        decorate(type("Mine", (Strategy,), {}))
 
 
 @pytest.mark.parametrize("kind", BUILTIN_MODULES)

@@ -85,7 +85,7 @@ class BC(Runner):
             self.logger.record("train/expert_share", self.expert_share)
             for _ in range(rollout_steps):
                 self._step(loop, expert)
-            self._fit(gradient_steps)
+            self.train(gradient_steps)
             self.rollouts += 1
         return loop.curves()
 
@@ -103,7 +103,7 @@ class BC(Runner):
             labels = np.where(expert_acts[:, None], labels, self.student(seen).cpu().numpy())
         loop.step(labels)
 
-    def _fit(self, gradient_steps: int) -> None:
+    def train(self, gradient_steps: int) -> None:
         """Gradient steps on the mean absolute error: fingers close or open, and no mean of the two is right."""
         assert self.replay_buffer is not None
         optimizer = self.student.optimizer

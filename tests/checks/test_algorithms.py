@@ -27,13 +27,13 @@ def config(algo: str, framework: str) -> dict[str, Any]:
     return {**QUICK, "algo_params": {**params, **rollouts}, "tensorboard": True}
 
 
-QUICK = [(algo, "pytorch") for algo in ("ppo", "sac", "crossq", "ars", "recurrent_ppo", "dagger", "myalgo")]
-QUICK += [("sac", "jax")]
+EXAMINED = [(algo, "pytorch") for algo in ("ppo", "sac", "crossq", "ars", "recurrent_ppo", "dagger", "myalgo")]
+EXAMINED += [("sac", "jax")]
 """On-policy, off-policy, with flat observations, searching, with memory, a runner, yours."""
 
 
 @pytest.mark.parametrize(
-    ("algo", "framework"), [it if it in QUICK else pytest.param(*it, marks=pytest.mark.slow) for it in COMBOS]
+    ("algo", "framework"), [it if it in EXAMINED else pytest.param(*it, marks=pytest.mark.slow) for it in COMBOS]
 )
 def test_every_algorithm_passes(algo: str, framework: str, tmp_path: Path) -> None:
     checks = algorithm_checks(algo, framework, STEPS, tmp_path, config(algo, framework))

@@ -72,7 +72,7 @@ MISTAKES = [
     ("train --workspace tabel", ["workspace", "'tabel'", "did you mean 'table'"]),
     ("train --control ee_dleta", ["control", "'ee_dleta'", "joint_position", "did you mean 'ee_delta'"]),
     ("train --reward spares", ["reward", "'spares'", "did you mean 'sparse'"]),
-    ("train --strategy curriculum", ["strategy", "'curriculum'", "standard"]),
+    ("train --strategy curiculum", ["strategy", "'curiculum'", "did you mean 'curriculum'"]),
     ("train --engine fused", ["engine", "'fused'", "pybullet", "not available"]),
     ("train --engine bullet", ["engine", "'bullet'", "pybullet"]),
     ("train --resume runs/x", ["run:", "'runs/x'", "not a run directory"]),

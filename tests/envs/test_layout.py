@@ -22,7 +22,7 @@ from mygym.sim.workspace import load_workspace
 from mygym.tasks.stage import CLOSED, Stage, register_stage
 from mygym.tasks.task import change_task, find_task
 from mygym.tasks.view import Motion
-from tests.components import several, tower
+from tests.components import needs_extra, several, tower
 
 SEEDS = st.integers(0, 2**32 - 1)
 TABLE = (np.array([-0.15, -0.15, 0.0]), np.array([0.15, 0.15, 0.0]))
@@ -284,7 +284,11 @@ def test_a_drawer_opened_and_shut_has_two_goals_of_which_the_second_is_elsewhere
             ["workspace: 'stairs' has no area surface", "allowed: table, baskets"],
         ),
         ({"task": ["approach", "push"], "workspace": "stairs"}, ["workspace: 'stairs'", "baskets", "fridge", "table"]),
-        ({"task": "hand_over", "robot": "baxter"}, ["robot: 'baxter' has no area other_side", "allowed: panda_pair"]),
+        pytest.param(
+            {"task": "hand_over", "robot": "baxter"},
+            ["robot: 'baxter' has no area other_side", "allowed: panda_pair"],
+            marks=needs_extra,
+        ),
     ],
 )
 def test_what_the_workspace_lacks_is_told(keywords: dict[str, Any], words: list[str]) -> None:

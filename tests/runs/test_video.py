@@ -54,7 +54,7 @@ def test_the_episode_that_failed_is_filmed_whatever_chose_its_actions(
     }.items(),
 )
 def test_names_are_those_of_files_and_nothing_is_overwritten(stage: str, name: str | None, tmp_path: Path) -> None:
-    env = RobotEnv(task_params={"horizon": 2}, **SMALL)
+    env = RobotEnv(task_params={"hold": 1, "horizon": 2}, **SMALL)
     evaluation = judged([env], "zero", 1)
     failed = Failure(stage, "fail", 5, np.zeros((2, 3)))
     for _ in range(2):
@@ -69,7 +69,7 @@ def test_a_film_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatc
     def fails(*_: Any) -> None:
         raise RuntimeError("no encoder")
 
-    env = RobotEnv(task_params={"horizon": 2}, **SMALL)
+    env = RobotEnv(task_params={"hold": 1, "horizon": 2}, **SMALL)
     evaluation = judged([env], "zero", 1)
     monkeypatch.setattr(video, "_encode", fails)
     with pytest.raises(RunError, match="no encoder"):

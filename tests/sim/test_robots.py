@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
@@ -25,24 +24,13 @@ from mygym.sim.robot import load_robot
 from mygym.sim.tracking import follow_sine
 from mygym.sim.urdf import inertial, merge_fixed_joints, read_joints
 from mygym.sim.world import World
-from tests.components import CONTROLS, ROBOTS
+from tests.components import CONTROLS, ROBOTS, needs_extra
 
 from .conftest import MakeWorld, cube_at, go, two_armed
 
 NONE = np.zeros((0, 7))
 FOLDER = ASSETS / "robots"
 EXTRA = [entry.name for entry in registry("robot") if entry.requires]
-
-
-def has_extra() -> bool:
-    try:
-        distribution("example-robot-data")
-    except PackageNotFoundError:
-        return False
-    return True
-
-
-needs_extra = pytest.mark.skipif(not has_extra(), reason="the extra `robots` is not installed")
 
 
 def described(folder: Path, base: str = "kuka", **changes: Any) -> Path:
