@@ -95,7 +95,7 @@ def test_failures_are_the_first_of_each_stage_however_many_run_side_by_side() ->
 
 
 def test_all_stages_done_but_not_held_is_a_failure_too() -> None:
-    (failure,) = evaluate("oracle", 2, [1, 2], task="reach", task_params={"hold": 45}).failures
+    (failure,) = evaluate("oracle", 2, [1, 2], task="reach", task_params={"hold": 24}).failures
     assert (failure.stage, failure.phrase) == ("done", NOT_HELD)
 
 
