@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
@@ -16,7 +16,7 @@ from mygym.envs.varied_env import AnyEnv
 from mygym.errors import ConfigError, DivergedError, RunError, bad_value
 from mygym.registry import registry
 from mygym.runs import building, directory
-from mygym.runs.demonstrations import Demonstrations, load_demonstrations, storing
+from mygym.runs.demonstrations import Demonstration, Demonstrations, load_demonstrations, storing
 from mygym.runs.demonstrations.playing import play
 from mygym.runs.demonstrations.playing import replay as played_again
 from mygym.runs.evaluation import DEMONSTRATION, Predicts, episode_seeds, in_turn
@@ -74,7 +74,7 @@ def demonstrate(
     if of_run and config:
         raise ConfigError(bad_value("policy", str(policy), "a config or a run", "is a run, which has a config"))
     settled = config_of(directory.find_policy(policy)[0] if of_run else (config or {}))
-    with contextlib.closing(building.make_env(settled)) as env:
+    with contextlib.closing(building.make_env(settled)) as env, _bar(episodes) as bar:
         acting: Predicts = (
             load(policy, trust=trust) if of_run else registry("policy").get(str(policy)).load()([env], seed)
         )
@@ -82,16 +82,14 @@ def demonstrate(
         alone = building.env_arguments(settled) if len(judged(settled)) == 1 else None
         with storing.storing(path, env.observation_space, env.action_space, alone) as (store, tell):
             kept, solved, attempts = 0, 0, 0
-            with _bar(episodes) as bar:
-                for attempt, level in zip(seeds, cycle(levels), strict=False):
-                    one = _played(acting, env, attempt, level, str(policy))
-                    attempts, solved = attempts + 1, solved + one.success
-                    if one.success or keep_failures:
-                        store(one.stretch(partial))
-                        kept += 1
-                        bar.update()
-                    if kept == episodes:
-                        break
+            for one in _played(acting, env, seeds, levels, str(policy)):
+                attempts, solved = attempts + 1, solved + one.success
+                if one.success or keep_failures:
+                    store(one.stretch(partial))
+                    kept += 1
+                    bar.update()
+                if kept == episodes:
+                    break
             if kept < episodes:
                 raise RunError(
                     f"{policy}: {solved} of {attempts} episodes ended in success, which is too few to keep {episodes}; "
@@ -183,16 +181,19 @@ def _levels(noise: float | Sequence[float]) -> list[float]:
     return [float(one) for one in numbers]
 
 
-def _played(policy: Predicts, env: AnyEnv, seed: int, noise: float, name: str) -> Any:
-    """One episode.
+def _played(
+    policy: Predicts, env: AnyEnv, seeds: Sequence[int], levels: Sequence[float], name: str
+) -> Iterator[Demonstration]:
+    """An episode for each seed, with each level of noise in turn.
 
     Raises:
         RunError: The policy's actions are not finite.
     """
-    try:
-        return play(policy, env, seed, noise)
-    except (DivergedError, ValueError) as error:  # torch's distributions raise the latter
-        raise RunError(f"{name}: cannot be recorded: {' '.join(str(error).split())}") from error
+    for seed, noise in zip(seeds, cycle(levels), strict=False):
+        try:
+            yield play(policy, env, seed, noise)
+        except (DivergedError, ValueError) as error:  # torch's distributions raise the latter
+            raise RunError(f"{name}: cannot be recorded: {' '.join(str(error).split())}") from error
 
 
 def _bar(episodes: int) -> Any:

@@ -71,6 +71,13 @@ def test_the_same_command_gives_the_same_episodes(dataset: Path, tmp_path: Path)
         np.testing.assert_array_equal(one.actions, other.actions)
 
 
+def test_several_tasks_take_turns(tmp_path: Path) -> None:
+    many = {"strategy": "multitask", "strategy_params": {"tasks": ["reach", "push", "poke"]}}
+    made = mygym.demonstrate(many, out=tmp_path / "new", episodes=6, keep_failures=True)
+    assert [one.task for one in made.episodes] == 2 * ["reach", "push", "poke"]
+    assert [one.differs_at for one in mygym.replay(tmp_path / "new")] == [None] * 6
+
+
 @pytest.mark.parametrize("policy", [name for name in registry("policy").names() if name != "oracle"])
 def test_every_policy_can_be_recorded(policy: str, tmp_path: Path) -> None:
     said = {"task": "push", "task_params": {"horizon": 5}}
