@@ -14,7 +14,7 @@ from benchmarks.kills import CASES, Case, Trainer, contents, differences, killed
 TWICE = [case for case in CASES if case.framework == "pytorch"][::3]
 """Cases that are killed a second time, one side of each algorithm."""
 
-QUICK = {"ppo": ("2 workers",), "sac": ("1", "3"), "recurrent_ppo": ("3",)}
+QUICK = {"ppo": ("2 workers",), "sac": ("1",)}
 """The sides that the normal suite tries of each algorithm; of JAX's it tries SAC."""
 
 

@@ -132,11 +132,9 @@ def episode_seeds(seed: int, purpose: int, count: int, number: int = 0) -> list[
 
 
 def in_turn(seeds: Sequence[int], env: AnyEnv) -> list[int]:
-    """`seeds`, changed by as little as lets the tasks of `env` take turns: by its seed an episode's task is decided."""
+    """`seeds`, raised by as little as lets the tasks of `env` take turns: by its seed an episode's task is decided."""
     count = len(env.labels) if isinstance(env, VariedEnv) else 1
-    return [
-        (seed // count * count + index % count) if seed % 2**30 >= count else seed for index, seed in enumerate(seeds)
-    ]
+    return [seed + (index - seed) % count for index, seed in enumerate(seeds)]
 
 
 def evaluate_policy(

@@ -26,7 +26,7 @@ class Variant:
 
 def identifies(config: RunConfig) -> bool:
     """Whether the observation tells which variant is played."""
-    return bool(config.strategy_params.get("identify", False)) and len(judged(config)) > 1
+    return bool(strategy_of(config).identify)
 
 
 def strategy_of(config: RunConfig) -> Any:

@@ -41,6 +41,9 @@ class Strategy:
     phase: ClassVar[Literal["rollout", "gradient"]] = "rollout"
     """What `step` comes before: each rollout, or each phase of gradient steps that follows one."""
 
+    identify: bool = False
+    """Whether the observation has a one-hot vector of the variant that is played; all variants are then judged, too."""
+
     config: RunConfig
     """The run's; complete as soon as it is built."""
     model: BaseAlgorithm

@@ -116,7 +116,11 @@ def test_a_minibatch_that_is_not_full_is_told_of() -> None:
 @pytest.mark.parametrize(
     ("algo", "params"),
     [
-        ("ppo_runner", {"n_steps": 32, "batch_size": 32, "n_epochs": 2, "policy_kwargs": {"net_arch": [16]}}),
+        pytest.param(
+            "ppo_runner",
+            {"n_steps": 32, "batch_size": 32, "n_epochs": 2, "policy_kwargs": {"net_arch": [16]}},
+            marks=pytest.mark.slow,
+        ),
         ("cem", {"population": 2, "elites": 1}),
         ("dagger", {"batch_size": 32, "policy_kwargs": {"net_arch": [16]}}),
     ],

@@ -10,7 +10,7 @@ import pytest
 
 import mygym
 
-from .documents import environment, make_copy
+from .documents import STEPS, environment, make_copy
 from .warm import Warm
 
 
@@ -33,7 +33,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     short = {"eval": {"episodes": 1, "final_episodes": 1}, "video": {"episodes": 1}, "checkpoint": {"every": 200}}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        mygym.train({"steps": 400, **short})
+        mygym.train({"steps": STEPS, **short})
     return folder / "runs"
 
 

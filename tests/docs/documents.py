@@ -20,10 +20,13 @@ ROOT = Path(__file__).parent.parent.parent
 BIN = Path(sys.executable).parent
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/faults.md")
 
-FAST = "--steps 200 --set eval.episodes=1 --set eval.final_episodes=1 --set video.episodes=0"
+STEPS = 200
+"""Env steps of every training."""
+
+FAST = f"--steps {STEPS} --set eval.episodes=1 --set eval.final_episodes=1 --set video.episodes=0"
 """Added to commands that train."""
 
-FAST_PYTHON = '"steps": 200, "eval": {"episodes": 1, "final_episodes": 1}, "video": {"episodes": 0}'
+FAST_PYTHON = f'"steps": {STEPS}, "eval": {{"episodes": 1, "final_episodes": 1}}, "video": {{"episodes": 0}}'
 """In place of `"steps": N` in Python that trains."""
 
 TOOLS = {"ruff": "ruff", "mypy": "mypy", "lint-imports": "import-linter", "pytest": "pytest"}

@@ -186,6 +186,7 @@ def test_no_composition_is_solved_at_the_reset(said: str, made: Any) -> None:
         assert env.compute_reward(observation["achieved_goal"], observation["desired_goal"], {}) == -1.0
 
 
+@pytest.mark.slow  # in the normal suite the cards of a few episodes tell, tests/checks/test_cards.py
 @pytest.mark.parametrize(("task", "robot"), WITH_OBJECTS)
 def test_chance_solves_next_to_nothing(task: str, robot: str, made: Any) -> None:
     env, rng, solved = made(task=task, robot=robot), np.random.default_rng(0), 0

@@ -34,13 +34,13 @@ def judge(
 @pytest.mark.parametrize(("task", "robot"), HOSTED_QUICKLY)
 def test_the_expert_solves_every_named_task(task: str, robot: str) -> None:
     """Some of the 100 episodes of `benchmarks/solved.py`, which takes every robot to every workspace."""
-    evaluation = judge("oracle", 25, task=task, robot=robot)
+    evaluation = judge("oracle", 15, task=task, robot=robot)
     assert evaluation.success_rate >= 0.92, evaluation.stage_reached
 
 
 @pytest.mark.parametrize("said", COMPOSITIONS)
 def test_the_expert_solves_every_composition(said: str) -> None:
-    evaluation = judge("oracle", 25, task=said)
+    evaluation = judge("oracle", 15, task=said)
     assert evaluation.success_rate >= 0.92, evaluation.stage_reached
 
 
