@@ -133,25 +133,20 @@ class DAgger(BC):
     Args:
         policy: As of `BC`.
         env: As of `BC`.
-        learning_rate: As of `BC`.
-        batch_size: As of `BC`.
-        buffer_size: As of `BC`.
         beta: By which the expert's share of the steps falls from rollout to rollout; 0: the first one is the expert's.
-        **kwargs: Those of `Runner`.
+        **kwargs: Those of `BC`.
     """
 
     def __init__(
         self,
         policy: str | type[ImitationPolicy],
         env: GymEnv | str | None,
-        learning_rate: float = 1e-3,
-        batch_size: int = 256,
-        buffer_size: int = 1_000_000,
+        *,
         beta: float = 0.7,
         **kwargs: Any,
     ) -> None:
         self.beta = beta
-        super().__init__(policy, env, learning_rate, batch_size, buffer_size, **kwargs)
+        super().__init__(policy, env, **kwargs)
 
     @property
     def expert_share(self) -> float:

@@ -30,7 +30,7 @@ class Strategy:
 
     1. `run_defaults`: config values. `variants` and `judged`: what the environments play, as parts of a config.
     2. `requires`: what must be there, checked when all is built and before anything is written.
-    3. `prepare_env`, `prepare_model`, `prepare_data`: once, before training; `model`, `training_env`, `config` are there.
+    3. `prepare_env`, `prepare_model`, `prepare_data`: once, before training; `model` and `training_env` are there.
     4. `step`: before every iteration. `on_episode`, `on_evaluation`: what has come of it.
     5. `state_dict`, `load_state_dict`: what a resumed run goes on from.
 
