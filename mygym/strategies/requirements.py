@@ -9,6 +9,7 @@ from gymnasium import spaces
 
 from mygym.errors import ConfigError, bad_value
 from mygym.runs.variants import strategy_of
+from mygym.strategies.losses import actor_optimizer
 from mygym.strategies.strategy import Strategy
 
 REQUIREMENTS: Mapping[str, tuple[Callable[[Strategy], bool], str]] = {
@@ -23,6 +24,10 @@ REQUIREMENTS: Mapping[str, tuple[Callable[[Strategy], bool], str]] = {
     "replay_buffer": (
         lambda strategy: getattr(strategy.model, "replay_buffer", None) is not None,
         "an off-policy algorithm, such as sac",
+    ),
+    "actor_optimizer": (
+        lambda strategy: actor_optimizer(strategy.model) is not None,
+        "an algorithm of framework pytorch that follows gradients, such as sac or ppo",
     ),
 }
 """Name in what `Strategy.requires` gives → whether a strategy has it, and what to say of it."""
