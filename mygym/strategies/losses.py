@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.nn import functional
 
 
 def actor_optimizer(model: Any) -> torch.optim.Optimizer | None:
@@ -32,3 +33,19 @@ def add_loss(optimizer: torch.optim.Optimizer, loss: Callable[[], torch.Tensor |
             value.backward()  # type: ignore[no-untyped-call]
 
     optimizer.register_step_pre_hook(add)
+
+
+def imitation_loss(policy: Any, observations: Any, labels: torch.Tensor) -> torch.Tensor:
+    """Mean absolute error of what the policy would do, without exploration.
+
+    The absolute one, as fingers close or open, and no mean of the two is right.
+
+    Args:
+        policy: One of SB3's.
+        observations: `(n, …)`, or a dictionary of such, as the policy is trained on them.
+        labels: `(n, A)` in [-1, 1], what it should do.
+
+    Returns:
+        `()`.
+    """
+    return functional.l1_loss(policy._predict(observations, deterministic=True), labels)
