@@ -9,6 +9,7 @@ BUILT_IN = {
     "standard": ("mygym.strategies.strategy:Strategy", "one task, one network"),
     "curriculum": ("mygym.strategies.curriculum:Curriculum", "easier tasks first; on where success is measured"),
     "multitask": ("mygym.strategies.multitask:MultiTask", "several tasks in one run, with one network"),
+    "demos": ("mygym.strategies.demos:Demos", "demonstrations in replay, as a warm start and as a loss"),
 }
 
 for _name, (_target, _help) in BUILT_IN.items():

@@ -29,6 +29,10 @@ REQUIREMENTS: Mapping[str, tuple[Callable[[Strategy], bool], str]] = {
         lambda strategy: actor_optimizer(strategy.model) is not None,
         "an algorithm of framework pytorch that follows gradients, such as sac or ppo",
     ),
+    "no_memory": (
+        lambda strategy: not hasattr(strategy.model.policy, "lstm_actor"),
+        "an algorithm whose policy acts on what it sees now, such as ppo",
+    ),
 }
 """Name in what `Strategy.requires` gives → whether a strategy has it, and what to say of it."""
 

@@ -1,0 +1,261 @@
+"""Demonstrations in replay minibatches, as a warm start, and as a loss."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from stable_baselines3.common.callbacks import CallbackList
+from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
+from stable_baselines3.common.type_aliases import TrainFreq, TrainFrequencyUnit
+
+import mygym
+from benchmarks.kills import differences
+from mygym.cli.main import run as command
+from mygym.errors import ConfigError
+from mygym.registry import implemented_combos, registry
+from mygym.runs import building
+from mygym.runs.evaluation import EVALUATION, episode_seeds, evaluate_policy
+from mygym.runs.policy import Policy, normalizer_of
+from mygym.runs.settings import from_python
+from mygym.strategies.demos import Demos
+from mygym.strategies.mixing import spread
+from mygym.strategies.requirements import prepared
+from tests.runs.test_resuming import config, stopped
+
+EPISODES = 3
+
+
+def said(algo: str, folder: Path, params: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    quick = {"episodes": EPISODES, "warm_start": 3}
+    return config(algo, folder, strategy="demos", strategy_params={**quick, **(params or {})}, **more)
+
+
+@contextlib.contextmanager
+def ready(algo: str = "sac", params: dict[str, Any] | None = None, **more: Any) -> Iterator[Demos]:
+    """A strategy that is ready to train."""
+    settled = from_python(said(algo, Path("runs"), params, **more)).config
+    with contextlib.closing(building.make_vec_env(settled)) as env:
+        strategy = prepared(settled, env, building.build_model(settled, env))
+        assert isinstance(strategy, Demos)
+        yield strategy
+
+
+def weights(run: Any) -> bytes:
+    return (run.path / "policy.safetensors").read_bytes()
+
+
+def lived_through(strategy: Demos, steps: int = 30) -> OffPolicyAlgorithm:
+    """Its model after some episodes of its own."""
+    model = strategy.model
+    assert isinstance(model, OffPolicyAlgorithm)
+    model._setup_learn(1000)
+    model.learning_starts = 1000
+    callback = CallbackList([])
+    callback.init_callback(model)
+    assert model.env is not None
+    assert model.replay_buffer is not None
+    freq = TrainFreq(steps, TrainFrequencyUnit.STEP)
+    model.collect_rollouts(model.env, callback, freq, model.replay_buffer, learning_starts=1000)
+    return model
+
+
+@pytest.mark.parametrize(("share", "batch", "shown"), [(0.5, 64, 32), (0.25, 30, 8), (0.0, 16, 0), (1.0, 16, 16)])
+def test_a_minibatch_has_exactly_its_share(share: float, batch: int, shown: int) -> None:
+    with ready(params={"share": share}, task_params={"horizon": 20}) as strategy:
+        model = lived_through(strategy)
+        assert model.replay_buffer is not None
+        sample = model.replay_buffer.sample(batch)
+        known = {row.tobytes() for row in strategy.shown["observation"]}  # type: ignore[index,call-overload]
+    found = [row.tobytes() in known for row in sample.observations["observation"].numpy()]
+    assert (len(found), sum(found)) == (batch, shown)
+
+
+def test_every_slice_of_a_minibatch_has_its_share() -> None:
+    for own, shown in [(64, 64), (96, 32), (90, 10)]:
+        comes = spread(own, shown) >= own
+        expected = 32 * shown / (own + shown)
+        assert all(abs(part.sum() - expected) <= 1 for part in comes[: len(comes) // 32 * 32].reshape(-1, 32))
+
+
+def test_demonstrations_are_relabelled_as_all_else() -> None:
+    with ready(params={"share": 1.0}, normalize=False) as strategy:
+        model = strategy.model
+        assert isinstance(model, OffPolicyAlgorithm)
+        assert model.replay_buffer is not None
+        assert model.env is not None
+        sample = model.replay_buffer.sample(200)
+        (rewards,) = model.env.env_method(
+            "compute_reward",
+            sample.next_observations["achieved_goal"].numpy(),
+            sample.observations["desired_goal"].numpy(),
+            [{}] * 200,
+            indices=[0],
+        )
+        shown = strategy.shown["desired_goal"]  # type: ignore[index,call-overload]
+    assert sample.rewards.numpy()[:, 0] == pytest.approx(rewards)
+    assert set(np.unique(rewards)) == {-1.0, 0.0}
+    goals = {row.tobytes() for row in shown}
+    others = [row.tobytes() not in goals for row in sample.observations["desired_goal"].numpy()]
+    assert sum(others) > 100  # four of five have a goal of hindsight's
+
+
+def test_what_is_normalised_is_so_when_it_is_drawn() -> None:
+    with ready(params={"share": 1.0}) as strategy:
+        model = strategy.model
+        assert isinstance(model, OffPolicyAlgorithm)
+        assert model.replay_buffer is not None
+        raw = model.replay_buffer.sample(200)
+        drawn = model.replay_buffer.sample(200, env=strategy.normalizer)
+    assert raw.observations["observation"].std(0).mean() < 0.5
+    assert drawn.observations["observation"].std(0).mean() == pytest.approx(1.0, abs=0.3)
+
+
+def test_without_hindsight_a_run_goes_on_as_if_it_had_never_stopped(tmp_path: Path) -> None:
+    """With hindsight it does in tests/strategies/test_strategy.py."""
+    reference = mygym.train(said("sac", tmp_path / "whole", her=False))
+    run = stopped(said("sac", tmp_path / "stopped", her=False), step=150)
+    mygym.train(resume=run)
+    assert differences(reference.path, run) == []
+
+
+def test_a_dataset_gives_what_recording_gives(tmp_path: Path) -> None:
+    settings = said("sac", tmp_path / "recorded", steps=60)
+    recorded = mygym.train(settings)
+    of_env = {key: settings[key] for key in ("task_params",)}
+    mygym.demonstrate({**of_env, "reward": "sparse"}, out=tmp_path / "dataset", episodes=EPISODES + 1)
+    loaded = mygym.train(said("sac", tmp_path / "loaded", {"dataset": str(tmp_path / "dataset")}, steps=60))
+    assert weights(recorded) == weights(loaded)
+
+
+def test_the_warm_start_imitates_and_is_what_is_judged_first(tmp_path: Path) -> None:
+    more = {
+        "normalize": False,
+        "algo_params": {"policy_kwargs": {"net_arch": [64]}},
+    }  # figures go on at the first reset
+    errors = []
+    for steps in (0, 500):
+        params = {"warm_start": steps, "weight": 0}
+        with ready(params=params, **more) as strategy, torch.no_grad():
+            errors.append(float(np.mean([strategy.imitation_loss() for _ in range(10)])))
+            policy = Policy(strategy.model, normalizer_of(strategy.training_env))
+            with contextlib.closing(building.make_env(strategy.config)) as env:
+                judged = evaluate_policy(policy, [env], episode_seeds(0, EVALUATION, 1))
+    assert errors[1] < 0.7 * errors[0]
+    result = mygym.train(said("sac", tmp_path, params, steps=60, **more))
+    assert result.evaluations[0]["mean_distance"] == judged.mean_distance
+
+
+def test_a_warm_start_is_also_that_of_target_networks() -> None:
+    with ready("td3") as strategy:
+        policy: Any = strategy.model.policy
+        for one, other in zip(policy.actor.parameters(), policy.actor_target.parameters(), strict=True):
+            assert torch.equal(one, other)
+
+
+def test_the_loss_keeps_the_actor_near_as_long_as_it_weighs() -> None:
+    losses = []
+    for weight in ({"schedule": "linear", "from": 50, "to": 0, "until": 200}, 0):
+        with ready(params={"weight": weight, "warm_start": 0}) as strategy:
+            model = lived_through(strategy)
+            model.train(gradient_steps=100, batch_size=32)
+            with torch.no_grad():
+                losses.append(float(np.mean([strategy.imitation_loss() for _ in range(10)])))
+            if weight:
+                assert recorded(strategy)["strategy/weight"] == 50 * (1 - model.num_timesteps / 200)
+                model.num_timesteps = 200
+                assert strategy._weighted_loss() is None
+    assert losses[0] < 0.5 * losses[1]
+
+
+def recorded(strategy: Demos) -> dict[str, Any]:
+    return dict(strategy.logger.name_to_value)
+
+
+OFF_POLICY = [
+    entry.name
+    for entry in registry("algorithm")
+    if "pytorch" in implemented_combos[entry.name]
+    and issubclass(implemented_combos[entry.name]["pytorch"][0], OffPolicyAlgorithm)
+]
+
+
+@pytest.mark.parametrize("algo", OFF_POLICY)
+def test_every_off_policy_algorithm(algo: str) -> None:
+    with ready(algo) as strategy:
+        model = lived_through(strategy)
+        model.train(gradient_steps=3, batch_size=32)  # CrossQ updates its actor in each third
+        assert {"strategy/imitation_loss", "train/critic_loss"} <= set(recorded(strategy))
+        assert all(torch.isfinite(one).all() for one in model.policy.parameters())
+
+
+@pytest.mark.parametrize(
+    ("algo", "framework", "settled"),
+    [
+        ("sac", "pytorch", (0.5, 2000, 1.0)),
+        ("ppo", "pytorch", (0.0, 2000, 1.0)),
+        ("dagger", "pytorch", (0.0, 2000, 1.0)),
+        ("sac", "jax", (0.5, 0, 0.0)),
+    ],
+)
+def test_parameters_are_what_the_algorithm_can(algo: str, framework: str, settled: tuple[float, int, float]) -> None:
+    params = from_python({"algo": algo, "framework": framework, "strategy": "demos"}).config.strategy_params
+    assert (params["share"], params["warm_start"], params["weight"], params["episodes"]) == (*settled, 100)
+
+
+@pytest.fixture(scope="module")
+def datasets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("datasets")
+    mygym.demonstrate({"reward": "sparse"}, out=folder / "reach", episodes=1)
+    unfit = {"reward": "sparse", "task_params": {"horizon": 5}}
+    mygym.demonstrate(unfit, out=folder / "failures", policy="zero", episodes=1, keep_failures=True)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("algo", "params", "more", "message"),
+    [
+        ("sac", {"dataset": "nothing"}, {}, "dataset: .*nothing' is not a dataset of demonstrations"),
+        ("sac", {"dataset": "reach"}, {"task": "push"}, "task: 'push' is not what .*reach was recorded with"),
+        ("sac", {"dataset": "reach"}, {"robot": "kuka"}, "robot: 'kuka' is not what .*; allowed: panda, or"),
+        ("sac", {"dataset": "reach"}, {"control": "joint_delta"}, "control: 'joint_delta' is not what"),
+        ("sac", {"dataset": "reach"}, {"spaces": "shared"}, "observation_space: .* is not that of"),
+        ("sac", {"dataset": "failures", "episodes": 1}, {}, "dataset: .*has no success among 1 episodes"),
+        ("sac", {"dataset": "reach"}, {}, "episodes: 3 is more than .*reach holds; allowed: 1 to 1, or null"),
+        ("sac", {}, {"task_params": {"horizon": 4}}, "dataset: .* oracle: 0 of 30 episodes ended in success"),
+        ("sac", {"share": 1.1}, {}, "share: 1.1 is not allowed; allowed: 0 to 1"),
+        ("sac", {"warm_start": -1}, {}, "warm_start: -1 is not allowed; allowed: 0 or more"),
+        ("sac", {"weight": -1.0}, {}, "weight: -1.0 is not allowed; allowed: 0 or more"),
+        ("sac", {"weight": {"schedule": "liner"}}, {}, "did you mean 'linear'"),
+        ("sac", {"share": 0, "warm_start": 0, "weight": 0}, {}, "uses no demonstration"),
+        ("ppo", {"share": 0.5}, {}, "share: 0.5 needs replay of transitions, which ppo has none of"),
+        ("dagger", {"share": 0.5}, {}, "share: 0.5 needs replay of transitions"),
+        ("ars", {}, {}, "requires actor optimizer; allowed: an algorithm of framework pytorch"),
+        ("cem", {}, {}, "requires actor optimizer"),
+        ("recurrent_ppo", {}, {}, "requires no memory"),
+        ("ppo", {"warm_start": None}, {"framework": "jax"}, "uses no demonstration"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_is_refused_before_anything_is_written(
+    algo: str, params: dict[str, Any], more: dict[str, Any], message: str, datasets: Path, tmp_path: Path
+) -> None:
+    if "dataset" in params:
+        params = params | {"dataset": str(datasets / params["dataset"])}
+    with pytest.raises(ConfigError, match=message):
+        mygym.train(said(algo, tmp_path, params, **{"task_params": {}, "reward": "sparse", **more}))
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_command_says_so_too(datasets: Path, tmp_path: Path, capsys: Any) -> None:
+    flags = ["--strategy", "demos", "--set", f"strategy_params.dataset={datasets / 'reach'}", "--robot", "kuka"]
+    with pytest.raises(SystemExit) as ended:
+        command("train", [*flags, "--logdir", str(tmp_path)])
+    assert ended.value.code == 2
+    assert "robot: 'kuka'" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
