@@ -132,6 +132,10 @@ class Demos(Strategy):
             self.schedule = parse("strategy_params.weight", said, Range(0), self.config.steps)
             add_loss(self._optimizer(), self._weighted_loss)
 
+    def step(self) -> None:
+        """Say how many env steps the demonstrations have taken."""
+        self.logger.record("strategy/demonstrated_steps", len(self.labels))
+
     def imitation_loss(self) -> torch.Tensor:
         """`()`: of a minibatch of demonstrated states, as the normaliser now has them."""
         rows = np.random.randint(len(self.labels), size=BATCH)  # noqa: NPY002  (a run's state has this generator)
