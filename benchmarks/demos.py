@@ -5,7 +5,7 @@
 For each of the two and each seed it runs the command of the table, one at a time. The hyperparameters of the algorithm
 are the same; the strategy and the steps are not, nor how often it is evaluated, which changes nothing else. Success is
 the run's own final number, 100 fresh episodes of the saved model; its interval is Wilson's of 95 %, over the episodes
-of all seeds together, as if they were of one policy. Best mark: the highest success of all evaluations on the way, of 25
+of all seeds together, as if they were of one policy. Best mark: the highest success of an evaluation on the way, of 25
 episodes each. The scripted expert plays the demonstrations before training; their env steps are told apart.
 
 Finished runs are kept in a JSON file, curves included, and not repeated; `--fresh` repeats them.
