@@ -5,26 +5,30 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 from mygym.config import Layer, RunConfig, resolve
 from mygym.envs.varied_env import AnyEnv
-from mygym.errors import ConfigError, bad_value
+from mygym.errors import ConfigError, DivergedError, RunError, bad_value
 from mygym.registry import registry
 from mygym.runs import building, directory
 from mygym.runs.demonstrations import Demonstration, Demonstrations, load_demonstrations, storing
-from mygym.runs.demonstrations.playing import record
+from mygym.runs.demonstrations.playing import play
 from mygym.runs.demonstrations.playing import replay as played_again
-from mygym.runs.evaluation import Predicts
+from mygym.runs.evaluation import DEMONSTRATION, Predicts, episode_seeds, in_turn
 from mygym.runs.result import versions
 from mygym.runs.variants import judged
 from mygym.runs.video import Film
 from mygym.training import Config, config_of, load
 
 __all__ = ["Replay", "demonstrate", "load_demonstrations", "replay"]
+
+ATTEMPTS = 10
+"""Episodes that are played for each that is wanted, before a policy is said to fail too often."""
 
 
 def demonstrate(
@@ -74,23 +78,23 @@ def demonstrate(
         acting: Predicts = (
             load(policy, trust=trust) if of_run else registry("policy").get(str(policy)).load()([env], seed)
         )
+        seeds = in_turn(episode_seeds(seed, DEMONSTRATION, ATTEMPTS * episodes), env)
         alone = building.env_arguments(settled) if len(judged(settled)) == 1 else None
         with storing.storing(path, env.observation_space, env.action_space, alone) as (store, tell):
-
-            def keep(one: Demonstration) -> None:
-                store(one.stretch(partial))
-                bar.update()
-
-            attempts, solved = record(
-                acting,
-                env,
-                keep,
-                seed=seed,
-                episodes=episodes,
-                levels=levels,
-                keep_failures=keep_failures,
-                name=str(policy),
-            )
+            kept, solved, attempts = 0, 0, 0
+            for one in _played(acting, env, seeds, levels, str(policy)):
+                attempts, solved = attempts + 1, solved + one.success
+                if one.success or keep_failures:
+                    store(one.stretch(partial))
+                    kept += 1
+                    bar.update()
+                if kept == episodes:
+                    break
+            if kept < episodes:
+                raise RunError(
+                    f"{policy}: {solved} of {attempts} episodes ended in success, which is too few to keep {episodes}; "
+                    f"allowed: less noise, fewer episodes, or failures kept too"
+                )
             how = {"noise": levels, "partial": partial, "keep_failures": keep_failures}
             counts = {"attempts": attempts, "solved": solved}
             of = {"config": settled.model_dump(mode="json"), "policy": str(policy), "seed": seed}
@@ -175,6 +179,21 @@ def _levels(noise: float | Sequence[float]) -> list[float]:
     if not given or len(numbers) < len(given) or not all(math.isfinite(one) and one >= 0 for one in numbers):
         raise ConfigError(bad_value("noise", noise, "a number, at least 0, or a list of such"))
     return [float(one) for one in numbers]
+
+
+def _played(
+    policy: Predicts, env: AnyEnv, seeds: Sequence[int], levels: Sequence[float], name: str
+) -> Iterator[Demonstration]:
+    """An episode for each seed, with each level of noise in turn.
+
+    Raises:
+        RunError: The policy's actions are not finite.
+    """
+    for seed, noise in zip(seeds, cycle(levels), strict=False):
+        try:
+            yield play(policy, env, seed, noise)
+        except (DivergedError, ValueError) as error:  # torch's distributions raise the latter
+            raise RunError(f"{name}: cannot be recorded: {' '.join(str(error).split())}") from error
 
 
 def _bar(episodes: int) -> Any:

@@ -2,69 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import cycle
 from typing import Any
 
 import numpy as np
 
 from mygym.envs.varied_env import AnyEnv, VariedEnv
-from mygym.errors import DivergedError, RunError
+from mygym.errors import DivergedError
 from mygym.experts import make_expert
 from mygym.runs.demonstrations.episodes import Demonstration, Observations
-from mygym.runs.evaluation import DEMONSTRATION, Predicts, episode_seeds, in_turn, stacked
+from mygym.runs.evaluation import DEMONSTRATION, Predicts, stacked
 from mygym.runs.video import Film
-
-ATTEMPTS = 10
-"""Episodes that are played for each that is wanted, before a policy is said to fail too often."""
-
-
-def record(
-    policy: Predicts,
-    env: AnyEnv,
-    keep: Callable[[Demonstration], object],
-    *,
-    seed: int,
-    episodes: int,
-    levels: Sequence[float] = (0.0,),
-    keep_failures: bool = False,
-    name: str = "oracle",
-) -> tuple[int, int]:
-    """Play until enough episodes are kept, on seeds that no training and no evaluation uses.
-
-    Args:
-        policy: Gets batches of one observation.
-        env: Where they are played.
-        keep: Called with each one that is kept.
-        seed: Decides the episodes.
-        episodes: How many are kept.
-        levels: Of noise, in turn; see `play`.
-        keep_failures: Keep episodes that do not end in success, too.
-        name: Of the policy, for messages.
-
-    Returns:
-        How many were played, and how many of those ended in success.
-
-    Raises:
-        RunError: The policy fails too often, or its actions are not finite.
-    """
-    kept, solved = 0, 0
-    seeds = in_turn(episode_seeds(seed, DEMONSTRATION, ATTEMPTS * episodes), env)
-    for attempt, (one_seed, noise) in enumerate(zip(seeds, cycle(levels), strict=False), start=1):
-        try:
-            one = play(policy, env, one_seed, noise)
-        except (DivergedError, ValueError) as error:  # torch's distributions raise the latter
-            raise RunError(f"{name}: cannot be recorded: {' '.join(str(error).split())}") from error
-        solved += one.success
-        if one.success or keep_failures:
-            keep(one)
-            kept += 1
-        if kept == episodes:
-            return attempt, solved
-    raise RunError(
-        f"{name}: {solved} of {len(seeds)} episodes ended in success, which is too few to keep {episodes}; "
-        f"allowed: less noise, fewer episodes, or failures kept too"
-    )
 
 
 def play(policy: Predicts, env: AnyEnv, seed: int, noise: float = 0.0) -> Demonstration:
