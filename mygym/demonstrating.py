@@ -21,6 +21,7 @@ from mygym.runs.demonstrations.playing import play
 from mygym.runs.demonstrations.playing import replay as played_again
 from mygym.runs.evaluation import DEMONSTRATION, Predicts, episode_seeds, in_turn
 from mygym.runs.result import versions
+from mygym.runs.stopping import StopRequest
 from mygym.runs.variants import judged
 from mygym.runs.video import Film
 from mygym.training import Config, config_of, load
@@ -74,7 +75,9 @@ def demonstrate(
     if of_run and config:
         raise ConfigError(bad_value("policy", str(policy), "a config or a run", "is a run, which has a config"))
     settled = config_of(directory.find_policy(policy)[0] if of_run else (config or {}))
-    with contextlib.closing(building.make_env(settled)) as env, _bar(episodes) as bar:
+    with contextlib.ExitStack() as stack:
+        env = stack.enter_context(contextlib.closing(building.make_env(settled)))
+        bar = stack.enter_context(_bar(episodes))
         acting: Predicts = (
             load(policy, trust=trust) if of_run else registry("policy").get(str(policy)).load()([env], seed)
         )
@@ -82,12 +85,15 @@ def demonstrate(
         alone = building.env_arguments(settled) if len(judged(settled)) == 1 else None
         with storing.storing(path, env.observation_space, env.action_space, alone) as (store, tell):
             kept, solved, attempts = 0, 0, 0
+            stop = stack.enter_context(StopRequest("after this episode"))  # Ctrl-C may be lost in somebody's callback
             for one in _played(acting, env, seeds, levels, str(policy)):
                 attempts, solved = attempts + 1, solved + one.success
                 if one.success or keep_failures:
                     store(one.stretch(partial))
                     kept += 1
                     bar.update()
+                if stop.received:
+                    raise KeyboardInterrupt
                 if kept == episodes:
                     break
             if kept < episodes:

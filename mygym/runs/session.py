@@ -72,7 +72,7 @@ class Session:
         self.learning_since: float | None = None
         self.checkpoint = checkpoint
         self.checkpoints = Checkpoints(self.path, config.checkpoint.keep)
-        self.stop = StopRequest()
+        self.stop = StopRequest("with a checkpoint after this rollout")
         self.schedules = scheduling.ScheduleCallback(building.schedules_of(config), config.steps)
         self.progress = callbacks.ProgressBarCallback(config.steps)
         self.divergence = callbacks.DivergenceCallback()
