@@ -5,22 +5,21 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 from mygym.config import Layer, RunConfig, resolve
 from mygym.envs.varied_env import AnyEnv
-from mygym.errors import ConfigError, DivergedError, RunError, bad_value
+from mygym.errors import ConfigError, RunError, bad_value
 from mygym.registry import registry
 from mygym.runs import building, directory
-from mygym.runs.demonstrations import Demonstration, Demonstrations, load_demonstrations, storing
-from mygym.runs.demonstrations.keyboard import KEYBOARD, GivenUp, Keyboard
-from mygym.runs.demonstrations.playing import play
+from mygym.runs.demonstrations import Demonstrations, load_demonstrations, storing
+from mygym.runs.demonstrations.keyboard import KEYBOARD, Keyboard
+from mygym.runs.demonstrations.playing import attempts
 from mygym.runs.demonstrations.playing import replay as played_again
-from mygym.runs.evaluation import DEMONSTRATION, Predicts, episode_seeds, in_turn
+from mygym.runs.evaluation import Predicts
 from mygym.runs.result import versions
 from mygym.runs.stopping import StopRequest
 from mygym.runs.variants import judged
@@ -28,9 +27,6 @@ from mygym.runs.video import Film
 from mygym.training import Config, config_of, load
 
 __all__ = ["Replay", "demonstrate", "load_demonstrations", "replay"]
-
-ATTEMPTS = 10
-"""Episodes that are played for each that is wanted, before a policy is said to fail too often."""
 
 
 def demonstrate(
@@ -88,13 +84,12 @@ def demonstrate(
             acting = Keyboard(env)
         else:
             acting = registry("policy").get(str(policy)).load()([env], seed)
-        seeds = in_turn(episode_seeds(seed, DEMONSTRATION, ATTEMPTS * episodes), env)
         alone = building.env_arguments(settled) if len(judged(settled)) == 1 else None
         with storing.storing(path, env.observation_space, env.action_space, alone) as (store, tell):
-            kept, solved, attempts = 0, 0, 0
+            kept, solved, played = 0, 0, 0
             stop = stack.enter_context(StopRequest("after this episode"))  # Ctrl-C may be lost in somebody's callback
-            for one in _played(acting, env, seeds, levels, str(policy)):
-                attempts, solved = attempts + 1, solved + one.success
+            for one in attempts(acting, env, seed, episodes, levels, str(policy)):
+                played, solved = played + 1, solved + one.success
                 if one.success or keep_failures:
                     store(one.stretch(partial))
                     kept += 1
@@ -105,11 +100,11 @@ def demonstrate(
                     break
             if kept < (1 if policy == KEYBOARD else episodes):  # a person may have had enough
                 raise RunError(
-                    f"{policy}: {solved} of {attempts} episodes ended in success, which is too few to keep {episodes}; "
+                    f"{policy}: {solved} of {played} episodes ended in success, which is too few to keep {episodes}; "
                     f"allowed: less noise, fewer episodes, or failures kept too"
                 )
             how = {"noise": levels, "partial": partial, "keep_failures": keep_failures}
-            counts = {"attempts": attempts, "solved": solved}
+            counts = {"attempts": played, "solved": solved}
             of = {"config": settled.model_dump(mode="json"), "policy": str(policy), "seed": seed}
             tell({**of, **how, **counts, "versions": dict(versions())})
     return load_demonstrations(path)
@@ -192,23 +187,6 @@ def _levels(noise: float | Sequence[float]) -> list[float]:
     if not given or len(numbers) < len(given) or not all(math.isfinite(one) and one >= 0 for one in numbers):
         raise ConfigError(bad_value("noise", noise, "a number, at least 0, or a list of such"))
     return [float(one) for one in numbers]
-
-
-def _played(
-    policy: Predicts, env: AnyEnv, seeds: Sequence[int], levels: Sequence[float], name: str
-) -> Iterator[Demonstration]:
-    """An episode for each seed, with each level of noise in turn, unless whoever drives gives up before.
-
-    Raises:
-        RunError: The policy's actions are not finite.
-    """
-    for seed, noise in zip(seeds, cycle(levels), strict=False):
-        try:
-            yield play(policy, env, seed, noise)
-        except GivenUp:
-            return
-        except (DivergedError, ValueError) as error:  # torch's distributions raise the latter
-            raise RunError(f"{name}: cannot be recorded: {' '.join(str(error).split())}") from error
 
 
 def _bar(episodes: int) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,13 +17,13 @@ from stable_baselines3.common.utils import obs_as_tensor
 
 from mygym.config.ranges import Range
 from mygym.config.schedules import parse
-from mygym.errors import ConfigError, RunError, bad_value
+from mygym.errors import ConfigError, bad_value
 from mygym.experts.policies import OraclePolicy
 from mygym.registry import algorithm
 from mygym.runs import building
-from mygym.runs.demonstrations import Demonstration, Demonstrations, check_fits, load_demonstrations
+from mygym.runs.demonstrations import Demonstrations, check_fits, load_demonstrations, played_as
 from mygym.runs.demonstrations.episodes import Observations
-from mygym.runs.demonstrations.playing import record
+from mygym.runs.demonstrations.playing import ATTEMPTS, attempts
 from mygym.strategies.losses import actor_optimizer, add_loss, imitation_loss
 from mygym.strategies.mixing import demonstration_buffer, mix
 from mygym.strategies.strategy import Strategy
@@ -124,7 +125,8 @@ class Demos(Strategy):
         if self.share:
             model = cast(OffPolicyAlgorithm, self.model)
             assert model.replay_buffer is not None
-            mix(model.replay_buffer, demonstration_buffer(model, steps), self.share)
+            variants = np.repeat(played_as(shown, self.config), [len(one) for one in shown.episodes]).tolist()
+            mix(model.replay_buffer, demonstration_buffer(model, steps, variants), self.share)
         if self.warm_start:
             self._imitate(self.warm_start)
         if self.weight:
@@ -171,16 +173,17 @@ class Demos(Strategy):
         Raises:
             ConfigError: It fails too often.
         """
-        config, episodes = self.config, list[Demonstration]()
+        config, wanted = self.config, self.episodes or EPISODES
         with contextlib.closing(building.make_env(config)) as env:
             expert = OraclePolicy([env], config.seed)
-            try:
-                record(expert, env, episodes.append, seed=config.seed, episodes=self.episodes or EPISODES)
-            except RunError as error:
-                allowed = "a dataset of demonstrations that end in success: mygym demos"
-                raise ConfigError(bad_value("strategy_params.dataset", None, allowed, str(error))) from error
+            solved = (one for one in attempts(expert, env, config.seed, wanted) if one.success)
+            episodes = tuple(itertools.islice(solved, wanted))
             spaces = env.observation_space, env.action_space
-        return Demonstrations(Path(), tuple(episodes), *spaces, config.model_dump(mode="json"), {"policy": "oracle"})
+        if len(episodes) < wanted:
+            allowed = "a dataset of demonstrations that end in success: mygym demos"
+            why = f"leaves them to the scripted expert, who solves {len(episodes)} of {ATTEMPTS * wanted} episodes"
+            raise ConfigError(bad_value("strategy_params.dataset", None, allowed, why))
+        return Demonstrations(Path(), episodes, *spaces, config.model_dump(mode="json"), {"policy": "oracle"})
 
     def _imitate(self, gradient_steps: int) -> None:
         """Behaviour cloning, with an optimiser of its own: the algorithm's begins fresh."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from mygym.runs.demonstrations import Transitions
 
 
-def demonstration_buffer(model: OffPolicyAlgorithm, steps: Transitions) -> ReplayBuffer:
+def demonstration_buffer(model: OffPolicyAlgorithm, steps: Transitions, variants: Sequence[int]) -> ReplayBuffer:
     """A buffer that holds demonstrations and nothing else, of the class and arguments of the model's own.
 
     So hindsight replay relabels demonstrations as it does what the policy lives through.
@@ -22,6 +23,7 @@ def demonstration_buffer(model: OffPolicyAlgorithm, steps: Transitions) -> Repla
     Args:
         model: Whose replay buffer is there.
         steps: Whole episodes, or stretches that end as if truncated.
+        variants: Of each step, which of several tasks was played: by that one's reward it is relabelled.
     """
     kwargs = dict(model.replay_buffer_kwargs)
     cls = type(model.replay_buffer)
@@ -38,7 +40,7 @@ def demonstration_buffer(model: OffPolicyAlgorithm, steps: Transitions) -> Repla
             actions[row, None],
             steps.rewards[row, None],
             (steps.terminated | steps.truncated)[row, None],
-            [{"TimeLimit.truncated": bool(timeouts[row])}],
+            [{"TimeLimit.truncated": bool(timeouts[row]), "variant": variants[row]}],
         )
     return buffer
 

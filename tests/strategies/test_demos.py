@@ -20,6 +20,7 @@ from mygym.cli.main import run as command
 from mygym.errors import ConfigError
 from mygym.registry import implemented_combos, registry
 from mygym.runs import building
+from mygym.runs.demonstrations import played_as
 from mygym.runs.evaluation import EVALUATION, episode_seeds, evaluate_policy
 from mygym.runs.policy import Policy, normalizer_of
 from mygym.runs.settings import from_python
@@ -41,7 +42,7 @@ def ready(algo: str = "sac", params: dict[str, Any] | None = None, **more: Any) 
     """A strategy that is ready to train."""
     settled = from_python(said(algo, Path("runs"), params, **more)).config
     with contextlib.closing(building.make_vec_env(settled)) as env:
-        strategy = prepared(settled, env, building.build_model(settled, env))
+        (*_, strategy) = prepared(settled, env, building.build_model(settled, env))
         assert isinstance(strategy, Demos)
         yield strategy
 
@@ -103,6 +104,25 @@ def test_demonstrations_are_relabelled_as_all_else() -> None:
     goals = {row.tobytes() for row in shown}
     others = [row.tobytes() not in goals for row in sample.observations["desired_goal"].numpy()]
     assert sum(others) > 100  # four of five have a goal of hindsight's
+
+
+def test_joined_with_several_tasks_each_demonstration_is_of_its_own(tmp_path: Path) -> None:
+    params = {"multitask": {"tasks": ["reach", "AG"]}, "demos": {"episodes": 4, "warm_start": 3, "share": 1.0}}
+    settings = config("sac", tmp_path, strategy="multitask+demos", strategy_params=params, task_params={})
+    del settings["task_params"]
+    settled = from_python(settings).config
+    with contextlib.closing(building.make_vec_env(settled)) as env:
+        model = building.build_model(settled, env)
+        prepared(settled, env, model)
+        drawn = model.replay_buffer.sample(100)  # asks the task that was played for each reward
+    assert set(np.unique(drawn.rewards.numpy())) == {-1.0, 0.0}
+    mygym.demonstrate(settled, out=tmp_path / "both", episodes=4)
+    assert sorted(played_as(mygym.load_demonstrations(tmp_path / "both"), settled)) == [0, 0, 1, 1]
+
+
+def test_demonstrations_are_played_as_the_last_level_of_a_curriculum(datasets: Path) -> None:
+    settled = from_python({"strategy": "curriculum+demos", "reward": "sparse"}).config
+    assert played_as(mygym.load_demonstrations(datasets / "reach"), settled) == [1]
 
 
 def test_what_is_normalised_is_so_when_it_is_drawn() -> None:
@@ -227,7 +247,7 @@ def datasets(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("sac", {"dataset": "reach"}, {"spaces": "shared"}, "observation_space: .* is not that of"),
         ("sac", {"dataset": "failures", "episodes": 1}, {}, "dataset: .*has no success among 1 episodes"),
         ("sac", {"dataset": "reach"}, {}, "episodes: 3 is more than .*reach holds; allowed: 1 to 1, or null"),
-        ("sac", {}, {"task_params": {"horizon": 4}}, "dataset: .* oracle: 0 of 30 episodes ended in success"),
+        ("sac", {}, {"task_params": {"horizon": 4, "hold": 3}}, "dataset: .* who solves . of 30 episodes"),
         ("sac", {"share": 1.1}, {}, "share: 1.1 is not allowed; allowed: 0 to 1"),
         ("sac", {"warm_start": -1}, {}, "warm_start: -1 is not allowed; allowed: 0 or more"),
         ("sac", {"weight": -1.0}, {}, "weight: -1.0 is not allowed; allowed: 0 or more"),

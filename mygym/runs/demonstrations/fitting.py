@@ -50,6 +50,25 @@ def check_fits(demonstrations: Demonstrations, config: RunConfig, *, rewards: bo
             _check_space(demonstrations, name, getattr(env, name))
 
 
+def played_as(demonstrations: Demonstrations, config: RunConfig) -> list[int]:
+    """Of each demonstration the index among what the run plays (`variants`): that of its very config, or one that fits.
+
+    Args:
+        demonstrations: Those that `check_fits` lets pass.
+        config: The run's complete config.
+    """
+    played = [one.config for one in variants(config)]
+    shown = {one.label: one.config for one in judged(demonstrations.config)}
+    found = {}
+    for label, one in shown.items():
+        fitting = [
+            index for index, other in enumerate(played) if all(_value(one, k) == _value(other, k) for k in MEANING)
+        ]
+        same = [index for index in fitting if played[index] == one]
+        found[label] = (same or fitting)[-1]  # of a curriculum the run's own config is the last
+    return [found[one.task or next(iter(found))] for one in demonstrations.episodes]
+
+
 def _check_space(demonstrations: Demonstrations, name: str, space: gymnasium.Space[Any]) -> None:
     recorded = getattr(demonstrations, name)
     if space == recorded:

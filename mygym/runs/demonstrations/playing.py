@@ -2,16 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import cycle
 from typing import Any
 
 import numpy as np
 
 from mygym.envs.varied_env import AnyEnv, VariedEnv
-from mygym.errors import DivergedError
+from mygym.errors import DivergedError, RunError
 from mygym.experts import make_expert
 from mygym.runs.demonstrations.episodes import Demonstration, Observations
-from mygym.runs.evaluation import DEMONSTRATION, Predicts, stacked
+from mygym.runs.demonstrations.keyboard import GivenUp
+from mygym.runs.evaluation import DEMONSTRATION, Predicts, episode_seeds, in_turn, stacked
 from mygym.runs.video import Film
+
+ATTEMPTS = 10
+"""Episodes that are played for each that is wanted, before a policy is said to fail too often."""
+
+
+def attempts(
+    policy: Predicts,
+    env: AnyEnv,
+    seed: int,
+    episodes: int,
+    levels: Sequence[float] = (0.0,),
+    name: str = "oracle",
+) -> Iterator[Demonstration]:
+    """Episodes on seeds that no training and no evaluation uses, until they are too many or whoever drives gives up.
+
+    Args:
+        policy: Gets batches of one observation.
+        env: Where they are played.
+        seed: Decides the episodes.
+        episodes: How many are wanted.
+        levels: Of noise, in turn.
+        name: Of the policy, for messages.
+
+    Raises:
+        RunError: The policy's actions are not finite.
+    """
+    seeds = in_turn(episode_seeds(seed, DEMONSTRATION, ATTEMPTS * episodes), env)
+    for one, noise in zip(seeds, cycle(levels), strict=False):
+        try:
+            yield play(policy, env, one, noise)
+        except GivenUp:
+            return
+        except (DivergedError, ValueError) as error:  # torch's distributions raise the latter
+            raise RunError(f"{name}: cannot be recorded: {' '.join(str(error).split())}") from error
 
 
 def play(policy: Predicts, env: AnyEnv, seed: int, noise: float = 0.0) -> Demonstration:
