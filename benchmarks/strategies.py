@@ -38,11 +38,23 @@ GOOD = 0.9
 """Success rate to which steps are counted."""
 
 THREE = "strategy_params.tasks=[reach,push,pick_and_place]"
+SPARSE = (
+    "--algo sac --task pick_and_place --reward sparse --set normalize=true --set algo_params.gradient_steps=8 "
+    "--set algo_params.batch_size=256 --set algo_params.policy_kwargs.n_critics=2"
+)
+"""Many gradient steps and two critics, as demonstrations want; the same without them, so that nothing else differs."""
 
 QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
     "imitation": (
         "Learning from the scripted expert",
         [f"--algo dagger --task {task} --robot panda" for task in ("pick_and_place", "push", "stack", "AGMDW")],
+    ),
+    "demonstrations": (
+        "Demonstrations, of 3,000 env steps that are not counted, against hindsight alone, with five times all of them",
+        [
+            f"{SPARSE} --strategy demos --steps 20000 --set eval.every=2000",
+            f"{SPARSE} --steps 115000 --set eval.every=5000",
+        ],
     ),
     "multitask": (
         "Three tasks, one network, at the same budget",
