@@ -21,6 +21,9 @@ class StrategyCallback(BaseCallback):
         self.strategy = strategy
         self.write = write
 
+    def _on_training_start(self) -> None:
+        self.strategy.on_step(self.model._last_obs)
+
     def _on_rollout_start(self) -> None:
         if self.strategy.phase == "rollout":
             self._step()
@@ -33,6 +36,8 @@ class StrategyCallback(BaseCallback):
         for info in self.locals["infos"]:
             if "episode" in info:
                 self.strategy.on_episode(info.get("variant", 0), bool(info["is_success"]), float(info["episode"]["r"]))
+        if "new_obs" in self.locals:  # algorithms without rollouts, such as ars, evaluate in place of it
+            self.strategy.on_step(self.locals["new_obs"])
         return True
 
     def _step(self) -> None:
