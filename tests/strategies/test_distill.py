@@ -58,7 +58,7 @@ def student(algo: str, teacher: Any, weight: Any = None, **more: Any) -> Iterato
     with closing(building.make_vec_env(resolved)) as env:
         model = building.build_model(resolved, env)
         model.set_logger(Logger(None, []))
-        strategy = prepared(resolved, env, model)
+        (strategy,) = prepared(resolved, env, model)
         assert isinstance(strategy, Distill)
         yield strategy
 
@@ -91,7 +91,7 @@ def weights(path: Path) -> bytes:
 def test_steps_of_the_optimiser_bring_the_student_to_its_teacher(algo: str) -> None:
     with student(algo, ORACLE, weight=1.0) as strategy:
         strategy.step = lambda: None  # type: ignore[method-assign]  # which forgets losses
-        strategy.model.learn(110, callback=StrategyCallback(strategy, lambda: None))
+        strategy.model.learn(110, callback=StrategyCallback([strategy], lambda: None))
         assert strategy.losses  # of the algorithm's own training
         assert len(answers(strategy)) == 1 + strategy.num_timesteps / 2  # of the first states, and after each step
         strategy.losses = []
@@ -271,12 +271,13 @@ def test_each_state_is_for_one_of_several_teachers(run: Train) -> None:
 
 def test_each_task_has_its_own_teacher(run: Train) -> None:
     push = run("ppo", task="push", spaces="shared")
-    params = {"tasks": ["reach", "push"]}
-    said = config("sac", Path("nowhere"), strategy="multitask", strategy_params=params, n_envs=3)
+    taught = {"teacher": {"reach": ORACLE, "push": str(push)}}
+    params = {"multitask": {"tasks": ["reach", "push"]}, "distill": taught}
+    said = config("sac", Path("nowhere"), strategy="multitask+distill", strategy_params=params, n_envs=3)
     resolved = from_python(said).config
     with closing(building.make_vec_env(resolved)) as env:
         env.seed(0)
-        teachers = read_teachers({"reach": ORACLE, "push": str(push)}, resolved, env)
+        teachers = read_teachers(taught["teacher"], resolved, env)
         for _ in range(2):
             seen = env.reset()
             answer, played = teachers.act(seen), env.get_attr("variant")
