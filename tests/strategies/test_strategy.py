@@ -99,6 +99,7 @@ CHANGING: list[tuple[str, str, dict[str, Any]]] = [
     ("curriculum", "ppo", {"levels": [{"task_params": {"tolerance": 0.1}}, {"reward": "dense"}], "window": 2}),
     ("multitask", "ppo", {"tasks": ["reach", "AG"], "sampler": "adaptive"}),
     ("multitask", "sac", {"tasks": ["reach", "AG"], "sampler": "differentiable", "identify": True}),
+    ("distill", "ppo", {}),
 ]
 
 
