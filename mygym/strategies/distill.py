@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from mygym.runs.labels import LabelBuffer
     from mygym.strategies.teachers import Teachers
 
-WEIGHT = {"schedule": "linear", "from": 1.0, "to": 0.0}
-"""Unless another is asked for."""
+WEIGHT = {"schedule": "linear", "from": 10.0, "to": 0.0}
+"""Unless another is asked for: at first the teacher decides, whatever a critic that knows nothing says."""
 
 
 class Distill(Strategy):
@@ -28,7 +28,8 @@ class Distill(Strategy):
     With `--algo dagger` or `bc` it learns from nothing else, and `teacher` alone counts. With an algorithm that learns
     from rewards the teacher says what it would do in the states that the student comes to, and the student is drawn
     there with a weight that falls to 0: kickstarting (Schmitt et al., 2018). Where both draw from the same kind of
-    Gaussian, the loss is KL(teacher ‖ student), else the mean absolute error of the actions.
+    Gaussian, the loss is KL(teacher ‖ student), else the mean absolute error of the student's actions, exploration
+    included. Learning by labels is easier where observations are normalised (`normalize: true`).
 
     A run sees what it was trained on, in the student's environments and without noise; so the student may observe less
     than its teacher.
@@ -36,7 +37,7 @@ class Distill(Strategy):
     Args:
         teacher: `oracle`, the scripted expert; the path of a run; a list of these, of which one is drawn in each state;
             or a mapping from the label of each task that is played to these.
-        weight: Of the loss that is added: a number or a schedule. None: linear from 1 to 0 over the run. While it is 0
+        weight: Of the loss that is added: a number or a schedule. None: linear from 10 to 0 over the run. While it is 0
             the teacher is not asked.
         batch_size: States in a minibatch, of which there is one for each step of the actor's optimiser.
         buffer_size: Latest states that minibatches are drawn from; checkpoints hold them.
@@ -134,9 +135,10 @@ class Distill(Strategy):
             return None
         seen, answers = self.labels.sample(self.batch_size, self.normalizer)
         policy: Any = self.model.policy
-        loss = (
-            divergence(answers, gaussian(policy, seen)) if self.has_gaussians else imitation_loss(policy, seen, answers)
-        )
+        if self.has_gaussians:
+            loss = divergence(answers, gaussian(policy, seen))
+        else:  # its noise is part of what it does: a student that explored on would not see what its teacher shows
+            loss = imitation_loss(policy, seen, answers, deterministic=getattr(self.model, "use_sde", False))
         self.losses.append(loss.item())
         return weight * loss
 
