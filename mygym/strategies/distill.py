@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import torch
+from gymnasium.spaces import Box
+from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
 from mygym.config.ranges import Range
 from mygym.config.schedules import Schedule, parse
 from mygym.errors import ConfigError, bad_value
+from mygym.registry import algorithm
+from mygym.runs.labels import LabelBuffer
+from mygym.strategies.gaussians import divergence, family, gaussian
+from mygym.strategies.losses import actor_optimizer, add_loss, imitation_loss
 from mygym.strategies.strategy import Strategy
-
-if TYPE_CHECKING:
-    import torch
-
-    from mygym.runs.labels import LabelBuffer
-    from mygym.strategies.teachers import Teachers
+from mygym.strategies.teachers import Teachers, absolute, read_teachers
 
 WEIGHT = {"schedule": "linear", "from": 10.0, "to": 0.0}
 """Unless another is asked for: at first the teacher decides, whatever a critic that knows nothing says."""
@@ -65,10 +67,12 @@ class Distill(Strategy):
         self.labels: LabelBuffer | None = None
         """What the student saw, and the teacher's answers; None where the algorithm itself keeps them."""
 
+    def run_defaults(self) -> Mapping[str, Any]:
+        """Normalised observations, but of algorithms that imitate by themselves: in metres they are hardly imitated."""
+        return {} if algorithm(self.config.algo, self.config.framework).own_budget else {"normalize": True}
+
     def settled(self) -> Mapping[str, Any]:
         """The schedule, and where the teachers are."""
-        from mygym.strategies.teachers import absolute
-
         return {"teacher": absolute(self.teacher), "weight": self.weight}
 
     def requires(self) -> Sequence[str]:
@@ -77,14 +81,6 @@ class Distill(Strategy):
 
     def prepare_model(self) -> None:
         """Ask the teachers in, and add their loss to the student's own."""
-        from gymnasium.spaces import Box
-        from stable_baselines3.common.vec_env import unwrap_vec_normalize
-
-        from mygym.runs.labels import LabelBuffer
-        from mygym.strategies.gaussians import family
-        from mygym.strategies.losses import actor_optimizer, add_loss
-        from mygym.strategies.teachers import read_teachers
-
         model: Any = self.model
         self.teachers: Teachers = read_teachers(self.teacher, self.config, self.training_env)
         if hasattr(model, "teacher"):  # as of `BC`
@@ -127,9 +123,6 @@ class Distill(Strategy):
 
     def loss(self) -> torch.Tensor | None:
         """`()`: the weighted loss of a minibatch; None while there is none."""
-        from mygym.strategies.gaussians import divergence, gaussian
-        from mygym.strategies.losses import imitation_loss
-
         weight = self.current_weight()
         if self.labels is None or weight == 0.0 or self.labels.size() == 0:
             return None

@@ -46,6 +46,8 @@ class Strategy:
 
     name: str
     """Under which it is registered."""
+    section: str
+    """Key of its parameters in the config."""
     config: RunConfig
     """The run's; complete as soon as it is built."""
     model: BaseAlgorithm
