@@ -10,6 +10,7 @@ BUILT_IN = {
     "curriculum": ("mygym.strategies.curriculum:Curriculum", "easier tasks first; on where success is measured"),
     "multitask": ("mygym.strategies.multitask:MultiTask", "several tasks in one run, with one network"),
     "demos": ("mygym.strategies.demos:Demos", "demonstrations in replay, as a warm start and as a loss"),
+    "distill": ("mygym.strategies.distill:Distill", "a student learns from the scripted expert, or from other runs"),
 }
 
 for _name, (_target, _help) in BUILT_IN.items():

@@ -11,9 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
-from stable_baselines3.common.utils import obs_as_tensor
 
 from mygym.config.ranges import Range
 from mygym.config.schedules import parse
@@ -25,7 +23,7 @@ from mygym.runs.demonstrations import Demonstrations, check_fits, load_demonstra
 from mygym.runs.demonstrations.episodes import Observations
 from mygym.runs.demonstrations.playing import ATTEMPTS, attempts
 from mygym.strategies.losses import actor_optimizer, add_loss, imitation_loss
-from mygym.strategies.mixing import demonstration_buffer, mix
+from mygym.strategies.mixing import demonstration_buffer, label_buffer, mix
 from mygym.strategies.strategy import Strategy
 
 EPISODES = 100
@@ -118,10 +116,10 @@ class Demos(Strategy):
         shown = self._recorded() if self.dataset is None else self._loaded(self.dataset)
         steps = shown.transitions()
         labels = steps.expert_actions if shown.about["policy"] == "oracle" else steps.actions
-        self.shown, self.labels = steps.observations, self.model.policy.scale_action(labels)
+        self.labels = label_buffer(self.model, steps, labels)
         self.normalizer = self.model.get_vec_normalize_env()
         if self.normalizer is not None:
-            _show(self.normalizer.obs_rms, self.shown)
+            _show(self.normalizer.obs_rms, steps.observations)
         if self.share:
             model = cast(OffPolicyAlgorithm, self.model)
             assert model.replay_buffer is not None
@@ -136,17 +134,13 @@ class Demos(Strategy):
 
     def step(self) -> None:
         """Say how many env steps the demonstrations have taken."""
-        self.logger.record("strategy/demonstrated_steps", len(self.labels))
+        self.logger.record("strategy/demonstrated_steps", self.labels.size())
 
     def imitation_loss(self) -> torch.Tensor:
         """`()`: of a minibatch of demonstrated states, as the normaliser now has them."""
-        rows = np.random.randint(len(self.labels), size=BATCH)  # noqa: NPY002  (a run's state has this generator)
-        seen: Any = _rows(self.shown, rows)
-        if self.normalizer is not None:
-            seen = self.normalizer.normalize_obs(seen)
-        device = self.model.device
-        labels = torch.as_tensor(self.labels[rows], device=device)
-        return imitation_loss(self.model.policy, obs_as_tensor(seen, device), labels)
+        seen, labels = self.labels.sample(BATCH, self.normalizer)
+        # Its noise is part of what it does: an actor that explored on would not come to what demonstrations show.
+        return imitation_loss(self.model.policy, seen, labels, deterministic=getattr(self.model, "use_sde", False))
 
     def _loaded(self, dataset: str) -> Demonstrations:
         """The dataset, or its first episodes.
@@ -213,13 +207,6 @@ class Demos(Strategy):
         found = actor_optimizer(self.model)
         assert found is not None  # required
         return found
-
-
-def _rows(observations: Observations, rows: NDArray[np.int64]) -> Observations:
-    if isinstance(observations, dict):
-        return {key: values[rows] for key, values in observations.items()}
-    found: NDArray[np.float32] = observations[rows]
-    return found
 
 
 def _show(figures: Any, observations: Observations) -> None:

@@ -9,10 +9,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from stable_baselines3 import HerReplayBuffer
+from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 
 from mygym.runs.demonstrations import Transitions
+from mygym.runs.demonstrations.episodes import Observations
+from mygym.runs.labels import LabelBuffer
 
 
 def demonstration_buffer(model: OffPolicyAlgorithm, steps: Transitions, variants: Sequence[int]) -> ReplayBuffer:
@@ -35,8 +38,8 @@ def demonstration_buffer(model: OffPolicyAlgorithm, steps: Transitions, variants
     timeouts = steps.truncated & ~steps.terminated
     for row in range(len(actions)):
         buffer.add(
-            _row(steps.observations, row),
-            _row(steps.next_observations, row),
+            at(steps.observations, row),
+            at(steps.next_observations, row),
             actions[row, None],
             steps.rewards[row, None],
             (steps.terminated | steps.truncated)[row, None],
@@ -45,7 +48,16 @@ def demonstration_buffer(model: OffPolicyAlgorithm, steps: Transitions, variants
     return buffer
 
 
-def _row(observations: Any, row: int) -> Any:
+def label_buffer(model: BaseAlgorithm, steps: Transitions, labels: NDArray[np.float32]) -> LabelBuffer:
+    """A buffer that holds what was seen in demonstrations, and `labels` `(n, A)` of what to do there."""
+    buffer = LabelBuffer(len(labels), model.observation_space, model.action_space, model.device)
+    for row, label in enumerate(model.policy.scale_action(labels)):
+        buffer.add(at(steps.observations, row), label)
+    return buffer
+
+
+def at(observations: Observations, row: int) -> Any:
+    """Those of one step, `(1, …)`."""
     if isinstance(observations, dict):
         return {key: values[row, None] for key, values in observations.items()}
     return observations[row, None]

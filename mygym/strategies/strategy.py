@@ -31,7 +31,7 @@ class Strategy:
     1. `run_defaults`: config values. `variants` and `judged`: what the environments play, as parts of a config.
     2. `requires`: what must be there, checked when all is built and before anything is written.
     3. `prepare_env`, `prepare_model`, `prepare_data`: once, before training; `model` and `training_env` are there.
-    4. `step`: before every iteration. `on_episode`, `on_evaluation`: what has come of it.
+    4. `step`: before every iteration. `on_step`, `on_episode`, `on_evaluation`: what has come of it.
     5. `state_dict`, `load_state_dict`: what a resumed run goes on from.
 
     A strategy that goes on from random numbers draws them from torch's or numpy's global generators, or has the state
@@ -46,6 +46,8 @@ class Strategy:
 
     name: str
     """Under which it is registered."""
+    section: str
+    """Key of its parameters in the config."""
     config: RunConfig
     """The run's; complete as soon as it is built."""
     model: BaseAlgorithm
@@ -93,6 +95,14 @@ class Strategy:
 
     def step(self) -> None:
         """Decide what the next iteration trains. What it raises ends the run, with a checkpoint."""
+
+    def on_step(self, observations: Any) -> None:
+        """The training environments have begun, or made a step.
+
+        Args:
+            observations: `(n_envs, …)`, or a dictionary of such, on which the next actions are chosen; normalised where
+                the run normalises.
+        """
 
     def on_episode(self, variant: int, success: bool, total_reward: float) -> None:
         """A training episode has ended.

@@ -72,7 +72,7 @@ def test_a_minibatch_has_exactly_its_share(share: float, batch: int, shown: int)
         model = lived_through(strategy)
         assert model.replay_buffer is not None
         sample = model.replay_buffer.sample(batch)
-        known = {row.tobytes() for row in strategy.shown["observation"]}  # type: ignore[index,call-overload]
+        known = {row.tobytes() for row in strategy.labels.observations["observation"][:, 0]}  # type: ignore[index,call-overload]
     found = [row.tobytes() in known for row in sample.observations["observation"].numpy()]
     assert (len(found), sum(found)) == (batch, shown)
 
@@ -98,7 +98,7 @@ def test_demonstrations_are_relabelled_as_all_else() -> None:
             [{}] * 200,
             indices=[0],
         )
-        shown = strategy.shown["desired_goal"]  # type: ignore[index,call-overload]
+        shown = strategy.labels.observations["desired_goal"][:, 0]  # type: ignore[index,call-overload]
     assert sample.rewards.numpy()[:, 0] == pytest.approx(rewards)
     assert set(np.unique(rewards)) == {-1.0, 0.0}
     goals = {row.tobytes() for row in shown}

@@ -100,6 +100,7 @@ CHANGING: list[tuple[str, str, dict[str, Any]]] = [
     ("multitask", "ppo", {"tasks": ["reach", "AG"], "sampler": "adaptive"}),
     ("multitask", "sac", {"tasks": ["reach", "AG"], "sampler": "differentiable", "identify": True}),
     ("demos", "sac", {"episodes": 2, "warm_start": 3, "weight": {"schedule": "linear", "from": 1, "to": 0}}),
+    ("distill", "ppo", {}),
 ]
 
 
