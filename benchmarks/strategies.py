@@ -18,6 +18,7 @@ import argparse
 import json
 import math
 import platform
+import shlex
 import statistics
 import subprocess
 import sys
@@ -39,10 +40,11 @@ GOOD = 0.9
 
 THREE = "strategy_params.tasks=[reach,push,pick_and_place]"
 SPARSE = (
-    "--algo sac --task pick_and_place --reward sparse --set normalize=true --set algo_params.gradient_steps=8 "
-    "--set algo_params.batch_size=256 --set algo_params.policy_kwargs.n_critics=2"
+    "--algo sac --task pick_and_place --reward sparse --set normalize=true --set algo_params.gradient_steps=4 "
+    "--set algo_params.batch_size=256 --set algo_params.policy_kwargs.n_critics=2 "
+    "--set 'algo_params.learning_rate={schedule: linear, from: 3e-3, to: 3e-4}'"
 )
-"""Many gradient steps and two critics, as demonstrations want; the same without them, so that nothing else differs."""
+"""The same with demonstrations and without, so that strategy and steps alone differ."""
 
 QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
     "imitation": (
@@ -52,8 +54,8 @@ QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
     "demonstrations": (
         "Demonstrations, of 3,000 env steps that are not counted, against hindsight alone, with five times all of them",
         [
-            f"{SPARSE} --strategy demos --steps 20000 --set eval.every=2000",
-            f"{SPARSE} --steps 115000 --set eval.every=5000",
+            f"{SPARSE} --strategy demos --steps 40000 --set eval.every=2000",
+            f"{SPARSE} --steps 215000 --set eval.every=5000",
         ],
     ),
     "multitask": (
@@ -81,7 +83,7 @@ def run(command: str, seed: int) -> Row:
         RuntimeError: It failed.
     """
     with tempfile.TemporaryDirectory() as folder:
-        words = [sys.executable, "train.py", *command.split(), "--seed", str(seed), "--logdir", folder]
+        words = [sys.executable, "train.py", *shlex.split(command), "--seed", str(seed), "--logdir", folder]
         begin = time.perf_counter()
         done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
         seconds = time.perf_counter() - begin
