@@ -9,6 +9,7 @@ BUILT_IN = {
     "standard": ("mygym.strategies.strategy:Strategy", "one task, one network"),
     "curriculum": ("mygym.strategies.curriculum:Curriculum", "easier tasks first; on where success is measured"),
     "multitask": ("mygym.strategies.multitask:MultiTask", "several tasks in one run, with one network"),
+    "experts": ("mygym.strategies.experts:Experts", "several networks in one policy, by stage, task, sampler or gate"),
 }
 
 for _name, (_target, _help) in BUILT_IN.items():
