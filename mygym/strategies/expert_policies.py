@@ -38,7 +38,7 @@ def with_experts(cls: type[BasePolicy], layout: Layout) -> type[BasePolicy]:
     Raises:
         ConfigError: Its networks are none of those that can be replaced.
     """
-    if not issubclass(cls, KNOWN) or issubclass(cls, RecurrentActorCriticPolicy):
+    if not (isinstance(cls, type) and issubclass(cls, KNOWN)) or issubclass(cls, RecurrentActorCriticPolicy):
         allowed = "an algorithm of framework pytorch whose networks are layers: ppo, a2c, trpo, sac, tqc, td3, ddpg, "
         why = f"replaces networks, which {cls.__name__} has none of that it knows"
         raise ConfigError(bad_value("strategy", "experts", f"{allowed}crossq, ppo_runner, bc, dagger", why))
