@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, cast
 
 import torch
@@ -19,8 +19,8 @@ from torch import nn
 from mygym.algos.imitation_policies import ImitationPolicy
 from mygym.errors import ConfigError, bad_value
 from mygym.runs.routes import ROUTE, seen
-from mygym.strategies.expert_routes import Layout
-from mygym.strategies.supernet import ForwardState, SuperNet
+from mygym.strategies.expert_routes import ByObservation, Layout
+from mygym.strategies.supernet import ForwardState, Route, SuperNet, route_rows
 
 KNOWN: tuple[type[BasePolicy], ...] = (
     *(ActorCriticPolicy, SACPolicy, TQCPolicy, CrossQPolicy, TD3Policy),
@@ -97,30 +97,40 @@ class ExpertPolicy:
             self._read_route(obs)
         return super().forward(obs, *args, **kwargs)  # type: ignore[misc]
 
-    def _before_features(self, _: nn.Module, inputs: tuple[Any]) -> tuple[Any]:
+    def _before_features(self, _: nn.Module, inputs: tuple[Any]) -> tuple[Any] | None:
         """Every network asks for the features first: then is the time to look where its rows shall pass."""
         self._read_route(inputs[0])
-        if isinstance(inputs[0], Mapping) and ROUTE in inputs[0]:
+        if isinstance(inputs[0], dict) and ROUTE in inputs[0]:
             return ({key: part for key, part in inputs[0].items() if key != ROUTE},)
-        return inputs
+        return None
 
     def _read_route(self, observations: Any) -> None:
         state, by = self.forward_state, self.layout.by
-        state.route = state.row_noise = None
+        batch = state.batch
+        batch.routes = batch.noise = None
         if by is not None:
             part = observations if by.key is None else observations[by.key]
-            # normalised or not, of a one-hot vector only the hot number is above 0
-            most, number = part[:, by.start : by.stop].max(dim=1)
-            none = by.stop - by.start
-            rows = torch.where(most > 0, number, none) if len(part) > 1 else number if most > 0 else number + none
-            state.route = torch.as_tensor(by.experts, device=rows.device)[rows.clamp(max=none)][:, None]
-        elif isinstance(observations, Mapping) and ROUTE in observations:
+            batch.routes = _routes(part, by, state)
+        elif isinstance(observations, dict) and ROUTE in observations:
             given = observations[ROUTE]
             if state.protocol == "gumbel_softmax":
                 size = state.layers * state.candidates
-                state.row_noise = given[:, :size].unflatten(1, (state.layers, state.candidates))
+                batch.noise = given[:, :size].unflatten(1, (state.layers, state.candidates))
             else:
-                state.route = given[:, : state.layers].round().long()
+                state.route(given[:, : state.layers].round().long())
+
+
+def _routes(part: torch.Tensor, by: ByObservation, state: ForwardState) -> Sequence[Route]:
+    """Which experts rows `(n, d)` are for. Normalised or not, of a one-hot vector only the hot number is above 0."""
+    size = by.stop - by.start
+    if len(part) == 1:
+        numbers = part[0, by.start : by.stop].tolist()
+        most = max(numbers)
+        return state.same[by.experts[numbers.index(most) if most > 0 or len(by.experts) == size else size]]
+    values, index = part[:, by.start : by.stop].max(dim=1)
+    if len(by.experts) > size:
+        index = torch.where(values > 0, index, size)
+    return (route_rows(torch.as_tensor(by.experts, device=index.device)[index], state.candidates),)
 
 
 def optimized(policy: Any) -> list[Any]:

@@ -29,7 +29,7 @@ class ByObservation:
     start: int
     stop: int
     experts: tuple[int, ...]
-    """The expert for each number of the component, and one more for when none is hot."""
+    """The expert for each number of the component, and one more where it may be that none is hot."""
 
 
 @dataclass(frozen=True)
@@ -68,15 +68,15 @@ def by_observation(config: RunConfig, env: VecEnv, by: str) -> tuple[int, ByObse
     if name not in components:
         raise ConfigError(bad_value("strategy_params.by", by, _remedies(config)[by], "is not in the observation"))
     key, start, stop = _place(env.observation_space, components[name], at_end=name == "variant")
-    return count, ByObservation(key, start, stop, (*experts, count - 1))
+    return count, ByObservation(key, start, stop, tuple(experts))
 
 
 def _experts_by_name(config: RunConfig) -> list[int]:
-    """The expert for each number of `stage_name`; those of stages that no task has go with the last."""
+    """The expert for each number of `stage_name`, and for none; those of stages that no task has go with the last."""
     columns = stage_columns()
     played = [name for one in variants(config) for name in find_task(one.config.task).stage_names]
     used = list(dict.fromkeys(columns.index(name) if name in columns else len(columns) for name in played))
-    return [used.index(column) if column in used else len(used) - 1 for column in range(len(columns) + 1)]
+    return [used.index(column) if column in used else len(used) - 1 for column in range(len(columns) + 2)]
 
 
 def _remedies(config: RunConfig) -> Mapping[str, str]:

@@ -7,7 +7,8 @@ The idea is that of one-shot architecture search (SPOS, Guo et al., 2020; DARTS,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from dataclasses import dataclass
+from typing import Any, cast
 
 import torch
 from numpy.typing import ArrayLike
@@ -16,6 +17,42 @@ from torch.nn import functional
 
 from mygym.errors import ConfigError, bad_value
 from mygym.strategies.protocols import PROTOCOLS, Protocol, Units, check_tau, check_weights
+
+
+@dataclass(frozen=True)
+class Route:
+    """Which candidate each row of a batch passes."""
+
+    number: int | None
+    """The one that all rows pass; None: they differ."""
+    sizes: tuple[int, ...] = ()
+    """If they differ: how many rows pass each candidate."""
+    order: torch.Tensor | None = None
+    """`(n,)`: the rows, those of the first candidate first."""
+
+    def shares(self, candidates: int) -> torch.Tensor:
+        """`(candidates,)`: share of the rows that pass each."""
+        if self.number is not None:
+            return functional.one_hot(torch.tensor(self.number), candidates).float()
+        return torch.tensor(self.sizes) / sum(self.sizes)
+
+
+def route_rows(numbers: torch.Tensor, candidates: int) -> Route:
+    """The route of rows that pass the candidates `numbers` `(n,)`."""
+    sizes = tuple(numbers.bincount(minlength=candidates).tolist())
+    if max(sizes) == len(numbers):
+        return Route(sizes.index(len(numbers)))
+    return Route(None, sizes, numbers.argsort(stable=True))
+
+
+@dataclass(slots=True)
+class Batch:
+    """How one batch is passed."""
+
+    routes: Sequence[Route] | None = None
+    """Of each layer, or one for all, where the rows pass, in place of the path."""
+    noise: torch.Tensor | None = None
+    """`(n, layers, candidates)`: the Gumbel noise of each row."""
 
 
 class ForwardState(nn.Module):
@@ -38,17 +75,28 @@ class ForwardState(nn.Module):
         self.register_buffer("path", torch.zeros(layers, dtype=torch.long))
         self.register_buffer("weights", torch.full((layers, candidates), 1.0 / candidates))
         self.register_buffer("tau", torch.ones(()))
-        self.route: torch.Tensor | None = None
-        """`(n, 1)` or `(n, layers)`: the candidates that each row of the batch passes, in place of the path."""
-        self.row_noise: torch.Tensor | None = None
-        """`(n, layers, candidates)`: the Gumbel noise of each row of the batch."""
+        self.batch = Batch()
+        """What is different for the batch that is passed now."""
+        self.same = tuple((Route(number),) for number in range(candidates))
+        """For each candidate the routes of a batch of which all rows pass it."""
         self.noise: torch.Tensor | None = None
         """`(layers, candidates)`: noise while training of rows that have none of their own; drawn once per rollout."""
+        self._read()
 
-    @property
-    def protocol(self) -> Protocol:
+    def _read(self) -> None:
+        """Have as numbers what the tensors say: to ask these in each pass would take longer than small networks do."""
+        self.protocol: Protocol = PROTOCOLS[int(self.number)]
         """The one that is set."""
-        return PROTOCOLS[int(self.number)]
+        self.path_routes = tuple(Route(one) for one in self.path.tolist())
+        """The path as the routes of any rows."""
+
+    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        super()._load_from_state_dict(*args, **kwargs)
+        self._read()
+
+    def route(self, numbers: torch.Tensor) -> None:
+        """Let the rows of the batch that comes pass the candidates `numbers`: `(n, layers)`, or `(n, 1)` for all."""
+        self.batch.routes = [route_rows(column, self.candidates) for column in numbers.unbind(1)]
 
     def set_forward_state(
         self,
@@ -83,6 +131,7 @@ class ForwardState(nn.Module):
             check_tau("tau", tau)
             self.tau.fill_(tau)
         self.number.fill_(PROTOCOLS.index(protocol))
+        self._read()
 
 
 class SuperNet(nn.Module):
@@ -106,6 +155,7 @@ class SuperNet(nn.Module):
             raise ConfigError(bad_value("candidates", 0, "1 or more"))
         layers = [Choice(candidates)] if units == "whole" else _blocks(candidates)
         self.layers = nn.ModuleList(layers)
+        self._layers = tuple(layers)
         self.depth = sum(isinstance(layer, Choice) for layer in layers)
         """Number of choices."""
         self.candidates = len(candidates)
@@ -115,7 +165,7 @@ class SuperNet(nn.Module):
         nn.init.zeros_(self.gate.weight)
         nn.init.zeros_(self.gate.bias)
         self.own_state = ForwardState(self.candidates, self.depth) if state is None else None
-        self._state = (self.own_state or state,)  # in a tuple, as a module it would be saved with each network
+        self._state = (self.own_state or state,)  # in a tuple: as a module it would be saved with each network
         self.seen: torch.Tensor | None = None
         """`(n, d)`: input of the last pass while training, of which a gate's usage is told."""
 
@@ -127,28 +177,18 @@ class SuperNet(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """`(n, d)` → `(n, e)`."""
         state = self.state
-        protocol = state.protocol
         if self.training:
             self.seen = x.detach()
-        if protocol == "single":
-            chosen: list[int] | tuple[torch.Tensor, ...]
-            chosen = state.path.tolist() if state.route is None else state.route.unbind(1)
-            number = 0
-            for layer in self.layers:
-                if isinstance(layer, Choice):
-                    x = layer.single(x, chosen[min(number, len(chosen) - 1)])
-                    number += 1
-                else:
-                    x = layer(x)
-            return x
-        weights = self.mixture(x).unbind(-2)
+        single = state.protocol == "single"
+        routes = state.batch.routes or state.path_routes
+        weights = () if single else self.mixture(x).unbind(-2)
         number = 0
-        for layer in self.layers:
-            if isinstance(layer, Choice):
-                x = layer.mixed(x, weights[number])
-                number += 1
-            else:
+        for layer in self._layers:
+            if not isinstance(layer, Choice):
                 x = layer(x)
+                continue
+            x = layer.single(x, routes[min(number, len(routes) - 1)]) if single else layer.mixed(x, weights[number])
+            number += 1
         return x
 
     def mixture(self, x: torch.Tensor) -> torch.Tensor:
@@ -159,7 +199,7 @@ class SuperNet(nn.Module):
         scores = self.scores(x)
         if state.protocol == "softmax":
             return scores.softmax(-1)
-        noise = state.row_noise if state.row_noise is not None else state.noise if self.training else None
+        noise = state.batch.noise if state.batch.noise is not None else state.noise if self.training else None
         if noise is not None:
             scores = scores + noise[..., : self.depth, :]
         return (scores / state.tau).softmax(-1)
@@ -178,8 +218,7 @@ class SuperNet(nn.Module):
             with torch.no_grad():
                 mixture = self.mixture(self.seen) if state.protocol == "sum" else self.scores(self.seen).softmax(-1)
                 return mixture if mixture.ndim == 2 else mixture.mean(0)
-        route = state.path[None] if state.route is None else state.route
-        shares = functional.one_hot(route.long(), self.candidates).float().mean(0)
+        shares = torch.stack([route.shares(self.candidates) for route in state.batch.routes or state.path_routes])
         return shares[: self.depth].expand(self.depth, -1)
 
     def balance_loss(self) -> torch.Tensor | None:
@@ -203,23 +242,22 @@ class Choice(nn.Module):
     def __init__(self, candidates: Sequence[nn.Module]) -> None:
         super().__init__()
         self.candidates = nn.ModuleList(candidates)
+        self._candidates = tuple(candidates)  # a list of modules takes longer to ask
         # batch statistics of the few rows that one candidate gets would be none, so each of those sees all rows
         self.sees_all = any(hasattr(module, "momentum") for one in candidates for module in one.modules())
 
-    def single(self, x: torch.Tensor, chosen: int | torch.Tensor) -> torch.Tensor:
-        """Output of the candidate that is chosen, for all rows or, by a tensor `(n,)`, for each; no other is passed."""
-        if isinstance(chosen, int):
-            return cast(torch.Tensor, self.candidates[chosen](x))
-        rows = chosen.long()
-        numbers = sorted(set(rows.tolist()))
-        if len(numbers) == 1:
-            return cast(torch.Tensor, self.candidates[numbers[0]](x))
-        groups = [(rows == number).nonzero().flatten() for number in numbers]
-        if self.sees_all:
-            outputs = [self.candidates[number](x)[group] for number, group in zip(numbers, groups, strict=True)]
-        else:
-            outputs = [self.candidates[number](x[group]) for number, group in zip(numbers, groups, strict=True)]
-        return torch.cat(outputs)[torch.cat(groups).argsort()]
+    def single(self, x: torch.Tensor, route: Route) -> torch.Tensor:
+        """Output of the candidate that each row passes; those that none passes are not computed."""
+        if route.number is not None:
+            return cast(torch.Tensor, self._candidates[route.number](x))
+        order = route.order
+        assert order is not None
+        outputs = []
+        for candidate, rows in zip(self._candidates, order.split(list(route.sizes)), strict=True):
+            if len(rows):
+                outputs.append(candidate(x)[rows] if self.sees_all else candidate(x[rows]))
+        joined = torch.cat(outputs)
+        return torch.empty_like(joined).index_copy(0, order, joined)
 
     def mixed(self, x: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
         """Sum of the outputs with `weights` `(K,)` or `(n, K)`."""

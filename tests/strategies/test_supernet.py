@@ -50,9 +50,10 @@ def test_single_passes_one_of_each_layer(units: Units) -> None:
 @pytest.mark.parametrize("units", UNITS)
 def test_single_passes_each_row_where_its_route_says(units: Units) -> None:
     net, candidates, x = made(units)
-    net.state.route = torch.randint(K, (ROWS, net.depth))
-    torch.testing.assert_close(net(x), by_hand(candidates, units, x, torch.eye(K)[net.state.route]))
-    net.state.route = torch.full((ROWS, 1), 1)  # one expert for all layers
+    numbers = torch.randint(K, (ROWS, net.depth))
+    net.state.route(numbers)
+    torch.testing.assert_close(net(x), by_hand(candidates, units, x, torch.eye(K)[numbers]))
+    net.state.route(torch.full((ROWS, 1), 1))  # one expert for all layers
     torch.testing.assert_close(net(x), candidates[1](x))
 
 
@@ -81,14 +82,14 @@ def test_gumbel_softmax_has_noise_while_training_and_a_temperature(units: Units)
     torch.testing.assert_close(net(x), by_hand(candidates, units, x, ((scores + noise) / 0.5).softmax(-1)))
     net.eval()
     torch.testing.assert_close(net(x), by_hand(candidates, units, x, (scores / 0.5).softmax(-1)))
-    net.state.row_noise = rows = torch.randn(ROWS, net.depth, K)  # stored noise counts whenever it is there
+    net.state.batch.noise = rows = torch.randn(ROWS, net.depth, K)  # stored noise counts whenever it is there
     torch.testing.assert_close(net(x), by_hand(candidates, units, x, ((scores + rows) / 0.5).softmax(-1)))
 
 
 @pytest.mark.parametrize("units", UNITS)
 def test_only_what_is_passed_has_gradients(units: Units) -> None:
     net, candidates, x = made(units)
-    net.state.route = torch.tensor([[0], [2]] * 3 + [[0]])
+    net.state.route(torch.tensor([[0], [2]] * 3 + [[0]]))
     net(x).sum().backward()
     assert all(one.grad is not None for k in (0, 2) for one in candidates[k].parameters())
     assert all(one.grad is None for one in candidates[1].parameters())
@@ -111,7 +112,7 @@ def test_batch_statistics_are_of_all_rows() -> None:
     torch.manual_seed(0)
     candidates = [nn.Sequential(BatchRenorm1d(4), nn.Linear(4, 2)) for _ in range(2)]
     net, x = SuperNet(candidates), torch.randn(ROWS, 4)
-    net.state.route = torch.tensor([[0]] * (ROWS - 1) + [[1]])
+    net.state.route(torch.tensor([[0]] * (ROWS - 1) + [[1]]))
     out = net(x)
     assert torch.isfinite(out).all()
     torch.testing.assert_close(out[-1], candidates[1](x)[-1])
