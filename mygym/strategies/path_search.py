@@ -65,7 +65,7 @@ def search_paths(
     rng = np.random.default_rng(seed)
     judged: dict[Path, Tried] = {}
     known: set[Path] = set()
-    before, protocol = state.path.clone(), state.protocol
+    before, protocol = state.path.tolist(), state.protocol
 
     def try_path(path: Path) -> None:
         known.add(path)
@@ -90,24 +90,26 @@ def search_paths(
     if ranked:
         state.set_forward_state("single", path=ranked[0].path)
     else:
-        state.set_forward_state(protocol, path=before.tolist())
+        state.set_forward_state(protocol, path=before)
     return ranked
 
 
-def check_budget(policy: Any, budget_us: float) -> None:
+def check_budget(policy: Any, budget_us: float, key: str = "strategy_params.budget_us") -> None:
     """Refuse a budget that the fastest of the candidates is beyond.
 
     Raises:
         ConfigError: It is.
     """
     state = policy.forward_state
+    before, protocol = state.path.tolist(), state.protocol
     taken = []
     for candidate in range(state.candidates):
         state.set_forward_state("single", path=[candidate] * state.layers)
         taken.append(forward_microseconds(policy))
+    state.set_forward_state(protocol, path=before)
     if min(taken) > budget_us:
         why = "is less than the fastest of the candidates takes here"
-        raise ConfigError(bad_value("strategy_params.budget_us", budget_us, f"{min(taken):.0f} or more", why))
+        raise ConfigError(bad_value(key, budget_us, f"{min(taken):.0f} or more", why))
 
 
 @torch.no_grad()

@@ -90,8 +90,17 @@ class ForwardState(nn.Module):
         self.path_routes = tuple(Route(one) for one in self.path.tolist())
         """The path as the routes of any rows."""
 
-    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
-        super()._load_from_state_dict(*args, **kwargs)
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+        """Load numbers that a stranger may have written."""
+        super()._load_from_state_dict(state_dict, prefix, *args)
+        inside = 0 <= int(self.number) < len(PROTOCOLS) and bool(
+            ((self.path >= 0) & (self.path < self.candidates)).all()
+        )
+        if not inside or not float(self.tau) > 0:
+            self.number.zero_()
+            self.path.zero_()
+            errors: list[str] = args[-1]
+            errors.append(f"{prefix.rstrip('.')} is no state of {self.candidates} candidates")
         self._read()
 
     def route(self, numbers: torch.Tensor) -> None:
@@ -253,7 +262,7 @@ class Choice(nn.Module):
         order = route.order
         assert order is not None
         outputs = []
-        for candidate, rows in zip(self._candidates, order.split(list(route.sizes)), strict=True):
+        for candidate, rows in zip(self._candidates, torch.split(order, list(route.sizes)), strict=True):
             if len(rows):
                 outputs.append(candidate(x)[rows] if self.sees_all else candidate(x[rows]))
         joined = torch.cat(outputs)

@@ -174,3 +174,12 @@ def test_the_importance_loss_spreads_a_gate_that_has_collapsed() -> None:
         net.balance_loss().backward()  # type: ignore[union-attr]
         optimizer.step()
     assert usage_entropy(net.usage().numpy()) > 0.95  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("name", "value"), [("number", 9), ("number", -1), ("path", 3), ("path", -1), ("tau", 0.0)])
+def test_a_state_that_none_could_be_is_not_loaded(name: str, value: float) -> None:
+    net = made("whole")[0]
+    saved = net.state_dict()
+    saved[f"own_state.{name}"] = torch.full_like(saved[f"own_state.{name}"], value)
+    with pytest.raises(RuntimeError, match="own_state is no state of 3 candidates"):
+        net.load_state_dict(saved)
