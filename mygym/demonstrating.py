@@ -17,10 +17,12 @@ from mygym.errors import ConfigError, DivergedError, RunError, bad_value
 from mygym.registry import registry
 from mygym.runs import building, directory
 from mygym.runs.demonstrations import Demonstration, Demonstrations, load_demonstrations, storing
+from mygym.runs.demonstrations.keyboard import KEYBOARD, GivenUp, Keyboard
 from mygym.runs.demonstrations.playing import play
 from mygym.runs.demonstrations.playing import replay as played_again
 from mygym.runs.evaluation import DEMONSTRATION, Predicts, episode_seeds, in_turn
 from mygym.runs.result import versions
+from mygym.runs.stopping import StopRequest
 from mygym.runs.variants import judged
 from mygym.runs.video import Film
 from mygym.training import Config, config_of, load
@@ -48,7 +50,8 @@ def demonstrate(
     Args:
         config: Robot, task and whatever else differs from the defaults; not with the path of a run.
         out: The dataset's folder, which does not exist yet: it is there whole or not at all.
-        policy: `oracle` or another built-in policy, or the path of a run, whose config it then is.
+        policy: `oracle` or another built-in policy; `keyboard` for a person, in a window; or the path of a run, whose
+            config it then is.
         episodes: How many are kept.
         noise: Standard deviation of normal noise on each number of an action, whose range is [−1, 1], clipped to that;
             of several the episodes take turns.
@@ -74,23 +77,33 @@ def demonstrate(
     if of_run and config:
         raise ConfigError(bad_value("policy", str(policy), "a config or a run", "is a run, which has a config"))
     settled = config_of(directory.find_policy(policy)[0] if of_run else (config or {}))
-    with contextlib.closing(building.make_env(settled)) as env, _bar(episodes) as bar:
-        acting: Predicts = (
-            load(policy, trust=trust) if of_run else registry("policy").get(str(policy)).load()([env], seed)
-        )
+    with contextlib.ExitStack() as stack:
+        rendering = {"render_mode": "human"} if policy == KEYBOARD else {}
+        env = stack.enter_context(contextlib.closing(building.make_env(settled, **rendering)))
+        bar = stack.enter_context(_bar(episodes))
+        acting: Predicts
+        if of_run:
+            acting = load(policy, trust=trust)
+        elif policy == KEYBOARD:
+            acting = Keyboard(env)
+        else:
+            acting = registry("policy").get(str(policy)).load()([env], seed)
         seeds = in_turn(episode_seeds(seed, DEMONSTRATION, ATTEMPTS * episodes), env)
         alone = building.env_arguments(settled) if len(judged(settled)) == 1 else None
         with storing.storing(path, env.observation_space, env.action_space, alone) as (store, tell):
             kept, solved, attempts = 0, 0, 0
+            stop = stack.enter_context(StopRequest("after this episode"))  # Ctrl-C may be lost in somebody's callback
             for one in _played(acting, env, seeds, levels, str(policy)):
                 attempts, solved = attempts + 1, solved + one.success
                 if one.success or keep_failures:
                     store(one.stretch(partial))
                     kept += 1
                     bar.update()
+                if stop.received:
+                    raise KeyboardInterrupt
                 if kept == episodes:
                     break
-            if kept < episodes:
+            if kept < (1 if policy == KEYBOARD else episodes):  # a person may have had enough
                 raise RunError(
                     f"{policy}: {solved} of {attempts} episodes ended in success, which is too few to keep {episodes}; "
                     f"allowed: less noise, fewer episodes, or failures kept too"
@@ -184,7 +197,7 @@ def _levels(noise: float | Sequence[float]) -> list[float]:
 def _played(
     policy: Predicts, env: AnyEnv, seeds: Sequence[int], levels: Sequence[float], name: str
 ) -> Iterator[Demonstration]:
-    """An episode for each seed, with each level of noise in turn.
+    """An episode for each seed, with each level of noise in turn, unless whoever drives gives up before.
 
     Raises:
         RunError: The policy's actions are not finite.
@@ -192,6 +205,8 @@ def _played(
     for seed, noise in zip(seeds, cycle(levels), strict=False):
         try:
             yield play(policy, env, seed, noise)
+        except GivenUp:
+            return
         except (DivergedError, ValueError) as error:  # torch's distributions raise the latter
             raise RunError(f"{name}: cannot be recorded: {' '.join(str(error).split())}") from error
 

@@ -72,7 +72,7 @@ def _run(resolved: Resolved, started: float, path: Path | None = None, checkpoin
             )
         _tell_of_robot(config, eval_envs[0])
         resolved = building.as_built(resolved, model)
-        strategy = prepared(resolved.config, env, model)
+        strategies = prepared(resolved.config, env, model)
         robot, digest = eval_envs[0].robot.name, config_hash(resolved.values())
         task = "+".join(dict.fromkeys(one.label for one in judged(config)))
         if path is None:
@@ -93,7 +93,7 @@ def _run(resolved: Resolved, started: float, path: Path | None = None, checkpoin
             seed=config.seed,
             config_hash=digest,
         )
-        return Session(resolved, strategy, env, model, eval_envs, result, started, checkpoint, _tell).run()
+        return Session(resolved, strategies, env, model, eval_envs, result, started, checkpoint, _tell).run()
 
 
 def make_env(source: Config | str | Path, **rendering: Any) -> AnyEnv:

@@ -20,7 +20,7 @@ CONFIG_FLAGS = {
     "reward": ("KIND", "sparse, dense or staged"),
     "algo": ("A", "the algorithm (mygym list algorithm)"),
     "framework": ("F", "its implementation: pytorch, jax"),
-    "strategy": ("S", "what trains next: curriculum, multitask, … (mygym list strategy)"),
+    "strategy": ("S", "what trains next: curriculum, multitask, …, or several joined by + (mygym list strategy)"),
     "engine": ("E", "physics: pybullet"),
     "steps": ("N", "env steps to train"),
     "n_envs": ("N", "training environments"),

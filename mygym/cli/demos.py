@@ -17,6 +17,7 @@ examples:
   mygym demos push --robot kuka --noise '[0, 0.1, 0.3]' --out demos/push
   mygym demos AGMDW --episodes 50 --partial 0.5 --out demos/parts
   mygym demos --policy runs/reach/panda/sac/1a2b3c4d/seed_0 --out demos/reach
+  mygym demos push --policy keyboard --episodes 10 --set task_params.horizon=300 --out demos/mine
   mygym demos push --policy random --keep-failures --out demos/random
   mygym replay demos/pick --episode 3 --camera top --video pick.mp4
 
@@ -41,6 +42,7 @@ def main(arguments: Sequence[str]) -> None:
     seed = resolve([Layer("flag", {"seed": flags.get("seed", 0)})]).config.seed
 
     from mygym.demonstrating import demonstrate, is_run
+    from mygym.runs.demonstrations.keyboard import HOW, KEYBOARD
     from mygym.runs.settings import settle
 
     of_run = is_run(options.policy)
@@ -50,6 +52,8 @@ def main(arguments: Sequence[str]) -> None:
         raise ConfigError(bad_value("demos", wrong, "--seed, --noise, --partial", "does not go with a run"))
     if not of_run and not file and options.task is None:
         raise ConfigError("demos: say which task, e.g. mygym demos pick_and_place --out demos/pick")
+    if options.policy == KEYBOARD:
+        say(HOW)
     made = demonstrate(
         None if of_run else settle(file, flags),
         out=options.out,
@@ -78,7 +82,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--out", required=True, metavar="DATASET", help="the dataset's folder, a new one")
     parser.add_argument("--episodes", default="100", metavar="N", help="how many to keep (default 100)")
     parser.add_argument(
-        "--policy", default="oracle", metavar="P", help="who acts: oracle (default), random, zero, hover, or a run"
+        "--policy",
+        default="oracle",
+        metavar="P",
+        help="who acts: oracle (default), keyboard (you, in a window), random, zero, hover, or a run",
     )
     parser.add_argument(
         "--noise",

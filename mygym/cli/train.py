@@ -73,15 +73,17 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _help(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """The flags, and the parameters of the algorithm and the strategy that are named."""
+    """The flags, and the parameters of the algorithm and the strategies that are named."""
     print(parser.format_help())
     if options.strategy:
         from mygym.cli.tables import print_table, strategy_parameters
+        from mygym.runs.strategies import sections
 
         import_modules(options)
-        if rows := strategy_parameters(options.strategy):
-            print(f"strategy_params of {options.strategy}: --set strategy_params.NAME=VALUE")
-            print_table(rows)
+        for name, (section, _) in sections(options.strategy, {}).items():
+            if rows := strategy_parameters(name):
+                print(f"strategy_params of {name}: --set {section}.NAME=VALUE")
+                print_table(rows)
     if options.algo or options.config:
         from mygym.cli.tables import hyperparameters, print_table, training_parameters
         from mygym.registry import algorithm

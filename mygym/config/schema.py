@@ -140,8 +140,10 @@ class RunConfig(Section):
     training_params: dict[str, Any] = Field(
         default_factory=dict, description="of an algorithm that is a Runner: how long and how often its loop does what"
     )
-    strategy: str = Field("standard", description="what trains next")
-    strategy_params: dict[str, Any] = Field(default_factory=dict, description="the strategy's constructor arguments")
+    strategy: str = Field("standard", description="what trains next; several are joined by +")
+    strategy_params: dict[str, Any] = Field(
+        default_factory=dict, description="the strategy's constructor arguments; of several, by name"
+    )
     engine: Literal["pybullet"] = Field("pybullet", description="physics")
     her: bool | None = Field(None, description="hindsight replay (default: where it applies)")
     normalize: bool = Field(False, description="normalise observations by running mean and variance")

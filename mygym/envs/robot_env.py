@@ -236,6 +236,13 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             return None
         return self.picture()
 
+    def pressed_keys(self) -> frozenset[str] | None:
+        """What is held down in the window of `human` mode, by character or name (`up`, `space`).
+
+        None once it is closed, and without one.
+        """
+        return None if self._viewer is None else self._viewer.keys()
+
     def picture(self, shadow: bool = False, samples: int = 1) -> NDArray[np.uint8]:
         """`(height, width, 3)`: the camera's picture whatever `render_mode` is, see `Camera.render`."""
         self._camera = self._camera or Camera(self.world)

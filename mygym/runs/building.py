@@ -21,7 +21,8 @@ from mygym.parameters import parameters
 from mygym.registry import algorithm, is_environment
 from mygym.runs import devices, requirements
 from mygym.runs.evaluation import TRAINING, episode_seeds
-from mygym.runs.variants import Variant, identifies, judged, strategy_of, variants
+from mygym.runs.strategies import strategies_of
+from mygym.runs.variants import Variant, identifies, judged, variants
 from mygym.runs.workers import worker_vec_env
 
 _REFUSALS = (
@@ -93,7 +94,9 @@ def make_vec_env(config: RunConfig) -> Any:
     env = VecMonitor(env, info_keywords=MONITORED)
     if config.normalize:
         env = VecNormalize(env, norm_reward=False)
-    return strategy_of(config).wrap_env(env)
+    for strategy in strategies_of(config):
+        env = strategy.wrap_env(env)
+    return env
 
 
 def _check_buildable(played: Sequence[Variant]) -> None:
@@ -166,9 +169,10 @@ def build_model(config: RunConfig, env: Any) -> Any:
 def _policy_class(schema: Schema, policy: Any, config: RunConfig, env: Any) -> Any:
     """`policy`, an alias or a class, unless the strategy has another in its place."""
     cls = schema.component(("policy",))
-    strategy = strategy_of(config)
-    strategy.training_env = env
-    chosen = strategy.policy_class(cls)
+    chosen = cls
+    for strategy in strategies_of(config):
+        strategy.training_env = env
+        chosen = strategy.policy_class(chosen)
     return policy if chosen is cls else chosen
 
 

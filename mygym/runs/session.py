@@ -6,7 +6,7 @@ import contextlib
 import math
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ class Session:
 
     Args:
         resolved: The complete config.
-        strategy: What decides what trains next; `model` and `training_env` are there.
+        strategies: What decide what trains next; `model` and `training_env` are there.
         env: Training environments.
         model: The algorithm.
         eval_envs: Environments for evaluations and films.
@@ -53,7 +53,7 @@ class Session:
     def __init__(
         self,
         resolved: Resolved,
-        strategy: Any,
+        strategies: Sequence[Any],
         env: Any,
         model: Any,
         eval_envs: list[AnyEnv],
@@ -72,7 +72,7 @@ class Session:
         self.learning_since: float | None = None
         self.checkpoint = checkpoint
         self.checkpoints = Checkpoints(self.path, config.checkpoint.keep)
-        self.stop = StopRequest()
+        self.stop = StopRequest("with a checkpoint after this rollout")
         self.schedules = scheduling.ScheduleCallback(building.schedules_of(config), config.steps)
         self.progress = callbacks.ProgressBarCallback(config.steps)
         self.divergence = callbacks.DivergenceCallback()
@@ -86,7 +86,7 @@ class Session:
             test=partial(self._evaluate, purpose=TEST) if config.eval.test_episodes else None,
         )
         self.marks = callbacks.CheckpointCallback(config.checkpoint.every, self._write_checkpoint, self.stop)
-        self.strategy = StrategyCallback(strategy, self._write_checkpoint)
+        self.steering = StrategyCallback(strategies, self._write_checkpoint)
 
     def run(self) -> Result:
         """The whole run; `result.json` is written however it ends.
@@ -150,7 +150,7 @@ class Session:
                     total_timesteps=self.resolved.config.steps,
                     callback=[
                         *(resume, self.schedules, self.progress, self.divergence, self.evaluations, self.marks),
-                        self.strategy,  # after checkpoints: what it decides, a resumed run lets it decide again
+                        self.steering,  # after checkpoints: what it decides, a resumed run lets it decide again
                     ],
                 )
             except callbacks.LearningEnd:
@@ -162,7 +162,7 @@ class Session:
         if self.stop.received:
             raise KeyboardInterrupt
         self.stop.at_once = True
-        self.strategy.strategy.finish(partial(self._evaluate, len(self.evaluations.records)))
+        self.steering.finish(partial(self._evaluate, len(self.evaluations.records)))
         self.result.steps = int(self.model.num_timesteps)
         self.result.steps_per_second = self.result.steps / max(self._learning() - self.evaluations.seconds, 1e-9)
         self._save(directory.MODEL, directory.POLICY)
@@ -175,7 +175,7 @@ class Session:
 
     def _evaluated(self, record: Mapping[str, Any]) -> None:
         self.progress.show(record)
-        self.strategy.strategy.on_evaluation(record)
+        self.steering.on_evaluation(record)
 
     def _elapsed(self) -> float:
         """Seconds that the run has taken, the process's time before a resumed run's checkpoint included."""
@@ -203,7 +203,7 @@ class Session:
             "divergence": self.divergence,
             "evaluations": self.evaluations,
             "checkpoints": self.marks,
-            "strategy": self.strategy,
+            "strategies": self.steering,
         }
 
     def _algorithm_state(self) -> Any:

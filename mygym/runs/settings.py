@@ -16,7 +16,8 @@ from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.parameters import parameters
 from mygym.registry import DESCRIPTIONS, Algorithm, algorithm, registry
 from mygym.runs.requirements import REQUIREMENTS
-from mygym.runs.variants import strategy_of, variants
+from mygym.runs.strategies import joined, sections, strategies_of
+from mygym.runs.variants import variants
 from mygym.tasks.checking import named_objects
 from mygym.tasks.observations import default_components, find_component
 from mygym.tasks.task import CHANGEABLE, Task, change_task, find_task
@@ -53,7 +54,7 @@ def settle(
         if first.strategy != decided.values.get("strategy") and "strategy" in first.model_fields_set:
             decided = _of_algorithm(entry, {})  # parameters of the one are none of the other
         first = resolve([decided, *mine]).config
-        of_class, strategy = _of_strategy(registry("strategy").get(first.strategy).load(), first)
+        of_class, strategy = _of_strategy(first)
     except RegistryError as error:
         raise ConfigError(str(error)) from error
     first = resolve([decided, strategy, *mine]).config
@@ -115,7 +116,7 @@ def settle(
         derived = merged(derived, {"algo_params": _warm_up(chosen.config, first.algo_params)})
         if len(variants(chosen.config)) > 1:  # rewards are computed by the task that was played
             derived = merged(derived, {"algo_params": {"replay_buffer_kwargs": {"copy_info_dict": True}}})
-    if left_open := strategy_of(chosen.config).settled():
+    if left_open := joined({one.name: one.settled() for one in strategies_of(chosen.config)}):
         derived["strategy_params"] = left_open
     if "buffer_size" in params and "buffer_size" not in first.algo_params:
         # More than the run's steps would be allocated and never filled; SB3 divides it among the environments.
@@ -162,17 +163,22 @@ def _of_algorithm(entry: Algorithm, values: Mapping[str, Any]) -> Layer:
     return Layer(f"algorithm {entry.name}", values)
 
 
-def _of_strategy(cls: Any, said: RunConfig) -> tuple[Layer, Layer]:
-    """What the strategy's class says: its own parameters' defaults; and values of the config that it prefers.
+def _of_strategy(said: RunConfig) -> tuple[Layer, Layer]:
+    """What the strategies' classes say: their own parameters' defaults; and values of the config that they prefer.
 
     Raises:
-        ConfigError: It would not take its parameters.
+        ConfigError: One would not take its parameters.
     """
-    known = parameters(cls)
-    check_parameters("strategy_params", said.strategy, known, said.strategy_params)
-    own = {name: one.default for name, one in known.items() if is_plain(one.default)}
-    layers = ({"strategy_params": own} if own else {}), strategy_of(said).run_defaults()
-    return Layer(f"strategy {said.strategy}", layers[0]), Layer(f"strategy {said.strategy}", layers[1])
+    own = {}
+    for name, (section, given) in sections(said.strategy, said.strategy_params).items():
+        known = parameters(registry("strategy").get(name).load())
+        check_parameters(section, name, known, given)
+        own[name] = {key: one.default for key, one in known.items() if is_plain(one.default)}
+    preferred: dict[str, Any] = {}
+    for one in strategies_of(said):
+        preferred = merged(preferred, one.run_defaults())
+    params, origin = joined(own), f"strategy {said.strategy}"
+    return Layer(origin, {"strategy_params": params} if params else {}), Layer(origin, preferred)
 
 
 def _training_params(cls: type, entry: Algorithm, said: RunConfig) -> tuple[Mapping[str, Any], Mapping[str, Any]]:

@@ -1,53 +1,66 @@
-"""A run's strategy at work: what it decides before each iteration, and what it is told of."""
+"""A run's strategies at work: what they decide before each iteration, and what they are told of."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from stable_baselines3.common.callbacks import BaseCallback
 
+from mygym.runs.evaluation import Evaluation
+
 
 class StrategyCallback(BaseCallback):
-    """Calls a strategy where SB3 calls back.
+    """Calls strategies where SB3 calls back.
 
     Args:
-        strategy: What `mygym.runs.variants.strategy_of` has made.
+        strategies: What `mygym.runs.strategies.strategies_of` has made.
         write: Writes a checkpoint of now.
     """
 
-    def __init__(self, strategy: Any, write: Callable[[], object]) -> None:
+    def __init__(self, strategies: Sequence[Any], write: Callable[[], object]) -> None:
         super().__init__()
-        self.strategy = strategy
+        self.strategies = strategies
         self.write = write
 
     def _on_rollout_start(self) -> None:
-        if self.strategy.phase == "rollout":
-            self._step()
+        self._step("rollout")
 
     def _on_rollout_end(self) -> None:
-        if self.strategy.phase == "gradient":
-            self._step()
+        self._step("gradient")
 
     def _on_step(self) -> bool:
         for info in self.locals["infos"]:
             if "episode" in info:
-                self.strategy.on_episode(info.get("variant", 0), bool(info["is_success"]), float(info["episode"]["r"]))
+                for one in self.strategies:
+                    one.on_episode(info.get("variant", 0), bool(info["is_success"]), float(info["episode"]["r"]))
         return True
 
-    def _step(self) -> None:
-        """Let the strategy decide; if it fails, a checkpoint is written first."""
+    def _step(self, phase: str) -> None:
+        """Let those decide that do before this phase; if one fails, a checkpoint is written first."""
         try:
-            self.strategy.step()
+            for one in self.strategies:
+                if one.phase == phase:
+                    one.step()
         except Exception:
             self.write()
             raise
 
+    def on_evaluation(self, record: Mapping[str, Any]) -> None:
+        """Tell them of an evaluation."""
+        for one in self.strategies:
+            one.on_evaluation(record)
+
+    def finish(self, judge: Callable[[], Evaluation]) -> None:
+        """Let them have the last word; `judge` plays episodes with the model as it is."""
+        for one in self.strategies:
+            one.finish(judge)
+
     def state_dict(self) -> dict[str, Any]:
-        """The strategy's own."""
-        state: dict[str, Any] = self.strategy.state_dict()
-        return state
+        """Theirs, by name."""
+        return {one.name: one.state_dict() for one in self.strategies}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """The inverse of `state_dict`."""
-        self.strategy.load_state_dict(state)
+        for one in self.strategies:
+            one.load_state_dict(state[one.name])

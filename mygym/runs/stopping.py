@@ -1,4 +1,4 @@
-"""SIGINT (Ctrl-C) and SIGTERM: the first asks a run to stop where it can be resumed, the second stops it at once."""
+"""SIGINT (Ctrl-C) and SIGTERM: the first asks to stop where nothing is lost by it, the second stops at once."""
 
 from __future__ import annotations
 
@@ -17,9 +17,13 @@ class StopRequest:
 
     Signals that the process was started to ignore (`nohup`, a shell's `&`) stay ignored, and outside the main thread,
     where Python allows no handlers, nothing changes.
+
+    Args:
+        when: When whoever asks `received` will stop, for people.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, when: str) -> None:
+        self.when = when
         self.received: signal.Signals | None = None
         self.at_once = False
         """Whether a first signal, too, raises KeyboardInterrupt where it meets the program."""
@@ -44,6 +48,6 @@ class StopRequest:
         self.received = signal.Signals(number)
         if again or self.at_once:
             raise KeyboardInterrupt
-        said = f"\n{self.received.name}: stopping with a checkpoint after this rollout; again: at once\n"
+        said = f"\n{self.received.name}: stopping {self.when}; again: at once\n"
         with contextlib.suppress(OSError):  # nobody listens any more
             os.write(2, said.encode())  # `print` may be what the signal has interrupted

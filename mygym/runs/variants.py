@@ -8,7 +8,7 @@ from typing import Any
 
 from mygym.config import Layer, RunConfig, merged, resolve
 from mygym.errors import ConfigError, bad_value
-from mygym.registry import registry
+from mygym.runs.strategies import strategies_of
 from mygym.tasks.task import find_task
 
 PLAYED = ("task", "task_params", "robot", "workspace", "reward", "randomize")
@@ -26,32 +26,33 @@ class Variant:
 
 def identifies(config: RunConfig) -> bool:
     """Whether the observation tells which variant is played."""
-    return bool(strategy_of(config).identify)
-
-
-def strategy_of(config: RunConfig) -> Any:
-    """The run's strategy, constructed.
-
-    Raises:
-        ConfigError: It refuses its parameters.
-    """
-    cls = registry("strategy").get(config.strategy).load()
-    try:
-        strategy = cls(**config.strategy_params)
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"strategy_params: {config.strategy} refuses its parameters: {error}") from error
-    strategy.config = config
-    return strategy
+    return any(one.identify for one in strategies_of(config))
 
 
 def variants(config: RunConfig) -> list[Variant]:
     """What the training environments play."""
-    return _laid_over(config, strategy_of(config).variants(config))
+    return _laid_over(config, _deciding(config).variants(config))
 
 
 def judged(config: RunConfig) -> list[Variant]:
     """What evaluations and films play."""
-    return _laid_over(config, strategy_of(config).judged(config))
+    return _laid_over(config, _deciding(config).judged(config))
+
+
+def _deciding(config: RunConfig) -> Any:
+    """The strategy that says what is played; of joined ones there is no more than one.
+
+    Raises:
+        ConfigError: Two of them do.
+    """
+    strategies = strategies_of(config)
+    several = [one for one in strategies if len(one.variants(config)) > 1] or strategies
+    if len(several) > 1 and several is not strategies:
+        names = " and ".join(one.name for one in several)
+        raise ConfigError(
+            bad_value("strategy", config.strategy, "one of the two", f"joins {names}, which both say what is played")
+        )
+    return several[0]
 
 
 def _laid_over(config: RunConfig, parts: Sequence[Mapping[str, Any]]) -> list[Variant]:

@@ -98,6 +98,16 @@ class Camera:
         self._scene.close()
 
 
+_KEYS = {
+    bullet.B3G_UP_ARROW: "up",
+    bullet.B3G_DOWN_ARROW: "down",
+    bullet.B3G_LEFT_ARROW: "left",
+    bullet.B3G_RIGHT_ARROW: "right",
+    bullet.B3G_SPACE: "space",
+}
+"""Bullet's code → the name of a key that types no character."""
+
+
 class Viewer:
     """A window that mirrors a world; the mouse turns the view.
 
@@ -115,14 +125,23 @@ class Viewer:
         client = int(bullet.connect(bullet.GUI))
         self._scene = Scene(world, client)
         spec = world.workspace.cameras["main"]
-        bullet.configureDebugVisualizer(bullet.COV_ENABLE_GUI, 0, physicsClientId=client)
+        for flag in (bullet.COV_ENABLE_GUI, bullet.COV_ENABLE_KEYBOARD_SHORTCUTS):
+            bullet.configureDebugVisualizer(flag, 0, physicsClientId=client)
         bullet.resetDebugVisualizerCamera(spec.distance, spec.yaw, spec.pitch, spec.target, physicsClientId=client)
 
     def update(self, goal: ArrayLike | None = None) -> None:
         """Show the world as it is now, with the goal `(3,)` m if given; never faster than life."""
-        self._scene.mirror(goal)
+        if self.is_open():
+            self._scene.mirror(goal)
         time.sleep(max(0.0, self._next - time.perf_counter()))
         self._next = time.perf_counter() + self._step
+
+    def keys(self) -> frozenset[str] | None:
+        """The keys that are held down; None once the window is closed."""
+        if not self.is_open():
+            return None
+        events = bullet.getKeyboardEvents(physicsClientId=self._scene.client)
+        return frozenset(_called(code) for code, state in events.items() if state & bullet.KEY_IS_DOWN)
 
     def is_open(self) -> bool:
         """Whether nobody has closed the window."""
@@ -131,6 +150,11 @@ class Viewer:
     def close(self) -> None:
         """Close the window; may be called again."""
         self._scene.close()
+
+
+def _called(code: int) -> str:
+    """The name of a key; for one that Bullet has no code of its own for, its character."""
+    return _KEYS.get(code) or (chr(code) if 32 < code < 127 else str(code))
 
 
 def has_display(environment: Mapping[str, str] = os.environ, platform: str = sys.platform) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from gymnasium import spaces
 
 from mygym.errors import ConfigError, bad_value
-from mygym.runs.variants import strategy_of
+from mygym.runs.strategies import strategies_of
 from mygym.strategies.losses import actor_optimizer
 from mygym.strategies.strategy import Strategy
 
@@ -33,22 +33,35 @@ REQUIREMENTS: Mapping[str, tuple[Callable[[Strategy], bool], str]] = {
 """Name in what `Strategy.requires` gives → whether a strategy has it, and what to say of it."""
 
 
-def prepared(config: Any, env: Any, model: Any) -> Strategy:
-    """The run's strategy, ready to train.
+def prepared(config: Any, env: Any, model: Any) -> list[Strategy]:
+    """The run's strategies, ready to train.
 
     Raises:
-        ConfigError: The run lacks what the strategy requires.
+        ConfigError: The run lacks what one requires.
     """
-    strategy: Strategy = strategy_of(config)
-    strategy.training_env, strategy.model = env, model
+    strategies: list[Strategy] = strategies_of(config)
+    for one in strategies:
+        one.training_env, one.model = env, model
+        _check(one)
+    for one in strategies:
+        one.prepare_env()
+    for one in strategies:
+        one.prepare_model()
+    for one in strategies:
+        one.prepare_data()
+    return strategies
+
+
+def _check(strategy: Strategy) -> None:
+    """Refuse a run that lacks what a strategy requires.
+
+    Raises:
+        ConfigError: It does.
+    """
     for name in strategy.requires():
         if name not in REQUIREMENTS:
-            why = f"is required by strategy {config.strategy}, and nothing known"
+            why = f"is required by strategy {strategy.name}, and nothing known"
             raise ConfigError(bad_value("requires", name, REQUIREMENTS, why))
         met, needed = REQUIREMENTS[name]
         if not met(strategy):
-            raise ConfigError(bad_value("strategy", config.strategy, needed, f"requires {name.replace('_', ' ')}"))
-    strategy.prepare_env()
-    strategy.prepare_model()
-    strategy.prepare_data()
-    return strategy
+            raise ConfigError(bad_value("strategy", strategy.name, needed, f"requires {name.replace('_', ' ')}"))

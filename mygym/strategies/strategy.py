@@ -47,6 +47,8 @@ class Strategy:
     identify: bool = False
     """Whether the observation has a one-hot vector of the variant that is played; all variants are then judged, too."""
 
+    name: str
+    """Under which it is registered."""
     config: RunConfig
     """The run's; complete as soon as it is built."""
     model: BaseAlgorithm

@@ -51,7 +51,7 @@ def curriculum(request: pytest.FixtureRequest) -> Iterator[Curriculum]:
     env = building.make_vec_env(config)
     model = building.build_model(config, env)
     model.set_logger(Logger(None, []))
-    strategy = prepared(config, env, model)
+    (strategy,) = prepared(config, env, model)
     assert isinstance(strategy, Curriculum)
     yield strategy
     env.close()

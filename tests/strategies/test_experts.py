@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,9 +20,7 @@ from mygym.runs.policy import Policy, load_policy, save_policy
 from mygym.runs.routes import ROUTE
 from mygym.runs.settings import settle
 from mygym.runs.steering import StrategyCallback
-from mygym.strategies import register_strategy
 from mygym.strategies.expert_policies import ExpertPolicy, actor_of, supernets
-from mygym.strategies.experts import Experts
 from mygym.strategies.requirements import prepared
 from tests.components import ALGORITHMS, COMBOS
 from tests.runs.test_resuming import config
@@ -36,11 +34,11 @@ FAMILIES = ("ppo", "sac", "tqc", "td3", "crossq", "dagger")
 @contextmanager
 def built(algo: str, params: dict[str, Any], **more: Any) -> Iterator[tuple[Any, Any, Any]]:
     """Config, model and strategy of a small run, as a run builds them."""
-    said = {"task": "AG", "strategy": "experts", "strategy_params": params, **more}
+    said: dict[str, Any] = {"task": "AG", "strategy": "experts", "strategy_params": params, **more}
     settled = settle(said=config(algo, Path(), **said)).config
     with closing(building.make_vec_env(settled)) as env:
         model = building.build_model(settled, env)
-        yield settled, model, prepared(settled, env, model)
+        yield settled, model, prepared(settled, env, model)[-1]
 
 
 def observations(model: Any, rows: int = 3) -> Any:
@@ -132,7 +130,7 @@ def test_ratios_are_1_before_the_first_step(algo: str, params: dict[str, Any], m
             monkeypatch.setattr(model, "train", lambda: [check(*rows) for rows in as_rows(model)])
         else:
             monkeypatch.setattr(model, "_update", lambda r: check(r.observations, r.actions, r.log_probs, r.values))
-        model.learn(128, StrategyCallback(strategy, lambda: None))
+        model.learn(128, StrategyCallback([strategy], lambda: None))
     assert len(shown) == 2
     assert (shown[0] is not None) == (params.get("by") == "sampler" or params.get("protocol") == "gumbel_softmax")
 
@@ -151,7 +149,7 @@ def test_a_route_lasts_for_a_rollout() -> None:
             return True
 
     with built("ppo", {"by": "sampler", "candidates": 5, "sampler": "uniform"}, n_envs=4) as (_, model, strategy):
-        model.learn(128, Noting(strategy, lambda: None))
+        model.learn(128, Noting([strategy], lambda: None))
     rollouts = np.stack(drawn).reshape(2, 16, 4)
     assert (rollouts == rollouts[:, :1]).all()
     assert (rollouts[0] != rollouts[1]).any()
@@ -195,31 +193,12 @@ def routed(model: Any, rows: int) -> list[int]:
     return experts[np.argsort(route.order.numpy())].tolist()
 
 
-class OfTasks(Experts):
-    """Experts of two tasks that the observation tells apart.
-
-    Args:
-        by: As of experts.
-    """
-
-    identify = True
-
-    def __init__(self, *, by: Any = "task") -> None:
-        super().__init__(by=by)
-
-    def run_defaults(self) -> dict[str, Any]:
-        return {"spaces": "shared"}
-
-    def variants(self, config: Any) -> Sequence[Mapping[str, Any]]:
-        return ({"task": "reach"}, {"task": "AG"})
-
-
 @pytest.mark.parametrize("algo", ["ppo", "crossq"])
 def test_the_task_in_the_observation_decides(algo: str) -> None:
-    register_strategy("of_tasks", override=True)(OfTasks)
-    settled = settle(said=config(algo, Path(), strategy="of_tasks", task="AG")).config
-    with closing(building.make_vec_env(settled)) as env:
-        model = building.build_model(settled, env)
+    tasks = {"tasks": ["reach", "AG"], "identify": True}
+    params = {"multitask": tasks, "experts": {"by": "task"}}
+    with built(algo, params, strategy="multitask+experts") as (_, model, _strategy):
+        env = model.get_env()
         for _ in range(3):
             model.predict(env.reset())
             assert routed(model, 2) == env.get_attr("variant")
@@ -302,19 +281,18 @@ WRONG: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"protocol": "softmaxx"}, {}, "strategy_params.protocol"),
     ({"balance": 0.1}, {}, "strategy_params.balance: 0.1 is for learned gates"),
     ({}, {"observations": ["ee_position"]}, "strategy_params.by: 'stage' is not in the observation; .*stage, ee_pos"),
-    ({"by": "task"}, {"strategy": "of_tasks"}, "strategy_params.by: 'task' is not in the observation; .*identify"),
+    (
+        {"experts": {"by": "task"}},
+        {"strategy": "multitask+experts"},
+        "strategy_params.by: 'task' is not in the observation; .*identify",
+    ),
     ({"by": "sampler", "candidates": 2, "budget_us": 1.0}, {}, "strategy_params.budget_us: 1.0 is less than the fast"),
     ({}, {"algo_params": {"use_sde": True}}, "algo_params.use_sde"),
 ]
 
 
 @pytest.mark.parametrize(("params", "more", "message"), WRONG, ids=str)
-def test_wrong_parameters_are_refused(
-    params: dict[str, Any], more: Any, message: str, tmp_path: Path, monkeypatch: Any
-) -> None:
-    if "strategy" in more:
-        monkeypatch.setattr(OfTasks, "identify", False)
-        register_strategy("of_tasks", override=True)(OfTasks)
+def test_wrong_parameters_are_refused(params: dict[str, Any], more: Any, message: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=message):
         mygym.train(config("ppo", tmp_path, **{"strategy": "experts", "task": "AG", "strategy_params": params, **more}))
     assert not list(tmp_path.iterdir())

@@ -1,0 +1,64 @@
+"""The strategies of a run: one, or several that are joined by `+`, each with parameters of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mygym.config import RunConfig
+from mygym.errors import ConfigError, bad_value
+from mygym.registry import registry
+
+JOIN = "+"
+SECTION = "strategy_params"
+
+
+def sections(strategy: str, params: Mapping[str, Any]) -> dict[str, tuple[str, Mapping[str, Any]]]:
+    """Name of each strategy → the key of its parameters in a config, and what is said of them.
+
+    Args:
+        strategy: A name, or several joined by `+`.
+        params: What a config says as `strategy_params`.
+
+    Raises:
+        ConfigError: A name is there twice; or of joined ones, parameters that are of none of them.
+        RegistryError: A name is not known.
+    """
+    names = strategy.split(JOIN)
+    for name in names:
+        registry("strategy").get(name, "strategy")
+        if names.count(name) > 1:
+            raise ConfigError(bad_value("strategy", strategy, "each name once", f"names {name} twice"))
+    if len(names) == 1:
+        return {strategy: (SECTION, params)}
+    for name, given in params.items():
+        if name not in names or not isinstance(given, Mapping):
+            example = f"parameters by strategy, e.g. {{{names[0]}: {{…}}}}"
+            why = f"is none of {', '.join(names)}" if name not in names else "is no mapping"
+            raise ConfigError(bad_value(f"{SECTION}.{name}", given, example, why))
+    return {name: (f"{SECTION}.{name}", params.get(name, {})) for name in names}
+
+
+def joined(parts: Mapping[str, Any]) -> dict[str, Any]:
+    """What goes into the config of what each strategy says of its own parameters."""
+    said = {name: dict(part) for name, part in parts.items() if part}
+    return said if len(parts) > 1 else next(iter(said.values()), {})
+
+
+def strategies_of(config: RunConfig) -> list[Any]:
+    """The run's strategies, constructed, in the order in which they are joined.
+
+    Raises:
+        ConfigError: One refuses its parameters.
+    """
+    found = []
+    for name, (section, given) in sections(config.strategy, config.strategy_params).items():
+        try:
+            strategy = registry("strategy").get(name).load()(**given)
+        except ConfigError as error:  # it does not know that it is joined
+            raise ConfigError(str(error).replace(f"{SECTION}.", f"{section}.", 1)) from error
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"{section}: {name} refuses its parameters: {error}") from error
+        strategy.name, strategy.config = name, config
+        found.append(strategy)
+    return found
