@@ -38,9 +38,10 @@ def with_experts(cls: type[BasePolicy], layout: Layout) -> type[BasePolicy]:
     Raises:
         ConfigError: Its networks are none of those that can be replaced.
     """
-    if not (isinstance(cls, type) and issubclass(cls, KNOWN)) or issubclass(cls, RecurrentActorCriticPolicy):
+    known = isinstance(cls, type) and issubclass(cls, KNOWN) and not issubclass(cls, RecurrentActorCriticPolicy)
+    if not known:
         allowed = "an algorithm of framework pytorch whose networks are layers: ppo, a2c, trpo, sac, tqc, td3, ddpg, "
-        why = f"replaces networks, which {cls.__name__} has none of that it knows"
+        why = f"replaces networks, which {getattr(cls, '__name__', cls)} has none of that it knows"
         raise ConfigError(bad_value("strategy", "experts", f"{allowed}crossq, ppo_runner, bc, dagger", why))
     return type(f"Expert{cls.__name__}", (ExpertPolicy, cls), {"layout": layout, "__doc__": cls.__doc__})
 

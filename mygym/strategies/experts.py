@@ -309,7 +309,7 @@ class Experts(Strategy):
 def _depth(net_arch: Any) -> int:
     """Linear layers of the deepest network; SB3's own have two hidden ones."""
     parts = net_arch.values() if isinstance(net_arch, dict) else [net_arch]
-    return 1 + max(2 if part is None else len(part) for part in parts)
+    return 1 + max((2 if part is None else len(part) for part in parts), default=0)
 
 
 def _balance(networks: Sequence[Any], coefficient: float) -> Any:

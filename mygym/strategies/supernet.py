@@ -176,7 +176,9 @@ class SuperNet(nn.Module):
         self.own_state = ForwardState(self.candidates, self.depth) if state is None else None
         self._state = (self.own_state or state,)  # in a tuple: as a module it would be saved with each network
         self.seen: torch.Tensor | None = None
-        """`(n, d)`: input of the last pass while training, of which a gate's usage is told."""
+        """`(n, d)`: input of the last pass while training, of which usage is told."""
+        self.passed: Sequence[Route] = ()
+        """Where its rows passed, if one of the candidates did."""
 
     @property
     def state(self) -> ForwardState:
@@ -186,10 +188,10 @@ class SuperNet(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """`(n, d)` → `(n, e)`."""
         state = self.state
-        if self.training:
-            self.seen = x.detach()
         single = state.protocol == "single"
         routes = state.batch.routes or state.path_routes
+        if self.training:
+            self.seen, self.passed = x.detach(), routes
         weights = () if single else self.mixture(x).unbind(-2)
         number = 0
         for layer in self._layers:
@@ -227,7 +229,7 @@ class SuperNet(nn.Module):
             with torch.no_grad():
                 mixture = self.mixture(self.seen) if state.protocol == "sum" else self.scores(self.seen).softmax(-1)
                 return mixture if mixture.ndim == 2 else mixture.mean(0)
-        shares = torch.stack([route.shares(self.candidates) for route in state.batch.routes or state.path_routes])
+        shares = torch.stack([route.shares(self.candidates) for route in self.passed])
         return shares[: self.depth].expand(self.depth, -1)
 
     def balance_loss(self) -> torch.Tensor | None:

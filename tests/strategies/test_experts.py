@@ -71,11 +71,15 @@ def test_what_is_saved_acts_as_what_was_trained(algo: str, units: str, tmp_path:
 @pytest.mark.parametrize("algo", FAMILIES)
 def test_every_candidate_is_optimised_and_none_is_left_over(algo: str) -> None:
     with built(algo, {}) as (_, model, _strategy):
-        optimizers = [one for name, one in optimizers_of(model).items()]
+        optimizers = list(optimizers_of(model).values())
         known = [id(p) for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]]
         assert len(known) == len(set(known))
         own = {id(p) for name, p in model.policy.named_parameters() if "_target" not in name}
         assert set(known) == own
+        for name in ("actor", "critic"):
+            if hasattr(model.policy, f"{name}_target"):  # a target begins as what it follows
+                network, target = (getattr(model.policy, one).state_dict() for one in (name, f"{name}_target"))
+                assert all(torch.equal(network[key], value) for key, value in target.items())
 
 
 def optimizers_of(model: Any) -> Mapping[str, torch.optim.Optimizer]:
