@@ -70,11 +70,9 @@ class ExpertPolicy:
         self.forward_state = ForwardState(len(built), layers)
         for name in built[0]:
             _put(policy, name, SuperNet([one[name] for one in built], self.layout.units, self.forward_state))
-        for name in ("actor", "critic"):
-            if hasattr(policy, f"{name}_target"):
-                target = getattr(policy, f"{name}_target")
-                target.load_state_dict(getattr(policy, name).state_dict())
-                target.set_training_mode(False)
+        for name in ("actor_target", "critic_target"):
+            if hasattr(policy, name):
+                getattr(policy, name).set_training_mode(False)
         rate = lr_schedule(1)
         for owner in optimized(policy):
             owner.optimizer = _renewed(owner, policy.optimizer_class, lr=rate, **policy.optimizer_kwargs)
