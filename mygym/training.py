@@ -9,18 +9,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mygym.config import Resolved, RunConfig, config_hash, load_file
+from mygym.config import Resolved, RunConfig, config_hash
 from mygym.envs.proved import doubts
 from mygym.envs.varied_env import AnyEnv
 from mygym.errors import ConfigError, DivergedError, RunError, bad_value
 from mygym.registry import algorithm, registry
-from mygym.runs import building, devices, directory
+from mygym.runs import building, directory
 from mygym.runs.evaluation import BATCH, EXTRA, Evaluation, Predicts, episode_seeds, evaluate_policy, in_turn
+from mygym.runs.loading import config_of_run, load
 from mygym.runs.result import Result
-from mygym.runs.settings import from_python, settle
+from mygym.runs.settings import from_python
 from mygym.runs.variants import judged
 from mygym.runs.video import film, film_failures
 from mygym.sim.inference import inferred_of
+
+__all__ = ["Config", "config_of", "evaluate", "load", "make_env", "train"]
 
 Config = Resolved | RunConfig | Mapping[str, Any]
 
@@ -106,41 +109,6 @@ def make_env(source: Config | str | Path, **rendering: Any) -> AnyEnv:
     return building.make_env(config_of(source), **rendering)
 
 
-def load(run: str | Path, *, trust: bool = False) -> Predicts:
-    """The policy of a run, with SB3's `predict(observation, deterministic=True) → (action, state)`.
-
-    Reads `config.yaml` and `policy.safetensors`; nothing is unpickled.
-
-    Args:
-        run: A run directory; or a file in one: `best_policy.safetensors`, or an SB3 file such as `model.zip`.
-        trust: Open an SB3 file though another machine or program has written it: the pickles in it can run any code.
-
-    Raises:
-        ConfigError: It is no run, or an SB3 file of a stranger.
-        RunError: Missing, damaged, or of another network.
-    """
-    from mygym.runs.policy import load_policy, open_model
-
-    folder, file = directory.find_policy(run)
-    config = config_of(folder)
-    acting = building.for_acting(config)
-    if file.suffix == ".zip":
-        devices.use(config.framework, acting.device, config.threads)
-        policy = open_model(file, building.loadable(config), trust, acting.device)
-    else:
-        env = building.make_vec_env(acting)
-        try:
-            policy = load_policy(file, building.build_model(acting, env))
-        finally:
-            env.close()
-    if config.normalize != bool(policy.normalizer):
-        has = "has a normaliser" if policy.normalizer else "has no normaliser"
-        raise RunError(
-            f"{file}: {has}, but {folder / directory.CONFIG} says normalize: {str(config.normalize).lower()}"
-        )
-    return policy
-
-
 def evaluate(
     run: str | Path | None = None,
     *,
@@ -217,7 +185,7 @@ def _tell(message: str) -> None:
 def config_of(source: Config | str | Path) -> RunConfig:
     """The complete config of a run, or of a config that leaves values out."""
     if isinstance(source, str | Path):
-        return settle(load_file(directory.find(source) / directory.CONFIG)).config
+        return config_of_run(source)
     return (source if isinstance(source, Resolved) else from_python(source)).config
 
 

@@ -1,4 +1,4 @@
-"""Learning from the scripted expert: behaviour cloning, and DAgger."""
+"""Learning from a teacher, by default the scripted expert: behaviour cloning, and DAgger."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ from mygym.runs.runner import Loop, Runner
 class BC(Runner):
     """Behaviour cloning: the expert drives, and the policy learns to do in each state what the expert did.
 
-    Rollouts alternate with gradient steps on everything that was seen so far. The policy meets states of the expert's
-    alone, so what it does in others, where its own errors lead it, is left to chance: see `DAgger`.
+    The expert is the scripted one, unless strategy `distill` sets another `teacher`. Rollouts alternate with gradient
+    steps on everything that was seen so far. The policy meets states of the expert's alone, so what it does in others,
+    where its own errors lead it, is left to chance: see `DAgger`.
 
     Args:
         policy: `MultiInputPolicy` or `MlpPolicy`, or a subclass of `ImitationPolicy`.
@@ -53,6 +54,7 @@ class BC(Runner):
         self.batch_size, self.buffer_size = batch_size, buffer_size
         self.rollouts = 0
         self.replay_buffer: LabelBuffer | None = None
+        self.teacher: Expert | None = None
         super().__init__(policy, env, learning_rate, **kwargs)
         if self.env is not None:
             make_expert(self.env)
@@ -80,7 +82,7 @@ class BC(Runner):
             rollout_steps: Of each environment, between two phases of learning.
             gradient_steps: After each rollout.
         """
-        expert = make_expert(loop.envs)
+        expert = self.teacher or make_expert(loop.envs)
         while loop.goes_on():
             self.logger.record("train/expert_share", self.expert_share)
             for _ in range(rollout_steps):
@@ -102,6 +104,9 @@ class BC(Runner):
             expert_acts = np.random.random(len(labels)) < share  # noqa: NPY002  (a run's state has this generator)
             labels = np.where(expert_acts[:, None], labels, self.student(seen).cpu().numpy())
         loop.step(labels)
+
+    def _excluded_save_params(self) -> list[str]:
+        return [*super()._excluded_save_params(), "teacher"]
 
     def train(self, gradient_steps: int) -> None:
         """Gradient steps on the mean absolute error: fingers close or open, and no mean of the two is right."""

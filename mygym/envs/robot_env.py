@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mygym.config import Layer, resolve
+from mygym.envs.composing import Composer, Composition, Observation, arranged, goal_space_of, space_of
 from mygym.envs.fitting import areas_of, check_areas, check_robot, in_workspace, load_objects
 from mygym.envs.grasping import check_objects
 from mygym.envs.layout import draw_goals, draw_poses, shuttles
@@ -27,12 +28,12 @@ from mygym.tasks import goals, rewards
 from mygym.tasks.episode import act, advance, is_success, potential
 from mygym.tasks.observations import Situation, default_components
 from mygym.tasks.progress import Progress
-from mygym.tasks.shared import shared_components, shared_goal_space
+from mygym.tasks.shared import shared_components
 from mygym.tasks.stage import CLOSED
 from mygym.tasks.state import CONTROL_HZ
 from mygym.tasks.task import change_task, find_task
 
-Observation = dict[str, NDArray[np.float32]] | NDArray[np.float32]
+__all__ = ["Observation", "RobotEnv"]
 
 
 class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
@@ -163,7 +164,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self._stages_done = 0
         self._failed = False
         try:
-            self._goal_space = shared_goal_space(self.task) if shared else goals.goal_space(self.task)
+            self._goal_space = goal_space_of(self.task, shared)
             self._achieved = np.zeros(self._goal_space.size, dtype=np.float32)
             self._observer = Observer(observations or self._default_components(shared), self._situation(), shared)
             check_areas(self.task, self.world, self._areas, areas)
@@ -173,7 +174,10 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             raise
         self._randomizing.measures(self._observer.widths)
         self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (self.world.action_size,), np.float32)
-        self.observation_space = self._spaces()
+        self.observation_space = space_of(self._observer, self._goal_space, goal_env)
+        self.composition = Composition(tuple(self._observer.slices), spaces, goal_env)
+        """What its observations are made of."""
+        self._composers: dict[Composition, Composer] = {}
 
     # Gymnasium's methods ------------------------------------------------------------------------------------------
 
@@ -287,7 +291,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         """Where in `observation` each of its components is."""
         return dict(self._observer.slices)
 
-    # Experts, recordings ------------------------------------------------------------------------------------------
+    # Experts, teachers, recordings --------------------------------------------------------------------------------
 
     @property
     def progress(self) -> Progress:
@@ -324,6 +328,18 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             _first(motion.other_gripper),
         )
         return action.astype(np.float32)
+
+    def composed(self, composition: Composition) -> Observation:
+        """What is seen now in another composition, without noise: for a teacher that sees more. Changes nothing.
+
+        Raises:
+            ConfigError: The task cannot have one of its components.
+        """
+        return self._composer(composition)(self._situation())
+
+    def composed_space(self, composition: Composition) -> gymnasium.Space[Any]:
+        """Where `composed` lies; raises what it raises."""
+        return self._composer(composition).space
 
     def state_dict(self) -> dict[str, Any]:
         """Where the environment is: seed, number of the episode, actions since its reset, and what is seen there."""
@@ -378,13 +394,15 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         observation = self._observer(self._situation(), self._randomizing.noise)
         values = goals.achieved_goal(self._goal_space, self._progress, self.world.state, self._goals)
         self._achieved = values[0].astype(np.float32)
-        if self.goal_env:
-            achieved, desired = self._achieved.copy(), self._desired.copy()
-            return {"observation": observation, "achieved_goal": achieved, "desired_goal": desired}
-        return np.concatenate([observation, self._achieved, self._desired])
+        return arranged(observation, self._achieved.copy(), self._desired.copy(), self.goal_env)
 
     def _situation(self) -> Situation:
         return Situation(self.task, self._progress, self.world.state, self._goals)
+
+    def _composer(self, composition: Composition) -> Composer:
+        if composition not in self._composers:
+            self._composers[composition] = Composer(composition, self._situation())
+        return self._composers[composition]
 
     def _default_components(self, shared: bool) -> tuple[str, ...]:
         """Names of those that are observed unless others are asked for."""
@@ -392,16 +410,6 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         if shared:
             return shared_components(self.control, arms, gripper)
         return default_components(self.task, self.control, arms)
-
-    def _spaces(self) -> gymnasium.Space[Any]:
-        goal = np.full(self._goal_space.size, goals.BOUND, dtype=np.float32)
-        parts = {"observation": self._observer.bound, "achieved_goal": goal, "desired_goal": goal}
-        if not self.goal_env:
-            bound = np.concatenate(list(parts.values()))
-            return gymnasium.spaces.Box(-bound, bound, dtype=np.float32)
-        return gymnasium.spaces.Dict(
-            {key: gymnasium.spaces.Box(-bound, bound, dtype=np.float32) for key, bound in parts.items()}
-        )
 
     def _info(self) -> dict[str, Any]:
         return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,8 @@ Tensors = torch.Tensor | TensorDict
 class LabelBuffer(BaseBuffer):
     """Observations and labels, as many as fit; then the newest take the place of the oldest.
 
-    As an algorithm's `replay_buffer` it is part of checkpoints, each of which writes what is new (`ReplayLog`).
+    As an algorithm's `replay_buffer` it is part of checkpoints, each of which writes what is new (`ReplayLog`); anybody
+    else's has `state_dict`, with every row.
 
     Args:
         buffer_size: Rows in all, shared by the environments.
@@ -52,13 +54,36 @@ class LabelBuffer(BaseBuffer):
         self.full = self.full or self.pos == 0
 
     def _get_samples(self, batch_inds: NDArray[np.int64], env: Any = None) -> tuple[Tensors, torch.Tensor]:  # type: ignore[override]
-        """Observations and labels of rows of randomly chosen environments."""
+        """Observations, normalised by `env` if there is one, and labels of rows of randomly chosen environments."""
         which = batch_inds, np.random.randint(self.n_envs, size=len(batch_inds))  # noqa: NPY002  (as SB3's buffers)
         if isinstance(self.observations, dict):
-            seen: Tensors = {name: self.to_torch(rows[which]) for name, rows in self.observations.items()}
+            rows: Any = self._normalize_obs({name: part[which] for name, part in self.observations.items()}, env)
+            seen: Tensors = {name: self.to_torch(part) for name, part in rows.items()}
         else:
-            seen = self.to_torch(self.observations[which])
+            rows = self._normalize_obs(self.observations[which], env)
+            seen = self.to_torch(rows)
         return seen, self.to_torch(self.actions[which])
+
+    def state_dict(self) -> dict[str, Any]:
+        """The rows that are filled, and where the next one goes."""
+        rows = {name: part[: self.size()].copy() for name, part in self._parts().items()}
+        return {"rows": rows, "pos": self.pos, "full": self.full}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The inverse of `state_dict`.
+
+        Raises:
+            ValueError: The rows do not fit.
+        """
+        for name, part in self._parts().items():
+            rows = state["rows"][name]
+            part[: len(rows)] = rows
+        self.pos, self.full = int(state["pos"]), bool(state["full"])
+
+    def _parts(self) -> dict[str, NDArray[Any]]:
+        """Every array of rows by name."""
+        seen = self.observations if isinstance(self.observations, dict) else {"": self.observations}
+        return {"actions": self.actions, **{f"observations.{name}": part for name, part in seen.items()}}
 
 
 def _empty(space: spaces.Space[Any], rows: tuple[int, int]) -> Any:

@@ -47,10 +47,11 @@ class Policy:
             episode_start: `(n,)` bool: whose memory to clear.
             deterministic: Act without noise.
         """
-        action, state = self.model.predict(self._normalized(observation), state, episode_start, deterministic)
+        action, state = self.model.predict(self.normalized(observation), state, episode_start, deterministic)
         return action, state
 
-    def _normalized(self, observation: Any) -> Any:
+    def normalized(self, observation: Any) -> Any:
+        """A raw observation as the model is trained on it."""
         if not self.normalizer:
             return observation
         if isinstance(observation, dict):

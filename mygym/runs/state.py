@@ -35,6 +35,7 @@ ELSEWHERE = frozenset(
         "replay_buffer",  # mygym.runs.replay
         "rollout_buffer",  # empty whenever a state is taken
         "start_time",  # the run's clock goes on
+        "teacher",  # the config's
         "_custom_logger",
         "_logger",
         "_runner_curves",  # made from the evaluations

@@ -23,6 +23,9 @@ class StrategyCallback(BaseCallback):
         self.strategies = strategies
         self.write = write
 
+    def _on_training_start(self) -> None:
+        self._tell(self.model._last_obs)
+
     def _on_rollout_start(self) -> None:
         self._step("rollout")
 
@@ -34,7 +37,13 @@ class StrategyCallback(BaseCallback):
             if "episode" in info:
                 for one in self.strategies:
                     one.on_episode(info.get("variant", 0), bool(info["is_success"]), float(info["episode"]["r"]))
+        if "new_obs" in self.locals:  # ars tells of evaluations
+            self._tell(self.locals["new_obs"])
         return True
+
+    def _tell(self, observations: Any) -> None:
+        for one in self.strategies:
+            one.on_step(observations)
 
     def _step(self, phase: str) -> None:
         """Let those decide that do before this phase; if one fails, a checkpoint is written first."""

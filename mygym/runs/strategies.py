@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from mygym.config import RunConfig
@@ -45,6 +46,19 @@ def joined(parts: Mapping[str, Any]) -> dict[str, Any]:
     return said if len(parts) > 1 else next(iter(said.values()), {})
 
 
+@contextlib.contextmanager
+def said_in(section: str) -> Iterator[None]:
+    """Messages of a strategy, which does not know that it is joined, name its parameters as the config does.
+
+    Raises:
+        ConfigError: As of the strategy.
+    """
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(str(error).replace(f"{SECTION}.", f"{section}.", 1)) from error
+
+
 def strategies_of(config: RunConfig) -> list[Any]:
     """The run's strategies, constructed, in the order in which they are joined.
 
@@ -54,11 +68,10 @@ def strategies_of(config: RunConfig) -> list[Any]:
     found = []
     for name, (section, given) in sections(config.strategy, config.strategy_params).items():
         try:
-            strategy = registry("strategy").get(name).load()(**given)
-        except ConfigError as error:  # it does not know that it is joined
-            raise ConfigError(str(error).replace(f"{SECTION}.", f"{section}.", 1)) from error
+            with said_in(section):
+                strategy = registry("strategy").get(name).load()(**given)
         except (TypeError, ValueError) as error:
             raise ConfigError(f"{section}: {name} refuses its parameters: {error}") from error
-        strategy.name, strategy.config = name, config
+        strategy.name, strategy.config, strategy.section = name, config, section
         found.append(strategy)
     return found

@@ -10,6 +10,7 @@ BUILT_IN = {
     "curriculum": ("mygym.strategies.curriculum:Curriculum", "easier tasks first; on where success is measured"),
     "multitask": ("mygym.strategies.multitask:MultiTask", "several tasks in one run, with one network"),
     "experts": ("mygym.strategies.experts:Experts", "several networks in one policy, by stage, task, sampler or gate"),
+    "distill": ("mygym.strategies.distill:Distill", "a student learns from the scripted expert, or from other runs"),
 }
 
 for _name, (_target, _help) in BUILT_IN.items():

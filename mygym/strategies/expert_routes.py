@@ -43,10 +43,11 @@ class Layout:
     """What routes rows; None: whoever sets `route` of observations, or the path."""
 
 
-def by_observation(config: RunConfig, env: VecEnv, by: str) -> tuple[int, ByObservation | None]:
+def by_observation(config: RunConfig, env: VecEnv, by: str, key: str) -> tuple[int, ByObservation | None]:
     """How many experts there are by `stage` or `task`, and where the observations of `env` tell which is active.
 
-    All done counts as the last stage. With shared spaces an expert is for a stage by its name, in whatever task.
+    All done counts as the last stage. With shared spaces an expert is for a stage by its name, in whatever task; `key`
+    is what the user calls `by`.
 
     Returns:
         Their number, and None where it is 1.
@@ -66,9 +67,9 @@ def by_observation(config: RunConfig, env: VecEnv, by: str) -> tuple[int, ByObse
     if count == 1:
         return 1, None
     if name not in components:
-        raise ConfigError(bad_value("strategy_params.by", by, _remedies(config)[by], "is not in the observation"))
-    key, start, stop = _place(env.observation_space, components[name], at_end=name == "variant")
-    return count, ByObservation(key, start, stop, tuple(experts))
+        raise ConfigError(bad_value(key, by, _remedies(config)[by], "is not in the observation"))
+    place = _place(env.observation_space, components[name], at_end=name == "variant")
+    return count, ByObservation(*place, tuple(experts))
 
 
 def _experts_by_name(config: RunConfig) -> list[int]:

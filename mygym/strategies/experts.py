@@ -142,7 +142,7 @@ class Experts(Strategy):
             return RoutedVecEnv(env, 1, shown=False)
         if not isinstance(env.observation_space, spaces.Dict):
             why = "has a route for each rollout, which flat observations have no place for"
-            raise ConfigError(bad_value("strategy_params.by", self.by, ["stage", "task"], why))
+            raise ConfigError(bad_value(f"{self.section}.by", self.by, ["stage", "task"], why))
         layers = _depth(said.get("policy_kwargs", {}).get("net_arch")) if self.units == "blocks" else 1
         return RoutedVecEnv(env, layers * (1 if self.samples else self._experts(env)[0]), shown=True)
 
@@ -166,10 +166,10 @@ class Experts(Strategy):
             return said or len(self.weights or []) or CANDIDATES, None
         from mygym.strategies.expert_routes import by_observation
 
-        count, found = by_observation(self.config, env, self.by)
+        count, found = by_observation(self.config, env, self.by, f"{self.section}.by")
         if said not in (None, count):
             why = f"is not one for each {self.by}"
-            raise ConfigError(bad_value("strategy_params.candidates", self.candidates, f"{count}, or null", why))
+            raise ConfigError(bad_value(f"{self.section}.candidates", self.candidates, f"{count}, or null", why))
         return count, found
 
     def prepare_model(self) -> None:
@@ -187,7 +187,7 @@ class Experts(Strategy):
         self.counts = np.zeros((state.layers, state.candidates))
         self.logits = np.zeros((state.layers, state.candidates))
         if self.samples and self.budget_us is not None:
-            check_budget(self.model.policy, self.budget_us)
+            check_budget(self.model.policy, self.budget_us, f"{self.section}.budget_us")
         state.set_forward_state(self.protocol, weights=self.weights, tau=self.tau)
         if self.balance:
             for owner in optimized(self.model.policy):

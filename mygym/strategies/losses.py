@@ -35,8 +35,8 @@ def add_loss(optimizer: torch.optim.Optimizer, loss: Callable[[], torch.Tensor |
     optimizer.register_step_pre_hook(add)
 
 
-def imitation_loss(policy: Any, observations: Any, labels: torch.Tensor) -> torch.Tensor:
-    """Mean absolute error of what the policy would do, without exploration.
+def imitation_loss(policy: Any, observations: Any, labels: torch.Tensor, *, deterministic: bool = True) -> torch.Tensor:
+    """Mean absolute error of what the policy would do.
 
     The absolute one, as fingers close or open, and no mean of the two is right.
 
@@ -44,8 +44,10 @@ def imitation_loss(policy: Any, observations: Any, labels: torch.Tensor) -> torc
         policy: One of SB3's.
         observations: `(n, …)`, or a dictionary of such, as the policy is trained on them.
         labels: `(n, A)` in [-1, 1], what it should do.
+        deterministic: Without exploration. With it, it also learns to explore less; not for state-dependent
+            exploration, whose noise is drawn before.
 
     Returns:
         `()`.
     """
-    return functional.l1_loss(policy._predict(observations, deterministic=True), labels)
+    return functional.l1_loss(policy._predict(observations, deterministic), labels)

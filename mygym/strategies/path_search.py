@@ -94,8 +94,8 @@ def search_paths(
     return ranked
 
 
-def check_budget(policy: Any, budget_us: float, key: str = "strategy_params.budget_us") -> None:
-    """Refuse a budget that the fastest of the candidates is beyond.
+def check_budget(policy: Any, budget_us: float, key: str) -> None:
+    """Refuse a budget, which the user calls `key`, that the fastest of the candidates is beyond.
 
     Raises:
         ConfigError: It is.

@@ -8,7 +8,7 @@ from typing import Any
 from gymnasium import spaces
 
 from mygym.errors import ConfigError, bad_value
-from mygym.runs.strategies import strategies_of
+from mygym.runs.strategies import said_in, strategies_of
 from mygym.strategies.losses import actor_optimizer
 from mygym.strategies.strategy import Strategy
 
@@ -43,12 +43,10 @@ def prepared(config: Any, env: Any, model: Any) -> list[Strategy]:
     for one in strategies:
         one.training_env, one.model = env, model
         _check(one)
-    for one in strategies:
-        one.prepare_env()
-    for one in strategies:
-        one.prepare_model()
-    for one in strategies:
-        one.prepare_data()
+    for prepare in ("prepare_env", "prepare_model", "prepare_data"):
+        for one in strategies:
+            with said_in(one.section):
+                getattr(one, prepare)()
     return strategies
 
 

@@ -34,7 +34,7 @@ class Strategy:
     2. `requires`: what must be there, checked when all is built and before anything is written.
     3. `wrap_env`, `policy_class`: what the environments and the policy are made of.
     4. `prepare_env`, `prepare_model`, `prepare_data`: once, before training; `model` and `training_env` are there.
-    5. `step`: before every iteration. `on_episode`, `on_evaluation`: what has come of it. `finish`: after the last.
+    5. `step`: before every iteration. `on_step`, `on_episode`, `on_evaluation`: what has come of it. `finish`: at the end.
     6. `state_dict`, `load_state_dict`: what a resumed run goes on from.
 
     A strategy that goes on from random numbers draws them from torch's or numpy's global generators, or has the state
@@ -49,6 +49,8 @@ class Strategy:
 
     name: str
     """Under which it is registered."""
+    section: str
+    """Key of its parameters in the config."""
     config: RunConfig
     """The run's; complete as soon as it is built."""
     model: BaseAlgorithm
@@ -108,6 +110,14 @@ class Strategy:
 
     def step(self) -> None:
         """Decide what the next iteration trains. What it raises ends the run, with a checkpoint."""
+
+    def on_step(self, observations: Any) -> None:
+        """The training environments have begun, or made a step.
+
+        Args:
+            observations: `(n_envs, …)`, or a dictionary of such, on which the next actions are chosen; normalised where
+                the run normalises.
+        """
 
     def on_episode(self, variant: int, success: bool, total_reward: float) -> None:
         """A training episode has ended.

@@ -288,7 +288,7 @@ WRONG: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     (
         {"experts": {"by": "task"}},
         {"strategy": "multitask+experts"},
-        "strategy_params.by: 'task' is not in the observation; .*identify",
+        r"strategy_params\.experts\.by: 'task' is not in the observation; .*identify",
     ),
     ({"by": "sampler", "candidates": 2, "budget_us": 1.0}, {}, "strategy_params.budget_us: 1.0 is less than the fast"),
     ({}, {"algo_params": {"use_sde": True}}, "algo_params.use_sde"),

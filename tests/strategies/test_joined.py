@@ -130,3 +130,10 @@ def test_flags_and_help_say_whose_a_parameter_is(tmp_path: Path, capsys: pytest.
         main(["train", *flags, "--logdir", str(tmp_path), *(word for one in fast for word in ("--set", one))])
     run = Path(capsys.readouterr().out.rstrip().rpartition("run: ")[2])
     assert load_file(run / "config.yaml")["strategy_params"]["rated"] == {"rate": 0.25}
+
+
+def test_what_a_strategy_refuses_later_has_its_key_too(tmp_path: Path) -> None:
+    params = {"distill": {"teacher": {"reach": "oracle"}}}
+    with pytest.raises(ConfigError, match=r"^strategy_params\.distill\.teacher"):
+        mygym.train(config("sac", tmp_path, strategy="multitask+distill", strategy_params=params))
+    assert list(tmp_path.iterdir()) == []

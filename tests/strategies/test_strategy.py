@@ -103,6 +103,7 @@ CHANGING: list[tuple[str, str, dict[str, Any]]] = [
     ("experts", "sac", {"by": "sampler", "sampler": "fair", "candidates": 2}),
     ("experts", "ppo", {"protocol": "gumbel_softmax", "candidates": 2, "balance": 0.1}),
     ("experts", "td3", {"protocol": "gumbel_softmax", "candidates": 2, "balance": 0.1}),
+    ("distill", "ppo", {}),
 ]
 
 
