@@ -34,7 +34,7 @@ class Strategy:
     2. `requires`: what must be there, checked when all is built and before anything is written.
     3. `wrap_env`, `policy_class`: what the environments and the policy are made of.
     4. `prepare_env`, `prepare_model`, `prepare_data`: once, before training; `model` and `training_env` are there.
-    5. `step`: before every iteration. `on_step`, `on_episode`, `on_evaluation`: what has come of it. `finish`: at the end.
+    5. `step`: before every iteration. `on_step`, `on_episode`, `on_evaluation`: what came of it. `finish`: at the end.
     6. `state_dict`, `load_state_dict`: what a resumed run goes on from.
 
     A strategy that goes on from random numbers draws them from torch's or numpy's global generators, or has the state
