@@ -1,8 +1,9 @@
 """mygym: train robot arms in PyBullet with your own algorithm or a built-in one.
 
 `mygym.train(config)`, `mygym.evaluate(run)`, `mygym.make_env(config_or_run)`, `mygym.load(run)`,
-`mygym.demonstrate(config)`, `mygym.load_demonstrations(dataset)` and `mygym.replay(dataset)` are the command line's
-verbs; importing the package registers the Gymnasium environments and imports neither torch nor pybullet.
+`mygym.search(run)`, `mygym.demonstrate(config)`, `mygym.load_demonstrations(dataset)` and `mygym.replay(dataset)` are
+the command line's verbs; importing the package registers the Gymnasium environments and imports neither torch nor
+pybullet.
 """
 
 from __future__ import annotations
@@ -14,15 +15,17 @@ from mygym import plugins
 
 __version__ = "0.1.0"
 
-__all__ = ["demonstrate", "evaluate", "load", "load_demonstrations", "make_env", "replay", "train"]
+__all__ = ["demonstrate", "evaluate", "load", "load_demonstrations", "make_env", "replay", "search", "train"]
+
+_MODULES = {**dict.fromkeys(("demonstrate", "load_demonstrations", "replay"), "demonstrating"), "search": "searching"}
+"""Where those of `__all__` are that are not in `mygym.training`."""
 
 plugins.install()
 
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        of_demonstrations = name in {"demonstrate", "load_demonstrations", "replay"}
-        return getattr(import_module(f"mygym.{'demonstrating' if of_demonstrations else 'training'}"), name)
+        return getattr(import_module(f"mygym.{_MODULES.get(name, 'training')}"), name)
     raise AttributeError(f"module 'mygym' has no attribute {name!r}")
 
 

@@ -65,7 +65,7 @@ def _run(resolved: Resolved, started: float, path: Path | None = None, checkpoin
 
     config = resolved.config
     with contextlib.ExitStack() as stack:
-        eval_envs = _judging_envs(stack, config, config.eval.episodes)
+        eval_envs = judging_envs(stack, config, config.eval.episodes)
         env = building.make_vec_env(config)
         stack.callback(env.close)
         model = building.build_model(config, env)
@@ -147,7 +147,7 @@ def evaluate(
         return made
 
     with contextlib.ExitStack() as stack:
-        envs = _judging_envs(stack, settled, episodes)
+        envs = judging_envs(stack, settled, episodes)
         _tell_of_robot(settled, envs[0])
         acting = policy_for(envs)
         seeds = in_turn(episode_seeds(seed, EXTRA, episodes), envs[0])
@@ -189,7 +189,7 @@ def config_of(source: Config | str | Path) -> RunConfig:
     return (source if isinstance(source, Resolved) else from_python(source)).config
 
 
-def _judging_envs(stack: contextlib.ExitStack, config: RunConfig, episodes: int) -> list[AnyEnv]:
+def judging_envs(stack: contextlib.ExitStack, config: RunConfig, episodes: int) -> list[AnyEnv]:
     """Environments for evaluation, which can be filmed as well: a camera costs nothing until it is used."""
     size = {"render_width": config.video.width, "render_height": config.video.height}
     envs = []

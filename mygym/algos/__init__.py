@@ -23,6 +23,8 @@ _JAX_OFF_POLICY = {**_OFF_POLICY, "train_freq": 4, "gradient_steps": 8, "policy_
 _OFF_POLICY_RUN = {"n_envs": 4, "steps": 20_000, "eval": {"every": 500, "episodes": 25}}
 _ON_POLICY_RUN = {"n_envs": 8, "reward": "dense", "steps": 200_000, "normalize": True}
 
+_PPO = {"n_steps": 128, "batch_size": 128, "learning_rate": 1e-3, "gamma": 0.95}
+
 _IMITATION = {
     "learning_rate": {"schedule": "linear", "from": 1e-3, "to": 1e-5},  # large steps at the end would spoil precision
     "policy_kwargs": {"net_arch": [128, 128, 128], "optimizer_kwargs": {"fused": True}},
@@ -34,9 +36,21 @@ BUILT_IN = (
         "ppo",
         "pytorch",
         "mygym.algos.stable_baselines:PPO",
-        defaults={"n_steps": 128, "batch_size": 128, "learning_rate": 1e-3, "gamma": 0.95},
+        defaults=_PPO,
         run_defaults=_ON_POLICY_RUN,
         help="proximal policy optimisation: on-policy, robust, uses many environments",
+    ),
+    Algorithm(
+        "multippo",
+        "pytorch",
+        "mygym.algos.stable_baselines:PPO",
+        defaults=_PPO,
+        run_defaults={
+            **_ON_POLICY_RUN,
+            "strategy": "experts",
+            "strategy_params": {"protocol": "single", "by": "stage"},
+        },
+        help="proximal policy optimisation with networks of their own for each stage of the task",
     ),
     Algorithm(
         "a2c",

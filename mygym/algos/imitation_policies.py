@@ -104,15 +104,21 @@ class ImitationPolicy(BasePolicy):
             }
         )
         self.features_extractor = self.make_features_extractor()
+        self._build(lr_schedule)
+
+    def _build(self, lr_schedule: Schedule) -> None:
+        """Make the network and its optimiser."""
+        assert self.features_extractor is not None
         layers = create_mlp(
             self.features_extractor.features_dim,
-            action_space.shape[0],
+            cast(spaces.Box, self.action_space).shape[0],
             self.net_arch,
-            activation_fn,
+            self.activation_fn,
             squash_output=True,
         )
         self.network = nn.Sequential(*layers)
-        self.optimizer = optimizer_class(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)  # type: ignore[call-arg]
+        make: Any = self.optimizer_class
+        self.optimizer = make(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)
 
     def standardize(self, observations: PyTorchObs) -> None:
         """Take observations `(n, …)` into account for means and standard deviations."""

@@ -21,6 +21,7 @@ from mygym.parameters import parameters
 from mygym.registry import algorithm, is_environment
 from mygym.runs import devices, requirements
 from mygym.runs.evaluation import TRAINING, episode_seeds
+from mygym.runs.strategies import strategies_of
 from mygym.runs.variants import Variant, identifies, judged, variants
 from mygym.runs.workers import worker_vec_env
 
@@ -93,6 +94,8 @@ def make_vec_env(config: RunConfig) -> Any:
     env = VecMonitor(env, info_keywords=MONITORED)
     if config.normalize:
         env = VecNormalize(env, norm_reward=False)
+    for strategy in strategies_of(config):
+        env = strategy.wrap_env(env)
     return env
 
 
@@ -150,6 +153,7 @@ def build_model(config: RunConfig, env: Any) -> Any:
     for argument in schema.args:
         if is_environment(argument) and argument != "env":
             requirements.check_same_spaces(argument, env, f"{entry.origin}: {entry.name}")
+    policy = _policy_class(schema, policy, config, env)
     args = [env if is_environment(argument) else policy for argument in schema.args]
     try:
         model = schema.cls(*args, **kwargs)
@@ -160,6 +164,16 @@ def build_model(config: RunConfig, env: Any) -> Any:
         model.training_params = copy.deepcopy(config.training_params)
     env.seed(episode_seeds(config.seed, TRAINING, 1)[0])
     return model
+
+
+def _policy_class(schema: Schema, policy: Any, config: RunConfig, env: Any) -> Any:
+    """`policy`, an alias or a class, unless the strategy has another in its place."""
+    cls = schema.component(("policy",))
+    chosen = cls
+    for strategy in strategies_of(config):
+        strategy.training_env = env
+        chosen = strategy.policy_class(chosen)
+    return policy if chosen is cls else chosen
 
 
 def loadable(config: RunConfig) -> Any:

@@ -18,6 +18,7 @@ from stable_baselines3.common.vec_env import VecEnv, VecNormalize, unwrap_vec_no
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.runs import receipts
 from mygym.runs.directory import BEST_MODEL, BEST_POLICY, POLICY, write_bytes
+from mygym.runs.routes import seen
 from mygym.runs.state import normalizer_state
 from mygym.runs.weights import load_weights, weights
 
@@ -128,7 +129,7 @@ def _fitting(path: Path, model: Any, normalizer: Mapping[str, Any] | None) -> Po
     Raises:
         RunError: It is none of the model's observations.
     """
-    space = model.observation_space
+    space = seen(model.observation_space)
     parts = space.spaces if isinstance(space, spaces.Dict) else {"": space}
     shapes = {key: (part.shape, part.shape) for key, part in parts.items()}
     found = {key: (running["mean"].shape, running["var"].shape) for key, running in (normalizer or {}).items()}

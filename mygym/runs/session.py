@@ -162,6 +162,7 @@ class Session:
         if self.stop.received:
             raise KeyboardInterrupt
         self.stop.at_once = True
+        self.steering.finish(partial(self._evaluate, len(self.evaluations.records)))
         self.result.steps = int(self.model.num_timesteps)
         self.result.steps_per_second = self.result.steps / max(self._learning() - self.evaluations.seconds, 1e-9)
         self._save(directory.MODEL, directory.POLICY)

@@ -22,6 +22,9 @@ from mygym.tasks.checking import named_objects
 from mygym.tasks.observations import default_components, find_component
 from mygym.tasks.task import CHANGEABLE, Task, change_task, find_task
 
+STRATEGY = ("strategy", "strategy_params")
+"""What of an algorithm's `run_defaults` decides what comes between it and the config."""
+
 BUDGET = ("steps", "eval")
 """What of a task's `run_defaults` is about how long it takes to learn from rewards."""
 
@@ -46,10 +49,15 @@ def settle(
             why = "would run code, and a file alone cannot have it imported"
             raise ConfigError(bad_value("imports", module, f"what the command line says too: --import {module}", why))
     try:
-        strategy = _of_strategy(first)
+        entry = algorithm(first.algo, first.framework)
+        decided = _of_algorithm(entry, {key: entry.run_defaults[key] for key in STRATEGY if key in entry.run_defaults})
+        if first.strategy != decided.values.get("strategy") and "strategy" in first.model_fields_set:
+            decided = _of_algorithm(entry, {})  # parameters of the one are none of the other
+        first = resolve([decided, *mine]).config
+        of_class, strategy = _of_strategy(first)
     except RegistryError as error:
         raise ConfigError(str(error)) from error
-    first = resolve([strategy, *mine]).config
+    first = resolve([decided, strategy, *mine]).config
     task = find_task(first.task)
     try:
         workspace = registry("workspace").get(first.workspace or task.workspace, "workspace").name
@@ -70,14 +78,16 @@ def settle(
     numbers["objects"] = {role: name for role, name in task.objects.items() if role != task.subtasks[0].object}
     of_task = {key: value for key, value in task.run_defaults.items() if not (entry.own_budget and key in BUDGET)}
     preferred = Layer(f"task {task.name}", {"task_params": numbers, **of_task})
-    known = [_of_algorithm(entry, entry.run_defaults), preferred, strategy, *mine]
+    of_entry = {**{key: value for key, value in entry.run_defaults.items() if key not in STRATEGY}, **decided.values}
+    known = [of_class, _of_algorithm(entry, of_entry), preferred, strategy, *mine]
     her = _is_hindsight(resolve(known).config, task, entry)
     schema = Schema(entry, first.algo_params, her)
     schema.check_required()
     own_training = _training_params(schema.cls, entry, first)
     layers = [
         Layer(f"class {schema.cls.__name__}", {"algo_params": schema.defaults(), **own_training[0]}),
-        _of_algorithm(entry, {**entry.run_defaults, "algo_params": schema.registered(), **own_training[1]}),
+        of_class,
+        _of_algorithm(entry, {**of_entry, "algo_params": schema.registered(), **own_training[1]}),
         preferred,
         strategy,
         *mine,
@@ -153,8 +163,8 @@ def _of_algorithm(entry: Algorithm, values: Mapping[str, Any]) -> Layer:
     return Layer(f"algorithm {entry.name}", values)
 
 
-def _of_strategy(said: RunConfig) -> Layer:
-    """What the strategies' classes say: their own parameters' defaults, and values of the config that they prefer.
+def _of_strategy(said: RunConfig) -> tuple[Layer, Layer]:
+    """What the strategies' classes say: their own parameters' defaults; and values of the config that they prefer.
 
     Raises:
         ConfigError: One would not take its parameters.
@@ -167,8 +177,8 @@ def _of_strategy(said: RunConfig) -> Layer:
     preferred: dict[str, Any] = {}
     for one in strategies_of(said):
         preferred = merged(preferred, one.run_defaults())
-    params = joined(own)
-    return Layer(f"strategy {said.strategy}", {**preferred, **({"strategy_params": params} if params else {})})
+    params, origin = joined(own), f"strategy {said.strategy}"
+    return Layer(origin, {"strategy_params": params} if params else {}), Layer(origin, preferred)
 
 
 def _training_params(cls: type, entry: Algorithm, said: RunConfig) -> tuple[Mapping[str, Any], Mapping[str, Any]]:

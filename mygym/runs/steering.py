@@ -7,6 +7,8 @@ from typing import Any
 
 from stable_baselines3.common.callbacks import BaseCallback
 
+from mygym.runs.evaluation import Evaluation
+
 
 class StrategyCallback(BaseCallback):
     """Calls strategies where SB3 calls back.
@@ -57,6 +59,11 @@ class StrategyCallback(BaseCallback):
         """Tell them of an evaluation."""
         for one in self.strategies:
             one.on_evaluation(record)
+
+    def finish(self, judge: Callable[[], Evaluation]) -> None:
+        """Let them have the last word; `judge` plays episodes with the model as it is."""
+        for one in self.strategies:
+            one.finish(judge)
 
     def state_dict(self) -> dict[str, Any]:
         """Theirs, by name."""

@@ -14,9 +14,11 @@ from mygym.registry import registry
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
     from stable_baselines3.common.logger import Logger
+    from stable_baselines3.common.policies import BasePolicy
     from stable_baselines3.common.vec_env import VecEnv
 
     from mygym.config import RunConfig
+    from mygym.runs.evaluation import Evaluation
 
 S = TypeVar("S")
 
@@ -30,9 +32,10 @@ class Strategy:
 
     1. `run_defaults`: config values. `variants` and `judged`: what the environments play, as parts of a config.
     2. `requires`: what must be there, checked when all is built and before anything is written.
-    3. `prepare_env`, `prepare_model`, `prepare_data`: once, before training; `model` and `training_env` are there.
-    4. `step`: before every iteration. `on_step`, `on_episode`, `on_evaluation`: what has come of it.
-    5. `state_dict`, `load_state_dict`: what a resumed run goes on from.
+    3. `wrap_env`, `policy_class`: what the environments and the policy are made of.
+    4. `prepare_env`, `prepare_model`, `prepare_data`: once, before training; `model` and `training_env` are there.
+    5. `step`: before every iteration. `on_step`, `on_episode`, `on_evaluation`: what came of it. `finish`: at the end.
+    6. `state_dict`, `load_state_dict`: what a resumed run goes on from.
 
     A strategy that goes on from random numbers draws them from torch's or numpy's global generators, or has the state
     of a generator of its own in `state_dict`.
@@ -82,6 +85,18 @@ class Strategy:
 
     # When it is built -----------------------------------------------------------------------------------------------
 
+    def wrap_env(self, env: VecEnv) -> VecEnv:
+        """The training environments with what the strategy puts around them."""
+        return env
+
+    def policy_class(self, cls: type[BasePolicy]) -> type[BasePolicy]:
+        """The class of the policy, in place of the algorithm's; `config` and `training_env` are there.
+
+        Raises:
+            ConfigError: The strategy is not for such a policy.
+        """
+        return cls
+
     def prepare_env(self) -> None:
         """Tell `training_env` how to begin."""
 
@@ -115,6 +130,13 @@ class Strategy:
 
     def on_evaluation(self, record: Mapping[str, Any]) -> None:
         """An evaluation has been made; `record` is its entry in the result's `evaluations`."""
+
+    def finish(self, judge: Callable[[], Evaluation]) -> None:
+        """Learning is over: change `model` before it is saved and judged.
+
+        Args:
+            judge: Plays episodes with `model` as it is, the same ones in each call, which are not those of the result.
+        """
 
     @property
     def logger(self) -> Logger:

@@ -277,10 +277,15 @@ def stage_name(situation: Situation) -> Array:
     return _by_stage(situation, _rows_by_name(situation.task.stage_names))
 
 
+def stage_columns() -> list[str]:
+    """What the numbers of `stage_name` stand for, but for the last, which is for all stages of the user's own."""
+    return [entry.name for entry in registry("stage") if entry.built_in]
+
+
 @cache
 def _rows_by_name(stages: tuple[str, ...]) -> list[list[bool]]:
     """Of each stage its one-hot; kept, because the registry looks into the user's folders, 1 ms in every step."""
-    columns = [entry.name for entry in registry("stage") if entry.built_in]
+    columns = stage_columns()
     return [[stage == name for name in columns] + [stage not in columns] for stage in stages]
 
 

@@ -99,6 +99,10 @@ CHANGING: list[tuple[str, str, dict[str, Any]]] = [
     ("curriculum", "ppo", {"levels": [{"task_params": {"tolerance": 0.1}}, {"reward": "dense"}], "window": 2}),
     ("multitask", "ppo", {"tasks": ["reach", "AG"], "sampler": "adaptive"}),
     ("multitask", "sac", {"tasks": ["reach", "AG"], "sampler": "differentiable", "identify": True}),
+    ("experts", "ppo", {"by": "sampler", "sampler": "differentiable", "candidates": 3, "units": "blocks", "tries": 1}),
+    ("experts", "sac", {"by": "sampler", "sampler": "fair", "candidates": 2}),
+    ("experts", "ppo", {"protocol": "gumbel_softmax", "candidates": 2, "balance": 0.1}),
+    ("experts", "td3", {"protocol": "gumbel_softmax", "candidates": 2, "balance": 0.1}),
     ("demos", "sac", {"episodes": 2, "warm_start": 3, "weight": {"schedule": "linear", "from": 1, "to": 0}}),
     ("distill", "ppo", {}),
 ]

@@ -1,0 +1,66 @@
+"""`search(run)`: the best single path through a run's super-networks, within a budget of inference time."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+from mygym.errors import ConfigError, bad_value
+from mygym.runs.directory import check_writable, find_policy
+from mygym.runs.evaluation import EVALUATION, episode_seeds, evaluate_policy, in_turn
+from mygym.runs.policy import save_policy
+from mygym.strategies.path_search import Method, Tried, check_budget, search_paths
+from mygym.training import config_of, judging_envs, load
+
+__all__ = ["search"]
+
+
+def search(
+    run: str | Path,
+    *,
+    method: Method = "evolutionary",
+    tries: int = 20,
+    budget_us: float | None = None,
+    episodes: int = 20,
+    seed: int = 0,
+    out: str | Path | None = None,
+) -> list[Tried]:
+    """Judge paths of a run that was trained with strategy `experts`; the run itself stays as it is.
+
+    Args:
+        run: Path of a run, or of a policy file in it.
+        method: `random` or `evolutionary`; where there are not more paths than `tries`, all are judged.
+        tries: How many paths are judged.
+        budget_us: Most microseconds that a forward pass with one observation may take here.
+        episodes: For each path; the same ones, which are of those that choose models and judge none.
+        seed: Decides the paths and the episodes.
+        out: Where to write the policy with the path that is best, like `policy.safetensors`; `mygym.load` opens it if
+            it is in the run's folder.
+
+    Returns:
+        What was tried, the best first.
+
+    Raises:
+        ConfigError: The run has no paths to choose from, or none is within the budget.
+        RunError: The policy cannot be loaded.
+    """
+    config = config_of(find_policy(run)[0])
+    if out is not None:
+        check_writable(Path(out).parent, "--out", str(out))
+    policy: Any = load(run)
+    network = policy.model.policy
+    layout = getattr(network, "layout", None)
+    if layout is None or layout.by is not None:
+        why = "has experts that are all needed, as observations say which" if layout else "has no super-networks"
+        allowed = "a run with strategy experts, and by: sampler or another protocol than single"
+        raise ConfigError(bad_value("run", str(run), allowed, why))
+    if budget_us is not None:
+        check_budget(network, budget_us, "--budget-us")
+    with contextlib.ExitStack() as stack:
+        envs = judging_envs(stack, config, episodes)
+        seeds = in_turn(episode_seeds(seed, EVALUATION, episodes), envs[0])
+        found = search_paths(network, lambda: evaluate_policy(policy, envs, seeds), method, tries, budget_us, seed)
+    if out is not None and found:
+        save_policy(Path(out), policy.model, policy.normalizer)
+    return found

@@ -1,0 +1,66 @@
+"""`mygym search`: it judges, prints, and writes what it was told to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mygym
+from mygym.errors import ConfigError
+from tests.cli.conftest import Outcome
+from tests.runs.test_resuming import config
+
+Command = Callable[..., Outcome]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One whose path is drawn among three, on normalised observations."""
+    params = {"by": "sampler", "candidates": 3, "tries": 1}
+    said = {"strategy": "experts", "strategy_params": params, "normalize": True, "steps": 64}
+    return mygym.train(config("ppo", tmp_path_factory.mktemp("runs"), **said)).path
+
+
+def test_it_judges_every_path_and_writes_nothing(run: Path, mygym_command: Command) -> None:
+    before = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
+    outcome = mygym_command("search", str(run), "--episodes", "2", "--json")
+    assert outcome.code == 0, outcome.err
+    found = json.loads(outcome.out)
+    assert sorted(one["path"] for one in found) == [[0], [1], [2]]
+    assert [one["mean_return"] for one in found] == sorted((one["mean_return"] for one in found), reverse=True)
+    assert {path: path.stat().st_mtime_ns for path in run.rglob("*")} == before
+
+
+def test_what_it_writes_acts_by_the_path(run: Path, mygym_command: Command) -> None:
+    out = run / "found.safetensors"
+    outcome = mygym_command("search", str(run), "--method", "random", "--episodes", "1", "--out", str(out))
+    assert outcome.code == 0, outcome.err
+    assert "µs" in outcome.out
+    acting: Any = mygym.load(out)
+    (best, *_) = mygym.search(run, episodes=1)
+    assert tuple(acting.model.policy.forward_state.path.tolist()) == best.path
+    assert mygym.evaluate(out, episodes=1).episodes
+
+
+def test_a_run_without_paths_is_refused(tmp_path: Path) -> None:
+    plain = mygym.train(config("ppo", tmp_path, steps=32))
+    with pytest.raises(ConfigError, match="has no super-networks; allowed: a run with strategy experts"):
+        mygym.search(plain.path)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ("--method randm", "did you mean 'random'"),
+        ("--budget-us 0", "a number above 0"),
+        ("--budget-us 0.5", "is less than the fastest of the candidates takes here"),
+        ("--tries none", "a whole number"),
+    ],
+)
+def test_wrong_flags_end_with_2(flags: str, message: str, run: Path, mygym_command: Command) -> None:
+    outcome = mygym_command("search", str(run), *flags.split())
+    assert (outcome.code, message in outcome.err) == (2, True), outcome.err
