@@ -52,10 +52,11 @@ QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
         [f"--algo dagger --task {task} --robot panda" for task in ("pick_and_place", "push", "stack", "AGMDW")],
     ),
     "demonstrations": (
-        "Demonstrations, of 3,000 env steps that are not counted, against hindsight alone, with five times all of them",
+        "400 demonstrations, of 12,000 env steps that are not counted, against hindsight with five times all of them",
         [
-            f"{SPARSE} --strategy demos --steps 40000 --set eval.every=2000",
-            f"{SPARSE} --steps 215000 --set eval.every=5000",
+            f"{SPARSE} --strategy demos --set strategy_params.episodes=400 --set strategy_params.warm_start=5000 "
+            "--steps 20000 --set eval.every=4000",
+            f"{SPARSE} --steps 160000 --set eval.every=5000",
         ],
     ),
     "multitask": (
