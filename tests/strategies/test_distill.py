@@ -293,6 +293,15 @@ def test_each_task_has_its_own_teacher(run: Train) -> None:
                 np.testing.assert_allclose(answer[row], expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("normalize", [True, False])
+def test_a_student_of_several_networks_sees_what_evaluations_see(normalize: bool, tmp_path: Path) -> None:
+    params = {"experts": {"by": "sampler", "candidates": 2, "tries": 1}}
+    said = config("ppo", tmp_path, strategy="distill+experts", strategy_params=params, normalize=normalize, steps=64)
+    lines = (mygym.train(said).path / "progress.jsonl").read_text()
+    assert "strategy/loss" in lines
+    assert "strategy/usage_entropy" in lines
+
+
 def test_a_run_goes_on_as_if_it_had_never_stopped(run: Train, tmp_path: Path) -> None:
     params = {"teacher": [ORACLE, str(run("ppo"))], "buffer_size": 60}  # overwritten
     said = {"strategy": "distill", "strategy_params": params, "normalize": True}
