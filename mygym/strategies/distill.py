@@ -21,7 +21,7 @@ from mygym.strategies.losses import actor_optimizer, add_loss, imitation_loss
 from mygym.strategies.strategy import Strategy
 from mygym.strategies.teachers import Teachers, absolute, read_teachers
 
-WEIGHT = {"schedule": "linear", "from": 10.0, "to": 0.0}
+WEIGHT = {"schedule": "linear", "from": 10.0, "to": 1.0}
 """Unless another is asked for: at first the teacher decides, whatever a critic that knows nothing says."""
 
 
@@ -30,7 +30,7 @@ class Distill(Strategy):
 
     With `--algo dagger` or `bc` it learns from nothing else, and `teacher` alone counts. With an algorithm that learns
     from rewards the teacher says what it would do in the states that the student comes to, and the student is drawn
-    there with a weight that falls to 0: kickstarting (Schmitt et al., 2018). Where both draw from the same kind of
+    there with a weight that falls: kickstarting (Schmitt et al., 2018). Where both draw from the same kind of
     Gaussian, the loss is KL(teacher ‖ student), else the mean absolute error of the student's actions, exploration
     included. Learning by labels is easier where observations are normalised (`normalize: true`).
 
@@ -40,7 +40,7 @@ class Distill(Strategy):
     Args:
         teacher: `oracle`, the scripted expert; the path of a run; a list of these, of which one is drawn in each state;
             or a mapping from the label of each task that is played to these.
-        weight: Of the loss that is added: a number or a schedule. None: linear from 10 to 0 over the run. While it is 0
+        weight: Of the loss that is added: a number or a schedule. None: linear from 10 to 1 over the run. While it is 0
             the teacher is not asked.
         batch_size: States in a minibatch, of which there is one for each step of the actor's optimiser.
         buffer_size: Latest states that minibatches are drawn from; checkpoints hold them.
