@@ -23,7 +23,7 @@ class VariedEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     Args:
         makers: Build the environments.
         labels: What to call each of them.
-        identify: Append a one-hot vector of which it is to the observation.
+        codes: `(environments, d)` in [0, 1]: what to append to observations of each, which tells them apart.
 
     Raises:
         ConfigError: The spaces of two differ.
@@ -31,10 +31,12 @@ class VariedEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
     metadata = RobotEnv.metadata
 
-    def __init__(self, makers: Sequence[Callable[[], RobotEnv]], labels: Sequence[str], identify: bool = False) -> None:
+    def __init__(
+        self, makers: Sequence[Callable[[], RobotEnv]], labels: Sequence[str], codes: NDArray[np.float32] | None = None
+    ) -> None:
         self._makers = list(makers)
         self._envs: dict[int, RobotEnv] = {}
-        self._identify = identify
+        self._codes = codes
         self._seed, self._episode, self._seeded = 0, -1, False
         self.labels = tuple(labels)
         self.variant = 0
@@ -60,7 +62,7 @@ class VariedEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         """Where in `observation` each of its components is."""
         found = self.playing.components
         end = max(one.stop for one in found.values())
-        return found | ({"variant": slice(end, end + len(self.labels))} if self._identify else {})
+        return found | ({} if self._codes is None else {"variant": slice(end, end + self._codes.shape[1])})
 
     def set_weights(self, weights: Sequence[float] | None) -> None:
         """Say how often each is played from the next episode on.
@@ -172,19 +174,19 @@ class VariedEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         return int(self.np_random.choice(len(self.labels), p=self._weights))
 
     def _identified(self, observation: Observation) -> Observation:
-        if not self._identify:
+        if self._codes is None:
             return observation
-        which = np.eye(len(self.labels), dtype=np.float32)[self.variant]
+        which = self._codes[self.variant]
         if isinstance(observation, dict):
             return {**observation, "observation": np.concatenate([observation["observation"], which])}
         return np.concatenate([observation, which])
 
     def _identified_space(self, space: Any) -> Any:
-        if not self._identify:
+        if self._codes is None:
             return space
         if isinstance(space, gymnasium.spaces.Dict):
             return gymnasium.spaces.Dict({**space.spaces, "observation": self._identified_space(space["observation"])})
-        none, one = np.zeros(len(self.labels), np.float32), np.ones(len(self.labels), np.float32)
+        none, one = (np.full(self._codes.shape[1], bound, np.float32) for bound in (0.0, 1.0))
         low, high = np.concatenate([space.low, none]), np.concatenate([space.high, one])
         return gymnasium.spaces.Box(low, high, dtype=np.float32)
 

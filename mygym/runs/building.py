@@ -9,6 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from mygym import plugins
 from mygym.config import Resolved, RunConfig
 from mygym.config.hyperparameters import INNER, NAMED, Schema, name_of, schedules, shown
@@ -22,7 +25,7 @@ from mygym.registry import algorithm, is_environment
 from mygym.runs import devices, requirements
 from mygym.runs.evaluation import TRAINING, episode_seeds
 from mygym.runs.strategies import strategies_of
-from mygym.runs.variants import Variant, identifies, judged, variants
+from mygym.runs.variants import Variant, codes, judged, variants
 from mygym.runs.workers import worker_vec_env
 
 _REFUSALS = (
@@ -42,17 +45,20 @@ def make_env(config: RunConfig, **rendering: Any) -> AnyEnv:
         config: A complete config.
         **rendering: `render_mode`, `render_width`, `render_height`, `camera` of `RobotEnv`.
     """
-    return _make_played(judged(config), _takes_dictionaries(config), identifies(config), **rendering)
+    played = judged(config)
+    return _make_played(played, _takes_dictionaries(config), codes(config, played), **rendering)
 
 
 def _takes_dictionaries(config: RunConfig) -> bool:
     return algorithm(config.algo, config.framework).dict_observations
 
 
-def _make_played(variants: Sequence[Variant], goal_env: bool, identify: bool, **rendering: Any) -> AnyEnv:
+def _make_played(
+    variants: Sequence[Variant], goal_env: bool, codes: NDArray[np.float32] | None, **rendering: Any
+) -> AnyEnv:
     """In any process: a worker may not know algorithm and strategy, which a notebook may have registered."""
     makers = [partial(_make_env, one.config, goal_env, **rendering) for one in variants]
-    return VariedEnv(makers, [one.label for one in variants], identify) if len(makers) > 1 else makers[0]()
+    return VariedEnv(makers, [one.label for one in variants], codes) if len(makers) > 1 else makers[0]()
 
 
 def _make_env(config: RunConfig, goal_env: bool, **rendering: Any) -> RobotEnv:
@@ -88,7 +94,7 @@ def make_vec_env(config: RunConfig) -> Any:
     played = variants(config)
     if len(played) > 1:
         _check_buildable(played)
-    make = partial(_make_played, played, _takes_dictionaries(config), identifies(config))
+    make = partial(_make_played, played, _takes_dictionaries(config), codes(config, played))
     makers: list[Callable[[], Any]] = [make] * config.n_envs
     env: VecEnv = worker_vec_env(makers) if config.subprocesses else DummyVecEnv(makers)
     env = VecMonitor(env, info_keywords=MONITORED)

@@ -6,10 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from mygym.config import Layer, RunConfig, merged, resolve
 from mygym.errors import ConfigError, bad_value
 from mygym.runs.strategies import strategies_of
-from mygym.tasks.task import find_task
+from mygym.tasks.components import stage_columns
+from mygym.tasks.task import Task, find_task
 
 PLAYED = ("task", "task_params", "robot", "workspace", "reward", "randomize")
 """Keys of a config in which one that is played may differ from the run's: those that keep the spaces, or may."""
@@ -24,9 +28,25 @@ class Variant:
     """What to call it."""
 
 
-def identifies(config: RunConfig) -> bool:
-    """Whether the observation tells which variant is played."""
-    return any(one.identify for one in strategies_of(config))
+def codes(config: RunConfig, played: Sequence[Variant]) -> NDArray[np.float32] | None:
+    """`(variants, d)`: what observations have appended of the variant that is played; None: nothing tells.
+
+    As the strategy says, by a one-hot vector, or by the task's stages: of each built-in stage, and of all others
+    together, its place in the task, from 1 for the first towards 0, which is for those that are not in it. So tasks of
+    equal stages look alike, and one that was never trained is near those that were.
+    """
+    ways = {one.identify for one in strategies_of(config)} - {"none"}
+    if not ways:
+        return None
+    if ways == {"one_hot"}:
+        return np.eye(len(played), dtype=np.float32)
+    return np.array([_stages_of(find_task(one.config.task)) for one in played], dtype=np.float32)
+
+
+def _stages_of(task: Task) -> list[float]:
+    names, columns = task.stage_names, stage_columns()
+    known = [name if name in columns else "" for name in names]
+    return [1.0 - known.index(name) / len(known) if name in known else 0.0 for name in (*columns, "")]
 
 
 def variants(config: RunConfig) -> list[Variant]:

@@ -15,12 +15,13 @@ from mygym.config.schedules import Schedule, parse
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import algorithm
 from mygym.runs.labels import LabelBuffer
+from mygym.runs.routes import seen
 from mygym.strategies.gaussians import divergence, family, gaussian
 from mygym.strategies.losses import actor_optimizer, add_loss, imitation_loss
 from mygym.strategies.strategy import Strategy
 from mygym.strategies.teachers import Teachers, absolute, read_teachers
 
-WEIGHT = {"schedule": "linear", "from": 10.0, "to": 0.0}
+WEIGHT = {"schedule": "linear", "from": 10.0, "to": 1.0}
 """Unless another is asked for: at first the teacher decides, whatever a critic that knows nothing says."""
 
 
@@ -29,7 +30,7 @@ class Distill(Strategy):
 
     With `--algo dagger` or `bc` it learns from nothing else, and `teacher` alone counts. With an algorithm that learns
     from rewards the teacher says what it would do in the states that the student comes to, and the student is drawn
-    there with a weight that falls to 0: kickstarting (Schmitt et al., 2018). Where both draw from the same kind of
+    there with a weight that falls: kickstarting (Schmitt et al., 2018). Where both draw from the same kind of
     Gaussian, the loss is KL(teacher ‖ student), else the mean absolute error of the student's actions, exploration
     included. Learning by labels is easier where observations are normalised (`normalize: true`).
 
@@ -39,7 +40,7 @@ class Distill(Strategy):
     Args:
         teacher: `oracle`, the scripted expert; the path of a run; a list of these, of which one is drawn in each state;
             or a mapping from the label of each task that is played to these.
-        weight: Of the loss that is added: a number or a schedule. None: linear from 10 to 0 over the run. While it is 0
+        weight: Of the loss that is added: a number or a schedule. None: linear from 10 to 1 over the run. While it is 0
             the teacher is not asked.
         batch_size: States in a minibatch, of which there is one for each step of the actor's optimiser.
         buffer_size: Latest states that minibatches are drawn from; checkpoints hold them.
@@ -92,7 +93,7 @@ class Distill(Strategy):
         self.has_gaussians = self.teachers.family is not None and self.teachers.family == family(model.policy)
         width = int(np.prod(model.action_space.shape)) * (2 if self.has_gaussians else 1)
         answers = Box(-np.inf, np.inf, (width,), np.float32)
-        spaces = self.training_env.observation_space, answers
+        spaces = seen(self.training_env.observation_space), answers
         self.labels = LabelBuffer(self.buffer_size, *spaces, model.device, self.training_env.num_envs)
         self.normalizer = unwrap_vec_normalize(self.training_env)
         self.schedule = self._schedule(self.config.steps)
@@ -105,8 +106,8 @@ class Distill(Strategy):
         if self.labels is None or self.current_weight() == 0.0:
             return
         # Kept as they were, and normalised when they are drawn: with the figures that the student is trained with then.
-        seen = observations if self.normalizer is None else self.normalizer.get_original_obs()
-        self.labels.add(seen, self.teachers.gaussians() if self.has_gaussians else self.teachers.act(seen))
+        raw = observations if self.normalizer is None else self.normalizer.get_original_obs()
+        self.labels.add(raw, self.teachers.gaussians() if self.has_gaussians else self.teachers.act(raw))
 
     def step(self) -> None:
         """Say what the teachers' part was."""
@@ -126,12 +127,12 @@ class Distill(Strategy):
         weight = self.current_weight()
         if self.labels is None or weight == 0.0 or self.labels.size() == 0:
             return None
-        seen, answers = self.labels.sample(self.batch_size, self.normalizer)
+        states, answers = self.labels.sample(self.batch_size, self.normalizer)
         policy: Any = self.model.policy
         if self.has_gaussians:
-            loss = divergence(answers, gaussian(policy, seen))
+            loss = divergence(answers, gaussian(policy, states))
         else:  # its noise is part of what it does: a student that explored on would not see what its teacher shows
-            loss = imitation_loss(policy, seen, answers, deterministic=getattr(self.model, "use_sde", False))
+            loss = imitation_loss(policy, states, answers, deterministic=getattr(self.model, "use_sde", False))
         self.losses.append(loss.item())
         return weight * loss
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gymnasium import spaces
 
 from mygym.errors import ConfigError, bad_value
+from mygym.runs.strategies import strategies_of
 from mygym.runs.variants import variants
 from mygym.strategies.protocols import Units
 from mygym.tasks.components import stage_columns
@@ -58,7 +59,8 @@ def by_observation(config: RunConfig, env: VecEnv, by: str, key: str) -> tuple[i
     (components,) = env.get_attr("components", indices=[0])
     own_stages = find_task(config.task).stage_names
     if by == "task":
-        name, experts = "variant", list(range(len(variants(config))))
+        told = all(one.identify in ("none", "one_hot") for one in strategies_of(config))
+        name, experts = "variant" if told else "", list(range(len(variants(config))))
     elif "stage" in components:
         name, experts = "stage", [*range(len(own_stages)), len(own_stages) - 1]
     else:
@@ -84,7 +86,7 @@ def _remedies(config: RunConfig) -> Mapping[str, str]:
     names = ["stage", *(config.observations or ["…"])]
     return {
         "stage": f"sampler; or observations with stage, such as [{', '.join(names)}]",
-        "task": "stage or sampler; or several tasks that the observation tells apart: strategy multitask with identify",
+        "task": "stage or sampler; or several tasks that are told apart: strategy multitask, identify: one_hot",
     }
 
 

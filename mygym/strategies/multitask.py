@@ -29,7 +29,8 @@ class MultiTask(Strategy):
             2017). `differentiable`: drawn by weights that gradient ascent learns, for learning progress too (the
             gradient bandit of Sutton and Barto, 2018, section 2.8).
         rate: How fast the measured success rates, or the learned weights, follow; in (0, 1].
-        identify: Append a one-hot vector of the task to the observation.
+        identify: What the observation has appended of the task: `none`; a `one_hot` vector; or `stages`, an embedding
+            by what the task is composed of, where one that was never trained has its place too.
     """
 
     kept = ("fast", "slow", "logits", "baseline", "is_told")
@@ -40,10 +41,11 @@ class MultiTask(Strategy):
         tasks: list[Any] | None = None,
         sampler: Literal["fair", "uniform", "adaptive", "differentiable"] = "fair",
         rate: float = 0.1,
-        identify: bool = False,
+        identify: Literal["none", "one_hot", "stages"] = "none",
     ) -> None:
         self.tasks = ["reach", "push"] if tasks is None else tasks
-        self.sampler, self.rate, self.identify = sampler, rate, identify
+        self.sampler, self.rate = sampler, rate
+        self.identify: Literal["none", "one_hot", "stages"] = identify
         if len(self.tasks) < 2:
             raise ConfigError(bad_value("strategy_params.tasks", tasks, "two tasks or more", "is not several tasks"))
         if not 0.0 < rate <= 1.0:

@@ -44,8 +44,9 @@ class Strategy:
     phase: ClassVar[Literal["rollout", "gradient"]] = "rollout"
     """What `step` comes before: each rollout, or each phase of gradient steps that follows one."""
 
-    identify: bool = False
-    """Whether the observation has a one-hot vector of the variant that is played; all variants are then judged, too."""
+    identify: Literal["none", "one_hot", "stages"] = "none"
+    """What the observation tells of the variant that is played, see `mygym.runs.variants.codes`; unless it is nothing,
+    `judged` are all of them."""
 
     name: str
     """Under which it is registered."""

@@ -19,7 +19,7 @@ from mygym.runs import building, devices, directory
 from mygym.runs.loading import config_of_run, load
 from mygym.runs.policy import Policy
 from mygym.runs.state import load_random_state, random_state
-from mygym.runs.variants import Variant, identifies, variants
+from mygym.runs.variants import Variant, codes, variants
 from mygym.strategies.gaussians import family, gaussian
 
 KEY = "strategy_params.teacher"
@@ -210,7 +210,7 @@ def _trained(name: str, played: Sequence[Variant]) -> Trained:
         RunError: Its policy cannot be loaded.
     """
     config = config_of_run(directory.find_policy(name)[0])
-    if identifies(config):
+    if codes(config, variants(config)) is not None:
         why = "was told which of several tasks it plays, and here nobody can tell it"
         raise ConfigError(bad_value(KEY, name, "a run without identify", why))
     policy = load(name)

@@ -9,6 +9,7 @@ from typing import Any
 
 import nbformat
 import pytest
+import yaml
 from nbclient import NotebookClient
 
 from .documents import BIN, ROOT
@@ -90,3 +91,19 @@ def test_your_own_world(execute: Callable[[str], list[Any]], tmp_path: Path) -> 
     assert sum("image/png" in output.get("data", {}) for output in outputs) == 2, "the robot, and the task"
     (run,) = (tmp_path / "runs").glob("*/*/*/*/*")
     assert run.parts[-5:-2] == ("sweep", "arm", "ppo")
+
+
+def test_strategies(execute: Callable[[str], list[Any]], tmp_path: Path) -> None:
+    outputs = execute("04_strategies.ipynb")
+    text = printed(outputs)
+    assert "curriculum" in text
+    assert "DAgger: " in text
+    assert "of fresh episodes after 400 steps" in text
+    assert "expert: 100% of fresh episodes" in text
+    assert "distilled, then better: " in text
+    assert sum("image/png" in output.get("data", {}) for output in outputs) == 1, "the curves"
+    films = [output.data["text/html"] for output in outputs if "text/html" in output.get("data", {})]
+    assert len(films) == 2
+    assert all("data:video/mp4;base64," in film for film in films)
+    config = yaml.safe_load(next((tmp_path / "runs").glob("*/*/sac/*/*/config.yaml")).read_text(encoding="utf-8"))
+    assert Path(config["strategy_params"]["teacher"]) == next((tmp_path / "runs").glob("*/*/dagger/*/*"))

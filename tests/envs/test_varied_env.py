@@ -20,7 +20,8 @@ TASKS = ("reach", "push", "AGM")
 
 def varied(*tasks: str, identify: bool = False, **settings: Any) -> VariedEnv:
     settings = {"spaces": "shared", **settings}
-    return VariedEnv([partial(RobotEnv, task, **settings) for task in tasks], tasks, identify)
+    codes = np.eye(len(tasks), dtype=np.float32) if identify else None
+    return VariedEnv([partial(RobotEnv, task, **settings) for task in tasks], tasks, codes)
 
 
 @pytest.fixture

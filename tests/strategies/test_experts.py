@@ -199,7 +199,7 @@ def routed(model: Any, rows: int) -> list[int]:
 
 @pytest.mark.parametrize("algo", ["ppo", "crossq"])
 def test_the_task_in_the_observation_decides(algo: str) -> None:
-    tasks = {"tasks": ["reach", "AG"], "identify": True}
+    tasks = {"tasks": ["reach", "AG"], "identify": "one_hot"}
     params = {"multitask": tasks, "experts": {"by": "task"}}
     with built(algo, params, strategy="multitask+experts") as (_, model, _strategy):
         env = model.get_env()

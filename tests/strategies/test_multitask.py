@@ -10,7 +10,11 @@ import pytest
 
 import mygym
 from mygym.errors import ConfigError
+from mygym.runs import building
+from mygym.runs.settings import from_python
+from mygym.runs.variants import codes, variants
 from mygym.strategies.multitask import LEAST, MultiTask
+from mygym.tasks.components import stage_columns
 
 SAMPLERS = ("fair", "uniform", "adaptive", "differentiable")
 
@@ -31,7 +35,7 @@ def quick(tmp_path: Path, **params: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_results_say_how_each_task_is_done(sampler: str, tmp_path: Path) -> None:
-    result = mygym.train(quick(tmp_path, sampler=sampler, identify=sampler == "fair"))
+    result = mygym.train(quick(tmp_path, sampler=sampler, identify="one_hot" if sampler == "fair" else "none"))
     assert result.status == "done"
     assert result.path.relative_to(tmp_path).parts[0] == "reach+push"
     assert set(result.success_by_task) == {"reach", "push"}
@@ -39,6 +43,21 @@ def test_results_say_how_each_task_is_done(sampler: str, tmp_path: Path) -> None
     assert {stage.partition(":")[0] for stage in result.stage_reached} == {"reach", "push"}
     evaluation = mygym.evaluate(result.path, episodes=4)
     assert [episode.task for episode in evaluation.episodes].count("push") == 2
+
+
+def test_an_embedding_has_the_place_of_each_stage() -> None:
+    config = from_python(quick(Path("nowhere"), tasks=["AGM", "reach", "AG"], identify="stages")).config
+    told = codes(config, variants(config))
+    assert told is not None
+    columns = [*stage_columns(), ""]
+    found = [{columns[place]: float(row[place]) for place in np.flatnonzero(row)} for row in told]
+    assert found[0] == pytest.approx({"approach": 1.0, "grasp": 2 / 3, "move": 1 / 3})
+    assert found[1:] == [{"approach": 1.0}, {"approach": 1.0, "grasp": 0.5}]
+    env = building.make_env(config)
+    for seed in range(3):
+        observation, info = env.reset(seed=seed)
+        assert observation["observation"][env.components["variant"]].tolist() == told[info["variant"]].tolist()  # type: ignore[index]
+    env.close()
 
 
 def test_robots_with_equal_spaces_share_a_network(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ CHANGING: list[tuple[str, str, dict[str, Any]]] = [
     ("curriculum", "sac", {"window": 2, "advance_at": 0.1, "go_back_at": 0.0, "patience": 60, "rehearsal": 0.3}),
     ("curriculum", "ppo", {"levels": [{"task_params": {"tolerance": 0.1}}, {"reward": "dense"}], "window": 2}),
     ("multitask", "ppo", {"tasks": ["reach", "AG"], "sampler": "adaptive"}),
-    ("multitask", "sac", {"tasks": ["reach", "AG"], "sampler": "differentiable", "identify": True}),
+    ("multitask", "sac", {"tasks": ["reach", "AG"], "sampler": "differentiable", "identify": "stages"}),
     ("experts", "ppo", {"by": "sampler", "sampler": "differentiable", "candidates": 3, "units": "blocks", "tries": 1}),
     ("experts", "sac", {"by": "sampler", "sampler": "fair", "candidates": 2}),
     ("experts", "ppo", {"protocol": "gumbel_softmax", "candidates": 2, "balance": 0.1}),
