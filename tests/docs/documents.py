@@ -159,7 +159,7 @@ def _quick(command: str, words: list[str]) -> str:
     program = tuple(words[:2])
     if program in {("python", "train.py"), ("mygym", "train")}:
         return said if {"--explain", "--dry-run"} & set(words) else f"{said} {FAST}"
-    if program in {("python", "evaluate.py"), ("mygym", "evaluate"), ("mygym", "card"), ("mygym", "demos")}:
+    if program in {("python", "evaluate.py"), *(("mygym", word) for word in ("evaluate", "card", "demos", "search"))}:
         return f"{said} --episodes 2"
     assert program in {("mygym", command) for command in ("list", "describe", "new", "check", "view", "replay")}, (
         f"tests/docs/documents.py does not know how to run: {command}"

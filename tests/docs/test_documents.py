@@ -67,7 +67,13 @@ def table(heading: str) -> dict[str, list[str]]:
 
 @pytest.mark.parametrize(
     ("flag", "kind"),
-    {"--robot": "robot", "--workspace": "workspace", "--control": "controller", "--algo": "algorithm"}.items(),
+    {
+        "--robot": "robot",
+        "--workspace": "workspace",
+        "--control": "controller",
+        "--algo": "algorithm",
+        "--strategy": "strategy",
+    }.items(),
 )
 def test_the_table_of_names_is_the_registry(flag: str, kind: str) -> None:
     said = re.findall(r"`(\w+)`", table("flag")[flag][0])

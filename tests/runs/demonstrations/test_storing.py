@@ -203,7 +203,14 @@ def recording(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """A process that has stored some episodes of very many."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     command = [sys.executable, "-m", "mygym", "demos", "reach", "--episodes", "100000", "--out", "new"]
-    process = subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        cwd=tmp_path,
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background job inherits it as ignored
+    )
     file = tmp_path / ".new.part" / "data" / "main_data.hdf5"
     until = time.monotonic() + 60
     while not (file.exists() and file.stat().st_size > 100_000):
