@@ -16,7 +16,7 @@ from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.parameters import parameters
 from mygym.registry import DESCRIPTIONS, Algorithm, algorithm, registry
 from mygym.runs.requirements import REQUIREMENTS
-from mygym.runs.strategies import joined, sections, strategies_of
+from mygym.runs.strategies import joined, said_in, sections, strategies_of
 from mygym.runs.variants import variants
 from mygym.tasks.checking import named_objects
 from mygym.tasks.observations import default_components, find_component
@@ -116,7 +116,11 @@ def settle(
         derived = merged(derived, {"algo_params": _warm_up(chosen.config, first.algo_params)})
         if len(variants(chosen.config)) > 1:  # rewards are computed by the task that was played
             derived = merged(derived, {"algo_params": {"replay_buffer_kwargs": {"copy_info_dict": True}}})
-    if left_open := joined({one.name: one.settled() for one in strategies_of(chosen.config)}):
+    settled: dict[str, Any] = {}
+    for one in strategies_of(chosen.config):
+        with said_in(one.section):
+            settled[one.name] = one.settled()
+    if left_open := joined(settled):
         derived["strategy_params"] = left_open
     if "buffer_size" in params and "buffer_size" not in first.algo_params:
         # More than the run's steps would be allocated and never filled; SB3 divides it among the environments.

@@ -77,8 +77,8 @@ class Distill(Strategy):
         return {"teacher": absolute(self.teacher), "weight": self.weight}
 
     def requires(self) -> Sequence[str]:
-        """A network that follows gradients."""
-        return ("actor_optimizer",)
+        """A network that follows gradients, and goes by what it sees now: teachers are asked about single states."""
+        return ("actor_optimizer", "no_memory")
 
     def prepare_model(self) -> None:
         """Ask the teachers in, and add their loss to the student's own."""
@@ -87,9 +87,6 @@ class Distill(Strategy):
         if hasattr(model, "teacher"):  # as of `BC`
             model.teacher = self.teachers
             return
-        if hasattr(model.policy, "lstm_actor"):
-            why = "learns from sequences, and a teacher is asked about single states"
-            raise ConfigError(bad_value("algo", self.config.algo, "an algorithm without memory, such as ppo", why))
         self.has_gaussians = self.teachers.family is not None and self.teachers.family == family(model.policy)
         width = int(np.prod(model.action_space.shape)) * (2 if self.has_gaussians else 1)
         answers = Box(-np.inf, np.inf, (width,), np.float32)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from mygym.errors import ConfigError, bad_value
 from mygym.runs.variants import variants
+from mygym.strategies.path_sampling import softmax
 from mygym.strategies.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class MultiTask(Strategy):
         if self.sampler == "differentiable":
             progress = self._progress()[variant]
             taken = np.eye(len(self.logits))[variant]
-            self.logits += (progress - self.baseline) * (taken - _softmax(self.logits)) / self.rate
+            self.logits += (progress - self.baseline) * (taken - softmax(self.logits)) / self.rate
             self.baseline += self.rate * (progress - self.baseline)
 
     def step(self) -> None:
@@ -106,16 +107,10 @@ class MultiTask(Strategy):
         even = np.full(count, 1.0 / count)
         if self.sampler == "uniform":
             return even
-        own = _softmax(self.logits) if self.sampler == "differentiable" else self._progress()
+        own = softmax(self.logits) if self.sampler == "differentiable" else self._progress()
         total = own.sum()
         return LEAST * even + (1.0 - LEAST) * own / total if total > 0 else even
 
     def _progress(self) -> NDArray[np.float64]:
         """`(tasks,)`: by how much success has changed of late, for the worse as well: what is forgotten is played."""
         return np.abs(self.fast - self.slow)
-
-
-def _softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
-    powers = np.exp(logits - logits.max())
-    softened: NDArray[np.float64] = powers / powers.sum()
-    return softened

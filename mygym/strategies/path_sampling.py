@@ -39,7 +39,7 @@ def draw_learned(logits: NDArray[np.float64], count: int) -> NDArray[np.int64]:
 
 def shares(logits: NDArray[np.float64]) -> NDArray[np.float64]:
     """`(layers, candidates)`: how often each is drawn by learned weights."""
-    spread: NDArray[np.float64] = LEAST / logits.shape[-1] + (1.0 - LEAST) * _softmax(logits)
+    spread: NDArray[np.float64] = LEAST / logits.shape[-1] + (1.0 - LEAST) * softmax(logits)
     return spread
 
 
@@ -55,10 +55,11 @@ def followed(
         rate: Step size.
     """
     taken = np.eye(logits.shape[-1])[drawn]
-    return logits + rate * np.tensordot(advantages, taken - _softmax(logits), axes=1)
+    return logits + rate * np.tensordot(advantages, taken - softmax(logits), axes=1)
 
 
-def _softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+def softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Shares `(…, n)` of logits `(…, n)`."""
     powers = np.exp(logits - logits.max(-1, keepdims=True))
     softened: NDArray[np.float64] = powers / powers.sum(-1, keepdims=True)
     return softened

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
@@ -42,9 +42,6 @@ class Teacher(Protocol):
     def actions(self, env: Any, rows: Sequence[int]) -> Array:
         """`(n, A)`: what it would do, without exploration, in `n` of the environments of an SB3 `VecEnv`."""
 
-    def gaussians(self, env: Any, rows: Sequence[int]) -> Array:
-        """`(n, 2A)`: what it would draw that from."""
-
 
 class Oracle:
     """The scripted expert, which reads the state itself."""
@@ -54,14 +51,6 @@ class Oracle:
     def actions(self, env: Any, rows: Sequence[int]) -> Array:
         """See `Teacher`."""
         return np.stack(env.env_method("expert_action", indices=rows))
-
-    def gaussians(self, env: Any, rows: Sequence[int]) -> Array:
-        """Never asked for.
-
-        Raises:
-            NotImplementedError: Always.
-        """
-        raise NotImplementedError("the scripted expert draws nothing")
 
 
 class Trained:
@@ -83,7 +72,7 @@ class Trained:
 
     @torch.no_grad()
     def gaussians(self, env: Any, rows: Sequence[int]) -> Array:
-        """See `Teacher`."""
+        """`(n, 2A)`: what it would draw its actions from."""
         network = self.policy.model.policy
         seen, _ = network.obs_to_tensor(self.policy.normalized(self._seen(env, rows)))
         drawn_from: Array = gaussian(network, seen).cpu().numpy()
@@ -121,7 +110,7 @@ class Teachers:
 
     def gaussians(self) -> Array:
         """`(n_envs, 2A)`: what that is drawn from, where they have a `family`."""
-        return self._answers(lambda teacher, rows: teacher.gaussians(self._env, rows))
+        return self._answers(lambda teacher, rows: cast(Trained, teacher).gaussians(self._env, rows))
 
     def _answers(self, ask: Callable[[Teacher, list[int]], Array]) -> Array:
         """A row for each environment, of the teacher that is drawn for it; each teacher is asked once."""

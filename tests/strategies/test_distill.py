@@ -369,7 +369,7 @@ def test_parameters_are_checked(params: dict[str, Any], message: str, tmp_path: 
     ("algo", "message"),
     [
         ("ars", "requires actor optimizer; allowed: an algorithm of framework pytorch"),
-        ("recurrent_ppo", "learns from sequences"),
+        ("recurrent_ppo", "requires no memory"),
     ],
 )
 def test_a_student_that_cannot_be_taught_is_refused(algo: str, message: str, tmp_path: Path) -> None:
