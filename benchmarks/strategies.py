@@ -7,7 +7,8 @@ run's own final number: 100 fresh episodes of the saved model, of several tasks 
 Wilson's of 95 %, over the episodes of all seeds together, as if they were of one policy. Steps to 90 %: env steps at
 the first evaluation with at least that, median (range) over seeds; of a seed that has not got there it is more than it
 was given. Seconds: the whole command by the clock, imports, evaluations and films included; they are those of a quiet
-machine only if nothing else runs. Curves: success at each evaluation, one line for a seed, next to the table.
+machine only if nothing else runs. Usage entropy: how evenly experts are used, of the last batch that was learned from,
+1 all alike and 0 one does it all. Curves: success at each evaluation, one line for a seed, next to the table.
 
 Finished runs are kept in a JSON file and not repeated; `--fresh` repeats them.
 """
@@ -23,6 +24,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
@@ -35,10 +37,14 @@ EPISODES = 100
 """Of a run's final evaluation."""
 Z = 1.96
 """Standard deviations of a normal distribution that 95 % are within."""
+ENTROPY = "strategy/usage_entropy"
+"""What a run logs of how evenly experts are used: 1 all alike, 0 one does it all."""
 GOOD = 0.9
 """Success rate to which steps are counted."""
 
-THREE = "strategy_params.tasks=[reach,push,pick_and_place]"
+THREE = "strategy_params.tasks=[reach,push,pick_and_place] --set strategy_params.identify=one_hot --steps 40000"
+SEQUENCE = "--algo dagger --task AGMDW --robot panda"
+GATES = ("", *(f" --set strategy_params.protocol={one}" for one in ("softmax", "gumbel_softmax")))
 SPARSE = (
     "--algo sac --task pick_and_place --reward sparse --set normalize=true --set algo_params.gradient_steps=4 "
     "--set algo_params.batch_size=256 --set algo_params.policy_kwargs.n_critics=2 "
@@ -49,19 +55,23 @@ SPARSE = (
 QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
     "imitation": (
         "Learning from the scripted expert",
-        [f"--algo dagger --task {task} --robot panda" for task in ("pick_and_place", "push", "stack", "AGMDW")],
+        [*(f"--algo dagger --task {task} --robot panda" for task in ("pick_and_place", "push", "stack")), SEQUENCE],
     ),
     "demonstrations": (
-        "400 demonstrations, of 12,000 env steps that are not counted, against hindsight with five times all of them",
+        "800 demonstrations, of 24,000 env steps that are not counted, against hindsight with five times the env steps",
         [
-            f"{SPARSE} --strategy demos --set strategy_params.episodes=400 --set strategy_params.warm_start=5000 "
-            "--steps 20000 --set eval.every=4000",
+            f"{SPARSE} --strategy demos --set strategy_params.episodes=800 --set strategy_params.warm_start=10000 "
+            "--steps 30000 --set eval.every=5000",
             f"{SPARSE} --steps 160000 --set eval.every=5000",
         ],
     ),
     "multitask": (
         "Three tasks, one network, at the same budget",
         [f"--algo {algo} --strategy multitask --set {THREE}" for algo in ("dagger", "sac")],
+    ),
+    "experts": (
+        "One network, an expert for each stage, or a learned gate",
+        [SEQUENCE, *(f"{SEQUENCE} --strategy experts{params}" for params in GATES)],
     ),
 }
 """Name → what is asked, and the commands that answer it, without `python train.py`."""
@@ -92,6 +102,8 @@ def run(command: str, seed: int) -> Row:
             raise RuntimeError(f"{command}, seed {seed}: {done.stderr.strip()[-500:]}")
         path = done.stdout.rstrip().rpartition("\n")[2].removeprefix("run: ")
         result = json.loads((Path(path) / "result.json").read_text(encoding="utf-8"))
+        logged = (Path(path) / "progress.jsonl").read_text(encoding="utf-8").splitlines()
+    entropies = [one[ENTROPY] for one in map(json.loads, logged) if ENTROPY in one]
     return {
         "command": command,
         "seed": seed,
@@ -99,6 +111,7 @@ def run(command: str, seed: int) -> Row:
         "steps": result["steps"],
         "success": result["success_rate"],
         "by_task": result["success_by_task"],
+        "usage_entropy": entropies[-1] if entropies else None,
         "curve": [[one["steps"], one["success_rate"]] for one in result["evaluations"]],
     }
 
@@ -127,12 +140,14 @@ def line(command: str, rows: Sequence[Row]) -> str:
     tasks = dict.fromkeys(task for row in rows for task in row["by_task"])
     by_task = ", ".join(f"{task} {100 * min(row['by_task'][task] for row in rows):.0f}" for task in tasks)
     steps, seconds = ([row[key] for row in rows] for key in ("steps", "seconds"))
+    entropies = [row["usage_entropy"] for row in rows if row.get("usage_entropy") is not None]
+    usage = f"{statistics.median(entropies):.2f} ({min(entropies):.2f}–{max(entropies):.2f})" if entropies else ""
     return (
         f"| `python train.py {command} --seed S` | {len(rows)} "
         f"| **{100 * successes / episodes:.1f}** ({100 * low:.1f}–{100 * high:.1f}) | {each} | {by_task} "
         f"| {statistics.median(steps):,.0f} ({min(steps):,}–{max(steps):,}) "
         f"| {middle_of([steps_to_good(row) for row in rows], max(steps))} "
-        f"| {statistics.median(seconds):.0f} ({min(seconds):.0f}–{max(seconds):.0f}) |"
+        f"| {statistics.median(seconds):.0f} ({min(seconds):.0f}–{max(seconds):.0f}) | {usage} |"
     )
 
 
@@ -147,7 +162,7 @@ def picture(question: str, rows: Mapping[str, Sequence[Row]], path: Path) -> Non
     for number, (command, mine) in enumerate(rows.items()):
         for row in mine:
             steps, success = zip(*row["curve"], strict=True)
-            label = command if row is mine[0] else None
+            label = textwrap.fill(command, 100) if row is mine[0] else None
             axes.plot(steps, [100 * one for one in success], color=f"C{number}", alpha=0.7, label=label)
     axes.set(xlabel="env steps", ylabel="success, % of evaluation episodes", title=question, ylim=(-2, 102))
     axes.legend(fontsize=7)
@@ -187,7 +202,7 @@ def main() -> None:
             continue
         print(f"\n## {question}\n\n![curves](strategies_{name}.png)\n")
         print("| command | seeds | success, % (95 % interval) | each | lowest of a seed, by task | env steps (range) "
-              "| steps to 90 % | seconds (range) |\n|---|---|---|---|---|---|---|---|")  # fmt: skip
+              "| steps to 90 % | seconds (range) | usage entropy |\n|---|---|---|---|---|---|---|---|---|")  # fmt: skip
         for command, found in mine.items():
             print(line(command, found))
         picture(question, mine, RESULTS / f"strategies_{name}.png")

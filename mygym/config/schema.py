@@ -61,6 +61,9 @@ class TaskParams(Section):
     tolerance: Annotated[float, Field(gt=0, le=1)] | None = Field(None, description="m within which the goal counts")
     hold: Annotated[int, Field(ge=1, le=1000)] | None = Field(None, description="steps that success must last")
     horizon: Annotated[int, Field(ge=1, le=100_000)] | None = Field(None, description="steps until truncation")
+    stages_done: Annotated[float, Field(ge=0)] | None = Field(
+        None, description="stages that the scripted expert has done when an episode begins; 1.5: half of the second too"
+    )
     object: str | None = Field(None, description="name of the object that the task acts on")
     objects: dict[str, str] = Field(default_factory=dict, description="role → name, where the task has several objects")
     distractors: list[Distractor] | None = Field(

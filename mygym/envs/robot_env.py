@@ -69,9 +69,10 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         goal_env: False for flat observations.
         observations: Names of the components; those that the task needs by default.
         spaces: `own`, what this task needs, or `shared`, what any task needs.
-        task_params: `tolerance` (m), `hold` (steps), `horizon` (steps), `object` (name), `objects` (role → name),
-            `distractors` (names, or mappings with `object`, `axis`, `speed` in m/s and `range` in m), `rotation` (rad)
-            and `areas` (name → `low` and `high` corners in metres, or one of them) in place of the task's own.
+        task_params: `tolerance` (m), `hold` (steps), `horizon` (steps), `stages_done` (by the scripted expert before an
+            episode begins, a part of one by its potential), `object` (name), `objects` (role → name), `distractors`
+            (names, or mappings with `object`, `axis`, `speed` in m/s and `range` in m), `rotation` (rad) and `areas`
+            (name → `low` and `high` corners in metres, or one of them) in place of the task's own.
         randomize: Randomizer → `[low, high]`, a number or true, see `mygym list randomizer`; all are off by default.
         gamma: Discount of the staged reward.
         render_mode: `rgb_array` or `human`.
@@ -193,6 +194,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self._np_random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([self._seed, self._episode])))
         self._np_random_seed = self._seed
         self._begin_episode(self._np_random)
+        self._begin_stages()
         if self.render_mode == "human":
             self.render()
         return self._observe(), self._info()
@@ -209,13 +211,8 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         if not _is_finite(command):
             raise DivergedError(f"action {command.tolist()} is not finite")
         self._actions.append(command)
-        self.world.step(self._randomizing.act(command) if self._randomizing.is_on else command)
+        self._advance(command)
         state = self.world.state
-        self._progress = advance(self.task, self._progress, state, self._goals)
-        self._stages_done = max(self._stages_done, int(self._progress.stage[0]))
-        self._failed = any(map(self._has_left, state.object_position[0, : len(self.task.roles)].tolist()))
-        if self._randomizing.is_on:
-            self._randomizing.look()
         observation = self._observe()
         info = self._info()
         reward = self._goal_reward(self._achieved, self._desired, info)
@@ -388,6 +385,24 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self._stages_done = 0
         self._failed = False
         self._actions = []
+
+    def _begin_stages(self) -> None:
+        """Let the expert do what is done when an episode begins; it has no more steps for it than an episode."""
+        missing = self.task.stages_done - len(self.task.steps)
+        for _ in range(self.task.horizon):
+            if self._progress.stage[0] >= math.floor(self.task.stages_done) and self._potential[0] >= missing:
+                break
+            self._advance(self.expert_action().astype(np.float64))
+            self._potential = potential(self.task, self._progress, self.world.state, self._goals)
+
+    def _advance(self, command: NDArray[np.float64]) -> None:
+        self.world.step(self._randomizing.act(command) if self._randomizing.is_on else command)
+        state = self.world.state
+        self._progress = advance(self.task, self._progress, state, self._goals)
+        self._stages_done = max(self._stages_done, int(self._progress.stage[0]))
+        self._failed = any(map(self._has_left, state.object_position[0, : len(self.task.roles)].tolist()))
+        if self._randomizing.is_on:
+            self._randomizing.look()
 
     def _observe(self) -> Observation:
         """Fresh arrays, which the caller may keep or change."""

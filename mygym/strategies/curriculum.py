@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from mygym.errors import ConfigError, bad_value
 from mygym.strategies.strategy import Strategy
@@ -13,6 +14,11 @@ from mygym.tasks.task import Task, find_task
 
 if TYPE_CHECKING:
     from mygym.config import RunConfig
+
+
+PARTS = 3
+"""Of each stage, by which `backward` levels grow: between the first touch of an object and a firm grasp there is much
+to be found out."""
 
 
 class Curriculum(Strategy):
@@ -24,7 +30,9 @@ class Curriculum(Strategy):
     Args:
         levels: Parts of a config, from easy to hard, each laid over the run's: `{task: AG}`, or `{task_params:
             {tolerance: 0.1}}`, `{randomize: …}`, `{reward: dense}`. The run's own config follows them as the last.
-            None: the beginnings of its stages (`A`, `AG`, `AGM`), or of one stage wider goals.
+            `forward`: the beginnings of its stages (`A`, `AG`, `AGM`). `backward`: its ends, each a third of a stage
+            longer, before which the scripted expert does the rest (Florensa et al., 2017). Either is a wider goal where
+            there is one stage.
         advance_at: Success rate at which to go on to the next level.
         go_back_at: Success rate below which to go back to the one before.
         window: Episodes of a level over which both are measured.
@@ -37,7 +45,7 @@ class Curriculum(Strategy):
     def __init__(
         self,
         *,
-        levels: list[dict[str, Any]] | None = None,
+        levels: list[dict[str, Any]] | Literal["forward", "backward"] = "forward",
         advance_at: float = 0.8,
         go_back_at: float = 0.1,
         window: int = 40,
@@ -113,7 +121,12 @@ class Curriculum(Strategy):
         self.training_env.env_method("set_weights", weights)
 
     def _parts(self, config: RunConfig) -> Sequence[Mapping[str, Any]]:
-        return tuple(self.levels) if self.levels is not None else default_levels(find_task(config.task), config)
+        if not isinstance(self.levels, str):
+            return tuple(self.levels)
+        task = find_task(config.task)
+        if len(task.stage_names) == 1:
+            return ({"task_params": {"tolerance": 2 * (config.task_params.tolerance or task.tolerance)}},)
+        return backward(task, config) if self.levels == "backward" else forward(task)
 
     def _check_time(self) -> None:
         """Refuse levels that cannot all be climbed within the run's steps.
@@ -128,10 +141,23 @@ class Curriculum(Strategy):
             raise ConfigError(bad_value("strategy_params.window", self.window, "a smaller one, or more steps", why))
 
 
-def default_levels(task: Task, config: RunConfig) -> Sequence[Mapping[str, Any]]:
-    """What comes before a task: the beginnings of its stages, or of a single stage wider goals."""
-    if len(task.stage_names) == 1:
-        return ({"task_params": {"tolerance": 2 * (config.task_params.tolerance or task.tolerance)}},)
+def backward(task: Task, config: RunConfig) -> Sequence[Mapping[str, Any]]:
+    """The ends of a task, from the last stage on, each a third of a stage longer, and given as much more time."""
+    horizon, hold = config.task_params.horizon or task.horizon, config.task_params.hold or task.hold
+    count = PARTS * len(task.stage_names)
+    return tuple(
+        {
+            "task_params": {
+                "stages_done": round((count - left) / PARTS, 3),
+                "horizon": max(math.ceil(horizon * left / count), hold + 1),
+            }
+        }
+        for left in range(PARTS, count)
+    )
+
+
+def forward(task: Task) -> Sequence[Mapping[str, Any]]:
+    """The beginnings of a task of several stages."""
     begun = []
     for number, one in enumerate(task.subtasks):
         before = [_plainly(other) for other in task.subtasks[:number]]

@@ -122,10 +122,14 @@ class ExpertPolicy:
 def _routes(part: torch.Tensor, by: ByObservation, state: ForwardState) -> Sequence[Route]:
     """Which experts rows `(n, d)` are for. Normalised or not, of a one-hot vector only the hot number is above 0."""
     size = by.stop - by.start
-    if len(part) == 1:
-        numbers = part[0, by.start : by.stop].tolist()
-        most = max(numbers)
-        return state.same[by.experts[numbers.index(most) if most > 0 or len(by.experts) == size else size]]
+    alone = len(part) == 1
+    # as numbers, not as tensors, each of which takes longer to make than a small layer takes to pass
+    numbers = (part if alone else part[:1]).tolist()[0][by.start : by.stop]
+    most = max(numbers)
+    hot = numbers.index(most) if most > 0 or len(by.experts) == size else size
+    # often all rows are alike: to ask that first is quicker than to sort them
+    if alone or (most > 0 and part[:, by.start + hot].min().item() > 0):
+        return state.same[by.experts[hot]]
     values, index = part[:, by.start : by.stop].max(dim=1)
     if len(by.experts) > size:
         index = torch.where(values > 0, index, size)

@@ -33,6 +33,8 @@ class Task:
     """Steps for which the last stage must stay complete."""
     horizon: int = 100
     """Steps after which an episode is truncated."""
+    stages_done: float = 0.0
+    """Stages that the scripted expert has done when an episode begins, a part of one measured by its potential."""
     workspace: str = "table"
     also: tuple[str, ...] = ()
     """Further workspaces in which it is proved, besides `workspace`, where it is at home."""
@@ -319,7 +321,7 @@ def _is_plainly(task: Task, composed: tuple[Any, ...]) -> bool:
     return not others and first == SubTask(first.stages, first.object) and task.composed[0] == composed
 
 
-CHANGEABLE = ("tolerance", "hold", "horizon", "object", "objects", "distractors", "rotation", "colors")
+CHANGEABLE = ("tolerance", "hold", "horizon", "stages_done", "object", "objects", "distractors", "rotation", "colors")
 """What `change_task` takes."""
 
 
@@ -348,4 +350,7 @@ def change_task(task: Task, numbers: Mapping[str, Any]) -> Task:
         why = f"leaves no time: success is to hold for {changed_task.hold} of {changed_task.horizon} steps"
         allowed = f"less than the horizon, {changed_task.horizon}"
         raise ConfigError(bad_value("task_params.hold", changed_task.hold, allowed, why))
+    if changed_task.stages_done >= len(task.stage_names):
+        allowed = f"less than the number of its stages, {len(task.stage_names)}"
+        raise ConfigError(bad_value("task_params.stages_done", changed_task.stages_done, allowed))
     return changed_task

@@ -25,8 +25,9 @@ def settled(**said: Any) -> Any:
 
 
 @pytest.mark.parametrize("task", [*TASKS, "AGMDW", "AGR"])
-def test_every_task_has_easier_beginnings(task: str) -> None:
-    config = settled(task=task)
+@pytest.mark.parametrize("way", ["forward", "backward"])
+def test_every_task_has_easier_levels(task: str, way: str) -> None:
+    config = settled(task=task, strategy_params={"levels": way})
     levels = variants(config)
     assert len(levels) >= 2
     assert levels[-1].config == config
@@ -42,6 +43,28 @@ def test_they_are_played_with_one_network(task: str) -> None:
 
 def test_levels_of_stages() -> None:
     assert [one.label for one in variants(settled(task="AGM"))] == ["approach", "approach_grasp", "AGM"]
+
+
+def test_levels_from_the_end() -> None:
+    levels = variants(settled(task="AGM", task_params={"horizon": 60}, strategy_params={"levels": "backward"}))
+    begun = [one.config.task_params.stages_done for one in levels]
+    assert begun == [2.0, 1.667, 1.333, 1.0, 0.667, 0.333, 0.0]
+    assert [one.config.task_params.horizon for one in levels] == [20, 27, 34, 40, 47, 54, 60]
+
+
+@pytest.mark.parametrize("task", ["AGM", "AGMDW", "open_drawer"])
+def test_from_the_end_there_is_less_and_less_done(task: str) -> None:
+    """Each level begins with the potential that it says, or at most a step beyond."""
+    levels = variants(settled(task=task, strategy_params={"levels": "backward"}))
+    for one in levels[:-1]:
+        env = building.make_env(one.config)
+        _, info = env.reset(seed=0)
+        done = len(env.unwrapped.task.stage_names) + float(env.unwrapped._potential[0])
+        said = one.config.task_params.stages_done
+        assert said is not None
+        assert said <= done
+        assert info["stage"] >= int(said)
+        env.close()
 
 
 @pytest.fixture
@@ -108,6 +131,7 @@ def test_patience_has_an_end(curriculum: Curriculum) -> None:
         ({"rehearsal": 1.0}, "rehearsal"),
         ({"advanced_at": 0.5}, "did you mean 'advance_at'"),
         ({"levels": "A"}, "levels"),
+        ({"levels": "backwards"}, "forward or backward"),
         ({"levels": [{"task": "GA"}]}, "GA"),
         ({"levels": [{"tasks": "A"}]}, "did you mean 'task'"),
         ({"levels": [{"task_params": {"tolerence": 0.1}}]}, "tolerence"),
