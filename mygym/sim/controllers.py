@@ -108,6 +108,19 @@ class Controller(ABC):
         the measured one; 0 to hold the tool as it was last turned.
         """
 
+    @property
+    def lead_size(self) -> int:
+        """`L`: how many numbers `lead` has; 0 for a controller that remembers nothing from step to step."""
+        return 0
+
+    def lead(self, joint_position: Array, ee_position: Array) -> Array:
+        """`(L,)`: how far what was commanded last leads the measured posture `(J,)` rad and `(3,)` m."""
+        return np.zeros(0)
+
+    def turn_lead(self, turn: float) -> float:
+        """Likewise of the tool's turn, measured in rad; 0 where it is not commanded."""
+        return 0.0
+
     def measured_turn(self, joint_position: Array) -> float:
         """The tool's turn in rad at joint positions `(J,)` rad."""
         return turn_between(self.chain.rotation, self.kinematics.pose(joint_position)[:3, :3])
@@ -126,6 +139,20 @@ class EndEffectorController(Controller):
         super().reset(joint_position, ee_position)
         self.ee_command = ee_position.copy()
         self._turn_to(self.measured_turn(self.joint_command) if self.turning else 0.0)
+
+    @property
+    def lead_size(self) -> int:
+        """The position's."""
+        return 3
+
+    def lead(self, joint_position: Array, ee_position: Array) -> Array:
+        """`(3,)` m, world frame."""
+        ahead: Array = self.ee_command - ee_position
+        return ahead
+
+    def turn_lead(self, turn: float) -> float:
+        """Likewise of a measured turn, rad."""
+        return self.turn_command - turn
 
     def _turn_to(self, angle: float) -> None:
         """Command a turn, rad; `_move` goes there."""

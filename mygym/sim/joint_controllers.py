@@ -65,6 +65,15 @@ class JointController(Controller):
 class JointDelta(JointController):
     """`joint_delta`: the action times the way a joint can go in one step is added to its last command."""
 
+    @property
+    def lead_size(self) -> int:
+        """One for each joint."""
+        return len(self.chain.home)
+
+    def lead(self, joint_position: Array, ee_position: Array) -> Array:
+        """`(J,)` rad."""
+        return self.joint_command - joint_position
+
     def command(self, action: Array, joint_position: Array, ee_position: Array) -> Array:
         """The last command, moved."""
         target = self.joint_command + action * self.joint_step

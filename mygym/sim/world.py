@@ -116,7 +116,10 @@ class World:
         self._surroundings = Surroundings(workspace, self._client, self.dt, solver.substeps, GRAVITY)
         self.part_names, self.parts = self._surroundings.part_names, self._surroundings.parts
         parts = len(self.part_names)
-        self.state = State.zeros(1, joints, fingers, len(self.objects), parts, len(robot.arms), sum(others))
+        leads = [controller.lead_size for controller in self.controllers]
+        self._leads = _slices(leads) if sum(leads) else []
+        sizes = joints, fingers, len(self.objects), parts, len(robot.arms), sum(others), sum(leads)
+        self.state = State.zeros(1, *sizes)
         self._shuttles = dict(shuttles or {})
         self._described = self.objects
         self.vary(Variation())
@@ -208,6 +211,7 @@ class World:
         self._read_state()
         for index, (controller, joints) in enumerate(zip(self.controllers, self._joints, strict=True)):
             controller.reset(self.state.joint_position[0, joints], self._ee_position(index))
+        self.state.command_lead[...] = self.state.turn_lead[...] = 0.0
         self._rest = self.state.other_ee_position[0].copy()
 
     def step(self, action: Array) -> None:
@@ -237,6 +241,11 @@ class World:
         bullet.stepSimulation(physicsClientId=self._client)
         self._ticks += 1
         self._read_state()
+        for index, part in enumerate(self._leads):
+            measured = state.joint_position[0, self._joints[index]], self._ee_position(index)
+            state.command_lead[0, part] = self.controllers[index].lead(*measured)
+        if self.turning:
+            state.turn_lead[0] = self.controller.turn_lead(float(state.ee_turn[0]))
 
     def push_parts(self, share: Array) -> None:
         """Pull at drawers and doors during the step that follows, as somebody else might; for checks and tests.

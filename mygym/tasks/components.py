@@ -50,6 +50,18 @@ def joint_velocity(situation: Situation) -> Array:
     return situation.state.joint_velocity
 
 
+@register_observation("command_lead", 1, unit="m, of joints rad", frame="world")
+def command_lead(situation: Situation) -> Array:
+    """`(N, L)` m or rad: how far what is commanded leads what is measured; deltas are added to the former."""
+    return situation.state.command_lead
+
+
+@register_observation("turn_lead", 1, unit="rad")
+def turn_lead(situation: Situation) -> Array:
+    """`(N, 1)` rad by which the turn that is commanded leads the one that is measured."""
+    return situation.state.turn_lead[:, None]
+
+
 @register_observation("gripper_width", 1, unit="m")
 def gripper_width(situation: Situation) -> Array:
     """`(N, 1)` m between the fingers."""

@@ -55,6 +55,7 @@ SYMBOLS: Mapping[str, str] = {
     "N": "environments that are looked at together",
     "J": "joints of the robot",
     "A": "arms of the robot",
+    "L": "numbers that the controller remembers",
     "R": "objects that the task is about",
     "C": "distractors",
     "p": "drawers, doors, levers that the task is about",
@@ -106,15 +107,22 @@ def find_component(name: str) -> Component:
     return found
 
 
+def has_memory(control: str) -> bool:
+    """Whether a controller goes on from what it has commanded last, so that what happens next depends on that too."""
+    return control.startswith("ee") or control == "joint_delta"
+
+
 def default_components(task: Task, control: str, arms: int = 1) -> tuple[str, ...]:
     """Names of the components that a task needs under a controller: the whole state that matters, nothing twice."""
     names = ["ee_position", "ee_velocity"]
     if task.needs_turning:
-        names += ["ee_turn"]
+        names += ["ee_turn", "turn_lead"] if has_memory(control) else ["ee_turn"]
     if arms > 1:
         names += ["other_ee_position", "other_ee_velocity"]
     if control.startswith("joint"):
         names += ["joint_position", "joint_velocity"]
+    if has_memory(control):
+        names += ["command_lead"]
     if task.uses_gripper:
         names += ["gripper_width", "other_gripper_width"] if arms > 1 else ["gripper_width"]
     if task.has_object:

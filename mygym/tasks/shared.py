@@ -12,6 +12,7 @@ from dataclasses import replace
 from mygym.errors import ConfigError, bad_value
 from mygym.tasks.facts import FACTS
 from mygym.tasks.goals import SIZES, GoalSpace, goal_space
+from mygym.tasks.observations import has_memory
 from mygym.tasks.task import Task
 
 SLOTS: Mapping[str, int] = {
@@ -34,6 +35,7 @@ def shared_components(control: str, arms: int, gripper: bool) -> tuple[str, ...]
     names = ["ee_position", "ee_velocity", "ee_turn"]
     names += ["other_ee_position", "other_ee_velocity"] if other else []
     names += ["joint_position", "joint_velocity"] if control.startswith("joint") else []
+    names += ["command_lead", "turn_lead"] if has_memory(control) else []
     names += ["gripper_width"] if gripper else []
     names += ["other_gripper_width"] if gripper and other else []
     names += ["object_present", "object_active", "object_position", "object_from_ee", "object_orientation"]

@@ -46,6 +46,11 @@ class State:
     """`(N, J)` rad/s, joints of all arms."""
     gripper_width: Array
     """`(N,)` m between the fingers, 0 for a robot without a gripper."""
+    command_lead: Array
+    """`(N, L)`: how far what the controllers have commanded leads what is measured: of those of the end effector 3
+    numbers in m, world frame; of `joint_delta` J in rad; of those without memory none."""
+    turn_lead: Array
+    """`(N,)` rad: likewise the tool's turn; 0 where it is not commanded."""
     finger_contact: Array
     """`(N, k, F)` bool: finger `f` pressed on object `k` at the end of the last control step."""
     touch: Array
@@ -87,6 +92,7 @@ class State:
         parts: int = 0,
         arms: int = 1,
         other_fingers: int = 0,
+        lead: int = 0,
     ) -> State:
         """A state of `n` worlds filled with zeros (orientations included: the engine fills them before use)."""
         return cls(
@@ -98,6 +104,8 @@ class State:
             joint_position=np.zeros((n, joints)),
             joint_velocity=np.zeros((n, joints)),
             gripper_width=np.zeros(n),
+            command_lead=np.zeros((n, lead)),
+            turn_lead=np.zeros(n),
             finger_contact=np.zeros((n, objects, fingers), dtype=bool),
             touch=np.zeros((n, objects), dtype=bool),
             object_position=np.zeros((n, objects, 3)),

@@ -43,7 +43,7 @@ def test_touch_and_finger_contact_are_the_physics_own() -> None:
     ("task", "observations", "words"),
     [
         ("push", ["object_postion"], "did you mean 'object_position'?"),
-        ("reach", ["ee_position", "object_position"], "tells about objects, and reach is without; allowed: ee_or"),
+        ("reach", ["ee_position", "object_position"], "about objects, and reach is without; allowed: command_lead"),
         ("push", ["part_position"], "tells about parts"),
         ("push", ["distractor_position"], "tells about distractors"),
         ("push", ["other_ee_position"], "tells about other arms"),
