@@ -52,18 +52,29 @@ SPARSE = (
 )
 """The same with demonstrations and without, so that strategy and steps alone differ."""
 
+HARD = (
+    "--algo td3 --task AGM --reward sparse --set normalize=true --set algo_params.gradient_steps=4 "
+    "--set algo_params.policy_kwargs.net_arch=[128,128] --set algo_params.learning_rate=1e-3 "
+    "--set 'algo_params.action_noise={schedule: linear, from: 0.4, to: 0.1}' --steps 150000 --set eval.every=5000"
+)
+"""Grasping is found by noise, and hindsight does the rest."""
+
 QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
     "imitation": (
         "Learning from the scripted expert",
         [*(f"--algo dagger --task {task} --robot panda" for task in ("pick_and_place", "push", "stack")), SEQUENCE],
     ),
     "demonstrations": (
-        "800 demonstrations, of 24,000 env steps that are not counted, against hindsight with five times the env steps",
+        "400 demonstrations, of 12,000 env steps, and 30,000 more, against hindsight with five times all of them",
         [
-            f"{SPARSE} --strategy demos --set strategy_params.episodes=800 --set strategy_params.warm_start=10000 "
+            f"{SPARSE} --strategy demos --set strategy_params.episodes=400 --set strategy_params.warm_start=5000 "
             "--steps 30000 --set eval.every=5000",
-            f"{SPARSE} --steps 160000 --set eval.every=5000",
+            f"{SPARSE} --steps 210000 --set eval.every=5000",
         ],
+    ),
+    "curriculum": (
+        "Its end first, against all of it from the beginning",
+        [f"{HARD} --strategy {strategy}" for strategy in ("standard", "curriculum")],
     ),
     "multitask": (
         "Three tasks, one network, at the same budget",

@@ -30,27 +30,27 @@ class Curriculum(Strategy):
     Args:
         levels: Parts of a config, from easy to hard, each laid over the run's: `{task: AG}`, or `{task_params:
             {tolerance: 0.1}}`, `{randomize: …}`, `{reward: dense}`. The run's own config follows them as the last.
-            `forward`: the beginnings of its stages (`A`, `AG`, `AGM`). `backward`: its ends, each a third of a stage
-            longer, before which the scripted expert does the rest (Florensa et al., 2017). Either is a wider goal where
-            there is one stage.
+            `backward`: its ends, each a third of a stage longer, before which the scripted expert does the rest
+            (Florensa et al., 2017). `forward`: the beginnings of its stages (`A`, `AG`, `AGM`). Either is a wider goal
+            where there is one stage.
         advance_at: Success rate at which to go on to the next level.
-        go_back_at: Success rate below which to go back to the one before.
-        window: Episodes of a level over which both are measured.
-        patience: Env steps after which to go on all the same; None: never.
+        go_back_at: Success rate in rehearsed episodes below which to go back to the level before.
+        window: Episodes over which either is measured.
+        patience: Env steps after which to go on all the same, and then never back; None: never.
         rehearsal: Share of episodes that play an earlier level, so that it is not forgotten.
     """
 
-    kept = ("level", "outcomes", "began")
+    kept = ("level", "outcomes", "rehearsed", "began")
 
     def __init__(
         self,
         *,
-        levels: list[dict[str, Any]] | Literal["forward", "backward"] = "forward",
-        advance_at: float = 0.8,
+        levels: list[dict[str, Any]] | Literal["forward", "backward"] = "backward",
+        advance_at: float = 0.5,
         go_back_at: float = 0.1,
         window: int = 40,
         patience: int | None = None,
-        rehearsal: float = 0.1,
+        rehearsal: float = 0.2,
     ) -> None:
         self.levels, self.advance_at, self.go_back_at = levels, advance_at, go_back_at
         self.window, self.patience, self.rehearsal = window, patience, rehearsal
@@ -58,6 +58,8 @@ class Curriculum(Strategy):
         """Index of the level that is trained, and of the last."""
         self.outcomes: list[bool] = []
         """Whether the latest episodes of the level were successes."""
+        self.rehearsed: list[bool] = []
+        """Whether those of earlier levels were, since the level began."""
         self.began = 0
         """Env steps at which the level began."""
         if not 0.0 < advance_at <= 1.0:
@@ -94,24 +96,27 @@ class Curriculum(Strategy):
         self._play()
 
     def on_episode(self, variant: int, success: bool, total_reward: float) -> None:
-        """Count an episode of the level that is trained."""
+        """Count an episode of the level that is trained, or of those before."""
         if variant == self.level:
             self.outcomes = [*self.outcomes, success][-self.window :]
+        elif variant < self.level:
+            self.rehearsed = [*self.rehearsed, success][-self.window :]
 
     def step(self) -> None:
         """Change the level if it is time to."""
-        measured = len(self.outcomes) == self.window
-        rate = sum(self.outcomes) / max(len(self.outcomes), 1)
+        rate = _rate(self.outcomes)
         waited = self.patience is not None and self.num_timesteps - self.began >= self.patience
-        if self.level < self.last and ((measured and rate >= self.advance_at) or waited):
+        mastered = len(self.outcomes) == self.window and rate >= self.advance_at
+        forgotten = len(self.rehearsed) == self.window and _rate(self.rehearsed) < self.go_back_at
+        if self.level < self.last and (mastered or waited):
             self._change(self.level + 1)
-        elif self.level > 0 and measured and rate < self.go_back_at and not waited:
+        elif forgotten and self.patience is None:
             self._change(self.level - 1)
         self.logger.record("strategy/level", self.level)
         self.logger.record("strategy/success_rate", rate)
 
     def _change(self, level: int) -> None:
-        self.level, self.outcomes, self.began = level, [], self.num_timesteps
+        self.level, self.outcomes, self.rehearsed, self.began = level, [], [], self.num_timesteps
         self._play()
 
     def _play(self) -> None:
@@ -139,6 +144,10 @@ class Curriculum(Strategy):
         if fastest >= steps:
             why = f"never reaches the last of {below + 1} levels in {steps} steps, of which it takes at least {fastest}"
             raise ConfigError(bad_value("strategy_params.window", self.window, "a smaller one, or more steps", why))
+
+
+def _rate(outcomes: Sequence[bool]) -> float:
+    return sum(outcomes) / max(len(outcomes), 1)
 
 
 def backward(task: Task, config: RunConfig) -> Sequence[Mapping[str, Any]]:

@@ -42,7 +42,11 @@ def test_they_are_played_with_one_network(task: str) -> None:
 
 
 def test_levels_of_stages() -> None:
-    assert [one.label for one in variants(settled(task="AGM"))] == ["approach", "approach_grasp", "AGM"]
+    assert [one.label for one in variants(settled(task="AGM", strategy_params={"levels": "forward"}))] == [
+        "approach",
+        "approach_grasp",
+        "AGM",
+    ]
 
 
 def test_levels_from_the_end() -> None:
@@ -69,7 +73,14 @@ def test_from_the_end_there_is_less_and_less_done(task: str) -> None:
 
 @pytest.fixture
 def curriculum(request: pytest.FixtureRequest) -> Iterator[Curriculum]:
-    params = {"window": 4, "advance_at": 0.75, "go_back_at": 0.25, "rehearsal": 0.2, **getattr(request, "param", {})}
+    params = {
+        "levels": "forward",
+        "window": 4,
+        "advance_at": 0.75,
+        "go_back_at": 0.25,
+        "rehearsal": 0.2,
+        **getattr(request, "param", {}),
+    }
     config = from_python({"strategy": "curriculum", "task": "AGM", "strategy_params": params}).config
     env = building.make_vec_env(config)
     model = building.build_model(config, env)
@@ -99,13 +110,21 @@ def test_it_goes_on_with_success_and_back_without(curriculum: Curriculum) -> Non
     outcomes(curriculum, False)
     assert (curriculum.level, shares(curriculum)) == (1, [0.2, 0.8, 0.0])
     outcomes(curriculum, True, True, True, True, variant=0)
-    assert curriculum.level == 1  # of another level
+    outcomes(curriculum, True, True, True, True, variant=2)
+    assert curriculum.level == 1  # of other levels
     outcomes(curriculum, True, True, True, True)
     assert (curriculum.level, shares(curriculum)) == (2, [0.1, 0.1, 0.8])
     outcomes(curriculum, True, True, True, True)
     assert curriculum.level == 2  # the last
     outcomes(curriculum, False, False, False, False)
-    assert curriculum.level == 1
+    assert curriculum.level == 2  # what is new may take its time
+    outcomes(curriculum, False, False, True, variant=0)
+    assert curriculum.level == 2
+    outcomes(curriculum, False, variant=1)
+    assert curriculum.level == 2  # a quarter is enough
+    outcomes(curriculum, False, False, False, variant=1)
+    assert curriculum.level == 1  # what was mastered is forgotten
+    assert (curriculum.outcomes, curriculum.rehearsed) == ([], [])
 
 
 @pytest.mark.parametrize("curriculum", [{"patience": 100}], indirect=True)
@@ -116,7 +135,7 @@ def test_patience_has_an_end(curriculum: Curriculum) -> None:
     curriculum.model.num_timesteps = 100
     outcomes(curriculum)
     assert curriculum.level == 1
-    outcomes(curriculum)
+    outcomes(curriculum, False, False, False, False, variant=0)
     assert curriculum.level == 1
 
 
@@ -146,5 +165,5 @@ def test_what_makes_no_sense_is_refused(params: dict[str, Any], key: str, tmp_pa
 
 def test_levels_that_cannot_be_climbed_in_time_are_refused(tmp_path: Path) -> None:
     said = {"strategy": "curriculum", "task": "AGM", "steps": 80, "logdir": str(tmp_path)}
-    with pytest.raises(ConfigError, match="never reaches the last of 3 levels in 80 steps"):
+    with pytest.raises(ConfigError, match="never reaches the last of 7 levels in 80 steps"):
         mygym.train(said)
