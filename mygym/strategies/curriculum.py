@@ -48,7 +48,7 @@ class Curriculum(Strategy):
         levels: list[dict[str, Any]] | Literal["forward", "backward"] = "backward",
         advance_at: float = 0.5,
         go_back_at: float = 0.1,
-        window: int = 40,
+        window: int = 30,
         patience: int | None = None,
         rehearsal: float = 0.2,
     ) -> None:

@@ -174,7 +174,7 @@ def test_candidates_are_tried_in_the_same_episodes(n_envs: int) -> None:
     runner, found = cem(n_envs, population=4, elites=2), []
     torch.manual_seed(1)
     candidates = torch.randn(4, len(runner.mean))
-    steady = torch.cat([torch.zeros(3, 6), -10 * torch.eye(3), 10 * torch.eye(3)], dim=1)  # from achieved to desired
+    steady = torch.cat([torch.zeros(3, 9), -10 * torch.eye(3), 10 * torch.eye(3)], dim=1)  # from achieved to desired
     candidates[1] = steady.flatten()  # it is there before the others
 
     class Once(CEM):
@@ -223,5 +223,5 @@ def test_the_policy_is_the_mean(policy: str, tmp_path: Path) -> None:
 
 def test_cem_comes_nearer(tmp_path: Path) -> None:
     """A few generations are enough to see it learn; that it solves reach: benchmarks/results/runners.md."""
-    result = mygym.train(config("cem", tmp_path, steps=6_000, n_envs=8, eval={"every": 6_000, "episodes": 20}))
+    result = mygym.train(config("cem", tmp_path, steps=16_000, n_envs=8, eval={"every": 16_000, "episodes": 20}))
     assert result.evaluations[-1]["mean_distance"] < 0.75 * result.evaluations[0]["mean_distance"]

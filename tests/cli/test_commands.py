@@ -128,7 +128,7 @@ def test_a_stage_is_described_without_empty_fields(name: str, mygym_command: Com
 def test_an_observation_is_described_by_shape_unit_and_frame(name: str, mygym_command: Command) -> None:
     content = json.loads(mygym_command("describe", "observation", name, "--json").out)
     assert content["shape"].startswith("(N")
-    assert {"N", *re.findall(r"\b[ACJRp]\b", content["shape"])} == content["where"].keys()
+    assert {"N", *re.findall(r"\b[ACJLRp]\b", content["shape"])} == content["where"].keys()
     assert content["unit"]
     if content["unit"] == "m" and name not in ("gripper_width", "other_gripper_width"):
         assert content["frame"].startswith("world")

@@ -52,7 +52,7 @@ def test_what_fits(changes: dict[str, Any], demonstrations: Demonstrations) -> N
         ({"reward": "dense"}, "reward: 'dense' is not what PATH was recorded with; allowed: sparse"),
         ({"spaces": "shared"}, "observation_space: .* is not that of PATH, .*allowed: observations, spaces and"),
         ({"observations": ["ee_position"]}, r"observation_space: .*'observation': \(3,\).* is not that of PATH"),
-        ({"algo": "ars"}, r"observation_space: \(31,\) is not that of PATH, {'achieved_goal': \(3,\)"),
+        ({"algo": "ars"}, r"observation_space: \(34,\) is not that of PATH, {'achieved_goal': \(3,\)"),
     ],
     ids=str,
 )
