@@ -35,8 +35,9 @@ def test_every_task_has_easier_levels(task: str, way: str) -> None:
 
 
 @pytest.mark.parametrize("task", ["reach", "AGM", "open_drawer", "set_table"])
-def test_they_are_played_with_one_network(task: str) -> None:
-    config = settled(task=task, algo="ppo")
+@pytest.mark.parametrize("way", ["forward", "backward"])
+def test_they_are_played_with_one_network(task: str, way: str) -> None:
+    config = settled(task=task, algo="ppo", strategy_params={"levels": way})
     env = building.make_vec_env(config.model_copy(update={"n_envs": 1}))  # refuses spaces that differ
     env.close()
 
