@@ -68,7 +68,7 @@ def demonstrate(
     if episodes < 1:
         raise ConfigError(bad_value("episodes", episodes, "at least 1"))
     storing.require_minari()
-    storing.check_new(path)
+    directory.check_new(path, "out", "a folder")
     of_run = is_run(policy)
     if of_run and config:
         raise ConfigError(bad_value("policy", str(policy), "a config or a run", "is a run, which has a config"))

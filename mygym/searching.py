@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mygym.errors import ConfigError, bad_value
-from mygym.runs.directory import check_writable, find_policy
+from mygym.runs.directory import check_new, find_policy, writing
 from mygym.runs.evaluation import EVALUATION, episode_seeds, evaluate_policy, in_turn
 from mygym.runs.policy import save_policy
 from mygym.strategies.path_search import Method, Tried, check_budget, search_paths
@@ -35,19 +35,22 @@ def search(
         budget_us: Most microseconds that a forward pass with one observation may take here.
         episodes: For each path; the same ones, which are of those that choose models and judge none.
         seed: Decides the paths and the episodes.
-        out: Where to write the policy with the path that is best, like `policy.safetensors`; `mygym.load` opens it if
-            it is in the run's folder.
+        out: A new file, `….safetensors`, for the policy with the path that is best; `mygym.load` opens it if it is in
+            the run's folder.
 
     Returns:
         What was tried, the best first.
 
     Raises:
-        ConfigError: The run has no paths to choose from, or none is within the budget.
-        RunError: The policy cannot be loaded.
+        ConfigError: The run has no paths to choose from, none is within the budget, or `out` is no new file.
+        RunError: The policy cannot be loaded, or writing failed.
     """
     config = config_of(find_policy(run)[0])
     if out is not None:
-        check_writable(Path(out).parent, "--out", str(out))
+        out = Path(out).expanduser()
+        if out.suffix != ".safetensors":
+            raise ConfigError(bad_value("out", str(out), "the name of a file that ends with .safetensors"))
+        check_new(out, "out", "a file")
     policy: Any = load(run)
     network = policy.model.policy
     layout = getattr(network, "layout", None)
@@ -56,11 +59,16 @@ def search(
         allowed = "a run with strategy experts, and by: sampler or another protocol than single"
         raise ConfigError(bad_value("run", str(run), allowed, why))
     if budget_us is not None:
-        check_budget(network, budget_us, "--budget-us")
+        check_budget(network, budget_us, "budget_us")
     with contextlib.ExitStack() as stack:
         envs = judging_envs(stack, config, episodes)
         seeds = in_turn(episode_seeds(seed, EVALUATION, episodes), envs[0])
         found = search_paths(network, lambda: evaluate_policy(policy, envs, seeds), method, tries, budget_us, seed)
-    if out is not None and found:
-        save_policy(Path(out), policy.model, policy.normalizer)
+    if not found:
+        why = f"is less than any of {tries} paths takes here"
+        raise ConfigError(bad_value("budget_us", budget_us, "a larger one", why))
+    if out is not None:
+        with writing(out):
+            out.parent.mkdir(parents=True, exist_ok=True)
+        save_policy(out, policy.model, policy.normalizer)
     return found

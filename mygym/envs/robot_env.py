@@ -115,6 +115,8 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         areas = params.pop("areas")
         self._randomizing = Randomizing(randomize or {})
         self.task = change_task(find_task(task), params)
+        self._lead_in_steps = max(find_task(task).horizon, self.task.horizon)
+        """The most that the expert has to do what is done when an episode begins, which may have little time itself."""
         if reward not in rewards.KINDS:
             raise ConfigError(bad_value("reward", reward, rewards.KINDS))
         if render_mode not in (None, *self.metadata["render_modes"]):
@@ -387,9 +389,9 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self._actions = []
 
     def _begin_stages(self) -> None:
-        """Let the expert do what is done when an episode begins; it has no more steps for it than an episode."""
+        """Let the expert do what is done when an episode begins."""
         missing = self.task.stages_done - len(self.task.steps)
-        for _ in range(self.task.horizon):
+        for _ in range(self._lead_in_steps):
             if self._progress.stage[0] >= math.floor(self.task.stages_done) and self._potential[0] >= missing:
                 break
             self._advance(self.expert_action().astype(np.float64))

@@ -80,6 +80,22 @@ def check_writable(folder: str | Path, key: str = "logdir", value: str | None = 
         raise ConfigError(bad_value(key, value or str(folder), "a folder that you may write to", why)) from None
 
 
+def check_new(path: Path, key: str, what: str) -> None:
+    """Refuse a path where something is, or where nothing can be written.
+
+    Args:
+        path: Where `what`, e.g. "a folder", will be made.
+        key: The setting that named it.
+        what: In words.
+
+    Raises:
+        ConfigError: It is one.
+    """
+    check_writable(path.parent, key, str(path))
+    if os.path.lexists(path):
+        raise ConfigError(bad_value(key, str(path), f"{what} that does not exist yet", "exists already"))
+
+
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
     """Turn what the system says of a failed write into our error.

@@ -240,7 +240,8 @@ def _is_hindsight(config: RunConfig, task: Task, entry: Algorithm) -> bool:
     observed = config.observations or default_components(task, config.control)
     telling = [name for name in observed if find_component(name).tells_goal]
     applies = entry.goal_relabelling and entry.dict_observations and not telling
-    her = config.her if config.her is not None else applies and config.reward == "sparse"
+    staged = "staged" in {one.config.reward for one in variants(config)}
+    her = config.her if config.her is not None else applies and config.reward == "sparse" and not staged
     if her and telling:
         why = f"cannot relabel {telling[0]}, which tells the goal as well and is observed"
         raise ConfigError(bad_value("her", True, f"false, or observations without {telling[0]}", why))
@@ -249,7 +250,7 @@ def _is_hindsight(config: RunConfig, task: Task, entry: Algorithm) -> bool:
         raise ConfigError(
             bad_value("her", True, f"false, or algo one of {', '.join(names)}", f"is not for {config.algo}")
         )
-    if her and config.reward == "staged":
+    if her and staged:
         raise ConfigError(bad_value("her", True, "reward sparse or dense", "cannot relabel the staged reward"))
     return her
 

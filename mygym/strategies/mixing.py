@@ -16,6 +16,7 @@ from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from mygym.runs.demonstrations import Transitions
 from mygym.runs.demonstrations.episodes import Observations
 from mygym.runs.labels import LabelBuffer
+from mygym.runs.routes import seen
 
 
 def demonstration_buffer(model: OffPolicyAlgorithm, steps: Transitions, variants: Sequence[int]) -> ReplayBuffer:
@@ -50,7 +51,7 @@ def demonstration_buffer(model: OffPolicyAlgorithm, steps: Transitions, variants
 
 def label_buffer(model: BaseAlgorithm, steps: Transitions, labels: NDArray[np.float32]) -> LabelBuffer:
     """A buffer that holds what was seen in demonstrations, and `labels` `(n, A)` of what to do there."""
-    buffer = LabelBuffer(len(labels), model.observation_space, model.action_space, model.device)
+    buffer = LabelBuffer(len(labels), seen(model.observation_space), model.action_space, model.device)
     for row, label in enumerate(model.policy.scale_action(labels)):
         buffer.add(at(steps.observations, row), label)
     return buffer

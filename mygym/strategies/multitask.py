@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from mygym.errors import ConfigError, bad_value
 from mygym.runs.variants import variants
-from mygym.strategies.path_sampling import softmax
+from mygym.strategies.path_sampling import LEAST, followed, shares
 from mygym.strategies.strategy import Strategy
 
 if TYPE_CHECKING:
     from mygym.config import RunConfig
 
-LEAST = 0.1
-"""Share of episodes that the samplers that measure spread evenly, so that no task is given up."""
+SHARPNESS = 100.0
+"""How far learned weights go for learning progress; where it is the usual one, they come back to all alike."""
 
 
 class MultiTask(Strategy):
@@ -28,7 +28,7 @@ class MultiTask(Strategy):
         sampler: What the next episode of an environment plays. `fair`: each task once before any twice. `uniform`:
             drawn, all alike. `adaptive`: drawn by learning progress, the change of the success rate (Matiisen et al.,
             2017). `differentiable`: drawn by weights that gradient ascent learns, for learning progress too (the
-            gradient bandit of Sutton and Barto, 2018, section 2.8).
+            gradient bandit of Sutton and Barto, 2018, section 2.8), and forgets.
         rate: How fast the measured success rates, or the learned weights, follow; in (0, 1].
         identify: What the observation has appended of the task: `none`; a `one_hot` vector; or `stages`, an embedding
             by what the task is composed of, where one that was never trained has its place too.
@@ -61,8 +61,12 @@ class MultiTask(Strategy):
         self.labels: list[str] = []
 
     def run_defaults(self) -> Mapping[str, Any]:
-        """The first task stands for the run; spaces that all share."""
-        return {**self.variants(self.config)[0], "spaces": "shared"}
+        """The first task stands for the run, with what all say alike; spaces that all share."""
+        first, *others = self.variants(self.config)
+        alike = {
+            key: value for key, value in first.items() if key == "task" or all(o.get(key) == value for o in others)
+        }
+        return {**alike, "spaces": "shared"}
 
     def settled(self) -> Mapping[str, Any]:
         """The tasks."""
@@ -87,8 +91,9 @@ class MultiTask(Strategy):
         self.is_told = False
         if self.sampler == "differentiable":
             progress = self._progress()[variant]
-            taken = np.eye(len(self.logits))[variant]
-            self.logits += (progress - self.baseline) * (taken - softmax(self.logits)) / self.rate
+            advantage, step = np.array([progress - self.baseline]), self.rate * SHARPNESS
+            learned = followed(self.logits[None], np.array([[variant]]), advantage, step)[0]
+            self.logits = (1.0 - self.rate) * learned  # forgets: what is learned next is another task
             self.baseline += self.rate * (progress - self.baseline)
 
     def step(self) -> None:
@@ -107,9 +112,11 @@ class MultiTask(Strategy):
         even = np.full(count, 1.0 / count)
         if self.sampler == "uniform":
             return even
-        own = softmax(self.logits) if self.sampler == "differentiable" else self._progress()
-        total = own.sum()
-        return LEAST * even + (1.0 - LEAST) * own / total if total > 0 else even
+        if self.sampler == "differentiable":
+            return shares(self.logits)
+        progress = self._progress()
+        total = progress.sum()
+        return LEAST * even + (1.0 - LEAST) * progress / total if total > 0 else even
 
     def _progress(self) -> NDArray[np.float64]:
         """`(tasks,)`: by how much success has changed of late, for the worse as well: what is forgotten is played."""

@@ -59,8 +59,22 @@ def test_a_run_without_paths_is_refused(tmp_path: Path) -> None:
         ("--budget-us 0", "a number above 0"),
         ("--budget-us 0.5", "is less than the fastest of the candidates takes here"),
         ("--tries none", "a whole number"),
+        ("--out RUN/policy.safetensors", "exists already; allowed: a file that does not exist yet"),
+        ("--out RUN/result.json", "ends with .safetensors"),
+        ("--out RUN", "ends with .safetensors"),
+        ("--out RUN/result.json/a.safetensors", "cannot be written"),
     ],
 )
 def test_wrong_flags_end_with_2(flags: str, message: str, run: Path, mygym_command: Command) -> None:
-    outcome = mygym_command("search", str(run), *flags.split())
+    before = (run / "policy.safetensors").read_bytes()
+    outcome = mygym_command("search", str(run), *flags.replace("RUN", str(run)).split())
     assert (outcome.code, message in outcome.err) == (2, True), outcome.err
+    assert (run / "policy.safetensors").read_bytes() == before
+
+
+def test_where_every_path_is_too_slow_nothing_is_written(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What takes microseconds takes longer when they are measured again."""
+    monkeypatch.setattr("mygym.searching.check_budget", lambda *_: None)
+    with pytest.raises(ConfigError, match=r"budget_us: .* is less than any of 20 paths takes here"):
+        mygym.search(run, episodes=1, budget_us=0.01, out=run / "slow.safetensors")
+    assert not (run / "slow.safetensors").exists()

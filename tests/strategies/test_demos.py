@@ -77,6 +77,14 @@ def test_a_minibatch_has_exactly_its_share(share: float, batch: int, shown: int)
     assert (len(found), sum(found)) == (batch, shown)
 
 
+@pytest.mark.parametrize("params", [{"by": "sampler", "tries": 1}, {"protocol": "gumbel_softmax"}, {"protocol": "sum"}])
+def test_several_networks_imitate(params: dict[str, Any], tmp_path: Path) -> None:
+    """What is shown says nothing of the route that an on-policy rollout keeps to."""
+    both = {"demos": {"episodes": EPISODES, "warm_start": 3}, "experts": {"candidates": 2, **params}}
+    result = mygym.train(config("ppo", tmp_path, strategy="demos+experts", strategy_params=both, steps=64))
+    assert "strategy/imitation_loss" in (result.path / "progress.jsonl").read_text()
+
+
 def test_every_slice_of_a_minibatch_has_its_share() -> None:
     for own, shown in [(64, 64), (96, 32), (90, 10)]:
         comes = spread(own, shown) >= own

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ import mygym
 from mygym.errors import ConfigError
 from mygym.runs import building
 from mygym.runs.settings import from_python
-from mygym.runs.variants import codes, variants
-from mygym.strategies.multitask import LEAST, MultiTask
+from mygym.runs.variants import PLAYED, codes, variants
+from mygym.strategies.multitask import MultiTask
+from mygym.strategies.path_sampling import LEAST
 from mygym.tasks.components import stage_columns
 
 SAMPLERS = ("fair", "uniform", "adaptive", "differentiable")
@@ -60,29 +62,53 @@ def test_an_embedding_has_the_place_of_each_stage() -> None:
     env.close()
 
 
+PARTS = [
+    {"task": "push", "task_params": {"tolerance": 0.01}},
+    {"task": "push", "robot": "kuka_gripper"},
+    {"task": "push", "reward": "dense"},
+    {"task": "push", "randomize": {"object_mass": [0.5, 2.0]}},
+    {"task": "push"},
+]
+
+
+@pytest.mark.parametrize("parts", list(itertools.permutations(PARTS, 2)), ids=str)
+def test_what_one_task_says_is_said_of_it_alone(parts: tuple[dict[str, Any], ...]) -> None:
+    config = from_python({"strategy": "multitask", "strategy_params": {"tasks": list(parts)}}).config
+    for part, one in zip(parts, variants(config), strict=True):
+        alone = from_python({"spaces": "shared", **part}).config
+        assert [getattr(one.config, key) for key in PLAYED] == [getattr(alone, key) for key in PLAYED]
+
+
 def test_robots_with_equal_spaces_share_a_network(tmp_path: Path) -> None:
     tasks = [{"task": "reach"}, {"task": "reach", "robot": "kuka"}]
     result = mygym.train(quick(tmp_path, tasks=tasks) | {"spaces": "own"})
     assert set(result.success_by_task) == {"reach on panda", "reach on kuka"}
 
 
-def strategy(sampler: Any) -> MultiTask:
-    return MultiTask(tasks=["reach", "push", "AGM"], sampler=sampler)
+def strategy(sampler: Any, rate: float) -> MultiTask:
+    return MultiTask(tasks=["reach", "push", "AGM"], sampler=sampler, rate=rate)
 
 
 @pytest.mark.parametrize("sampler", ["adaptive", "differentiable"])
-def test_what_is_being_learned_is_played_most_and_nothing_never(sampler: str) -> None:
-    learner, rng = strategy(sampler), np.random.default_rng(0)
-    assert learner.weights() == pytest.approx([1 / 3] * 3)
-    for number in range(90):
-        learner.on_episode(0, False, 0.0)  # never
-        learner.on_episode(1, bool(rng.random() < number / 90), 0.0)  # better and better
-        learner.on_episode(2, False, 0.0)
-    weights = learner.weights()
-    assert weights.argmax() == 1
-    assert weights[1] > 0.5
-    assert weights.min() >= LEAST / 3
-    assert weights.sum() == pytest.approx(1.0)
+@pytest.mark.parametrize("rate", [0.05, 0.1])
+def test_what_is_being_learned_is_played_most_and_nothing_never(sampler: str, rate: float) -> None:
+    """Of three tasks, played as often as it says, one is mastered already and one never; the third is learned."""
+    known, learned = round(10 / rate), round(30 / rate)  # episodes until it is clear what is mastered; and of learning
+    played: list[list[int]] = []
+    weights = []
+    for seed in range(5):
+        learner, rng = strategy(sampler, rate), np.random.default_rng(seed)
+        assert learner.weights() == pytest.approx([1 / 3] * 3)
+        played.append([0, 0, 0])
+        for number in range(-known, learned):
+            which = int(rng.choice(3, p=learner.weights()))
+            played[-1][which] += number >= 0
+            learner.on_episode(which, bool(rng.random() < (0.0, number / learned, 1.0)[which]), 0.0)
+            weights.append(learner.weights())
+    assert np.argmax(np.sum(played, axis=0)) == 1
+    assert np.mean(played, axis=0)[1] > 0.5 * learned
+    assert np.min(weights) >= LEAST / 3 - 1e-9
+    assert np.sum(weights, axis=1) == pytest.approx(np.ones(len(weights)))
 
 
 @pytest.mark.parametrize(

@@ -49,17 +49,6 @@ def require_minari() -> None:
         resolve(f"{package}:__version__", "demonstrations")
 
 
-def check_new(path: Path) -> None:
-    """Refuse a path where something is, or where nothing can be written.
-
-    Raises:
-        ConfigError: It is one.
-    """
-    directory.check_writable(path.parent, "out", str(path))
-    if os.path.lexists(path):
-        raise ConfigError(bad_value("out", str(path), "a folder that does not exist yet", "exists already"))
-
-
 @contextlib.contextmanager
 def storing(
     path: Path,
