@@ -50,7 +50,7 @@ def demonstrate(
             config it then is.
         episodes: How many are kept.
         noise: Standard deviation of normal noise on each number of an action, whose range is [−1, 1], clipped to that;
-            of several the episodes take turns.
+            of several each is that of as many episodes that are kept.
         partial: The share of its steps, in (0, 1], that is kept of each episode, from a place that its seed decides.
         keep_failures: Keep episodes that do not end in success, too.
         seed: Decides the episodes.
@@ -88,7 +88,7 @@ def demonstrate(
         with storing.storing(path, env.observation_space, env.action_space, alone) as (store, tell):
             kept, solved, played = 0, 0, 0
             stop = stack.enter_context(StopRequest("after this episode"))  # Ctrl-C may be lost in somebody's callback
-            for one in attempts(acting, env, seed, episodes, levels, str(policy)):
+            for one in attempts(acting, env, seed, episodes, levels, str(policy), keep_failures):
                 played, solved = played + 1, solved + one.success
                 if one.success or keep_failures:
                     store(one.stretch(partial))

@@ -39,7 +39,7 @@ def main(arguments: Sequence[str]) -> None:
     file, flags = config_layers(options)
     if options.task is not None:
         flags["task"] = flag_value("task", options.task)
-    seed = resolve([Layer("flag", {"seed": flags.get("seed", 0)})]).config.seed
+    seed = resolve([Layer("flag", {"seed": flags.get("seed", file.get("seed", 0))})]).config.seed
 
     from mygym.demonstrating import demonstrate, is_run
     from mygym.runs.demonstrations.keyboard import HOW, KEYBOARD
@@ -91,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
         "--noise",
         default="0",
         metavar="STD",
-        help="standard deviation of noise on actions, whose range is [-1, 1]; of a list the episodes take turns",
+        help="standard deviation of noise on actions, whose range is [-1, 1]; of a list as many are kept of each",
     )
     parser.add_argument(
         "--partial", default="1", metavar="SHARE", help="keep this share of each episode, from a place drawn at random"

@@ -1,4 +1,4 @@
-"""`--dry-run`: builds everything that a run needs, trains nothing, writes nothing."""
+"""`--dry-run`: builds everything that a run needs, and what its strategies prepare; writes nothing."""
 
 from __future__ import annotations
 
@@ -31,12 +31,14 @@ def compact(space: Space[Any]) -> str:
 def dry_run(resolved: Resolved) -> None:
     """Print spaces, network sizes and the time of one step."""
     from mygym.envs.proved import doubts
-    from mygym.runs.building import build_model, make_vec_env
+    from mygym.runs.building import as_built, build_model, make_vec_env
     from mygym.runs.weights import parameter_counts
+    from mygym.strategies.requirements import prepared
 
     env = make_vec_env(resolved.config)
     try:
         model = build_model(resolved.config, env)
+        prepared(as_built(resolved, model).config, env, model)  # refuses a teacher or a dataset that does not fit
         if doubt := doubts(resolved.config):
             say(f"note: {doubt}")
         print(f"observation: {compact(env.observation_space)}")

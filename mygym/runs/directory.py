@@ -229,8 +229,12 @@ def is_run(path: Path) -> bool:
     return _is_file(path / CONFIG)
 
 
-def find(run: str | Path) -> Path:
+def find(run: str | Path, key: str = "run") -> Path:
     """The run directory that the user means.
+
+    Args:
+        run: Its path.
+        key: The setting that named it.
 
     Raises:
         ConfigError: There is none.
@@ -241,23 +245,23 @@ def find(run: str | Path) -> Path:
         with contextlib.suppress(OSError):  # the system takes no such name
             near = sorted(str(config.parent) for config in path.glob("**/config.yaml"))[:5]
         why = f"is not a run directory (no {CONFIG} in it)"
-        raise ConfigError(bad_value("run", str(run), near or "the path that train.py printed last", why))
+        raise ConfigError(bad_value(key, str(run), near or "the path that train.py printed last", why))
     return path
 
 
-def find_policy(run: str | Path) -> tuple[Path, Path]:
-    """The run directory and the file in it that holds the policy which the user means.
+def find_policy(run: str | Path, key: str = "run") -> tuple[Path, Path]:
+    """The run directory and the file in it that holds the policy which the user means; as `find`.
 
     Raises:
         ConfigError: There is none.
     """
     path = Path(run)
     if path.suffix not in (".zip", ".safetensors"):
-        return find(path), path / POLICY
+        return find(path, key), path / POLICY
     if not _is_file(path):
         files = sorted(str(file) for file in path.parent.glob(f"*{path.suffix}"))
-        raise ConfigError(bad_value("run", str(run), files, "does not exist"))
-    return find(path.parent), path
+        raise ConfigError(bad_value(key, str(run), files, "does not exist"))
+    return find(path.parent, key), path
 
 
 def _refuse_what_leads_elsewhere(run: Path) -> None:

@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
 
+from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+
 from mygym.errors import ConfigError, bad_value
 from mygym.strategies.strategy import Strategy
 from mygym.tasks.subtask import SubTask
-from mygym.tasks.task import Task, find_task
+from mygym.tasks.task import Task, change_task, find_task
 
 if TYPE_CHECKING:
     from mygym.config import RunConfig
@@ -34,7 +36,7 @@ class Curriculum(Strategy):
             (Florensa et al., 2017). `forward`: the beginnings of its stages (`A`, `AG`, `AGM`). Either is a wider goal
             where there is one stage.
         advance_at: Success rate at which to go on to the next level.
-        go_back_at: Success rate in rehearsed episodes below which to go back to the level before.
+        go_back_at: Success rate in rehearsed episodes, if there are any, below which to go back to the level before.
         window: Episodes over which either is measured.
         patience: Env steps after which to go on all the same, and then never back; None: never.
         rehearsal: Share of episodes that play an earlier level, so that it is not forgotten.
@@ -131,7 +133,7 @@ class Curriculum(Strategy):
         task = find_task(config.task)
         if len(task.stage_names) == 1:
             return ({"task_params": {"tolerance": 2 * (config.task_params.tolerance or task.tolerance)}},)
-        return backward(task, config) if self.levels == "backward" else forward(task)
+        return backward(task, config) if self.levels == "backward" else forward(task, config)
 
     def _check_time(self) -> None:
         """Refuse levels that cannot all be climbed within the run's steps.
@@ -140,10 +142,12 @@ class Curriculum(Strategy):
             ConfigError: Even if every episode succeeded at once, or by `patience`, the last would not be reached.
         """
         below, steps = len(self._parts(self.config)), self.config.steps
-        fastest = min(self.window, self.patience or self.window) * below
+        rollout = self.model.n_steps * self.model.n_envs if isinstance(self.model, OnPolicyAlgorithm) else 1
+        fastest = below * max(min(self.window, self.patience or self.window), rollout)
         if fastest >= steps:
-            why = f"never reaches the last of {below + 1} levels in {steps} steps, of which it takes at least {fastest}"
-            raise ConfigError(bad_value("strategy_params.window", self.window, "a smaller one, or more steps", why))
+            why = f"never reach the last of {below + 1} levels, of which each takes {fastest // below} at least"
+            allowed = f"more than {fastest}; or fewer levels, a smaller window, shorter rollouts"
+            raise ConfigError(bad_value("steps", steps, allowed, why))
 
 
 def _rate(outcomes: Sequence[bool]) -> float:
@@ -165,9 +169,9 @@ def backward(task: Task, config: RunConfig) -> Sequence[Mapping[str, Any]]:
     )
 
 
-def forward(task: Task) -> Sequence[Mapping[str, Any]]:
-    """The beginnings of a task of several stages."""
-    begun = []
+def forward(task: Task, config: RunConfig) -> Sequence[Mapping[str, Any]]:
+    """The beginnings of a task of several stages, with what `config` has changed of its numbers."""
+    begun: list[list[dict[str, Any]]] = []
     for number, one in enumerate(task.subtasks):
         before = [_plainly(other) for other in task.subtasks[:number]]
         names = [stage.name for stage in task.composed[number]]
@@ -175,7 +179,7 @@ def forward(task: Task) -> Sequence[Mapping[str, Any]]:
         begun += [[*before, {**what, "stages": names[:end]}] for end in range(1, len(names))]
         if number < len(task.subtasks) - 1:
             begun.append([*before, _plainly(one)])
-    return tuple({"task": said, "task_params": _objects(task, said)} for said in begun)
+    return tuple({"task": said, "task_params": _numbers(task, find_task(said), config)} for said in begun)
 
 
 def _plainly(one: SubTask) -> dict[str, Any]:
@@ -184,7 +188,31 @@ def _plainly(one: SubTask) -> dict[str, Any]:
     return {key: list(value) if isinstance(value, tuple) else value for key, value in said.items()}
 
 
-def _objects(task: Task, begun: list[dict[str, Any]]) -> dict[str, Any]:
-    """`task_params` with the objects that play the roles of what is begun."""
-    named = {role: task.asset(role) for role in find_task(begun).roles}
-    return {"objects": named} if any(role != name for role, name in named.items()) else {}
+def _numbers(task: Task, begun: Task, config: RunConfig) -> dict[str, Any]:
+    """`task_params` of what is begun of `task`: the objects that play its roles, and what the config has changed."""
+    own = config.task_params.model_dump(mode="json", exclude_none=True, exclude={"areas"})
+    asked = change_task(task, own)
+    keys = [
+        key for key in ("tolerance", "hold", "distractors", "rotation") if getattr(asked, key) != getattr(task, key)
+    ]
+    changed: dict[str, Any] = {key: own[key] for key in keys}
+    if asked.horizon != task.horizon:
+        share = len(begun.stage_names) / len(task.stage_names)
+        changed["horizon"] = max(math.ceil(asked.horizon * share), asked.hold + 1)
+    elsewhere = _areas(task) - _areas(begun)
+    by_role = {
+        "objects": {role: name for role in begun.roles if (name := asked.asset(role)) != role},
+        "colors": {role: color for role, color in own["colors"].items() if role in begun.roles},
+        "areas": {
+            name: one
+            for name, one in config.task_params.model_dump(mode="json")["areas"].items()
+            if name not in elsewhere
+        },
+    }
+    return {**changed, **{key: said for key, said in by_role.items() if said}}
+
+
+def _areas(task: Task) -> set[str]:
+    """Names of those that goals and objects are drawn from."""
+    goals = {name for number in range(len(task.subtasks)) for name in task.goal_areas(number)}
+    return goals | {f"{role}_start" for role in task.roles}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -95,6 +95,10 @@ class Experts(Strategy):
         said = len(candidates) if isinstance(candidates, list) else candidates
         if said is not None and said < 1:
             raise ConfigError(bad_value("strategy_params.candidates", candidates, "1 or more"))
+        for number, arch in enumerate(candidates if isinstance(candidates, list) else ()):
+            if not _is_arch(arch):
+                allowed = "sizes of its hidden layers, each 1 or more, e.g. [64, 64]; or such of {pi: …, qf: …}"
+                raise ConfigError(bad_value(f"strategy_params.candidates.{number}", arch, allowed))
         if isinstance(candidates, list) and units == "blocks":
             why = "are of different sizes, which layers that are chosen one by one cannot be"
             raise ConfigError(bad_value("strategy_params.candidates", candidates, "a number, or units whole", why))
@@ -304,6 +308,13 @@ class Experts(Strategy):
         from mygym.strategies.path_search import search_paths
 
         search_paths(self.model.policy, judge, self.search, self.tries, self.budget_us, int(self.config.seed or 0))
+
+
+def _is_arch(said: Any) -> bool:
+    """Whether it is a `net_arch` that SB3 can build."""
+    if isinstance(said, Mapping):
+        return all(isinstance(part, list) and _is_arch(part) for part in said.values())
+    return isinstance(said, list) and all(type(size) is int and size > 0 for size in said)
 
 
 def _depth(net_arch: Any) -> int:

@@ -137,12 +137,18 @@ def _drawn(several: Sequence[Teacher]) -> Teacher:
 # What a config says -------------------------------------------------------------------------------------------------
 
 
-def absolute(said: Said) -> Any:
-    """The same with absolute paths: a run goes on from any folder."""
+def absolute(said: Said, key: str = KEY) -> Any:
+    """The same with absolute paths: a run goes on from any folder.
+
+    Raises:
+        ConfigError: Something in it, which the user calls `key`, is no text.
+    """
     if isinstance(said, Mapping):
-        return {label: absolute(one) for label, one in said.items()}
+        return {label: absolute(one, f"{key}.{label}") for label, one in said.items()}
     if isinstance(said, list):
-        return [absolute(one) for one in said]
+        return [absolute(one, f"{key}.{number}") for number, one in enumerate(said)]
+    if not isinstance(said, str) or not said:
+        raise ConfigError(bad_value(key, said, f"{ORACLE}, or the path of a run", "names no teacher"))
     return said if said == ORACLE else str(Path(said).expanduser().absolute())
 
 
@@ -198,7 +204,7 @@ def _trained(name: str, played: Sequence[Variant]) -> Trained:
         ConfigError: It is no run, or one whose policy could not act there.
         RunError: Its policy cannot be loaded.
     """
-    config = config_of_run(directory.find_policy(name)[0])
+    config = config_of_run(directory.find_policy(name, KEY)[0])
     if codes(config, variants(config)) is not None:
         why = "was told which of several tasks it plays, and here nobody can tell it"
         raise ConfigError(bad_value(KEY, name, "a run without identify", why))

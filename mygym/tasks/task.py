@@ -337,6 +337,8 @@ def change_task(task: Task, numbers: Mapping[str, Any]) -> Task:
     changed = dict(numbers)
     if "distractors" in changed:
         changed["distractors"] = tuple(map(Distractor.model_validate, changed["distractors"]))
+    if "rotation" in changed:
+        changed["rotation"] = tuple(changed["rotation"])
     objects = dict(task.objects)
     if "object" in changed:
         objects[task.subtasks[0].object] = changed.pop("object")

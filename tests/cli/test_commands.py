@@ -185,6 +185,20 @@ def test_dry_run_builds_everything_and_writes_nothing(algo: str, mygym_command: 
     assert all("[" not in line for line in outcome.out.splitlines() if line.startswith("observation: "))
 
 
+@pytest.mark.parametrize(
+    ("flags", "key"),
+    [
+        ("--strategy distill --set strategy_params.teacher=nowhere", "strategy_params.teacher"),
+        ("--strategy demos --algo sac --set strategy_params.dataset=nowhere", "dataset"),
+        ("--strategy demos --algo recurrent_ppo", "strategy"),
+        ("--strategy curriculum --task AGM --steps 20", "steps"),
+    ],
+)
+def test_dry_run_refuses_what_a_run_refuses(flags: str, key: str, mygym_command: Command) -> None:
+    outcome = mygym_command("train", *flags.split(), "--dry-run")
+    assert (outcome.code, outcome.err.startswith(f"error: {key}: ")) == (2, True), outcome.err
+
+
 SLIDE = ("--task", "slide", "--robot", "kuka")  # which ends short of the goal
 DRY, TRAINED = ("train", "--dry-run", "--n-envs", "1"), ("train", *TRAIN, "--n-envs", "1")
 JUDGED = ("evaluate", "--policy", "oracle", "--episodes", "1")

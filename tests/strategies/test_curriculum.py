@@ -60,6 +60,20 @@ def test_levels_of_stages() -> None:
     ]
 
 
+def test_levels_of_stages_keep_what_the_user_has_changed() -> None:
+    """Each in its share of the time; objects and areas where the level has them."""
+    said = {"object": "cylinder", "rotation": [0, 0.5], "horizon": 200, "tolerance": 0.03, "distractors": ["apple"]}
+    areas = {"cube_start": {"low": [-0.1, -0.1, 0.02], "high": [0.0, 0.1, 0.02]}}
+    config = settled(task="AGM", task_params={**said, "areas": areas}, strategy_params={"levels": "forward"})
+    params = [one.config.task_params for one in variants(config)]
+    assert [one.horizon for one in params] == [67, 134, 200]
+    assert {(one.tolerance, one.rotation) for one in params} == {(0.03, (0.0, 0.5))}
+    assert [[thing.object for thing in one.distractors or ()] for one in params] == [["apple"]] * 3
+    assert [set(one.areas) for one in params] == [set(), {"cube_start"}, {"cube_start"}]  # approach: a point in the air
+    assert params[1].objects == {"cube": "cylinder"}
+    building.make_vec_env(config.model_copy(update={"n_envs": 1})).close()
+
+
 def test_levels_from_the_end() -> None:
     levels = variants(settled(task="AGM", task_params={"horizon": 60}, strategy_params={"levels": "backward"}))
     begun = [one.config.task_params.stages_done for one in levels]
@@ -173,7 +187,20 @@ def test_what_makes_no_sense_is_refused(params: dict[str, Any], key: str, tmp_pa
     assert not list(tmp_path.iterdir())
 
 
-def test_levels_that_cannot_be_climbed_in_time_are_refused(tmp_path: Path) -> None:
-    said = {"strategy": "curriculum", "task": "AGM", "steps": 80, "logdir": str(tmp_path)}
-    with pytest.raises(ConfigError, match="never reaches the last of 7 levels in 80 steps"):
-        mygym.train(said)
+@pytest.mark.parametrize(
+    ("algo", "params", "steps", "least"),
+    [
+        ("sac", {}, 80, 6 * 30),
+        ("sac", {"patience": 10}, 60, 6 * 10),
+        ("ppo", {}, 6 * 1024, 6 * 1024),  # a level for each rollout
+        ("ppo", {"patience": 10}, 6 * 1024, 6 * 1024),
+    ],
+)
+def test_levels_that_cannot_be_climbed_in_time_are_refused(
+    algo: str, params: dict[str, Any], steps: int, least: int, tmp_path: Path
+) -> None:
+    rollouts = {"algo_params": {"n_steps": 128}, "n_envs": 8} if algo == "ppo" else {}
+    said = {"strategy": "curriculum", "strategy_params": params, "task": "AGM", "algo": algo, "steps": steps}
+    with pytest.raises(ConfigError, match=rf"steps: {steps} never reach the last of 7 .* more than {least};"):
+        mygym.train({**said, **rollouts, "logdir": str(tmp_path)})
+    assert not list(tmp_path.iterdir())

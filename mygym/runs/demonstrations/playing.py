@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ def attempts(
     episodes: int,
     levels: Sequence[float] = (0.0,),
     name: str = "oracle",
+    keep_failures: bool = False,
 ) -> Iterator[Demonstration]:
     """Episodes on seeds that no training and no evaluation uses, until they are too many or whoever drives gives up.
 
@@ -35,20 +35,25 @@ def attempts(
         env: Where they are played.
         seed: Decides the episodes.
         episodes: How many are wanted.
-        levels: Of noise, in turn.
+        levels: Of noise, as many episodes of each as can be: the next is of the one of which the fewest were kept.
         name: Of the policy, for messages.
+        keep_failures: Whether episodes that do not end in success are kept too.
 
     Raises:
         RunError: The policy's actions are not finite.
     """
     seeds = in_turn(episode_seeds(seed, DEMONSTRATION, ATTEMPTS * episodes), env)
-    for one, noise in zip(seeds, cycle(levels), strict=False):
+    kept = [0] * len(levels)
+    for one in seeds:
+        level = kept.index(min(kept))
         try:
-            yield play(policy, env, one, noise)
+            played = play(policy, env, one, levels[level])
         except GivenUp:
             return
         except (DivergedError, ValueError) as error:  # torch's distributions raise the latter
             raise RunError(f"{name}: cannot be recorded: {' '.join(str(error).split())}") from error
+        kept[level] += played.success or keep_failures
+        yield played
 
 
 def play(policy: Predicts, env: AnyEnv, seed: int, noise: float = 0.0) -> Demonstration:

@@ -204,6 +204,8 @@ def load_demonstrations(dataset: str | Path) -> Demonstrations:
             raise ValueError("it holds no episode")
         about = dict(metadata[OURS])
         values = about.pop("config")
+        if not isinstance(values, dict) or not isinstance(about.get("policy"), str):
+            raise ValueError("it does not say how it was recorded")
     except Exception as error:  # whatever Minari and HDF5 raise
         raise RunError(f"{path}: cannot be read: {type(error).__name__}: {' '.join(str(error).split())}") from error
     return Demonstrations(path, episodes, storage.observation_space, storage.action_space, values, about)

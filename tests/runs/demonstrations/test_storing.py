@@ -267,6 +267,13 @@ def test_another_s_dataset_is_told_from_ours(copied: Path) -> None:
         load_demonstrations(copied)
 
 
+@pytest.mark.parametrize("said", [{"config": 5, "policy": "oracle"}, {"config": {}}, {"policy": "oracle"}, {}])
+def test_a_dataset_that_does_not_say_how_it_was_made(said: dict[str, Any], copied: Path) -> None:
+    change(copied, mygym=said)
+    with pytest.raises(RunError, match=r"copied: cannot be read: [^\n]+$"):
+        load_demonstrations(copied)
+
+
 def test_no_environment_of_a_stranger_s_is_built(copied: Path) -> None:
     """Minari would, to learn the spaces, and run whatever `env_spec` names."""
     spec = {"id": "Evil-v0", "entry_point": "os:abort", "kwargs": {}, "additional_wrappers": []}
