@@ -19,6 +19,7 @@ COMMANDS = {
     "replay": "play such episodes again, and film them",
     "list": "what can be named: robots, tasks, algorithms …",
     "describe": "everything about one of them",
+    "schema": "of configs, for editors",
     "view": "pictures of robots, workspaces and objects",
     "new": "files for one of your own: an algorithm, a task, a robot …",
     "card": "how hard a task is: for chance, idleness and its expert",

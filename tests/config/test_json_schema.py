@@ -1,0 +1,72 @@
+"""The JSON schema: what runs is valid, what is mistyped is not, and what is registered is in it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from mygym.config.json_schema import json_schema
+from mygym.parameters import parameters
+from mygym.registry import registry
+from mygym.runs.settings import settle
+from mygym.strategies.strategy import Strategy, register_strategy
+
+CONFIGS = sorted((Path(__file__).parents[2] / "configs").rglob("*.yaml"))
+STRATEGIES = registry("strategy").names()
+
+
+def mistakes(config: dict[str, Any]) -> list[str]:
+    """Where the schema finds a config wrong; the schema is one itself."""
+    schema = json.loads(json.dumps(json_schema()))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return [error.json_path for error in jsonschema.Draft202012Validator(schema).iter_errors(config)]
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_a_config_that_ships_is_valid(path: Path) -> None:
+    assert mistakes(yaml.safe_load(path.read_text(encoding="utf-8"))) == []
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_strategy_has_its_own_parameters(strategy: str) -> None:
+    complete = settle(said={"strategy": strategy, "algo": "ppo", "task": "AGM"}).values()
+    assert mistakes(complete) == []
+    known = parameters(registry("strategy").get(strategy).load())
+    assert set(complete["strategy_params"]) <= set(known)
+    for name in known:
+        assert mistakes({"strategy": strategy, "strategy_params": {f"{name}s": 1}}) == ["$.strategy_params"]
+        wrong = {"strategy": f"standard+{strategy}", "strategy_params": {strategy: {f"{name}s": 1}}}
+        assert mistakes(wrong) == [f"$.strategy_params.{strategy}"]
+
+
+@pytest.mark.parametrize(
+    ("config", "where"),
+    [
+        ({"stps": 100}, "$"),
+        ({"steps": "many"}, "$.steps"),
+        ({"reward": "generous"}, "$.reward"),
+        ({"algo": "sac", "algo_params": {"tua": 0.1}}, "$.algo_params"),
+        ({"algo": "sac", "framework": "jax", "algo_params": {"tua": 0.1}}, "$.algo_params"),
+        ({"strategy": "curriculum", "strategy_params": {"levels": "sideways"}}, "$.strategy_params.levels"),
+        ({"strategy": "experts", "strategy_params": {"tau": "warm"}}, "$.strategy_params.tau"),
+    ],
+)
+def test_a_mistake_is_found(config: dict[str, Any], where: str) -> None:
+    assert mistakes(config) == [where]
+
+
+def test_what_is_registered_is_in_it() -> None:
+    @register_strategy("waiting")
+    class Waiting(Strategy):
+        """Waits."""
+
+        def __init__(self, *, patience: int = 3) -> None:
+            self.patience = patience
+
+    assert mistakes({"strategy": "waiting", "strategy_params": {"patience": 4}}) == []
+    assert mistakes({"strategy": "waiting", "strategy_params": {"patience": "long"}}) == ["$.strategy_params.patience"]
