@@ -114,6 +114,15 @@ def fits(value: Any, hint: Any) -> bool:
     return isinstance(value, plain) if isinstance(plain, type) else callable(value)
 
 
+def choices(hint: Any) -> list[str]:
+    """Texts that a type hint names one by one."""
+    if typing.get_origin(hint) is typing.Literal:
+        return [one for one in typing.get_args(hint) if isinstance(one, str)]
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return [name for one in typing.get_args(hint) for name in choices(one)]
+    return []
+
+
 def in_words(hint: Any) -> str:
     """A type hint as a person would say what may be given."""
     names = {"None": "null", "NoneType": "null", "bool": "true or false", "int": "a whole number", "float": "a number",

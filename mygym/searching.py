@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mygym.errors import ConfigError, bad_value
-from mygym.runs.directory import check_new, find_policy, writing
+from mygym.runs.directory import check_new, find_policy
 from mygym.runs.evaluation import EVALUATION, episode_seeds, evaluate_policy, in_turn
 from mygym.runs.policy import save_policy
 from mygym.strategies.path_search import Method, Tried, check_budget, search_paths
@@ -35,8 +35,8 @@ def search(
         budget_us: Most microseconds that a forward pass with one observation may take here.
         episodes: For each path; the same ones, which are of those that choose models and judge none.
         seed: Decides the paths and the episodes.
-        out: A new file, `….safetensors`, for the policy with the path that is best; `mygym.load` opens it if it is in
-            the run's folder.
+        out: A new file, `….safetensors`, in the run's folder, for the policy with the path that is best: `mygym.load`
+            and `mygym.evaluate` take it.
 
     Returns:
         What was tried, the best first.
@@ -45,11 +45,13 @@ def search(
         ConfigError: The run has no paths to choose from, none is within the budget, or `out` is no new file.
         RunError: The policy cannot be loaded, or writing failed.
     """
-    config = config_of(find_policy(run)[0])
+    folder, _ = find_policy(run)
+    config = config_of(folder)
     if out is not None:
         out = Path(out).expanduser()
-        if out.suffix != ".safetensors":
-            raise ConfigError(bad_value("out", str(out), "the name of a file that ends with .safetensors"))
+        if out.suffix != ".safetensors" or out.absolute().parent != folder.absolute():
+            why = "is not where a policy can be loaded from"
+            raise ConfigError(bad_value("out", str(out), f"a new file {folder / 'NAME.safetensors'}", why))
         check_new(out, "out", "a file")
     policy: Any = load(run)
     network = policy.model.policy
@@ -68,7 +70,5 @@ def search(
         why = f"is less than any of {tries} paths takes here"
         raise ConfigError(bad_value("budget_us", budget_us, "a larger one", why))
     if out is not None:
-        with writing(out):
-            out.parent.mkdir(parents=True, exist_ok=True)
         save_policy(out, policy.model, policy.normalizer)
     return found

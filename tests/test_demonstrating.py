@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import h5py
 import imageio_ffmpeg
 import numpy as np
 import pytest
@@ -171,6 +172,13 @@ def test_what_was_changed_is_found(dataset: Path, tmp_path: Path, capsys: pytest
     said = capsys.readouterr()
     assert "not as stored: 0 from step 0" in said.err
     assert f"video: {video}" in said.out
+
+
+def test_labels_that_were_changed_are_found(dataset: Path, tmp_path: Path) -> None:
+    shutil.copytree(dataset, tmp_path / "changed")
+    with h5py.File(tmp_path / "changed" / "data" / "main_data.hdf5", "r+") as file:
+        file["episode_1"]["infos"]["expert_action"][2] *= 0.5
+    assert [one.differs_at for one in mygym.replay(tmp_path / "changed")] == [None, 2, None]
 
 
 @pytest.mark.parametrize(

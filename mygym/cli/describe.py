@@ -121,6 +121,15 @@ def _component(entry: Entry) -> dict[str, Any]:
         from mygym.config import schedules
 
         return {**about, "parameters": schedules.describe(target)}
+    if entry.kind == "strategy":
+        from mygym.cli.tables import strategy_parameters
+
+        text = (inspect.getdoc(target) or "").partition("\nArgs:")[0].strip()
+        return {
+            **about,
+            "documentation": text,
+            "strategy_params": {row.pop("name"): row for row in strategy_parameters(entry.name)},
+        }
     if entry.kind == "stage":
         return {**about, **_stage(target)}
     if entry.kind == "observation":

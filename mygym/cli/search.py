@@ -83,7 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--budget-us", metavar="X", help="most microseconds of a forward pass with one observation")
     parser.add_argument("--episodes", default="20", metavar="N", help="for each path (default 20)")
     parser.add_argument("--seed", default="0", metavar="S", help="decides paths and episodes (default 0)")
-    parser.add_argument("--out", metavar="FILE", help="write the policy with the best path, as safetensors")
+    parser.add_argument("--out", metavar="FILE", help="write the policy with the best path: RUN/NAME.safetensors")
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_import_flag(parser)
     return parser

@@ -75,9 +75,17 @@ def training_parameters(entry: Algorithm) -> list[dict[str, Any]]:
 
 
 def strategy_parameters(name: str) -> list[dict[str, Any]]:
-    """The same for the parameters of a strategy."""
+    """The same for the parameters of a strategy, with all of their texts."""
     known = parameters(registry("strategy").get(name, "strategy").load())
-    return [_row(one.name, one, "required" if one.required else one.default) for one in known.values()]
+    return [
+        {
+            "name": one.name,
+            "type": one.type_in_words,
+            "default": "required" if one.required else one.default,
+            "help": one.help,
+        }
+        for one in known.values()
+    ]
 
 
 def _row(name: str, parameter: Parameter, default: Any) -> dict[str, Any]:

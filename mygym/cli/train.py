@@ -58,6 +58,7 @@ def main(arguments: Sequence[str]) -> None:
 
         dry_run(resolved)
     else:
+        from mygym.runs.steering import in_words
         from mygym.training import train
 
         try:
@@ -68,7 +69,7 @@ def main(arguments: Sequence[str]) -> None:
                 print(f"run: {error.run}", flush=True)
             raise
         said = f"success {result.success_rate:.1%} of fresh episodes after {result.steps:,} steps"
-        say(f"{said}, {result.wall_time_s:.1f} s")
+        say("; ".join((f"{said}, {result.wall_time_s:.1f} s", *in_words(result.strategy))))
         print(f"run: {result.path}")
 
 

@@ -22,7 +22,7 @@ from mygym.config.plain import is_plain
 from mygym.config.ranges import LARGEST, RANGES
 from mygym.config.schedules import Schedule, is_schedule, parse
 from mygym.errors import ConfigError, RegistryError, bad_value
-from mygym.parameters import REQUIRED, Parameter, fits, in_words, parameters, place
+from mygym.parameters import REQUIRED, Parameter, choices, fits, in_words, parameters, place
 from mygym.registry import Algorithm, registry
 
 SECTION = "algo_params"
@@ -339,8 +339,17 @@ def check_training(runner: Any, values: Mapping[str, Any]) -> None:
     check_parameters("training_params", f"{runner.__name__}.training", training_parameters(runner), values)
 
 
-def check_parameters(section: str, owner: str, known: Mapping[str, Parameter], values: Mapping[str, Any]) -> None:
+def check_parameters(
+    section: str, owner: str, known: Mapping[str, Parameter], values: Mapping[str, Any], bounded: bool = True
+) -> None:
     """Refuse a section of the config that `owner`, whose parameters are `known`, would not take.
+
+    Args:
+        section: Its key.
+        owner: What to call it.
+        known: By name.
+        values: By name.
+        bounded: Whether names mean what `RANGES` takes them for.
 
     Raises:
         ConfigError: An unknown parameter, one that nobody sets, a wrong type, or a number out of its range.
@@ -349,7 +358,7 @@ def check_parameters(section: str, owner: str, known: Mapping[str, Parameter], v
         key = f"{section}.{name}"
         if name not in known:
             raise ConfigError(bad_value(key, name, sorted(known), f"is not a parameter of {owner}"))
-        check_value(key, value, known[name])
+        check_value(key, value, known[name], bounded)
     for name, parameter in known.items():
         if parameter.required and name not in values:
             raise ConfigError(bad_value(f"{section}.{name}", None, f"a value, which {owner} needs", "is missing"))
@@ -407,18 +416,20 @@ def _check_schedule(
     return schedule
 
 
-def check_value(key: str, value: Any, parameter: Parameter) -> None:
-    """Refuse a value of the wrong type or out of the known range.
+def check_value(key: str, value: Any, parameter: Parameter, bounded: bool = True) -> None:
+    """Refuse a value of the wrong type or, where its name is `bounded`, out of the known range.
 
     Raises:
         ConfigError: Names `key`, the value and what is allowed.
     """
     if not fits(value, parameter.annotation):
+        if isinstance(value, str) and (names := choices(parameter.annotation)):
+            raise ConfigError(bad_value(key, value, names))
         raise ConfigError(bad_value(key, value, in_words(parameter.annotation), "has the wrong type"))
     for number in _numbers(value):
         if not abs(number) <= LARGEST:
             raise ConfigError(bad_value(key, value, f"finite numbers of at most {LARGEST:g}, as float32 has"))
-        if parameter.name in RANGES and number not in RANGES[parameter.name]:
+        if bounded and parameter.name in RANGES and number not in RANGES[parameter.name]:
             raise ConfigError(bad_value(key, value, str(RANGES[parameter.name]), "is out of range"))
 
 

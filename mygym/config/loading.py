@@ -53,6 +53,12 @@ class _Loader(yaml.SafeLoader):
 class Dumper(yaml.SafeDumper):
     """Writes what `load_file` gives back as it was: the text `3e-4` in quotes."""
 
+    def represent_str(self, text: str) -> yaml.ScalarNode:
+        """Text of several lines as a block."""
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+Dumper.add_representer(str, Dumper.represent_str)
 
 for _class in (_Loader, Dumper):
     _class.add_implicit_resolver(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from mygym.envs.robot_env import Observation, RobotEnv
+from mygym.envs.robot_env import NUMBERS, Observation, RobotEnv
 from mygym.errors import ConfigError, RunError
 
 
@@ -17,11 +17,11 @@ class VariedEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     """Environments of equal spaces, e.g. of several tasks: each episode is played in one of them.
 
     Which one follows from the seed and the number of the episode alone: they take turns, or are drawn with `weights`.
-    Each is built when it is played for the first time. Whatever else is asked of this environment, such as the
-    expert's action, is asked of the one that is being played.
+    Each is built when it is played for the first time, those that differ in numbers and rewards alone in one world.
+    Whatever else is asked of this environment, such as the expert's action, is asked of the one that is being played.
 
     Args:
-        makers: Build the environments.
+        arguments: Of `RobotEnv`, for each environment.
         labels: What to call each of them.
         codes: `(environments, d)` in [0, 1]: what to append to observations of each, which tells them apart.
 
@@ -32,9 +32,9 @@ class VariedEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     metadata = RobotEnv.metadata
 
     def __init__(
-        self, makers: Sequence[Callable[[], RobotEnv]], labels: Sequence[str], codes: NDArray[np.float32] | None = None
+        self, arguments: Sequence[Mapping[str, Any]], labels: Sequence[str], codes: NDArray[np.float32] | None = None
     ) -> None:
-        self._makers = list(makers)
+        self._arguments = list(arguments)
         self._envs: dict[int, RobotEnv] = {}
         self._codes = codes
         self._seed, self._episode, self._seeded = 0, -1, False
@@ -63,6 +63,15 @@ class VariedEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         found = self.playing.components
         end = max(one.stop for one in found.values())
         return found | ({} if self._codes is None else {"variant": slice(end, end + self._codes.shape[1])})
+
+    def try_all(self) -> None:
+        """Build each now, and begin an episode of each.
+
+        Raises:
+            ConfigError: One cannot be built or begun, or the spaces of two differ.
+        """
+        for index in range(len(self.labels)):
+            self._env(index).reset(seed=0)
 
     def set_weights(self, weights: Sequence[float] | None) -> None:
         """Say how often each is played from the next episode on.
@@ -162,11 +171,18 @@ class VariedEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
     def _env(self, index: int) -> RobotEnv:
         if index not in self._envs:
-            env = self._makers[index]()
+            env = self._built(index)
             if self._envs:
                 check_equal_spaces(env, next(iter(self._envs.values())), self.labels[index])
             self._envs[index] = env
         return self._envs[index]
+
+    def _built(self, index: int) -> RobotEnv:
+        said = self._arguments[index]
+        for other, env in self._envs.items():
+            if _of_the_world(self._arguments[other]) == _of_the_world(said):
+                return env.in_same_world(said.get("task_params") or {}, said.get("reward", "sparse"))
+        return RobotEnv(**said)
 
     def _drawn(self) -> int:
         if self._weights is None:
@@ -208,6 +224,12 @@ def check_equal_spaces(env: RobotEnv, other: RobotEnv, label: str) -> None:
                 f"strategy: {label} has another {kind.replace('_', ' ')} than {other.task.name}, so one network cannot "
                 f"play both; allowed: tasks with equal spaces, as those of one robot with spaces: shared"
             )
+
+
+def _of_the_world(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the arguments of `RobotEnv` what decides its world."""
+    params = {key: value for key, value in (arguments.get("task_params") or {}).items() if key not in NUMBERS}
+    return {**arguments, "task_params": params, "reward": None}
 
 
 def _variant(info: Mapping[str, Any]) -> int:

@@ -18,7 +18,7 @@ from mygym.config.hyperparameters import INNER, NAMED, Schema, name_of, schedule
 from mygym.config.plain import is_plain
 from mygym.config.schedules import Schedule
 from mygym.envs.robot_env import RobotEnv
-from mygym.envs.varied_env import AnyEnv, VariedEnv, check_equal_spaces
+from mygym.envs.varied_env import AnyEnv, VariedEnv
 from mygym.errors import ConfigError
 from mygym.parameters import parameters
 from mygym.registry import algorithm, is_environment
@@ -57,13 +57,11 @@ def _make_played(
     variants: Sequence[Variant], goal_env: bool, codes: NDArray[np.float32] | None, **rendering: Any
 ) -> AnyEnv:
     """In any process: a worker may not know algorithm and strategy, which a notebook may have registered."""
-    makers = [partial(_make_env, one.config, goal_env, **rendering) for one in variants]
-    return VariedEnv(makers, [one.label for one in variants], codes) if len(makers) > 1 else makers[0]()
-
-
-def _make_env(config: RunConfig, goal_env: bool, **rendering: Any) -> RobotEnv:
-    plugins.import_modules(config.imports)  # done already in the main process, by whoever said --import
-    return RobotEnv(**{**_env_arguments(config, goal_env), "camera": config.video.camera, **rendering})
+    plugins.import_modules(variants[0].config.imports)  # done already in the main process, by whoever said --import
+    said = [
+        {**_env_arguments(one.config, goal_env), "camera": one.config.video.camera, **rendering} for one in variants
+    ]
+    return VariedEnv(said, [one.label for one in variants], codes) if len(said) > 1 else RobotEnv(**said[0])
 
 
 def env_arguments(config: RunConfig) -> dict[str, Any]:
@@ -92,8 +90,10 @@ def make_vec_env(config: RunConfig) -> Any:
     from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecMonitor, VecNormalize
 
     played = variants(config)
-    if len(played) > 1:
-        _check_buildable(played)
+    if len(played) > 1:  # training builds them when they are first played, which is late to find one wrong
+        with contextlib.closing(_make_played(played, True, None)) as tried:
+            assert isinstance(tried, VariedEnv)
+            tried.try_all()
     make = partial(_make_played, played, _takes_dictionaries(config), codes(config, played))
     makers: list[Callable[[], Any]] = [make] * config.n_envs
     env: VecEnv = worker_vec_env(makers) if config.subprocesses else DummyVecEnv(makers)
@@ -103,18 +103,6 @@ def make_vec_env(config: RunConfig) -> Any:
     for strategy in strategies_of(config):
         env = strategy.wrap_env(env)
     return env
-
-
-def _check_buildable(played: Sequence[Variant]) -> None:
-    """Build each once: training builds them when they are first played, which is late to find one wrong.
-
-    Raises:
-        ConfigError: One cannot be built, or the spaces of two differ.
-    """
-    with contextlib.ExitStack() as stack:
-        envs = [stack.enter_context(contextlib.closing(_make_env(one.config, goal_env=True))) for one in played]
-        for one, env in zip(played[1:], envs[1:], strict=True):
-            check_equal_spaces(env, envs[0], one.label)
 
 
 def record_episodes(env: Any, path: Path, started: float, note: Callable[[Mapping[str, Any]], None]) -> None:

@@ -25,6 +25,7 @@ from mygym.runs.curves import Tally
 from mygym.runs.evaluation import Evaluation
 from mygym.runs.policy import normalizer_of
 from mygym.runs.state import load_normalizer_state
+from mygym.runs.steering import in_words
 from mygym.runs.stopping import StopRequest
 from mygym.runs.weights import load_weights, weights
 
@@ -315,7 +316,8 @@ class ProgressBarCallback(BaseCallback):
             print(
                 f"{record['steps']:>9,} steps  {record['wall_time_s']:7.1f} s  success {record['success_rate']:6.1%}  "
                 f"return {record['mean_return']:8.2f}  distance {100 * record['mean_distance']:5.1f} cm"
-                + "".join(f"  {task} {rate:.0%}" for task, rate in record.get("success_by_task", {}).items()),
+                + "".join(f"  {task} {rate:.0%}" for task, rate in record.get("success_by_task", {}).items())
+                + "".join(f"  {words}" for words in in_words(record.get("strategy", {}))),
                 file=sys.stderr,
                 flush=True,
             )

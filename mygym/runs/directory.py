@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -39,7 +40,7 @@ def create(logdir: str, task: str, robot: str, algo: str, setting: str, seed: in
     Raises:
         ConfigError: It cannot be created or written; nothing is left behind.
     """
-    folder = Path(logdir).expanduser() / task / robot / algo / setting
+    folder = Path(logdir).expanduser() / re.sub(r"[^\w.+-]+", "_", task) / robot / algo / setting
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for suffix in ("", *(f"_{number}" for number in range(2, 10_000))):

@@ -46,6 +46,8 @@ class Result:
     stage_reached: dict[str, int] = field(default_factory=dict)
     success_by_task: dict[str, float] = field(default_factory=dict)
     """Of the saved model, where a run has several tasks."""
+    strategy: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """What each strategy has come to, of those that tell: a curriculum's level, a super-network's path."""
 
     def time_to_threshold(self) -> dict[str, dict[str, Any] | None]:
         """For each threshold the first evaluation that reached it."""
@@ -66,6 +68,7 @@ class Result:
         """The result in a run directory; None if there is none that can be read."""
         try:
             content = json.loads((run / RESULT).read_text(encoding="utf-8"))
+            content = {"strategy": {}, **content}  # of runs before there was any
             result = cls(path=run, **{one.name: content[one.name] for one in fields(cls) if one.name != "path"})
             result.time_to_threshold()  # fails where the evaluations are none
             judged = (result.success_rate, result.mean_return) if result.status == "done" else ()

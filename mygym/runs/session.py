@@ -6,7 +6,7 @@ import contextlib
 import math
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -173,7 +173,9 @@ class Session:
         seeds = in_turn(episode_seeds(config.seed, purpose, count, number), self.eval_envs[0])
         return _finite(evaluate_policy(Policy(self.model, normalizer_of(self.env)), self.eval_envs, seeds))
 
-    def _evaluated(self, record: Mapping[str, Any]) -> None:
+    def _evaluated(self, record: dict[str, Any]) -> None:
+        if outcome := self.steering.outcome():
+            record["strategy"] = outcome
         self.progress.show(record)
         self.steering.on_evaluation(record)
 
@@ -347,6 +349,7 @@ class Session:
     def _write_result(self) -> None:
         self.place.check()
         self.result.evaluations = self.evaluations.records
+        self.result.strategy = self.steering.outcome()
         self.result.wall_time_s = self._elapsed()
         self.result.write()
 

@@ -16,7 +16,7 @@ from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.parameters import parameters
 from mygym.registry import DESCRIPTIONS, Algorithm, algorithm, registry
 from mygym.runs.requirements import REQUIREMENTS
-from mygym.runs.strategies import joined, said_in, sections, strategies_of
+from mygym.runs.strategies import JOIN, joined, said_in, sections, strategies_of
 from mygym.runs.variants import variants
 from mygym.tasks.checking import named_objects
 from mygym.tasks.observations import default_components, find_component
@@ -51,8 +51,11 @@ def settle(
     try:
         entry = algorithm(first.algo, first.framework)
         decided = _of_algorithm(entry, {key: entry.run_defaults[key] for key in STRATEGY if key in entry.run_defaults})
-        if first.strategy != decided.values.get("strategy") and "strategy" in first.model_fields_set:
-            decided = _of_algorithm(entry, {})  # parameters of the one are none of the other
+        if "strategy" in first.model_fields_set and first.strategy != (own := decided.values.get("strategy")):
+            if own is not None and own not in first.strategy.split(JOIN):
+                allowed = f"{own}, {own}{JOIN}{first.strategy}, or an algorithm without one of its own, such as ppo"
+                raise ConfigError(bad_value("strategy", first.strategy, allowed, f"leaves out what {entry.name} is"))
+            decided = _of_algorithm(entry, {})  # parameters of one are none of several
         first = resolve([decided, *mine]).config
         of_class, strategy = _of_strategy(first)
     except RegistryError as error:
@@ -176,7 +179,7 @@ def _of_strategy(said: RunConfig) -> tuple[Layer, Layer]:
     own = {}
     for name, (section, given) in sections(said.strategy, said.strategy_params).items():
         known = parameters(registry("strategy").get(name).load())
-        check_parameters(section, name, known, given)
+        check_parameters(section, name, known, given, bounded=False)  # a strategy says itself what it takes
         own[name] = {key: one.default for key, one in known.items() if is_plain(one.default)}
     preferred: dict[str, Any] = {}
     for one in strategies_of(said):

@@ -10,6 +10,15 @@ from stable_baselines3.common.callbacks import BaseCallback
 from mygym.runs.evaluation import Evaluation
 
 
+def in_words(outcome: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """What strategies tell, as `curriculum: level 2, last level 6`."""
+    found = []
+    for name, told in outcome.items():
+        words = [f"{key.replace('_', ' ')} {value}" for key, value in told.items()]
+        found.append(f"{name}: {', '.join(words)}")
+    return found
+
+
 class StrategyCallback(BaseCallback):
     """Calls strategies where SB3 calls back.
 
@@ -59,6 +68,10 @@ class StrategyCallback(BaseCallback):
         """Tell them of an evaluation."""
         for one in self.strategies:
             one.on_evaluation(record)
+
+    def outcome(self) -> dict[str, dict[str, Any]]:
+        """What they have come to by now, by name, of those that tell."""
+        return {one.name: dict(told) for one in self.strategies if (told := one.outcome())}
 
     def finish(self, judge: Callable[[], Evaluation]) -> None:
         """Let them have the last word; `judge` plays episodes with the model as it is."""

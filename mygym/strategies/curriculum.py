@@ -64,6 +64,8 @@ class Curriculum(Strategy):
         """Whether those of earlier levels were, since the level began."""
         self.began = 0
         """Env steps at which the level began."""
+        if levels == []:
+            raise ConfigError(bad_value("strategy_params.levels", levels, "backward, forward, or parts of a config"))
         if not 0.0 < advance_at <= 1.0:
             raise ConfigError(bad_value("strategy_params.advance_at", advance_at, "above 0, up to 1"))
         if not 0.0 <= go_back_at < advance_at:
@@ -116,6 +118,10 @@ class Curriculum(Strategy):
             self._change(self.level - 1)
         self.logger.record("strategy/level", self.level)
         self.logger.record("strategy/success_rate", rate)
+
+    def outcome(self) -> Mapping[str, Any]:
+        """The level that is trained, and the last, from 0."""
+        return {"level": self.level, "last_level": self.last}
 
     def _change(self, level: int) -> None:
         self.level, self.outcomes, self.rehearsed, self.began = level, [], [], self.num_timesteps

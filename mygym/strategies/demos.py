@@ -148,7 +148,7 @@ class Demos(Strategy):
         Raises:
             ConfigError: It is none, or not of what is trained, or none of its episodes succeed, or they are too few.
         """
-        demonstrations = load_demonstrations(dataset)
+        demonstrations = load_demonstrations(dataset, "strategy_params.dataset")
         check_fits(demonstrations, self.config, rewards=bool(self.share))
         count = len(demonstrations)
         if self.episodes is not None and self.episodes > count:

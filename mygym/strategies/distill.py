@@ -32,10 +32,12 @@ class Distill(Strategy):
     from rewards the teacher says what it would do in the states that the student comes to, and the student is drawn
     there with a weight that falls: kickstarting (Schmitt et al., 2018). Where both draw from the same kind of
     Gaussian, the loss is KL(teacher ‖ student), else the mean absolute error of the student's actions, exploration
-    included. Learning by labels is easier where observations are normalised (`normalize: true`).
+    included. Learning by labels is easier where observations are normalised (`normalize: true`). Of `trpo`
+    it is a step of Adam's after the line search, in which `target_kl` has no say.
 
     A run sees what it was trained on, in the student's environments and without noise; so the student may observe less
-    than its teacher.
+    than its teacher. One that was trained with `experts` teaches by all of them: in each state that one answers whom
+    the stage, the gate or the path that was found calls; a file of `mygym search --out` is another path of them.
 
     Args:
         teacher: `oracle`, the scripted expert; the path of a run; a list of these, of which one is drawn in each state;

@@ -92,6 +92,8 @@ class Experts(Strategy):
         """Env steps at which it began."""
         self.used: NDArray[Any] | None = None
         """`(layers, candidates)`: share of each in the last batch."""
+        self.path: list[int] = []
+        """The candidate of each layer that the search has chosen; empty before it."""
         said = len(candidates) if isinstance(candidates, list) else candidates
         if said is not None and said < 1:
             raise ConfigError(bad_value("strategy_params.candidates", candidates, "1 or more"))
@@ -301,13 +303,19 @@ class Experts(Strategy):
         self.used = self._usage()
         return super().state_dict()
 
+    def outcome(self) -> Mapping[str, Any]:
+        """The path that the policy acts by, once a search has found it."""
+        return {"path": list(self.path)} if self.path else {}
+
     def finish(self, judge: Callable[[], Evaluation]) -> None:
         """Find the path to act by, where training has left that open."""
         if not self.samples:
             return
         from mygym.strategies.path_search import search_paths
 
-        search_paths(self.model.policy, judge, self.search, self.tries, self.budget_us, int(self.config.seed or 0))
+        policy: Any = self.model.policy
+        search_paths(policy, judge, self.search, self.tries, self.budget_us, int(self.config.seed or 0))
+        self.path = policy.forward_state.path.tolist()
 
 
 def _is_arch(said: Any) -> bool:

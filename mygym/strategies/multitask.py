@@ -69,7 +69,15 @@ class MultiTask(Strategy):
         return {**alike, "spaces": "shared"}
 
     def settled(self) -> Mapping[str, Any]:
-        """The tasks."""
+        """The tasks.
+
+        Raises:
+            ConfigError: The run's own is none of them.
+        """
+        own, played = self.config.task, [one.get("task", self.config.task) for one in self.variants(self.config)]
+        if own not in played:
+            why = "would not be played, as it is none of strategy_params.tasks"
+            raise ConfigError(bad_value("task", own, played, why))
         return {"tasks": self.tasks}
 
     def variants(self, config: RunConfig) -> Sequence[Mapping[str, Any]]:

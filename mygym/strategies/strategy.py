@@ -31,11 +31,14 @@ class Strategy:
     which they are called:
 
     1. `run_defaults`: config values. `variants` and `judged`: what the environments play, as parts of a config.
-    2. `requires`: what must be there, checked when all is built and before anything is written.
-    3. `wrap_env`, `policy_class`: what the environments and the policy are made of.
+    2. `wrap_env`, `policy_class`: what the environments and the policy are made of.
+    3. `requires`: what must be there, checked when all is built and before anything is written.
     4. `prepare_env`, `prepare_model`, `prepare_data`: once, before training; `model` and `training_env` are there.
     5. `step`: before every iteration. `on_step`, `on_episode`, `on_evaluation`: what came of it. `finish`: at the end.
+       `outcome`: what to tell of it.
     6. `state_dict`, `load_state_dict`: what a resumed run goes on from.
+
+    One object lives from 3 to 6; those of 1 and 2 are constructed for the purpose, and what they keep is lost.
 
     A strategy that goes on from random numbers draws them from torch's or numpy's global generators, or has the state
     of a generator of its own in `state_dict`.
@@ -138,6 +141,10 @@ class Strategy:
         Args:
             judge: Plays episodes with `model` as it is, the same ones in each call, which are not those of the result.
         """
+
+    def outcome(self) -> Mapping[str, Any]:
+        """What it has come to by now, in plain data: for the evaluations' records and lines, and for result.json."""
+        return {}
 
     @property
     def logger(self) -> Logger:

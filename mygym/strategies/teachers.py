@@ -228,7 +228,8 @@ def _differs(teacher: Any, student: RobotEnv) -> tuple[str, str] | None:
         return why, f"control: {teacher.control}; or a run with control: {student.control}"
     if teacher.action_space != student.action_space:
         own, here = (env.world.action_size for env in (teacher, student))
-        return f"has {own} actions, and there are {here} here", "a run of a robot and a task with the same actions"
+        allowed = "a run with the same actions: of the same robot, and both or neither with spaces: shared"
+        return f"has {own} actions, and there are {here} here", allowed
     another = f"a run of the same task on {student.robot.name}, or both with spaces: shared"
     try:
         space = student.composed_space(teacher.composition)

@@ -18,17 +18,25 @@ def sample_in(
 ) -> NDArray[np.float64]:
     """A point `(3,)` uniform in `area`, at least `distance` metres from `away_from`.
 
+    Where hardly any are that far away it is the corner that is farthest.
+
     Raises:
-        ConfigError: The area has no such point, or hardly any.
+        ConfigError: The area has no such point.
     """
     low, high = area
     for _ in range(TRIES):
         point = low + rng.random(3) * (high - low)
-        if away_from is None:
+        if away_from is None or _is_away(point, away_from, distance):
             return point
-        difference = point - away_from
-        if difference @ difference >= distance * distance:
-            return point
+    assert away_from is not None
+    corner = np.where(np.abs(low - away_from) > np.abs(high - away_from), low, high)
+    if _is_away(corner, away_from, distance):
+        return corner
     where = f"{low.round(3).tolist()} … {high.round(3).tolist()}"
-    why = f"has no point at least {distance:.2f} m from {away_from.round(3).tolist() if away_from is not None else ''}"
-    raise ConfigError(bad_value("task_params.areas", where, "a larger area", why))
+    why = f"has no point at least {distance:.2f} m from {away_from.round(3).tolist()}, where nothing is solved yet"
+    raise ConfigError(bad_value("task_params.areas", where, "a larger area, or a smaller tolerance", why))
+
+
+def _is_away(point: NDArray[np.float64], place: NDArray[np.float64], distance: float) -> bool:
+    difference = point - place
+    return bool(difference @ difference >= distance * distance)

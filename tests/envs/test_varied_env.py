@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 from collections import Counter
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ TASKS = ("reach", "push", "AGM")
 def varied(*tasks: str, identify: bool = False, **settings: Any) -> VariedEnv:
     settings = {"spaces": "shared", **settings}
     codes = np.eye(len(tasks), dtype=np.float32) if identify else None
-    return VariedEnv([partial(RobotEnv, task, **settings) for task in tasks], tasks, codes)
+    return VariedEnv([{"task": task, **settings} for task in tasks], tasks, codes)
 
 
 @pytest.fixture
@@ -101,9 +102,57 @@ def test_its_state_brings_another_to_the_same_place_and_the_same_episodes_after_
     other.close()
 
 
+LEVELS = [
+    {"task": "AGM", "task_params": {"stages_done": 2, "horizon": 20}},
+    {"task": "AGM", "task_params": {"stages_done": 1.333, "tolerance": 0.03}, "reward": "dense"},
+    {"task": "AGM"},
+    {"task": "AGM", "task_params": {"object": "cylinder"}},
+]
+
+
+def test_those_that_differ_in_numbers_alone_share_a_world_and_play_as_they_would_alone() -> None:
+    env = VariedEnv(LEVELS, ("end", "later", "whole", "round"))
+    env.try_all()
+    worlds = [one.world for one in env._envs.values()]
+    assert worlds[0] is worlds[1] is worlds[2] is not worlds[3]
+    seen = set()
+    for seed in range(8):
+        observation, info = env.reset(seed=seed)
+        seen.add(info["variant"])
+        with contextlib.closing(RobotEnv(**LEVELS[info["variant"]])) as alone:
+            expected, _ = alone.reset(seed=int(np.random.SeedSequence([seed, 0]).generate_state(1)[0]))
+            np.testing.assert_equal(observation, expected)
+            for _ in range(30):
+                action = env.expert_action()
+                here, there = env.step(action), alone.step(action)
+                np.testing.assert_equal(here[0], there[0])
+                assert here[1:4] == there[1:4]
+                if here[2] or here[3]:
+                    break
+    assert seen == set(range(len(LEVELS)))
+    copied = copy.deepcopy(env.playing)
+    assert copied.world is not env.playing.world
+    np.testing.assert_equal(copied.step(action)[0], env.step(action)[0])
+    copied.close()
+    env.close()
+
+
+def test_a_reward_of_one_that_was_not_built_yet_leaves_the_episode_alone() -> None:
+    """As of a replay buffer that was filled before the run was resumed."""
+    env, other = (VariedEnv(LEVELS[:3], ("end", "later", "whole")) for _ in range(2))
+    for one in (env, other):
+        one.reset(seed=1)
+    goals = np.zeros((3, 3), np.float32)
+    assert len(env.compute_reward(goals, goals, [{"variant": which} for which in range(3)])) == 3
+    for _ in range(3):
+        np.testing.assert_equal(env.step(env.expert_action())[0], other.step(other.expert_action())[0])
+    for one in (env, other):
+        one.close()
+
+
 def test_rewards_are_those_of_the_task_that_was_played() -> None:
     env = VariedEnv(
-        [partial(RobotEnv, "reach", task_params={"tolerance": radius}) for radius in (0.2, 0.02)], ("wide", "narrow")
+        [{"task": "reach", "task_params": {"tolerance": radius}} for radius in (0.2, 0.02)], ("wide", "narrow")
     )
     achieved, desired = np.zeros((4, 3), np.float32), np.full((4, 3), 0.05, np.float32)
     infos = [{"variant": 0}, {"variant": 1}, {"variant": 1}, {"variant": 0}]

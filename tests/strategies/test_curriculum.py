@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from stable_baselines3.common.logger import Logger
 
 import mygym
+from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
 from mygym.runs import building
 from mygym.runs.settings import from_python, settle
@@ -86,7 +88,7 @@ def test_from_the_end_there_is_less_and_less_done(task: str) -> None:
     """A level begins with the potential that it says, or a step beyond, however little time it has itself."""
     levels = [one for one in variants(settled(task=task)) if one.config.task_params.stages_done]
     for one in {levels[0].label: levels[0], levels[-1].label: levels[-1]}.values() if levels else ():
-        with contextlib.closing(building._make_env(one.config, goal_env=True)) as env:
+        with contextlib.closing(RobotEnv(**building.env_arguments(one.config))) as env:
             said = one.config.task_params.stages_done
             assert said is not None
             for seed in range(2):
@@ -151,6 +153,20 @@ def test_it_goes_on_with_success_and_back_without(curriculum: Curriculum) -> Non
     assert (curriculum.outcomes, curriculum.rehearsed) == ([], [])
 
 
+def test_a_run_says_which_level_it_has_come_to(tmp_path: Path) -> None:
+    """Here to the last, by patience; a goal of 20 cm leaves few places where nothing is solved yet."""
+    params = {"levels": [{"task_params": {"tolerance": 0.2}}], "patience": 40}
+    said = {"strategy": "curriculum", "strategy_params": params, "algo": "sac", "steps": 120, "n_envs": 1}
+    said |= {"eval": {"every": 30, "episodes": 1, "final_episodes": 1}, "video": {"episodes": 0}}
+    result = mygym.train({**said, "logdir": str(tmp_path)})
+    assert result.strategy == {"curriculum": {"level": 1, "last_level": 1}}
+    assert [one["strategy"]["curriculum"]["level"] for one in result.evaluations] == [0, 0, 1, 1, 1]
+    written = json.loads((result.path / "result.json").read_text())
+    assert (written["strategy"], written["evaluations"]) == (result.strategy, result.evaluations)
+    logged = [json.loads(line) for line in (result.path / "progress.jsonl").read_text().splitlines()]
+    assert {one["strategy/level"] for one in logged if "strategy/level" in one} == {0, 1}
+
+
 @pytest.mark.parametrize("curriculum", [{"patience": 100}], indirect=True)
 def test_patience_has_an_end(curriculum: Curriculum) -> None:
     curriculum.model.num_timesteps = 99
@@ -174,11 +190,12 @@ def test_patience_has_an_end(curriculum: Curriculum) -> None:
         ({"rehearsal": 1.0}, "rehearsal"),
         ({"advanced_at": 0.5}, "did you mean 'advance_at'"),
         ({"levels": "A"}, "levels"),
-        ({"levels": "backwards"}, "forward or backward"),
+        ({"levels": "backwards"}, "did you mean 'backward'"),
         ({"levels": [{"task": "GA"}]}, "GA"),
         ({"levels": [{"tasks": "A"}]}, "did you mean 'task'"),
         ({"levels": [{"task_params": {"tolerence": 0.1}}]}, "tolerence"),
-        ({"levels": []}, "several variants"),
+        ({"levels": []}, "strategy_params.levels"),
+        ({"levels": [{"task_params": {"tolerance": 0.6}}]}, "areas.*or a smaller tolerance"),
     ],
 )
 def test_what_makes_no_sense_is_refused(params: dict[str, Any], key: str, tmp_path: Path) -> None:

@@ -248,7 +248,7 @@ def datasets(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("algo", "params", "more", "message"),
     [
-        ("sac", {"dataset": "nothing"}, {}, "dataset: .*nothing' is not a dataset of demonstrations"),
+        ("sac", {"dataset": "nothing"}, {}, "strategy_params.dataset: .*nothing' is not a dataset of demonstrations"),
         ("sac", {"dataset": "reach"}, {"task": "push"}, "task: 'push' is not what .*reach was recorded with"),
         ("sac", {"dataset": "reach"}, {"robot": "kuka"}, "robot: 'kuka' is not what .*; allowed: panda, or"),
         ("sac", {"dataset": "reach"}, {"control": "joint_delta"}, "control: 'joint_delta' is not what"),

@@ -108,7 +108,7 @@ ROUTED: list[dict[str, Any]] = [
     {"by": "stage"},
     {"by": "sampler", "candidates": 3, "sampler": "uniform"},
     {"by": "sampler", "candidates": 3, "units": "blocks"},
-    {"protocol": "gumbel_softmax", "candidates": 3, "units": "blocks", "tau": 0.3},
+    {"protocol": "gumbel_softmax", "candidates": 3, "units": "blocks", "tau": 2.0},
     {"protocol": "softmax", "candidates": 3},
 ]
 
@@ -254,6 +254,7 @@ def test_a_sampled_run_acts_by_the_path_that_its_search_has_found(tmp_path: Path
     for file in ("policy.safetensors", "model.zip"):
         acting: Any = mygym.load(result.path / file)
         assert acting.model.policy.forward_state.path.tolist() == [2]
+    assert result.strategy == {"experts": {"path": [2]}}
 
 
 def test_multippo_has_an_expert_for_each_stage() -> None:
@@ -268,8 +269,11 @@ def test_what_an_algorithm_says_of_the_strategy_is_below_what_the_user_says() ->
     assert settle(said={"algo": "multippo"}).origins["strategy_params.by"] == "algorithm multippo"
     said = settle(file={"strategy_params": {"units": "blocks"}}, said={"algo": "multippo"}).config.strategy_params
     assert (said["units"], said["by"]) == ("blocks", "stage")
-    other = settle(said={"algo": "multippo", "strategy": "curriculum", "task": "AG"}).config
-    assert (other.strategy, "by" in other.strategy_params) == ("curriculum", False)
+    both = settle(said={"algo": "multippo", "strategy": "curriculum+experts", "task": "AG"}).config
+    assert both.strategy_params["experts"]["by"] == "stage"
+    for without in ("standard", "curriculum"):
+        with pytest.raises(ConfigError, match=rf"strategy: '{without}' leaves out what multippo is; .*\+{without}"):
+            settle(said={"algo": "multippo", "strategy": without})
 
 
 WRONG: list[tuple[dict[str, Any], dict[str, Any], str]] = [
@@ -278,6 +282,7 @@ WRONG: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"weights": [1.0]}, {}, "strategy_params.weights: .*protocol sum"),
     ({"protocol": "gumbel_softmax", "tau": 0.0}, {}, "strategy_params.tau: 0.0"),
     ({"protocol": "gumbel_softmax", "tau_end": -1.0}, {}, "strategy_params.tau_end: -1.0"),
+    ({"by": "tsak"}, {}, "strategy_params.by: 'tsak' .*did you mean 'task'"),
     ({"candidates": 0}, {}, "strategy_params.candidates: 0"),
     ({"candidates": []}, {}, r"strategy_params.candidates: \[\]"),
     ({"candidates": [["a"]]}, {}, r"strategy_params.candidates.0: \['a'\] .*sizes of its hidden layers"),
@@ -290,7 +295,7 @@ WRONG: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({}, {"observations": ["ee_position"]}, "strategy_params.by: 'stage' is not in the observation; .*stage, ee_pos"),
     (
         {"experts": {"by": "task"}},
-        {"strategy": "multitask+experts"},
+        {"strategy": "multitask+experts", "task": "reach"},
         r"strategy_params\.experts\.by: 'task' is not in the observation; .*identify",
     ),
     ({"by": "sampler", "candidates": 2, "budget_us": 1.0}, {}, "strategy_params.budget_us: 1.0 is less than the fast"),

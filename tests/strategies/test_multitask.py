@@ -79,10 +79,19 @@ def test_what_one_task_says_is_said_of_it_alone(parts: tuple[dict[str, Any], ...
         assert [getattr(one.config, key) for key in PLAYED] == [getattr(alone, key) for key in PLAYED]
 
 
+def test_a_task_that_would_not_be_played_is_refused() -> None:
+    params = {"tasks": ["reach", "AGM"]}
+    for task in ("reach", "AGM"):
+        assert from_python({"strategy": "multitask", "strategy_params": params, "task": task}).config.task == task
+    with pytest.raises(ConfigError, match=r"task: 'push' would not be played, .*; allowed: reach, AGM"):
+        from_python({"strategy": "multitask", "strategy_params": params, "task": "push"})
+
+
 def test_robots_with_equal_spaces_share_a_network(tmp_path: Path) -> None:
     tasks = [{"task": "reach"}, {"task": "reach", "robot": "kuka"}]
     result = mygym.train(quick(tmp_path, tasks=tasks) | {"spaces": "own"})
     assert set(result.success_by_task) == {"reach on panda", "reach on kuka"}
+    assert result.path.relative_to(tmp_path).parts[0] == "reach_on_panda+reach_on_kuka"
 
 
 def strategy(sampler: Any, rate: float) -> MultiTask:

@@ -114,18 +114,20 @@ def replay(demonstration: Demonstration, env: AnyEnv, film: Film | None = None) 
         film: Where its pictures go; `env` then has `render_mode="rgb_array"`.
 
     Returns:
-        The first step after which the observation, or a reward or the end before it, is not as stored, 0 being the
-        beginning; None where everything is as it was, to the bit.
+        The first step after which the observation or what the expert would do there, or a reward or the end before it,
+        is not as stored, 0 being the beginning; None where everything is as it was, to the bit.
     """
-    differs = None
+    differs, expert = None, make_expert(env)
     observation, _ = env.reset(seed=demonstration.seed)
     for action in demonstration.lead_in:
         observation, *_ = env.step(action)
     same = _is_same(observation, demonstration.observations, 0)
+    same &= np.array_equal(expert.act(observation), demonstration.expert_actions[0])
     for step in range(len(demonstration) + 1):
         if step:
             observation, reward, terminated, _, _ = env.step(demonstration.actions[step - 1])
             same = _is_same(observation, demonstration.observations, step)
+            same &= np.array_equal(expert.act(observation), demonstration.expert_actions[step])
             same &= reward == demonstration.rewards[step - 1] and terminated == demonstration.terminated[step - 1]
         if not same and differs is None:
             differs = step

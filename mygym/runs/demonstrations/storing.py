@@ -177,11 +177,12 @@ def _tell(path: Path, storage: Any, about: Mapping[str, Any]) -> None:
         )
 
 
-def load_demonstrations(dataset: str | Path) -> Demonstrations:
+def load_demonstrations(dataset: str | Path, key: str = "dataset") -> Demonstrations:
     """Read a dataset that `mygym demos` has written; none of the code that somebody may have put there is run.
 
     Args:
         dataset: Its folder.
+        key: The setting that named it.
 
     Raises:
         ConfigError: It is none.
@@ -189,7 +190,7 @@ def load_demonstrations(dataset: str | Path) -> Demonstrations:
         RunError: It is damaged.
     """
     path = Path(dataset)
-    metadata = _metadata(path)
+    metadata = _metadata(path, key)
     require_minari()
     try:
         storage = resolve("minari.dataset.minari_storage:MinariStorage").read(path / DATA)
@@ -211,7 +212,7 @@ def load_demonstrations(dataset: str | Path) -> Demonstrations:
     return Demonstrations(path, episodes, storage.observation_space, storage.action_space, values, about)
 
 
-def _metadata(path: Path) -> dict[str, Any]:
+def _metadata(path: Path, key: str) -> dict[str, Any]:
     """Minari's metadata of a dataset of ours.
 
     Raises:
@@ -229,7 +230,7 @@ def _metadata(path: Path) -> dict[str, Any]:
     near: list[str] = []
     with contextlib.suppress(OSError):
         near = sorted(str(found.parent.parent) for found in path.glob(f"*/{DATA}/{METADATA}"))[:5]
-    raise ConfigError(bad_value("dataset", str(path), near or "the path that mygym demos printed last", why))
+    raise ConfigError(bad_value(key, str(path), near or "the path that mygym demos printed last", why))
 
 
 def _demonstration(number: int, content: Mapping[str, Any], said: Mapping[str, Any], storage: Any) -> Demonstration:
@@ -261,6 +262,10 @@ def _demonstration(number: int, content: Mapping[str, Any], said: Mapping[str, A
         *((one.expert_actions, (steps + 1, *action)), (one.stages, (steps + 1,))),
         *((array, (steps + 1, *shape)) for array, shape in _shaped(one.observations, storage.observation_space)),
     ]
+    low, high = storage.action_space.low, storage.action_space.high
+    for array in (one.actions, one.expert_actions, one.lead_in):
+        if not ((low <= array) & (array <= high)).all():
+            raise ValueError(f"episode {number} has an action that is not in the action space")
     if not steps or any(array.shape != shape or not np.isfinite(array).all() for array, shape in shapes):
         raise ValueError(f"episode {number} is not as it was written")
     return one

@@ -294,6 +294,8 @@ DAMAGES: dict[str, Callable[[Any], None]] = {
     "no labels": lambda episode: episode["infos"].pop("expert_action"),
     "fewer rewards": lambda episode: episode["rewards"].resize((2,)),
     "fewer observations": lambda episode: episode["observations"]["achieved_goal"].resize((2, 3)),
+    "beyond the space": lambda episode: episode["actions"].__setitem__((0, 0), 5.0),
+    "labels beyond the space": lambda episode: episode["infos"]["expert_action"].__setitem__((0, 0), 5.0),
     "not a number": lambda episode: episode["actions"].__setitem__((0, 0), np.nan),
 }
 
