@@ -50,7 +50,7 @@ def demonstrate(
             config it then is.
         episodes: How many are kept.
         noise: Standard deviation of normal noise on each number of an action, whose range is [−1, 1], clipped to that;
-            of several each is that of as many episodes that are kept.
+            of several as many episodes are kept of each.
         partial: The share of its steps, in (0, 1], that is kept of each episode, from a place that its seed decides.
         keep_failures: Keep episodes that do not end in success, too.
         seed: Decides the episodes.

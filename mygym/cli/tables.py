@@ -76,16 +76,9 @@ def training_parameters(entry: Algorithm) -> list[dict[str, Any]]:
 
 def strategy_parameters(name: str) -> list[dict[str, Any]]:
     """The same for the parameters of a strategy, with all of their texts."""
-    known = parameters(registry("strategy").get(name, "strategy").load())
-    return [
-        {
-            "name": one.name,
-            "type": one.type_in_words,
-            "default": "required" if one.required else one.default,
-            "help": one.help,
-        }
-        for one in known.values()
-    ]
+    known = parameters(registry("strategy").get(name, "strategy").load()).values()
+    rows = [_row(one.name, one, "required" if one.required else one.default) for one in known]
+    return [{**row, "type": one.type_in_words, "help": one.help} for row, one in zip(rows, known, strict=True)]
 
 
 def _row(name: str, parameter: Parameter, default: Any) -> dict[str, Any]:

@@ -23,6 +23,7 @@ KINDS = {
     "workspace": "workspace",
     "control": "controller",
     "strategy": "strategy",
+    "task": "task",
 }
 """Key of a config → the registry whose names it takes, files and compositions apart."""
 

@@ -196,12 +196,11 @@ def _plainly(one: SubTask) -> dict[str, Any]:
 
 def _numbers(task: Task, begun: Task, config: RunConfig) -> dict[str, Any]:
     """`task_params` of what is begun of `task`: the objects that play its roles, and what the config has changed."""
-    own = config.task_params.model_dump(mode="json", exclude_none=True, exclude={"areas"})
+    own = config.task_params.model_dump(mode="json", exclude_none=True)
+    areas = own.pop("areas")
     asked = change_task(task, own)
-    keys = [
-        key for key in ("tolerance", "hold", "distractors", "rotation") if getattr(asked, key) != getattr(task, key)
-    ]
-    changed: dict[str, Any] = {key: own[key] for key in keys}
+    keys = ("tolerance", "hold", "distractors", "rotation")
+    changed: dict[str, Any] = {key: own[key] for key in keys if getattr(asked, key) != getattr(task, key)}
     if asked.horizon != task.horizon:
         share = len(begun.stage_names) / len(task.stage_names)
         changed["horizon"] = max(math.ceil(asked.horizon * share), asked.hold + 1)
@@ -209,11 +208,7 @@ def _numbers(task: Task, begun: Task, config: RunConfig) -> dict[str, Any]:
     by_role = {
         "objects": {role: name for role in begun.roles if (name := asked.asset(role)) != role},
         "colors": {role: color for role, color in own["colors"].items() if role in begun.roles},
-        "areas": {
-            name: one
-            for name, one in config.task_params.model_dump(mode="json")["areas"].items()
-            if name not in elsewhere
-        },
+        "areas": {name: area for name, area in areas.items() if name not in elsewhere},
     }
     return {**changed, **{key: said for key, said in by_role.items() if said}}
 
