@@ -34,7 +34,7 @@ SHORT: dict[str, Any] = {
 RESULT_KEYS = {
     "schema", "status", "error", "algo", "framework", "robot", "task", "workspace", "engine", "seed", "steps",
     "success_rate", "mean_return", "wall_time_s", "steps_per_second", "evaluations", "stage_reached", "success_by_task",
-    "time_to_threshold", "versions", "config_hash",
+    "strategy", "time_to_threshold", "versions", "config_hash",
 }  # fmt: skip
 EVALUATION_KEYS = {
     "steps", "wall_time_s", "success_rate", "mean_return", "mean_length", "mean_distance",

@@ -189,7 +189,7 @@ def test_dry_run_builds_everything_and_writes_nothing(algo: str, mygym_command: 
     ("flags", "key"),
     [
         ("--strategy distill --set strategy_params.teacher=nowhere", "strategy_params.teacher"),
-        ("--strategy demos --algo sac --set strategy_params.dataset=nowhere", "dataset"),
+        ("--strategy demos --algo sac --set strategy_params.dataset=nowhere", "strategy_params.dataset"),
         ("--strategy demos --algo recurrent_ppo", "strategy"),
         ("--strategy curriculum --task AGM --steps 20", "steps"),
     ],

@@ -34,7 +34,7 @@ def test_a_config_that_ships_is_valid(path: Path) -> None:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_strategy_has_its_own_parameters(strategy: str) -> None:
-    complete = settle(said={"strategy": strategy, "algo": "ppo", "task": "AGM"}).values()
+    complete = settle(said={"strategy": strategy, "algo": "ppo"}).values()
     assert mistakes(complete) == []
     known = parameters(registry("strategy").get(strategy).load())
     assert set(complete["strategy_params"]) <= set(known)
