@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
 
-from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
-
 from mygym.errors import ConfigError, bad_value
 from mygym.strategies.strategy import Strategy
 from mygym.tasks.subtask import SubTask
@@ -147,6 +145,8 @@ class Curriculum(Strategy):
         Raises:
             ConfigError: Even if every episode succeeded at once, or by `patience`, the last would not be reached.
         """
+        from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm  # two seconds, and help needs none
+
         below, steps = len(self._parts(self.config)), self.config.steps
         rollout = self.model.n_steps * self.model.n_envs if isinstance(self.model, OnPolicyAlgorithm) else 1
         fastest = below * max(min(self.window, self.patience or self.window), rollout)
