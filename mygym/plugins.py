@@ -33,15 +33,18 @@ WITH_FRAMEWORKS = ("algorithm", "policy", "features_extractor", "activation", "o
 
 def user_folders() -> list[Path]:
     """The user's `algos` and `envs`: in the current folder, then beside the script that runs, each folder once."""
-    script = Path(sys.argv[0]).resolve().parent if sys.argv and sys.argv[0] else Path.cwd()
-    places = dict.fromkeys((Path.cwd(), script))
-    return [
-        place / name
-        for place in places
-        if not _is_run(place)
-        for name in FOLDERS
-        if (place / name).is_dir() and not (place / name / "__init__.py").exists()
-    ]
+    here, found = Path.cwd(), []
+    for place in dict.fromkeys((here, _script_folder(sys.argv[0], here) if sys.argv and sys.argv[0] else here)):
+        folders = [place / name for name in FOLDERS if (place / name).is_dir()]
+        if folders and not _is_run(place):  # asked last: each look-up of a name comes here
+            found += [folder for folder in folders if not (folder / "__init__.py").exists()]
+    return found
+
+
+@cache
+def _script_folder(script: str, here: Path) -> Path:
+    """Where a script is that was started in the folder `here`."""
+    return (here / script).resolve().parent
 
 
 def _is_run(place: Path) -> bool:
@@ -54,9 +57,9 @@ def user_files() -> Iterator[tuple[str, Path]]:
     """`(module name, path)` of every user file; of two with one name the first place wins."""
     seen: set[str] = set()
     for folder in user_folders():
-        for path in sorted(folder.glob("*.py")):
+        for path in _named(folder, ".py"):
             name = f"{PACKAGE}.{folder.name}.{path.stem}"
-            if path.stem.isidentifier() and not path.stem.startswith("_") and name not in seen:
+            if name not in seen:
                 seen.add(name)
                 yield name, path
 
@@ -65,10 +68,18 @@ def user_assets(kind: str) -> Iterator[Path]:
     """The user's YAML files of a kind, e.g. `envs/robots/arm.yaml`; of two with one name the first place wins."""
     seen: set[str] = set()
     for folder in user_folders() if kind in BUILTIN_FOLDERS else ():
-        for path in sorted((folder / BUILTIN_FOLDERS[kind]).glob("*.yaml")) if folder.name == "envs" else ():
-            if path.stem.isidentifier() and not path.stem.startswith("_") and path.stem not in seen:
+        for path in _named(folder / BUILTIN_FOLDERS[kind], ".yaml") if folder.name == "envs" else ():
+            if path.stem not in seen:
                 seen.add(path.stem)
                 yield path
+
+
+def _named(folder: Path, suffix: str) -> Iterator[Path]:
+    """Files whose stems can be names, sorted; none of a folder that is not there."""
+    files = sorted(folder.iterdir()) if folder.is_dir() else []
+    for path in files:
+        if path.suffix == suffix and path.stem.isidentifier() and not path.stem.startswith("_"):
+            yield path
 
 
 @dataclass(frozen=True)

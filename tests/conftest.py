@@ -47,10 +47,17 @@ def old_objects() -> None:
     gc.freeze()
 
 
+@pytest.fixture(autouse=True, scope="session")
+def what_is_there() -> None:
+    """The project's own files are read once, and not for each test."""
+    for registry in REGISTRIES.values():
+        registry.names()
+
+
 @pytest.fixture(autouse=True)
 def registries() -> Iterator[None]:
     """What a test registers is gone after it."""
-    before = {kind: dict(registry._entries) for kind, registry in REGISTRIES.items() if registry.names() is not None}
+    before = {kind: dict(registry._entries) for kind, registry in REGISTRIES.items()}
     read, modules = set(plugins._read), dict(plugins._modules)
     yield
     for kind, entries in before.items():

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import fields, is_dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -107,19 +107,25 @@ def read_asset(spec: type[Spec], path: Path) -> Spec:
         raise AssetError(f"{path}: {_explain(spec, error)}") from error
 
 
-def read_mapping(path: Path) -> dict[str, Any]:
-    """What a YAML file says, unchecked.
+def read_mapping(path: Path) -> Mapping[str, Any]:
+    """What a YAML file says, unchecked; not to be changed.
 
     Raises:
         AssetError: The file is not YAML, or not a mapping.
     """
     try:
-        data = yaml.load(path.read_text(encoding="utf-8"), Loader=_LOADER)  # noqa: S506  (a safe one)
+        data = _parsed(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise AssetError(f"{path}: not a YAML file: {error}") from error
     if not isinstance(data, dict):
         raise AssetError(f"{path}: {bad_value('file', type(data).__name__, 'a mapping of keys to values')}")
     return data
+
+
+@lru_cache(maxsize=512)
+def _parsed(text: str) -> Any:
+    """What YAML says: each environment reads its robot, its workspace and its objects again."""
+    return yaml.load(text, Loader=_LOADER)  # noqa: S506  (a safe one)
 
 
 @cache

@@ -119,7 +119,7 @@ def run(command: str, folder: Path, warm: Warm | None = None) -> str:
 def follow(command: str, folder: Path, warm: Warm) -> str:
     """Do what a document says, quickly; what it prints. What sets up machines and what CI runs anyway is only checked.
 
-    `python train.py` alone is run as it stands there; what has further words, and uses the libraries, is warm.
+    `python train.py` alone is run as it stands there; what has further words is warm.
 
     Raises:
         AssertionError: It fails, or names what does not exist, or is of a kind that nobody has thought of.
@@ -144,8 +144,7 @@ def follow(command: str, folder: Path, warm: Warm) -> str:
         elif program in TOOLS or words[:3] == ["python", "-m", "pytest"]:
             _check_tool(words)
         else:
-            is_warm = words != ["python", "train.py"] and words[1] not in ("list", "describe", "new")
-            return run(_quick(command, words), folder, warm if is_warm else None)
+            return run(_quick(command, words), folder, None if words == ["python", "train.py"] else warm)
     return ""
 
 
