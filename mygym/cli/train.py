@@ -68,8 +68,10 @@ def main(arguments: Sequence[str]) -> None:
             if error.run is not None:
                 print(f"run: {error.run}", flush=True)
             raise
-        said = f"success {result.success_rate:.1%} of fresh episodes after {result.steps:,} steps"
-        say("; ".join((f"{said}, {result.wall_time_s:.1f} s", *in_words(result.strategy))))
+        after = f"after {result.steps:,} steps, {result.wall_time_s:.1f} s"
+        said = f"success {result.success_rate:.1%} of fresh episodes {after}"
+        by_task = ", ".join(f"{task} {rate:.0%}" for task, rate in result.success_by_task.items())
+        say("; ".join(filter(None, (said, by_task, *in_words(result.strategy)))))
         print(f"run: {result.path}")
 
 
