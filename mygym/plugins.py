@@ -75,10 +75,9 @@ def user_assets(kind: str) -> Iterator[Path]:
 
 
 def _named(folder: Path, suffix: str) -> Iterator[Path]:
-    """Files whose stems can be names, sorted; none of a folder that is not there."""
-    files = sorted(folder.iterdir()) if folder.is_dir() else []
-    for path in files:
-        if path.suffix == suffix and path.stem.isidentifier() and not path.stem.startswith("_"):
+    """Files whose stems can be names, sorted; none of a folder that is not there or may not be read."""
+    for path in sorted(folder.glob(f"*{suffix}")):
+        if path.stem.isidentifier() and not path.stem.startswith("_"):
             yield path
 
 
