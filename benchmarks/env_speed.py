@@ -13,6 +13,7 @@ which leaves out the waiting for a busy machine; and the median time of a reset.
 from __future__ import annotations
 
 import argparse
+import os
 import platform
 import sys
 import time
@@ -131,6 +132,8 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=10, help="in a round (default: %(default)s)")
     parser.add_argument("--steps", type=int, default=50, help="in an episode (default: %(default)s)")
     arguments = parser.parse_args()
+    sys.stdout = os.fdopen(os.dup(1), "w")  # the table's alone: Bullet, given colours, talks on C's standard output
+    os.dup2(2, 1)
 
     import gymnasium
     import panda_gym  # noqa: F401  (registers its ids)

@@ -18,6 +18,7 @@ kinematics.
 from __future__ import annotations
 
 import argparse
+import os
 import platform
 import sys
 import warnings
@@ -268,6 +269,8 @@ def main() -> None:
     """Measure and print; write to a file if asked to."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.parse_args()
+    sys.stdout = os.fdopen(os.dup(1), "w")  # the table's alone: Bullet, given colours, talks on C's standard output
+    os.dup2(2, 1)
 
     import gymnasium
     import panda_gym  # noqa: F401  (registers its ids)

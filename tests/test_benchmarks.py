@@ -22,6 +22,7 @@ def test_it_explains_itself(program: Any, python: Any) -> None:
 @pytest.mark.parametrize("result", sorted((ROOT / "benchmarks" / "results").glob("*.md")), ids=lambda path: path.stem)
 def test_a_result_has_its_command(result: Any) -> None:
     text = result.read_text(encoding="utf-8")
+    assert text.startswith("# ")
     assert f"`python benchmarks/{result.stem}.py" in text
     assert (ROOT / "benchmarks" / f"{result.stem}.py").is_file()
     assert "benchmarks/" + result.stem in (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
