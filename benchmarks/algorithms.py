@@ -56,16 +56,16 @@ def chosen(said: list[str] | None, combos: list[Combo]) -> list[Combo]:
 def shipped(combo: Combo) -> str:
     """Hash of the configuration that the algorithm ships with now: rows made with another are out of date."""
     from mygym.config import config_hash
-    from mygym.runs import building
-    from mygym.runs.settings import from_python
+    from mygym.runs import factory
+    from mygym.runs.resolve_config import from_python
 
     resolved = from_python({"algo": combo[0], "framework": combo[1]})
-    env = building.make_vec_env(resolved.config)
+    env = factory.make_vec_env(resolved.config)
     try:
-        model = building.build_model(resolved.config, env)
+        model = factory.build_model(resolved.config, env)
     finally:
         env.close()
-    return config_hash(building.as_built(resolved, model).values())
+    return config_hash(factory.as_built(resolved, model).values())
 
 
 def combo_of(row: Row) -> Combo:

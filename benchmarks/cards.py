@@ -13,9 +13,8 @@ import argparse
 import sys
 import time
 
-from mygym.checks.cards import EPISODES, EXPERT, IDLE, Card, flaws, make_card
+from mygym.checks.cards import EPISODES, EXPERT, IDLE, REWARDS, Card, flaws, make_card
 from mygym.registry import registry
-from mygym.tasks.rewards import KINDS
 
 
 def row(card: Card) -> str:
@@ -23,7 +22,7 @@ def row(card: Card) -> str:
     cells = [card.task.name, card.robot, card.workspace, f"{len(card.solved_at_reset) / card.resets:.1%}"]
     cells += [f"{card.evaluations[policy].success_rate:.0%}" for policy in (*IDLE, EXPERT)]
     cells.append(f"{card.expert.mean_length:.0f}")
-    for reward in KINDS:
+    for reward in REWARDS:
         idle = card.best_idle(reward)
         cells.append(f"{card.returns[EXPERT][reward]:.1f}, {card.returns[idle][reward]:.1f} ({idle})")
     return f"| {' | '.join(cells)} |"
@@ -40,7 +39,7 @@ def main() -> None:
     print(f"# Cards of the named tasks, {options.episodes} episodes of each policy\n")
     print("Made by `python benchmarks/cards.py`; what the columns mean: the docstring of the program.\n")
     columns = ["task", "robot", "workspace", "solved at reset", *IDLE, "expert", "its steps"]
-    columns += [f"{reward}: expert, best idle" for reward in KINDS]
+    columns += [f"{reward}: expert, best idle" for reward in REWARDS]
     print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
     short = []
     for task in options.only or registry("task").names():

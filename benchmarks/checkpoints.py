@@ -53,10 +53,10 @@ def fill(model: Any, transitions: int, rng: np.random.Generator) -> None:
 def cost(her: bool, repeats: int) -> dict[str, Any]:
     """Seconds of checkpoints and of training."""
     from mygym.config import Resolved
-    from mygym.runs import building, directory
+    from mygym.runs import directory, factory
+    from mygym.runs.resolve_config import from_python
     from mygym.runs.result import Result
     from mygym.runs.session import Session
-    from mygym.runs.settings import from_python
     from mygym.strategies.requirements import prepared
 
     rng = np.random.default_rng(0)
@@ -64,8 +64,8 @@ def cost(her: bool, repeats: int) -> dict[str, Any]:
         settings = {"steps": 10 * TRANSITIONS, "her": her, "algo_params": {"buffer_size": TRANSITIONS}}
         resolved: Resolved = from_python({**settings, "logdir": folder, "stop_at_success": None})
         config = resolved.config
-        env = building.make_vec_env(config)
-        model = building.build_model(config, env)
+        env = factory.make_vec_env(config)
+        model = factory.build_model(config, env)
         run = directory.create(folder, "reach", config.robot, config.algo, "benchmark", 0)
         names = {name: getattr(config, name) for name in ("algo", "framework", "robot", "engine", "seed")}
         result = Result(path=run, task="reach", workspace="table", config_hash="", **names)

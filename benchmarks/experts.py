@@ -27,14 +27,14 @@ PASSES = 400
 
 def policy_of(algo: str, strategy: str, params: dict[str, Any]) -> tuple[Any, Any, slice]:
     """A policy that has learned nothing, an observation of its environment, and where in it the stage is."""
-    from mygym.runs import building
-    from mygym.runs.settings import settle
+    from mygym.runs import factory
+    from mygym.runs.resolve_config import resolve_config
 
     said = {"algo": algo, "task": "AGMDW", "strategy": strategy, "strategy_params": params, "n_envs": 1, "her": False}
-    config = settle(said={**said, "normalize": False}).config
-    env = building.make_vec_env(config)
+    config = resolve_config(overrides={**said, "normalize": False}).config
+    env = factory.make_vec_env(config)
     try:
-        model = building.build_model(config, env)
+        model = factory.build_model(config, env)
         (components,) = env.get_attr("components", indices=[0])
         return model.policy, env.reset(), components["stage"]
     finally:

@@ -21,10 +21,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from mygym.models.objects import load_object
+from mygym.models.robot import load_robot
+from mygym.models.workspace import load_workspace
 from mygym.sim.bullet import bullet, connect, disconnect
-from mygym.sim.objects import load_object
-from mygym.sim.robot import load_robot
-from mygym.sim.workspace import load_workspace
 from mygym.sim.world import SOLVER, SolverSettings, World
 
 Array = NDArray[np.float64]

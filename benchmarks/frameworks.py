@@ -49,11 +49,11 @@ class Timing:
 
 def build(algo: str, framework: str) -> Any:
     """The model, in the environments that its defaults ask for; no evaluations, no end at success."""
-    from mygym.runs import building
-    from mygym.runs.settings import from_python
+    from mygym.runs import factory
+    from mygym.runs.resolve_config import from_python
 
     config = from_python({"algo": algo, "framework": framework, "steps": 1_000_000}).config
-    return building.build_model(config, building.make_vec_env(config))
+    return factory.build_model(config, factory.make_vec_env(config))
 
 
 def learn(model: Any, steps: int) -> Timing:

@@ -124,9 +124,7 @@ class Trainer:
 
     def __init__(self) -> None:
         self.context = multiprocessing.get_context("forkserver")
-        self.context.set_forkserver_preload(
-            ["mygym.training", "mygym.runs.session", "sb3_contrib", "torch._dynamo", "sbx"]
-        )
+        self.context.set_forkserver_preload(["mygym.api", "mygym.runs.session", "sb3_contrib", "torch._dynamo", "sbx"])
 
     def start(self, arguments: Sequence[str], folder: Path) -> Any:
         """A process that runs `train.py ARGUMENTS`."""
@@ -225,9 +223,9 @@ def contents(run: Path) -> dict[str, Any]:
     from safetensors.torch import load_file
     from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
-    from mygym.runs.checkpoints import Checkpoints
+    from mygym.runs.checkpoints.checkpoints import Checkpoints
+    from mygym.runs.checkpoints.serialization import to_files
     from mygym.runs.logs import EVENTS
-    from mygym.runs.serialization import to_files
 
     def timeless(values: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in values.items() if not key.startswith("time/") and key != "wall_time_s"}

@@ -61,10 +61,10 @@ def by_hand(algo: str) -> Measured:
     from mygym.config.hyperparameters import Schema
     from mygym.registry import algorithm
     from mygym.runs.evaluation import TRAINING, episode_seeds
-    from mygym.runs.settings import settle
+    from mygym.runs.resolve_config import resolve_config
 
     torch.set_num_threads(1)
-    config = settle(said=settings(algo, "")).config
+    config = resolve_config(overrides=settings(algo, "")).config
     schema = Schema(algorithm(algo), config.algo_params)
     policy, kwargs = schema.arguments(config.algo_params)
     env = VecMonitor(DummyVecEnv([lambda: gymnasium.make("mygym/Reach-v0", reward="dense")] * config.n_envs))

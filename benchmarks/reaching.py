@@ -12,11 +12,11 @@ import argparse
 import time
 
 import mygym
-from mygym.experts.policies import OraclePolicy
+from mygym.experts import OraclePolicy
+from mygym.models.workspace import load_workspace, workspace_names
 from mygym.registry import registry
 from mygym.runs.evaluation import evaluate_policy
 from mygym.sim.inference import is_installed
-from mygym.sim.workspace import load_workspace, workspace_names
 
 NEEDED = 0.98
 

@@ -23,7 +23,7 @@ import pybullet
 import pybullet_data
 
 import mygym
-from mygym.sim.workspace import workspace_names
+from mygym.models.workspace import workspace_names
 from mygym.sim.world import World
 
 REPEATS, RESETS = 50, 10_000

@@ -62,15 +62,15 @@ def words(algorithm: str, seed: int | str) -> list[str]:
 def shipped(algorithm: str) -> str:
     """Hash of the config that a run would have now."""
     from mygym.config import config_hash, parse_overrides
-    from mygym.runs.settings import settle
+    from mygym.runs.resolve_config import resolve_config
 
     settings = parse_overrides([f"eval.every={STEPS[algorithm][1]}", *SETTINGS])
-    return config_hash(settle(said={**settings, "algo": algorithm, "steps": STEPS[algorithm][0]}).values())
+    return config_hash(resolve_config(overrides={**settings, "algo": algorithm, "steps": STEPS[algorithm][0]}).values())
 
 
 def equal_config() -> bool:
     """Whether the two PPOs have the same hyperparameters, as far as both have them, and the same run."""
-    from mygym.runs.settings import from_python
+    from mygym.runs.resolve_config import from_python
 
     ours, theirs = (from_python({"algo": name}).values() for name in ("ppo_runner", "ppo"))
     shared = ours["algo_params"].keys() & theirs["algo_params"].keys()

@@ -15,9 +15,9 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import groupby
 
 import mygym
-from mygym.envs.proved import Combination, combinations
+from mygym.envs.supported import Combination, combinations
 from mygym.errors import ConfigError
-from mygym.experts.policies import OraclePolicy
+from mygym.experts import OraclePolicy
 from mygym.registry import registry
 from mygym.runs.evaluation import evaluate_policy
 

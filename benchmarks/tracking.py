@@ -51,7 +51,7 @@ UNCOUNTED = 10
 
 
 @dataclass(frozen=True)
-class Motion:
+class ArmCommand:
     """What was measured on `n` control steps."""
 
     errors: Array
@@ -94,7 +94,7 @@ class Arm(ABC):
     def action(self, target: Array) -> Array:
         """What asks for a point `(3,)` at the end of the next step."""
 
-    def follow(self, path: Iterable[Array]) -> Motion:
+    def follow(self, path: Iterable[Array]) -> ArmCommand:
         """Drive along points `(n, 3)`."""
         import numpy as np
 
@@ -105,7 +105,7 @@ class Arm(ABC):
             x, y, _, _ = self.orientation()
             tilts.append(np.arccos(np.clip(2.0 * (x * x + y * y) - 1.0, -1.0, 1.0)))
             joints.append(self.joints())
-        return Motion(np.array(errors), np.array(tilts), speed_share(np.array(joints)))
+        return ArmCommand(np.array(errors), np.array(tilts), speed_share(np.array(joints)))
 
 
 class Ours(Arm):
@@ -175,7 +175,7 @@ def sine(amplitude: float, frequency: float, seconds: float = 5.0) -> Array:
     return path
 
 
-def on_path(arm: Arm, path: Array) -> Motion:
+def on_path(arm: Arm, path: Array) -> ArmCommand:
     """Along a path, from rest at its first point; the beginning does not count."""
     import numpy as np
 

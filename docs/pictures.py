@@ -12,10 +12,10 @@ from PIL import Image
 
 from mygym.envs.robot_env import RobotEnv
 from mygym.experts import make_expert
+from mygym.models.objects import load_object, object_names
 from mygym.registry import registry
-from mygym.sim.camera import Camera
-from mygym.sim.objects import load_object, object_names
-from mygym.sim.portraits import contact_sheet, grid
+from mygym.sim.rendering.camera import Camera
+from mygym.sim.rendering.thumbnails import contact_sheet, grid
 
 Picture = NDArray[np.uint8]
 

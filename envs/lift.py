@@ -1,32 +1,32 @@
 """A stage of your own, and a task of it: an object is lifted straight up to the height of the goal."""
 
+from mygym.tasks.context import ArmCommand, StageContext, StartPose
 from mygym.tasks.stage import CLOSED, Stage, register_stage
 from mygym.tasks.stages.motions import limited, share_covered, with_height
-from mygym.tasks.state import Array
 from mygym.tasks.task import register_task
-from mygym.tasks.view import EntryPoint, Motion, View
+from mygym.types import Array
 
 
-def above_start(view: View) -> Array:
+def above_start(context: StageContext) -> Array:
     """`(N, 3)` m: over the place where the object was grasped, as high as the goal."""
-    return with_height(view.start_object_position, view.goal[:, 2])
+    return with_height(context.start_object_position, context.goal[:, 2])
 
 
-def potential(view: View) -> Array:
+def potential(context: StageContext) -> Array:
     """`(N,)`: share of the height that is done."""
-    start, goal = view.start_object_position[:, 2], view.goal[:, 2]
-    return share_covered(abs(goal - view.object_position[:, 2]), abs(goal - start))
+    start, goal = context.start_object_position[:, 2], context.goal[:, 2]
+    return share_covered(abs(goal - context.object_position[:, 2]), abs(goal - start))
 
 
-def expert(view: View, entry: EntryPoint) -> Motion:
+def expert(context: StageContext, entry: StartPose) -> ArmCommand:
     """Up, 4 cm ahead of where the hand is, closed."""
-    there = above_start(view) + view.ee_position - view.object_position
-    return Motion(limited(view.ee_position, there, 0.04), CLOSED)
+    there = above_start(context) + context.ee_position - context.object_position
+    return ArmCommand(limited(context.ee_position, there, 0.04), CLOSED)
 
 
-def is_high_enough(view: View) -> Array:
+def is_high_enough(context: StageContext) -> Array:
     """`(N,)` bool: the object is as high as the goal, within the tolerance."""
-    return abs(view.object_position[:, 2] - view.goal[:, 2]) < view.thresholds.tolerance
+    return abs(context.object_position[:, 2] - context.goal[:, 2]) < context.thresholds.tolerance
 
 
 register_stage(

@@ -11,21 +11,21 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from mygym import plugins
+from mygym.registry import user_files
 
 __version__ = "0.1.0"
 
 __all__ = ["demonstrate", "evaluate", "load", "load_demonstrations", "make_env", "replay", "search", "train"]
 
 _MODULES = {**dict.fromkeys(("demonstrate", "load_demonstrations", "replay"), "demonstrating"), "search": "searching"}
-"""Where those of `__all__` are that are not in `mygym.training`."""
+"""Where those of `__all__` are that are not in `mygym.api`."""
 
-plugins.install()
+user_files.install()
 
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        return getattr(import_module(f"mygym.{_MODULES.get(name, 'training')}"), name)
+        return getattr(import_module(f"mygym.{_MODULES.get(name, 'api')}"), name)
     raise AttributeError(f"module 'mygym' has no attribute {name!r}")
 
 

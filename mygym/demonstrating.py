@@ -10,21 +10,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mygym.api import Config, config_of, load
 from mygym.config import Layer, RunConfig, resolve
-from mygym.envs.varied_env import AnyEnv
+from mygym.demonstrations import Demonstrations, load_demonstrations, storage
+from mygym.demonstrations.keyboard import KEYBOARD, Keyboard
+from mygym.demonstrations.recording import attempts
+from mygym.demonstrations.recording import replay as played_again
+from mygym.envs.multi_task_env import AnyEnv
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.registry import registry
-from mygym.runs import building, directory
-from mygym.runs.demonstrations import Demonstrations, load_demonstrations, storing
-from mygym.runs.demonstrations.keyboard import KEYBOARD, Keyboard
-from mygym.runs.demonstrations.playing import attempts
-from mygym.runs.demonstrations.playing import replay as played_again
+from mygym.runs import directory, factory
 from mygym.runs.evaluation import Predicts
 from mygym.runs.result import versions
-from mygym.runs.stopping import StopRequest
+from mygym.runs.stop_request import StopRequest
 from mygym.runs.variants import judged
 from mygym.runs.video import Film
-from mygym.training import Config, config_of, load
 
 __all__ = ["Replay", "demonstrate", "load_demonstrations", "replay"]
 
@@ -67,7 +67,7 @@ def demonstrate(
         raise ConfigError(bad_value("partial", partial, "above 0, at most 1"))
     if episodes < 1:
         raise ConfigError(bad_value("episodes", episodes, "at least 1"))
-    storing.require_minari()
+    storage.require_minari()
     directory.check_new(path, "out", "a folder")
     of_run = is_run(policy)
     if of_run and config:
@@ -75,7 +75,7 @@ def demonstrate(
     settled = config_of(directory.find_policy(policy)[0] if of_run else (config or {}))
     with contextlib.ExitStack() as stack:
         rendering = {"render_mode": "human"} if policy == KEYBOARD else {}
-        env = stack.enter_context(contextlib.closing(building.make_env(settled, **rendering)))
+        env = stack.enter_context(contextlib.closing(factory.make_env(settled, **rendering)))
         bar = stack.enter_context(_bar(episodes))
         acting: Predicts
         if of_run:
@@ -84,8 +84,8 @@ def demonstrate(
             acting = Keyboard(env)
         else:
             acting = registry("policy").get(str(policy)).load()([env], seed)
-        alone = building.env_arguments(settled) if len(judged(settled)) == 1 else None
-        with storing.storing(path, env.observation_space, env.action_space, alone) as (store, tell):
+        alone = factory.env_arguments(settled) if len(judged(settled)) == 1 else None
+        with storage.storing(path, env.observation_space, env.action_space, alone) as (store, tell):
             kept, solved, played = 0, 0, 0
             stop = stack.enter_context(StopRequest("after this episode"))  # Ctrl-C may be lost in somebody's callback
             for one in attempts(acting, env, seed, episodes, levels, str(policy), keep_failures):
@@ -173,7 +173,7 @@ def _showing(config: RunConfig, **said: Any) -> AnyEnv:
     video = {key: value for key, value in said.items() if value is not None}
     shown = resolve([Layer("argument", {"video": {**config.video.model_dump(), **video}})]).config.video
     size = {"render_width": shown.width, "render_height": shown.height}
-    return building.make_env(config, render_mode="rgb_array", camera=shown.camera, **size)
+    return factory.make_env(config, render_mode="rgb_array", camera=shown.camera, **size)
 
 
 def _levels(noise: float | Sequence[float]) -> list[float]:

@@ -6,12 +6,12 @@ import contextlib
 from pathlib import Path
 from typing import Any
 
+from mygym.api import config_of, judging_envs, load
 from mygym.errors import ConfigError, bad_value
 from mygym.runs.directory import check_new, find_policy
 from mygym.runs.evaluation import EVALUATION, episode_seeds, evaluate_policy, in_turn
 from mygym.runs.policy import save_policy
-from mygym.strategies.path_search import Method, Tried, check_budget, search_paths
-from mygym.training import config_of, judging_envs, load
+from mygym.strategies.mixture.path_search import Method, Tried, check_budget, search_paths
 
 __all__ = ["search"]
 

@@ -13,10 +13,10 @@ import pytest
 
 from mygym.config.hyperparameters import OF_THE_RUN, Schema
 from mygym.envs.ids import env_id
-from mygym.envs.proved import combinations
+from mygym.envs.supported import combinations
 from mygym.errors import ConfigError
-from mygym.parameters import Parameter, parameters
 from mygym.registry import Algorithm, algorithm, implemented_combos, registry
+from mygym.registry.signatures import Parameter, parameters
 from mygym.tasks.grammar import letters
 from mygym.tasks.task import find_task
 

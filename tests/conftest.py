@@ -13,8 +13,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from mygym import plugins
-from mygym.registry import REGISTRIES
+from mygym.registry import REGISTRIES, user_files
 
 ROOT = Path(__file__).parent.parent
 
@@ -58,18 +57,18 @@ def what_is_there() -> None:
 def registries() -> Iterator[None]:
     """What a test registers is gone after it."""
     before = {kind: dict(registry._entries) for kind, registry in REGISTRIES.items()}
-    read, modules = set(plugins._read), dict(plugins._modules)
+    read, modules = set(user_files._read), dict(user_files._modules)
     yield
     for kind, entries in before.items():
         REGISTRIES[kind]._entries.clear()
         REGISTRIES[kind]._entries.update(entries)
         REGISTRIES[kind].conflicts.clear()
         REGISTRIES[kind].unreadable.clear()
-    plugins._modules.clear()
-    plugins._modules.update(modules)
-    plugins._read.clear()
-    plugins._read.update(read)
-    for name in [name for name in sys.modules if name.startswith(f"{plugins.PACKAGE}.")]:
+    user_files._modules.clear()
+    user_files._modules.update(modules)
+    user_files._read.clear()
+    user_files._read.update(read)
+    for name in [name for name in sys.modules if name.startswith(f"{user_files.PACKAGE}.")]:
         del sys.modules[name]
 
 

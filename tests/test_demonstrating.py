@@ -17,9 +17,9 @@ import pytest
 import mygym
 from mygym.cli.main import main
 from mygym.errors import ConfigError, RegistryError, RunError
-from mygym.experts.policies import ZeroPolicy
+from mygym.experts import ZeroPolicy
 from mygym.registry import registry
-from mygym.runs import building
+from mygym.runs import factory
 from mygym.runs.evaluation import DEMONSTRATION, episode_seeds
 from mygym.runs.video import PAUSE
 from tests.components import small
@@ -258,5 +258,5 @@ def test_the_command_for_a_run(run: Path, command: Callable[..., Outcome]) -> No
 )
 def test_the_environment_is_the_config_s(config: dict[str, Any], tmp_path: Path) -> None:
     made = mygym.demonstrate(config, out=tmp_path / "new", episodes=1)
-    with contextlib.closing(building.make_env(made.config)) as env:
+    with contextlib.closing(factory.make_env(made.config)) as env:
         assert (env.observation_space, env.action_space) == (made.observation_space, made.action_space)

@@ -43,14 +43,15 @@ from mygym.algos.stable_baselines import PPO, SAC, TD3
 from mygym.cli.main import main
 from mygym.config import merged
 from mygym.envs.robot_env import RobotEnv
+from mygym.models import temporary_files
 from mygym.registry import register_algorithm
-from mygym.runs import callbacks, checkpoints, directory, logs, replay, result, session, video, workers
-from mygym.runs.checkpoints import Checkpoints
+from mygym.runs import callbacks, directory, logs, result, session, video, worker_vec_env
+from mygym.runs.checkpoints import checkpoints, replay_log
+from mygym.runs.checkpoints.checkpoints import Checkpoints
 from mygym.runs.logs import EVENTS
-from mygym.sim import temporary
 from tests.components import small
 from tests.conftest import ROOT
-from tests.test_training import assert_whole
+from tests.test_api import assert_whole
 
 CONFIG: dict[str, Any] = {
     "algo_params": {**small("sac"), "learning_starts": 11, "train_freq": 5},
@@ -378,8 +379,8 @@ def test_a_full_folder_for_temporary_files(
 ) -> None:
     disk.fill()
     monkeypatch.setattr(tempfile, "tempdir", str(disk.path))
-    for cached in (temporary._folder, temporary._written):  # as in a new process
-        monkeypatch.setattr(temporary, cached.__name__, cache(cached.__wrapped__))
+    for cached in (temporary_files._folder, temporary_files._written):  # as in a new process
+        monkeypatch.setattr(temporary_files, cached.__name__, cache(cached.__wrapped__))
     outcome = train()
     assert_ends_as(row, outcome)
     assert not (tmp_path / "runs").exists()
@@ -520,7 +521,7 @@ def test_a_directory_that_becomes_another_runs(row: Row, train: Train, before: A
 def test_checkpoints_that_are_removed(
     row: Row, train: Train, before: Any, tmp_path: Path, undisturbed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(replay, "SMALL", 1)  # else a buffer as small as this one is written anew each time
+    monkeypatch.setattr(replay_log, "SMALL", 1)  # else a buffer as small as this one is written anew each time
     before(RobotEnv, "step", lambda *_: shutil.rmtree(run_in(tmp_path) / "checkpoints"), call=35, where=trains)
     outcome = train()
     assert_ends_as(row, outcome)
@@ -539,9 +540,9 @@ def in_workers(before: Any, do: Callable[[Any], Any]) -> None:
 def test_a_worker_that_is_lost(
     row: Row, train: Train, before: Any, undisturbed_workers: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    patience = workers.PATIENCE
-    monkeypatch.setattr(workers, "PATIENCE", 1.0)
-    monkeypatch.setattr(workers, "GRACE", 0.2)
+    patience = worker_vec_env.PATIENCE
+    monkeypatch.setattr(worker_vec_env, "PATIENCE", 1.0)
+    monkeypatch.setattr(worker_vec_env, "GRACE", 0.2)
     number = signal.SIGKILL if "killed" in row.fault else signal.SIGSTOP
     assert number is signal.SIGKILL or f"after {patience:g} s" in row.end
     others = set(psutil.Process().children())

@@ -29,13 +29,13 @@ import mygym
 from mygym.cli.main import run as command
 from mygym.config import merged
 from mygym.errors import ConfigError, MygymError, RunError
-from mygym.runs import state
-from mygym.runs.checkpoints import Checkpoints
-from mygym.runs.receipts import RECEIPTS
+from mygym.runs.checkpoints import state
+from mygym.runs.checkpoints.checkpoints import Checkpoints
+from mygym.runs.checkpoints.receipts import RECEIPTS
 from mygym.runs.result import Result
 from tests.components import small
-from tests.runs.test_checkpoints import forged
-from tests.test_training import assert_whole
+from tests.runs.checkpoints.test_checkpoints import forged
+from tests.test_api import assert_whole
 
 SHORT: dict[str, Any] = {
     "task_params": {"horizon": 20},

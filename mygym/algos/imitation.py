@@ -14,7 +14,7 @@ from torch.nn import functional
 from mygym.algos.imitation_policies import ImitationPolicy
 from mygym.experts import Expert, make_expert
 from mygym.runs.curves import Curves
-from mygym.runs.labels import LabelBuffer
+from mygym.runs.imitation_buffer import ImitationBuffer
 from mygym.runs.runner import Loop, Runner
 
 
@@ -53,7 +53,7 @@ class BC(Runner):
     ) -> None:
         self.batch_size, self.buffer_size = batch_size, buffer_size
         self.rollouts = 0
-        self.replay_buffer: LabelBuffer | None = None
+        self.replay_buffer: ImitationBuffer | None = None
         self.teacher: Expert | None = None
         super().__init__(policy, env, learning_rate, **kwargs)
         if self.env is not None:
@@ -62,7 +62,7 @@ class BC(Runner):
     def setup(self) -> None:
         """Make room for the data set."""
         spaces = self.observation_space, self.action_space
-        self.replay_buffer = LabelBuffer(self.buffer_size, *spaces, self.device, self.n_envs)
+        self.replay_buffer = ImitationBuffer(self.buffer_size, *spaces, self.device, self.n_envs)
 
     @property
     def student(self) -> ImitationPolicy:

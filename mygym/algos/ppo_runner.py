@@ -16,7 +16,7 @@ from stable_baselines3.common.utils import explained_variance, obs_as_tensor
 from torch.nn import functional
 
 from mygym.runs.curves import Curves
-from mygym.runs.optimising import parameter_groups
+from mygym.runs.optimization import parameter_groups
 from mygym.runs.runner import Loop, Runner
 
 Tensors = Any

@@ -16,19 +16,19 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from safetensors.numpy import load_file as load_tensors
 
-from mygym import plugins, training
-from mygym.checks.disturbing import Disturb, disturbed, fail, interrupt, with_observation, with_reward
+from mygym import api
+from mygym.checks.disturbance import Disturb, disturbed, fail, interrupt, with_observation, with_reward
 from mygym.checks.suite import Check, CheckFailed, demand
 from mygym.config import Resolved, config_hash, load_file, merged
 from mygym.config.layers import flatten
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, InterruptedRunError, MygymError
-from mygym.registry import algorithm
-from mygym.runs import building, directory
-from mygym.runs.checkpoints import Checkpoints
+from mygym.registry import algorithm, user_files
+from mygym.runs import directory, factory
+from mygym.runs.checkpoints.checkpoints import Checkpoints
 from mygym.runs.policy import NORMALIZER, open_model, save_policy
+from mygym.runs.resolve_config import resolve_config
 from mygym.runs.result import Result
-from mygym.runs.settings import settle
 
 METHODS = ("learn", "save", "load", "predict")
 SPOILT_AFTER = 150
@@ -91,12 +91,12 @@ class Subject:
     @cached_property
     def settled(self) -> Resolved:
         """The config of the run that the others are compared with."""
-        return settle(said=self.config("first"))
+        return resolve_config(overrides=self.config("first"))
 
     @cached_property
     def first(self) -> Result:
         """The run that the others are compared with."""
-        return training.train(self.settled)
+        return api.train(self.settled)
 
     # The checks ---------------------------------------------------------------------------------------------------
 
@@ -106,10 +106,10 @@ class Subject:
         cls = algorithm(self.name, self.framework).combo()[0]
         missing = [method for method in METHODS if not callable(getattr(cls, method, None))]
         demand(not missing, f"{cls.__name__} has no {', '.join(missing)}")
-        env = building.make_vec_env(config)
+        env = factory.make_vec_env(config)
         try:
             try:
-                model = building.build_model(config, env)
+                model = factory.build_model(config, env)
             except ConfigError as error:
                 if not self._takes_other_observations():
                     raise
@@ -133,7 +133,7 @@ class Subject:
         why = f"says that it takes {says}, but takes {takes} ({entry.origin}): {self.refused}; {way_out}"
         demand(not self.refused, why)
         config = self.settled.config
-        env = building.make_vec_env(config)
+        env = factory.make_vec_env(config)
         try:
             seen = isinstance(env.observation_space, spaces.Dict)
             demand(seen == entry.dict_observations, f"says that it takes {says}, and gets {env.observation_space}")
@@ -157,9 +157,9 @@ class Subject:
     def saves_and_loads(self) -> None:
         """What was saved acts the same wherever it is loaded."""
         run = self.first.path
-        cls = building.loadable(self.settled.config)
+        cls = factory.loadable(self.settled.config)
         observations = self._observations()
-        policy = training.load(run)
+        policy = api.load(run)
         actions = _actions(policy, observations)
         opened: Any = open_model(run / directory.MODEL, cls, trust=True)
         demand(isinstance(opened.model, cls), f"{cls.__name__}.load gives a {type(opened.model).__name__}")
@@ -167,7 +167,7 @@ class Subject:
         opened.model.save(run / "again.zip")
         again = open_model(run / "again.zip", cls, trust=True)
         said[f"{cls.__name__}.save and load, once more,"] = _actions(again, observations)
-        if cls.__module__.startswith(f"{plugins.PACKAGE}.") or self.settled.config.imports:
+        if cls.__module__.startswith(f"{user_files.PACKAGE}.") or self.settled.config.imports:
             said["mygym.load in another process"] = self._actions_elsewhere(observations)
         for way, others in said.items():
             away = float(np.abs(actions - others).max())
@@ -181,19 +181,19 @@ class Subject:
         read = Result.read(result.path)
         demand(read is not None and read.to_json() == result.to_json(), "result.json cannot be read back")
         values = load_file(result.path / directory.CONFIG)
-        again = settle(values)
+        again = resolve_config(values)
         demand(
             again.values() == values, f"config.yaml is settled to other values: {_other_keys(values, again.values())}"
         )
         through = json.loads(json.dumps(values))
-        demand(settle(through).values() == values, "the config is another after a way through JSON")
+        demand(resolve_config(through).values() == values, "the config is another after a way through JSON")
         digest = config_hash(again.values())
         demand(digest == result.config_hash, f"config.yaml has the hash {digest}, the run {result.config_hash}")
 
     def repeats_itself(self) -> None:
         """The config that the run has left, with its seed, gives the same weights, to the bit."""
         said = load_file(self.first.path / directory.CONFIG)
-        second = training.train({**said, "logdir": str(self.folder / "second")})
+        second = api.train({**said, "logdir": str(self.folder / "second")})
         self._demand_same(self.first.path, second.path, "a second run, of config.yaml and its seed,")
 
     def resumes(self) -> None:
@@ -202,10 +202,10 @@ class Subject:
         run = self._stopped("stopped", steps)
         if run is None:  # its rollouts are longer than that
             steps = 2 * reference.steps
-            reference = training.train(self.config("longer", steps))
+            reference = api.train(self.config("longer", steps))
             run = self._stopped("longer_stopped", steps)
         demand(run is not None, f"no checkpoint before step {2 * steps // 3}: rollouts of more than {steps // 3} steps")
-        resumed = training.train(resume=run)
+        resumed = api.train(resume=run)
         self._demand_same(reference.path, resumed.path, "a run that was stopped and resumed")
 
     def survives(self) -> None:
@@ -216,7 +216,7 @@ class Subject:
             who = f"an environment that {fault}"
             try:
                 with disturbed(step, disturb):
-                    training.train(self.config(logdir.name))
+                    api.train(self.config(logdir.name))
             except InterruptedRunError:
                 raise CheckFailed(f"{who} does not end the run") from None
             except MygymError as error:
@@ -241,7 +241,7 @@ class Subject:
 
         env = DummyVecEnv([lambda: RobotEnv(config.task, goal_env=goal_env)])
         try:
-            building.build_model(config, env)
+            factory.build_model(config, env)
         except ConfigError:
             return False
         finally:
@@ -254,20 +254,20 @@ class Subject:
 
         config = self.settled.config
         asked: dict[str, Any] = {} if config.her else {"her": True, "reward": "sparse"}
-        hindsight = settle(said=self.config("hindsight", **asked)).config
-        env = building.make_vec_env(hindsight)
+        hindsight = resolve_config(overrides=self.config("hindsight", **asked)).config
+        env = factory.make_vec_env(hindsight)
         try:
-            buffer = getattr(building.build_model(hindsight, env), "replay_buffer", None)
+            buffer = getattr(factory.build_model(hindsight, env), "replay_buffer", None)
         finally:
             env.close()
         says = "says that it takes hindsight replay (goal_relabelling)"
         demand(isinstance(buffer, HerReplayBuffer), f"{says}, but its replay buffer is a {type(buffer).__name__}")
         if not config.her:
             needed = 3 * (hindsight.task_params.horizon or 1) * hindsight.n_envs
-            training.train(self.config("hindsight", needed, **asked))
+            api.train(self.config("hindsight", needed, **asked))
 
     def _observations(self) -> list[Any]:
-        env = building.make_env(self.settled.config)
+        env = factory.make_env(self.settled.config)
         try:
             env.action_space.seed(0)
             found = [env.reset(seed=seed)[0] for seed in range(4)]
@@ -299,7 +299,7 @@ class Subject:
         """A run stopped after two thirds of its steps; None if there is no checkpoint from which it would go on."""
         try:
             with disturbed(2 * steps // 3, interrupt):
-                training.train(self.config(folder, steps))
+                api.train(self.config(folder, steps))
         except InterruptedRunError as error:
             newest = Checkpoints(error.run, keep=1).newest(lambda message: None) if error.run else None
             return error.run if newest is not None and newest.steps else None
@@ -317,7 +317,7 @@ task = json.loads(sys.stdin.read())
 sys.argv[0] = task["script"]
 import numpy as np
 import mygym
-mygym.plugins.import_modules(task["imports"])
+mygym.registry.user_files.import_modules(task["imports"])
 policy = mygym.load(task["run"])
 array = lambda values: np.array(values, dtype=np.float32)
 said = [{k: array(v) for k, v in o.items()} if isinstance(o, dict) else array(o) for o in task["observations"]]

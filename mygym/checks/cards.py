@@ -12,12 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mygym import training
-from mygym.envs.proved import a_robot_for
-from mygym.envs.varied_env import AnyEnv
+from mygym import api
+from mygym.envs.multi_task_env import AnyEnv
+from mygym.envs.supported import a_robot_for
 from mygym.registry import registry
 from mygym.runs.evaluation import BATCH, EXTRA, Evaluation, episode_seeds, evaluate_policy
-from mygym.tasks.rewards import KINDS
 from mygym.tasks.task import Task, find_task
 
 EXPERT, IDLE = "oracle", ("random", "zero", "hover")
@@ -39,6 +38,9 @@ CHANCE, CHANCE_OF_A_POINT = 0.05, 0.2
 """Share of episodes that an idle policy may solve; where a point in space is the goal, chance passes through some."""
 
 CONFIDENCE = 0.95
+
+REWARDS = ("sparse", "dense", "staged")
+"""Rewards whose returns a card compares."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ def make_card(
     with contextlib.ExitStack() as stack:
         envs = []
         for _ in range(min(BATCH, episodes)):
-            envs.append(training.make_env(complete))
+            envs.append(api.make_env(complete))
             stack.callback(envs[-1].close)
         tell(f"{RESETS * episodes} resets")
         solved = _solved_at_reset(envs[0], RESETS * episodes)
@@ -150,7 +152,7 @@ def _judged(policy: str, envs: list[AnyEnv], episodes: int) -> tuple[Evaluation,
     paid: dict[str, float] = defaultdict(float)
 
     def watch(index: int, env: AnyEnv) -> None:
-        for kind in KINDS if env.elapsed_steps else ():
+        for kind in REWARDS if env.elapsed_steps else ():
             paid[kind] += env.goal_reward(kind)
 
     acting = registry("policy").get(policy).load()(envs, 0)
@@ -222,7 +224,7 @@ def _is_solved_by_chance(card: Card) -> str:
 def _does_not_pay(card: Card) -> str:
     """With each kind of reward solving a task must give more than idling, or chance."""
     said = []
-    for reward in KINDS:
+    for reward in REWARDS:
         idle, mine = card.best_idle(reward), card.returns[EXPERT][reward]
         best = card.returns[idle][reward]
         said += [f"with the {reward} reward {idle} earns {best:.2f}, the expert {mine:.2f}"] if best >= mine else []

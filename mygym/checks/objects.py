@@ -11,13 +11,13 @@ import numpy as np
 
 from mygym.checks.suite import Check, demand
 from mygym.config import RunConfig
+from mygym.models.objects import ObjectSpec, density, load_object
+from mygym.models.robot import load_robot
+from mygym.models.shapes import bounds
+from mygym.models.workspace import load_workspace
 from mygym.registry import registry
-from mygym.sim.objects import ObjectSpec, density, load_object
-from mygym.sim.portraits import silhouette
+from mygym.sim.rendering.thumbnails import silhouette
 from mygym.sim.resting import Rest, left_alone
-from mygym.sim.robot import load_robot
-from mygym.sim.shapes import bounds
-from mygym.sim.workspace import load_workspace
 from mygym.sim.world import World
 
 DENSITY = 10.0, 11_400.0

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mygym import training
+from mygym import api
 from mygym.checks.algorithms import Subject
 from mygym.checks.suite import Check, demand
 from mygym.config import merged
@@ -68,7 +68,7 @@ def trainer(policy: Any, framework: str) -> str:
 
 def _acting_checks(cls: Any) -> Iterator[Check]:
     def acts() -> None:
-        envs = [training.make_env({}) for _ in range(2)]
+        envs = [api.make_env({}) for _ in range(2)]
         try:
             policy = cls(envs, 0)
             first: list[Any] = [env.reset(seed=seed)[0] for seed, env in enumerate(envs)]
@@ -89,7 +89,7 @@ def _acting_checks(cls: Any) -> Iterator[Check]:
 
     def repeats_itself() -> None:
         judged = []
-        envs = [training.make_env({}) for _ in range(4)]
+        envs = [api.make_env({}) for _ in range(4)]
         try:
             for _ in range(2):
                 judged.append(evaluate_policy(cls(envs, 7), envs, list(range(EPISODES))))  # noqa: PERF401

@@ -8,15 +8,15 @@ from contextlib import closing
 import numpy as np
 from numpy.typing import NDArray
 
-from mygym import training
+from mygym import api
 from mygym.checks.suite import Check, demand
 from mygym.checks.tasks import expert_solves
+from mygym.checks.tracking import follow_sine
+from mygym.models.robot import RobotSpec
 from mygym.registry import registry
-from mygym.sim.camera import Camera
 from mygym.sim.inference import count_joints, find_robot
 from mygym.sim.inspection import collisions, reached
-from mygym.sim.robot import RobotSpec
-from mygym.sim.tracking import follow_sine
+from mygym.sim.rendering.camera import Camera
 from mygym.sim.world import World
 
 EPISODES = 25
@@ -53,14 +53,14 @@ def robot_checks(name: str) -> Iterator[Check]:
 
 def stands_free(robot: str, workspace: str | None = None) -> None:
     """Demand that nothing is inside anything else where episodes begin."""
-    with training.make_env({"robot": robot, "workspace": workspace}) as env:
+    with api.make_env({"robot": robot, "workspace": workspace}) as env:
         env.reset(seed=0)
         mistakes = collisions(env.world)
         demand(not mistakes, "; ".join(mistakes))
 
 
 def _world(name: str, control: str = "ee_delta") -> World:
-    return training.make_env({"robot": name, "control": control}).world
+    return api.make_env({"robot": name, "control": control}).world
 
 
 def _arms(spec: RobotSpec) -> str:

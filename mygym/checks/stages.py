@@ -9,21 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from mygym import training
+from mygym import api
 from mygym.checks.cards import with_robot
 from mygym.checks.suite import Check, CheckFailed, demand
 from mygym.checks.tasks import expert_solves
-from mygym.envs.proved import a_robot_for
+from mygym.envs.supported import a_robot_for
 from mygym.errors import ConfigError
 from mygym.registry import registry
-from mygym.tasks.facts import FACTS
+from mygym.tasks.context import StageContext, Step
 from mygym.tasks.grammar import parse
+from mygym.tasks.predicates import PREDICATES
 from mygym.tasks.progress import Progress
 from mygym.tasks.stage import Stage
 from mygym.tasks.state import State
 from mygym.tasks.subtask import SubTask
 from mygym.tasks.task import Task
-from mygym.tasks.view import Step, View
 
 EPISODES = 40
 LONGEST = 6
@@ -114,8 +114,8 @@ def _makes_sense(task: Task) -> bool:
 
 def _knows_its_facts(stage: Stage) -> None:
     for key in ("requires", "gives", "ends"):
-        unknown = [fact for fact in getattr(stage, key) if fact not in FACTS]
-        demand(not unknown, f"{key} {', '.join(unknown)}: no known fact; known are {', '.join(FACTS)}")
+        unknown = [fact for fact in getattr(stage, key) if fact not in PREDICATES]
+        demand(not unknown, f"{key} {', '.join(unknown)}: no known fact; known are {', '.join(PREDICATES)}")
     demand(stage.gives, "gives no fact, so it is never complete")
     demand(
         not stage.letter or (len(stage.letter) == 1 and stage.letter.isupper()),
@@ -127,7 +127,7 @@ def _is_pure(name: str) -> None:
     """Potential and expert give, for a batch of states, what they give for each, and leave what they get as it is."""
     states, progresses, goals, step = _visited(setting(name))
     stage, count = step.stage, len(states)
-    batch = View(_joined(states), _joined(progresses), np.repeat(goals, count, axis=0), step)
+    batch = StageContext(_joined(states), _joined(progresses), np.repeat(goals, count, axis=0), step)
     arrays = [*_arrays(batch.state), *_arrays(batch.progress), batch.goals]
     before = [array.copy() for array in arrays]
     potential, motion = np.asarray(stage.potential(batch)), stage.expert(batch, stage.entry or _at_target)
@@ -139,7 +139,7 @@ def _is_pure(name: str) -> None:
         demand(np.isfinite(array).all(), f"{what} is not finite")
     demand(((potential >= 0) & (potential <= 1)).all(), f"potential is {potential.min():g} … {potential.max():g}")
     for index, (state, progress) in enumerate(zip(states, progresses, strict=True)):
-        alone = View(state, progress, goals, step)
+        alone = StageContext(state, progress, goals, step)
         same = np.allclose(stage.potential(alone), potential[index])
         demand(same, "potential of a batch is not that of each of its states")
         one = stage.expert(alone, stage.entry or _at_target)
@@ -149,15 +149,15 @@ def _is_pure(name: str) -> None:
         )
 
 
-def _at_target(view: View) -> Any:
-    return view.target
+def _at_target(context: StageContext) -> Any:
+    return context.target
 
 
 def _visited(config: Mapping[str, Any]) -> tuple[list[State], list[Progress], Any, Step]:
     """States and progress of an expert's episode in which the last stage is active, the goals, and the stage bound."""
     states: list[State] = []
     progresses: list[Progress] = []
-    with training.make_env(config) as env:
+    with api.make_env(config) as env:
         env.reset(seed=0)
         ended = False
         while not ended:

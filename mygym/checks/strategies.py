@@ -9,8 +9,8 @@ from typing import Any
 from mygym.checks.algorithms import Subject
 from mygym.checks.suite import Check, demand
 from mygym.config.plain import is_plain
-from mygym.parameters import parameters
 from mygym.registry import registry
+from mygym.registry.signatures import parameters
 
 ALGORITHM = "ppo"
 """What is trained unless the config says another."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from gymnasium.utils.env_checker import check_env
 
-from mygym import training
+from mygym import api
 from mygym.checks.cards import DEMANDS, EPISODES, EXPERT, Card, make_card, unsolved, with_robot
 from mygym.checks.suite import Check, demand
 from mygym.envs.robot_env import RobotEnv
@@ -38,7 +38,7 @@ def task_checks(name: str) -> Iterator[Check]:
 
 def expert_solves(config: Mapping[str, Any], episodes: int = EPISODES) -> None:
     """Demand that the scripted expert solves nearly every episode of a config."""
-    said = unsolved(training.evaluate(policy=EXPERT, config=dict(config), episodes=episodes))
+    said = unsolved(api.evaluate(policy=EXPERT, config=dict(config), episodes=episodes))
     demand(not said, said)
 
 

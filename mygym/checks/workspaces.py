@@ -14,12 +14,12 @@ from mygym.checks.suite import Check, demand
 from mygym.checks.tasks import expert_solves
 from mygym.config import RunConfig
 from mygym.errors import bad_value
+from mygym.models.objects import load_object
+from mygym.models.workspace import Area, WorkspaceSpec, load_workspace
 from mygym.registry import registry
-from mygym.sim.camera import Camera
 from mygym.sim.inference import find_robot, is_installed
 from mygym.sim.inspection import fixtures_in, overlapping_fixtures, part_travels, reached
-from mygym.sim.objects import load_object
-from mygym.sim.workspace import Area, WorkspaceSpec, load_workspace
+from mygym.sim.rendering.camera import Camera
 from mygym.sim.world import World
 
 EPISODES = 25

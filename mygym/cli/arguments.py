@@ -74,9 +74,9 @@ def add_import_flag(parser: argparse._ActionsContainer) -> None:
 
 def import_modules(options: argparse.Namespace) -> None:
     """Import what `--import` names."""
-    from mygym import plugins
+    from mygym.registry import user_files
 
-    plugins.import_modules(options.imports)
+    user_files.import_modules(options.imports)
 
 
 def config_layers(options: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -41,8 +41,7 @@ def main(arguments: Sequence[str]) -> None:
     if "task" not in config:
         raise ConfigError("card: give a TASK, or a --config that names one")
 
-    from mygym.checks.cards import IDLE, in_words, make_card
-    from mygym.tasks.rewards import KINDS
+    from mygym.checks.cards import IDLE, REWARDS, in_words, make_card
 
     name = options.task or options.config or config["task"]
     card = make_card(config, episodes, lambda said: say(f"card of {name}: {said}"))
@@ -60,7 +59,7 @@ def main(arguments: Sequence[str]) -> None:
                 "solved": f"{one['success_rate']:.1%}",
                 "bound": f"≤ {one['at_most']:.1%}" if policy in IDLE else f"≥ {one['at_least']:.1%}",
                 "steps": f"{one['mean_length']:.1f}",
-                **{f"{kind} return": f"{one['returns'][kind]:.2f}" for kind in KINDS},
+                **{f"{kind} return": f"{one['returns'][kind]:.2f}" for kind in REWARDS},
                 "episodes end in": ", ".join(f"{stage} {count}" for stage, count in one["stage_reached"].items()),
             }
             for policy, one in content["policies"].items()

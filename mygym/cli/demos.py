@@ -42,8 +42,8 @@ def main(arguments: Sequence[str]) -> None:
     seed = resolve([Layer("flag", {"seed": flags.get("seed", file.get("seed", 0))})]).config.seed
 
     from mygym.demonstrating import demonstrate, is_run
-    from mygym.runs.demonstrations.keyboard import HOW, KEYBOARD
-    from mygym.runs.settings import settle
+    from mygym.demonstrations.keyboard import HOW, KEYBOARD
+    from mygym.runs.resolve_config import resolve_config
 
     of_run = is_run(options.policy)
     other = set(flags) - {"seed", "imports"}
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str]) -> None:
     if options.policy == KEYBOARD:
         say(HOW)
     made = demonstrate(
-        None if of_run else settle(file, flags),
+        None if of_run else resolve_config(file, flags),
         out=options.out,
         policy=options.policy,
         episodes=episodes,

@@ -15,8 +15,8 @@ import yaml
 from mygym.cli.arguments import Parser, add_import_flag, import_modules, parse_task
 from mygym.cli.list import kind_of
 from mygym.errors import ConfigError, RegistryError, bad_value
-from mygym.parameters import first_line, place
 from mygym.registry import REGISTRIES, Algorithm, Entry, parameters_of, registry
+from mygym.registry.signatures import first_line, place
 from mygym.runs.directory import to_yaml
 
 EXAMPLES = """\
@@ -62,11 +62,11 @@ def main(arguments: Sequence[str]) -> None:
 
 def complete_config(name: str, framework: str) -> str:
     """A config of an algorithm with every value written out, as YAML that `strict: true` is content with."""
-    from mygym.runs.building import explained
-    from mygym.runs.settings import settle
+    from mygym.runs.factory import explained
+    from mygym.runs.resolve_config import resolve_config
 
     said = {"algo": name, "framework": framework}
-    values = {**explained(settle(said=said)).values(), "strict": True}
+    values = {**explained(resolve_config(overrides=said)).values(), "strict": True}
     command = f"mygym describe algo {name}{'' if framework == 'pytorch' else f' --framework {framework}'} --yaml"
     help = registry("algorithm").get(name).help
     return f"# {help}\n# every value written out, as printed by: {command}\n{to_yaml(values)}"
@@ -104,7 +104,7 @@ def _task(name: str) -> dict[str, Any]:
 
 
 def _component(entry: Entry) -> dict[str, Any]:
-    from mygym.sim.assets import read_mapping
+    from mygym.models.assets import read_mapping
 
     target = entry.load()
     entry = registry(entry.kind).get(entry.name)  # a file that has been imported tells the line
@@ -145,10 +145,10 @@ def _component(entry: Entry) -> dict[str, Any]:
 
 def _stage(stage: Any) -> dict[str, Any]:
     """What compositions need to know of it; facts with what they mean."""
-    from mygym.tasks.facts import FACTS
+    from mygym.tasks.predicates import PREDICATES
 
     facts = {
-        key: {fact: FACTS[fact].help if fact in FACTS else "unknown" for fact in getattr(stage, key)}
+        key: {fact: PREDICATES[fact].help if fact in PREDICATES else "unknown" for fact in getattr(stage, key)}
         for key in ("requires", "gives", "ends")
     }
     completion = (first_line(stage.complete) or "what its code says") if stage.complete else "nothing else"
@@ -193,7 +193,7 @@ def _inferred(urdf: Path) -> dict[str, Any]:
 
 def _object(path: Path) -> dict[str, Any]:
     """What its file says, and what follows."""
-    from mygym.sim.objects import density, load_object
+    from mygym.models.objects import density, load_object
 
     spec = load_object(path)
     said = yaml.safe_load(path.read_text(encoding="utf-8")) if path.suffix != ".urdf" else {"urdf": str(path)}

@@ -30,8 +30,8 @@ def compact(space: Space[Any]) -> str:
 
 def dry_run(resolved: Resolved) -> None:
     """Print spaces, network sizes and the time of one step."""
-    from mygym.envs.proved import doubts
-    from mygym.runs.building import as_built, build_model, make_vec_env
+    from mygym.envs.supported import support_warning
+    from mygym.runs.factory import as_built, build_model, make_vec_env
     from mygym.runs.weights import parameter_counts
     from mygym.strategies.requirements import prepared
 
@@ -39,7 +39,7 @@ def dry_run(resolved: Resolved) -> None:
     try:
         model = build_model(resolved.config, env)
         prepared(as_built(resolved, model).config, env, model)  # refuses a teacher or a dataset that does not fit
-        if doubt := doubts(resolved.config):
+        if doubt := support_warning(resolved.config):
             say(f"note: {doubt}")
         print(f"observation: {compact(env.observation_space)}")
         slices = env.get_attr("components")[0].items()

@@ -24,7 +24,7 @@ examples:
   python evaluate.py runs/reach/panda/sac/1a2b3c4d/seed_0/best_policy.safetensors
   python evaluate.py --policy oracle --task push --robot kuka
   python evaluate.py --policy random --task AGMDW --json
-  python evaluate.py --policy random --task pick_and_place --films failures
+  python evaluate.py --policy random --task pick_and_place --failure-videos failures
 """
 
 
@@ -40,24 +40,26 @@ def main(arguments: Sequence[str]) -> None:
     if options.run is not None and (file or other):
         wrong = f"--{next(iter(other), 'config')}"
         raise ConfigError(
-            bad_value("evaluate", wrong, "--episodes, --seed, --video, --films, --json", "does not go with a run")
+            bad_value(
+                "evaluate", wrong, "--episodes, --seed, --video, --failure-videos, --json", "does not go with a run"
+            )
         )
     if options.video is not None:
         check_video(Path(options.video))
-    if options.films is not None:
-        check_writable(options.films, "--films")
+    if options.failure_videos is not None:
+        check_writable(options.failure_videos, "--failure-videos")
 
-    from mygym.runs.settings import settle
-    from mygym.training import evaluate
+    from mygym.api import evaluate
+    from mygym.runs.resolve_config import resolve_config
 
     evaluation = evaluate(
         options.run,
         policy=options.policy,
-        config=settle(file, flags) if options.run is None else None,
+        config=resolve_config(file, flags) if options.run is None else None,
         episodes=episodes,
         seed=seed,
         video=options.video,
-        films=options.films,
+        failure_videos=options.failure_videos,
         trust=options.trust,
     )
     if options.json:
@@ -78,8 +80,10 @@ def main(arguments: Sequence[str]) -> None:
         print(f"{where}: {share}; the first has seed {failure['seed']}")
     if options.video:
         print(f"video: {options.video}")
-    if options.films:
-        print(f"films: {options.films}" if evaluation.failures else "films: none, as no episode failed")
+    if options.failure_videos:
+        print(
+            f"failure videos: {options.failure_videos}" if evaluation.failures else "films: none, as no episode failed"
+        )
 
 
 def _failures(evaluation: Evaluation) -> list[dict[str, Any]]:
@@ -106,7 +110,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--policy", metavar="P", help="oracle, random, zero or hover, in place of a run")
     parser.add_argument("--episodes", default="100", metavar="N", help="how many (default 100)")
     parser.add_argument("--video", metavar="FILE", help="film the first episodes as MP4")
-    parser.add_argument("--films", metavar="DIR", help="film the first failed episode of each stage as MP4")
+    parser.add_argument("--failure-videos", metavar="DIR", help="film the first failed episode of each stage as MP4")
     parser.add_argument(
         "--trust", action="store_true", help="open a .zip of somebody else's: its pickles can run any code"
     )

@@ -75,7 +75,7 @@ def kind_of(said: str) -> str:
 def _measures(name: str) -> dict[str, Any]:
     """What an object is, m and kg; a file that is wrong says so in place of its help."""
     from mygym.errors import AssetError
-    from mygym.sim.objects import load_object
+    from mygym.models.objects import load_object
 
     try:
         spec = load_object(registry("object").get(name).load())

@@ -8,8 +8,8 @@ import shutil
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mygym.parameters import Parameter, parameters
 from mygym.registry import Algorithm, registry
+from mygym.registry.signatures import Parameter, parameters
 
 PLAIN_WIDTH = 140
 """Columns of text where the output is no terminal."""

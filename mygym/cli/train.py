@@ -45,12 +45,12 @@ def main(arguments: Sequence[str]) -> None:
             bad_value("train.py", wrong, "--config RUN/config.yaml in place of --resume RUN", "is for new runs")
         )
 
-    from mygym.runs.settings import settle
+    from mygym.runs.resolve_config import resolve_config
 
-    resolved = None if options.resume else settle(file, flags)
+    resolved = None if options.resume else resolve_config(file, flags)
     if resolved and options.explain:
         from mygym.cli.explain import explain
-        from mygym.runs.building import explained
+        from mygym.runs.factory import explained
 
         explain(explained(resolved))
     elif resolved and options.dry_run:
@@ -58,8 +58,8 @@ def main(arguments: Sequence[str]) -> None:
 
         dry_run(resolved)
     else:
-        from mygym.runs.steering import in_words
-        from mygym.training import train
+        from mygym.api import train
+        from mygym.runs.strategy_callback import in_words
 
         try:
             flags.pop("imports", None)  # of the run, whose config names them

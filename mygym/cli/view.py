@@ -92,8 +92,8 @@ def _view_objects(name: str | None, image: Path | None, sizes: dict[str, int | N
     """The sheet of all objects, or one of them."""
     from PIL import Image
 
-    from mygym.sim.objects import load_object
-    from mygym.sim.portraits import contact_sheet, portrait
+    from mygym.models.objects import load_object
+    from mygym.sim.rendering.thumbnails import contact_sheet, portrait
 
     if name is None:
         specs = [load_object(entry.load()) for entry in registry("object")]
@@ -113,7 +113,7 @@ def _view_task(options: argparse.Namespace, image: Path | None, sizes: dict[str,
 
     from mygym.envs.randomizers import ranges
     from mygym.envs.robot_env import RobotEnv
-    from mygym.sim.portraits import grid
+    from mygym.sim.rendering.thumbnails import grid
 
     said = {key: value for key in ("robot", "workspace") if (value := getattr(options, key))}
     config = resolve([Layer("flag", {"task": parse_task(options.name), **said, **parse_overrides(options.set)})]).config
@@ -148,8 +148,8 @@ def _view_task(options: argparse.Namespace, image: Path | None, sizes: dict[str,
 
 def _world(options: argparse.Namespace) -> World:
     """A robot in a workspace."""
+    from mygym.models.workspace import load_workspace
     from mygym.sim.inference import find_robot
-    from mygym.sim.workspace import load_workspace
     from mygym.sim.world import World
 
     said = {options.kind: options.name}
@@ -160,8 +160,8 @@ def _world(options: argparse.Namespace) -> World:
 
 def _view_world(world: World, image: Path | None, camera: str, sizes: dict[str, int | None], fit: bool) -> None:
     """With `fit` the robot fills the picture, be it large or small; otherwise it shows the workspace."""
-    from mygym.sim.camera import Camera, Viewer
     from mygym.sim.inspection import around_robot
+    from mygym.sim.rendering.camera import Camera, Viewer
 
     width, height = sizes["width"] or SIZE[0], sizes["height"] or SIZE[1]
     if fit:
@@ -201,7 +201,7 @@ def _check_image(path: Path, force: bool) -> None:
 
 
 def _check_display() -> None:
-    from mygym.sim.camera import has_display
+    from mygym.sim.rendering.camera import has_display
 
     if not has_display():
         raise ConfigError(bad_value("--image", None, "a file ending in .png", "is needed where there is no display"))

@@ -22,8 +22,8 @@ from mygym.config.plain import is_plain
 from mygym.config.ranges import LARGEST, RANGES
 from mygym.config.schedules import Schedule, is_schedule, parse
 from mygym.errors import ConfigError, RegistryError, bad_value
-from mygym.parameters import REQUIRED, Parameter, choices, fits, in_words, parameters, place
 from mygym.registry import Algorithm, registry
+from mygym.registry.signatures import REQUIRED, Parameter, choices, fits, in_words, parameters, place
 
 SECTION = "algo_params"
 

@@ -12,8 +12,8 @@ from mygym.config.hyperparameters import Schema
 from mygym.config.plain import is_plain
 from mygym.config.schema import RunConfig
 from mygym.errors import RegistryError
-from mygym.parameters import Parameter, parameters
 from mygym.registry import registry
+from mygym.registry.signatures import Parameter, parameters
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -24,6 +24,7 @@ KINDS = {
     "control": "controller",
     "strategy": "strategy",
     "task": "task",
+    "reward": "reward",
 }
 """Key of a config → the registry whose names it takes, files and compositions apart."""
 

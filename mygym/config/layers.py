@@ -11,9 +11,9 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from mygym.config.loading import merged
-from mygym.config.mistakes import dotted, first_mistake
 from mygym.config.plain import check_plain
 from mygym.config.schema import LATER, NOT_SHAPING, RunConfig
+from mygym.config.validation_errors import dotted, first_mistake
 from mygym.errors import ConfigError, bad_value
 
 

@@ -127,7 +127,7 @@ class RunConfig(Section):
     )
     workspace: str | None = Field(None, description="what the arm stands in (default: the task's own)")
     control: str = Field("ee_delta", description="what an action means")
-    reward: Literal["sparse", "dense", "staged"] = Field("sparse", description="kind of reward")
+    reward: str = Field("sparse", description="name of a registered reward")
     observations: Annotated[list[str], Field(min_length=1)] | None = Field(
         None, description="names of what is observed, of mygym list observation (default: what the task needs)"
     )

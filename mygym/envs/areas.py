@@ -9,16 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mygym.envs.layout import object_area
+from mygym.envs.placement import object_area
 from mygym.errors import ConfigError, bad_value
+from mygym.models.objects import ObjectSpec
+from mygym.models.workspace import Area
 from mygym.sim.inspection import fixtures_at, lattice
-from mygym.sim.objects import ObjectSpec
-from mygym.sim.workspace import Area
 from mygym.sim.world import World
 from mygym.tasks.sampling import Area as Box
 from mygym.tasks.task import Task
-
-Array = NDArray[np.float64]
+from mygym.types import FloatArray
 
 SHALLOW = 0.005
 """m by which what is put down may be inside a fixture: Bullet pushes it out."""
@@ -95,7 +94,7 @@ def _uses(task: Task, world: World, areas: Mapping[str, Box], name: str) -> Iter
             yield Use(f"the goal of {one.object}", spec, None if held else step.thresholds.tolerance)
 
 
-def _in_air(world: World, points: Array, spec: ObjectSpec | None, support: float) -> NDArray[np.bool_]:
+def _in_air(world: World, points: FloatArray, spec: ObjectSpec | None, support: float) -> NDArray[np.bool_]:
     """`(n,)`: at which points there is nothing to lie on within `support` m beneath an object."""
     in_air = np.ones(len(points), dtype=bool)
     for down in np.linspace(0.0, support, 1 + math.ceil(support / DOWN))[1:]:

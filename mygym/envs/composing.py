@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mygym.envs.observing import Observer, Vector
 from mygym.tasks import goals
 from mygym.tasks.goals import GoalSpace
-from mygym.tasks.observations import Situation
+from mygym.tasks.observations import EpisodeContext
 from mygym.tasks.shared import shared_goal_space
 from mygym.tasks.task import Task
 
@@ -36,27 +36,27 @@ class Composer:
 
     Args:
         composition: What they are made of.
-        situation: Any of the environment's.
+        context: Any of the environment's.
 
     Raises:
         ConfigError: A component that the task cannot have, or one that has no room.
         RegistryError: There is none of a name.
     """
 
-    def __init__(self, composition: Composition, situation: Situation) -> None:
+    def __init__(self, composition: Composition, context: EpisodeContext) -> None:
         shared = composition.spaces == "shared"
-        self._observer = Observer(composition.components, situation, shared)
-        self._goal_space = goal_space_of(situation.task, shared)
+        self._observer = Observer(composition.components, context, shared)
+        self._goal_space = goal_space_of(context.task, shared)
         self._goal_env = composition.goal_env
         self.space = space_of(self._observer, self._goal_space, composition.goal_env)
         """Where they lie."""
 
-    def __call__(self, situation: Situation) -> Observation:
+    def __call__(self, context: EpisodeContext) -> Observation:
         """Fresh arrays, of the first episode."""
-        achieved = goals.achieved_goal(self._goal_space, situation.progress, situation.state, situation.goals)
-        desired = goals.desired_goal(self._goal_space, situation.goals)
+        achieved = goals.achieved_goal(self._goal_space, context.progress, context.state, context.goals)
+        desired = goals.desired_goal(self._goal_space, context.goals)
         parts = achieved[0].astype(np.float32), desired[0].astype(np.float32)
-        return arranged(self._observer(situation), *parts, self._goal_env)
+        return arranged(self._observer(context), *parts, self._goal_env)
 
 
 def goal_space_of(task: Task, shared: bool) -> GoalSpace:

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from mygym.envs.areas import check_room
-from mygym.envs.proved import robots_for
+from mygym.envs.supported import robots_for
 from mygym.errors import AssetError, ConfigError, bad_value
+from mygym.models.fixtures import Movable
+from mygym.models.objects import ObjectSpec, load_object
+from mygym.models.robot import RobotSpec
+from mygym.models.workspace import Area, WorkspaceSpec, load_workspace
 from mygym.registry import registry
-from mygym.sim.fixtures import Movable
 from mygym.sim.inspection import reached
-from mygym.sim.objects import ObjectSpec, load_object
-from mygym.sim.robot import RobotSpec
-from mygym.sim.workspace import Area, WorkspaceSpec, load_workspace
 from mygym.sim.world import World
 from mygym.tasks.checking import named_objects
 from mygym.tasks.grammar import said

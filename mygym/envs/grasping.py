@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mygym.errors import ConfigError, bad_value
-from mygym.sim.objects import ObjectSpec, load_object, object_names
-from mygym.sim.robot import RobotSpec
+from mygym.models.objects import ObjectSpec, load_object, object_names
+from mygym.models.robot import RobotSpec
 from mygym.tasks.checking import named_objects
 from mygym.tasks.task import Task
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mygym.errors import ConfigError, DivergedError, bad_value
 from mygym.registry import registry
-from mygym.tasks.observations import Component, Situation, find_component
+from mygym.tasks.observations import Component, EpisodeContext, find_component
 from mygym.tasks.shared import SLOTS, no_room
 
 Vector = NDArray[np.float32]
@@ -21,7 +21,7 @@ class Observer:
 
     Args:
         names: Of the components, in order.
-        situation: Any of the environment's: widths follow from it.
+        context: Any of the environment's: widths follow from it.
         shared: Whether each component takes as much room as it may need in any task, see `mygym.tasks.shared`.
 
     Raises:
@@ -29,19 +29,19 @@ class Observer:
         RegistryError: There is none of a name.
     """
 
-    def __init__(self, names: Sequence[str], situation: Situation, shared: bool) -> None:
+    def __init__(self, names: Sequence[str], context: EpisodeContext, shared: bool) -> None:
         components = [find_component(name) for name in names]
         self._functions = tuple(component.function for component in components)
-        widths = [component.function(situation).shape[1] for component in components]
+        widths = [component.function(context).shape[1] for component in components]
         self.widths = dict(zip(names, widths, strict=True))
         """How many numbers each component has; in shared spaces it may have more room."""
         rooms = list(widths)
         for number, (name, component) in enumerate(zip(names, components, strict=True)):
             if shared:
-                rooms[number] = _room(name, component, widths[number], situation.task.name)
+                rooms[number] = _room(name, component, widths[number], context.task.name)
             elif widths[number] == 0:
-                possible = [one for one in registry("observation").names() if _is_there(one, situation)]
-                why = f"tells about {component.of}, and {situation.task.name} is without"
+                possible = [one for one in registry("observation").names() if _is_there(one, context)]
+                why = f"tells about {component.of}, and {context.task.name} is without"
                 raise ConfigError(bad_value("observations", name, possible, why))
         ends = np.cumsum(rooms).tolist()
         self.slices = {name: slice(end - room, end) for name, room, end in zip(names, rooms, ends, strict=True)}
@@ -54,13 +54,13 @@ class Observer:
             places = [start + np.arange(width) for start, width in zip(starts, widths, strict=True)]
             self._places = np.concatenate(places)
 
-    def __call__(self, situation: Situation, noise: Vector | None = None) -> Vector:
+    def __call__(self, context: EpisodeContext, noise: Vector | None = None) -> Vector:
         """`(d,)`, a fresh array, of the first episode, with noise on what is measured, see `widths`.
 
         Raises:
             DivergedError: A number is not finite.
         """
-        parts = [function(situation)[0] for function in self._functions]
+        parts = [function(context)[0] for function in self._functions]
         observation: Vector = np.concatenate(parts, dtype=np.float32)
         if not math.isfinite(observation.dot(observation)):  # a third of the price of `isfinite().all()`
             raise DivergedError(f"the physics gave an observation that is not finite: {observation.tolist()}")
@@ -89,5 +89,5 @@ def _room(name: str, component: Component, width: int, task: str) -> int:
     return SLOTS[component.of] * component.size
 
 
-def _is_there(name: str, situation: Situation) -> bool:
-    return bool(find_component(name).function(situation).shape[1] > 0)
+def _is_there(name: str, context: EpisodeContext) -> bool:
+    return bool(find_component(name).function(context).shape[1] > 0)

@@ -1,4 +1,4 @@
-"""What may differ between episodes, by name: functions that draw a part of a `Variation`."""
+"""What may differ between episodes, by name: functions that draw a part of a `EpisodeRandomization`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from mygym.errors import ConfigError, RegistryError, bad_value
-from mygym.parameters import first_line
+from mygym.models.episode_randomization import CameraShift, EpisodeRandomization, Light
 from mygym.registry import registry
-from mygym.sim.variation import CameraShift, Light, Variation
+from mygym.registry.signatures import first_line
 
 Range = tuple[float, float]
 
@@ -43,7 +43,7 @@ class Draw:
         return tuple(self.one() for _ in range(count))
 
 
-Function = Callable[[Variation, Draw], Variation]
+Function = Callable[[EpisodeRandomization, Draw], EpisodeRandomization]
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ def _range(key: str, given: Any, one: Randomizer) -> Range:
 
 
 @register_randomizer("object_size", "times its own", default=(0.8, 1.2), allowed=(0.2, 5.0))
-def object_size(variation: Variation, draw: Draw) -> Variation:
+def object_size(variation: EpisodeRandomization, draw: Draw) -> EpisodeRandomization:
     """Edges of each object; its mass stays. One of 33 sizes, evenly spread over the range."""
     low, high = draw.range
     steps = draw.rng.integers(SIZES, size=draw.objects) / (SIZES - 1)
@@ -142,19 +142,19 @@ def object_size(variation: Variation, draw: Draw) -> Variation:
 
 
 @register_randomizer("object_mass", "times its own", default=(0.5, 2.0), allowed=(0.01, 100.0))
-def object_mass(variation: Variation, draw: Draw) -> Variation:
+def object_mass(variation: EpisodeRandomization, draw: Draw) -> EpisodeRandomization:
     """Mass of each object, with its moments of inertia."""
     return replace(variation, object_mass=draw.each(draw.objects))
 
 
 @register_randomizer("object_friction", "times its own", default=(0.7, 1.3), allowed=(0.0, 10.0))
-def object_friction(variation: Variation, draw: Draw) -> Variation:
+def object_friction(variation: EpisodeRandomization, draw: Draw) -> EpisodeRandomization:
     """Sliding, rolling and spinning friction of each object, alike."""
     return replace(variation, object_friction=draw.each(draw.objects))
 
 
 @register_randomizer("object_damping", "part of its velocity", default=(0.0, 0.5), allowed=(0.0, 1.0))
-def object_damping(variation: Variation, draw: Draw) -> Variation:
+def object_damping(variation: EpisodeRandomization, draw: Draw) -> EpisodeRandomization:
     """What each object loses of its velocity and spin in a second while nothing touches it; 0 by itself."""
     return replace(variation, object_damping=draw.each(draw.objects))
 
@@ -163,32 +163,32 @@ def object_damping(variation: Variation, draw: Draw) -> Variation:
 
 
 @register_randomizer("joint_friction", "part of the joint's largest torque", default=(0.0, 0.1), allowed=(0.0, 0.9))
-def joint_friction(variation: Variation, draw: Draw) -> Variation:
+def joint_friction(variation: EpisodeRandomization, draw: Draw) -> EpisodeRandomization:
     """Dry friction of each joint: torque control feels it, other motors have so much less to drive with."""
     return replace(variation, joint_friction=draw.each(draw.joints))
 
 
 @register_randomizer("joint_gain", "times what is commanded", default=(0.8, 1.1), allowed=(0.1, 1.5))
-def joint_gain(variation: Variation, draw: Draw) -> Variation:
+def joint_gain(variation: EpisodeRandomization, draw: Draw) -> EpisodeRandomization:
     """Velocity (or torque) that each joint's motor goes for: below 1 it lags behind, above 1 it overshoots."""
     return replace(variation, joint_gain=draw.each(draw.joints))
 
 
 @register_randomizer("action_delay", "control steps of 40 ms", default=(0, 2), allowed=(0, 25), whole=True)
-def action_delay(variation: Variation, draw: Draw) -> Variation:
+def action_delay(variation: EpisodeRandomization, draw: Draw) -> EpisodeRandomization:
     """Steps from when an action is given to when it is carried out; until the first one the arm stays."""
     low, high = draw.range
     return replace(variation, action_delay=int(draw.rng.integers(int(low), int(high) + 1)))
 
 
 @register_randomizer("action_noise", "of the action's range -1 to 1", default=(0.0, 0.05), allowed=(0.0, 1.0))
-def action_noise(variation: Variation, draw: Draw) -> Variation:
+def action_noise(variation: EpisodeRandomization, draw: Draw) -> EpisodeRandomization:
     """Standard deviation of what is added to each action component in each step."""
     return replace(variation, action_noise=draw.one())
 
 
 @register_randomizer("observation_noise", "m, rad, m/s, rad/s", default=(0.0, 0.002), allowed=(0.0, 0.1))
-def observation_noise(variation: Variation, draw: Draw) -> Variation:
+def observation_noise(variation: EpisodeRandomization, draw: Draw) -> EpisodeRandomization:
     """Standard deviation of what is added to each measured component in each step; goals and rewards stay exact."""
     return replace(variation, observation_noise=draw.one())
 
@@ -197,7 +197,7 @@ def observation_noise(variation: Variation, draw: Draw) -> Variation:
 
 
 @register_randomizer("light", "1: from any side and of any warmth", default=(1.0, 1.0), allowed=(0.0, 1.0))
-def light(variation: Variation, draw: Draw) -> Variation:
+def light(variation: EpisodeRandomization, draw: Draw) -> EpisodeRandomization:
     """Direction, colour and strength of the lamp."""
     change, rng = draw.one(), draw.rng
     around = math.radians(-19.0) + change * rng.uniform(-math.pi, math.pi)
@@ -218,19 +218,19 @@ def light(variation: Variation, draw: Draw) -> Variation:
 
 
 @register_randomizer("colors", "0: its own, 1: any", default=(1.0, 1.0), allowed=(0.0, 1.0))
-def colors(variation: Variation, draw: Draw) -> Variation:
+def colors(variation: EpisodeRandomization, draw: Draw) -> EpisodeRandomization:
     """Colours of objects, robot, whatever stands about, and the background."""
     return replace(variation, colors=int(draw.rng.integers(2**32)), color_change=draw.one())
 
 
 @register_randomizer("textures", "contrast, 0: none", default=(0.2, 0.6), allowed=(0.0, 1.0))
-def textures(variation: Variation, draw: Draw) -> Variation:
+def textures(variation: EpisodeRandomization, draw: Draw) -> EpisodeRandomization:
     """Patterns on objects and on whatever stands about: grain, stripes, checks, spots, noise."""
     return replace(variation, textures=int(draw.rng.integers(2**32)), texture_contrast=draw.one())
 
 
 @register_randomizer("camera", "m", default=(0.05, 0.05), allowed=(0.0, 0.5))
-def camera(variation: Variation, draw: Draw) -> Variation:
+def camera(variation: EpisodeRandomization, draw: Draw) -> EpisodeRandomization:
     """By how much, at most, each camera is moved to every side, and the point that it looks at along each axis."""
     most, rng = draw.one(), draw.rng
     x, y, z = rng.uniform(-most, most, size=3).tolist()

@@ -14,21 +14,22 @@ from numpy.typing import NDArray
 
 from mygym.config import Layer, resolve
 from mygym.envs.composing import Composer, Composition, Observation, arranged, goal_space_of, space_of
+from mygym.envs.domain_randomizer import DomainRandomizer
 from mygym.envs.fitting import areas_of, check_areas, check_robot, in_workspace, load_objects
 from mygym.envs.grasping import check_objects
-from mygym.envs.layout import draw_goals, draw_poses, shuttles
 from mygym.envs.observing import Observer
-from mygym.envs.randomizing import Randomizing
+from mygym.envs.placement import draw_goals, draw_poses, moving_distractors
 from mygym.errors import ConfigError, DivergedError, MygymError, bad_value
+from mygym.models.workspace import load_workspace
 from mygym.registry import registry
-from mygym.sim.camera import Camera, Viewer
 from mygym.sim.inference import find_robot
-from mygym.sim.workspace import load_workspace
+from mygym.sim.rendering.camera import Camera, Viewer
 from mygym.sim.world import World
-from mygym.tasks import goals, rewards
+from mygym.tasks import goals
 from mygym.tasks.episode import act, advance, is_success, potential
-from mygym.tasks.observations import Situation, default_components
+from mygym.tasks.observations import EpisodeContext, default_components
 from mygym.tasks.progress import Progress
+from mygym.tasks.rewards import find_reward, task_potential
 from mygym.tasks.shared import shared_components
 from mygym.tasks.stage import CLOSED
 from mygym.tasks.state import CONTROL_HZ
@@ -69,7 +70,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         robot: A registered robot; the task's own by default, which is `panda` unless it takes another.
         workspace: A registered workspace; the task's own by default.
         control: A controller, or its alias.
-        reward: `sparse`, `dense` or `staged`.
+        reward: A registered reward: `mygym list reward`.
         goal_env: False for flat observations.
         observations: Names of the components; those that the task needs by default.
         spaces: `own`, what this task needs, or `shared`, what any task needs.
@@ -116,8 +117,8 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         said |= {} if observations is None else {"observations": list(observations)}
         resolve([Layer("argument", said)])
         self.task, params, areas = _task_with(task, task_params or {})
-        self._randomizing = Randomizing(randomize or {})
-        _check_reward(reward)
+        self._randomizer = DomainRandomizer(randomize or {})
+        self._reward = find_reward(reward)
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ConfigError(bad_value("render_mode", render_mode, self.metadata["render_modes"]))
         self.render_mode = render_mode
@@ -131,7 +132,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             raise ConfigError(bad_value("camera", camera, sorted(self.workspace.cameras)))
         check_robot(self.task, self.robot, robot)
         objects = load_objects(self.task, params)
-        largest = self._randomizing.ranges.get("object_size", (1.0, 1.0))[1]
+        largest = self._randomizer.ranges.get("object_size", (1.0, 1.0))[1]
         check_objects(self.task, objects, self.robot, largest, params)
         self.control = registry("controller").get(control, "control").name
         shared = spaces == "shared"
@@ -143,7 +144,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             control_hz=CONTROL_HZ,
             gripper=shared or self.task.uses_gripper,
             turning=shared or self.task.needs_turning,
-            shuttles=shuttles(self.task),
+            moving_distractors=moving_distractors(self.task),
         )
         self.robot, self.workspace = self.world.robot, self.world.workspace  # as they find each other
         try:
@@ -156,7 +157,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         except MygymError:
             self.world.close()
             raise
-        self._randomizing.measures(self._observer.widths)
+        self._randomizer.measures(self._observer.widths)
         self._camera: Camera | None = None
         self._viewer: Viewer | None = None
         self._view = (render_width, render_height, camera)
@@ -179,7 +180,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         observed = self._arguments["observations"] or self._default_components(shared)
         self._goal_space = goal_space_of(self.task, shared)
         self._achieved = np.zeros(self._goal_space.size, dtype=np.float32)
-        self._observer = Observer(observed, self._situation(), shared)
+        self._observer = Observer(observed, self._context(), shared)
         self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (self.world.action_size,), np.float32)
         self.observation_space = space_of(self._observer, self._goal_space, self.goal_env)
         self.composition = Composition(tuple(self._observer.slices), spaces, self.goal_env)
@@ -203,7 +204,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         other._arguments = {**self._arguments, "task_params": dict(task_params), "reward": reward}
         asked, *_ = _task_with(self._arguments["task"], task_params)
         other.task = replace(self.task, **{name: getattr(asked, name) for name in NUMBERS})
-        _check_reward(reward)
+        other._reward = find_reward(reward)
         other.reward_kind = reward
         other._camera = other._viewer = None
         other._settle()
@@ -241,14 +242,13 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             raise DivergedError(f"action {command.tolist()} is not finite")
         self._actions.append(command)
         self._advance(command)
-        state = self.world.state
         observation = self._observe()
         info = self._info()
         reward = self._goal_reward(self._achieved, self._desired, info)
-        if self.reward_kind == "staged":
-            after = potential(self.task, self._progress, state, self._goals)
-            reward += float(rewards.shaping(self._potential, after, self.gamma)[0])
-            self._potential = after
+        if not self._reward.of_goals:
+            context = self._context()
+            reward = self._reward.step_reward(context, reward, self._potential, self.gamma)[0]
+            self._potential = task_potential(context)
         if self.render_mode == "human":
             self.render()
         terminated = self.compute_terminated(self._achieved, self._desired, info)
@@ -298,7 +298,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
     def _goal_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
         """Reward of goal vectors `(…, size)`, exact for hindsight; of the staged reward only its sparse part."""
-        return rewards.GOAL_REWARDS[self.reward_kind](self._goal_space, achieved_goal, desired_goal)
+        return self._reward.goal_reward(self._goal_space, achieved_goal, desired_goal)
 
     def compute_terminated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
         """Whether the episode ends here: as `info` of a step says, or, without one, where the goal is reached."""
@@ -340,7 +340,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
     def goal_reward(self, kind: str) -> float:
         """What the part of a reward that goals alone decide pays for being where the episode is."""
-        return float(rewards.GOAL_REWARDS[kind](self._goal_space, self._achieved, self._desired))
+        return float(find_reward(kind).goal_reward(self._goal_space, self._achieved, self._desired))
 
     def expert_action(self) -> NDArray[np.float32]:
         """`(A,)`: what the scripted expert of the active stage does now."""
@@ -350,8 +350,8 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             motion.target[0],
             _first(motion.gripper) if self.task.uses_gripper else CLOSED,
             0.0 if motion.turn_by is None else _first(motion.turn_by),
-            None if motion.other_target is None else motion.other_target[0],
-            _first(motion.other_gripper),
+            None if motion.second_target is None else motion.second_target[0],
+            _first(motion.second_gripper),
         )
         return action.astype(np.float32)
 
@@ -361,7 +361,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         Raises:
             ConfigError: The task cannot have one of its components.
         """
-        return self._composer(composition)(self._situation())
+        return self._composer(composition)(self._context())
 
     def composed_space(self, composition: Composition) -> gymnasium.Space[Any]:
         """Where `composed` lies; raises what it raises."""
@@ -401,11 +401,11 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     # ---------------------------------------------------------------------------------------------------------------
 
     def _begin_episode(self, rng: np.random.Generator) -> None:
-        if self._randomizing.is_on:
-            self._randomizing.begin(rng, self.world)
+        if self._randomizer.is_on:
+            self._randomizer.begin(rng, self.world)
         self.world.reset(draw_poses(rng, self.task, self.world.objects, self._areas))
-        if self._randomizing.is_on:
-            self._randomizing.start(self.world)
+        if self._randomizer.is_on:
+            self._randomizer.start(self.world)
         state = self.world.state
         self._goals[0] = draw_goals(rng, self.task, self.world, self._areas)
         self._desired = goals.desired_goal(self._goal_space, self._goals)[0].astype(np.float32)
@@ -425,27 +425,27 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             self._potential = potential(self.task, self._progress, self.world.state, self._goals)
 
     def _advance(self, command: NDArray[np.float64]) -> None:
-        self.world.step(self._randomizing.act(command) if self._randomizing.is_on else command)
+        self.world.step(self._randomizer.act(command) if self._randomizer.is_on else command)
         state = self.world.state
         self._progress = advance(self.task, self._progress, state, self._goals)
         self._stages_done = max(self._stages_done, int(self._progress.stage[0]))
         self._failed = any(map(self._has_left, state.object_position[0, : len(self.task.roles)].tolist()))
-        if self._randomizing.is_on:
-            self._randomizing.look()
+        if self._randomizer.is_on:
+            self._randomizer.look()
 
     def _observe(self) -> Observation:
         """Fresh arrays, which the caller may keep or change."""
-        observation = self._observer(self._situation(), self._randomizing.noise)
+        observation = self._observer(self._context(), self._randomizer.noise)
         values = goals.achieved_goal(self._goal_space, self._progress, self.world.state, self._goals)
         self._achieved = values[0].astype(np.float32)
         return arranged(observation, self._achieved.copy(), self._desired.copy(), self.goal_env)
 
-    def _situation(self) -> Situation:
-        return Situation(self.task, self._progress, self.world.state, self._goals)
+    def _context(self) -> EpisodeContext:
+        return EpisodeContext(self.task, self._progress, self.world.state, self._goals)
 
     def _composer(self, composition: Composition) -> Composer:
         if composition not in self._composers:
-            self._composers[composition] = Composer(composition, self._situation())
+            self._composers[composition] = Composer(composition, self._context())
         return self._composers[composition]
 
     def _default_components(self, shared: bool) -> tuple[str, ...]:
@@ -484,11 +484,6 @@ def _task_with(said: Any, task_params: Mapping[str, Any]) -> tuple[Task, dict[st
     params = config.task_params.model_dump(exclude_none=True)
     areas = params.pop("areas")
     return change_task(find_task(said), params), params, areas
-
-
-def _check_reward(kind: str) -> None:
-    if kind not in rewards.KINDS:
-        raise ConfigError(bad_value("reward", kind, rewards.KINDS))
 
 
 def _made_with(kind: type[RobotEnv], arguments: Mapping[str, Any]) -> RobotEnv:

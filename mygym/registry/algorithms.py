@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from mygym.errors import RegistryError, bad_value
-from mygym.parameters import Parameter, first_line, parameters
 from mygym.registry.components import Entry, caller, registry, resolve
+from mygym.registry.signatures import Parameter, first_line, parameters
 
 T = TypeVar("T")
 

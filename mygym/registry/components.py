@@ -11,20 +11,25 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from mygym.errors import RegistryError, bad_value, did_you_mean
+from mygym.registry.signatures import first_line
+
+T = TypeVar("T")
 
 ASSETS = Path(__file__).parents[1] / "assets"
 
 BUILTIN_MODULES: Mapping[str, str] = {
     "algorithm": "mygym.algos",
-    "policy": "mygym.experts.policies",
+    "policy": "mygym.experts",
     "features_extractor": "mygym.algos.networks",
     "activation": "mygym.algos.networks",
     "optimizer": "mygym.algos.networks",
     "schedule": "mygym.config.schedules",
     "observation": "mygym.tasks.components",
+    "reward": "mygym.tasks.rewards",
+    "predicate": "mygym.tasks.predicates",
     "strategy": "mygym.strategies",
     "randomizer": "mygym.envs.randomizers",
     "task": "mygym.tasks.named",
@@ -44,18 +49,24 @@ DESCRIPTIONS = (".yaml", ".yml", ".urdf")
 BUILTIN_STRINGS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "controller": {
         "ee_delta": (
-            "mygym.sim.controllers:EndEffectorDelta",
+            "mygym.models.controllers:EndEffectorDelta",
             "moves the commanded end-effector position by up to 5 cm",
         ),
         "ee_absolute": (
-            "mygym.sim.controllers:EndEffectorAbsolute",
+            "mygym.models.controllers:EndEffectorAbsolute",
             "commands the end effector's position within the tool's bounds, held upright",
         ),
-        "joint_delta": ("mygym.sim.joint_controllers:JointDelta", "moves the commanded joint angles"),
-        "joint_position": ("mygym.sim.joint_controllers:JointPosition", "commands joint angles over their whole range"),
-        "joint_velocity": ("mygym.sim.joint_controllers:JointVelocity", "commands joint velocities up to their limits"),
+        "joint_delta": ("mygym.models.joint_controllers:JointDelta", "moves the commanded joint angles"),
+        "joint_position": (
+            "mygym.models.joint_controllers:JointPosition",
+            "commands joint angles over their whole range",
+        ),
+        "joint_velocity": (
+            "mygym.models.joint_controllers:JointVelocity",
+            "commands joint velocities up to their limits",
+        ),
         "joint_torque": (
-            "mygym.sim.joint_controllers:JointTorque",
+            "mygym.models.joint_controllers:JointTorque",
             "commands joint torques up to their limits, on top of gravity and friction compensation",
         ),
     },
@@ -166,7 +177,7 @@ class Registry:
         self._entries: dict[str, Entry] = {}
         self._builtins_loaded = False
         self.discover: Callable[[str], None] | None = None
-        """Set by `mygym.plugins`: registers what the user's folders hold of this kind."""
+        """Set by `mygym.registry.user_files`: registers what the user's folders hold of this kind."""
         self.conflicts: dict[str, str] = {}
         """Names that a user's file takes from something else without asking → the message."""
         self.unreadable: dict[Path, str] = {}
@@ -264,7 +275,18 @@ REGISTRIES: dict[str, Registry] = {
     kind: Registry(kind)
     for kind in (
         *("algorithm", "policy", "features_extractor", "activation", "optimizer", "schedule", "strategy"),
-        *("robot", "workspace", "object", "controller", "task", "stage", "observation", "randomizer"),
+        *(
+            "robot",
+            "workspace",
+            "object",
+            "controller",
+            "task",
+            "stage",
+            "predicate",
+            "reward",
+            "observation",
+            "randomizer",
+        ),
     )
 }
 """Every kind of component."""
@@ -279,6 +301,42 @@ def registry(kind: str) -> Registry:
     if kind not in REGISTRIES:
         raise RegistryError(bad_value("kind", kind, sorted(REGISTRIES), "is not a kind of component"))
     return REGISTRIES[kind]
+
+
+def decorator(
+    kind: str,
+    name: str,
+    *,
+    build: Callable[[Any], Any] | None = None,
+    check: Callable[[Any], bool] = callable,
+    allowed: str = "a class or a function",
+    help: str = "",
+    override: bool = False,
+) -> Callable[[T], T]:
+    """Decorator that registers a component under `name`; the base of every `register_KIND`.
+
+    Args:
+        kind: Kind of component.
+        name: Name in configs and flags.
+        build: Builds the registered object from the decorated one; None: the decorated object itself.
+        check: Whether the decorated object is of the right type.
+        allowed: Type that `check` accepts, for the message.
+        help: One line for listings; by default the first line of the docstring.
+        override: Replace a component of the same name.
+
+    Raises:
+        RegistryError: When applied: `check` fails, or the name is taken or is not an identifier.
+    """
+    origin = caller()
+
+    def register(component: T) -> T:
+        if not check(component):
+            raise RegistryError(bad_value(f"register_{kind}", name, allowed, f"does not decorate one ({origin})"))
+        target = component if build is None else build(component)
+        registry(kind).register(name, target, help or first_line(component), origin, override)
+        return component
+
+    return register
 
 
 def caller() -> str:

@@ -21,12 +21,12 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
 from mygym.errors import DivergedError, RunError
+from mygym.runs.checkpoints.state import load_normalizer_state
 from mygym.runs.curves import Tally
 from mygym.runs.evaluation import Evaluation
 from mygym.runs.policy import normalizer_of
-from mygym.runs.state import load_normalizer_state
-from mygym.runs.steering import in_words
-from mygym.runs.stopping import StopRequest
+from mygym.runs.stop_request import StopRequest
+from mygym.runs.strategy_callback import in_words
 from mygym.runs.weights import load_weights, weights
 
 

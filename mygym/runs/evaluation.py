@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from mygym.envs.varied_env import AnyEnv, VariedEnv
+from mygym.envs.multi_task_env import AnyEnv, MultiTaskEnv
 
 BATCH = 4
 """Environments that an evaluation steps side by side: more would save network calls and cost 30 MB each."""
@@ -133,7 +133,7 @@ def episode_seeds(seed: int, purpose: int, count: int, number: int = 0) -> list[
 
 def in_turn(seeds: Sequence[int], env: AnyEnv) -> list[int]:
     """`seeds`, raised by as little as lets the tasks of `env` take turns: by its seed an episode's task is decided."""
-    count = len(env.labels) if isinstance(env, VariedEnv) else 1
+    count = len(env.labels) if isinstance(env, MultiTaskEnv) else 1
     return [seed + (index - seed) % count for index, seed in enumerate(seeds)]
 
 
@@ -188,7 +188,7 @@ def evaluate_policy(
             if watch is not None:
                 watch(index, env)
             if terminated or truncated:
-                number, played = info["stage"], env.label if isinstance(env, VariedEnv) else ""
+                number, played = info["stage"], env.label if isinstance(env, MultiTaskEnv) else ""
                 stage = (*env.task.labels, "done")[number]
                 stage = f"{played}: {stage}" if played else stage
                 episodes[index] = Episode(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from mygym.config import RunConfig, load_file
 from mygym.errors import RunError
-from mygym.runs import building, devices, directory
-from mygym.runs.settings import settle
+from mygym.runs import devices, directory, factory
+from mygym.runs.resolve_config import resolve_config
 
 if TYPE_CHECKING:
     from mygym.runs.policy import Policy
@@ -20,7 +20,7 @@ def config_of_run(run: str | Path) -> RunConfig:
     Raises:
         ConfigError: It is no run.
     """
-    return settle(load_file(directory.find(run) / directory.CONFIG)).config
+    return resolve_config(load_file(directory.find(run) / directory.CONFIG)).config
 
 
 def load(run: str | Path, *, trust: bool = False) -> Policy:
@@ -40,14 +40,14 @@ def load(run: str | Path, *, trust: bool = False) -> Policy:
 
     folder, file = directory.find_policy(run)
     config = config_of_run(folder)
-    acting = building.for_acting(config)
+    acting = factory.for_acting(config)
     if file.suffix == ".zip":
         devices.use(config.framework, acting.device, config.threads)
-        policy = open_model(file, building.loadable(config), trust, acting.device)
+        policy = open_model(file, factory.loadable(config), trust, acting.device)
     else:
-        env = building.make_vec_env(acting)
+        env = factory.make_vec_env(acting)
         try:
-            policy = load_policy(file, building.build_model(acting, env))
+            policy = load_policy(file, factory.build_model(acting, env))
         finally:
             env.close()
     if config.normalize != bool(policy.normalizer):

@@ -16,10 +16,10 @@ from safetensors.torch import save
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize, unwrap_vec_normalize
 
 from mygym.errors import ConfigError, RunError, bad_value
-from mygym.runs import receipts
+from mygym.runs.checkpoints import receipts
+from mygym.runs.checkpoints.state import normalizer_state
 from mygym.runs.directory import BEST_MODEL, BEST_POLICY, POLICY, write_bytes
-from mygym.runs.routes import seen
-from mygym.runs.state import normalizer_state
+from mygym.runs.routed_vec_env import seen
 from mygym.runs.weights import load_weights, weights
 
 EPSILON = 1e-8

@@ -11,9 +11,9 @@ from mygym.config import Resolved, load_file
 from mygym.config.layers import flatten
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.runs import devices, directory
-from mygym.runs.checkpoints import Checkpoint, Checkpoints
+from mygym.runs.checkpoints.checkpoints import Checkpoint, Checkpoints
+from mygym.runs.resolve_config import resolve_config
 from mygym.runs.result import Result
-from mygym.runs.settings import settle
 
 MAY_CHANGE = ("steps", "stop_at_success", "eval", "checkpoint", "video", "tensorboard")
 """Keys of the config that cannot change what has been learnt so far."""
@@ -46,7 +46,7 @@ def plan(run: Path, changes: Mapping[str, Any], tell: Callable[[str], None]) -> 
         RunError: The newest checkpoint was not written by a run.
     """
     directory.sweep(run)
-    before = settle(load_file(run / directory.CONFIG))
+    before = resolve_config(load_file(run / directory.CONFIG))
     devices.use(before.config.framework, before.config.device, before.config.threads)  # reading arrays may be the first
     result = Result.read(run)
     if result is not None and result.status == "diverged":
@@ -93,7 +93,7 @@ def _config_at(checkpoint: Checkpoint) -> dict[str, Any]:
             *((replay["size"], replay["total"]) if replay is not None else ()),
         ]
         if all(isinstance(number, int | float) for number in numbers):
-            return settle(checkpoint.state["config"]).values()
+            return resolve_config(checkpoint.state["config"]).values()
         why = "times or sizes are no numbers"
     except (ValueError, LookupError, TypeError, AttributeError, ConfigError) as error:
         why = f"{type(error).__name__}: {error}"
@@ -103,16 +103,16 @@ def _config_at(checkpoint: Checkpoint) -> dict[str, Any]:
 def _changed(before: Resolved, changes: Mapping[str, Any], checkpoint: Checkpoint | None) -> Resolved:
     """The config with `changes`; a replay buffer that was as large as the run's steps grows with them."""
     values = before.values()
-    resolved = settle(values, changes)
+    resolved = resolve_config(values, changes)
     if resolved.config.steps <= before.config.steps or "buffer_size" not in values["algo_params"]:
         return resolved
     unsaid = {key: value for key, value in values["algo_params"].items() if key != "buffer_size"}
     overwritten = (
         checkpoint is not None and checkpoint.replay and checkpoint.replay["total"] > checkpoint.replay["size"]
     )
-    if overwritten or settle({**values, "algo_params": unsaid}).values() != values:
+    if overwritten or resolve_config({**values, "algo_params": unsaid}).values() != values:
         return resolved
-    return settle({**values, "algo_params": unsaid}, changes)
+    return resolve_config({**values, "algo_params": unsaid}, changes)
 
 
 def _refuse_other(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:

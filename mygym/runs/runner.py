@@ -26,11 +26,11 @@ from stable_baselines3.common.utils import safe_mean
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 
 from mygym.errors import ConfigError, RunError, bad_value
-from mygym.parameters import parameters
+from mygym.registry.signatures import parameters
 from mygym.runs.callbacks import EvaluationCallback
+from mygym.runs.checkpoints.state import Stateful
 from mygym.runs.curves import Curves
 from mygym.runs.evaluation import Evaluation
-from mygym.runs.state import Stateful
 
 Observations = Any
 """`(n_envs, …)` float32, or a dictionary of such arrays for goal environments."""

@@ -14,10 +14,11 @@ from typing import Any
 from stable_baselines3.common.logger import KVWriter, Logger
 
 from mygym.config import Resolved
-from mygym.envs.varied_env import AnyEnv
+from mygym.envs.multi_task_env import AnyEnv
 from mygym.errors import DivergedError, InterruptedRunError, MygymError, RunError
-from mygym.runs import building, callbacks, directory, logs, receipts, scheduling, serialization, state
-from mygym.runs.checkpoints import Checkpoint, Checkpoints
+from mygym.runs import callbacks, directory, factory, logs, schedule_callback
+from mygym.runs.checkpoints import receipts, serialization, state
+from mygym.runs.checkpoints.checkpoints import Checkpoint, Checkpoints
 from mygym.runs.evaluation import (
     EVALUATION,
     FINAL,
@@ -30,8 +31,8 @@ from mygym.runs.evaluation import (
 )
 from mygym.runs.policy import Policy, normalizer_of, save_policy
 from mygym.runs.result import Result, versions
-from mygym.runs.steering import StrategyCallback
-from mygym.runs.stopping import StopRequest
+from mygym.runs.stop_request import StopRequest
+from mygym.runs.strategy_callback import StrategyCallback
 from mygym.runs.video import FAILED, film, film_failures
 
 
@@ -73,7 +74,7 @@ class Session:
         self.checkpoint = checkpoint
         self.checkpoints = Checkpoints(self.path, config.checkpoint.keep)
         self.stop = StopRequest("with a checkpoint after this rollout")
-        self.schedules = scheduling.ScheduleCallback(building.schedules_of(config), config.steps)
+        self.schedules = schedule_callback.ScheduleCallback(factory.schedules_of(config), config.steps)
         self.progress = callbacks.ProgressBarCallback(config.steps)
         self.divergence = callbacks.DivergenceCallback()
         self.evaluations = callbacks.EvaluationCallback(
@@ -133,7 +134,7 @@ class Session:
             changed = {key: value for key, value in versions().items() if self.checkpoint.versions.get(key) != value}
             self.tell(f"other versions than at the checkpoint, so the numbers may differ: now {changed}")
         note = self.evaluations.training.add
-        building.record_episodes(self.env, path / directory.MONITOR, time.time() - self._elapsed(), note)
+        factory.record_episodes(self.env, path / directory.MONITOR, time.time() - self._elapsed(), note)
         writers.append(logs.JsonLines(path / directory.PROGRESS))
         if config.tensorboard:
             writers.append(logs.TensorBoard(path / directory.TENSORBOARD))
@@ -278,7 +279,7 @@ class Session:
 
     def _saved_policy(self) -> Predicts:
         """What is judged and filmed is model.zip as it was written, not the model in memory."""
-        cls = building.loadable(self.resolved.config)
+        cls = factory.loadable(self.resolved.config)
         model = cls.load(self.path / directory.MODEL, env=self.env, device=self.resolved.config.device)
         return Policy(model, normalizer_of(self.env))
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mygym.envs.varied_env import AnyEnv
+from mygym.envs.multi_task_env import AnyEnv
 from mygym.runs.directory import write
 from mygym.runs.evaluation import Evaluation, Predicts, evaluate_policy
 

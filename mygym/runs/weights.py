@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from mygym.runs import pytrees
+from mygym.runs.checkpoints import pytrees
 
 _OF_NETWORKS = ("params", "target_params", "batch_stats")
 """What of a flax train state belongs to the networks; the rest is their optimisers'."""

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from mygym.models.episode_randomization import EpisodeRandomization
+from mygym.models.inertia import Inertial
+from mygym.models.links import add_collisions, hull_file, link_element
+from mygym.models.objects import ObjectSpec
+from mygym.models.rigid import RigidBody
+from mygym.models.shapes import Piece
+from mygym.models.transforms import multiply_quaternions, pose_matrix
 from mygym.sim.bullet import TINY_BOX, bullet, urdf_file
-from mygym.sim.inertia import Inertial
-from mygym.sim.links import add_collisions, hull_file, link_element
-from mygym.sim.objects import ObjectSpec
-from mygym.sim.rigid import RigidBody
-from mygym.sim.shapes import Piece
-from mygym.sim.transforms import multiply_quaternions, pose_matrix
-from mygym.sim.variation import Variation
 
 _NOWHERE, _STRAIGHT = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0)
 
@@ -104,7 +104,7 @@ def add_object(client: int, spec: ObjectSpec, pose: Sequence[float]) -> int:
     return number
 
 
-def vary_object(client: int, number: int, spec: ObjectSpec, variation: Variation, k: int) -> None:
+def vary_object(client: int, number: int, spec: ObjectSpec, variation: EpisodeRandomization, k: int) -> None:
     """Give a new body what is different of object `k` in this episode, but for its size, which `spec` has."""
     changes: dict[str, Any] = {}
     if variation.object_mass:

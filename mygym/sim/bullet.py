@@ -6,7 +6,7 @@ import os
 from importlib import import_module
 from typing import Any
 
-from mygym.sim.temporary import temporary_file
+from mygym.models.temporary_files import temporary_file
 
 
 def _import_silently(name: str) -> Any:

@@ -11,19 +11,17 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mygym.errors import AssetError, bad_value
+from mygym.models.kinematics import Kinematics, at_home, make_chain
+from mygym.models.robot import EndEffectorSpec, GripperSpec, JointSpec, RobotSpec, load_robot
+from mygym.models.robot_model import check_model
+from mygym.models.transforms import axis_angle_to_matrix, matrix_to_quaternion
+from mygym.models.urdf import DYNAMIC, Joint, inertial, origin_of, read_joints, read_urdf
+from mygym.models.workspace import WorkspaceSpec, load_workspace
 from mygym.registry import registry
-from mygym.sim.kinematics import Kinematics, at_home, make_chain
-from mygym.sim.model import check_model
 from mygym.sim.primitives import mesh_points
-from mygym.sim.robot import EndEffectorSpec, GripperSpec, JointSpec, RobotSpec, load_robot
-from mygym.sim.transforms import axis_angle_to_matrix, matrix_to_quaternion
-from mygym.sim.urdf import DYNAMIC, Joint, inertial, origin_of, read_joints, read_urdf
-from mygym.sim.workspace import WorkspaceSpec, load_workspace
-
-Array = NDArray[np.float64]
+from mygym.types import FloatArray
 
 TURNS = ("revolute", "continuous")
 FINGERS = ("finger", "jaw", "knuckle", "thumb")
@@ -214,14 +212,14 @@ def _spread(root: ET.Element, joints: dict[str, Joint], wrist: str, fingers: lis
     return 2 * float(np.linalg.norm(places - middle, axis=1).mean())
 
 
-def _centres(root: ET.Element, joints: dict[str, Joint], wrist: str, at: dict[str, float]) -> list[Array]:
+def _centres(root: ET.Element, joints: dict[str, Joint], wrist: str, at: dict[str, float]) -> list[FloatArray]:
     """Centres of mass `(3,)` of the children of the joints in `at`, at these positions, in the frame of a link."""
     centres = {link.get("name"): inertial(link)[1] for link in root.findall("link")}
     children = [joints[name].child for name in at]
     return [(pose @ [*centres[child], 1.0])[:3] for child in children for pose in _poses(joints, wrist, at, child)]
 
 
-def _poses(joints: dict[str, Joint], wrist: str, at: dict[str, float], link: str) -> Iterator[Array]:
+def _poses(joints: dict[str, Joint], wrist: str, at: dict[str, float], link: str) -> Iterator[FloatArray]:
     """The pose `(4, 4)` of a link in the frame of one that carries it, its joints at positions or at zero."""
     poses = {wrist: np.eye(4)}
     for joint in _carried(joints, wrist):
@@ -260,7 +258,7 @@ def _tool(root: ET.Element, joints: dict[str, Joint], wrist: str, gripper: Gripp
     return replace(_pointing_along(link, flange[:3, :3].T @ flange[:3, 3]), position=(0.0, 0.0, 0.0))
 
 
-def _pointing_along(link: str, way: Array) -> EndEffectorSpec:
+def _pointing_along(link: str, way: FloatArray) -> EndEffectorSpec:
     """The tool point at `way` `(3,)` m in a link's frame, its z axis along it."""
     length = float(np.linalg.norm(way))
     if length < 1e-6:
@@ -283,7 +281,7 @@ def _behind_fixed(joints: dict[str, Joint], link: str) -> str:
     return link if after is None else _behind_fixed(joints, after)
 
 
-def _shapes(root: ET.Element, joints: dict[str, Joint], link: str, pose: Array) -> Iterator[Array]:
+def _shapes(root: ET.Element, joints: dict[str, Joint], link: str, pose: FloatArray) -> Iterator[FloatArray]:
     """Points `(n, 3)` m on the collision shapes of a link and of all that it carries."""
     for collision in root.findall(f"link[@name='{link}']/collision"):
         place = pose @ origin_of(collision)
@@ -295,7 +293,7 @@ def _shapes(root: ET.Element, joints: dict[str, Joint], link: str, pose: Array) 
             yield from _shapes(root, joints, joint.child, pose @ joint.origin)
 
 
-def _points(shape: ET.Element) -> Array:
+def _points(shape: ET.Element) -> FloatArray:
     """Points `(n, 3)` m that bound a shape, in its own frame."""
     if shape.tag == "mesh":
         return mesh_points(shape.get("filename", ""), shape.get("scale", "1 1 1"))
@@ -305,7 +303,7 @@ def _points(shape: ET.Element) -> Array:
         half = np.array([float(edge) for edge in shape.get("size", "0 0 0").split()]) / 2
     elif shape.tag in ("sphere", "capsule"):
         half = np.array([radius, radius, radius + length / 2])
-    corners: Array = np.array(np.meshgrid(*([-1.0, 1.0],) * 3)).reshape(3, -1).T * half
+    corners: FloatArray = np.array(np.meshgrid(*([-1.0, 1.0],) * 3)).reshape(3, -1).T * half
     return corners
 
 
@@ -336,7 +334,7 @@ def _at_home(spec: RobotSpec, workspace: WorkspaceSpec) -> Inferred:
     rng = np.random.default_rng(0)
     corners = _corners(workspace)
     tool = np.array(workspace.tool_home)
-    candidates: list[tuple[float, float, Array]] = []
+    candidates: list[tuple[float, float, FloatArray]] = []
     for _ in range(TRIES):
         kinematics = Kinematics(at_home(chain, rng.uniform(low, high), workspace.tool_direction))
         rotation = kinematics.chain.rotation
@@ -357,9 +355,9 @@ def _at_home(spec: RobotSpec, workspace: WorkspaceSpec) -> Inferred:
     return best
 
 
-def _corners(workspace: WorkspaceSpec) -> Array:
+def _corners(workspace: WorkspaceSpec) -> FloatArray:
     boxes = [workspace.areas[name] for name in ("reach", "surface", "air")]
     corners = [np.array(np.meshgrid(*zip(box.low, box.high, strict=True))).reshape(3, -1).T for box in boxes]
-    points: Array = np.concatenate(corners)
+    points: FloatArray = np.concatenate(corners)
     points[:, 2] = np.maximum(points[:, 2], workspace.tool_bounds.low[2])
     return points

@@ -1,4 +1,4 @@
-"""What a world looks like to somebody who doubts its descriptions: what collides, jams, is too far."""
+"""What a world looks like to somebody who support_warning its descriptions: what collides, jams, is too far."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from mygym.models.objects import ObjectSpec
+from mygym.models.workspace import Area, CameraSpec
 from mygym.sim.bodies import add_object
 from mygym.sim.bullet import bullet
-from mygym.sim.objects import ObjectSpec
-from mygym.sim.workspace import Area, CameraSpec
 from mygym.sim.world import World
-
-Array = NDArray[np.float64]
+from mygym.types import FloatArray
 
 DEPTH = 0.001
 """m by which shapes may overlap: those of neighbouring links meet in their joint."""
@@ -42,7 +41,7 @@ def collisions(world: World) -> list[str]:
     names = [info[12].decode() for info in infos]
     parents = [info[16] for info in infos]
     found = []
-    for name, others in world._surroundings.bodies.items():
+    for name, others in world._fixture_bodies.bodies.items():
         for other in others:
             found += [f"{names[link]} is inside {name}" for link in range(count) if _overlap(client, body, link, other)]
     for one in range(count):
@@ -93,7 +92,7 @@ def around_robot(world: World, camera: CameraSpec, aspect: float) -> CameraSpec:
 
 def overlapping_fixtures(world: World) -> list[str]:
     """Which fixtures are inside each other now, in words; parts may be inside the fixture that they belong to."""
-    bodies = list(world._surroundings.bodies.items())
+    bodies = list(world._fixture_bodies.bodies.items())
     return [
         f"{one} is inside {other}"
         for number, (one, mine) in enumerate(bodies)
@@ -113,7 +112,7 @@ def fixtures_in(world: World, area: Area) -> list[str]:
 
 
 def fixtures_at(
-    world: World, points: Array, spec: ObjectSpec | None = None, depth: float = DEPTH
+    world: World, points: FloatArray, spec: ObjectSpec | None = None, depth: float = DEPTH
 ) -> dict[str, NDArray[np.bool_]]:
     """Fixture → at which points something would be inside it; only of those that it is inside of at any.
 
@@ -140,9 +139,9 @@ def _box(world: World, half: list[float]) -> int:
     return int(bullet.createMultiBody(0.0, shape, physicsClientId=world._client))
 
 
-def _fixtures_at(world: World, probe: int, points: Array, depth: float = DEPTH) -> dict[str, NDArray[np.bool_]]:
+def _fixtures_at(world: World, probe: int, points: FloatArray, depth: float = DEPTH) -> dict[str, NDArray[np.bool_]]:
     """Fixture → at which places of a body's centre of mass it is inside."""
-    client, bodies = world._client, world._surroundings.bodies
+    client, bodies = world._client, world._fixture_bodies.bodies
     found = {name: np.zeros(len(points), dtype=bool) for name in bodies}
     _, turned = bullet.getBasePositionAndOrientation(probe, physicsClientId=client)
     for index, point in enumerate(points.tolist()):
@@ -152,7 +151,7 @@ def _fixtures_at(world: World, probe: int, points: Array, depth: float = DEPTH) 
     return {name: inside for name, inside in found.items() if inside.any()}
 
 
-def lattice(area: Area) -> Array:
+def lattice(area: Area) -> FloatArray:
     """`(n, 3)` m: up to 5 points along each edge of an area, its corners among them."""
     edges = [np.unique(np.linspace(low, high, 5)) for low, high in zip(area.low, area.high, strict=True)]
     return np.stack(np.meshgrid(*edges), axis=-1).reshape(-1, 3)
@@ -179,7 +178,7 @@ def part_travels(world: World, part: int) -> str:
 
     The world is reset before; the arm stays at home.
     """
-    one, name = world._surroundings.parts[part], world.part_names[part]
+    one, name = world._fixture_bodies.parts[part], world.part_names[part]
     if one.force is None or not np.isfinite([one.lower, one.upper]).all():
         return f"{name} has no limits: a URDF's <limit> says lower, upper and effort"
     world.reset(np.tile((0.0, 0.0, -10.0, 0.0, 0.0, 0.0, 1.0), (len(world.objects), 1)))

@@ -13,14 +13,12 @@ from functools import cache
 from itertools import permutations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mygym.errors import AssetError
+from mygym.models.transforms import pose_matrix
+from mygym.models.urdf import origin_of, set_origin, text_of
 from mygym.sim.bullet import bullet, connect, disconnect, urdf_file
-from mygym.sim.transforms import pose_matrix
-from mygym.sim.urdf import origin_of, set_origin, text_of
-
-Array = NDArray[np.float64]
+from mygym.types import FloatArray
 
 SMALLEST = 0.001
 """m: no edge or radius is below this; Bullet's collision margins are of this size."""
@@ -37,7 +35,7 @@ class Primitive:
     tag: str
     sizes: tuple[tuple[str, str], ...]
     """Attributes of the element."""
-    pose: Array
+    pose: FloatArray
     """`(4, 4)` in the frame of the points that it encloses."""
     volume: float
     """m³."""
@@ -73,7 +71,7 @@ def _around(filename: str, scale: str) -> Primitive:
     return enclosing(mesh_points(filename, scale))
 
 
-def mesh_points(filename: str, scale: str = "1 1 1") -> Array:
+def mesh_points(filename: str, scale: str = "1 1 1") -> FloatArray:
     """Corners `(n, 3)` m of the convex hull of a mesh file (OBJ, STL, Collada), scaled.
 
     Raises:
@@ -93,7 +91,7 @@ def mesh_points(filename: str, scale: str = "1 1 1") -> Array:
     return np.array(points, dtype=float)
 
 
-def enclosing(points: Array) -> Primitive:
+def enclosing(points: FloatArray) -> Primitive:
     """The smallest of the boxes, cylinders, capsules and spheres about the axes of a cloud `(n, 3)` m of points.
 
     Axes are those of the points' frame and of their principal components.
@@ -105,7 +103,7 @@ def enclosing(points: Array) -> Primitive:
     return min(found, key=lambda shape: shape.volume)
 
 
-def _about(points: Array, axes: Array) -> list[Primitive]:
+def _about(points: FloatArray, axes: FloatArray) -> list[Primitive]:
     """Candidates around points given along `axes` `(3, 3)`, whose columns are the axes."""
     low, high = points.min(axis=0), points.max(axis=0)
     centre, edges = (low + high) / 2, np.maximum(high - low, SMALLEST)
@@ -132,5 +130,5 @@ def _about(points: Array, axes: Array) -> list[Primitive]:
     return found
 
 
-def _round(tag: str, radius: float, length: float, pose: Array, volume: float) -> Primitive:
+def _round(tag: str, radius: float, length: float, pose: FloatArray, volume: float) -> Primitive:
     return Primitive(tag, (("radius", repr(radius)), ("length", repr(length))), pose, float(volume))

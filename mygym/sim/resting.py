@@ -6,25 +6,23 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mygym.sim.bullet import bullet
 from mygym.sim.world import World
-
-Array = NDArray[np.float64]
+from mygym.types import FloatArray
 
 
 @dataclass(frozen=True, eq=False)
 class Rest:
     """How the first object of a world moved, in control steps from a reset."""
 
-    position: Array
+    position: FloatArray
     """`(n + 1, 3)` m, of the centre of mass."""
-    orientation: Array
+    orientation: FloatArray
     """`(n + 1, 4)` quaternions."""
-    speed: Array
+    speed: FloatArray
     """`(n + 1,)` m/s."""
-    spin: Array
+    spin: FloatArray
     """`(n + 1,)` rad/s."""
     depth: float
     """m by which it was inside something at the end."""
@@ -73,7 +71,7 @@ def left_alone(world: World, place: tuple[float, float], seconds: float = 1.0, h
     )
 
 
-def _of(world: World) -> Array:
+def _of(world: World) -> FloatArray:
     state = world.state
     fields = (state.object_position, state.object_orientation, state.object_velocity, state.object_angular_velocity)
     return np.concatenate([field[0, 0] for field in fields])

@@ -7,18 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mygym.models.controllers import Mode
+from mygym.models.robot import ArmSpec, GripperSpec, RobotSpec
+from mygym.models.robot_model import robot_model
+from mygym.models.transforms import matrix_to_quaternion, multiply_quaternions, pose_matrix, quaternion_to_matrix
+from mygym.models.urdf import light_urdf, merge_fixed_joints, without_friction
 from mygym.sim.bullet import bullet, urdf_file
-from mygym.sim.controllers import Mode
-from mygym.sim.model import robot_model
 from mygym.sim.primitives import replace_meshes
-from mygym.sim.robot import ArmSpec, GripperSpec, RobotSpec
-from mygym.sim.transforms import matrix_to_quaternion, multiply_quaternions, pose_matrix, quaternion_to_matrix
-from mygym.sim.urdf import light_urdf, merge_fixed_joints, without_friction
 from mygym.tasks.state import State
-
-Array = NDArray[np.float64]
+from mygym.types import FloatArray
 
 _FLAGS = bullet.URDF_USE_INERTIA_FROM_FILE | bullet.URDF_USE_IMPLICIT_CYLINDER
 _X, _ZERO = (1.0, 0.0, 0.0), (0.0, 0.0, 0.0)
@@ -38,7 +36,7 @@ class _Arm:
     ee_link: int
     ee_offset: tuple[float, float, float]
     """m, in the link's frame."""
-    ee_rotation: Array | None
+    ee_rotation: FloatArray | None
     """`(4,)` quaternion in the link's frame; None where the frames are parallel."""
 
 
@@ -72,14 +70,14 @@ class RobotBody:
         self._forces = [force / substeps for force in forces]
         self._full_forces = self._forces
         self._friction = [0.0] * len(joints)
-        self._gain: Array | None = None
+        self._gain: FloatArray | None = None
         # The arm is driven by velocities, fingers to positions.
         self._gains = [0.0] * len(joints) + [self._gain_of(robot.motor.position_gain)] * len(self._open)
         self._finger_rest = [0.0] * len(self._open)
         self._velocity_gains = [robot.motor.velocity_gain] * len(self._speeds)
         self._find_parts(merge_fixed_joints(root), gripper)
 
-    def _find_parts(self, placed: dict[str, tuple[str, Array]], gripper: bool) -> None:
+    def _find_parts(self, placed: dict[str, tuple[str, FloatArray]], gripper: bool) -> None:
         """Bullet's numbers of joints and links: the same at every load."""
         self.body = body = self._load_urdf()
         count = bullet.getNumJoints(body, physicsClientId=self._client)
@@ -137,12 +135,12 @@ class RobotBody:
         if self._mode != "torque":  # there the motor brakes; here it has so much less to drive with
             self._forces = [force - lost for force, lost in zip(arm, self._friction, strict=True)] + fingers
 
-    def load(self, joint_position: Array) -> None:
+    def load(self, joint_position: FloatArray) -> None:
         """Load into an empty client, at `(J,)` rad, at rest, the grippers open."""
         self.body, client = self._load_urdf(), self._client
         positions = [*joint_position.tolist(), *self._open.tolist()]
         free = len(self._arm_joints) if self._mode == "torque" else 0
-        forces = self._friction[:free] + self._forces[free:]  # friction is a motor at rest, see `Surroundings`
+        forces = self._friction[:free] + self._forces[free:]  # friction is a motor at rest, see `FixtureBodies`
         for number, (index, position, speed) in enumerate(zip(self._joints, positions, self._speeds, strict=True)):
             bullet.resetJointState(self.body, index, position, physicsClientId=client)
             # The speed limit stays with the motor; the calls that follow leave it out.
@@ -170,7 +168,7 @@ class RobotBody:
             ratio = -float(ways[0] / way)
             bullet.changeConstraint(gear, gearRatio=ratio, erp=0.2, maxForce=100.0, physicsClientId=client)
 
-    def drive(self, command: Array, q: Array, grippers: Array) -> None:
+    def drive(self, command: FloatArray, q: FloatArray, grippers: FloatArray) -> None:
         """Set the motors for the control step that follows.
 
         Args:
@@ -210,7 +208,7 @@ class RobotBody:
             physicsClientId=self._client,
         )
 
-    def _apply(self, torques: Array) -> None:
+    def _apply(self, torques: FloatArray) -> None:
         """Torques hold through all substeps of a control step."""
         bullet.setJointMotorControlArray(
             self.body,
@@ -220,7 +218,7 @@ class RobotBody:
             physicsClientId=self._client,
         )
 
-    def _finger_targets(self, grippers: Array) -> list[float]:
+    def _finger_targets(self, grippers: FloatArray) -> list[float]:
         if not self._fingers:
             return []
         each = np.repeat(grippers, [len(widths) for widths in self._widths if widths])
@@ -244,7 +242,7 @@ class RobotBody:
         """Bullet's gain, the part of an error that one physics step takes away, for a decay of `rate` in 1/s."""
         return 1.0 - math.exp(-rate * self._substep)
 
-    def inverse_dynamics(self, arm: int, q: Array, velocity: Array, acceleration: Array) -> Array:
+    def inverse_dynamics(self, arm: int, q: FloatArray, velocity: FloatArray, acceleration: FloatArray) -> FloatArray:
         """Torques `(J,)` N m that give an arm's joints an acceleration, all `(J,)` of that arm.
 
         The other arm hangs on the same fixed base: it does not matter.
@@ -271,12 +269,12 @@ class RobotBody:
                 state.ee_position[0], state.ee_orientation[0], state.ee_velocity[0] = position, orientation, velocity
                 state.gripper_width[0] = width
             else:
-                state.other_ee_position[0, number - 1] = position
-                state.other_ee_orientation[0, number - 1] = orientation
-                state.other_ee_velocity[0, number - 1] = velocity
-                state.other_gripper_width[0, number - 1] = width
+                state.second_ee_position[0, number - 1] = position
+                state.second_ee_orientation[0, number - 1] = orientation
+                state.second_ee_velocity[0, number - 1] = velocity
+                state.second_gripper_width[0, number - 1] = width
 
-    def _end_effector(self, arm: _Arm) -> tuple[tuple[float, ...], Array | tuple[float, ...], tuple[float, ...]]:
+    def _end_effector(self, arm: _Arm) -> tuple[tuple[float, ...], FloatArray | tuple[float, ...], tuple[float, ...]]:
         """Position in m, quaternion and velocity in m/s of the tool point."""
         link = bullet.getLinkState(self.body, arm.ee_link, 1, 1, physicsClientId=self._client)
         # From the link to the tool point; plain floats, because numpy costs 1 µs for each operation.

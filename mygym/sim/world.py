@@ -11,21 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mygym.errors import ConfigError, bad_value
+from mygym.models.controllers import ArmLimits, Controller
+from mygym.models.episode_randomization import EpisodeRandomization, scaled
+from mygym.models.kinematics import Kinematics, make_chain
+from mygym.models.objects import ObjectSpec
+from mygym.models.robot import RobotSpec
+from mygym.models.workspace import Area, WorkspaceSpec
 from mygym.registry import registry
 from mygym.sim.bodies import add_object, modelled, vary_object
 from mygym.sim.bullet import bullet, connect, disconnect
-from mygym.sim.controllers import ArmLimits, Controller
-from mygym.sim.kinematics import Kinematics, make_chain
-from mygym.sim.objects import ObjectSpec
-from mygym.sim.robot import RobotSpec
+from mygym.sim.fixture_bodies import FixtureBodies
+from mygym.sim.moving_distractor import MovingDistractor, drive
 from mygym.sim.robot_body import RobotBody
-from mygym.sim.shuttle import Shuttle, drive
-from mygym.sim.surroundings import Surroundings
-from mygym.sim.variation import Variation, scaled
-from mygym.sim.workspace import Area, WorkspaceSpec
 from mygym.tasks.state import State
-
-Array = NDArray[np.float64]
+from mygym.types import FloatArray
 
 
 @dataclass(frozen=True)
@@ -73,8 +72,8 @@ class World:
             the state has none (`F = 0`).
         solver: Integration settings.
         turning: Whether the first arm's tool may be turned about its own axis: end-effector controllers then have a
-            further action component `ee_turn` after the position's, see `mygym.sim.turning`.
-        shuttles: Index of an object → how it moves by itself, to and fro about where it is put, weightless.
+            further action component `tool_yaw` after the position's, see `mygym.models.tool_yaw`.
+        moving_distractors: Index of an object → how it moves by itself, to and fro about where it is put, weightless.
 
     Raises:
         RegistryError: the controller's name is not known.
@@ -92,7 +91,7 @@ class World:
         gripper: bool = True,
         solver: SolverSettings = SOLVER,
         turning: bool = False,
-        shuttles: Mapping[int, Shuttle] | None = None,
+        moving_distractors: Mapping[int, MovingDistractor] | None = None,
     ) -> None:
         robot, workspace = workspace.place(robot), workspace.for_robot(robot.name)
         self.robot, self.workspace, self.objects = robot, workspace, tuple(objects)
@@ -113,16 +112,16 @@ class World:
         self.home = self._home()
         fingers, *others = [len(grip.links) if grip else 0 for grip in grippers]
         joints = sum(len(arm.joints) for arm in robot.arms)
-        self._surroundings = Surroundings(workspace, self._client, self.dt, solver.substeps, GRAVITY)
-        self.part_names, self.parts = self._surroundings.part_names, self._surroundings.parts
+        self._fixture_bodies = FixtureBodies(workspace, self._client, self.dt, solver.substeps, GRAVITY)
+        self.part_names, self.parts = self._fixture_bodies.part_names, self._fixture_bodies.parts
         parts = len(self.part_names)
-        leads = [controller.lead_size for controller in self.controllers]
+        leads = [controller.command_offset_size for controller in self.controllers]
         self._leads = _slices(leads) if sum(leads) else []
         sizes = joints, fingers, len(self.objects), parts, len(robot.arms), sum(others), sum(leads)
         self.state = State.zeros(1, *sizes)
-        self._shuttles = dict(shuttles or {})
+        self._shuttles = dict(moving_distractors or {})
         self._described = self.objects
-        self.vary(Variation())
+        self.vary(EpisodeRandomization())
         self.reset(self._objects_in_a_row())
 
     def _controller(self, kind: type[Controller], index: int) -> Controller:
@@ -139,7 +138,7 @@ class World:
             bounds = _around(bounds, kinematics.pose(chain.home)[:3, 3])
         return kind(kinematics, limits, bounds, self.dt, dynamics, self.turning and index == 0)
 
-    def _home(self) -> Array:
+    def _home(self) -> FloatArray:
         """`(J,)` rad: the first arm's tool at the workspace's `tool_home`, the others at their own home.
 
         Raises:
@@ -155,14 +154,14 @@ class World:
             raise ConfigError(bad_value("robot", self.robot.name, where, f"stays {100 * missing:.1f} cm away"))
         return np.concatenate([posture, *(chain.home for chain in others)])
 
-    def _objects_in_a_row(self) -> Array:
+    def _objects_in_a_row(self) -> FloatArray:
         """Poses `(k, 7)` to start with: on the table, apart from each other, away from the tool."""
         poses = np.zeros((len(self.objects), 7))
         for index, spec in enumerate(self.objects):
             poses[index] = (0.1 * index - 0.1, 0.15, spec.half_height, 0.0, 0.0, 0.0, 1.0)
         return poses
 
-    def vary(self, variation: Variation) -> None:
+    def vary(self, variation: EpisodeRandomization) -> None:
         """Make the episodes that follow different from what the files say, from the next `reset` on."""
         self.variation = variation
         ones = (1.0,) * len(self._described)
@@ -175,7 +174,10 @@ class World:
         self._body.vary(variation.joint_friction, variation.joint_gain)
 
     def reset(
-        self, object_poses: Array, joint_position: Array | None = None, part_position: Array | None = None
+        self,
+        object_poses: FloatArray,
+        joint_position: FloatArray | None = None,
+        part_position: FloatArray | None = None,
     ) -> None:
         """Start again, exactly: what follows does not depend on what happened before, to the last bit.
 
@@ -201,7 +203,7 @@ class World:
             useSplitImpulse=not self.part_names,
             physicsClientId=client,
         )
-        self._surroundings.load(part_position)
+        self._fixture_bodies.load(part_position)
         self._body.load(np.array(self.home if joint_position is None else joint_position, dtype=float))
         self._bodies = [add_object(client, spec, pose) for spec, pose in zip(self.objects, object_poses, strict=True)]
         for k, (body, spec) in enumerate(zip(self._bodies, self.objects, strict=True)):
@@ -211,10 +213,10 @@ class World:
         self._read_state()
         for index, (controller, joints) in enumerate(zip(self.controllers, self._joints, strict=True)):
             controller.reset(self.state.joint_position[0, joints], self._ee_position(index))
-        self.state.command_lead[...] = self.state.turn_lead[...] = 0.0
-        self._rest = self.state.other_ee_position[0].copy()
+        self.state.command_offset[...] = self.state.tool_yaw_offset[...] = 0.0
+        self._rest = self.state.second_ee_position[0].copy()
 
-    def step(self, action: Array) -> None:
+    def step(self, action: FloatArray) -> None:
         """Advance one control step.
 
         Args:
@@ -236,34 +238,34 @@ class World:
             bullet.applyExternalForce(body, -1, weight, position, bullet.WORLD_FRAME, physicsClientId=self._client)
         for k, shuttle in self._shuttles.items():
             drive(self._client, self._bodies[k], shuttle, self._middles[k], self._ticks * self.dt, self.dt)
-        if self._surroundings.pulls:
-            self._surroundings.pull(state)
+        if self._fixture_bodies.pulls:
+            self._fixture_bodies.pull(state)
         bullet.stepSimulation(physicsClientId=self._client)
         self._ticks += 1
         self._read_state()
         for index, part in enumerate(self._leads):
             measured = state.joint_position[0, self._joints[index]], self._ee_position(index)
-            state.command_lead[0, part] = self.controllers[index].lead(*measured)
+            state.command_offset[0, part] = self.controllers[index].lead(*measured)
         if self.turning:
-            state.turn_lead[0] = self.controller.turn_lead(float(state.ee_turn[0]))
+            state.tool_yaw_offset[0] = self.controller.tool_yaw_offset(float(state.tool_yaw[0]))
 
-    def push_parts(self, share: Array) -> None:
+    def push_parts(self, share: FloatArray) -> None:
         """Pull at drawers and doors during the step that follows, as somebody else might; for checks and tests.
 
         Args:
             share: `(P,)` of the force that each one's description says moves it; its sign gives the direction.
         """
-        for part, (one, amount) in enumerate(zip(self._surroundings.parts, share.tolist(), strict=True)):
-            self._surroundings.push(part, amount * (one.force or 1.0))
+        for part, (one, amount) in enumerate(zip(self._fixture_bodies.parts, share.tolist(), strict=True)):
+            self._fixture_bodies.push(part, amount * (one.force or 1.0))
 
     def action_towards(
         self,
-        ee_target: Array,
+        ee_target: FloatArray,
         gripper: float = 1.0,
         turn_by: float = 0.0,
-        other_target: Array | None = None,
-        other_gripper: float = 1.0,
-    ) -> Array:
+        second_target: FloatArray | None = None,
+        second_gripper: float = 1.0,
+    ) -> FloatArray:
         """The action that brings the end effectors towards targets in straight lines, whatever the controller.
 
         What the world has no part for (a gripper that is blocked, `turning`, a second arm) is left out.
@@ -273,28 +275,28 @@ class World:
             gripper: Of the first arm, -1 closed to +1 open.
             turn_by: rad by which the first arm's tool is still to turn from where it is measured, positive
                 counter-clockwise seen from above where it points down; 0 holds it as it was last turned.
-            other_target: `(3,)` m, of the second arm; without it that stays where it was at the reset.
-            other_gripper: Of the second arm.
+            second_target: `(3,)` m, of the second arm; without it that stays where it was at the reset.
+            second_gripper: Of the second arm.
 
         Returns:
             `(A,)` in [-1, 1].
         """
         state = self.state
-        targets = [ee_target, *self._rest] if other_target is None else [ee_target, other_target]
+        targets = [ee_target, *self._rest] if second_target is None else [ee_target, second_target]
         parts = []
         for index, (controller, joints) in enumerate(zip(self.controllers, self._joints, strict=True)):
             target, turn = np.asarray(targets[index], dtype=float), 0.0 if index else turn_by
             q, velocity = state.joint_position[0, joints], state.joint_velocity[0, joints]
             parts.append(controller.action_towards(target, q, velocity, self._ee_position(index), turn))
-        grippers = zip((gripper, other_gripper), self._has_gripper, strict=False)
+        grippers = zip((gripper, second_gripper), self._has_gripper, strict=False)
         parts.append(np.array([amount for amount, has in grippers if has]))
         return np.minimum(np.maximum(np.concatenate(parts), -1.0), 1.0)
 
-    def _ee_position(self, arm: int) -> Array:
-        position: Array = self.state.other_ee_position[0, arm - 1] if arm else self.state.ee_position[0]
+    def _ee_position(self, arm: int) -> FloatArray:
+        position: FloatArray = self.state.second_ee_position[0, arm - 1] if arm else self.state.ee_position[0]
         return position
 
-    def reachable(self, points: Array) -> NDArray[np.bool_]:
+    def reachable(self, points: FloatArray) -> NDArray[np.bool_]:
         """`(n,)`: whether the tool, pointing down, can be at each point `(n, 3)` to 5 mm within the joint limits."""
         return self.kinematics.reachable(np.asarray(points, dtype=float), self.kinematics.chain.rotation)
 
@@ -306,22 +308,22 @@ class World:
         state, client = self.state, self._client
         self._body.read(state)
         if self.turning:
-            state.ee_turn[0] = self.controller.measured_turn(state.joint_position[0, self._joints[0]])
+            state.tool_yaw[0] = self.controller.measured_turn(state.joint_position[0, self._joints[0]])
         for k, (body, spec) in enumerate(zip(self._bodies, self.objects, strict=True)):
             position, orientation = bullet.getBasePositionAndOrientation(body, physicsClientId=client)
             velocity, spin = bullet.getBaseVelocity(body, physicsClientId=client)
             state.object_position[0, k], state.object_orientation[0, k] = position, modelled(spec, orientation)
             state.object_velocity[0, k], state.object_angular_velocity[0, k] = velocity, spin
         if self.part_names:
-            self._surroundings.read(state)
+            self._fixture_bodies.read(state)
         if self._bodies:
             self._read_contacts()
         state.time[0] = self._ticks * self.dt
 
     def _read_contacts(self) -> None:
         state = self.state
-        state.touch[...] = state.finger_contact[...] = state.other_finger_contact[...] = False
-        contacts = (state.finger_contact, state.other_finger_contact)
+        state.touch[...] = state.finger_contact[...] = state.second_finger_contact[...] = False
+        contacts = (state.finger_contact, state.second_finger_contact)
         for point in bullet.getContactPoints(self._body.body, physicsClientId=self._client):
             if point[9] > 0.0 and point[2] in self._bodies:
                 k = self._bodies.index(point[2])
@@ -331,7 +333,7 @@ class World:
                         contact[0, k, fingers[point[3]]] = True
 
 
-def _around(bounds: Area, home: Array) -> Area:
+def _around(bounds: Area, home: FloatArray) -> Area:
     """The box that has both a box and the room about a tool's home `(3,)` m in it."""
     low, high = np.minimum(bounds.low, home - SECOND_ROOM), np.maximum(bounds.high, home + SECOND_ROOM)
     return Area(tuple(low.tolist()), tuple(high.tolist()))

@@ -9,7 +9,10 @@ BUILT_IN = {
     "standard": ("mygym.strategies.strategy:Strategy", "one task, one network"),
     "curriculum": ("mygym.strategies.curriculum:Curriculum", "easier tasks first; on where success is measured"),
     "multitask": ("mygym.strategies.multitask:MultiTask", "several tasks in one run, with one network"),
-    "experts": ("mygym.strategies.experts:Experts", "several networks in one policy, by stage, task, sampler or gate"),
+    "experts": (
+        "mygym.strategies.mixture.mixture:Experts",
+        "several networks in one policy, by stage, task, sampler or gate",
+    ),
     "demos": ("mygym.strategies.demos:Demos", "demonstrations in replay, as a warm start and as a loss"),
     "distill": ("mygym.strategies.distill:Distill", "a student learns from the scripted expert, or from other runs"),
 }

@@ -15,15 +15,15 @@ from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 
 from mygym.config.ranges import Range
 from mygym.config.schedules import parse
+from mygym.demonstrations import Demonstrations, check_fits, load_demonstrations, played_as
+from mygym.demonstrations.episodes import Observations
+from mygym.demonstrations.recording import ATTEMPTS, attempts
 from mygym.errors import ConfigError, bad_value
-from mygym.experts.policies import OraclePolicy
+from mygym.experts import OraclePolicy
 from mygym.registry import algorithm
-from mygym.runs import building
-from mygym.runs.demonstrations import Demonstrations, check_fits, load_demonstrations, played_as
-from mygym.runs.demonstrations.episodes import Observations
-from mygym.runs.demonstrations.playing import ATTEMPTS, attempts
+from mygym.runs import factory
+from mygym.strategies.demonstration_replay import demonstration_buffer, label_buffer, mix
 from mygym.strategies.losses import actor_optimizer, add_loss, imitation_loss
-from mygym.strategies.mixing import demonstration_buffer, label_buffer, mix
 from mygym.strategies.strategy import Strategy
 
 EPISODES = 100
@@ -168,7 +168,7 @@ class Demos(Strategy):
             ConfigError: It fails too often.
         """
         config, wanted = self.config, self.episodes or EPISODES
-        with contextlib.closing(building.make_env(config)) as env:
+        with contextlib.closing(factory.make_env(config)) as env:
             expert = OraclePolicy([env], config.seed)
             solved = (one for one in attempts(expert, env, config.seed, wanted) if one.success)
             episodes = tuple(itertools.islice(solved, wanted))

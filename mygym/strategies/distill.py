@@ -14,10 +14,10 @@ from mygym.config.ranges import Range
 from mygym.config.schedules import Schedule, parse
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import algorithm
-from mygym.runs.labels import LabelBuffer
-from mygym.runs.routes import seen
-from mygym.strategies.gaussians import divergence, family, gaussian
+from mygym.runs.imitation_buffer import ImitationBuffer
+from mygym.runs.routed_vec_env import seen
 from mygym.strategies.losses import actor_optimizer, add_loss, imitation_loss
+from mygym.strategies.mixture.gaussians import divergence, family, gaussian
 from mygym.strategies.strategy import Strategy
 from mygym.strategies.teachers import Teachers, absolute, read_teachers
 
@@ -67,7 +67,7 @@ class Distill(Strategy):
         self._schedule(None)
         self.losses: list[float] = []
         """Since the last `step`."""
-        self.labels: LabelBuffer | None = None
+        self.labels: ImitationBuffer | None = None
         """What the student saw, and the teacher's answers; None where the algorithm itself keeps them."""
 
     def run_defaults(self) -> Mapping[str, Any]:
@@ -93,7 +93,7 @@ class Distill(Strategy):
         width = int(np.prod(model.action_space.shape)) * (2 if self.has_gaussians else 1)
         answers = Box(-np.inf, np.inf, (width,), np.float32)
         spaces = seen(self.training_env.observation_space), answers
-        self.labels = LabelBuffer(self.buffer_size, *spaces, model.device, self.training_env.num_envs)
+        self.labels = ImitationBuffer(self.buffer_size, *spaces, model.device, self.training_env.num_envs)
         self.normalizer = unwrap_vec_normalize(self.training_env)
         self.schedule = self._schedule(self.config.steps)
         optimizer = actor_optimizer(model)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mygym.errors import ConfigError, bad_value
 from mygym.runs.variants import variants
-from mygym.strategies.path_sampling import LEAST, followed, shares
+from mygym.strategies.mixture.path_sampling import LEAST, followed, shares
 from mygym.strategies.strategy import Strategy
 
 if TYPE_CHECKING:

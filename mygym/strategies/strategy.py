@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from mygym.errors import RegistryError, bad_value
-from mygym.parameters import first_line
 from mygym.registry import registry
+from mygym.registry.signatures import first_line
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
@@ -59,7 +59,7 @@ class Strategy:
     """The run's; complete as soon as it is built."""
     model: BaseAlgorithm
     training_env: VecEnv
-    """Its environments; of several variants each is a `VariedEnv`."""
+    """Its environments; of several variants each is a `MultiTaskEnv`."""
 
     # Before anything is built ---------------------------------------------------------------------------------------
 
@@ -74,7 +74,7 @@ class Strategy:
     def variants(self, config: RunConfig) -> Sequence[Mapping[str, Any]]:
         """What the training environments play, each a part of a config that is laid over the run's.
 
-        More than one takes `training_env.env_method("set_weights", …)`, see `VariedEnv`, to say how often each is
+        More than one takes `training_env.env_method("set_weights", …)`, see `MultiTaskEnv`, to say how often each is
         played. One that names another `task` has that task's own workspace and numbers.
         """
         return ({},)

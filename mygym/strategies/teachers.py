@@ -15,12 +15,12 @@ from mygym.config import RunConfig
 from mygym.envs.composing import Composition
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, bad_value
-from mygym.runs import building, devices, directory
+from mygym.runs import devices, directory, factory
+from mygym.runs.checkpoints.state import load_random_state, random_state
 from mygym.runs.loading import config_of_run, load
 from mygym.runs.policy import Policy
-from mygym.runs.state import load_random_state, random_state
 from mygym.runs.variants import Variant, codes, variants
-from mygym.strategies.gaussians import family, gaussian
+from mygym.strategies.mixture.gaussians import family, gaussian
 
 KEY = "strategy_params.teacher"
 
@@ -37,7 +37,7 @@ class Teacher(Protocol):
 
     @property
     def family(self) -> str | None:
-        """Of its Gaussian, see `mygym.strategies.gaussians`; None: it has none."""
+        """Of its Gaussian, see `mygym.strategies.mixture.gaussians`; None: it has none."""
 
     def actions(self, env: Any, rows: Sequence[int]) -> Array:
         """`(n, A)`: what it would do, without exploration, in `n` of the environments of an SB3 `VecEnv`."""
@@ -212,9 +212,9 @@ def _trained(name: str, played: Sequence[Variant]) -> Trained:
     if hasattr(policy.model.policy, "lstm_actor"):
         why = "acts on what it remembers, and a teacher is asked about single states"
         raise ConfigError(bad_value(KEY, name, "a run of an algorithm without memory, such as ppo", why))
-    with contextlib.closing(building.make_env(config)) as own:
+    with contextlib.closing(factory.make_env(config)) as own:
         for one in played:
-            with contextlib.closing(RobotEnv(**building.env_arguments(one.config))) as env:
+            with contextlib.closing(RobotEnv(**factory.env_arguments(one.config))) as env:
                 if found := _differs(own, env):
                     why, allowed = found
                     raise ConfigError(bad_value(KEY, name, allowed, f"does not fit {one.label}: it {why}"))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from mygym.config.mistakes import dotted, first_mistake
 from mygym.config.schema import TaskParams
+from mygym.config.validation_errors import dotted, first_mistake
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import registry
 from mygym.tasks.subtask import SubTask, read_subtask

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mygym.tasks.facts import FACTS
+from mygym.tasks.context import ArmCommand, StageContext, StartPose
+from mygym.tasks.predicates import PREDICATES
 from mygym.tasks.progress import Progress
-from mygym.tasks.state import Array, State, namespace
+from mygym.tasks.state import State, namespace
 from mygym.tasks.task import Task
-from mygym.tasks.view import EntryPoint, Motion, View
+from mygym.types import Array
 
 MANY = 8
 """From this batch size on every stage is evaluated under a mask, which is cheaper than finding out which are active."""
@@ -55,21 +56,21 @@ def _following(task: Task, index: int, progress: Progress, state: State, goals: 
     xp = namespace(state.time)
     count = progress.count
     if index < len(task.steps):
-        view = View(state, progress, goals, task.steps[index])
-        stage = view.step.stage
-        first, *others = (FACTS[fact].begins for fact in stage.gives)
-        complete = first(view)
+        context = StageContext(state, progress, goals, task.steps[index])
+        stage = context.step.stage
+        first, *others = (PREDICATES[fact].begins for fact in stage.gives)
+        complete = first(context)
         for begins in others:
-            complete = complete & begins(view)
+            complete = complete & begins(context)
         if stage.complete is not None:
-            complete = complete & stage.complete(view)
+            complete = complete & stage.complete(context)
         if stage.count is not None:
-            count = stage.count(view)
+            count = stage.count(context)
         following = index + xp.astype(complete, xp.int64)
     else:
         following = xp.full(state.time.shape, index, dtype=xp.int64)
     for fact, giver in task.plan.kept[index]:  # latest giver first, so that the earliest loss wins
-        keeps = FACTS[fact].keeps(View(state, progress, goals, task.steps[giver]))
+        keeps = PREDICATES[fact].keeps(StageContext(state, progress, goals, task.steps[giver]))
         following = xp.where(keeps, following, giver)
     return following, count
 
@@ -81,7 +82,7 @@ def potential(task: Task, progress: Progress, state: State, goals: Array) -> Arr
     total = xp.astype(progress.stage, state.ee_position.dtype) - count
     for index in active(progress.stage, count):
         if index < count:
-            share = task.steps[index].stage.potential(View(state, progress, goals, task.steps[index]))
+            share = task.steps[index].stage.potential(StageContext(state, progress, goals, task.steps[index]))
             total = total + xp.where(progress.stage == index, share, 0.0)
     return total
 
@@ -91,21 +92,24 @@ def is_success(task: Task, progress: Progress) -> Array:
     return progress.held >= task.hold
 
 
-def act(task: Task, progress: Progress, state: State, goals: Array) -> Motion:
+def act(task: Task, progress: Progress, state: State, goals: Array) -> ArmCommand:
     """What the expert of the active stage wants."""
     last = len(task.steps) - 1
     motions = []
     for index in active(progress.stage, last + 1):
         step = task.steps[min(index, last)]  # when all is done, the last stage's expert holds what it has
         motions.append(
-            (progress.stage == index, step.stage.expert(View(state, progress, goals, step), _entry(task, index)))
+            (
+                progress.stage == index,
+                step.stage.expert(StageContext(state, progress, goals, step), _entry(task, index)),
+            )
         )
     if len(motions) == 1:
         return motions[0][1]
     return _merged(motions, state)
 
 
-def _entry(task: Task, index: int) -> EntryPoint:
+def _entry(task: Task, index: int) -> StartPose:
     """Where the stage after this one wants the end effector, if it acts on the same."""
     steps = task.steps
     if index + 1 < len(steps) and steps[index + 1].subtask == steps[index].subtask:
@@ -113,30 +117,30 @@ def _entry(task: Task, index: int) -> EntryPoint:
     return _at_target
 
 
-def _at_target(view: View) -> Array:
+def _at_target(context: StageContext) -> Array:
     """Where a stage begins that does not say where."""
-    return view.target
+    return context.target
 
 
-def _merged(motions: Sequence[tuple[Array, Motion]], state: State) -> Motion:
+def _merged(motions: Sequence[tuple[Array, ArmCommand]], state: State) -> ArmCommand:
     """Of each episode the motion of its own stage; beside one that moves the second arm, others keep it as it is."""
     xp = namespace(state.time)
     zero = state.time * 0.0
-    arms = state.other_ee_position.shape[1]
-    rest = state.other_ee_position[:, 0] if arms else state.ee_position
-    merged = Motion(state.ee_position, zero, zero, rest, zero + 1.0)
+    arms = state.second_ee_position.shape[1]
+    rest = state.second_ee_position[:, 0] if arms else state.ee_position
+    merged = ArmCommand(state.ee_position, zero, zero, rest, zero + 1.0)
     for here, motion in motions:
         turn = zero if motion.turn_by is None else motion.turn_by
-        other = rest if motion.other_target is None else motion.other_target
-        merged = Motion(
+        other = rest if motion.second_target is None else motion.second_target
+        merged = ArmCommand(
             xp.where(here[:, None], motion.target, merged.target),
             xp.where(here, zero + motion.gripper, merged.gripper),
             xp.where(here, turn, merged.turn_by),
-            xp.where(here[:, None], other, merged.other_target),
-            xp.where(here, zero + motion.other_gripper, merged.other_gripper),
+            xp.where(here[:, None], other, merged.second_target),
+            xp.where(here, zero + motion.second_gripper, merged.second_gripper),
         )
-    if all(motion.other_target is None for _, motion in motions):
-        merged.other_target = None
+    if all(motion.second_target is None for _, motion in motions):
+        merged.second_target = None
     return merged
 
 

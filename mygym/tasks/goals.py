@@ -14,11 +14,12 @@ from functools import cached_property
 
 from array_api_compat import device
 
-from mygym.tasks.facts import FACTS, length
+from mygym.tasks.context import StageContext, Step
+from mygym.tasks.predicates import PREDICATES, length
 from mygym.tasks.progress import Progress
-from mygym.tasks.state import Array, State, namespace
+from mygym.tasks.state import State, namespace
 from mygym.tasks.task import Task
-from mygym.tasks.view import Step, View
+from mygym.types import Array
 
 BOUND = 5.0
 """Every number of a goal vector is within ± this."""
@@ -137,26 +138,26 @@ def _position(fact: str, step: Step) -> str:
 
 def achieved_goal(space: GoalSpace, progress: Progress, state: State, goals: Array) -> Array:
     """`(N, size)`: what has been achieved in `state`."""
-    return _vector(space, [_achieved(part, View(state, progress, goals, part.step)) for part in space.parts])
+    return _vector(space, [_achieved(part, StageContext(state, progress, goals, part.step)) for part in space.parts])
 
 
-def _achieved(part: GoalPart, view: View) -> Array:
-    xp = namespace(view.state.time)
+def _achieved(part: GoalPart, context: StageContext) -> Array:
+    xp = namespace(context.state.time)
     if part.kind == "object":
-        return view.object_position
+        return context.object_position
     if part.kind == "end_effector":
-        return view.ee_position
+        return context.ee_position
     if part.kind == "end_effector_from_object":
-        return view.ee_position - view.target
+        return context.ee_position - context.target
     if part.kind == "part":
-        return view.part_position[:, None]
+        return context.part_position[:, None]
     if part.kind == "heading":
-        return xp.stack([xp.cos(view.object_heading), xp.sin(view.object_heading)], axis=-1)
-    past = view.progress.stage > part.giver
+        return xp.stack([xp.cos(context.object_heading), xp.sin(context.object_heading)], axis=-1)
+    past = context.progress.stage > part.giver
     if part.kind == "struck":  # where it struck, as soon as it has
-        return xp.where(past[:, None], view.start_object_position, view.object_position)
-    fact = FACTS[part.kind]
-    return xp.astype(past if fact.event else fact.begins(view), view.state.time.dtype)[:, None]
+        return xp.where(past[:, None], context.start_object_position, context.object_position)
+    fact = PREDICATES[part.kind]
+    return xp.astype(past if fact.event else fact.begins(context), context.state.time.dtype)[:, None]
 
 
 def desired_goal(space: GoalSpace, goals: Array) -> Array:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import registry
-from mygym.tasks.facts import EXCLUDES, FACTS, INITIALLY
+from mygym.tasks.predicates import EXCLUDES, INITIALLY, PREDICATES
 from mygym.tasks.stage import Stage
 
 BEFORE = -1
@@ -91,7 +91,7 @@ def plan(subtasks: Sequence[tuple[Sequence[Stage], str | Sequence[str], str]]) -
             before = stages[-1].name
             why = f"begins with a hand that is {' and '.join(INITIALLY)}, but {before} before it leaves it otherwise"
             _refuse(key, said_as, why + ": let what is before it end with drop and withdraw")
-        lasting += [(fact, giver) for fact, giver in givers.items() if giver != BEFORE and FACTS[fact].lasts]
+        lasting += [(fact, giver) for fact, giver in givers.items() if giver != BEFORE and PREDICATES[fact].lasts]
         again = {fact for stage in composed for fact in stage.gives}  # what is moved once more need not stay
         lasting = [(fact, giver) for fact, giver in lasting if fact not in again or acted_on[giver] != thing]
         givers = dict.fromkeys(INITIALLY, BEFORE)
@@ -136,7 +136,7 @@ def _after(
 
 def _in_force(givers: dict[str, int], lasting: Sequence[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
     given = [*lasting, *((fact, giver) for fact, giver in givers.items() if giver != BEFORE)]
-    return tuple(sorted((item for item in given if not FACTS[item[0]].event), key=lambda item: -item[1]))
+    return tuple(sorted((item for item in given if not PREDICATES[item[0]].event), key=lambda item: -item[1]))
 
 
 def _refuse(key: str, said_as: str | Sequence[str], why: str) -> None:

@@ -1,4 +1,4 @@
-"""Observations: lists of named components, which are functions of a `Situation` that return `(N, d)`.
+"""Observations: lists of named components, which are functions of a `EpisodeContext` that return `(N, d)`.
 
 The components themselves are in `mygym.tasks.components`.
 """
@@ -9,15 +9,16 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from mygym.parameters import first_line
 from mygym.registry import registry
+from mygym.registry.signatures import first_line
 from mygym.tasks.progress import Progress
-from mygym.tasks.state import Array, State
+from mygym.tasks.state import State
 from mygym.tasks.task import Task
+from mygym.types import Array
 
 
 @dataclass(slots=True)
-class Situation:
+class EpisodeContext:
     """What components see."""
 
     task: Task
@@ -27,7 +28,7 @@ class Situation:
     """`(N, G, 3)`: every goal point, m in the world frame."""
 
 
-Function = Callable[[Situation], Array]
+Function = Callable[[EpisodeContext], Array]
 
 
 @dataclass(frozen=True)
@@ -116,15 +117,15 @@ def default_components(task: Task, control: str, arms: int = 1) -> tuple[str, ..
     """Names of the components that a task needs under a controller: the whole state that matters, nothing twice."""
     names = ["ee_position", "ee_velocity"]
     if task.needs_turning:
-        names += ["ee_turn", "turn_lead"] if has_memory(control) else ["ee_turn"]
+        names += ["tool_yaw", "tool_yaw_offset"] if has_memory(control) else ["tool_yaw"]
     if arms > 1:
-        names += ["other_ee_position", "other_ee_velocity"]
+        names += ["second_ee_position", "second_ee_velocity"]
     if control.startswith("joint"):
         names += ["joint_position", "joint_velocity"]
     if has_memory(control):
-        names += ["command_lead"]
+        names += ["command_offset"]
     if task.uses_gripper:
-        names += ["gripper_width", "other_gripper_width"] if arms > 1 else ["gripper_width"]
+        names += ["gripper_width", "second_gripper_width"] if arms > 1 else ["gripper_width"]
     if task.has_object:
         names += [
             "object_position",

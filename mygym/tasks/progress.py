@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mygym.tasks.state import Array, State, namespace
+from mygym.tasks.state import State, namespace
+from mygym.types import Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,34 +1,107 @@
-"""The three rewards. `sparse` and `dense` depend on goal vectors alone; `staged` adds the stages' potential."""
+"""Rewards by name: of goal vectors alone, which hindsight can relabel, or of the whole episode context.
+
+`register_reward` adds one. A function of `(achieved_goal, desired_goal)` gets goal vectors `(…, size)` and may take the
+goal space as `space`. A function of `(context)` gets the `EpisodeContext` after the step, and may take `sparse` (the
+sparse reward), `previous_potential` (the task's potential before the step) and `gamma` (the discount of the algorithm).
+Both return `(…)`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
 
+from mygym.errors import RegistryError, bad_value
+from mygym.registry import decorator, registry
+from mygym.tasks.episode import potential
 from mygym.tasks.goals import GoalSpace, goal_distance, goal_reached
-from mygym.tasks.state import Array, namespace
+from mygym.tasks.observations import EpisodeContext
+from mygym.tasks.state import namespace
+from mygym.types import Array
 
-KINDS = ("sparse", "dense", "staged")
+Function = Callable[..., Array]
 
-
-def sparse(space: GoalSpace, achieved: Array, desired: Array) -> Array:
-    """`(…)`: 0 where the goal is reached, −1 elsewhere."""
-    xp = namespace(achieved)
-    return xp.where(goal_reached(space, achieved, desired), 0.0, -1.0)
+_OF_GOALS, _OF_CONTEXT = ("achieved_goal", "desired_goal"), ("context",)
 
 
-def dense(space: GoalSpace, achieved: Array, desired: Array) -> Array:
-    """`(…)`: minus the distance to the goal in metres."""
-    return -goal_distance(space, achieved, desired)
+@dataclass(frozen=True)
+class Reward:
+    """A registered reward."""
+
+    function: Function
+    of_goals: bool
+    """Whether it is a function of goal vectors alone, so that hindsight can relabel it."""
+    extras: frozenset[str] = frozenset()
+    """Optional parameters that the function takes: `space`; or `sparse`, `previous_potential`, `gamma`."""
+
+    def goal_reward(self, space: GoalSpace, achieved: Array, desired: Array) -> Array:
+        """`(…)`: reward of goal vectors `(…, size)`.
+
+        A reward of the context has no such part: hindsight gets the sparse reward in its place.
+        """
+        if not self.of_goals:
+            return sparse(achieved, desired, space)
+        return self.function(achieved, desired, **({"space": space} if "space" in self.extras else {}))
+
+    def step_reward(self, context: EpisodeContext, sparse: Array, previous_potential: Array, gamma: float) -> Array:
+        """`(N,)`: reward of the context after a step, for rewards that are no functions of goals."""
+        values = {"sparse": sparse, "previous_potential": previous_potential, "gamma": gamma}
+        return self.function(context, **{name: values[name] for name in values if name in self.extras})
 
 
-def shaping(before: Array, after: Array, gamma: float) -> Array:
-    """`(…)`: γΦ′ − Φ, which leaves the best policy unchanged (Ng, Harada and Russell, 1999)."""
-    return gamma * after - before
+def register_reward(name: str, *, help: str = "", override: bool = False) -> Callable[[Function], Function]:
+    """Decorator that registers a reward function; its parameters decide what it gets, see the module.
+
+    Args:
+        name: Name for `--reward`.
+        help: One line; by default the first line of the docstring.
+        override: Replace a reward of the same name.
+
+    Raises:
+        RegistryError: The parameters are others.
+    """
+
+    def build(function: Function) -> Reward:
+        names = tuple(inspect.signature(function).parameters)
+        for leading, optional in ((_OF_GOALS, {"space"}), (_OF_CONTEXT, {"sparse", "previous_potential", "gamma"})):
+            extras = frozenset(names[len(leading) :])
+            if names[: len(leading)] == leading and extras <= optional:
+                return Reward(function, leading == _OF_GOALS, extras)
+        allowed = "(achieved_goal, desired_goal[, space]) or (context[, sparse, previous_potential, gamma])"
+        raise RegistryError(bad_value(f"reward {name}: parameters", names, allowed))
+
+    return decorator("reward", name, build=build, allowed="a function", help=help, override=override)
 
 
-GOAL_REWARDS: Mapping[str, Callable[[GoalSpace, Array, Array], Array]] = {
-    "sparse": sparse,
-    "dense": dense,
-    "staged": sparse,
-}
-"""The part of each reward that hindsight can relabel."""
+def find_reward(name: str) -> Reward:
+    """The registered reward.
+
+    Raises:
+        RegistryError: No reward has this name.
+    """
+    found: Reward = registry("reward").get(name, "reward").load()
+    return found
+
+
+@register_reward("sparse")
+def sparse(achieved_goal: Array, desired_goal: Array, space: GoalSpace) -> Array:
+    """0 where the goal is reached, −1 elsewhere."""
+    return namespace(achieved_goal).where(goal_reached(space, achieved_goal, desired_goal), 0.0, -1.0)
+
+
+@register_reward("dense")
+def dense(achieved_goal: Array, desired_goal: Array, space: GoalSpace) -> Array:
+    """Minus the distance to the goal in metres."""
+    return -goal_distance(space, achieved_goal, desired_goal)
+
+
+def task_potential(context: EpisodeContext) -> Array:
+    """`(N,)` in [−stages, 0]: potential Φ of the task."""
+    return potential(context.task, context.progress, context.state, context.goals)
+
+
+@register_reward("staged")
+def staged(context: EpisodeContext, sparse: Array, previous_potential: Array, gamma: float) -> Array:
+    """Sparse reward plus γΦ′ − Φ of the stages' potential Φ (Ng, Harada and Russell, 1999)."""
+    return sparse + (gamma * task_potential(context) - previous_potential)

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from mygym.errors import ConfigError, bad_value
-from mygym.tasks.facts import FACTS
 from mygym.tasks.goals import SIZES, GoalSpace, goal_space
 from mygym.tasks.observations import has_memory
+from mygym.tasks.predicates import PREDICATES
 from mygym.tasks.task import Task
 
 SLOTS: Mapping[str, int] = {
@@ -32,12 +32,12 @@ POSITIONS = ("end_effector", "object", "end_effector_from_object", "part", "head
 def shared_components(control: str, arms: int, gripper: bool) -> tuple[str, ...]:
     """Names of the components of a robot of `arms` arms under a controller: all that any task needs."""
     other = arms > 1
-    names = ["ee_position", "ee_velocity", "ee_turn"]
-    names += ["other_ee_position", "other_ee_velocity"] if other else []
+    names = ["ee_position", "ee_velocity", "tool_yaw"]
+    names += ["second_ee_position", "second_ee_velocity"] if other else []
     names += ["joint_position", "joint_velocity"] if control.startswith("joint") else []
-    names += ["command_lead", "turn_lead"] if has_memory(control) else []
+    names += ["command_offset", "tool_yaw_offset"] if has_memory(control) else []
     names += ["gripper_width"] if gripper else []
-    names += ["other_gripper_width"] if gripper and other else []
+    names += ["second_gripper_width"] if gripper and other else []
     names += ["object_present", "object_active", "object_position", "object_from_ee", "object_orientation"]
     names += ["object_velocity", "object_angular_velocity"]
     names += ["part_present", "part_active", "part_position", "part_velocity", "handle_from_ee"]
@@ -53,7 +53,7 @@ def shared_goal_space(task: Task) -> GoalSpace:
     if len(task.subtasks) > SLOTS["sub-tasks"]:
         raise ConfigError(no_room("sub-tasks", len(task.subtasks), task.name))
     places, first = {}, 0
-    for kind in (*POSITIONS, *(fact for fact in FACTS if fact not in SIZES)):
+    for kind in (*POSITIONS, *(fact for fact in PREDICATES if fact not in SIZES)):
         places[kind] = first
         first += SIZES.get(kind, 1)
     places["struck"] = places["object"]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from mygym.errors import RegistryError, bad_value
 from mygym.registry import registry
-from mygym.tasks.state import Array
-from mygym.tasks.view import EntryPoint, Motion, Predicate, View
+from mygym.tasks.context import ArmCommand, Condition, StageContext, StartPose
+from mygym.types import Array
 
 OPEN, CLOSED = 1.0, -1.0
 """Gripper commands."""
@@ -16,7 +16,7 @@ OPEN, CLOSED = 1.0, -1.0
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage of a task; every function takes a `View` of `N` episodes and is pure."""
+    """One stage of a task; every function takes a `StageContext` of `N` episodes and is pure."""
 
     name: str
     letter: str
@@ -27,19 +27,19 @@ class Stage:
     """Facts that hold when it is complete."""
     phrase: str
     """What it does, with `{object}` and `{goal}`, for descriptions."""
-    potential: Callable[[View], Array]
+    potential: Callable[[StageContext], Array]
     """`(N,)` in [0, 1]: how far along the stage is."""
-    expert: Callable[[View, EntryPoint], Motion]
+    expert: Callable[[StageContext, StartPose], ArmCommand]
     """What to do, given where the next stage wants the end effector."""
     ends: tuple[str, ...] = ()
     """Facts that need not hold any more once it has begun, besides those that what it gives excludes."""
-    entry: EntryPoint | None = None
+    entry: StartPose | None = None
     """Where the end effector should be when the stage begins; None: at the object."""
-    complete: Predicate | None = None
+    complete: Condition | None = None
     """`(N,)` bool: what must hold besides the facts that it gives; None: nothing."""
-    count: Callable[[View], Array] | None = None
-    """`(N,)` int: `view.count` after this step, such as points passed; None: the stage counts nothing."""
-    waypoint: Callable[[View], Array] | None = None
+    count: Callable[[StageContext], Array] | None = None
+    """`(N,)` int: `context.count` after this step, such as points passed; None: the stage counts nothing."""
+    waypoint: Callable[[StageContext], Array] | None = None
     """`(N, 3)` m: where the object should be now, on its way to the goal; None: at the goal."""
     needs_object: bool = True
     """Whether it acts on an object, or, where the sub-task names one, on a part of the workspace."""

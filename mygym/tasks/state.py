@@ -8,11 +8,10 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
+from mygym.types import Array
+
 CONTROL_HZ = 25.0
 """Control steps of an episode in a simulated second."""
-
-Array = Any
-"""A numpy or torch array: task functions work on both, through array-api-compat."""
 
 
 def namespace(array: Array) -> Any:
@@ -38,18 +37,18 @@ class State:
     """`(N, 4)` unit quaternion of the end-effector frame."""
     ee_velocity: Array
     """`(N, 3)` m/s, of the end-effector point."""
-    ee_turn: Array
-    """`(N,)` rad by which the tool is turned from how it is held at home, see `mygym.sim.turning`; 0 if it may not."""
+    tool_yaw: Array
+    """`(N,)` rad: yaw of the tool relative to its pose at home, see `mygym.models.tool_yaw`; 0 if it may not."""
     joint_position: Array
     """`(N, J)` rad, joints of all arms."""
     joint_velocity: Array
     """`(N, J)` rad/s, joints of all arms."""
     gripper_width: Array
     """`(N,)` m between the fingers, 0 for a robot without a gripper."""
-    command_lead: Array
+    command_offset: Array
     """`(N, L)`: how far what the controllers have commanded leads what is measured: of those of the end effector 3
     numbers in m, world frame; of `joint_delta` J in rad; of those without memory none."""
-    turn_lead: Array
+    tool_yaw_offset: Array
     """`(N,)` rad: likewise the tool's turn; 0 where it is not commanded."""
     finger_contact: Array
     """`(N, k, F)` bool: finger `f` pressed on object `k` at the end of the last control step."""
@@ -71,15 +70,15 @@ class State:
     """`(N, p, 3)` m: where each is taken hold of."""
     part_handle_motion: Array
     """`(N, p, 3)`: how its handle moves with it, m/m or m/rad."""
-    other_ee_position: Array
+    second_ee_position: Array
     """`(N, A - 1, 3)` m, of the arms but the first."""
-    other_ee_orientation: Array
+    second_ee_orientation: Array
     """`(N, A - 1, 4)` unit quaternions."""
-    other_ee_velocity: Array
+    second_ee_velocity: Array
     """`(N, A - 1, 3)` m/s."""
-    other_gripper_width: Array
+    second_gripper_width: Array
     """`(N, A - 1)` m."""
-    other_finger_contact: Array
+    second_finger_contact: Array
     """`(N, k, G)` bool: as `finger_contact`, of the `G` fingers of the second arm; `G = 0` without a gripper there."""
 
     @classmethod
@@ -91,7 +90,7 @@ class State:
         objects: int = 0,
         parts: int = 0,
         arms: int = 1,
-        other_fingers: int = 0,
+        second_fingers: int = 0,
         lead: int = 0,
     ) -> State:
         """A state of `n` worlds filled with zeros (orientations included: the engine fills them before use)."""
@@ -100,12 +99,12 @@ class State:
             ee_position=np.zeros((n, 3)),
             ee_orientation=np.zeros((n, 4)),
             ee_velocity=np.zeros((n, 3)),
-            ee_turn=np.zeros(n),
+            tool_yaw=np.zeros(n),
             joint_position=np.zeros((n, joints)),
             joint_velocity=np.zeros((n, joints)),
             gripper_width=np.zeros(n),
-            command_lead=np.zeros((n, lead)),
-            turn_lead=np.zeros(n),
+            command_offset=np.zeros((n, lead)),
+            tool_yaw_offset=np.zeros(n),
             finger_contact=np.zeros((n, objects, fingers), dtype=bool),
             touch=np.zeros((n, objects), dtype=bool),
             object_position=np.zeros((n, objects, 3)),
@@ -113,11 +112,11 @@ class State:
             object_velocity=np.zeros((n, objects, 3)),
             object_angular_velocity=np.zeros((n, objects, 3)),
             part_position=np.zeros((n, parts)),
-            other_ee_position=np.zeros((n, arms - 1, 3)),
-            other_ee_orientation=np.zeros((n, arms - 1, 4)),
-            other_ee_velocity=np.zeros((n, arms - 1, 3)),
-            other_gripper_width=np.zeros((n, arms - 1)),
-            other_finger_contact=np.zeros((n, objects, other_fingers), dtype=bool),
+            second_ee_position=np.zeros((n, arms - 1, 3)),
+            second_ee_orientation=np.zeros((n, arms - 1, 4)),
+            second_ee_velocity=np.zeros((n, arms - 1, 3)),
+            second_gripper_width=np.zeros((n, arms - 1)),
+            second_finger_contact=np.zeros((n, objects, second_fingers), dtype=bool),
             part_velocity=np.zeros((n, parts)),
             part_handle_position=np.zeros((n, parts, 3)),
             part_handle_motion=np.zeros((n, parts, 3)),

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from mygym.config.mistakes import dotted, first_mistake
+from mygym.config.validation_errors import dotted, first_mistake
 from mygym.errors import ConfigError, bad_value, did_you_mean
 
 Bound = Annotated[float, Field(allow_inf_nan=False)]

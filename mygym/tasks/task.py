@@ -12,11 +12,11 @@ from mygym.config.schema import Distractor, RunConfig
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import registry
 from mygym.tasks.checking import check_numbers, check_objects
+from mygym.tasks.context import Step, Thresholds
 from mygym.tasks.grammar import Plan, parse, plan
 from mygym.tasks.sequence import check_sequence
 from mygym.tasks.stage import Stage
 from mygym.tasks.subtask import SubTask, read_subtask
-from mygym.tasks.view import Step, Thresholds
 from mygym.tasks.wording import phrases, plain, sentence
 
 

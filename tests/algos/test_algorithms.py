@@ -18,7 +18,7 @@ import mygym
 from mygym.config import load_file
 from mygym.errors import ConfigError
 from mygym.registry import algorithm
-from mygym.runs.checkpoints import Checkpoints
+from mygym.runs.checkpoints.checkpoints import Checkpoints
 from mygym.runs.evaluation import FINAL, episode_seeds, evaluate_policy
 from mygym.runs.result import Result
 from tests.components import COMBOS_QUICKLY, small

@@ -19,7 +19,7 @@ from mygym.algos.stable_baselines import PPO
 from mygym.config import merged
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
-from mygym.parameters import parameters
+from mygym.registry.signatures import parameters
 from mygym.runs.runner import Loop
 from tests.runs.test_resuming import stopped
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mygym import training
+from mygym import api
 from mygym.checks.cards import DEMANDS, EXPERT, IDLE, RESETS, Card, at_least, at_most, flaws, make_card, untold
 from mygym.checks.cards import EPISODES as ALL_EPISODES
-from mygym.envs import proved
-from mygym.envs.proved import a_robot_for
+from mygym.envs import supported
 from mygym.envs.robot_env import RobotEnv
+from mygym.envs.supported import a_robot_for
 from mygym.registry import registry
 from mygym.runs.evaluation import EXTRA, episode_seeds, evaluate_policy
 from mygym.tasks.rewards import KINDS
@@ -61,7 +61,7 @@ def push() -> Card:
 @pytest.mark.parametrize("reward", KINDS)
 @pytest.mark.parametrize("policy", [EXPERT, "hover"])
 def test_returns_are_what_an_environment_with_that_reward_pays(policy: str, reward: str, push: Card) -> None:
-    env = training.make_env({"task": "push", "robot": "kuka", "control": "joint_delta", "reward": reward})
+    env = api.make_env({"task": "push", "robot": "kuka", "control": "joint_delta", "reward": reward})
     seeds = episode_seeds(0, EXTRA, EPISODES)
     evaluation = evaluate_policy(registry("policy").get(policy).load()([env], 0), [env], seeds)
     env.close()
@@ -113,7 +113,7 @@ def test_a_task_that_chance_solves() -> None:
 
 
 def test_a_task_that_is_solved_from_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mygym.envs.layout.sample_in", lambda rng, area, *_: (area[0] + area[1]) / 2)
+    monkeypatch.setattr("mygym.envs.placement.sample_in", lambda rng, area, *_: (area[0] + area[1]) / 2)
     register_task("done", "A", help="is done at once", tolerance=0.3)
     card = make_card({"task": "done"}, 2)
     assert len(card.solved_at_reset) == 2 * RESETS
@@ -125,9 +125,9 @@ def test_a_task_that_is_solved_from_the_start(monkeypatch: pytest.MonkeyPatch) -
 def test_a_robot_that_can_do_a_task_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert a_robot_for(find_task("pick_and_place")) == "panda"
     assert a_robot_for(find_task("AGM"), "maze") == "panda"
-    monkeypatch.setattr(proved, "can_do", lambda robot, task: robot.name == "kuka_gripper")
+    monkeypatch.setattr(supported, "can_do", lambda robot, task: robot.name == "kuka_gripper")
     assert a_robot_for(find_task("pick_and_place")) == "kuka_gripper"
-    monkeypatch.setattr(proved, "can_do", lambda robot, task: False)
+    monkeypatch.setattr(supported, "can_do", lambda robot, task: False)
     assert a_robot_for(find_task("pick_and_place")) == "panda"  # whose environment says what is missing
 
 

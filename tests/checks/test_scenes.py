@@ -14,13 +14,13 @@ import yaml
 
 from mygym.checks import Outcome, check
 from mygym.checks.stages import setting
+from mygym.models.workspace import load_workspace
 from mygym.registry import ASSETS, register_policy, registry
-from mygym.sim.workspace import load_workspace
+from mygym.tasks.context import ArmCommand, StageContext
 from mygym.tasks.stage import register_stage
 from mygym.tasks.stages.handling import APPROACH
 from mygym.tasks.stages.pushing import PUSH
 from mygym.tasks.task import find_task, register_task
-from mygym.tasks.view import Motion, View
 from tests.components import ROBOTS
 
 
@@ -285,17 +285,17 @@ STAGES: dict[str, tuple[Any, str, str]] = {
     "gives nothing": (replace(PUSH, name="mine", gives=()), "known facts", "gives no fact"),
     "composes with nothing": (replace(PUSH, name="mine", requires=("held", "clear")), "composes", "held, clear"),
     "potential beyond 1": (
-        replace(PUSH, name="mine", potential=lambda view: 2.0 + view.state.time),
+        replace(PUSH, name="mine", potential=lambda context: 2.0 + context.state.time),
         "pure functions",
         "potential is 2",
     ),
     "potential without batch": (
-        replace(PUSH, name="mine", potential=lambda view: np.float64(0.5)),
+        replace(PUSH, name="mine", potential=lambda context: np.float64(0.5)),
         "pure functions",
         "has shape ()",
     ),
     "looks at the batch": (
-        replace(PUSH, name="mine", potential=lambda view: view.state.time * 0 + view.state.time.mean() / 10),
+        replace(PUSH, name="mine", potential=lambda context: context.state.time * 0 + context.state.time.mean() / 10),
         "pure functions",
         "of a batch is not",
     ),
@@ -312,9 +312,9 @@ def test_a_stage_with_a_mistake(mistake: str) -> None:
 
 
 def test_a_stage_that_changes_what_it_is_given() -> None:
-    def potential(view: View) -> Any:
-        view.ee_position[:] += 0.01
-        return APPROACH.potential(view)
+    def potential(context: StageContext) -> Any:
+        context.ee_position[:] += 0.01
+        return APPROACH.potential(context)
 
     register_stage("mine", replace(PUSH, name="mine", potential=potential))
     found = failed("stage", "mine")
@@ -334,7 +334,9 @@ def test_a_stage_is_played_as_the_plainest_task_has_it() -> None:
 
 
 def test_a_stage_whose_expert_does_nothing() -> None:
-    register_stage("mine", replace(PUSH, name="mine", expert=lambda view, entry: Motion(view.ee_position, 0.0)))
+    register_stage(
+        "mine", replace(PUSH, name="mine", expert=lambda context, entry: ArmCommand(context.ee_position, 0.0))
+    )
     assert names_of(failed("stage", "mine")) == ["expert completes it"]
 
 

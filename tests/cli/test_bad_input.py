@@ -162,7 +162,7 @@ MISTAKES = [
     ("evaluate --policy zero --video notes.txt/film.mp4 --episodes 1", ["video", "notes.txt/film.mp4"]),
     ("evaluate --policy zero --video notes.txt --episodes 1", ["video", "'notes.txt'", ".mp4"]),
     ("evaluate --policy oracle --task pick_and_place --robot kuka", ["robot", "'kuka'", "gripper"]),
-    ("evaluate --policy zero --films notes.txt --episodes 1", ["--films", "'notes.txt'", "a folder"]),
+    ("evaluate --policy zero --failure-videos notes.txt --episodes 1", ["--failure-videos", "'notes.txt'", "a folder"]),
     ("card", ["TASK"]),
     ("card --set seed=1", ["TASK", "--config"]),
     ("card reach --set workspace=5", ["workspace: 5", "text"]),

@@ -14,7 +14,7 @@ from mygym.cli.arguments import CONFIG_FLAGS
 from mygym.cli.main import COMMANDS
 from mygym.config import load_file
 from mygym.registry import REGISTRIES, registry
-from mygym.runs.settings import settle
+from mygym.runs.resolve_config import resolve_config
 from mygym.tasks.grammar import letters
 from tests.cli.conftest import Outcome
 from tests.components import ALGORITHMS, COMBOS, COVERING, TASKS
@@ -130,7 +130,7 @@ def test_an_observation_is_described_by_shape_unit_and_frame(name: str, mygym_co
     assert content["shape"].startswith("(N")
     assert {"N", *re.findall(r"\b[ACJLRp]\b", content["shape"])} == content["where"].keys()
     assert content["unit"]
-    if content["unit"] == "m" and name not in ("gripper_width", "other_gripper_width"):
+    if content["unit"] == "m" and name not in ("gripper_width", "second_gripper_width"):
         assert content["frame"].startswith("world")
 
 
@@ -218,11 +218,11 @@ def test_a_robot_that_is_not_supported_is_noted_and_runs(command: tuple[str, ...
 @pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.*")), ids=lambda path: path.name)
 def test_every_shipped_config_is_right(path: Path, mygym_command: Command) -> None:
     assert mygym_command("train", "--config", str(path), "--explain").code == 0
-    assert settle(load_file(path)).config
+    assert resolve_config(load_file(path)).config
 
 
 def test_names_stay_text_and_numbers_become_numbers(mygym_command: Command) -> None:
-    assert set(CONFIG_FLAGS) <= set(settle().values())
+    assert set(CONFIG_FLAGS) <= set(resolve_config().values())
     outcome = mygym_command("train", "--robot", "1", "--explain")
     assert "robot: '1'" in outcome.err
 
@@ -285,7 +285,7 @@ def test_evaluate_prints_words_and_films(mygym_command: Command, tmp_path: Path)
 
 
 def test_evaluate_says_and_films_where_it_fails(mygym_command: Command, tmp_path: Path) -> None:
-    line = "evaluate --policy hover --task pick_and_place --episodes 3 --films made/here"
+    line = "evaluate --policy hover --task pick_and_place --episodes 3 --failure-videos made/here"
     small = ["--set", "video={width: 64, height: 48}", "--set", "task_params.horizon=30"]
     outcome = mygym_command(*line.split(), *small)
     assert outcome.code == 0, outcome.err
@@ -293,7 +293,7 @@ def test_evaluate_says_and_films_where_it_fails(mygym_command: Command, tmp_path
         r"^failed in grasp \(grasp the cube\): 3 of 3 episodes, 100\.0%; .* seed (\d+)$", outcome.out, re.M
     )
     assert said
-    assert outcome.out.splitlines()[-1] == "films: made/here"
+    assert outcome.out.splitlines()[-1] == "failure videos: made/here"
     film = tmp_path / "made" / "here" / f"failed_in_grasp_seed_{said[1]}.mp4"
     assert list(tmp_path.rglob("*.*")) == [film]
     before = film.read_bytes()
@@ -302,9 +302,9 @@ def test_evaluate_says_and_films_where_it_fails(mygym_command: Command, tmp_path
     assert content["failures"] == [{**phrase, "count": 3, "share": 1.0, "seed": int(said[1])}]
     assert sorted(tmp_path.rglob("*.*")) == [film, film.with_stem(f"{film.stem}_2")]  # nothing is overwritten
     assert film.read_bytes() == before
-    solved = mygym_command("evaluate", "--policy", "oracle", "--episodes", "2", "--films", "none")
+    solved = mygym_command("evaluate", "--policy", "oracle", "--episodes", "2", "--failure-videos", "none")
     assert "failed in" not in solved.out
-    assert solved.out.splitlines()[-1] == "films: none, as no episode failed"
+    assert solved.out.splitlines()[-1] == "failure videos: none, as no episode failed"
     assert not (tmp_path / "none").exists()
 
 
@@ -436,7 +436,7 @@ def test_help_of_an_algorithm_lists_what_can_be_set_with_type_default_and_text(
     outcome = mygym_command("train", "--algo", algo, "--framework", framework, "--help")
     assert (outcome.code, outcome.err) == (0, "")
     lines = {line.split()[0]: line for line in outcome.out.partition("algo_params of")[2].splitlines() if line.split()}
-    values = settle(said={"algo": algo, "framework": framework}).config.algo_params
+    values = resolve_config(overrides={"algo": algo, "framework": framework}).config.algo_params
     assert set(values) <= {name.partition(".")[0] for name in lines} | {"buffer_size", "learning_starts"}
     for name, value in values.items():
         if isinstance(value, bool | float) or value is None:

@@ -31,9 +31,9 @@ from mygym.config.loading import MAX_BYTES, Dumper
 from mygym.config.plain import MAX_DEPTH, MAX_VALUES
 from mygym.errors import ConfigError, MygymError
 from mygym.registry import algorithm, registry
-from mygym.runs.building import build_model, make_vec_env
 from mygym.runs.directory import to_yaml
-from mygym.runs.settings import from_python, settle
+from mygym.runs.factory import build_model, make_vec_env
+from mygym.runs.resolve_config import from_python, resolve_config
 from tests.components import ALGORITHMS, CONTROLS, REWARDS, ROBOTS, TASKS, known
 from tests.conftest import ROOT
 
@@ -459,7 +459,7 @@ def test_any_document_is_built_or_refused(examples: int, folder: Path) -> None:
     @given(document=DOCUMENTS, suffix=SUFFIXES)
     def holds(document: dict[str, Any], suffix: str) -> None:
         path = write(folder, suffix, document)
-        resolved = ours(lambda: settle(load_file(path)))
+        resolved = ours(lambda: resolve_config(load_file(path)))
         ends["all"] += 1
         if resolved is None:
             ends["refused"] += 1
@@ -489,7 +489,7 @@ def test_what_settles_repeats_itself(examples: int, folder: Path) -> None:
     @given(document=DOCUMENTS, suffix=SUFFIXES)
     def holds(document: dict[str, Any], suffix: str) -> None:
         path = write(folder, suffix, document)
-        resolved = ours(lambda: settle(load_file(path)))
+        resolved = ours(lambda: resolve_config(load_file(path)))
         ends["settled" if resolved else "refused"] += 1
         if resolved is not None:
             repeats_itself(resolved, folder)
@@ -503,7 +503,7 @@ def repeats_itself(resolved: Resolved, folder: Path) -> None:
     values = resolved.values()
     (folder / "config.yaml").write_text(yaml.dump(values, Dumper=Dumper, sort_keys=False))
     (folder / "config.json").write_text(json.dumps(values))
-    again = [settle(load_file(folder / name)) for name in ("config.yaml", "config.json")]
+    again = [resolve_config(load_file(folder / name)) for name in ("config.yaml", "config.json")]
     for same in (*again, from_python(values), from_python(resolved.config)):
         assert json.dumps(same.values()) == json.dumps(values)  # 1, 1.0 and true are not the same
         assert same.config == resolved.config
@@ -553,8 +553,8 @@ def test_what_would_fail_later_is_refused_at_once(said: dict[str, Any], words: l
 
 @pytest.mark.parametrize("text", ["1e3", "0E0", "3e-4"])
 def test_text_that_looks_like_a_number_stays_text(text: str, folder: Path) -> None:
-    (folder / "config.yaml").write_text(to_yaml(settle(said={"logdir": text}).values()))
-    assert settle(load_file(folder / "config.yaml")).config.logdir == text
+    (folder / "config.yaml").write_text(to_yaml(resolve_config(overrides={"logdir": text}).values()))
+    assert resolve_config(load_file(folder / "config.yaml")).config.logdir == text
 
 
 # any flags ----------------------------------------------------------------------------------------------------------

@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from mygym.config.json_schema import json_schema
-from mygym.parameters import parameters
 from mygym.registry import registry
-from mygym.runs.settings import settle
+from mygym.registry.signatures import parameters
+from mygym.runs.resolve_config import resolve_config
 from mygym.strategies.strategy import Strategy, register_strategy
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").rglob("*.yaml"))
@@ -34,7 +34,7 @@ def test_a_config_that_ships_is_valid(path: Path) -> None:
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_strategy_has_its_own_parameters(strategy: str) -> None:
-    complete = settle(said={"strategy": strategy, "algo": "ppo"}).values()
+    complete = resolve_config(overrides={"strategy": strategy, "algo": "ppo"}).values()
     assert mistakes(complete) == []
     known = parameters(registry("strategy").get(strategy).load())
     assert set(complete["strategy_params"]) <= set(known)

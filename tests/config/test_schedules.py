@@ -28,8 +28,8 @@ from mygym.config.schedulable import LIBRARIES, READS
 from mygym.config.schedules import OfProgress, Schedule, keys_of, parse, register_schedule
 from mygym.errors import ConfigError
 from mygym.registry import algorithm, register_algorithm, registry
+from mygym.runs.resolve_config import resolve_config
 from mygym.runs.runner import Runner
-from mygym.runs.settings import settle
 from tests.components import ALGORITHMS, check, known
 
 KEY = "algo_params.learning_rate"
@@ -213,7 +213,7 @@ def test_a_mistake_is_one_message_with_key_value_and_what_is_allowed(data: dict[
         parse(KEY, data, RANGES["learning_rate"], total_steps=1000)
     assert all(word in str(error.value) for word in words), str(error.value)
     with pytest.raises(ConfigError) as error:
-        settle(said={"algo": "ppo", "steps": 1000, "algo_params": {"learning_rate": data}})
+        resolve_config(overrides={"algo": "ppo", "steps": 1000, "algo_params": {"learning_rate": data}})
     assert str(error.value).startswith(KEY)
 
 
@@ -353,10 +353,10 @@ def test_a_schedule_replaces_what_was_there(low: Any, high: Any, result: Any) ->
 def test_the_layers_of_a_run_do_not_mix_schedules(default: Any) -> None:
     register_algorithm("scheduled", defaults={"learning_rate": default})(PPO)
     for said in (COSINE, LINEAR, 2e-3, {"schedule": "constant", "value": 3e-3}):
-        settled = settle({"algo": "scheduled"}, {"algo_params": {"learning_rate": said}})
+        settled = resolve_config({"algo": "scheduled"}, {"algo_params": {"learning_rate": said}})
         assert settled.config.algo_params["learning_rate"] == said
     if default != 1e-3:
-        settled = settle({"algo": "scheduled"}, {"algo_params": {"learning_rate": {"to": 0.0}}})
+        settled = resolve_config({"algo": "scheduled"}, {"algo_params": {"learning_rate": {"to": 0.0}}})
         assert settled.config.algo_params["learning_rate"] == default | {"to": 0.0}
         assert settled.origins["algo_params.learning_rate.to"] == "flag"
         assert settled.origins["algo_params.learning_rate.from"] == "algorithm scheduled"
@@ -365,7 +365,7 @@ def test_the_layers_of_a_run_do_not_mix_schedules(default: Any) -> None:
 def test_a_misspelt_default_of_an_algorithm_is_not_ignored() -> None:
     register_algorithm("scheduled", defaults={"learning_rate": LINEAR | {"schedule": "linaer"}})(PPO)
     with pytest.raises(ConfigError, match=r"algo_params\.learning_rate\.schedule: 'linaer'.*did you mean 'linear'"):
-        settle({"algo": "scheduled"})
+        resolve_config({"algo": "scheduled"})
 
 
 def test_flags_say_a_schedule_whole_or_key_by_key() -> None:
@@ -373,7 +373,10 @@ def test_flags_say_a_schedule_whole_or_key_by_key() -> None:
     parts = parse_overrides(
         [f"algo_params.learning_rate.{part}" for part in ("schedule=linear", "from=1e-3", "to=0.0")]
     )
-    assert settle(said={"algo": "ppo", **whole}).values() == settle(said={"algo": "ppo", **parts}).values()
+    assert (
+        resolve_config(overrides={"algo": "ppo", **whole}).values()
+        == resolve_config(overrides={"algo": "ppo", **parts}).values()
+    )
 
 
 @pytest.mark.parametrize("suffix", [".yaml", ".json"])
@@ -381,7 +384,7 @@ def test_a_config_file_has_schedules(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"run{suffix}"
     document = {"algo": "ppo", "algo_params": {"learning_rate": COSINE}}
     path.write_text(yaml.safe_dump(document) if suffix == ".yaml" else json.dumps(document))
-    settled = settle(load_file(path))
+    settled = resolve_config(load_file(path))
     assert settled.config.algo_params["learning_rate"] == COSINE
     assert settled.origins["algo_params.learning_rate.schedule"] == "file"
 
@@ -454,7 +457,7 @@ def test_a_target_entropy_that_nothing_aims_at_is_refused(ent_coef: Any, allowed
         assert "target_entropy" in schedules(SAC, params, 1000)
     else:
         with pytest.raises(ConfigError, match="is used with ent_coef auto only"):
-            settle(said={"algo": "sac", "algo_params": params})
+            resolve_config(overrides={"algo": "sac", "algo_params": params})
 
 
 class Own(PPO):

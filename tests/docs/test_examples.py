@@ -14,7 +14,7 @@ from mygym.checks import check
 from mygym.cli.describe import complete_config
 from mygym.config import load_file
 from mygym.registry import algorithm, implemented_combos, registry
-from mygym.runs.settings import settle
+from mygym.runs.resolve_config import resolve_config
 from mygym.tasks.task import find_task
 
 from .documents import ROOT
@@ -56,11 +56,11 @@ def test_the_algorithm_solves_reach(tmp_path: Path) -> None:
 
 
 def test_the_algorithm_has_a_hyperparameter_of_its_own() -> None:
-    resolved = settle(said={"algo": "myalgo"})
+    resolved = resolve_config(overrides={"algo": "myalgo"})
     assert resolved.config.algo_params["initial_entropy"] == 0.003
     assert resolved.config.reward == "dense"
     with pytest.raises(mygym.errors.ConfigError, match="did you mean 'initial_entropy'"):
-        settle(said={"algo": "myalgo", "algo_params": {"inital_entropy": 0.1}})
+        resolve_config(overrides={"algo": "myalgo", "algo_params": {"inital_entropy": 0.1}})
 
 
 @pytest.mark.parametrize("robot", ["panda", "kuka"])
@@ -125,7 +125,7 @@ def test_config(path: Path, tmp_path: Path) -> None:
     assert first.lstrip("#/ ") == f"python train.py --config configs/{path.name}"
     assert second.startswith(("#", "//")), "says what the run does"
     content = load_file(path)
-    settled = settle(content).config
+    settled = resolve_config(content).config
     warm = settled.algo_params.get("learning_starts", 0) // settled.n_envs + 4  # a few updates of the networks
     short = {"steps": warm * settled.n_envs, "eval": {"episodes": 1, "final_episodes": 1}, "logdir": str(tmp_path)}
     result = mygym.train({**content, **QUIET, **short})
@@ -134,7 +134,7 @@ def test_config(path: Path, tmp_path: Path) -> None:
 
 
 def test_reach_yaml_is_the_default_run() -> None:
-    assert settle(load_file(ROOT / "configs/reach.yaml")).values() == settle().values()
+    assert resolve_config(load_file(ROOT / "configs/reach.yaml")).values() == resolve_config().values()
 
 
 # one config for each built-in algorithm, with every value written out ---------------------------------------------
@@ -183,6 +183,6 @@ def test_strict_names_what_is_missing() -> None:
     content = load_file(ROOT / "configs/algos/ppo.yaml")
     del content["algo_params"]["policy_kwargs"]["optimizer_kwargs"]["eps"], content["n_envs"]
     with pytest.raises(mygym.errors.ConfigError, match="missing") as error:
-        settle(content)
+        resolve_config(content)
     assert "algo_params.policy_kwargs.optimizer_kwargs.eps" in str(error.value)
     assert "n_envs" in str(error.value)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from mygym.config import Layer, resolve
-from mygym.envs.layout import HAND
+from mygym.envs.placement import HAND
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
-from mygym.runs.settings import settle
+from mygym.runs.resolve_config import resolve_config
 
 MOVING = {"object": "ball", "axis": [1, 1, 0], "speed": 0.1, "range": 0.06}
 MIXED = {"distractors": ["can", MOVING]}
@@ -110,14 +110,16 @@ def test_mistakes(said: Any, parts: list[str]) -> None:
 
 def test_an_unknown_object_and_one_too_many_are_told() -> None:
     with pytest.raises(ConfigError, match=r"'cann'.*did you mean 'can'"):
-        settle({"task_params": {"distractors": ["cann"]}})
+        resolve_config({"task_params": {"distractors": ["cann"]}})
     with pytest.raises(ConfigError, match="no room for 12 objects"):
         RobotEnv("push", task_params={"distractors": ["can"] * 11})
 
 
 def test_a_config_says_everything_of_them() -> None:
-    config = settle({"task_params": {"distractors": ["can", MOVING]}}).config
+    config = resolve_config({"task_params": {"distractors": ["can", MOVING]}}).config
     found = config.model_dump(mode="json")["task_params"]["distractors"]
     assert found[0] == {"object": "can", "axis": [0.0, 1.0, 0.0], "speed": 0.0, "range": 0.1}
     assert found[1]["speed"] == 0.1
-    assert settle(config.model_dump(mode="json")).config.task_params.distractors == config.task_params.distractors
+    assert (
+        resolve_config(config.model_dump(mode="json")).config.task_params.distractors == config.task_params.distractors
+    )

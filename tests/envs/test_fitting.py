@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from mygym.envs.grasping import check_objects
-from mygym.envs.proved import combinations, robots_for
 from mygym.envs.robot_env import RobotEnv
+from mygym.envs.supported import combinations, robots_for
 from mygym.errors import ConfigError
+from mygym.models.objects import load_object
 from mygym.registry import registry
 from mygym.sim.inference import find_robot, is_installed
-from mygym.sim.objects import load_object
 from mygym.tasks.task import find_task
 
 

@@ -43,10 +43,10 @@ def test_touch_and_finger_contact_are_the_physics_own() -> None:
     ("task", "observations", "words"),
     [
         ("push", ["object_postion"], "did you mean 'object_position'?"),
-        ("reach", ["ee_position", "object_position"], "about objects, and reach is without; allowed: command_lead"),
+        ("reach", ["ee_position", "object_position"], "about objects, and reach is without; allowed: command_offset"),
         ("push", ["part_position"], "tells about parts"),
         ("push", ["distractor_position"], "tells about distractors"),
-        ("push", ["other_ee_position"], "tells about other arms"),
+        ("push", ["second_ee_position"], "tells about other arms"),
         ("push", ["waypoint"], "tells about waypoints"),
         ("reach", ["goal_from_object"], "tells about objects or parts"),
         ("push", ["ee_position", "ee_position"], "each name once"),

@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mygym import plugins
 from mygym.config import config_hash
 from mygym.envs.randomizers import Draw, find_randomizer, ranges
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
-from mygym.registry import registry
-from mygym.runs.building import make_env
-from mygym.runs.settings import settle
-from mygym.sim.variation import Variation
+from mygym.models.episode_randomization import EpisodeRandomization
+from mygym.registry import registry, user_files
+from mygym.runs.factory import make_env
+from mygym.runs.resolve_config import resolve_config
 
 RANDOMIZERS = registry("randomizer").names()
 CHANGES: Mapping[str, set[str]] = {
@@ -43,9 +42,9 @@ def wide(name: str) -> list[float]:
     }.get(name) or list(find_randomizer(name).default)
 
 
-def draw(name: str, seed: int, low: float, high: float) -> Variation:
+def draw(name: str, seed: int, low: float, high: float) -> EpisodeRandomization:
     one = find_randomizer(name)
-    return one.function(Variation(), Draw((low, high), np.random.default_rng(seed), objects=3, joints=7))
+    return one.function(EpisodeRandomization(), Draw((low, high), np.random.default_rng(seed), objects=3, joints=7))
 
 
 def numbers(value: Any) -> list[float]:
@@ -88,11 +87,13 @@ def as_bytes(observation: Any) -> bytes:
 
 @pytest.mark.parametrize("name", RANDOMIZERS)
 def test_a_randomizer_changes_what_it_says_and_nothing_else(name: str) -> None:
-    plain = Variation()
+    plain = EpisodeRandomization()
     for seed in range(20):
         drawn = draw(name, seed, *wide(name))
         changed = {
-            field.name for field in fields(Variation) if getattr(drawn, field.name) != getattr(plain, field.name)
+            field.name
+            for field in fields(EpisodeRandomization)
+            if getattr(drawn, field.name) != getattr(plain, field.name)
         }
         assert changed <= CHANGES.get(name, {name})
         assert changed
@@ -136,7 +137,7 @@ def test_what_is_seen_changes_by_as_much_as_is_said() -> None:
 
 def test_an_environment_without_randomizers_is_what_it_was(made: Any) -> None:
     plain = made({})
-    assert not plain._randomizing.is_on
+    assert not plain._randomizer.is_on
     off = made(dict.fromkeys(RANDOMIZERS, False))
     assert roll(off, 3) == roll(plain, 3)
 
@@ -264,7 +265,7 @@ def test_noise_is_as_strong_as_said_and_leaves_goals_and_stages_exact(made: Any)
 def test_noise_of_actions_is_as_strong_as_said(made: Any) -> None:
     env = made({"action_noise": 0.2})
     env.reset(seed=0)
-    drawn = np.array([env._randomizing.act(np.zeros(env.action_space.shape)) for _ in range(500)])
+    drawn = np.array([env._randomizer.act(np.zeros(env.action_space.shape)) for _ in range(500)])
     assert drawn.std() == pytest.approx(0.2, rel=0.1)
     assert drawn.mean() == pytest.approx(0.0, abs=0.03)
 
@@ -297,7 +298,7 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
 
 @pytest.mark.parametrize(("said", "parts"), MISTAKES, ids=lambda case: str(case)[:40])
 def test_mistakes_are_told_before_anything_is_built(said: dict[str, Any], parts: list[str]) -> None:
-    for check in (ranges, lambda said: RobotEnv(randomize=said), lambda said: settle({"randomize": said})):
+    for check in (ranges, lambda said: RobotEnv(randomize=said), lambda said: resolve_config({"randomize": said})):
         with pytest.raises(ConfigError) as error:
             check(said)
         assert all(part in str(error.value) for part in parts), str(error.value)
@@ -309,15 +310,15 @@ def test_a_number_true_and_false() -> None:
 
 
 def test_a_config_says_every_range_and_its_hash_knows_them() -> None:
-    plain, varied = settle(), settle({"randomize": {"object_mass": True, "camera": 0.1}})
+    plain, varied = resolve_config(), resolve_config({"randomize": {"object_mass": True, "camera": 0.1}})
     assert varied.config.randomize == {"camera": [0.1, 0.1], "object_mass": [0.5, 2.0]}
     values = plain.values()
     assert config_hash(values) == config_hash({key: value for key, value in values.items() if key != "randomize"})
     assert config_hash(values) != config_hash(varied.values())
-    assert settle(varied.values()).config.randomize == varied.config.randomize
+    assert resolve_config(varied.values()).config.randomize == varied.config.randomize
     with make_env(varied.config) as env:
         env.reset(seed=0)
-        assert env.world.variation.camera != Variation().camera
+        assert env.world.variation.camera != EpisodeRandomization().camera
 
 
 OWN = '''
@@ -335,7 +336,7 @@ def test_one_of_ones_own_is_found_in_a_file(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "envs").mkdir()
     (tmp_path / "envs" / "batch.py").write_text(OWN)
     monkeypatch.chdir(tmp_path)
-    plugins.install()
+    user_files.install()
     assert registry("randomizer").get("one_batch").help == "Friction of all objects alike."
     with RobotEnv("push", randomize={"one_batch": [0.4, 0.5]}, task_params={"distractors": ["can"]}) as env:
         env.reset(seed=0)

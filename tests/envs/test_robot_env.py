@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import DivergedError, MygymError
+from mygym.models.objects import load_object
 from mygym.registry import registry
-from mygym.sim.objects import load_object
 from mygym.tasks import goals
 from mygym.tasks.task import find_task
 from tests.components import COMPOSITIONS, CONTROLS, COVERING, HOSTED_QUICKLY, REWARDS, TASKS

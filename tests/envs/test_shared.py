@@ -13,8 +13,8 @@ from stable_baselines3 import SAC
 from stable_baselines3.common.env_checker import check_env as check_env_of_sb3
 from stable_baselines3.common.vec_env import DummyVecEnv
 
-from mygym.envs.proved import combinations
 from mygym.envs.robot_env import RobotEnv
+from mygym.envs.supported import combinations
 from mygym.errors import ConfigError
 from mygym.tasks import goals
 from mygym.tasks.shared import SLOTS
@@ -62,7 +62,7 @@ def test_spaces_are_shared_under_every_controller(control: str) -> None:
         assert one.action_space == other.action_space
         assert one.world.control_names == other.world.control_names
         assert one.world.control_names[-1] == "gripper"
-        assert ("ee_turn" in one.world.control_names) == control.startswith("ee")
+        assert ("tool_yaw" in one.world.control_names) == control.startswith("ee")
         assert ("joint_position" in one.components) == control.startswith("joint")
 
 

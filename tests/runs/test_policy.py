@@ -16,17 +16,18 @@ from safetensors.torch import load_file, save_file
 
 from mygym.algos.stable_baselines import PPO, SAC
 from mygym.errors import ConfigError, RunError
-from mygym.runs import building, receipts
+from mygym.runs import factory
+from mygym.runs.checkpoints import receipts
 from mygym.runs.policy import Policy, load_policy, normalizer_of, open_model, save_policy
-from mygym.runs.settings import from_python
+from mygym.runs.resolve_config import from_python
 from tests.components import small
 
 
 def build(algo: str, normalize: bool) -> tuple[Any, Any]:
     """A model and its environment, which have seen a hundred steps."""
     config = from_python({"algo": algo, "n_envs": 2, "normalize": normalize, "algo_params": small(algo)}).config
-    env = building.make_vec_env(config)
-    model = building.build_model(config, env)
+    env = factory.make_vec_env(config)
+    model = factory.build_model(config, env)
     env.reset()
     rng = np.random.default_rng(0)
     for _ in range(100):

@@ -26,10 +26,10 @@ from mygym.registry import register_algorithm
 from mygym.runs import directory
 from mygym.runs.curves import Curves, Mark, Score, Tally
 from mygym.runs.evaluation import EVALUATION, TEST, Evaluation, episode_seeds
+from mygym.runs.resolve_config import from_python
 from mygym.runs.result import Result
 from mygym.runs.runner import SEEDS, Loop, Runner
-from mygym.runs.settings import from_python
-from mygym.runs.workers import worker_vec_env
+from mygym.runs.worker_vec_env import worker_vec_env
 from tests.components import small
 from tests.runs.test_resuming import stopped
 

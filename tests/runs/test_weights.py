@@ -21,9 +21,10 @@ from mygym.algos import sbx
 from mygym.config import merged
 from mygym.errors import RunError
 from mygym.registry import register_algorithm
-from mygym.runs import building, pytrees, serialization, state
+from mygym.runs import factory
+from mygym.runs.checkpoints import pytrees, serialization, state
 from mygym.runs.policy import load_policy, save_policy
-from mygym.runs.settings import from_python
+from mygym.runs.resolve_config import from_python
 from mygym.runs.weights import load_weights, parameter_counts, weights
 from tests.components import COMBOS, small
 from tests.runs.test_resuming import config, differences, stopped
@@ -32,9 +33,9 @@ from tests.runs.test_resuming import config, differences, stopped
 def build(algo: str, framework: str, seed: int = 0) -> Any:
     said = {"algo": algo, "framework": framework, "n_envs": 1, "seed": seed, "algo_params": small(algo, framework)}
     settled = from_python(said).config
-    env = building.make_vec_env(settled)
+    env = factory.make_vec_env(settled)
     try:
-        return building.build_model(settled, env)
+        return factory.build_model(settled, env)
     finally:
         env.close()
 
@@ -197,8 +198,8 @@ def test_every_learning_rate_follows_its_schedule(algo: str) -> None:
     params = small(algo, "jax") | ({"n_steps": 32} if algo == "ppo" else {"learning_starts": 10})
     said = {"algo": algo, "framework": "jax", "n_envs": 1, "reward": "dense", "normalize": False}
     settled = from_python({**said, "algo_params": {**params, "qf_learning_rate": None} if algo == "ddpg" else params})
-    env = building.make_vec_env(settled.config)
-    model = building.build_model(settled.config, env)
+    env = factory.make_vec_env(settled.config)
+    model = factory.build_model(settled.config, env)
     rates: list[float] = []
     model.lr_schedule = lambda remaining: rates.append(1e-3 * (1 + remaining)) or rates[-1]
     model.learn(96)

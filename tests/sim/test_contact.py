@@ -9,8 +9,7 @@ import pytest
 
 from mygym.registry import registry
 from tests.components import ROBOTS
-
-from .conftest import MakeWorld, act_first, cube_at, first_home, go, two_armed
+from tests.worlds import MakeWorld, act_first, cube_at, first_home, go, two_armed
 
 
 @pytest.mark.parametrize("control", registry("controller").names())
@@ -104,8 +103,8 @@ def test_touch_is_told_from_being_near(make_world: MakeWorld, robot: str) -> Non
 def test_fingers_of_either_arm_feel_what_that_arm_holds(make_world: MakeWorld, tmp_path: Path, arm: int) -> None:
     world = make_world(two_armed(tmp_path), objects=2)
     state = world.state
-    assert state.finger_contact.shape == state.other_finger_contact.shape == (1, 2, 2)
-    tools = np.stack([state.ee_position[0], state.other_ee_position[0, 0]])
+    assert state.finger_contact.shape == state.second_finger_contact.shape == (1, 2, 2)
+    tools = np.stack([state.ee_position[0], state.second_ee_position[0, 0]])
     cubes = np.vstack([cube_at(x, y) for x, y in tools[:, :2]])
     world.reset(cubes)
     targets, grippers = tools.copy(), np.ones(2)
@@ -114,7 +113,7 @@ def test_fingers_of_either_arm_feel_what_that_arm_holds(make_world: MakeWorld, t
         grippers[arm] = grip
         for _ in range(20):
             world.step(world.action_towards(targets[0], grippers[0], 0.0, targets[1], grippers[1]))
-        fingers = np.stack([state.finger_contact[0], state.other_finger_contact[0]])
+        fingers = np.stack([state.finger_contact[0], state.second_finger_contact[0]])
         expected = np.zeros((2, 2, 2), dtype=bool)
         expected[arm, arm] = touched
         np.testing.assert_array_equal(fingers, expected)
@@ -128,4 +127,4 @@ def test_a_palm_touches_without_its_fingers(make_world: MakeWorld) -> None:
     go(world, (0.0, 0.0, 0.02), 1, 25)
     assert world.state.touch.tolist() == [[False, True]]
     assert not world.state.finger_contact.any()
-    assert world.state.other_finger_contact.shape == (1, 2, 0)
+    assert world.state.second_finger_contact.shape == (1, 2, 0)

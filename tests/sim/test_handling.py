@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from mygym.sim.world import World
-
-from .conftest import WorldIn, glide, go
+from tests.worlds import WorldIn, glide, go
 
 HANDS = pytest.mark.parametrize("robot", ["panda", "kuka"])
 """Fingers and a rod."""
@@ -157,12 +156,12 @@ def test_a_peg_goes_into_the_socket(world_in: WorldIn, robot: str, peg: str) -> 
 
 def act(world: World, ends: np.ndarray, grippers: Sequence[float]) -> None:
     """One step of two arms towards targets `(2, 3)` m."""
-    world.step(world.action_towards(ends[0], grippers[0], other_target=ends[1], other_gripper=grippers[1]))
+    world.step(world.action_towards(ends[0], grippers[0], second_target=ends[1], second_gripper=grippers[1]))
 
 
 def ends_of(world: World) -> np.ndarray:
     """`(2, 3)` m: where both end effectors are."""
-    return np.stack([world.state.ee_position[0], world.state.other_ee_position[0, 0]])
+    return np.stack([world.state.ee_position[0], world.state.second_ee_position[0, 0]])
 
 
 def glide_both(world: World, ends: np.ndarray, grippers: Sequence[float], step: float = 0.01) -> None:

@@ -14,20 +14,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mygym
+from mygym.checks.tracking import follow_sine
 from mygym.errors import AssetError, ConfigError
+from mygym.models import assets
+from mygym.models.robot import load_robot
+from mygym.models.robot_model import robot_model
+from mygym.models.urdf import inertial, merge_fixed_joints, read_joints
 from mygym.registry import ASSETS, registry
-from mygym.sim import assets
 from mygym.sim.inference import find_robot, infer_robot, inferred_of, is_installed
 from mygym.sim.inspection import collisions
-from mygym.sim.model import robot_model
 from mygym.sim.primitives import enclosing, mesh_points, replace_meshes
-from mygym.sim.robot import load_robot
-from mygym.sim.tracking import follow_sine
-from mygym.sim.urdf import inertial, merge_fixed_joints, read_joints
 from mygym.sim.world import World
 from tests.components import CONTROLS, ROBOTS, needs_extra
-
-from .conftest import MakeWorld, cube_at, go, two_armed
+from tests.worlds import MakeWorld, cube_at, go, two_armed
 
 NONE = np.zeros((0, 7))
 FOLDER = ASSETS / "robots"
@@ -195,7 +194,7 @@ def test_a_second_arm_stands_where_its_mount_is(make_world: MakeWorld) -> None:
         single.kinematics.chain.home, np.array((0.0, 0.1, 0.3)), single.kinematics.chain.rotation, iterations=100
     )
     world.reset(NONE, np.concatenate([world.home[:7], posture]))
-    np.testing.assert_allclose(world.state.other_ee_position[0, 0], np.add(base, (-0.6, -0.1, 0.3)), atol=1e-3)
+    np.testing.assert_allclose(world.state.second_ee_position[0, 0], np.add(base, (-0.6, -0.1, 0.3)), atol=1e-3)
 
 
 # two arms -----------------------------------------------------------------------------------------------------------
@@ -211,13 +210,13 @@ def test_two_arms_act_with_one_action_vector(tmp_path: Path, control: str) -> No
         size = {"ee_delta": 18, "ee_absolute": 18, "joint_delta": 54}.get(control, 40)
         assert env.observation_space["observation"].shape[0] == size
         env.reset(seed=1)
-        other = world.state.other_ee_position[0, 0].copy()
+        other = world.state.second_ee_position[0, 0].copy()
         done = False
         while not done:
             *_, terminated, truncated, info = env.step(env.expert_action())
             done = terminated or truncated
         assert info["is_success"], "the first arm does what takes one arm"
-        np.testing.assert_allclose(world.state.other_ee_position[0, 0], other, atol=0.002)
+        np.testing.assert_allclose(world.state.second_ee_position[0, 0], other, atol=0.002)
 
 
 def test_each_half_of_the_action_moves_its_own_arm(tmp_path: Path) -> None:
@@ -237,7 +236,7 @@ def test_each_half_of_the_action_moves_its_own_arm(tmp_path: Path) -> None:
 
 def tools_of(world: World) -> np.ndarray:
     """`(2, 3)` m."""
-    return np.stack([world.state.ee_position[0], world.state.other_ee_position[0, 0]])
+    return np.stack([world.state.ee_position[0], world.state.second_ee_position[0, 0]])
 
 
 @needs_extra
@@ -250,7 +249,7 @@ def test_baxter_takes_an_object_with_one_hand_and_opens_and_closes_both() -> Non
             action[-2:] = sign, -sign
             for _ in range(15):
                 env.step(action)
-            widths = env.world.state.gripper_width[0], env.world.state.other_gripper_width[0, 0]
+            widths = env.world.state.gripper_width[0], env.world.state.second_gripper_width[0, 0]
             wide, shut = widths if sign > 0 else widths[::-1]
             assert wide == pytest.approx(0.0416, abs=0.002)
             assert shut == pytest.approx(0.0, abs=0.002)

@@ -13,19 +13,18 @@ import yaml
 from numpy.typing import ArrayLike
 
 from mygym.errors import AssetError, ConfigError
+from mygym.models.fixtures import fixture_urdf
+from mygym.models.robot import load_robot
+from mygym.models.workspace import Area, load_workspace, workspace_names
 from mygym.registry import ASSETS
 from mygym.sim.bullet import urdf_file
-from mygym.sim.camera import Camera
-from mygym.sim.fixtures import fixture_urdf
 from mygym.sim.inspection import fixtures_in, overlapping_fixtures, part_travels, reached
-from mygym.sim.robot import load_robot
-from mygym.sim.workspace import Area, load_workspace, workspace_names
+from mygym.sim.rendering.camera import Camera
 from mygym.sim.world import GRAVITY, World
 from mygym.tasks.state import State
 from tests.components import ROBOTS
-
-from .conftest import WorldIn, first_home
-from .test_world import snapshot
+from tests.sim.test_world import snapshot
+from tests.worlds import WorldIn, first_home
 
 NOTHING = np.zeros((0, 7))
 SPACES = workspace_names()
@@ -96,7 +95,7 @@ def test_no_line_of_a_urdf_is_longer_than_bullet_reads(name: str) -> None:
 @pytest.mark.parametrize("name", MOVING)
 def test_friction_holds_less_than_itself_and_a_part_stays_where_it_is_left(world_in: WorldIn, name: str) -> None:
     world = world_in(name)
-    for part, one in enumerate(world._surroundings.parts):
+    for part, one in enumerate(world._fixture_bodies.parts):
         assert one.friction > 0
         if one.spring:  # which brings it back
             continue
@@ -190,7 +189,7 @@ def test_a_urdf_brings_its_joints(world_in: WorldIn, tmp_path: Path) -> None:
 
 def along(world: World, share: ArrayLike) -> np.ndarray:
     """`(P,)` m or rad: each part at a share of its range."""
-    lower, upper = np.array([(one.lower, one.upper) for one in world._surroundings.parts]).T
+    lower, upper = np.array([(one.lower, one.upper) for one in world._fixture_bodies.parts]).T
     return lower + share * (upper - lower)
 
 
@@ -237,7 +236,7 @@ def test_parts_begin_where_they_are_told_to(world_in: WorldIn, name: str) -> Non
     np.testing.assert_array_equal(world.state.part_position[0], ends)
     assert not world.state.part_velocity.any()
     world.reset(NOTHING)
-    np.testing.assert_array_equal(world.state.part_position[0], world._surroundings.rest)
+    np.testing.assert_array_equal(world.state.part_position[0], world._fixture_bodies.rest)
     with pytest.raises(ConfigError, match=rf"part_position of {world.part_names[0]}.*allowed"):
         world.reset(NOTHING, None, ends + 1.0)
     with pytest.raises(ConfigError, match=rf"part_position.*{len(ends)} numbers"):

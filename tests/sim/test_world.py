@@ -12,8 +12,7 @@ import pytest
 from mygym.registry import registry
 from mygym.sim.world import SolverSettings, World
 from tests.components import ROBOTS
-
-from .conftest import MakeWorld, act_first, cube_at, first_home, go
+from tests.worlds import MakeWorld, act_first, cube_at, first_home, go
 
 
 def snapshot(world: World) -> list[np.ndarray]:

@@ -15,8 +15,8 @@ from stable_baselines3.common.logger import Logger
 import mygym
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
-from mygym.runs import building
-from mygym.runs.settings import from_python, settle
+from mygym.runs import factory
+from mygym.runs.resolve_config import from_python, resolve_config
 from mygym.runs.variants import variants
 from mygym.strategies.curriculum import Curriculum
 from mygym.strategies.requirements import prepared
@@ -24,7 +24,7 @@ from tests.components import TASKS
 
 
 def settled(**said: Any) -> Any:
-    return settle(said={"strategy": "curriculum", **said}).config
+    return resolve_config(overrides={"strategy": "curriculum", **said}).config
 
 
 @pytest.mark.parametrize("task", [*TASKS, "AGMDW", "AGR"])
@@ -41,7 +41,7 @@ def test_every_task_has_easier_levels(task: str, way: str) -> None:
 @pytest.mark.parametrize("way", ["forward", "backward"])
 def test_they_are_played_with_one_network(task: str, way: str) -> None:
     config = settled(task=task, algo="ppo", strategy_params={"levels": way})
-    env = building.make_vec_env(config.model_copy(update={"n_envs": 1}))  # refuses spaces that differ
+    env = factory.make_vec_env(config.model_copy(update={"n_envs": 1}))  # refuses spaces that differ
     env.close()
 
 
@@ -73,7 +73,7 @@ def test_levels_of_stages_keep_what_the_user_has_changed() -> None:
     assert [[thing.object for thing in one.distractors or ()] for one in params] == [["apple"]] * 3
     assert [set(one.areas) for one in params] == [set(), {"cube_start"}, {"cube_start"}]  # approach: a point in the air
     assert params[1].objects == {"cube": "cylinder"}
-    building.make_vec_env(config.model_copy(update={"n_envs": 1})).close()
+    factory.make_vec_env(config.model_copy(update={"n_envs": 1})).close()
 
 
 def test_levels_from_the_end() -> None:
@@ -88,7 +88,7 @@ def test_from_the_end_there_is_less_and_less_done(task: str) -> None:
     """A level begins with the potential that it says, or a step beyond, however little time it has itself."""
     levels = [one for one in variants(settled(task=task)) if one.config.task_params.stages_done]
     for one in {levels[0].label: levels[0], levels[-1].label: levels[-1]}.values() if levels else ():
-        with contextlib.closing(RobotEnv(**building.env_arguments(one.config))) as env:
+        with contextlib.closing(RobotEnv(**factory.env_arguments(one.config))) as env:
             said = one.config.task_params.stages_done
             assert said is not None
             for seed in range(2):
@@ -108,8 +108,8 @@ def curriculum(request: pytest.FixtureRequest) -> Iterator[Curriculum]:
         **getattr(request, "param", {}),
     }
     config = from_python({"strategy": "curriculum", "task": "AGM", "strategy_params": params}).config
-    env = building.make_vec_env(config)
-    model = building.build_model(config, env)
+    env = factory.make_vec_env(config)
+    model = factory.build_model(config, env)
     model.set_logger(Logger(None, []))
     (strategy,) = prepared(config, env, model)
     assert isinstance(strategy, Curriculum)

@@ -17,15 +17,15 @@ from stable_baselines3.common.type_aliases import TrainFreq, TrainFrequencyUnit
 import mygym
 from benchmarks.kills import differences
 from mygym.cli.main import run as command
+from mygym.demonstrations import played_as
 from mygym.errors import ConfigError
 from mygym.registry import implemented_combos, registry
-from mygym.runs import building
-from mygym.runs.demonstrations import played_as
+from mygym.runs import factory
 from mygym.runs.evaluation import EVALUATION, episode_seeds, evaluate_policy
 from mygym.runs.policy import Policy, normalizer_of
-from mygym.runs.settings import from_python
+from mygym.runs.resolve_config import from_python
+from mygym.strategies.demonstration_replay import spread
 from mygym.strategies.demos import Demos
-from mygym.strategies.mixing import spread
 from mygym.strategies.requirements import prepared
 from tests.runs.test_resuming import config, stopped
 
@@ -41,8 +41,8 @@ def said(algo: str, folder: Path, params: dict[str, Any] | None = None, **more: 
 def ready(algo: str = "sac", params: dict[str, Any] | None = None, **more: Any) -> Iterator[Demos]:
     """A strategy that is ready to train."""
     settled = from_python(said(algo, Path("runs"), params, **more)).config
-    with contextlib.closing(building.make_vec_env(settled)) as env:
-        (*_, strategy) = prepared(settled, env, building.build_model(settled, env))
+    with contextlib.closing(factory.make_vec_env(settled)) as env:
+        (*_, strategy) = prepared(settled, env, factory.build_model(settled, env))
         assert isinstance(strategy, Demos)
         yield strategy
 
@@ -119,8 +119,8 @@ def test_joined_with_several_tasks_each_demonstration_is_of_its_own(tmp_path: Pa
     settings = config("sac", tmp_path, strategy="multitask+demos", strategy_params=params, task_params={})
     del settings["task_params"]
     settled = from_python(settings).config
-    with contextlib.closing(building.make_vec_env(settled)) as env:
-        model = building.build_model(settled, env)
+    with contextlib.closing(factory.make_vec_env(settled)) as env:
+        model = factory.build_model(settled, env)
         prepared(settled, env, model)
         drawn = model.replay_buffer.sample(100)  # asks the task that was played for each reward
     assert set(np.unique(drawn.rewards.numpy())) == {-1.0, 0.0}
@@ -172,7 +172,7 @@ def test_the_warm_start_imitates_and_is_what_is_judged_first(tmp_path: Path) -> 
         with ready(params=params, **more) as strategy, torch.no_grad():
             errors.append(float(np.mean([strategy.imitation_loss() for _ in range(10)])))
             policy = Policy(strategy.model, normalizer_of(strategy.training_env))
-            with contextlib.closing(building.make_env(strategy.config)) as env:
+            with contextlib.closing(factory.make_env(strategy.config)) as env:
                 judged = evaluate_policy(policy, [env], episode_seeds(0, EVALUATION, 1))
     assert errors[1] < 0.7 * errors[0]
     result = mygym.train(said("sac", tmp_path, params, steps=60, **more))

@@ -18,11 +18,11 @@ from torch.distributions import Independent, Normal, kl_divergence
 import mygym
 from benchmarks.kills import differences
 from mygym.errors import ConfigError
-from mygym.runs import building
-from mygym.runs.settings import from_python
-from mygym.runs.steering import StrategyCallback
+from mygym.runs import factory
+from mygym.runs.resolve_config import from_python
+from mygym.runs.strategy_callback import StrategyCallback
 from mygym.strategies.distill import Distill
-from mygym.strategies.gaussians import divergence, family, gaussian
+from mygym.strategies.mixture.gaussians import divergence, family, gaussian
 from mygym.strategies.requirements import prepared
 from mygym.strategies.teachers import ORACLE, read_teachers
 from tests.runs.test_resuming import config, stopped
@@ -55,8 +55,8 @@ def student(algo: str, teacher: Any, weight: Any = None, **more: Any) -> Iterato
     params = {"teacher": teacher, "weight": weight}
     said = config(algo, Path("nowhere"), strategy="distill", strategy_params=params, **more)
     resolved = from_python(said).config
-    with closing(building.make_vec_env(resolved)) as env:
-        model = building.build_model(resolved, env)
+    with closing(factory.make_vec_env(resolved)) as env:
+        model = factory.build_model(resolved, env)
         model.set_logger(Logger(None, []))
         (strategy,) = prepared(resolved, env, model)
         assert isinstance(strategy, Distill)
@@ -279,7 +279,7 @@ def test_each_task_has_its_own_teacher(run: Train) -> None:
     params = {"multitask": {"tasks": ["reach", "push"]}, "distill": taught}
     said = config("sac", Path("nowhere"), strategy="multitask+distill", strategy_params=params, n_envs=3)
     resolved = from_python({**said, "normalize": False}).config
-    with closing(building.make_vec_env(resolved)) as env:
+    with closing(factory.make_vec_env(resolved)) as env:
         env.seed(0)
         teachers = read_teachers(taught["teacher"], resolved, env)
         for _ in range(2):

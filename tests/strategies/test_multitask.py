@@ -11,11 +11,11 @@ import pytest
 
 import mygym
 from mygym.errors import ConfigError
-from mygym.runs import building
-from mygym.runs.settings import from_python
+from mygym.runs import factory
+from mygym.runs.resolve_config import from_python
 from mygym.runs.variants import PLAYED, codes, variants
+from mygym.strategies.mixture.path_sampling import LEAST
 from mygym.strategies.multitask import MultiTask
-from mygym.strategies.path_sampling import LEAST
 from mygym.tasks.components import stage_columns
 
 SAMPLERS = ("fair", "uniform", "adaptive", "differentiable")
@@ -55,7 +55,7 @@ def test_an_embedding_has_the_place_of_each_stage() -> None:
     found = [{columns[place]: float(row[place]) for place in np.flatnonzero(row)} for row in told]
     assert found[0] == pytest.approx({"approach": 1.0, "grasp": 2 / 3, "move": 1 / 3})
     assert found[1:] == [{"approach": 1.0}, {"approach": 1.0, "grasp": 0.5}]
-    env = building.make_env(config)
+    env = factory.make_env(config)
     for seed in range(3):
         observation, info = env.reset(seed=seed)
         assert observation["observation"][env.components["variant"]].tolist() == told[info["variant"]].tolist()  # type: ignore[index]

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from mygym.registry import registry
+from mygym.tasks.context import ArmCommand, StageContext, Step
 from mygym.tasks.progress import Progress
 from mygym.tasks.state import State
 from mygym.tasks.task import Task, find_task
-from mygym.tasks.view import Motion, Step, View
 from tests.components import tower
 
 JOINTS, FINGERS = 7, 2
@@ -89,11 +89,11 @@ def random_progress(rng: np.random.Generator, state: State, stages: int) -> Prog
     )
 
 
-def random_view(rng: np.random.Generator, n: int, step: Step | None = None) -> View:
+def random_view(rng: np.random.Generator, n: int, step: Step | None = None) -> StageContext:
     """What a step on the first of two objects sees, or another step on the first of two parts."""
     goals = random_goals(rng, n, 2)
     state = random_state(rng, n, 2, 2, goals)
-    return View(state, random_progress(rng, state, 3), goals, step or bound())
+    return StageContext(state, random_progress(rng, state, 3), goals, step or bound())
 
 
 def worlds(said: Any, seed: int, n: int) -> tuple[Task, Progress, State, Any]:
@@ -106,7 +106,7 @@ def worlds(said: Any, seed: int, n: int) -> tuple[Task, Progress, State, Any]:
 
 def each(value: Any, change: Callable[[Any], Any]) -> Any:
     """`value` with every array in it changed."""
-    if isinstance(value, State | Progress | View | Motion):
+    if isinstance(value, State | Progress | StageContext | ArmCommand):
         return type(value)(**{field.name: each(getattr(value, field.name), change) for field in fields(value)})
     return value if value is None or isinstance(value, float | Step) else change(value)
 
@@ -122,16 +122,16 @@ def as_torch(value: Any) -> Any:
 
 def arrays_of(value: Any) -> list[Any]:
     """The arrays in a result, as numpy."""
-    if isinstance(value, State | Progress | View | Motion):
+    if isinstance(value, State | Progress | StageContext | ArmCommand):
         return [array for field in fields(value) for array in arrays_of(getattr(value, field.name))]
     return [] if value is None or isinstance(value, Step) else [np.asarray(value)]
 
 
-def whole(motion: Motion, state: State) -> Motion:
+def whole(motion: ArmCommand, state: State) -> ArmCommand:
     """A motion with its defaults written out."""
     zero = 0.0 * motion.target[:, 0]
     turn = zero if motion.turn_by is None else motion.turn_by
-    there = motion.other_target
-    if there is None and state.other_ee_position.shape[1]:
-        there = state.other_ee_position[:, 0]
-    return Motion(motion.target, motion.gripper + zero, turn, there, motion.other_gripper + zero)
+    there = motion.second_target
+    if there is None and state.second_ee_position.shape[1]:
+        there = state.second_ee_position[:, 0]
+    return ArmCommand(motion.target, motion.gripper + zero, turn, there, motion.second_gripper + zero)

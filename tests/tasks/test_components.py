@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mygym.registry import registry
-from mygym.tasks.observations import Situation, find_component
+from mygym.tasks.observations import EpisodeContext, find_component
 from mygym.tasks.shared import SLOTS
 from mygym.tasks.stage import register_stage
 from tests.components import OBSERVATIONS
@@ -18,14 +18,14 @@ from tests.tasks.states import LISTED, random_state, worlds
 N = 4
 
 
-def situation(said: Any, seed: int = 0, clutter: int = 0) -> Situation:
+def context(said: Any, seed: int = 0, clutter: int = 0) -> EpisodeContext:
     task, progress, state, goals = worlds(said, seed, N)
     if clutter:
         state = random_state(np.random.default_rng(seed), N, len(task.roles) + clutter, len(task.parts), goals)
-    return Situation(task, progress, state, goals)
+    return EpisodeContext(task, progress, state, goals)
 
 
-def seen(name: str, now: Situation) -> Any:
+def seen(name: str, now: EpisodeContext) -> Any:
     return find_component(name).function(now)
 
 
@@ -38,7 +38,7 @@ def test_a_components_help_is_its_shape_unit_and_meaning(name: str) -> None:
 @pytest.mark.parametrize("said", ["reach", "pick_and_place", "AGFDW", *LISTED])
 @pytest.mark.parametrize("name", OBSERVATIONS)
 def test_a_component_has_its_numbers_for_each_thing_that_it_tells_about(name: str, said: str) -> None:
-    now = situation(said, clutter=2)
+    now = context(said, clutter=2)
     task, component = now.task, find_component(name)
     counts = {
         "objects": len(task.roles),
@@ -54,7 +54,7 @@ def test_a_component_has_its_numbers_for_each_thing_that_it_tells_about(name: st
 
 
 def test_touch_is_of_any_link_and_finger_contact_the_share_of_fingers() -> None:
-    now = situation("stack", clutter=1)
+    now = context("stack", clutter=1)
     now.state.touch[:] = [[True, False, True]] * N
     now.state.finger_contact[:] = [[[True, True], [True, False], [True, True]]] * N
     np.testing.assert_array_equal(seen("touch", now), [[1, 0]] * N)
@@ -62,7 +62,7 @@ def test_touch_is_of_any_link_and_finger_contact_the_share_of_fingers() -> None:
 
 
 def test_flags_follow_the_active_stage() -> None:
-    now = situation("stack")  # AGMDW on the cube, then on the die
+    now = context("stack")  # AGMDW on the cube, then on the die
     now.progress.stage[:] = [0, 4, 5, 10]
     np.testing.assert_array_equal(seen("object_active", now), [[1, 0], [1, 0], [0, 1], [0, 0]])
     np.testing.assert_array_equal(seen("subtask", now), [[1, 0], [1, 0], [0, 1], [0, 0]])
@@ -74,16 +74,16 @@ def test_flags_follow_the_active_stage() -> None:
 
 
 def test_stages_of_ones_own_share_a_column() -> None:
-    width = seen("stage_name", situation("push")).shape[1]
+    width = seen("stage_name", context("push")).shape[1]
     own = register_stage("shove", replace(registry("stage").get("push").load(), name="shove"))
-    now = situation(["approach", own.name])
+    now = context(["approach", own.name])
     now.progress.stage[:] = 1
     np.testing.assert_array_equal(seen("stage_name", now)[:, -1], np.ones(N))
     assert seen("stage_name", now).shape[1] == width
 
 
 def test_the_goal_is_that_of_the_sub_task_under_way() -> None:
-    now = situation("push, reach")
+    now = context("push, reach")
     now.progress.stage[:] = [0, 2, 3, 4]
     first, second = now.goals[:, 0], now.goals[:, 1]
     expected = np.stack([first[0], first[1], second[2], second[3]])
@@ -95,7 +95,7 @@ def test_the_goal_is_that_of_the_sub_task_under_way() -> None:
 
 
 def test_of_a_part_the_goal_is_its_position() -> None:
-    now = situation("handle")
+    now = context("handle")
     now.progress.stage[:] = 0
     left = now.goals[:, 0, 0] - now.state.part_position[:, 1]
     np.testing.assert_array_equal(seen("goal_from_object", now), np.stack([left, 0 * left, 0 * left], axis=1))
@@ -104,20 +104,20 @@ def test_of_a_part_the_goal_is_its_position() -> None:
 
 
 def test_clutter_is_what_the_task_is_not_about() -> None:
-    now = situation("pick_and_place", clutter=2)
+    now = context("pick_and_place", clutter=2)
     np.testing.assert_array_equal(seen("distractor_position", now), now.state.object_position[:, 1:].reshape(N, 6))
     from_ee = now.state.object_position[:, 1:] - now.state.ee_position[:, None]
     np.testing.assert_array_equal(seen("distractor_from_ee", now), from_ee.reshape(N, 6))
 
 
 def test_time_is_a_share_of_the_horizon() -> None:
-    now = situation("reach")
+    now = context("reach")
     now.state.time[:] = [0.0, 0.04, 0.5, 1.0]  # 25 steps a second, of which reaching has 25
     np.testing.assert_allclose(seen("time", now)[:, 0], [0.0, 0.04, 0.5, 1.0])
 
 
 def test_orientations_have_one_sign() -> None:
-    now = situation("reach")
+    now = context("reach")
     before = seen("ee_orientation", now)
     assert (before[:, 3] >= 0).all()
     now.state.ee_orientation *= -1

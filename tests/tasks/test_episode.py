@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mygym.tasks.context import StageContext
 from mygym.tasks.episode import act, advance, is_success, potential
-from mygym.tasks.facts import FACTS
+from mygym.tasks.predicates import PREDICATES
 from mygym.tasks.progress import Progress
 from mygym.tasks.state import State
 from mygym.tasks.task import Task, find_task
-from mygym.tasks.view import View
 from tests.components import TASKS_AND_COMPOSITIONS
 from tests.tasks.states import LISTED, arrays_of, as_torch, each, one, whole, worlds
 
@@ -30,16 +30,16 @@ def naive_stage(task: Task, progress: Progress, state: State, goals: Any) -> int
     """What the design says of one episode, without a batch."""
     stage = int(progress.stage[0])
 
-    def view(index: int) -> View:
-        return View(state, progress, goals, task.steps[index])
+    def context(index: int) -> StageContext:
+        return StageContext(state, progress, goals, task.steps[index])
 
-    lost = [giver for fact, giver in task.plan.kept[stage] if not FACTS[fact].keeps(view(giver))[0]]
+    lost = [giver for fact, giver in task.plan.kept[stage] if not PREDICATES[fact].keeps(context(giver))[0]]
     if lost:
         return min(lost)
     if stage == len(task.steps):
         return stage
-    active, here = task.steps[stage].stage, view(stage)
-    complete = all(FACTS[fact].begins(here)[0] for fact in active.gives)
+    active, here = task.steps[stage].stage, context(stage)
+    complete = all(PREDICATES[fact].begins(here)[0] for fact in active.gives)
     return stage + (complete and (active.complete is None or bool(active.complete(here)[0])))
 
 
@@ -69,7 +69,7 @@ def test_a_stage_counts_from_when_it_begins(said: str, seed: int, n: int) -> Non
         step = task.steps[min(int(progress.stage[i]), len(task.steps) - 1)]
         counted = int(progress.count[i])
         if step.stage.count is not None and progress.stage[i] < len(task.steps):
-            counted = int(step.stage.count(View(one(state, i), one(progress, i), goals[i : i + 1], step))[0])
+            counted = int(step.stage.count(StageContext(one(state, i), one(progress, i), goals[i : i + 1], step))[0])
         assert after.count[i] == (0 if after.stage[i] != progress.stage[i] else counted)
 
 

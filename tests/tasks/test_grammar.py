@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from mygym.errors import ConfigError
 from mygym.registry import registry
-from mygym.tasks.facts import EXCLUDES, FACTS, INITIALLY
 from mygym.tasks.grammar import BEFORE, letters, parse
+from mygym.tasks.predicates import EXCLUDES, INITIALLY, PREDICATES
 from mygym.tasks.task import find_task, register_task
 from tests.components import LONGEST, TASKS, compositions, is_grammatical
 
@@ -25,7 +25,7 @@ LISTS = st.lists(st.sampled_from(STAGES), max_size=7)
 def test_stages_speak_of_known_facts_and_give_one(name: str) -> None:
     stage = registry("stage").get(name).load()
     assert stage.gives
-    assert {*stage.requires, *stage.gives, *stage.ends} <= FACTS.keys()
+    assert {*stage.requires, *stage.gives, *stage.ends} <= PREDICATES.keys()
     assert stage.letter == "" or (len(stage.letter) == 1 and stage.letter.isupper())
 
 
@@ -90,7 +90,7 @@ def check(said: str | list[str]) -> None:
         assert not set(stage.gives) <= holds
         ended = {*stage.ends, *(EXCLUDES[fact] for fact in stage.gives if fact in EXCLUDES)}
         kept = dict(task.plan.kept[index])
-        assert not any(FACTS[fact].event for fact in kept)
+        assert not any(PREDICATES[fact].event for fact in kept)
         assert set(kept) <= holds - ended
         assert all(fact in stages[giver].gives for fact, giver in kept.items())
         givers = [giver for _, giver in task.plan.kept[index]]

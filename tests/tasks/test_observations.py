@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mygym.tasks.observations import Situation, default_components, find_component
+from mygym.tasks.observations import EpisodeContext, default_components, find_component
 from tests.components import CONTROLS, OBSERVATIONS, TASKS_AND_COMPOSITIONS
 from tests.tasks.states import LISTED, as_torch, one, random_state, the_task, worlds
 
@@ -20,16 +20,16 @@ OF_OBJECTS = {"object_position": 3, "object_from_ee": 3, "object_orientation": 4
 OF_PARTS = {"part_position": 1, "part_velocity": 1, "handle_from_ee": 3}
 
 
-def situation(said: str, seed: int, n: int) -> Situation:
-    return Situation(*worlds(said, seed, n))
+def context(said: str, seed: int, n: int) -> EpisodeContext:
+    return EpisodeContext(*worlds(said, seed, n))
 
 
-def alone(situation: Situation, i: int) -> Situation:
+def alone(context: EpisodeContext, i: int) -> EpisodeContext:
     return replace(
-        situation,
-        progress=one(situation.progress, i),
-        state=one(situation.state, i),
-        goals=situation.goals[i : i + 1],
+        context,
+        progress=one(context.progress, i),
+        state=one(context.state, i),
+        goals=context.goals[i : i + 1],
     )
 
 
@@ -37,7 +37,7 @@ def alone(situation: Situation, i: int) -> Situation:
 @pytest.mark.parametrize("name", OBSERVATIONS)
 @given(seed=SEEDS)
 def test_components_are_the_same_in_batches_one_by_one_and_in_torch(name: str, said: str, seed: int) -> None:
-    several, n = situation(said, seed, 5), 5
+    several, n = context(said, seed, 5), 5
     component = find_component(name)
     batch = component.function(several)
     assert batch.ndim == 2
@@ -46,7 +46,7 @@ def test_components_are_the_same_in_batches_one_by_one_and_in_torch(name: str, s
     for i in range(n):
         np.testing.assert_array_equal(batch[i : i + 1], component.function(alone(several, i)))
     tensors = [as_torch(value) for value in (several.progress, several.state, several.goals)]
-    np.testing.assert_array_equal(batch, component.function(Situation(several.task, *tensors)).numpy())
+    np.testing.assert_array_equal(batch, component.function(EpisodeContext(several.task, *tensors)).numpy())
 
 
 @pytest.mark.parametrize("control", CONTROLS)
@@ -65,7 +65,7 @@ def test_a_task_observes_what_matters_to_it_and_nothing_twice(said: str, control
 @pytest.mark.parametrize("said", SAID)
 def test_observations_have_every_object_and_part_of_the_task_and_no_other(said: str) -> None:
     task = the_task(said)
-    several = situation(said, 0, 3)
+    several = context(said, 0, 3)
     more = random_state(np.random.default_rng(1), 3, len(task.roles) + 2, len(task.parts))  # distractors
     for now, name in itertools.product((several, replace(several, state=more)), {**OF_OBJECTS, **OF_PARTS}):
         size, count = (OF_OBJECTS | OF_PARTS)[name], len(task.roles if name in OF_OBJECTS else task.part_slots)
@@ -73,7 +73,7 @@ def test_observations_have_every_object_and_part_of_the_task_and_no_other(said: 
 
 
 def test_objects_are_observed_in_the_order_of_their_roles_and_parts_where_they_are() -> None:
-    stacking, handle = situation("stack", 3, 4), situation("handle", 3, 4)
+    stacking, handle = context("stack", 3, 4), context("handle", 3, 4)
     seen = find_component("object_position").function(stacking)
     np.testing.assert_array_equal(seen, stacking.state.object_position.reshape(4, 6))
     assert stacking.task.roles == ("cube", "die")
@@ -84,7 +84,7 @@ def test_objects_are_observed_in_the_order_of_their_roles_and_parts_where_they_a
 
 
 def test_the_stage_is_one_hot_and_the_orientation_has_one_sign() -> None:
-    several = situation("stack", 0, 50)
+    several = context("stack", 0, 50)
     stage = find_component("stage").function(several)
     assert stage.shape == (50, 11)
     assert stage.argmax(axis=1).tolist() == several.progress.stage.tolist()

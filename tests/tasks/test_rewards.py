@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from mygym.tasks import goals, rewards
-from mygym.tasks.facts import FACTS
+from mygym.tasks.context import StageContext, Thresholds, wrapped
 from mygym.tasks.goals import GoalPart, GoalSpace, achieved_goal, desired_goal, goal_space
-from mygym.tasks.view import Thresholds, View, wrapped
-from tests.components import TASKS_AND_COMPOSITIONS
+from mygym.tasks.predicates import PREDICATES
+from tests.components import REWARDS, TASKS_AND_COMPOSITIONS
 from tests.tasks.states import LISTED, as_torch, bound, one, random_view, the_task, worlds
 
 SAID = [*TASKS_AND_COMPOSITIONS, *LISTED]
@@ -62,7 +62,11 @@ def pairs(draw: Any, name: str | None = None) -> tuple[GoalSpace, Any, Any]:
     return space, achieved, desired
 
 
-FUNCTIONS = {**rewards.GOAL_REWARDS, "distance": goals.goal_distance, "reached": goals.goal_reached}
+FUNCTIONS = {
+    **{name: rewards.find_reward(name).goal_reward for name in REWARDS},
+    "distance": goals.goal_distance,
+    "reached": goals.goal_reached,
+}
 
 
 @pytest.mark.parametrize("space", SPACES)
@@ -87,15 +91,15 @@ def differences(space: GoalSpace, achieved: Any, desired: Any) -> list[tuple[Goa
 @given(pair=pairs())
 def test_sparse_is_zero_where_the_goal_is_reached_and_minus_one_elsewhere(pair: tuple[Any, Any, Any]) -> None:
     reached = goals.goal_reached(*pair)
-    assert (np.asarray(rewards.sparse(*pair)) == np.where(reached, 0.0, -1.0)).all()
+    assert (np.asarray(rewards.find_reward("sparse").goal_reward(*pair)) == np.where(reached, 0.0, -1.0)).all()
 
 
 @given(pair=pairs())
 def test_dense_is_minus_metres_and_zero_only_at_the_goal(pair: tuple[Any, Any, Any]) -> None:
     space, _, desired = pair
     metres = sum(off * part.metres for part, off in differences(*pair))
-    np.testing.assert_allclose(np.asarray(rewards.dense(*pair)), -metres, atol=1e-6)
-    assert (rewards.dense(space, desired, desired) == 0).all()
+    np.testing.assert_allclose(np.asarray(rewards.find_reward("dense").goal_reward(*pair)), -metres, atol=1e-6)
+    assert (rewards.dense(desired, desired, space) == 0).all()
 
 
 @given(pair=pairs())
@@ -121,7 +125,7 @@ def test_parts_fill_the_vector_one_after_the_other_in_units_of_their_own(name: s
 
 @given(values=arrays.arrays(np.float64, st.integers(2, 30), elements=st.floats(-5, 0)), gamma=st.floats(0.5, 1))
 def test_shaping_telescopes(values: Any, gamma: float) -> None:
-    total = sum(gamma**t * rewards.shaping(values[t], values[t + 1], gamma) for t in range(len(values) - 1))
+    total = sum(gamma**t * (gamma * values[t + 1] - values[t]) for t in range(len(values) - 1))
     assert total == pytest.approx(gamma ** (len(values) - 1) * values[-1] - values[0], abs=1e-9)
 
 
@@ -149,7 +153,7 @@ def test_what_has_been_done_is_reached(said: str, seed: int) -> None:
     space, last = goal_space(task), len(task.steps)
     done = np.ones(200, dtype=bool)
     for fact, giver in task.plan.gives:
-        done &= FACTS[fact].begins(View(state, progress, points, task.steps[giver]))
+        done &= PREDICATES[fact].begins(StageContext(state, progress, points, task.steps[giver]))
     reached = goals.goal_reached(space, achieved_goal(space, progress, state, points), desired_goal(space, points))
     # Nearer than `near`; or where something struck, which a stage that is over remembers from then.
     near = any(part.kind in ("end_effector_from_object", "struck") for part in space.parts)
@@ -184,20 +188,20 @@ def test_parts_of_goal_vectors_are_about_what_their_own_sub_task_acts_on() -> No
 
 @given(seed=SEEDS)
 def test_a_heading_is_desired_as_the_direction_of_its_angle(seed: int) -> None:
-    view = random_view(np.random.default_rng(seed), 5, TURNED)
+    context = random_view(np.random.default_rng(seed), 5, TURNED)
     space = SPACES["heading"]
-    achieved = achieved_goal(space, view.progress, view.state, view.goals)
-    np.testing.assert_allclose(np.arctan2(achieved[:, 1], achieved[:, 0]), view.object_heading)
-    desired = desired_goal(space, view.goals)
-    np.testing.assert_allclose(np.arctan2(desired[:, 1], desired[:, 0]), wrapped(view.goals[:, 1, 0]))
+    achieved = achieved_goal(space, context.progress, context.state, context.goals)
+    np.testing.assert_allclose(np.arctan2(achieved[:, 1], achieved[:, 0]), context.object_heading)
+    desired = desired_goal(space, context.goals)
+    np.testing.assert_allclose(np.arctan2(desired[:, 1], desired[:, 0]), wrapped(context.goals[:, 1, 0]))
 
 
 def test_what_was_struck_stays_where_it_was_and_an_event_happened_when_its_stage_is_over() -> None:
-    view = random_view(np.random.default_rng(0), 6, bound())
-    progress = replace(view.progress, stage=np.array([0, 1, 2] * 2))
+    context = random_view(np.random.default_rng(0), 6, bound())
+    progress = replace(context.progress, stage=np.array([0, 1, 2] * 2))
     space = GoalSpace((GoalPart("struck", bound(), 1, 0), GoalPart("touched", bound(), 1, 3)))
-    achieved = achieved_goal(space, progress, view.state, view.goals)
+    achieved = achieved_goal(space, progress, context.state, context.goals)
     past = progress.stage > 1
-    expected = np.where(past[:, None], progress.start_object_position[:, 0], view.state.object_position[:, 0])
+    expected = np.where(past[:, None], progress.start_object_position[:, 0], context.state.object_position[:, 0])
     np.testing.assert_allclose(achieved[:, :3], expected)
     assert achieved[:, 3].tolist() == past.tolist()

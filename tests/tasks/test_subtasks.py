@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from mygym.config.schema import Distractor
 from mygym.errors import ConfigError
+from mygym.tasks.context import ArmCommand, StageContext, StartPose
 from mygym.tasks.episode import act, advance
-from mygym.tasks.facts import FACTS
+from mygym.tasks.predicates import PREDICATES
 from mygym.tasks.progress import Progress
 from mygym.tasks.stage import CLOSED, Stage, register_stage
 from mygym.tasks.stages.handling import aligned
 from mygym.tasks.state import State
 from mygym.tasks.subtask import SubTask
 from mygym.tasks.task import change_task, find_task, register_task
-from mygym.tasks.view import EntryPoint, Motion, View
 from tests.components import compositions, is_grammatical, tower
 from tests.tasks.states import OPEN, PARTS, SAME_AGAIN, STACK, random_goals, random_progress, random_state, the_task
 from tests.tasks.test_episode import BOTH, CUBE, placed
@@ -39,10 +39,10 @@ def shift() -> None:
             requires=("near",),
             gives=("placed",),
             phrase="shift {object} {goal}",
-            potential=lambda view: 0.0 * view.part_position,
-            expert=lambda view, entry: Motion(view.target, CLOSED),
-            complete=lambda view: view.count >= 2,
-            count=lambda view: view.count + 1,
+            potential=lambda context: 0.0 * context.part_position,
+            expert=lambda context, entry: ArmCommand(context.target, CLOSED),
+            complete=lambda context: context.count >= 2,
+            count=lambda context: context.count + 1,
             needs_object=False,
             needs_part=True,
         ),
@@ -61,12 +61,14 @@ def test_sub_tasks_that_end_free_and_clear_go_before_any_other(said: list[str], 
     task = find_task([{"stages": one, "object": f"thing {i}"} for i, one in enumerate([*said, last])])
     ends = np.cumsum([len(one) for one in said]).tolist()
     assert task.plan.firsts == (0, *ends)
-    lasting = [item for item in task.plan.gives if FACTS[item[0]].lasts]
+    lasting = [item for item in task.plan.gives if PREDICATES[item[0]].lasts]
     for index, kept in enumerate(task.plan.kept):
         before = [item for item in lasting if any(item[1] < end <= index for end in ends)]
         assert set(before) <= set(kept)
         begun = max((end for end in ends if end <= index), default=0)
-        assert {fact for fact, giver in kept if giver < begun} <= {fact for fact in FACTS if FACTS[fact].lasts}
+        assert {fact for fact, giver in kept if giver < begun} <= {
+            fact for fact in PREDICATES if PREDICATES[fact].lasts
+        }
 
 
 @pytest.mark.parametrize("before", NOT_ENDING)
@@ -361,11 +363,11 @@ def test_a_role_that_the_task_has_not_is_refused(numbers: dict[str, Any]) -> Non
 def two_armed() -> list[str]:
     """Approach, grasp and move, but a second arm takes part in grasping, and the tool turns in moving."""
 
-    def grasp(view: View, entry: EntryPoint) -> Motion:
-        return Motion(view.goal, CLOSED, other_target=view.goal + 0.3, other_gripper=0.5)
+    def grasp(context: StageContext, entry: StartPose) -> ArmCommand:
+        return ArmCommand(context.goal, CLOSED, second_target=context.goal + 0.3, second_gripper=0.5)
 
-    def move(view: View, entry: EntryPoint) -> Motion:
-        return Motion(view.goal, view.state.time, turn_by=0.2 + view.state.time)
+    def move(context: StageContext, entry: StartPose) -> ArmCommand:
+        return ArmCommand(context.goal, context.state.time, turn_by=0.2 + context.state.time)
 
     for step, expert in zip(find_task("AGM").steps[1:], (grasp, move), strict=True):
         name = f"{step.stage.name}_with_both"
@@ -377,17 +379,17 @@ def two_armed() -> list[str]:
 def test_of_every_episode_the_motion_of_its_own_stage(seed: int, n: int, two_armed: list[str]) -> None:
     rng = np.random.default_rng(seed)
     state, goals = random_state(rng, n), random_goals(rng, n)
-    state.other_ee_position = rng.normal(size=(n, 1, 3))
+    state.second_ee_position = rng.normal(size=(n, 1, 3))
     progress = random_progress(rng, state, 3)
     progress.stage[:2] = 1, 3
     stage = progress.stage
-    assert act(find_task("AGM"), progress, state, goals).other_target is None  # nobody moves the second arm
+    assert act(find_task("AGM"), progress, state, goals).second_target is None  # nobody moves the second arm
     motion = act(find_task(two_armed), progress, state, goals)
-    rest = state.other_ee_position[:, 0]
-    np.testing.assert_array_equal(motion.other_target, np.where(stage[:, None] == 1, goals[:, 0] + 0.3, rest))
-    np.testing.assert_array_equal(motion.other_gripper, np.where(stage == 1, 0.5, 1.0))
-    view = View(state, progress, goals, find_task("AG").steps[0])
-    own = np.where(stage == 0, aligned(view), 0.0)  # who approaches aligns the hand with the object
+    rest = state.second_ee_position[:, 0]
+    np.testing.assert_array_equal(motion.second_target, np.where(stage[:, None] == 1, goals[:, 0] + 0.3, rest))
+    np.testing.assert_array_equal(motion.second_gripper, np.where(stage == 1, 0.5, 1.0))
+    context = StageContext(state, progress, goals, find_task("AG").steps[0])
+    own = np.where(stage == 0, aligned(context), 0.0)  # who approaches aligns the hand with the object
     np.testing.assert_array_equal(motion.turn_by, np.where(stage >= 2, 0.2 + state.time, own))
     np.testing.assert_array_equal(motion.gripper, np.select([stage == 0, stage == 1], [1.0, CLOSED], state.time))
     np.testing.assert_array_equal(motion.target[stage > 0], goals[stage > 0, 0])

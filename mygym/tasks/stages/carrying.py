@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 
-from mygym.tasks.facts import distance
+from mygym.tasks.context import ArmCommand, StageContext, StartPose, wrapped
+from mygym.tasks.predicates import distance
 from mygym.tasks.stage import CLOSED, Stage, register_stage
 from mygym.tasks.stages.motions import lifted, limited
-from mygym.tasks.state import Array, namespace
-from mygym.tasks.view import EntryPoint, Motion, View, wrapped
+from mygym.tasks.state import namespace
+from mygym.types import Array
 
 POINTS = 8
 """Of the arc of `transform`, the last of which is the goal."""
@@ -32,81 +33,81 @@ TIME_STEP = 0.04
 # rotate -------------------------------------------------------------------------------------------------------------
 
 
-def _rotate_potential(view: View) -> Array:
-    return 1.0 - abs(wrapped(view.object_heading - view.goal_heading)) / math.pi
+def _rotate_potential(context: StageContext) -> Array:
+    return 1.0 - abs(wrapped(context.object_heading - context.goal_heading)) / math.pi
 
 
-def _rotate_expert(view: View, entry: EntryPoint) -> Motion:
+def _rotate_expert(context: StageContext, entry: StartPose) -> ArmCommand:
     """Turn above the table, or where the object is if that is the goal already."""
-    xp = namespace(view.goal)
-    at_goal = distance(view.start_object_position, view.goal) < view.thresholds.tolerance
-    target = xp.where(at_goal[:, None], view.start_ee_position, lifted(view.start_ee_position, 0.06))
-    missing = wrapped(view.goal_heading - view.object_heading)
-    return Motion(limited(view.ee_position, target, 0.02), CLOSED, xp.clip(missing, -0.1, 0.1))
+    xp = namespace(context.goal)
+    at_goal = distance(context.start_object_position, context.goal) < context.thresholds.tolerance
+    target = xp.where(at_goal[:, None], context.start_ee_position, lifted(context.start_ee_position, 0.06))
+    missing = wrapped(context.goal_heading - context.object_heading)
+    return ArmCommand(limited(context.ee_position, target, 0.02), CLOSED, xp.clip(missing, -0.1, 0.1))
 
 
 # transform ----------------------------------------------------------------------------------------------------------
 
 
-def _arc(view: View) -> Array:
+def _arc(context: StageContext) -> Array:
     """`(N, 3)`: the next point of an arc from where the object was to the goal."""
-    xp = namespace(view.goal)
-    share = xp.clip((xp.astype(view.count, view.goal.dtype) + 1.0) / POINTS, 0.0, 1.0)[:, None]
-    straight = view.start_object_position + share * (view.goal - view.start_object_position)
+    xp = namespace(context.goal)
+    share = xp.clip((xp.astype(context.count, context.goal.dtype) + 1.0) / POINTS, 0.0, 1.0)[:, None]
+    straight = context.start_object_position + share * (context.goal - context.start_object_position)
     return lifted(straight, RISE * xp.sin(math.pi * share[:, 0]))
 
 
-def _points_passed(view: View) -> Array:
-    passed = distance(view.object_position, _arc(view)) < PASSED
-    return view.count + passed * (view.count < POINTS)
+def _points_passed(context: StageContext) -> Array:
+    passed = distance(context.object_position, _arc(context)) < PASSED
+    return context.count + passed * (context.count < POINTS)
 
 
-def _all_passed(view: View) -> Array:
-    return view.count >= POINTS
+def _all_passed(context: StageContext) -> Array:
+    return context.count >= POINTS
 
 
-def _transform_potential(view: View) -> Array:
-    xp = namespace(view.goal)
-    close = 1.0 - xp.clip(distance(view.object_position, _arc(view)) / (2 * RISE), 0.0, 1.0)
-    return xp.clip((xp.astype(view.count, view.goal.dtype) + close) / (POINTS + 1), 0.0, 1.0)
+def _transform_potential(context: StageContext) -> Array:
+    xp = namespace(context.goal)
+    close = 1.0 - xp.clip(distance(context.object_position, _arc(context)) / (2 * RISE), 0.0, 1.0)
+    return xp.clip((xp.astype(context.count, context.goal.dtype) + close) / (POINTS + 1), 0.0, 1.0)
 
 
-def _carry_expert(view: View, there: Array) -> Motion:
-    return Motion(limited(view.ee_position, there + view.ee_position - view.object_position, 0.04), CLOSED)
+def _carry_expert(context: StageContext, there: Array) -> ArmCommand:
+    return ArmCommand(limited(context.ee_position, there + context.ee_position - context.object_position, 0.04), CLOSED)
 
 
-def _transform_expert(view: View, entry: EntryPoint) -> Motion:
-    return _carry_expert(view, _arc(view))
+def _transform_expert(context: StageContext, entry: StartPose) -> ArmCommand:
+    return _carry_expert(context, _arc(context))
 
 
 # follow -------------------------------------------------------------------------------------------------------------
 
 
-def _moving_goal(view: View, ahead: float = 0.0) -> Array:
+def _moving_goal(context: StageContext, ahead: float = 0.0) -> Array:
     """`(N, 3)`: a point on a circle round the goal."""
-    xp = namespace(view.goal)
-    phase = 2.0 * math.pi / PERIOD * (view.state.time + ahead)
+    xp = namespace(context.goal)
+    phase = 2.0 * math.pi / PERIOD * (context.state.time + ahead)
     way = xp.stack([xp.cos(phase), xp.sin(phase), xp.zeros_like(phase)], axis=-1)
-    return view.goal + RADIUS * way
+    return context.goal + RADIUS * way
 
 
-def _steps_with_it(view: View) -> Array:
-    with_it = distance(view.object_position, _moving_goal(view)) < view.thresholds.tolerance
-    return (view.count + 1) * with_it
+def _steps_with_it(context: StageContext) -> Array:
+    with_it = distance(context.object_position, _moving_goal(context)) < context.thresholds.tolerance
+    return (context.count + 1) * with_it
 
 
-def _long_enough(view: View) -> Array:
-    return view.count >= FOLLOWED
+def _long_enough(context: StageContext) -> Array:
+    return context.count >= FOLLOWED
 
 
-def _follow_potential(view: View) -> Array:
-    xp = namespace(view.goal)
-    close = 1.0 - xp.clip(distance(view.object_position, _moving_goal(view)) / 0.3, 0.0, 1.0)
-    return 0.5 * close + 0.5 * xp.clip(xp.astype(view.count, view.goal.dtype) / FOLLOWED, 0.0, 1.0)
+def _follow_potential(context: StageContext) -> Array:
+    xp = namespace(context.goal)
+    close = 1.0 - xp.clip(distance(context.object_position, _moving_goal(context)) / 0.3, 0.0, 1.0)
+    return 0.5 * close + 0.5 * xp.clip(xp.astype(context.count, context.goal.dtype) / FOLLOWED, 0.0, 1.0)
 
 
-def _follow_expert(view: View, entry: EntryPoint) -> Motion:
-    return _carry_expert(view, _moving_goal(view, TIME_STEP))
+def _follow_expert(context: StageContext, entry: StartPose) -> ArmCommand:
+    return _carry_expert(context, _moving_goal(context, TIME_STEP))
 
 
 ROTATE = Stage("rotate", "R", ("held",), ("turned",), "turn {object}", _rotate_potential, _rotate_expert,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from mygym.tasks.facts import distance, length
+from mygym.tasks.context import ArmCommand, StageContext, StartPose
+from mygym.tasks.predicates import distance, length
 from mygym.tasks.stage import CLOSED, Stage, register_stage
 from mygym.tasks.stages.motions import horizontal, with_height
-from mygym.tasks.state import Array, namespace
-from mygym.tasks.view import EntryPoint, Motion, View
+from mygym.tasks.state import namespace
+from mygym.types import Array
 
 PASSED = 0.035
 """m along each axis within which a point counts as passed: also by what lies in a corner of the passage round it."""
@@ -30,88 +31,88 @@ LEVEL = 0.05
 # how far along -------------------------------------------------------------------------------------------------------
 
 
-def _point(view: View, number: Array) -> Array:
+def _point(context: StageContext, number: Array) -> Array:
     """`(N, 3)`: of each path the point of this number `(N,)`; before the first where the object was, then the goal."""
-    xp = namespace(view.goal)
-    points = xp.concat([view.start_object_position[:, None], view.path], axis=1)
+    xp = namespace(context.goal)
+    points = xp.concat([context.start_object_position[:, None], context.path], axis=1)
     chosen = xp.arange(points.shape[1]) == xp.clip(number + 1, None, points.shape[1] - 1)[:, None]
     return xp.where(chosen[:, :, None], points, xp.zeros_like(points)).sum(1)
 
 
-def _waypoint(view: View) -> Array:
+def _waypoint(context: StageContext) -> Array:
     """`(N, 3)`: the first point that has not been passed; the goal when all have."""
-    return _point(view, view.count)
+    return _point(context, context.count)
 
 
-def _points_passed(view: View) -> Array:
+def _points_passed(context: StageContext) -> Array:
     """One more at the next point; what has gone back to an earlier one has to pass anew those behind it."""
-    xp = namespace(view.goal)
-    numbers = xp.arange(view.path.shape[1])
-    at = (abs(view.object_position[:, None] - view.path) < PASSED).all(-1) & (numbers <= view.count[:, None])
+    xp = namespace(context.goal)
+    numbers = xp.arange(context.path.shape[1])
+    at = (abs(context.object_position[:, None] - context.path) < PASSED).all(-1) & (numbers <= context.count[:, None])
     passed = xp.max(xp.where(at, numbers + 1, 0 * numbers), axis=1)
-    return xp.where(passed > 0, passed, view.count)
+    return xp.where(passed > 0, passed, context.count)
 
 
-def _all_passed(view: View) -> Array:
-    return view.count >= view.path.shape[1]
+def _all_passed(context: StageContext) -> Array:
+    return context.count >= context.path.shape[1]
 
 
-def _potential(view: View) -> Array:
+def _potential(context: StageContext) -> Array:
     """Share of the way that is done, of those points that have been passed and towards the next one."""
-    xp = namespace(view.goal)
-    path = view.path
+    xp = namespace(context.goal)
+    path = context.path
     legs = distance(path[:, 1:], path[:, :-1])
-    ahead = xp.arange(1, path.shape[1]) > view.count[:, None]
-    left = distance(view.object_position, _waypoint(view)) + xp.where(ahead, legs, xp.zeros_like(legs)).sum(1)
-    return 1.0 - xp.clip(left / (distance(view.start_object_position, path[:, 0]) + legs.sum(1)), 0.0, 1.0)
+    ahead = xp.arange(1, path.shape[1]) > context.count[:, None]
+    left = distance(context.object_position, _waypoint(context)) + xp.where(ahead, legs, xp.zeros_like(legs)).sum(1)
+    return 1.0 - xp.clip(left / (distance(context.start_object_position, path[:, 0]) + legs.sum(1)), 0.0, 1.0)
 
 
 # the expert ----------------------------------------------------------------------------------------------------------
 
 
-def _front(view: View) -> Array:
+def _front(context: StageContext) -> Array:
     """`(N, 3)` unit vector to where the tool comes from: up, or back to the robot where the path is upright."""
-    xp = namespace(view.goal)
-    heights = view.path[:, :, 2]
+    xp = namespace(context.goal)
+    heights = context.path[:, :, 2]
     lies = xp.max(heights, axis=1) - xp.min(heights, axis=1) < LEVEL
     up, back = xp.asarray([0.0, 0.0, 1.0]), xp.asarray([-1.0, 0.0, 0.0])
-    return xp.astype(xp.where(lies[:, None], up, back), view.goal.dtype)
+    return xp.astype(xp.where(lies[:, None], up, back), context.goal.dtype)
 
 
-def _way(view: View) -> Array:
+def _way(context: StageContext) -> Array:
     """`(N, 3)` unit vector of the push: along the leg, and back to it if that is far; gravity takes care of heights."""
-    xp = namespace(view.goal)
-    leg = horizontal(_waypoint(view) - _point(view, view.count - 1))
-    towards = _waypoint(view) - view.object_position
+    xp = namespace(context.goal)
+    leg = horizontal(_waypoint(context) - _point(context, context.count - 1))
+    towards = _waypoint(context) - context.object_position
     along = (towards * leg).sum(-1)[:, None] * leg
     aside = with_height(towards - along, xp.zeros_like(towards[:, 2]))
     off = length(aside)[:, None]
     return horizontal(along + aside * (1.0 - xp.clip(BESIDE / xp.clip(off, 1e-6, None), None, 1.0)))
 
 
-def _entry(view: View) -> Array:
-    return view.object_position - BEHIND * _way(view)
+def _entry(context: StageContext) -> Array:
+    return context.object_position - BEHIND * _way(context)
 
 
-def _expert(view: View, entry: EntryPoint) -> Motion:
+def _expert(context: StageContext, entry: StartPose) -> ArmCommand:
     """Push from behind; if the tool is not there, go round the object in front of it, and in behind it.
 
     What is at the goal is left alone.
     """
-    xp = namespace(view.goal)
-    there, at, front, way = view.object_position, view.ee_position, _front(view), _way(view)
+    xp = namespace(context.goal)
+    there, at, front, way = context.object_position, context.ee_position, _front(context), _way(context)
     offset = at - there
     along, height = (offset * way).sum(-1)[:, None], (offset * front).sum(-1)[:, None]
-    arrived = (abs(there - view.goal) < PASSED).all(-1)[:, None]
+    arrived = (abs(there - context.goal) < PASSED).all(-1)[:, None]
     line = along * way + height * front
     behind = (along[:, 0] < -0.01) & (distance(offset, line) < 0.015) & (height[:, 0] < 0.5 * CLEAR)
-    step = xp.clip(0.1 * distance(there, _waypoint(view)), 0.006, 0.01)[:, None]
-    begin = _entry(view)
+    step = xp.clip(0.1 * distance(there, _waypoint(context)), 0.006, 0.01)[:, None]
+    begin = _entry(context)
     beside = distance(at - height * front, begin)[:, None]
     outside = beside > ENTRANCE + 0.5 * xp.clip(HOVER - height, 0.0, HOVER)
     out = xp.where(arrived | (height < CLEAR), at - height * front, begin) + HOVER * front
     inwards = xp.where(behind[:, None], there + (along + step) * way, begin)
-    return Motion(xp.where(arrived | (outside & ~behind[:, None]), out, inwards), CLOSED)
+    return ArmCommand(xp.where(arrived | (outside & ~behind[:, None]), out, inwards), CLOSED)
 
 
 GUIDE = Stage("guide", "", ("free", "near"), ("traced", "placed"), "guide {object} {goal}", _potential, _expert,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 
-from mygym.tasks.facts import at_rest, distance
+from mygym.tasks.context import ArmCommand, StageContext, StartPose, wrapped
+from mygym.tasks.predicates import at_rest, distance
 from mygym.tasks.stage import CLOSED, OPEN, Stage, register_stage
 from mygym.tasks.stages.motions import lifted, limited, over_then_down, planar_distance, share_covered, with_height
-from mygym.tasks.state import Array, namespace
-from mygym.tasks.view import EntryPoint, Motion, View, wrapped
+from mygym.tasks.state import namespace
+from mygym.types import Array
 
 SETTLED = 0.006
 """m from the goal within which an object is let go."""
@@ -25,134 +26,137 @@ LANDING = 0.04
 # approach -----------------------------------------------------------------------------------------------------------
 
 
-def approach_potential(view: View) -> Array:
+def approach_potential(context: StageContext) -> Array:
     """Share of the way to the target that is done."""
-    at_start = view.start_object_position if view.step.object is not None else view.target
-    return share_covered(distance(view.ee_position, view.target), distance(view.start_ee_position, at_start))
+    at_start = context.start_object_position if context.step.object is not None else context.target
+    return share_covered(distance(context.ee_position, context.target), distance(context.start_ee_position, at_start))
 
 
-def aligned(view: View) -> Array | None:
+def aligned(context: StageContext) -> Array | None:
     """`(N,)` rad by which the tool has to turn yet to take the object as it would one that lies straight."""
-    if view.step.object is None:
+    if context.step.object is None:
         return None
-    missing = wrapped(view.object_heading - view.state.ee_turn)
+    missing = wrapped(context.object_heading - context.state.tool_yaw)
     xp = namespace(missing)
     half = xp.where(missing > 0.5 * math.pi, missing - math.pi, missing)  # two fingers take it either way round
     return xp.where(half < -0.5 * math.pi, half + math.pi, half)
 
 
-def _approach_expert(view: View, entry: EntryPoint) -> Motion:
-    if not view.has_target:
-        return Motion(view.goal, OPEN)
-    return Motion(over_then_down(view, entry(view)), OPEN, aligned(view))
+def _approach_expert(context: StageContext, entry: StartPose) -> ArmCommand:
+    if not context.has_target:
+        return ArmCommand(context.goal, OPEN)
+    return ArmCommand(over_then_down(context, entry(context)), OPEN, aligned(context))
 
 
 # grasp --------------------------------------------------------------------------------------------------------------
 
 
-def _grasp_entry(view: View) -> Array:
-    return lifted(view.target, 0.05)
+def _grasp_entry(context: StageContext) -> Array:
+    return lifted(context.target, 0.05)
 
 
-def _grasp_potential(view: View) -> Array:
-    xp = namespace(view.ee_position)
-    closeness = 1.0 - xp.clip(distance(view.ee_position, view.target) / view.thresholds.near, 0.0, 1.0)
-    touch = xp.astype(view.finger_contact, closeness.dtype)
+def _grasp_potential(context: StageContext) -> Array:
+    xp = namespace(context.ee_position)
+    closeness = 1.0 - xp.clip(distance(context.ee_position, context.target) / context.thresholds.near, 0.0, 1.0)
+    touch = xp.astype(context.finger_contact, closeness.dtype)
     return 0.5 * closeness + 0.5 * touch.mean(-1)
 
 
-def _grasp_expert(view: View, entry: EntryPoint) -> Motion:
-    there = view.target
+def _grasp_expert(context: StageContext, entry: StartPose) -> ArmCommand:
+    there = context.target
     xp = namespace(there)
-    at = distance(view.ee_position, there) < 0.012
-    target = xp.where(at[:, None], there, over_then_down(view, there))
-    return Motion(target, xp.where(at, CLOSED, OPEN), aligned(view))
+    at = distance(context.ee_position, there) < 0.012
+    target = xp.where(at[:, None], there, over_then_down(context, there))
+    return ArmCommand(target, xp.where(at, CLOSED, OPEN), aligned(context))
 
 
 # move ---------------------------------------------------------------------------------------------------------------
 
 
-def move_potential(view: View) -> Array:
+def move_potential(context: StageContext) -> Array:
     """Share of the object's way to the goal that is done."""
-    left, at_start = distance(view.object_position, view.goal), distance(view.start_object_position, view.goal)
+    left, at_start = (
+        distance(context.object_position, context.goal),
+        distance(context.start_object_position, context.goal),
+    )
     return share_covered(left, at_start)
 
 
-def carry(view: View, arrival: float, precision: float) -> Motion:
+def carry(context: StageContext, arrival: float, precision: float) -> ArmCommand:
     """Up, over, and down: nothing that stands at the goal, or on the way, is knocked over.
 
     Args:
-        view: Of an object that is held.
+        context: Of an object that is held.
         arrival: m above the goal at which it arrives, to be put down from there.
         precision: m beside the goal, seen from above, within which it is put down.
     """
-    xp = namespace(view.goal)
-    at = view.ee_position
-    there = view.goal + at - view.object_position
-    far = planar_distance(view.object_position, view.goal) > precision
-    cruise = xp.maximum(there[:, 2] + arrival, view.start_ee_position[:, 2] + 0.08)
+    xp = namespace(context.goal)
+    at = context.ee_position
+    there = context.goal + at - context.object_position
+    far = planar_distance(context.object_position, context.goal) > precision
+    cruise = xp.maximum(there[:, 2] + arrival, context.start_ee_position[:, 2] + 0.08)
     height = xp.where(far, cruise, there[:, 2])
     low = far & (at[:, 2] < cruise - 0.04)
     over = xp.where(low[:, None], at, there)
-    return Motion(limited(at, with_height(over, height), 0.04), CLOSED)
+    return ArmCommand(limited(at, with_height(over, height), 0.04), CLOSED)
 
 
-def _move_expert(view: View, entry: EntryPoint) -> Motion:
-    return carry(view, LANDING, 0.015)
+def _move_expert(context: StageContext, entry: StartPose) -> ArmCommand:
+    return carry(context, LANDING, 0.015)
 
 
 # insert -------------------------------------------------------------------------------------------------------------
 
 
-def _insert_expert(view: View, entry: EntryPoint) -> Motion:
+def _insert_expert(context: StageContext, entry: StartPose) -> ArmCommand:
     """Over the hole, slowly, so that what is held does not swing; then straight down, whatever happens beside."""
-    xp = namespace(view.goal)
-    at = view.ee_position
-    there = view.goal + at - view.object_position
-    beside = planar_distance(view.object_position, view.goal)
-    above = view.object_position[:, 2] - view.goal[:, 2]
+    xp = namespace(context.goal)
+    at = context.ee_position
+    there = context.goal + at - context.object_position
+    beside = planar_distance(context.object_position, context.goal)
+    above = context.object_position[:, 2] - context.goal[:, 2]
     enters = (beside < 0.0015) | ((beside < 0.004) & (above < HOLE))
     low = ~enters & (beside > 0.015) & (above < HOLE)
     target = xp.where(low[:, None], at, there)
     target = with_height(target, xp.where(enters, there[:, 2], there[:, 2] + HOLE + 0.015))
     step = 0.004 + 0.008 * xp.astype(~enters & (beside >= 0.02), at.dtype)
-    return Motion(limited(at, target, step[:, None]), CLOSED)
+    return ArmCommand(limited(at, target, step[:, None]), CLOSED)
 
 
 # drop ---------------------------------------------------------------------------------------------------------------
 
 
-def _drop_potential(view: View) -> Array:
-    xp = namespace(view.ee_position)
-    return 1.0 - xp.astype(view.finger_contact, view.ee_position.dtype).mean(-1)
+def _drop_potential(context: StageContext) -> Array:
+    xp = namespace(context.ee_position)
+    return 1.0 - xp.astype(context.finger_contact, context.ee_position.dtype).mean(-1)
 
 
-def _drop_expert(view: View, entry: EntryPoint) -> Motion:
+def _drop_expert(context: StageContext, entry: StartPose) -> ArmCommand:
     """Bring the object to rest at the goal, if it is there, then open."""
-    xp = namespace(view.goal)
-    away = distance(view.object_position, view.goal)
-    at_goal = away < 2 * view.thresholds.tolerance
-    there = view.goal + view.ee_position - view.object_position
-    opens = ~at_goal | (away < SETTLED) | (view.count >= PATIENCE) | ~view.finger_contact.all(-1)
-    target = xp.where((at_goal & ~opens)[:, None], there, view.ee_position)
-    return Motion(limited(view.ee_position, target, 0.02), xp.where(opens, OPEN, CLOSED))
+    xp = namespace(context.goal)
+    away = distance(context.object_position, context.goal)
+    at_goal = away < 2 * context.thresholds.tolerance
+    there = context.goal + context.ee_position - context.object_position
+    opens = ~at_goal | (away < SETTLED) | (context.count >= PATIENCE) | ~context.finger_contact.all(-1)
+    target = xp.where((at_goal & ~opens)[:, None], there, context.ee_position)
+    return ArmCommand(limited(context.ee_position, target, 0.02), xp.where(opens, OPEN, CLOSED))
 
 
-def _steps(view: View) -> Array:
+def _steps(context: StageContext) -> Array:
     """Steps since the stage began."""
-    return view.count + 1
+    return context.count + 1
 
 
 # withdraw -----------------------------------------------------------------------------------------------------------
 
 
-def _withdraw_potential(view: View) -> Array:
-    xp = namespace(view.ee_position)
-    return xp.clip(distance(view.ee_position, view.target) / view.thresholds.clear, 0.0, 1.0)
+def _withdraw_potential(context: StageContext) -> Array:
+    xp = namespace(context.ee_position)
+    return xp.clip(distance(context.ee_position, context.target) / context.thresholds.clear, 0.0, 1.0)
 
 
-def _withdraw_expert(view: View, entry: EntryPoint) -> Motion:
-    return Motion(lifted(view.start_ee_position, 0.25), OPEN)
+def _withdraw_expert(context: StageContext, entry: StartPose) -> ArmCommand:
+    return ArmCommand(lifted(context.start_ee_position, 0.25), OPEN)
 
 
 APPROACH = Stage("approach", "A", ("free",), ("near",), "approach {object}", approach_potential, _approach_expert,

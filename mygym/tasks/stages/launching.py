@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mygym.tasks.facts import at_rest, distance, length, touched
+from mygym.tasks.context import ArmCommand, StageContext, StartPose
+from mygym.tasks.predicates import at_rest, distance, length, touched
 from mygym.tasks.stage import CLOSED, OPEN, Stage, register_stage
 from mygym.tasks.stages.handling import move_potential
 from mygym.tasks.stages.motions import (
@@ -14,8 +15,8 @@ from mygym.tasks.stages.motions import (
     planar_distance,
     with_height,
 )
-from mygym.tasks.state import Array, namespace
-from mygym.tasks.view import EntryPoint, Motion, View
+from mygym.tasks.state import namespace
+from mygym.types import Array
 
 TIME_STEP = 0.04
 """s: of control."""
@@ -48,34 +49,34 @@ ROLLS = 20.0
 """rad/m: what turns more than this about a horizontal axis rolls, and does not slide."""
 
 
-def _push_entry(view: View) -> Array:
-    return behind_object(view, BEHIND)
+def _push_entry(context: StageContext) -> Array:
+    return behind_object(context, BEHIND)
 
 
-def _departure(view: View) -> Array:
+def _departure(context: StageContext) -> Array:
     """`(N, 3)` m/s: the velocity with which the object has to be let go to come to rest at the goal.
 
     Rolling friction slows each horizontal axis by itself: that is how Bullet has it.
     """
-    xp = namespace(view.goal)
-    way = with_height(view.goal - view.object_position, xp.zeros_like(view.goal[:, 2]))
-    twice = 2.0 * view.step.deceleration
-    rolls = length(view.object_spin[:, :2]) > ROLLS * length(view.object_velocity)
+    xp = namespace(context.goal)
+    way = with_height(context.goal - context.object_position, xp.zeros_like(context.goal[:, 2]))
+    twice = 2.0 * context.step.deceleration
+    rolls = length(context.object_spin[:, :2]) > ROLLS * length(context.object_velocity)
     slides = way * (twice / xp.clip(length(way)[:, None], 1e-6, None)) ** 0.5
     return xp.where(rolls[:, None], xp.sign(way) * (twice * abs(way)) ** 0.5, slides)
 
 
-def _slide_expert(view: View, entry: EntryPoint) -> Motion:
+def _slide_expert(context: StageContext, entry: StartPose) -> ArmCommand:
     """Push from behind until the object is fast enough to reach the goal, then stop.
 
     Where it goes astray, because what pushes it is flat, the hand goes farther round behind it.
     """
-    xp = namespace(view.goal)
-    there, at, slowing = view.object_position, view.ee_position, view.step.deceleration
-    departure = _departure(view)
+    xp = namespace(context.goal)
+    there, at, slowing = context.object_position, context.ee_position, context.step.deceleration
+    departure = _departure(context)
     needed = length(departure)
     way = horizontal(departure)
-    velocity = with_height(view.object_velocity, xp.zeros_like(needed))
+    velocity = with_height(context.object_velocity, xp.zeros_like(needed))
     speed = (velocity * way).sum(-1)
     drift = velocity - speed[:, None] * way
     # In the step that comes the object is pushed still, and slows down only after that.
@@ -88,9 +89,9 @@ def _slide_expert(view: View, entry: EntryPoint) -> Motion:
     aside = with_height(offset - along[:, None] * aim, xp.zeros_like(needed))
     behind = (along < -0.01) & (length(aside) < 0.035) & (offset[:, 2] < 0.02)
     onward = PUSH_LEAD * (wanted[:, None] * way + drift) - KEEP * aside
-    push = with_height(at + onward, view.start_object_position[:, 2])
-    target = xp.where(behind[:, None], push, over_then_down(view, _push_entry(view)))
-    return Motion(xp.where((speed > needed)[:, None], at, target), CLOSED)
+    push = with_height(at + onward, context.start_object_position[:, 2])
+    target = xp.where(behind[:, None], push, over_then_down(context, _push_entry(context)))
+    return ArmCommand(xp.where((speed > needed)[:, None], at, target), CLOSED)
 
 
 # throw --------------------------------------------------------------------------------------------------------------
@@ -108,57 +109,59 @@ SHORT = 0.25
 """Of the tolerance: what is thrown rolls on, or meets a wall before the goal."""
 
 
-def _swing_start(view: View) -> Array:
+def _swing_start(context: StageContext) -> Array:
     """`(N, 3)`: on the far side of the middle of the work area, which is the origin, seen from the goal."""
-    xp = namespace(view.goal)
-    return with_height(-BACK * horizontal(view.goal), HEIGHT + xp.zeros_like(view.goal[:, 2]))
+    xp = namespace(context.goal)
+    return with_height(-BACK * horizontal(context.goal), HEIGHT + xp.zeros_like(context.goal[:, 2]))
 
 
-def _steps_of_swing(view: View) -> Array:
+def _steps_of_swing(context: StageContext) -> Array:
     """Steps since the hand was where it swings from; 0 before that."""
-    ready = distance(view.object_position, _swing_start(view)) < 0.02
-    return view.count + (ready | (view.count > 0))
+    ready = distance(context.object_position, _swing_start(context)) < 0.02
+    return context.count + (ready | (context.count > 0))
 
 
-def _height_at_goal(view: View) -> Array:
+def _height_at_goal(context: StageContext) -> Array:
     """`(N,)` m: how far above the goal the object would pass if it was let go now."""
-    xp = namespace(view.goal)
-    velocity = view.object_velocity
-    way = horizontal(view.goal - view.object_position)
+    xp = namespace(context.goal)
+    velocity = context.object_velocity
+    way = horizontal(context.goal - context.object_position)
     speed = xp.clip((velocity * way).sum(-1), 0.05, None)
-    there = view.object_position + DELAY * velocity
-    time = (planar_distance(view.goal, there) - SHORT * view.thresholds.tolerance) / speed
-    return there[:, 2] - view.goal[:, 2] + velocity[:, 2] * time - 0.5 * GRAVITY * time**2
+    there = context.object_position + DELAY * velocity
+    time = (planar_distance(context.goal, there) - SHORT * context.thresholds.tolerance) / speed
+    return there[:, 2] - context.goal[:, 2] + velocity[:, 2] * time - 0.5 * GRAVITY * time**2
 
 
-def _throw_expert(view: View, entry: EntryPoint) -> Motion:
+def _throw_expert(context: StageContext, entry: StartPose) -> ArmCommand:
     """Swing from behind the middle towards the goal, and open when the object would fly there."""
-    xp = namespace(view.goal)
-    swings = view.count > 0
-    at, start = view.ee_position, _swing_start(view)
-    back = limited(at, start + at - view.object_position, 0.04)
-    ahead = with_height(at + SWING * horizontal(view.goal - view.object_position), start[:, 2])
-    opens = swings & (_height_at_goal(view) > 0.0)
-    return Motion(xp.where(swings[:, None], ahead, back), xp.where(opens, OPEN, CLOSED))
+    xp = namespace(context.goal)
+    swings = context.count > 0
+    at, start = context.ee_position, _swing_start(context)
+    back = limited(at, start + at - context.object_position, 0.04)
+    ahead = with_height(at + SWING * horizontal(context.goal - context.object_position), start[:, 2])
+    opens = swings & (_height_at_goal(context) > 0.0)
+    return ArmCommand(xp.where(swings[:, None], ahead, back), xp.where(opens, OPEN, CLOSED))
 
 
 # settle, strike -----------------------------------------------------------------------------------------------------
 
 
-def _lies_untouched(view: View) -> Array:
-    return at_rest(view) & ~touched(view)
+def _lies_untouched(context: StageContext) -> Array:
+    return at_rest(context) & ~touched(context)
 
 
 FALLS, WITHIN = 0.2, 0.12
 """m/s downwards, and m from the hand, of what is on its way out of the fingers."""
 
 
-def _follow_through(view: View, entry: EntryPoint) -> Motion:
+def _follow_through(context: StageContext, entry: StartPose) -> ArmCommand:
     """Along with what falls out of the fingers until it is clear of them, else away from it."""
-    xp = namespace(view.goal)
-    leaves = (view.object_velocity[:, 2] < -FALLS) & (distance(view.ee_position, view.object_position) < WITHIN)
-    along = view.ee_position + PUSH_LEAD * with_height(view.object_velocity, xp.zeros_like(view.goal[:, 2]))
-    return Motion(xp.where(leaves[:, None], along, lifted(view.start_ee_position, 0.05)), OPEN)
+    xp = namespace(context.goal)
+    leaves = (context.object_velocity[:, 2] < -FALLS) & (
+        distance(context.ee_position, context.object_position) < WITHIN
+    )
+    along = context.ee_position + PUSH_LEAD * with_height(context.object_velocity, xp.zeros_like(context.goal[:, 2]))
+    return ArmCommand(xp.where(leaves[:, None], along, lifted(context.start_ee_position, 0.05)), OPEN)
 
 
 SLIDE = Stage("slide", "", ("free", "near"), ("launched",), "push {object} so that it glides {goal}", move_potential,

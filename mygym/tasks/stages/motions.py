@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from mygym.tasks.facts import distance, length
-from mygym.tasks.state import Array, namespace
-from mygym.tasks.view import View
+from mygym.tasks.context import StageContext
+from mygym.tasks.predicates import distance, length
+from mygym.tasks.state import namespace
+from mygym.types import Array
 
 CRUISE, CRUISE_TO_HANDLE = 0.10, 0.05
 """m above an object, or above a handle (which may be as high as the arm reaches), at which the tool flies there."""
@@ -39,17 +40,17 @@ def limited(start: Array, end: Array, step: Array | float) -> Array:
     return start + (end - start) * xp.clip(step / xp.clip(away, 1e-9, None), None, 1.0)
 
 
-def over_then_down(view: View, there: Array) -> Array:
+def over_then_down(context: StageContext, there: Array) -> Array:
     """Fly to `there` above the target and come down beside or onto it, so that nothing is knocked on the way."""
     xp = namespace(there)
-    cruise = view.target[:, 2] + (CRUISE if view.step.part is None else CRUISE_TO_HANDLE)
-    above = planar_distance(view.ee_position, there) > 0.02
+    cruise = context.target[:, 2] + (CRUISE if context.step.part is None else CRUISE_TO_HANDLE)
+    above = planar_distance(context.ee_position, there) > 0.02
     return with_height(there, xp.where(above, xp.maximum(cruise, there[:, 2]), there[:, 2]))
 
 
-def behind_object(view: View, by: float) -> Array:
+def behind_object(context: StageContext, by: float) -> Array:
     """`(N, 3)`: beside the object, `by` metres from its centre, on the side that faces away from the goal."""
-    return view.object_position - by * horizontal(view.goal - view.object_position)
+    return context.object_position - by * horizontal(context.goal - context.object_position)
 
 
 def horizontal(way: Array) -> Array:

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from mygym.envs.robot_env import RobotEnv
+from mygym.tasks.context import StageContext, Step
 from mygym.tasks.progress import Progress
 from mygym.tasks.stages.guiding import BEHIND, GUIDE, HOVER, PASSED
 from mygym.tasks.state import State
-from mygym.tasks.view import Step, View
 
 START = (0.0, 0.0, 0.0)
 LYING = ((0.2, 0.0, 0.0), (0.2, 0.1, 0.0), (0.0, 0.1, 0.0))
@@ -21,27 +21,27 @@ UPRIGHT = ((0.2, -0.2, 0.3), (0.2, 0.2, 0.2), (0.2, -0.2, 0.1))
 FAR = (0.0, 0.0, 0.3)
 
 
-def view(thing: Any, count: int = 0, tool: Any = FAR, path: Any = LYING, start: Any = START) -> View:
+def context(thing: Any, count: int = 0, tool: Any = FAR, path: Any = LYING, start: Any = START) -> StageContext:
     """An object at `thing`, `count` points of the path passed, the tool at `tool`."""
     state = State.zeros(1, 7, objects=1)
     state.object_position[0, 0], state.ee_position[0] = start, tool
     progress = replace(Progress.at_reset(state), count=np.array([count]))
     state.object_position[0, 0] = thing
     last = len(path) - 1
-    return View(state, progress, np.array([path]), Step(GUIDE, 0, 0, None, place=last, path=tuple(range(last))))
+    return StageContext(state, progress, np.array([path]), Step(GUIDE, 0, 0, None, place=last, path=tuple(range(last))))
 
 
 def passed(*args: Any, **how: Any) -> int:
     assert GUIDE.count is not None
-    return int(GUIDE.count(view(*args, **how))[0])
+    return int(GUIDE.count(context(*args, **how))[0])
 
 
 def potential(*args: Any, **how: Any) -> float:
-    return float(GUIDE.potential(view(*args, **how))[0])
+    return float(GUIDE.potential(context(*args, **how))[0])
 
 
 def target(*args: Any, **how: Any) -> np.ndarray:
-    found: np.ndarray = GUIDE.expert(view(*args, **how), lambda one: one.target).target[0]
+    found: np.ndarray = GUIDE.expert(context(*args, **how), lambda one: one.target).target[0]
     return found
 
 
@@ -54,8 +54,8 @@ def test_points_are_passed_one_after_the_other() -> None:
         assert [passed(point, count) for count in range(4)] == [
             number + 1 if count >= number else count for count in range(4)
         ]
-        assert GUIDE.complete(view(point, number)).tolist() == [False]
-    assert GUIDE.complete(view(LYING[-1], 3)).tolist() == [True]
+        assert GUIDE.complete(context(point, number)).tolist() == [False]
+    assert GUIDE.complete(context(LYING[-1], 3)).tolist() == [True]
 
 
 def test_what_has_gone_back_to_a_point_passes_anew_those_behind_it() -> None:
@@ -72,7 +72,7 @@ def test_a_corner_of_the_passage_round_a_point_is_at_it() -> None:
 def test_the_waypoint_is_the_next_point_and_the_goal_in_the_end() -> None:
     assert GUIDE.waypoint is not None
     for count, point in enumerate((*LYING, LYING[-1])):
-        np.testing.assert_array_equal(GUIDE.waypoint(view(START, count))[0], point)
+        np.testing.assert_array_equal(GUIDE.waypoint(context(START, count))[0], point)
 
 
 def test_the_potential_is_the_share_of_the_way_along_the_path() -> None:
@@ -109,13 +109,13 @@ def test_the_expert_goes_round_in_front_of_the_path(path: Any, front: Any) -> No
     np.testing.assert_allclose(target(thing, 1, tool + HOVER * out, path), begin + HOVER * out)
     np.testing.assert_allclose(target(thing, 1, begin + HOVER * out, path), begin)
     assert GUIDE.entry is not None
-    np.testing.assert_allclose(GUIDE.entry(view(thing, 1, tool, path))[0], begin)
+    np.testing.assert_allclose(GUIDE.entry(context(thing, 1, tool, path))[0], begin)
 
 
 def test_what_lies_along_a_wall_of_the_passage_is_pushed_along_it_and_what_is_astray_back() -> None:
     assert GUIDE.entry is not None
-    np.testing.assert_allclose(GUIDE.entry(view((0.0, 0.019, 0.0)))[0], (-BEHIND, 0.019, 0.0), atol=1e-9)
-    assert GUIDE.entry(view((0.0, 0.06, 0.0)))[0, 1] > 0.06
+    np.testing.assert_allclose(GUIDE.entry(context((0.0, 0.019, 0.0)))[0], (-BEHIND, 0.019, 0.0), atol=1e-9)
+    assert GUIDE.entry(context((0.0, 0.06, 0.0)))[0, 1] > 0.06
 
 
 def test_what_is_at_the_goal_is_left_alone() -> None:
@@ -127,10 +127,10 @@ def test_what_is_at_the_goal_is_left_alone() -> None:
 def test_torch_does_what_numpy_does() -> None:
     rng = np.random.default_rng(0)
     for count in range(4):
-        one = view(rng.normal(0.1, 0.1, 3), count, rng.normal(0.1, 0.1, 3))
+        one = context(rng.normal(0.1, 0.1, 3), count, rng.normal(0.1, 0.1, 3))
         fields = {name: torch.from_numpy(getattr(one.progress, name)) for name in Progress.__slots__}
         state = {name: torch.from_numpy(getattr(one.state, name)) for name in State.__slots__}
-        other = View(State(**state), Progress(**fields), torch.from_numpy(one.goals), one.step)
+        other = StageContext(State(**state), Progress(**fields), torch.from_numpy(one.goals), one.step)
         for function in (GUIDE.potential, GUIDE.count, GUIDE.waypoint):
             assert function is not None
             np.testing.assert_allclose(function(one), function(other))

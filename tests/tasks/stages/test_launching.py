@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 
 from mygym.envs.robot_env import RobotEnv
-from mygym.tasks.facts import FACTS
+from mygym.tasks.context import StageContext
+from mygym.tasks.predicates import PREDICATES
 from mygym.tasks.progress import Progress
 from mygym.tasks.state import State
 from mygym.tasks.task import find_task
-from mygym.tasks.view import View
 
 TASKS = ("throw", "hit_board", "score_goal", "slide")
 
 
-def seen(state: State, task: str = "slide") -> View:
+def seen(state: State, task: str = "slide") -> StageContext:
     one = find_task(task)
-    return View(state, Progress.at_reset(state), np.zeros((1, one.goal_count, 3)), one.steps[-1])
+    return StageContext(state, Progress.at_reset(state), np.zeros((1, one.goal_count, 3)), one.steps[-1])
 
 
-def moving(velocity: Any, hand: Any = (0.0, 0.0, 0.0), touch: bool = False) -> View:
+def moving(velocity: Any, hand: Any = (0.0, 0.0, 0.0), touch: bool = False) -> StageContext:
     state = State.zeros(1, 7, 2, 1)
     state.object_position[0, 0] = 0.2, 0.0, 0.0
     state.object_velocity[0, 0], state.ee_velocity[0], state.touch[0, 0] = velocity, hand, touch
@@ -30,7 +30,7 @@ def moving(velocity: Any, hand: Any = (0.0, 0.0, 0.0), touch: bool = False) -> V
 
 
 @pytest.mark.parametrize(
-    ("view", "is_launched"),
+    ("context", "is_launched"),
     [
         (moving((0.5, 0.0, 0.0)), True),
         (moving((0.0, 0.0, 0.0)), False),
@@ -39,15 +39,15 @@ def moving(velocity: Any, hand: Any = (0.0, 0.0, 0.0), touch: bool = False) -> V
     ],
     ids=("under way", "at rest", "still pushed", "no faster than the hand"),
 )
-def test_launched_is_under_way_untouched_and_ahead_of_the_hand(view: View, is_launched: bool) -> None:
-    assert FACTS["launched"].begins(view).tolist() == [is_launched]
+def test_launched_is_under_way_untouched_and_ahead_of_the_hand(context: StageContext, is_launched: bool) -> None:
+    assert PREDICATES["launched"].begins(context).tolist() == [is_launched]
 
 
 @pytest.mark.parametrize(("at", "still"), [((0.01, 0.0, 0.0), True), ((0.3, 0.0, 0.0), False)], ids=("goal", "short"))
 def test_what_comes_to_rest_elsewhere_has_to_be_launched_anew(at: Any, still: bool) -> None:
     state = State.zeros(1, 7, 2, 1)
     state.object_position[0, 0] = at
-    assert FACTS["launched"].keeps(seen(state)).tolist() == [still]
+    assert PREDICATES["launched"].keeps(seen(state)).tolist() == [still]
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -1,0 +1,239 @@
+"""Forward and inverse kinematics of one chain of revolute joints, by damped least squares; deterministic.
+
+Damped least squares: Nakamura and Hanafusa 1986; Wampler 1986. Against Bullet's own: benchmarks/results/fidelity.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mygym.models.robot import ArmSpec, RobotSpec
+from mygym.models.robot_model import robot_model
+from mygym.models.transforms import axis_angle_to_matrix, pose_matrix, quaternion_to_matrix
+from mygym.models.urdf import merge_fixed_joints, read_joints
+from mygym.types import FloatArray
+
+DAMPING = 0.02
+"""m: singular values below about this are not followed: safe with the arm stretched, and two steps still converge."""
+
+ORIENTATION_WEIGHT = 0.3
+"""m/rad: what one radian of orientation error counts in metres of position error."""
+
+NULL_SPACE_GAIN = 0.05
+"""Part of the way to the home posture that one iteration goes, where the end effector does not mind."""
+
+LARGEST_STEP = 0.3
+"""rad: joint steps of one iteration are cut to this, so that linearisation stays true."""
+
+TOLERANCE = 1e-4
+"""m: an error below this is none (orientation counts with `ORIENTATION_WEIGHT`)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """A chain of `J` revolute joints with the base's pose in the world and the tool point included.
+
+    Joint `i` moves its frame by `basis[i, 0] + cos(q) basis[i, 1] + sin(q) basis[i, 2]` (Rodrigues), each a `(4, 4)`
+    matrix laid out in a row. Frames are turned so that every joint's axis is the z axis of its frame.
+    """
+
+    basis: FloatArray
+    """`(J, 3, 16)`."""
+    tool: FloatArray
+    """`(4, 4)` pose of the tool point in the last joint's frame."""
+    rotation: FloatArray
+    """`(3, 3)` the orientation that controllers hold: the tool's z axis along a given one, its x axis as at home."""
+    home: FloatArray
+    """`(J,)` rad."""
+    lower: FloatArray
+    """`(J,)` rad."""
+    upper: FloatArray
+    """`(J,)` rad."""
+
+
+def make_chain(robot: RobotSpec, arm: ArmSpec, direction: Sequence[float]) -> Chain:
+    """The chain of one of a robot's arms.
+
+    Args:
+        robot: Says where its base is.
+        arm: Names the joints and the tool point.
+        direction: `(3,)` unit vector in the world, along which the tool's z axis is held.
+    """
+    root = robot_model(robot)
+    placed = merge_fixed_joints(root)
+    joints = read_joints(root)
+    base = pose_matrix(robot.base_position, quaternion_to_matrix(robot.base_orientation))
+    turned = np.eye(4)
+    basis = []
+    for index, spec in enumerate(arm.joints):
+        joint = joints[spec.name]
+        align = pose_matrix(np.zeros(3), _z_to(np.array(joint.axis)))
+        origin = (base if index == 0 else turned.T) @ joint.origin @ align
+        turned = align
+        rest, quarter, half = (
+            pose_matrix(np.zeros(3), axis_angle_to_matrix((0, 0, 1), a)) for a in (0, np.pi / 2, np.pi)
+        )
+        middle = (rest + half) / 2
+        basis.append([(origin @ part).ravel() for part in (middle, rest - middle, quarter - middle)])
+    _, local = placed[arm.end_effector.link]
+    offset = pose_matrix(arm.end_effector.position, quaternion_to_matrix(arm.end_effector.orientation))
+    chain = Chain(
+        basis=np.array(basis),
+        tool=turned.T @ local @ offset,
+        rotation=np.eye(3),
+        home=np.array([joint.home for joint in arm.joints]),
+        lower=np.array([joint.lower for joint in arm.joints]),
+        upper=np.array([joint.upper for joint in arm.joints]),
+    )
+    return at_home(chain, chain.home, direction)
+
+
+def at_home(chain: Chain, home: FloatArray, direction: Sequence[float]) -> Chain:
+    """The same chain with another home `(J,)` rad, and the orientation that is held from there."""
+    chain = replace(chain, home=home)
+    return replace(chain, rotation=_pointing(np.asarray(direction, dtype=float), Kinematics(chain).pose(home)))
+
+
+def _pointing(z: FloatArray, pose: FloatArray) -> FloatArray:
+    """The rotation `(3, 3)` with this z axis whose x axis is closest to that of a pose `(4, 4)`, or to its z axis."""
+    x = pose[:3, 0] - (pose[:3, 0] @ z) * z
+    if np.linalg.norm(x) < 0.1:  # the x axis is what is to become the z axis
+        x = -pose[:3, 2] + (pose[:3, 2] @ z) * z
+    x = x / np.linalg.norm(x)
+    return np.stack([x, np.cross(z, x), z], axis=1)
+
+
+def _z_to(axis: FloatArray) -> FloatArray:
+    """A rotation `(3, 3)` that takes the z axis to `axis`."""
+    axis = axis / np.linalg.norm(axis)
+    turn = np.cross((0.0, 0.0, 1.0), axis)
+    sine = float(np.linalg.norm(turn))
+    if sine < 1e-9:
+        return np.eye(3) if axis[2] > 0 else np.diag([1.0, -1.0, -1.0])
+    return axis_angle_to_matrix(turn / sine, float(np.arctan2(sine, axis[2])))
+
+
+class Kinematics:
+    """Forward and inverse kinematics of a chain, with work space of its own: new arrays cost more than the sums."""
+
+    def __init__(self, chain: Chain) -> None:
+        self.chain = chain
+        joints = len(chain.home)
+        self._terms = np.ones((joints, 1, 3))  # 1, cos q, sin q
+        self._local = np.empty((joints, 1, 16))
+        self._frames = np.empty((joints, 4, 4))
+        self._pairs = [(self._local[i, 0].reshape(4, 4), self._frames[i]) for i in range(joints)]
+        self._at: FloatArray | None = None
+        self._pose = np.eye(4)
+
+    def pose(self, q: FloatArray) -> FloatArray:
+        """Pose `(4, 4)` of the tool point in the world at joint positions `(J,)` rad.
+
+        Asked again for the same array, it answers from memory: do not change the array in between.
+        """
+        if q is self._at:
+            return self._pose
+        np.cos(q, out=self._terms[:, 0, 1])
+        np.sin(q, out=self._terms[:, 0, 2])
+        np.matmul(self._terms, self.chain.basis, out=self._local)
+        before: FloatArray | None = None
+        for local, frame in self._pairs:
+            if before is None:
+                frame[:] = local
+            else:
+                np.dot(before, local, out=frame)
+            before = frame
+        self._at, self._pose = q, self._frames[-1] @ self.chain.tool
+        return self._pose
+
+    def joint_heights(self, q: FloatArray) -> FloatArray:
+        """`(J,)` m: how high the joints are above the world's origin at joint positions `(J,)` rad."""
+        self.pose(q)
+        return self._frames[:, 2, 3].copy()
+
+    def _jacobian(self, pose: FloatArray) -> FloatArray:
+        """Geometric Jacobian `(6, J)` where `pose` was last called: m/rad, then rad/rad times `ORIENTATION_WEIGHT`."""
+        px, py, pz = pose[:3, 3].tolist()
+        columns = []
+        # Plain floats: a handful of numbers, and every numpy call costs as much as thirty of these operations.
+        for (ax, ay, az), (x, y, z) in zip(
+            self._frames[:, :3, 2].tolist(), self._frames[:, :3, 3].tolist(), strict=True
+        ):
+            x, y, z = px - x, py - y, pz - z
+            w = ORIENTATION_WEIGHT
+            columns.append((ay * z - az * y, az * x - ax * z, ax * y - ay * x, w * ax, w * ay, w * az))
+        return np.array(columns).T
+
+    def _missing(self, pose: FloatArray, position: FloatArray, rotation: FloatArray) -> list[float]:
+        """What is missing to the target, 6 numbers: m, then rad times `ORIENTATION_WEIGHT`, in the world frame."""
+        (a, b, c, x), (d, e, f, y), (g, h, i, z), _ = pose.tolist()
+        (o, p, q), (r, s, t), (u, v, w) = rotation.tolist()
+        px, py, pz = position.tolist()
+        weight = 0.5 * ORIENTATION_WEIGHT
+        # rotation @ pose.T: its skew part is the axis of the turn that is missing, times the sine of its angle.
+        return [
+            px - x,
+            py - y,
+            pz - z,
+            weight * (u * d + v * e + w * f - r * g - s * h - t * i),
+            weight * (o * g + p * h + q * i - u * a - v * b - w * c),
+            weight * (r * a + s * b + t * c - o * d - p * e - q * f),
+        ]
+
+    def inverse(
+        self,
+        q: FloatArray,
+        position: FloatArray,
+        rotation: FloatArray,
+        iterations: int = 50,
+        tolerance: float = TOLERANCE,
+    ) -> FloatArray:
+        """Joint positions that bring the tool point to a pose, from a start nearby.
+
+        Each iteration minimises |J dq - e|² + d² |dq - g (home - q)|², so the null space drifts to the home posture;
+        joint limits are kept by clipping, and the next iteration makes up for what clipping took.
+
+        Args:
+            q: `(J,)` rad, where to start: the last command.
+            position: `(3,)` m, target of the tool point in the world.
+            rotation: `(3, 3)` target orientation.
+            iterations: At most so many; none when the error is below `TOLERANCE`, no further one below `tolerance`.
+            tolerance: m; orientation counts with `ORIENTATION_WEIGHT`.
+
+        Returns:
+            `(J,)` rad within the limits: a new array, or `q` itself when it is there already.
+        """
+        chain = self.chain
+        for iteration in range(iterations):
+            pose = self.pose(q)
+            error = self._missing(pose, position, rotation)
+            if max(map(abs, error)) < (tolerance if iteration else TOLERANCE):
+                break
+            matrix = self._jacobian(pose)
+            pull = NULL_SPACE_GAIN * (chain.home - q)
+            square = matrix @ matrix.T
+            square += _REGULARISER
+            step = pull + matrix.T @ np.linalg.solve(square, error - matrix @ pull)
+            largest = max(map(abs, step.tolist()))
+            if largest > LARGEST_STEP:
+                step *= LARGEST_STEP / largest
+            q = np.minimum(np.maximum(q + step, chain.lower), chain.upper)
+        return q
+
+    def residual(self, q: FloatArray, position: FloatArray, rotation: FloatArray) -> float:
+        """Distance in m from the tool point at `q` to a pose; orientation counts with `ORIENTATION_WEIGHT`."""
+        return float(np.linalg.norm(self._missing(self.pose(q), position, rotation)))
+
+    def reachable(self, points: FloatArray, rotation: FloatArray, tolerance: float = 0.005) -> NDArray[np.bool_]:
+        """`(n,)`: whether the tool can be at each point `(n, 3)`, so turned, to `tolerance` m within joint limits."""
+        home = self.chain.home
+        return np.array(
+            [self.residual(self.inverse(home, p, rotation), p, rotation) < tolerance for p in points], dtype=bool
+        )
+
+
+_REGULARISER = DAMPING**2 * np.eye(6)

@@ -1,0 +1,250 @@
+"""Triangle meshes as arrays: lofts and hulls, their volume and inertia, OBJ and STL files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mygym.errors import AssetError, bad_value
+from mygym.types import FloatArray
+
+MARGIN = 0.001
+"""m by which Bullet makes every hull larger than its points."""
+
+MOST_POINTS = 64
+"""Of a hull; more make contacts slower, not better."""
+
+MOST_HULLS = 32
+"""Groups of an OBJ file that become hulls of their own, as a convex decomposition has them; of more groups one hull."""
+
+CREASE = np.cos(np.radians(40.0))
+"""Cosine of the angle between two faces above which their edge is drawn sharp."""
+
+
+@dataclass(frozen=True, eq=False)
+class Mesh:
+    """A closed surface."""
+
+    vertices: FloatArray
+    """`(n, 3)` m."""
+    faces: NDArray[np.int64]
+    """`(m, 3)` rows of `vertices`, counterclockwise seen from outside."""
+
+
+def outline(radius: float, sides: int, count: int) -> FloatArray:
+    """`(count, 2)` points around a circle, or (with `sides`) a regular polygon of that circumradius.
+
+    Points are at even angles; a polygon has its corners among them if `count` is a multiple of `sides`.
+    """
+    angles = 2 * np.pi * np.arange(count) / count
+    radii = np.full(count, radius)
+    if sides:
+        half = np.pi / sides
+        radii = radius * np.cos(half) / np.cos((angles % (2 * half)) - half)
+    return np.stack([radii * np.cos(angles), radii * np.sin(angles)], axis=1)
+
+
+def loft(rings: ArrayLike, closed: bool = False) -> Mesh:
+    """The surface through rings of points.
+
+    Args:
+        rings: `(k, n, 3)` m, from one end to the other.
+        closed: Whether the last ring joins the first, as in a tube; otherwise both ends get flat faces.
+    """
+    points = np.asarray(rings, dtype=float)
+    k, n, _ = points.shape
+    along = np.arange(k if closed else k - 1)[:, None]
+    around = np.arange(n)[None, :]
+    a, b = along * n + around, along * n + (around + 1) % n
+    c, d = ((along + 1) % k) * n + around, ((along + 1) % k) * n + (around + 1) % n
+    faces = [np.stack([a, b, d], -1).reshape(-1, 3), np.stack([a, d, c], -1).reshape(-1, 3)]
+    if not closed:
+        fan = np.arange(1, n - 1)
+        faces.append(np.stack([0 * fan, fan + 1, fan], -1))
+        faces.append((k - 1) * n + np.stack([0 * fan, fan, fan + 1], -1))
+    return _outwards(Mesh(points.reshape(-1, 3), np.concatenate(faces)))
+
+
+def hull(points: ArrayLike) -> Mesh:
+    """The convex hull of points `(n, 3)`.
+
+    Raises:
+        ValueError: they are fewer than four, or lie in one plane.
+    """
+    from scipy.spatial import ConvexHull, QhullError
+
+    cloud = np.asarray(points, dtype=float).reshape(-1, 3)
+    try:
+        found = ConvexHull(cloud)
+    except (QhullError, ValueError):
+        raise ValueError("a hull needs four points or more that do not lie in one plane") from None
+    vertices = cloud[found.vertices]
+    number = np.full(len(cloud), -1)
+    number[found.vertices] = np.arange(len(vertices))
+    faces = number[found.simplices]
+    middle = vertices.mean(axis=0)
+    a, b, c = (vertices[faces[:, corner]] for corner in range(3))
+    inwards = np.einsum("ij,ij->i", np.cross(b - a, c - a), a - middle) < 0
+    faces[inwards] = faces[inwards][:, ::-1]
+    return Mesh(vertices, faces)
+
+
+def few_points(points: ArrayLike, most: int = MOST_POINTS) -> FloatArray:
+    """At most `most` corners of the hull of points `(n, 3)`: the farthest in directions spread over the sphere."""
+    corners = hull(points).vertices
+    if len(corners) <= most:
+        return corners
+    index = np.arange(most) + 0.5
+    polar, azimuth = np.arccos(1 - 2 * index / most), np.pi * (1 + 5**0.5) * index  # a Fibonacci lattice
+    directions = np.stack([np.cos(azimuth) * np.sin(polar), np.sin(azimuth) * np.sin(polar), np.cos(polar)], axis=1)
+    directions[:6] = np.concatenate([np.eye(3), -np.eye(3)])  # so that the bounding box stays
+    farthest: FloatArray = corners[np.unique((directions @ corners.T).argmax(axis=1))]
+    return farthest
+
+
+def shrunk(points: ArrayLike, by: float = MARGIN) -> FloatArray:
+    """Corners of the hull of points `(n, 3)` with every face moved inwards by `by` m, or as far as it is thick."""
+    from scipy.spatial import ConvexHull, HalfspaceIntersection
+
+    cloud = np.asarray(points, dtype=float).reshape(-1, 3)
+    planes = np.unique(ConvexHull(cloud).equations.round(9), axis=0)
+    middle = cloud[ConvexHull(cloud).vertices].mean(axis=0)
+    room = -(planes[:, :3] @ middle + planes[:, 3])
+    planes[:, 3] += min(by, 0.9 * float(room.min()))
+    corners = HalfspaceIntersection(planes, middle).intersections
+    _, first = np.unique(corners.round(6), axis=0, return_index=True)
+    return few_points(corners[np.sort(first)])
+
+
+def volume_properties(mesh: Mesh) -> tuple[float, FloatArray, FloatArray]:
+    """Volume in m³, centroid `(3,)` in m and inertia `(3, 3)` about it for a density of 1 kg/m³, in kg m².
+
+    Sums over the tetrahedra between the faces and the origin (Tonon, J. Math. Stat. 2004).
+    """
+    corners = mesh.vertices[mesh.faces]
+    volumes = np.linalg.det(corners) / 6
+    volume = float(volumes.sum())
+    centre = np.einsum("i,ij->j", volumes, corners.sum(axis=1)) / 4 / volume
+    total = corners.sum(axis=1)
+    # The second moments ∫ x xᵀ of a tetrahedron with one corner at the origin.
+    moments = np.einsum("i,ij,ik->jk", volumes, total, total)
+    moments = (moments + np.einsum("i,icj,ick->jk", volumes, corners, corners)) / 20
+    moments -= volume * np.outer(centre, centre)
+    return volume, centre, np.trace(moments) * np.eye(3) - moments
+
+
+def obj_text(mesh: Mesh) -> str:
+    """The mesh as an OBJ file with normals: smooth where faces meet at less than 40°, sharp elsewhere.
+
+    The last quarter of a texture, as on Bullet's boxes, is laid on along x, y or z, whichever a face looks along.
+    """
+    corners = mesh.vertices[mesh.faces]
+    crosses = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    lengths = np.linalg.norm(crosses, axis=1)
+    faces, crosses = mesh.faces[lengths > 1e-12], crosses[lengths > 1e-12]
+    units = crosses / lengths[lengths > 1e-12, None]
+    # Each corner of each face with each face that meets there, as rows of two arrays.
+    _, place = np.unique(mesh.vertices.round(7), axis=0, return_inverse=True)
+    at = place.ravel()[faces].ravel()
+    order = np.argsort(at, kind="stable")
+    counts = np.bincount(at)
+    first = np.concatenate([[0], np.cumsum(counts)])[at]
+    mine = np.repeat(np.arange(len(at)), counts[at])
+    within = np.arange(len(mine)) - np.repeat(np.cumsum(counts[at]) - counts[at], counts[at])
+    theirs = order[first[mine] + within] // 3
+    smooth = (units[mine // 3] * units[theirs]).sum(axis=1) > CREASE
+    normals = np.zeros((len(at), 3))
+    np.add.at(normals, mine[smooth], crosses[theirs[smooth]])
+    normals /= np.linalg.norm(normals, axis=1, keepdims=True)
+    spread = (mesh.vertices[faces] - mesh.vertices.min(axis=0)) / np.ptp(mesh.vertices, axis=0).max()
+    seen = np.array([(1, 2), (0, 2), (0, 1)])[np.abs(crosses).argmax(axis=1)]
+    flat = np.take_along_axis(spread, seen[:, None, :], axis=2).reshape(-1, 2)
+    lines = [f"v {x:.6g} {y:.6g} {z:.6g}" for x, y, z in mesh.vertices.tolist()]
+    lines += [f"vn {x:.4f} {y:.4f} {z:.4f}" for x, y, z in normals.tolist()]
+    lines += [f"vt {u:.4f} {v:.4f}" for u, v in (0.75 + 0.249 * flat).tolist()]
+    rows = np.arange(1, len(at) + 1).reshape(-1, 3)
+    corner_rows = np.stack([faces + 1, rows, rows], axis=2).reshape(-1, 9).tolist()
+    lines += ["f {}/{}/{} {}/{}/{} {}/{}/{}".format(*row) for row in corner_rows]
+    return "\n".join([*lines, ""])
+
+
+def _outwards(mesh: Mesh) -> Mesh:
+    volume = np.linalg.det(mesh.vertices[mesh.faces]).sum()
+    return mesh if volume >= 0 else Mesh(mesh.vertices, mesh.faces[:, ::-1])
+
+
+# Files --------------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=256)
+def read_hulls(path: str) -> tuple[FloatArray, ...]:
+    """Points `(n, 3)` of the hulls that stand for a mesh file, each at most `MOST_POINTS`.
+
+    Args:
+        path: An OBJ file, whose groups become a hull each (a convex decomposition), or an STL file.
+
+    Raises:
+        AssetError: no such file, of another kind, damaged, or flat.
+    """
+    file = Path(path)
+    readers = {".obj": _obj_groups, ".stl": _stl_groups}
+    if file.suffix.lower() not in readers:
+        raise AssetError(bad_value("mesh", path, "an OBJ or STL file", "cannot be read"))
+    try:
+        groups = readers[file.suffix.lower()](file)
+    except (OSError, ValueError, IndexError) as error:
+        why = f"cannot be read ({type(error).__name__}: {error})"
+        raise AssetError(bad_value("mesh", path, "an OBJ or STL file", why)) from error
+    if not groups:
+        raise AssetError(bad_value("mesh", path, "a mesh with faces", "is empty"))
+    if len(groups) > MOST_HULLS:
+        groups = [np.concatenate(groups)]
+    found = []
+    for group in groups:
+        try:
+            found.append(few_points(group))
+        except ValueError as error:
+            if len(groups) == 1:
+                raise AssetError(bad_value("mesh", path, str(error), "has no volume")) from error
+    if not found:
+        raise AssetError(bad_value("mesh", path, "a mesh with a volume", "has no volume"))
+    return tuple(found)
+
+
+def _obj_groups(path: Path) -> list[FloatArray]:
+    """Points of the faces of each object or group of an OBJ file."""
+    vertices: list[Sequence[float]] = []
+    groups: list[set[int]] = [set()]
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        words = line.split()
+        if not words:
+            continue
+        if words[0] == "v":
+            vertices.append([float(word) for word in words[1:4]])
+        elif words[0] in ("o", "g"):
+            groups.append(set())
+        elif words[0] == "f":
+            numbers = [int(word.partition("/")[0]) for word in words[1:]]
+            groups[-1].update(number - 1 if number > 0 else len(vertices) + number for number in numbers)
+    points = np.array(vertices, dtype=float).reshape(-1, 3)
+    return [points[sorted(group)] for group in groups if group]
+
+
+def _stl_groups(path: Path) -> list[FloatArray]:
+    """Points of a binary or ASCII STL file."""
+    content = path.read_bytes()
+    count = int(np.frombuffer(content[80:84], dtype="<u4")[0]) if len(content) >= 84 else -1
+    if len(content) == 84 + 50 * count:
+        rows = np.frombuffer(content[84:], dtype=np.dtype([("floats", "<f4", 12), ("attribute", "<u2")]))
+        points = rows["floats"][:, 3:].reshape(-1, 3).astype(float)
+    else:
+        lines = (line.split() for line in content.decode("ascii").splitlines())
+        points = np.array([[float(word) for word in words[1:4]] for words in lines if words[:1] == ["vertex"]])
+    if len(points) == 0:
+        raise ValueError("it has no triangles")
+    return [np.unique(points.reshape(-1, 3), axis=0)]

@@ -1,0 +1,165 @@
+"""Where a robot works, as data: `load_workspace("table") -> WorkspaceSpec`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from mygym.errors import AssetError, bad_value
+from mygym.models.assets import STRICT, Number, Quaternion, Vector, asset_names, find_asset, read_asset
+from mygym.models.fixtures import FixtureSpec, check_fixture, movables, with_files
+from mygym.models.robot import RobotSpec
+
+
+@dataclass(frozen=True)
+class Area:
+    """An axis-aligned box in the world frame, m. An edge of no length is allowed: a surface."""
+
+    __pydantic_config__ = STRICT
+
+    low: Vector
+    high: Vector
+
+
+@dataclass(frozen=True)
+class CameraSpec:
+    """A camera that looks at `target` from `distance` m; angles in degrees as Bullet has them."""
+
+    __pydantic_config__ = STRICT
+
+    target: Vector
+    distance: Annotated[Number, Field(gt=0)]
+    yaw: Number
+    pitch: Number
+    fov: Annotated[Number, Field(gt=1, lt=170)] = 40.0
+    """Vertical field of view, degrees."""
+
+
+@dataclass(frozen=True)
+class HomeSpec:
+    """What is different in a workspace for one of the robots that are at home there."""
+
+    __pydantic_config__ = STRICT
+
+    base_position: Vector | None = None
+    """m; by default the robot's own."""
+    base_orientation: Quaternion | None = None
+    areas: dict[str, Area] = field(default_factory=dict)
+    """In place of the workspace's areas of these names, and besides the others."""
+    tool_home: Vector | None = None
+    tool_bounds: Area | None = None
+    cameras: dict[str, CameraSpec] = field(default_factory=dict)
+    """In place of the workspace's cameras of these names."""
+    unsuited: tuple[str, ...] = ()
+    """Tasks that it does not do well enough here; a comment says why."""
+
+
+@dataclass(frozen=True)
+class WorkspaceSpec:
+    """Fixtures, sampling areas, cameras and bounds. World frame: origin on the table top, z up."""
+
+    __pydantic_config__ = STRICT
+
+    fixtures: dict[str, FixtureSpec]
+    areas: dict[str, Area]
+    """Where tasks sample goals and starting positions, by name."""
+    cameras: dict[str, CameraSpec]
+    bounds: Area
+    """An object that leaves this box has left the workspace."""
+    tool_bounds: Area
+    """Controllers command the end effector inside this box only."""
+    tool_home: Vector = field(default=(0.0, 0.0, 0.2))
+    """m: where the end effector starts unless the reset says otherwise; the robot's home joints are close to it."""
+    tool_direction: Vector = (0.0, 0.0, -1.0)
+    """Unit vector along which controllers hold the tool's z axis: down, or forward where the work is on a wall."""
+    paths: dict[str, tuple[Vector, ...]] = field(default_factory=dict)
+    """m: points of surfaces that something is guided along, by name, the goal last."""
+    robots: dict[str, HomeSpec | None] = field(default_factory=dict)
+    """Robots that are at home here, with what is different for them; others find the areas as they are."""
+    background: tuple[Number, Number, Number] = (1.0, 1.0, 1.0)
+    name: str = ""
+    """The file's stem, unless given."""
+
+    @property
+    def part_names(self) -> tuple[str, ...]:
+        """What moves, as `fixture.joint`, in the order of `State.part_position`."""
+        solid = {name: fixture for name, fixture in self.fixtures.items() if fixture.collides}
+        return tuple(f"{name}.{one.name}" for name, fixture in solid.items() for one in movables(fixture))
+
+    def for_robot(self, name: str) -> WorkspaceSpec:
+        """The workspace as a robot finds it: with its own areas, bounds and home in place of the general ones."""
+        home = self.robots.get(name) or HomeSpec()
+        return replace(
+            self,
+            areas={**self.areas, **home.areas},
+            cameras={**self.cameras, **home.cameras},
+            tool_home=home.tool_home or self.tool_home,
+            tool_bounds=home.tool_bounds or self.tool_bounds,
+        )
+
+    def place(self, robot: RobotSpec) -> RobotSpec:
+        """The robot where it stands here: on its own base, unless the workspace has another for it."""
+        home = self.robots.get(robot.name) or HomeSpec()
+        return replace(
+            robot,
+            base_position=home.base_position or robot.base_position,
+            base_orientation=home.base_orientation or robot.base_orientation,
+        )
+
+
+def workspace_names() -> tuple[str, ...]:
+    """Workspaces that come with the package."""
+    return asset_names("workspaces")
+
+
+def load_workspace(name: str | Path) -> WorkspaceSpec:
+    """The workspace of this name, or of this YAML file.
+
+    Raises:
+        AssetError: unknown name, or a file with an unknown, missing or wrong key, a box whose low is above its high, a
+            fixture that cannot be.
+    """
+    path = find_asset("workspaces", name)
+    spec = read_asset(WorkspaceSpec, path)
+    try:
+        fixtures = {key: with_files(fixture, path.parent) for key, fixture in spec.fixtures.items()}
+        for key, fixture in fixtures.items():
+            check_fixture(fixture, f"fixtures.{key}.")
+        _check(spec)
+    except AssetError as error:
+        raise AssetError(f"{path}: {error}") from error
+    return replace(spec, name=spec.name or path.stem, fixtures=fixtures)
+
+
+def _check(spec: WorkspaceSpec) -> None:
+    boxes = _boxes("", spec.areas, spec.bounds, spec.tool_bounds)
+    for name, home in spec.robots.items():
+        if home is not None:
+            boxes |= _boxes(f"robots.{name}.", home.areas, None, home.tool_bounds)
+    for key, area in boxes.items():
+        if any(low > high for low, high in zip(area.low, area.high, strict=True)):
+            raise AssetError(bad_value(f"{key}.low", list(area.low), f"at most high = {list(area.high)}"))
+    for name, path in spec.paths.items():
+        if not path:
+            raise AssetError(bad_value(f"paths.{name}", [], "one point or more, the goal last", "is empty"))
+        for index, point in enumerate(path):
+            if not all(
+                low <= at <= high for low, at, high in zip(spec.bounds.low, point, spec.bounds.high, strict=True)
+            ):
+                allowed = f"within bounds {list(spec.bounds.low)} … {list(spec.bounds.high)}"
+                raise AssetError(bad_value(f"paths.{name}.{index}", list(point), allowed))
+    if "main" not in spec.cameras:
+        raise AssetError(bad_value("cameras.main", None, "a camera", "is missing"))
+    if abs(math.hypot(*spec.tool_direction) - 1.0) > 1e-3:
+        raise AssetError(bad_value("tool_direction", list(spec.tool_direction), "a vector of length 1"))
+
+
+def _boxes(key: str, areas: Mapping[str, Area], bounds: Area | None, tool_bounds: Area | None) -> dict[str, Area]:
+    boxes = {f"{key}areas.{name}": area for name, area in areas.items()}
+    others = {f"{key}bounds": bounds, f"{key}tool_bounds": tool_bounds}
+    return boxes | {name: area for name, area in others.items() if area is not None}

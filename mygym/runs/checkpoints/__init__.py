@@ -1,0 +1,1 @@
+"""Checkpoints on disk: the state of everything in a run, serialized."""

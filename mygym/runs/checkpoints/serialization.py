@@ -1,0 +1,140 @@
+"""Trees of plain values and arrays ↔ files: JSON for the structure, safetensors for the numbers, no pickles."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+
+from mygym.runs.checkpoints import pytrees
+
+STRUCTURE = "state.json"
+TENSORS = "tensors.safetensors"
+
+_TORCH = frozenset(
+    {
+        *(torch.bool, torch.uint8, torch.uint16, torch.uint32, torch.uint64, torch.int8, torch.int16, torch.int32),
+        *(torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64),
+    }
+)
+_NUMPY = frozenset(np.dtype(name) for name in ("?", *(f"{kind}{size}" for kind in "iu" for size in "1248"), *"efd"))
+"""Types of numbers that come back as they were; of numpy's those in the machine's byte order."""
+
+_DAMAGE = (
+    *(ValueError, LookupError, TypeError, AttributeError, ArithmeticError),
+    *(AssertionError, RuntimeError, SafetensorError, ImportError),
+)
+"""What reading other files than ours may raise."""
+
+
+def to_files(tree: Any) -> dict[str, bytes]:
+    """Content of the files `state.json` and `tensors.safetensors` that hold `tree`.
+
+    A tree is made of None, booleans, numbers, strings, lists, tuples, deques, dictionaries, numpy scalars, arrays of
+    numpy and JAX and torch tensors; it comes back with the same types, tensors without gradients and on the CPU.
+
+    Raises:
+        TypeError: Something else is in it, and the message tells where; or it holds itself.
+    """
+    tensors: dict[str, torch.Tensor] = {}
+    try:
+        structure = json.dumps(_encode(tree, "", tensors)).encode()
+    except RecursionError:
+        raise TypeError("nested too deep, or part of itself") from None
+    return {STRUCTURE: structure, TENSORS: save(tensors)}
+
+
+def from_files(files: Mapping[str, bytes]) -> Any:
+    """The inverse of `to_files`.
+
+    Raises:
+        ValueError: The files are not those of `to_files`.
+    """
+    try:
+        return _decode(json.loads(files[STRUCTURE]), load(files[TENSORS]))
+    except _DAMAGE as error:
+        raise ValueError(f"not what was saved: {type(error).__name__}: {error}") from None
+
+
+def can_be_saved(value: Any) -> bool:
+    """Whether `value` can be part of a tree."""
+    try:
+        _encode(value, "", {})
+    except (TypeError, RecursionError):
+        return False
+    return True
+
+
+def _encode(value: Any, path: str, tensors: dict[str, torch.Tensor]) -> Any:
+    """What JSON has is itself; everything else is an object with one key that begins with `$`."""
+
+    def inner(items: Any) -> list[Any]:
+        return [_encode(item, f"{path}.{index}", tensors) for index, item in enumerate(items)]
+
+    if value is None or isinstance(value, str) or type(value) is bool:
+        return value
+    if type(value) is int:  # Python neither writes nor reads thousands of digits
+        return value if value.bit_length() <= 64 else {"$int": hex(value)}
+    if type(value) is float:
+        return value if np.isfinite(value) else {"$float": str(value)}
+    if isinstance(value, list):
+        return inner(value)
+    if isinstance(value, tuple):
+        return {"$tuple": inner(value)}
+    if isinstance(value, deque):
+        return {"$deque": inner(value), "maxlen": value.maxlen}
+    if isinstance(value, Mapping):
+        if all(isinstance(key, str) and not key.startswith("$") for key in value):
+            return {key: _encode(item, f"{path}.{key}", tensors) for key, item in value.items()}
+        return {"$pairs": inner(tuple(value.items()))}
+    name = f"{len(tensors)}{path}".encode("ascii", "backslashreplace").decode()
+    if (
+        isinstance(value, torch.Tensor)
+        and value.dtype in _TORCH
+        and value.layout is torch.strided
+        and not value.is_meta
+    ):
+        tensors[name] = value.detach().cpu().clone(memory_format=torch.contiguous_format)
+        return {"$tensor": name}
+    if (type(value) is np.ndarray or isinstance(value, np.generic)) and value.dtype in _NUMPY:
+        tensors[name] = torch.from_numpy(np.array(value, order="C"))
+        return {"$scalar" if isinstance(value, np.generic) else "$array": name}
+    if pytrees.is_array(value):
+        tensors[name] = pytrees.to_tensor(value)
+        return {"$jax": name, **pytrees.about(value)}
+    where, what = path.removeprefix(".") or "value", " ".join(repr(value).split())[:100]
+    kind = f"{type(value).__name__}{f' of {value.dtype}' if hasattr(value, 'dtype') else ''}"
+    raise TypeError(f"{where} is {what}, a {kind}, which is neither plain data nor an array that can be saved")
+
+
+def _decode(node: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
+    if isinstance(node, list):
+        return [_decode(item, tensors) for item in node]
+    if not isinstance(node, dict):
+        return node
+    kind = next((key for key in node if key.startswith("$")), None)
+    if kind is None:
+        return {key: _decode(item, tensors) for key, item in node.items()}
+    content = node[kind]
+    if kind in ("$tensor", "$array", "$scalar"):
+        tensor = tensors[content]
+        return tensor if kind == "$tensor" else tensor.numpy() if kind == "$array" else tensor.numpy()[()]
+    if kind == "$jax":
+        return pytrees.to_array(tensors[content], node.get("weak", False), node.get("key"))
+    if kind == "$float":
+        return float(content)
+    if kind == "$int":
+        return int(content, 16)
+    if kind == "$tuple":
+        return tuple(_decode(content, tensors))
+    if kind == "$deque":
+        return deque(_decode(content, tensors), maxlen=node["maxlen"])
+    if kind == "$pairs":
+        return dict(_decode(content, tensors))
+    raise ValueError(f"{kind} is not known")

@@ -1,0 +1,1 @@
+"""Cameras, scenes, textures and thumbnails."""

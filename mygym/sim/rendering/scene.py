@@ -1,0 +1,116 @@
+"""What a world looks like: a client of its own that holds visual shapes only and mirrors the world's state.
+
+Physics stays the same whether anybody looks or not, and resets of the physics client stay cheap.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mygym.models.episode_randomization import EpisodeRandomization
+from mygym.models.fixtures import fixture_pose, fixture_urdf
+from mygym.models.robot_model import robot_model
+from mygym.models.urdf import light_urdf
+from mygym.sim.bodies import add_visual
+from mygym.sim.bullet import bullet, disconnect, urdf_file
+from mygym.sim.rendering.appearance import Looks
+from mygym.sim.world import World
+
+GOAL_COLOR = (0.20, 0.78, 0.35, 0.8)
+GOAL_RADIUS = 0.018
+_HIDDEN = (0.0, 0.0, -50.0)
+_UPRIGHT = (0.0, 0.0, 0.0, 1.0)
+
+
+class Scene:
+    """The visual bodies of a world in a client.
+
+    Args:
+        world: What to show; only its `state` and descriptions are read.
+        client: An open Bullet client, used by nothing else; closed with the scene.
+    """
+
+    def __init__(self, world: World, client: int) -> None:
+        self.world, self.client = world, client
+        robot = world.robot
+        path = urdf_file(f"{robot.name}_visual", light_urdf(robot_model(robot), "visual"))
+        self.robot = bullet.loadURDF(
+            path, robot.base_position, robot.base_orientation, useFixedBase=True, physicsClientId=client
+        )
+        count = bullet.getNumJoints(self.robot, physicsClientId=client)
+        infos = [bullet.getJointInfo(self.robot, i, physicsClientId=client) for i in range(count)]
+        number = {info[1].decode(): info[0] for info in infos}
+        self._joints = [number[joint.name] for arm in robot.arms for joint in arm.joints]
+        self._fingers = [number[name] for arm in robot.arms if arm.gripper for name in arm.gripper.joints]
+        self._parts = self._add_fixtures()
+        self._specs = world.objects
+        self._objects = [add_visual(client, spec, _HIDDEN, _UPRIGHT) for spec in self._specs]
+        self._looks, self._shown = Looks(client), EpisodeRandomization()
+        self._goal = self._add({"shapeType": bullet.GEOM_SPHERE, "radius": GOAL_RADIUS}, GOAL_COLOR, _HIDDEN)
+
+    def _add_fixtures(self) -> list[tuple[int, int]]:
+        """Load what is seen of the fixtures; returns body and joint of each part, in the order of the state's."""
+        joints: dict[str, tuple[int, int]] = {}
+        self._fixtures: list[int] = []
+        for name, fixture in self.world.workspace.fixtures.items():
+            if not fixture.visible:
+                continue
+            path = urdf_file(f"{name}_visual", fixture_urdf(fixture, "visual"))
+            pose = fixture_pose(fixture)
+            body = bullet.loadURDF(path, *pose, useFixedBase=True, physicsClientId=self.client)
+            self._fixtures.append(body)
+            for index in range(bullet.getNumJoints(body, physicsClientId=self.client)):
+                joint = bullet.getJointInfo(body, index, physicsClientId=self.client)[1].decode()
+                joints[f"{name}.{joint}"] = body, index
+        return [joints[name] for name in self.world.part_names]
+
+    def _add(self, shape: dict[str, object], color: ArrayLike, position: ArrayLike) -> int:
+        visual = bullet.createVisualShape(**shape, rgbaColor=color, physicsClientId=self.client)
+        body = bullet.createMultiBody(0.0, -1, visual, position, _UPRIGHT, physicsClientId=self.client)
+        return int(body)
+
+    def _dress(self) -> None:
+        """Show things in this episode's sizes, colours and patterns."""
+        client = self.client
+        for k, (spec, shown) in enumerate(zip(self.world.objects, self._specs, strict=True)):
+            if spec is not shown:
+                bullet.removeBody(self._objects[k], physicsClientId=client)
+                self._looks.forget(self._objects[k])
+                self._objects[k] = add_visual(client, spec, _HIDDEN, _UPRIGHT)
+        self._specs, self._shown = self.world.objects, self.world.variation
+        self._looks.dress([[self.robot], self._fixtures, *([body] for body in self._objects)], self._shown)
+
+    def mirror(self, goal: ArrayLike | None = None) -> None:
+        """Move everything to where the world's state has it.
+
+        Args:
+            goal: `(3,)` m, where to show a green sphere; none without it.
+        """
+        state, client = self.world.state, self.client
+        if self.world.variation != self._shown:
+            self._dress()
+        positions = state.joint_position[0].tolist() + self._finger_positions()
+        for index, position in zip([*self._joints, *self._fingers], positions, strict=True):
+            bullet.resetJointState(self.robot, index, position, physicsClientId=client)
+        for (body, joint), position in zip(self._parts, state.part_position[0].tolist(), strict=True):
+            bullet.resetJointState(body, joint, position, physicsClientId=client)
+        for k, body in enumerate(self._objects):
+            place, turn = state.object_position[0, k].tolist(), state.object_orientation[0, k].tolist()
+            bullet.resetBasePositionAndOrientation(body, place, turn, physicsClientId=client)
+        place = _HIDDEN if goal is None else np.asarray(goal, dtype=float).reshape(3).tolist()
+        bullet.resetBasePositionAndOrientation(self._goal, place, _UPRIGHT, physicsClientId=client)
+
+    def _finger_positions(self) -> list[float]:
+        state = self.world.state
+        widths = [float(state.gripper_width[0]), *state.second_gripper_width[0].tolist()]
+        return [
+            low + (high - low) * width / arm.gripper.width
+            for arm, width in zip(self.world.robot.arms, widths, strict=True)
+            if arm.gripper
+            for low, high in zip(arm.gripper.closed, arm.gripper.open, strict=True)
+        ]
+
+    def close(self) -> None:
+        """Close the client; may be called again."""
+        disconnect(self.client)

@@ -1,0 +1,1 @@
+"""Strategy `mixture`: super-networks with several experts, and the search for a path through them."""

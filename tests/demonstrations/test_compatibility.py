@@ -1,0 +1,75 @@
+"""Demonstrations of something else are refused, with the key, what differs and what to do."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mygym
+from mygym.config import RunConfig
+from mygym.demonstrations import Demonstrations, check_fits
+from mygym.errors import ConfigError
+from mygym.runs.resolve_config import from_python
+
+PUSH = {"task": "push", "robot": "panda", "reward": "sparse"}
+
+
+@pytest.fixture(scope="module")
+def demonstrations(tmp_path_factory: pytest.TempPathFactory) -> Demonstrations:
+    return mygym.demonstrate(PUSH, out=tmp_path_factory.mktemp("fitting") / "push", episodes=1)
+
+
+def config(**changes: Any) -> RunConfig:
+    return from_python({**PUSH, **changes}).config
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"algo": "dagger"},
+        {"seed": 5},
+        {"task_params": {"tolerance": 0.02, "object": "apple"}},
+        {"randomize": {"object_mass": [0.5, 2.0]}},
+        {"algo_params": {"gamma": 0.9}},
+    ],
+    ids=str,
+)
+def test_what_fits(changes: dict[str, Any], demonstrations: Demonstrations) -> None:
+    check_fits(demonstrations, config(**changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"robot": "kuka"}, "robot: 'kuka' is not what PATH was recorded with; allowed: panda, or demonstrations"),
+        ({"task": "poke"}, "task: 'poke' is not what PATH was recorded with; allowed: push, or demonstrations"),
+        ({"workspace": "panel"}, "workspace: 'panel' is not what PATH"),
+        ({"control": "joint_delta"}, "control: 'joint_delta' is not what PATH"),
+        ({"reward": "dense"}, "reward: 'dense' is not what PATH was recorded with; allowed: sparse"),
+        ({"spaces": "shared"}, "observation_space: .* is not that of PATH, .*allowed: observations, spaces and"),
+        ({"observations": ["ee_position"]}, r"observation_space: .*'observation': \(3,\).* is not that of PATH"),
+        ({"algo": "ars"}, r"observation_space: \(34,\) is not that of PATH, {'achieved_goal': \(3,\)"),
+    ],
+    ids=str,
+)
+def test_what_does_not_fit(changes: dict[str, Any], said: str, demonstrations: Demonstrations) -> None:
+    with pytest.raises(ConfigError) as error:
+        check_fits(demonstrations, config(**changes))
+    assert re.match(said.replace("PATH", re.escape(str(demonstrations.path))), str(error.value)), error.value
+
+
+def test_another_reward_does_not_matter_where_none_is_used(demonstrations: Demonstrations) -> None:
+    check_fits(demonstrations, config(reward="dense"), rewards=False)
+
+
+def test_a_run_of_several_tasks_may_have_demonstrations_of_some(tmp_path: Path) -> None:
+    many = {"strategy": "multitask", "strategy_params": {"tasks": ["reach", "push"]}}
+    one = mygym.demonstrate({**PUSH, "spaces": "shared"}, out=tmp_path / "push", episodes=1)
+    check_fits(one, from_python({**PUSH, **many}).config)
+    both = mygym.demonstrate(many, out=tmp_path / "both", episodes=2)
+    with pytest.raises(ConfigError, match=r"task: 'push' is not what .*both was recorded with; allowed: reach"):
+        check_fits(both, config(spaces="shared"))

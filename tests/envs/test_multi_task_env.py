@@ -1,0 +1,179 @@
+"""Several environments in one."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from mygym.envs.multi_task_env import MultiTaskEnv
+from mygym.envs.robot_env import RobotEnv
+from mygym.errors import ConfigError, RunError
+
+TASKS = ("reach", "push", "AGM")
+
+
+def varied(*tasks: str, identify: bool = False, **settings: Any) -> MultiTaskEnv:
+    settings = {"spaces": "shared", **settings}
+    codes = np.eye(len(tasks), dtype=np.float32) if identify else None
+    return MultiTaskEnv([{"task": task, **settings} for task in tasks], tasks, codes)
+
+
+@pytest.fixture
+def env() -> Iterator[MultiTaskEnv]:
+    env = varied(*TASKS)
+    yield env
+    env.close()
+
+
+def played(env: MultiTaskEnv, episodes: int, seed: int = 0) -> list[str]:
+    env.reset(seed=seed)
+    labels = [env.label]
+    for _ in range(episodes - 1):
+        env.reset()
+        labels.append(env.label)
+    return labels
+
+
+@pytest.mark.parametrize("identify", [False, True])
+@pytest.mark.parametrize("goal_env", [False, True])
+@pytest.mark.filterwarnings("ignore:.*not within the observation space.*")
+def test_gymnasium_finds_nothing_wrong_with_it(identify: bool, goal_env: bool) -> None:
+    env = varied("reach", "push", identify=identify, goal_env=goal_env)
+    check_env(env, skip_render_check=True)
+    env.close()
+
+
+def test_they_take_turns_each_once_before_any_twice(env: MultiTaskEnv) -> None:
+    labels = played(env, 9)
+    for first in range(0, 9, 3):
+        assert sorted(labels[first : first + 3]) == sorted(TASKS)
+    assert played(env, 3, seed=1)[0] != labels[0]  # environments side by side do not all play the same
+
+
+def test_weights_say_how_often_each_is_played(env: MultiTaskEnv) -> None:
+    env.set_weights([0.0, 1.0, 3.0])
+    counts = Counter(played(env, 40))
+    assert counts["reach"] == 0
+    assert 4 <= counts["push"] <= 16
+    assert played(env, 10) == played(env, 10)
+
+
+@pytest.mark.parametrize("weights", [[1.0, 1.0], [0.0, 0.0, 0.0], [-1.0, 1.0, 1.0], [np.nan, 1.0, 1.0]])
+def test_what_are_no_weights_is_refused(env: MultiTaskEnv, weights: list[float]) -> None:
+    with pytest.raises(RunError, match="3 weights"):
+        env.set_weights(weights)
+
+
+def test_an_episode_is_that_of_the_one_that_is_played(env: MultiTaskEnv) -> None:
+    rng = np.random.default_rng(0)
+    observation, info = env.reset(seed=5)
+    alone = RobotEnv(env.label, spaces="shared")
+    expected, _ = alone.reset(seed=int(np.random.SeedSequence([5, 0]).generate_state(1)[0]))
+    np.testing.assert_equal(observation, expected)
+    for _ in range(5):
+        action = rng.uniform(-1, 1, env.action_space.shape).astype(np.float32)
+        observation, reward, *_, info = env.step(action)
+        expected, its_reward, *_ = alone.step(action)
+        np.testing.assert_equal(observation, expected)
+        assert (reward, info["variant"]) == (its_reward, TASKS.index(env.label))
+    alone.close()
+
+
+def test_its_state_brings_another_to_the_same_place_and_the_same_episodes_after_it(env: MultiTaskEnv) -> None:
+    other = varied(*TASKS)
+    env.reset(seed=3)
+    env.set_weights([1.0, 2.0, 2.0])
+    for _ in range(3):
+        env.reset()
+    for _ in range(4):
+        observation, *_ = env.step(env.expert_action())
+    np.testing.assert_equal(other.load_state_dict(env.state_dict()), observation)
+    for _ in range(5):
+        one, two = env.reset()[0], other.reset()[0]
+        np.testing.assert_equal(one, two)
+        assert env.label == other.label
+    other.close()
+
+
+LEVELS = [
+    {"task": "AGM", "task_params": {"stages_done": 2, "horizon": 20}},
+    {"task": "AGM", "task_params": {"stages_done": 1.333, "tolerance": 0.03}, "reward": "dense"},
+    {"task": "AGM"},
+    {"task": "AGM", "task_params": {"object": "cylinder"}},
+]
+
+
+def test_those_that_differ_in_numbers_alone_share_a_world_and_play_as_they_would_alone() -> None:
+    env = MultiTaskEnv(LEVELS, ("end", "later", "whole", "round"))
+    env.try_all()
+    worlds = [one.world for one in env._envs.values()]
+    assert worlds[0] is worlds[1] is worlds[2] is not worlds[3]
+    seen = set()
+    for seed in range(8):
+        observation, info = env.reset(seed=seed)
+        seen.add(info["variant"])
+        with contextlib.closing(RobotEnv(**LEVELS[info["variant"]])) as alone:
+            expected, _ = alone.reset(seed=int(np.random.SeedSequence([seed, 0]).generate_state(1)[0]))
+            np.testing.assert_equal(observation, expected)
+            for _ in range(30):
+                action = env.expert_action()
+                here, there = env.step(action), alone.step(action)
+                np.testing.assert_equal(here[0], there[0])
+                assert here[1:4] == there[1:4]
+                if here[2] or here[3]:
+                    break
+    assert seen == set(range(len(LEVELS)))
+    copied = copy.deepcopy(env.playing)
+    assert copied.world is not env.playing.world
+    np.testing.assert_equal(copied.step(action)[0], env.step(action)[0])
+    copied.close()
+    env.close()
+
+
+def test_a_reward_of_one_that_was_not_built_yet_leaves_the_episode_alone() -> None:
+    """As of a replay buffer that was filled before the run was resumed."""
+    env, other = (MultiTaskEnv(LEVELS[:3], ("end", "later", "whole")) for _ in range(2))
+    for one in (env, other):
+        one.reset(seed=1)
+    goals = np.zeros((3, 3), np.float32)
+    assert len(env.compute_reward(goals, goals, [{"variant": which} for which in range(3)])) == 3
+    for _ in range(3):
+        np.testing.assert_equal(env.step(env.expert_action())[0], other.step(other.expert_action())[0])
+    for one in (env, other):
+        one.close()
+
+
+def test_rewards_are_those_of_the_task_that_was_played() -> None:
+    env = MultiTaskEnv(
+        [{"task": "reach", "task_params": {"tolerance": radius}} for radius in (0.2, 0.02)], ("wide", "narrow")
+    )
+    achieved, desired = np.zeros((4, 3), np.float32), np.full((4, 3), 0.05, np.float32)
+    infos = [{"variant": 0}, {"variant": 1}, {"variant": 1}, {"variant": 0}]
+    assert env.compute_reward(achieved, desired, infos).tolist() == [0.0, -1.0, -1.0, 0.0]
+    assert env.compute_reward(achieved[0], desired[0], infos[1]) == -1.0
+    with pytest.raises(RunError, match="copy_info_dict"):
+        env.compute_reward(achieved, desired, [{}] * 4)
+    env.close()
+
+
+def test_the_observation_tells_which_is_played() -> None:
+    env = varied("reach", "push", identify=True)
+    for seed in range(3):
+        observation, info = env.reset(seed=seed)
+        where = env.components["variant"]
+        assert observation["observation"][where].tolist() == np.eye(2)[info["variant"]].tolist()
+    env.close()
+
+
+def test_spaces_that_differ_are_refused() -> None:
+    env = varied("reach", "push", spaces="own")
+    with pytest.raises(ConfigError, match=r"push has another observation space than reach.*spaces: shared"):
+        played(env, 2)
+    env.close()

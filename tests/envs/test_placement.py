@@ -1,0 +1,327 @@
+"""Where objects and goals are: apart from each other, in their areas, on top of each other, never solved."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mygym.envs.placement import GAP, PART_SHARE, draw_goals, draw_poses, object_area
+from mygym.envs.robot_env import RobotEnv
+from mygym.errors import ConfigError
+from mygym.models.objects import ObjectSpec, load_object
+from mygym.models.workspace import load_workspace
+from mygym.registry import registry
+from mygym.tasks.context import ArmCommand
+from mygym.tasks.stage import CLOSED, Stage, register_stage
+from mygym.tasks.task import change_task, find_task
+from tests.components import needs_extra, several, tower
+
+SEEDS = st.integers(0, 2**32 - 1)
+TABLE = (np.array([-0.15, -0.15, 0.0]), np.array([0.15, 0.15, 0.0]))
+THINGS = ["cube", "die", "block", "apple", "pen", "ball"]
+
+
+def radius(spec: ObjectSpec) -> float:
+    return math.hypot(*spec.size[:2]) / 2
+
+
+def loaded(*names: str) -> list[ObjectSpec]:
+    return [load_object(registry("object").get(name).load()) for name in names]
+
+
+TOWER = tower("block", "cube", "die")
+
+# objects ------------------------------------------------------------------------------------------------------------
+
+
+@given(
+    names=st.lists(st.sampled_from(THINGS), min_size=1, max_size=4, unique=True),
+    others=st.lists(st.sampled_from(THINGS), max_size=3),
+    size=st.floats(0.02, 0.3),
+    turns=st.tuples(st.floats(-3, 3), st.floats(0, 2)),
+    seed=SEEDS,
+)
+def test_objects_lie_apart_in_their_area_or_there_is_no_room(
+    names: list[str], others: list[str], size: float, turns: tuple[float, float], seed: int
+) -> None:
+    low, high = np.array([-size / 2, -size / 2, 0.0]), np.array([size / 2, size / 2, 0.0])
+    rotation = (turns[0], turns[0] + turns[1])
+    task = change_task(find_task(several(*names)), {"distractors": others, "rotation": rotation})
+    specs = loaded(*names, *others)
+    try:
+        poses = draw_poses(np.random.default_rng(seed), task, specs, {"object": (low, high)})
+    except ConfigError:
+        rooms = sum(math.pi * (radius(spec) + GAP) ** 2 for spec in specs)
+        assert rooms > 0.1 * size**2  # not while there is plenty
+        return
+    again = draw_poses(np.random.default_rng(seed), task, specs, {"object": (low, high)})
+    np.testing.assert_array_equal(poses, again)
+    assert (poses[:, :2] >= low[:2]).all()
+    assert (poses[:, :2] <= high[:2]).all()
+    for (i, a), (j, b) in itertools.combinations(enumerate(poses), 2):
+        assert math.dist(a[:2], b[:2]) > radius(specs[i]) + radius(specs[j]) + GAP
+    for pose, spec in zip(poses, specs, strict=True):
+        assert pose[2] == pytest.approx(spec.half_height)
+        assert pose[3:5].tolist() == [0.0, 0.0]
+        yaw = 2 * math.atan2(pose[5], pose[6])
+        assert rotation[0] - 1e-9 <= yaw <= rotation[1] + 1e-9
+
+
+def test_an_object_has_the_area_of_its_role_if_there_is_one() -> None:
+    areas = {"object": TABLE, "die_start": (TABLE[0] + 1.0, TABLE[1] + 1.0)}
+    poses = draw_poses(np.random.default_rng(0), find_task(several("cube", "die")), loaded("cube", "die"), areas)
+    assert (poses[0, :2] < 0.5).all()
+    assert (poses[1, :2] > 0.5).all()
+    assert object_area(areas, "distractor") is areas["object"]
+
+
+# goals --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def made() -> Iterator[Any]:
+    """Environments by their keywords, each built once."""
+    envs: dict[str, RobotEnv] = {}
+
+    def make(**keywords: Any) -> RobotEnv:
+        key = repr(sorted(keywords.items()))
+        if key not in envs:
+            envs[key] = RobotEnv(**keywords)
+        return envs[key]
+
+    yield make
+    for env in envs.values():
+        env.close()
+
+
+@pytest.mark.parametrize("said", [several("cube", "die"), several("pen", "die", "apple"), TOWER, TOWER[::2]])
+def test_goals_are_unsolved_and_apart_from_each_other_and_from_what_lies_about(said: Any, made: Any) -> None:
+    env = made(task=said, task_params={"distractors": ["ball"]})
+    roles, specs = env.task.roles, env.world.objects
+    for seed in range(40):
+        observation, info = env.reset(seed=seed)
+        assert not info["is_success"]
+        assert env.compute_reward(observation["achieved_goal"], observation["desired_goal"], info) == -1.0
+        where = dict(enumerate(env.world.state.object_position[0].copy()))
+        for number, one in enumerate(env.task.subtasks):
+            slot, goal = roles.index(one.object), env.goals[0, env.task.goal_slots[number].place]
+            assert np.linalg.norm(goal - where[slot]) > env.task.tolerance
+            for other, place in where.items():
+                if other != slot and not one.onto:
+                    assert math.dist(goal[:2], place[:2]) > radius(specs[slot]) + radius(specs[other])
+            where[slot] = goal
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_goals_of_a_tower_are_where_its_objects_stay(seed: int, made: Any) -> None:
+    env = made(task=TOWER)
+    env.reset(seed=seed)
+    goals = env.goals[0]
+    assert (goals[:, :2] == goals[0, :2]).all()
+    poses = np.concatenate([goals, np.tile([0.0, 0.0, 0.0, 1.0], (3, 1))], axis=1)
+    env.world.reset(poses)
+    for _ in range(25):
+        env.world.step(np.zeros(env.world.action_size))
+    np.testing.assert_allclose(env.world.state.object_position[0], goals, atol=0.004)
+
+
+def test_a_goal_is_on_top_of_an_object_that_nobody_moves(made: Any) -> None:
+    env = made(task=[{"stages": "AGMDW", "object": "die", "onto": "block"}])
+    for seed in range(10):
+        env.reset(seed=seed)
+        die, block = env.world.state.object_position[0]
+        goal = env.goals[0, 0]
+        np.testing.assert_allclose(goal[:2], block[:2])
+        assert goal[2] == pytest.approx(block[2] + 0.0125 + die[2], abs=0.002)
+
+
+@pytest.mark.parametrize(
+    ("keywords", "words"),
+    [
+        ({"task": several("cube", "die", "apple")}, ["no room for 3 objects", "0.06 m apart", "smaller objects"]),
+        ({"task": "push", "task_params": {"distractors": ["ball"] * 5}}, ["no room for 6 objects", "fewer"]),
+    ],
+)
+def test_no_room_is_a_mistake_of_the_config(keywords: dict[str, Any], words: list[str]) -> None:
+    small = {"areas": {"object": {"low": [0.0, 0.0, 0.0], "high": [0.06, 0.06, 0.0]}}}
+    with pytest.raises(ConfigError) as error:
+        RobotEnv(**{**keywords, "task_params": {**keywords.get("task_params", {}), **small}})
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_no_room_for_a_goal_is_a_mistake_of_the_config() -> None:
+    spot = {"object": {"low": [-0.1, -0.15, 0.0], "high": [0.1, -0.05, 0.0]}}
+    spot["surface"] = {"low": [0.0, 0.1, 0.0], "high": [0.0, 0.1, 0.0]}
+    with pytest.raises(ConfigError, match="no room for a goal beside 1 other"):
+        RobotEnv(several("cube", "die"), task_params={"areas": spot})
+
+
+@pytest.mark.parametrize("sides", [1, 2])
+def test_one_of_several_areas_is_drawn(sides: int, made: Any) -> None:
+    names = ["surface", "air"][:sides]
+    env = made(task=[{"stages": "AGM", "area": names}])
+    heights = np.array([env.reset(seed=seed)[0]["desired_goal"][2] for seed in range(30)])
+    assert ((heights > 0.09).any(), (heights < 0.09).any()) == (sides == 2, True)
+
+
+def test_a_heading_is_to_be_turned_to_by_what_is_said_to_either_side(made: Any) -> None:
+    move = find_task("AGM").steps[-1].stage
+    register_stage("twist", replace(move, name="twist", letter="", gives=("turned",), needs_turning=True))
+    with RobotEnv([{"stages": ["approach", "grasp", "twist"], "to": [0.4, 0.6]}]) as env:
+        turned = []
+        for seed in range(30):
+            env.reset(seed=seed)
+            z, w = env.world.state.object_orientation[0, 0, 2:]
+            turned.append(env.goals[0, env.task.goal_slots[0].heading, 0] - 2 * math.atan2(z, w))
+        assert (np.abs(turned) >= 0.4).all()
+        assert (np.abs(turned) <= 0.6).all()
+        assert 0 < (np.array(turned) > 0).sum() < 30
+        assert env._goal_space.names == ("end_effector_from_object", "heading", "held")
+        assert env.observation_space["desired_goal"].shape == (6,)
+
+
+# parts of the workspace ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def shift() -> None:
+    """A stage that moves parts of the workspace."""
+    register_stage(
+        "shift",
+        Stage(
+            name="shift",
+            letter="",
+            requires=("near",),
+            gives=("placed",),
+            phrase="shift {object} {goal}",
+            potential=lambda view: 0.0 * view.part_position,
+            expert=lambda view, entry: ArmCommand(view.target, CLOSED),
+            ends=("near",),
+            needs_object=False,
+            needs_part=True,
+        ),
+    )
+
+
+DRAWER: dict[str, Any] = {"stages": ["approach", "shift"], "part": "cabinet.drawer"}
+
+
+@pytest.mark.parametrize("to", [None, [0.06, 0.12], [0.0, 0.24]])
+def test_the_goal_of_a_part_is_in_its_range_and_not_where_it_is(to: list[float] | None) -> None:
+    with RobotEnv([DRAWER | {"to": to}], workspace="drawer", task_params={"tolerance": 0.02}) as env:
+        low, high = to or (share * 0.24 for share in PART_SHARE)
+        goals = []
+        for seed in range(30):
+            observation, _ = env.reset(seed=seed)
+            goals.append(env.goals[0, 0, 0])
+            assert observation["desired_goal"].tolist() == [np.float32(goals[-1])]
+            assert observation["achieved_goal"] == pytest.approx([0.0], abs=1e-6)
+            assert env._marked() is None
+        assert (np.array(goals) >= max(low, 0.02)).all()
+        assert (np.array(goals) <= high).all()
+        assert np.ptp(goals) > 0.5 * (high - low)
+
+
+def test_a_drawer_that_is_moved_reaches_its_goal_and_the_reward_says_so() -> None:
+    with RobotEnv([DRAWER], workspace="drawer", reward="dense", task_params={"tolerance": 0.02}) as env:
+        env.reset(seed=0)
+        goal, seen, rewards = env.goals[0, 0, 0], [], []
+        for _ in range(80):
+            away = goal - env.world.state.part_position[0, 0]
+            env.world.push_parts(np.array([np.clip(20 * away, -1, 1)]))
+            observation, reward, terminated, truncated, info = env.step(env.expert_action())
+            seen.append(observation["achieved_goal"])
+            rewards.append(reward)
+            assert env.compute_reward(seen[-1], observation["desired_goal"], info) == reward
+            if terminated or truncated:
+                break
+        assert rewards[0] < -0.05
+        assert info["stages_done"] >= 0
+        assert env.goal_distance() < 0.02
+        relabelled = env.compute_reward(np.array(seen), np.tile(seen[-1], (len(seen), 1)), [{}] * len(seen))
+        np.testing.assert_allclose(relabelled, -np.abs(np.array(seen) - seen[-1])[:, 0], atol=1e-6)
+        assert set(env.observation_space.spaces) == {"observation", "achieved_goal", "desired_goal"}
+
+
+def test_a_drawer_opened_and_shut_has_two_goals_of_which_the_second_is_elsewhere() -> None:
+    opened = {"stages": ["approach", "shift", "leave"], "part": "cabinet.drawer", "to": [0.1, 0.2]}
+    withdraw = find_task("AGMDW").steps[-1].stage
+    register_stage("leave", replace(withdraw, name="leave", letter="", requires=("placed",)))
+    with RobotEnv([opened, DRAWER | {"to": [0.0, 0.2]}], workspace="drawer", task_params={"tolerance": 0.04}) as env:
+        for seed in range(20):
+            env.reset(seed=seed)
+            first, second = env.goals[0, :, 0]
+            assert abs(first - second) >= 0.04
+
+
+@pytest.mark.parametrize(
+    ("keywords", "words"),
+    [
+        ({"task": [DRAWER]}, ["workspace: 'table' has no part cabinet.drawer", "allowed: drawer"]),
+        (
+            {"task": [DRAWER | {"part": "cabinet.drawr"}], "workspace": "drawer"},
+            ["task.0.part: 'cabinet.drawr'", "workspace drawer", "did you mean 'cabinet.drawer'"],
+        ),
+        ({"task": [DRAWER | {"part": "cabinet.drawr"}]}, ["task.0.part: ", "did you mean 'cabinet.drawer'"]),
+        ({"task": [{"stages": "AGM", "path": "rim"}]}, ["task.0.path: 'rim' is no path of workspace table"]),
+        ({"task": [{"stages": "AGM", "path": "solution"}]}, ["workspace: 'table'", "allowed: maze, verticalmaze"]),
+        ({"task": [DRAWER | {"to": [0.0, 0.01]}], "workspace": "drawer"}, ["task.to", "no position", "wider range"]),
+        ({"task": [{"stages": "AGM", "area": "shelf"}]}, ["task.0.area: 'shelf'", "task_params.areas.shelf"]),
+        ({"task": [{"stages": "AGM", "area": "far_lft"}]}, ["task.0.area: 'far_lft'", "did you mean 'far_left'"]),
+        ({"task": "throw", "workspace": "table"}, ["workspace: 'table' has no area left", "allowed: baskets;"]),
+        ({"task": "insert", "workspace": "stairs"}, ["workspace: 'stairs'", "allowed: panel;"]),
+        (
+            {"task": "push", "workspace": "stairs"},
+            ["workspace: 'stairs' has no area surface", "allowed: table, baskets"],
+        ),
+        ({"task": ["approach", "push"], "workspace": "stairs"}, ["workspace: 'stairs'", "baskets", "fridge", "table"]),
+        pytest.param(
+            {"task": "hand_over", "robot": "baxter"},
+            ["robot: 'baxter' has no area other_side", "allowed: panda_pair"],
+            marks=needs_extra,
+        ),
+    ],
+)
+def test_what_the_workspace_lacks_is_told(keywords: dict[str, Any], words: list[str]) -> None:
+    with pytest.raises(ConfigError) as error:
+        RobotEnv(**keywords)
+    for word in words:
+        assert word in str(error.value)
+
+
+@pytest.mark.parametrize("corner", ["low", "high"])
+def test_a_corner_alone_leaves_the_workspaces_other_one(corner: str, made: Any) -> None:
+    there = load_workspace("table").areas["surface"]
+    said = [0.0, 0.05, 0.0]
+    low, high = made(task="push", task_params={"areas": {"surface": {corner: said}}})._areas["surface"]
+    assert (low.tolist(), high.tolist()) == ((said, [*there.high]) if corner == "low" else ([*there.low], said))
+
+
+@pytest.mark.parametrize(
+    ("areas", "words"),
+    [
+        ({"surfacee": {"low": [0, 0, 0]}}, ["task_params.areas: 'surfacee'", "did you mean 'surface'"]),
+        ({"cube_start": {"low": [0, 0, 0]}}, ["task_params.areas.cube_start.high", "both corners, low and high"]),
+        ({"surface": {"low": [0.5, 0, 0]}}, ["task_params.areas.surface.high", "below low [0.5, 0.0, 0.0]"]),
+    ],
+)
+def test_an_area_that_cannot_be_is_told(areas: dict[str, Any], words: list[str]) -> None:
+    with pytest.raises(ConfigError) as error:
+        RobotEnv("push", task_params={"areas": areas})
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_the_generator_decides(made: Any) -> None:
+    env = made(task=TOWER)
+    drawn = [draw_goals(np.random.default_rng(3), env.task, env.world, env._areas) for _ in range(2)]
+    np.testing.assert_array_equal(*drawn)

@@ -1,0 +1,122 @@
+"""Controllers track, keep to bounds, do not wind up, and invert targets into actions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mygym.errors import RegistryError
+from mygym.models.controllers import EE_LAG
+from mygym.registry import ALIASES, registry
+from tests.components import ROBOTS
+from tests.worlds import MakeWorld, act_first, first_home, go, with_first
+
+NONE = np.zeros((0, 7))
+CONTROLLERS = registry("controller").names()
+
+
+@pytest.mark.parametrize("control", CONTROLLERS)
+@pytest.mark.parametrize("robot", ROBOTS)
+def test_follows_a_sine(make_world: MakeWorld, robot: str, control: str) -> None:
+    """A circle of 10 cm at 0.2 m/s, heights too: 2 cm behind at most in space, and on the path to 4 mm."""
+    world = make_world(robot, objects=0, control=control, gripper=False)
+    times = np.arange(0, 80) * world.dt * 2.0
+    path = np.stack([0.1 * np.cos(times), 0.1 * np.sin(times), 0.15 + 0.05 * np.sin(2 * times)], axis=1)
+    go(world, path[0], steps=25)
+    behind, beside = [], []
+    for point in path:
+        go(world, point, steps=1)
+        behind.append(np.linalg.norm(world.state.ee_position[0] - point))
+        beside.append(np.linalg.norm(path - world.state.ee_position[0], axis=1).min())
+    assert max(behind) < 0.02
+    assert max(beside[5:]) < 0.009  # points of the path are up to 1.8 cm apart
+
+
+@pytest.mark.parametrize("control", CONTROLLERS)
+@pytest.mark.parametrize("robot", ROBOTS)
+def test_action_towards_arrives(make_world: MakeWorld, robot: str, control: str) -> None:
+    world = make_world(robot, objects=0, control=control)
+    low, high = np.array(world.workspace.areas["reach"].low), np.array(world.workspace.areas["reach"].high)
+    for corner in np.stack(np.meshgrid([0, 1], [0, 1], [0, 1]), -1).reshape(-1, 3)[
+        :: (1 if control == "ee_delta" else 3)
+    ]:
+        target = low + corner * (high - low)
+        go(world, target, steps=35)
+        assert np.linalg.norm(world.state.ee_position[0] - target) < 0.003
+        action = world.action_towards(target)
+        assert action.shape == (world.action_size,)
+        assert np.abs(action).max() <= 1.0
+        down = 2 * (world.state.ee_orientation[0, 0] ** 2 + world.state.ee_orientation[0, 1] ** 2) - 1
+        assert down > 0.999, "the tool points down"
+
+
+@pytest.mark.parametrize("robot", ROBOTS)
+def test_step_of_five_centimetres_without_overshoot(make_world: MakeWorld, robot: str) -> None:
+    world = make_world(robot, objects=0, gripper=False)
+    for action in np.vstack([np.eye(3), -np.eye(3)]):
+        world.reset(NONE)
+        start = world.state.ee_position[0].copy()
+        errors = []
+        for step in range(12):
+            act_first(world, action if step == 0 else np.zeros(3))
+            errors.append(float((world.state.ee_position[0] - start - 0.05 * action) @ action))
+        assert max(errors) < 0.008, "overshoot"
+        assert abs(errors[5]) < 0.004
+        assert abs(errors[-1]) < 0.001
+
+
+@pytest.mark.parametrize("robot", ROBOTS)
+def test_full_speed_is_a_straight_line(make_world: MakeWorld, robot: str) -> None:
+    """Joints that run into their speed limits one by one would bend the way by 12 cm."""
+    world = make_world(robot, objects=0, gripper=False)
+    ends = np.array([[-0.15, -0.15, 0.2], [0.15, 0.15, 0.2]])
+    begin = world.kinematics.inverse(first_home(world), ends[0], world.kinematics.chain.rotation)
+    world.reset(NONE, with_first(world, begin))
+    along = np.array([1.0, 1.0, 0.0]) / np.sqrt(2)
+    for _ in range(25):
+        go(world, ends[1], steps=1)
+        way = world.state.ee_position[0] - ends[0]
+        assert np.linalg.norm(way - (way @ along) * along) < 0.045
+    assert np.linalg.norm(world.state.ee_position[0] - ends[1]) < 0.005
+
+
+def test_command_does_not_wind_up(make_world: MakeWorld) -> None:
+    world = make_world("panda", objects=0, gripper=False)
+    world.reset(NONE)
+    low, high = np.array(world.workspace.tool_bounds.low), np.array(world.workspace.tool_bounds.high)
+    for action in ((0.0, 0.0, -1.0), (1.0, 1.0, 1.0)):
+        for _ in range(30):
+            world.step(np.array(action))
+            command = world.controller.ee_command  # type: ignore[attr-defined]
+            assert (command >= low).all()
+            assert (command <= high).all()
+            assert np.abs(command - world.state.ee_position[0]).max() < EE_LAG + 0.1
+
+
+def test_joint_position_is_absolute_and_spans_the_limits(make_world: MakeWorld) -> None:
+    world = make_world("panda", objects=0, control="joints", gripper=False)
+    chain = world.kinematics.chain
+    for _ in range(60):
+        world.step((world.home + 0.1 - (chain.upper + chain.lower) / 2) / ((chain.upper - chain.lower) / 2))
+    np.testing.assert_allclose(world.state.joint_position[0], world.home + 0.1, atol=2e-3)
+
+
+def test_gripper_opens_and_closes(make_world: MakeWorld) -> None:
+    world = make_world("panda", objects=0)
+    for command, width in ((-1.0, 0.0), (1.0, 0.08), (0.0, 0.04)):
+        go(world, (0.0, 0.0, 0.2), command, 20)
+        assert world.state.gripper_width[0] == pytest.approx(width, abs=5e-4)
+
+
+def test_action_size_and_names(make_world: MakeWorld) -> None:
+    assert make_world("panda", objects=0).control_names == ("ee_x", "ee_y", "ee_z", "gripper")
+    assert make_world("panda", objects=0, gripper=False).action_size == 3
+    assert make_world("kuka", objects=0, control="joint_delta").action_size == 7
+    assert make_world("panda", gripper=False).state.finger_contact.shape == (1, 1, 0)
+
+
+def test_aliases_and_unknown_names(make_world: MakeWorld) -> None:
+    for alias, name in ALIASES["controller"].items():
+        assert type(make_world("kuka", objects=0, control=alias).controller) is registry("controller").get(name).load()
+    with pytest.raises(RegistryError, match="did you mean 'ee_delta'"):
+        make_world("kuka", control="ee_dleta")

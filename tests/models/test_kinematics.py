@@ -1,0 +1,59 @@
+"""Kinematics agree with Bullet, and reach the areas that tasks sample."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.components import ROBOTS
+from tests.worlds import MakeWorld, first_home, with_first
+
+
+@pytest.mark.parametrize("robot", ROBOTS)
+def test_forward_kinematics_are_bullets(make_world: MakeWorld, robot: str) -> None:
+    world = make_world(robot, objects=0)
+    chain = world.kinematics.chain
+    for q in np.random.default_rng(0).uniform(chain.lower, chain.upper, (20, len(chain.home))):
+        world.reset(np.zeros((0, 7)), with_first(world, q))
+        pose = world.kinematics.pose(q)
+        np.testing.assert_allclose(pose[:3, 3], world.state.ee_position[0], atol=1e-6)
+        x, y, z, w = world.state.ee_orientation[0]
+        np.testing.assert_allclose(
+            pose[:3, 2], (2 * (x * z + y * w), 2 * (y * z - x * w), 1 - 2 * (x * x + y * y)), atol=1e-6
+        )
+
+
+@pytest.mark.parametrize("robot", ROBOTS)
+def test_inverse_kinematics_over_all_areas(make_world: MakeWorld, robot: str) -> None:
+    world = make_world(robot, objects=0)
+    kinematics, chain = world.kinematics, world.kinematics.chain
+    for name in ("reach", "object", "surface", "air"):  # others may be where things slide to
+        area = world.workspace.areas[name]
+        low, high = np.array(area.low), np.array(area.high)
+        low[2] = max(low[2], world.workspace.tool_bounds.low[2])
+        grid = np.stack(np.meshgrid(*np.linspace(low, np.maximum(low, high), 4).T), -1).reshape(-1, 3)
+        assert world.reachable(grid).all()
+        for point in grid[::3]:
+            q = kinematics.inverse(first_home(world), point, chain.rotation)
+            assert np.linalg.norm(kinematics.pose(q)[:3, 3] - point) < 1e-3
+            assert (q >= chain.lower).all()
+            assert (q <= chain.upper).all()
+
+
+@pytest.mark.parametrize("robot", ROBOTS)
+def test_far_points_are_not_reachable(make_world: MakeWorld, robot: str) -> None:
+    world = make_world(robot, objects=0)
+    x, y, z = world.robot.base_position
+    far = np.array([[2.0, 0.0, 0.2], [0.0, 1.5, 0.2], [0.0, 0.0, 1.5], [x, y, z + 0.1]])  # the last is in the base
+    assert not world.reachable(far).any()
+
+
+@pytest.mark.parametrize("robot", ROBOTS)
+def test_posture_does_not_drift_around_a_loop(make_world: MakeWorld, robot: str) -> None:
+    kinematics = make_world(robot, objects=0).kinematics
+    q = kinematics.inverse(kinematics.chain.home, np.array([0.1, 0.0, 0.15]), kinematics.chain.rotation)
+    first = q
+    for angle in np.linspace(0, 20 * np.pi, 1200):
+        target = np.array([0.1 * np.cos(angle), 0.1 * np.sin(angle), 0.15])
+        q = kinematics.inverse(q, target, kinematics.chain.rotation, 2, 1e-3)
+    assert np.abs(q - first).max() < 0.1

@@ -1,0 +1,384 @@
+"""Objects: the catalogue is what it says, bodies move as their mass tells, any URDF works, mistakes are named."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pybullet_data
+import pytest
+
+from mygym.errors import AssetError
+from mygym.models.assets import ASSETS
+from mygym.models.meshes import read_hulls
+from mygym.models.objects import density, load_object, object_names
+from mygym.models.robot import load_robot
+from mygym.models.temporary_files import _folder
+from mygym.models.transforms import matrix_to_quaternion, quaternion_to_matrix, rpy_to_matrix
+from mygym.models.workspace import load_workspace
+from mygym.registry import registry
+from mygym.sim.bodies import MOST_PIECES, create_collision
+from mygym.sim.bullet import bullet
+from mygym.sim.rendering.thumbnails import contact_sheet, portrait, silhouette
+from mygym.sim.world import World
+from tests.worlds import cube_at
+
+DATA = Path(pybullet_data.getDataPath())
+CATEGORIES = {"assembly", "geometric", "household", "storage", "toys"}
+COMPOUNDS = ["mug", "l_block", "hammer", "gear", "duck", "wedge"]
+"""Of few and of many pieces, hulls and meshes, with axes that are the model's and that are not."""
+
+
+@pytest.fixture
+def world_of(request: pytest.FixtureRequest):
+    """`world_of("mug")`: a world with this object, or the one of a file."""
+    worlds: list[World] = []
+
+    def make(*names: str | Path) -> World:
+        objects = [load_object(name) for name in names]
+        worlds.append(World(load_robot("kuka"), load_workspace("table"), objects))
+        return worlds[-1]
+
+    yield make
+    for world in worlds:
+        world.close()
+
+
+def pose(world: World, x: float, y: float, rpy: tuple[float, ...] = (0, 0, 0), lift: float = 0.0) -> np.ndarray:
+    quaternion = matrix_to_quaternion(rpy_to_matrix(np.array(rpy)))
+    return np.array([[x, y, world.objects[0].half_height + lift, *quaternion]])
+
+
+# the catalogue ------------------------------------------------------------------------------------------------------
+
+
+def test_the_catalogue_is_large_and_in_five_categories() -> None:
+    specs = [load_object(name) for name in object_names()]
+    assert len(specs) >= 80
+    counts = {name: sum(spec.category == name for spec in specs) for name in CATEGORIES}
+    assert sum(counts.values()) == len(specs)
+    assert min(counts.values()) >= 12
+    assert sum(spec.graspable for spec in specs) >= 60
+
+
+@pytest.mark.parametrize(
+    ("parts", "flat"),
+    [
+        (["shape: box, size: [0.04, 0.04, 0.04]"], True),
+        (["shape: sphere, size: [0.02]"], False),
+        (["shape: capsule, size: [0.02, 0.05]"], False),
+        (["shape: cylinder, size: [0.02, 0.05]"], True),
+        (["shape: cylinder, size: [0.02, 0.05], euler: [90, 0, 0]"], False),
+        (["shape: cone, size: [0.02, 0.0, 0.05]"], False),
+        (["shape: cone, size: [0.02, 0.01, 0.05]"], True),
+        (["shape: box, size: [0.1, 0.1, 0.02]", "shape: sphere, size: [0.02], position: [0, 0, 0.02]"], False),
+        (["shape: box, size: [0.1, 0.1, 0.1]", "shape: sphere, size: [0.02], position: [0, 0, 0.02]"], True),
+        (
+            [
+                "shape: sphere, size: [0.035]",
+                "shape: box, size: [0.01, 0.01, 0.01], position: [0, 0, 0.04], collides: false",
+            ],
+            False,
+        ),
+    ],
+)
+def test_what_is_round_where_it_is_highest_has_no_flat_top(parts: list[str], flat: bool, tmp_path: Path) -> None:
+    lines = "".join(f"  - {{{part}}}\n" for part in parts)
+    (tmp_path / "thing.yaml").write_text(f"parts:\n{lines}mass: 0.1\nfriction: 0.5\n")
+    assert load_object(tmp_path / "thing.yaml").flat_top == flat
+
+
+@pytest.mark.parametrize("name", object_names())
+def test_an_object_is_described_in_real_units(name: str) -> None:
+    path = Path(registry("object").get(name).load())
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith("# ")
+    assert path.parent.parent == ASSETS / "objects"
+    assert text.count("#") >= 2 or name == "ball" or name == "can", "where its friction comes from"
+    spec = load_object(path)
+    assert 0.002 < max(spec.size) < 0.5
+    assert 0.001 <= spec.mass <= 3.0
+    assert 0.1 <= spec.friction <= 1.0
+
+
+# how they move ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", COMPOUNDS)
+def test_the_state_is_that_of_the_centre_of_mass_and_of_the_model(name: str, world_of) -> None:
+    world = world_of(name)
+    wanted = pose(world, 0.1, 0.2, (0.3, -0.2, 1.0), lift=0.2)
+    world.reset(wanted)
+    np.testing.assert_allclose(world.state.object_position[0, 0], wanted[0, :3], atol=1e-12)
+    turned = quaternion_to_matrix(world.state.object_orientation[0, 0])
+    np.testing.assert_allclose(turned, quaternion_to_matrix(wanted[0, 3:]), atol=1e-9)
+    world.reset(pose(world, 0.1, 0.2))
+    assert above_table(world) == pytest.approx(0.0, abs=1.5e-3), "as modelled it touches the table"
+    world.reset(pose(world, 0.1, 0.2, lift=0.02))
+    assert above_table(world) == pytest.approx(0.02, abs=1.5e-3)
+
+
+def above_table(world: World) -> float:
+    """m between the first object and the first fixture."""
+    table = bullet.getBodyUniqueId(0, physicsClientId=world._client)
+    points = bullet.getClosestPoints(world._bodies[0], table, 0.1, physicsClientId=world._client)
+    return min(point[8] for point in points)
+
+
+@pytest.mark.parametrize("name", COMPOUNDS)
+def test_a_push_turns_a_body_as_its_inertia_tells(name: str, world_of) -> None:
+    """Spin after an impulse at a point: I⁻¹ (r × F) dt, with the inertia turned into the world."""
+    world = world_of(name)
+    spec = world.objects[0]
+    world.reset(pose(world, 0.1, 0.2, (0.4, 0.3, -0.9), lift=0.2))
+    body, client = world._bodies[0], world._client
+    arm, force = np.array([0.02, -0.01, 0.015]), np.array([0.01, 0.02, -0.015]) * spec.mass
+    bullet.setPhysicsEngineParameter(fixedTimeStep=1e-3, numSubSteps=1, physicsClientId=client)
+    place = world.state.object_position[0, 0] + arm
+    bullet.applyExternalForce(body, -1, force.tolist(), place.tolist(), bullet.WORLD_FRAME, physicsClientId=client)
+    bullet.stepSimulation(physicsClientId=client)
+    velocity, spin = bullet.getBaseVelocity(body, physicsClientId=client)
+    turn = quaternion_to_matrix(pose(world, 0, 0, (0.4, 0.3, -0.9))[0, 3:])
+    inertia = turn @ spec.inertial.inertia @ turn.T
+    wanted = np.linalg.solve(inertia, np.cross(arm, force)) * 1e-3
+    np.testing.assert_allclose(spin, wanted, rtol=2e-3, atol=2e-3 * np.abs(wanted).max())
+    np.testing.assert_allclose(velocity, force / spec.mass * 1e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["gear", "basket", "pallet", "elbow"])
+def test_all_of_many_pieces_collide(name: str, world_of) -> None:
+    world = world_of(name)
+    body = world.objects[0].body
+    assert len(body.pieces) > MOST_PIECES
+    client = world._client
+    world.reset(np.array([[0.1, 0.2, 0.3, 0.0, 0.0, 0.0, 1.0]]))
+    _, turn = bullet.getBasePositionAndOrientation(world._bodies[0], physicsClientId=client)
+    probe = bullet.createCollisionShape(bullet.GEOM_SPHERE, radius=1e-4, physicsClientId=client)
+    ball = bullet.createMultiBody(0.0, probe, useMaximalCoordinates=True, physicsClientId=client)
+    for piece in body.pieces:
+        middle = np.array([0.1, 0.2, 0.3]) + quaternion_to_matrix(turn) @ piece.position
+        bullet.resetBasePositionAndOrientation(ball, middle.tolist(), (0, 0, 0, 1), physicsClientId=client)
+        points = bullet.getClosestPoints(world._bodies[0], ball, 0.1, physicsClientId=client)
+        assert min(point[8] for point in points) < 0, "a probe in the middle of each piece is inside the body"
+    with pytest.raises(ValueError, match="more than the 16"):
+        create_collision(client, body.pieces)
+
+
+def test_a_peg_goes_into_its_hole_and_not_beside_it(world_of) -> None:
+    for peg, hole in (("square_peg", "square_hole"), ("round_peg", "round_hole"), ("round_peg", "stacking_ring")):
+        world = world_of(peg, hole)
+        for x, goes_in in ((0.2, True), (0.23, False)):
+            poses = np.zeros((2, 7))
+            poses[:, 6] = 1.0
+            poses[0, :3] = x, 0.3, world.objects[0].half_height + 0.045
+            poses[1, :3] = 0.2, 0.3, world.objects[1].half_height
+            world.reset(poses)
+            for _ in range(20):
+                world.step(np.zeros(world.action_size))
+            fallen = float(poses[0, 2] - world.state.object_position[0, 0, 2])
+            upright = quaternion_to_matrix(world.state.object_orientation[0, 0])[2, 2] > 0.97
+            assert (fallen > 0.035 and upright) == goes_in, (peg, hole, x, fallen)
+
+
+def test_resets_are_cheap_and_read_no_mesh(world_of) -> None:
+    for name in ("gear", "duck", "mug"):
+        world = world_of(name)
+        where = pose(world, 0.1, 0.2)
+        world.reset(where)
+        size = bullet.getAABB(world._bodies[0], physicsClientId=world._client)
+        kept = {path: path.read_bytes() for path in _folder(os.getpid()).glob("*hull.obj")}
+        for path in kept:
+            path.write_bytes(b"")
+        try:
+            best = min(_time(world, where, time.perf_counter) for _ in range(20))
+        finally:
+            for path, content in kept.items():
+                path.write_bytes(content)
+        assert bullet.getAABB(world._bodies[0], physicsClientId=world._client) == size
+        assert best < 0.006, "3 ms on a machine of its own"
+
+
+def _time(world: World, where: np.ndarray, clock) -> float:
+    begin = clock()
+    world.reset(where)
+    return float(clock() - begin)
+
+
+# URDF files ---------------------------------------------------------------------------------------------------------
+
+INERTIAL = '<inertial><mass value="{mass}"/><inertia ixx="{i}" iyy="{i}" izz="{i}" ixy="0" ixz="0" iyz="0"/></inertial>'
+SHAPE = '<geometry><box size="0.04 0.06 0.02"/></geometry>'
+BODY = f"<visual>{SHAPE}</visual><collision>{SHAPE}</collision>"
+LINK = f"<link name='thing'>{INERTIAL.format(mass=0.1, i=4e-5)}{BODY}</link>"
+
+
+def urdf(folder: Path, inside: str = LINK, name: str = "thing") -> Path:
+    path = folder / f"{name}.urdf"
+    path.write_text(f"<robot name='{name}'>{inside}</robot>")
+    return path
+
+
+def test_a_urdf_is_an_object(tmp_path: Path, world_of) -> None:
+    spec = load_object(urdf(tmp_path))
+    assert (spec.name, spec.mass, spec.friction) == ("thing", 0.1, 0.5)
+    np.testing.assert_allclose(spec.size, (0.04, 0.06, 0.02))
+    np.testing.assert_allclose(np.diag(spec.inertial.inertia), 4e-5)
+    world = world_of(tmp_path / "thing.urdf")
+    world.reset(pose(world, 0.1, 0.2))
+    for _ in range(10):
+        world.step(np.zeros(world.action_size))
+    assert world.state.object_position[0, 0, 2] == pytest.approx(0.01, abs=1e-3)
+
+
+def test_links_with_fixed_joints_are_one_body(tmp_path: Path) -> None:
+    other = LINK.replace("'thing'", "'other'")
+    joint = "<joint name='j' type='fixed'><parent link='thing'/><child link='other'/><origin xyz='0.1 0 0'/></joint>"
+    spec = load_object(urdf(tmp_path, LINK + other + joint))
+    assert spec.mass == pytest.approx(0.2)
+    np.testing.assert_allclose(spec.inertial.centre, (0.05, 0, 0), atol=1e-12)
+    np.testing.assert_allclose(spec.size, (0.14, 0.06, 0.02))
+    assert spec.inertial.inertia[2, 2] == pytest.approx(2 * (4e-5 + 0.1 * 0.05**2))
+
+
+def test_a_yaml_file_may_weigh_and_color_a_urdf(tmp_path: Path) -> None:
+    urdf(tmp_path)
+    path = tmp_path / "mine.yaml"
+    path.write_text("urdf: thing.urdf\nmass: 0.2\nfriction: 0.7\ncolor: [0, 1, 0, 1]\ncategory: mine\n")
+    spec = load_object(path)
+    assert (spec.mass, spec.friction, spec.category) == (0.2, 0.7, "mine")
+    np.testing.assert_allclose(spec.inertial.inertia[2, 2], 0.2 / 12 * (0.04**2 + 0.06**2))
+    green = portrait(spec, 40, 30).reshape(-1, 3).astype(int)
+    assert (green[:, 1] > green[:, 0] + 60).any()
+
+
+GOOD = ["jenga/jenga.urdf", "domino/domino.urdf", "lego/lego.urdf", "block.urdf", "objects/mug.urdf", "duck_vhacd.urdf"]
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_urdf_files_of_others(name: str, world_of) -> None:
+    world = world_of(DATA / name)
+    world.reset(pose(world, 0.1, 0.2, lift=0.1))
+    for _ in range(5):
+        world.step(np.zeros(world.action_size))
+    assert np.isfinite(world.state.object_position).all()
+    assert silhouette(world.objects[0], 32, 32).any()
+
+
+MESH = '<collision><geometry><mesh filename="{}"/></geometry></collision>'
+WRONG = {
+    "not xml": ("<robot", "not a URDF file"),
+    "another file": ("<sdf/>", "begins with <sdf>, not with <robot>"),
+    "a joint that moves": (
+        LINK + LINK.replace("thing", "lid") + "<joint name='hinge' type='revolute'><parent link='thing'/>"
+        "<child link='lid'/></joint>",
+        "joint: 'hinge' is revolute; allowed: an object is one rigid body",
+    ),
+    "two bodies": (LINK + LINK.replace("thing", "other"), "link: .*do not hold together"),
+    "a missing mesh": (
+        LINK.replace(f"<collision>{SHAPE}</collision>", MESH.format("no.obj")),
+        "mesh filename: 'no.obj'",
+    ),
+    "a mesh of another kind": (LINK.replace(f"<collision>{SHAPE}</collision>", MESH.format("a.dae")), "OBJ or STL"),
+    "no mass": (LINK.replace('"0.1"', '"0"'), "mass: 0.0 is not above 0.*workspace"),
+    "no inertial": (f"<link name='a'><collision>{SHAPE}</collision></link>", "mass: 0.0"),
+    "no inertia": (LINK.replace('"4e-05"', '"0"'), "inertia: .*a box of its size and mass has ixx=3.33e-05"),
+    "nothing that collides": (LINK.replace("collision", "nothing"), "collision: None is missing"),
+    "a shape that is none": (LINK.replace("<box", "<plane"), "geometry: 'plane'"),
+    "a size that is none": (LINK.replace("0.04 0.06", "0.04 wide"), "0.04 wide 0.02.*3 numbers"),
+    "a size too few": (LINK.replace("0.04 0.06 0.02", "0.04 0.06"), "box size.*3 numbers"),
+}
+
+
+@pytest.mark.parametrize("mistake", WRONG)
+def test_a_urdf_that_is_wrong(mistake: str, tmp_path: Path) -> None:
+    inside, words = WRONG[mistake]
+    (tmp_path / "a.dae").write_text("")
+    path = urdf(tmp_path, inside)
+    if inside.startswith(("<robot", "<sdf")):
+        path.write_text(inside)
+    with pytest.raises(AssetError, match=words) as caught:
+        load_object(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value).strip()
+
+
+# YAML files ---------------------------------------------------------------------------------------------------------
+
+BAD = {
+    "no shape": ("mass: 1\nfriction: 0.5", "shape: None is missing; allowed: exactly one of shape, parts, urdf"),
+    "two ways": ("shape: sphere\nsize: [0.1]\nurdf: a.urdf\nmass: 1\nfriction: 1", "shape and urdf.*exactly one"),
+    "no mass": ("shape: sphere\nsize: [0.1]\nfriction: 0.5", "mass: None is missing"),
+    "no friction": ("shape: sphere\nsize: [0.1]\nmass: 0.5", "friction: None is missing"),
+    "a size of no shape": (
+        "size: [1]\nparts: [{shape: sphere, size: [0.1]}]\nmass: 1\nfriction: 1",
+        "size: .*no shape",
+    ),
+    "nothing collides": (
+        "parts: [{shape: sphere, size: [0.1], collides: false}]\nmass: 1\nfriction: 0.5",
+        "parts: .*collides: true",
+    ),
+    "a wrong part": ("parts: [{shape: sphere, size: [0.1, 0.2]}]\nmass: 1\nfriction: 1", "parts.0.size: .*thinner"),
+    "a misspelt key of a part": (
+        "parts: [{shape: sphere, size: [0.1], colour: [1, 0, 0, 1]}]\nmass: 1\nfriction: 1",
+        "parts.0.colour: .*did you mean 'color'",
+    ),
+    "a misspelt shape": ("parts: [{shape: spheer, size: [0.1]}]\nmass: 1\nfriction: 1", "parts.0.shape: 'spheer'"),
+    "a mesh that is not there": (
+        "parts: [{shape: mesh, file: no.obj}]\nmass: 1\nfriction: 1",
+        "parts.0.file: .*no.obj",
+    ),
+    "a urdf that is not there": ("urdf: no.urdf", "urdf: .*no.urdf"),
+    "masses that do not add up": (
+        "parts: [{shape: sphere, size: [0.1], mass: 2}]\nmass: 1\nfriction: 0.5",
+        "mass: 1.0 .*what the parts say together",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", BAD)
+def test_a_yaml_file_that_is_wrong(mistake: str, tmp_path: Path) -> None:
+    text, words = BAD[mistake]
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    with pytest.raises(AssetError, match=words) as caught:
+        load_object(path)
+    assert str(caught.value).count("mine.yaml") == 1
+
+
+def test_density_is_that_of_the_walls() -> None:
+    assert density(load_object("cube")) == pytest.approx(719, abs=1)
+    assert 900 < density(load_object("ping_pong_ball")) < 1200
+
+
+def test_a_large_mesh_becomes_few_points() -> None:
+    for group in read_hulls(str(DATA / "duck_vhacd.obj")):
+        assert 4 <= len(group) <= 64
+
+
+# pictures -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_portrait_and_the_sheet() -> None:
+    specs = [load_object(name) for name in ("mug", "cube", "duck")]
+    picture = portrait(specs[0], 60, 40)
+    assert (picture.shape, picture.dtype) == ((40, 60, 3), np.uint8)
+    np.testing.assert_array_equal(picture, portrait(specs[0], 60, 40))
+    there = silhouette(specs[0], 60, 40)
+    assert there.any(axis=0)[20:40].all(), "it fills the middle"
+    assert not there[[0, -1]].any()
+    assert not there[:, [0, -1]].any()
+    sheet = contact_sheet(specs, width=420, columns=2)
+    assert sheet.shape[1:] == (420, 3)
+    more = contact_sheet([*specs, dataclasses.replace(specs[0], category="mine")], width=420, columns=2)
+    assert len(more) > len(sheet), "a category more is a row more"
+
+
+def test_cubes_are_where_they_were(world_of) -> None:
+    """The default object is the same body as before it could have parts."""
+    world = world_of("cube")
+    world.reset(cube_at(0.1, 0.1))
+    moments = bullet.getDynamicsInfo(world._bodies[0], -1, physicsClientId=world._client)[2]
+    np.testing.assert_allclose(moments, 0.046 * 0.04**2 / 6, rtol=1e-9)

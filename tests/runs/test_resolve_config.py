@@ -1,0 +1,213 @@
+"""The complete config of a run: who decides each value, what goes together, and that it repeats itself."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mygym.config import RunConfig, config_hash, load_file
+from mygym.errors import ConfigError
+from mygym.registry import algorithm, registry
+from mygym.runs.directory import write_yaml
+from mygym.runs.resolve_config import from_python, resolve_config
+from mygym.tasks.task import find_task
+from tests.components import ALGORITHMS, CONTROLS, TASKS
+
+
+def test_later_layers_win() -> None:
+    """Schema < algorithm < task < file < flag."""
+    found = [
+        resolve_config({}, {"algo": "td3"}),
+        resolve_config({}, {"algo": "sac"}),
+        resolve_config({}, {"algo": "sac", "task": "push"}),
+        resolve_config({"steps": 7}, {"algo": "sac", "task": "push"}),
+        resolve_config({"steps": 7}, {"algo": "sac", "task": "push", "steps": 8}),
+    ]
+    decided = [(resolved.config.steps, resolved.origins["steps"]) for resolved in found]
+    sac, push = algorithm("sac").run_defaults["steps"], find_task("push").run_defaults["steps"]
+    assert decided[1:] == [(sac, "algorithm sac"), (push, "task push"), (7, "file"), (8, "flag")]
+    td3 = algorithm("td3").run_defaults.get("steps")
+    expected = (RunConfig().steps, "default") if td3 is None else (td3, "algorithm td3")
+    assert decided[0] == expected
+
+
+def test_what_needs_no_rewards_has_a_budget_of_its_own() -> None:
+    """Those of tasks are for learning from rewards; what the user says still wins."""
+    push = find_task("push").run_defaults
+    found = resolve_config({}, {"algo": "dagger", "task": "push", "eval": {"every": 7}})
+    own = algorithm("dagger").run_defaults
+    assert found.config.steps == own["steps"] != push["steps"]
+    assert (found.config.eval.every, found.config.eval.episodes) == (7, own["eval"]["episodes"])
+
+
+def test_explained_values_say_where_they_came_from() -> None:
+    resolved = resolve_config(
+        {"robot": "kuka", "algo_params": {"tau": 0.01}}, {"seed": 3, "algo_params": {"gamma": 0.9}}
+    )
+    origins = resolved.origins
+    assert origins["robot"] == "file"
+    assert origins["seed"] == "flag"
+    assert origins["logdir"] == "default"
+    assert origins["task_params.horizon"] == "task reach"
+    assert origins["algo_params.tau"] == "file"
+    assert origins["algo_params.gamma"] == "flag"
+    assert origins["algo_params.batch_size"] == "algorithm sac"
+    assert origins["algo_params.target_update_interval"] == "class SAC"
+    assert origins["her"] == "derived"
+    assert origins["workspace"] == "derived"
+    assert origins["control"] == "default"
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+@pytest.mark.parametrize("task", TASKS)
+def test_nothing_is_left_open_and_the_config_repeats_itself(algo: str, task: str, tmp_path: Path) -> None:
+    resolved = resolve_config({}, {"algo": algo, "task": task})
+    values = resolved.values()
+    assert values["her"] is not None
+    assert None not in [values["task_params"][key] for key in ("tolerance", "hold", "horizon", "object")]
+    assert values["workspace"] == find_task(task).workspace
+    write_yaml(tmp_path / "config.yaml", values)
+    again = resolve_config(load_file(tmp_path / "config.yaml"))
+    assert again.values() == values
+    assert config_hash(again.values()) == config_hash(values)
+    assert from_python(resolved.config).values() == values
+    assert from_python(values).values() == values
+
+
+@pytest.mark.parametrize("control", CONTROLS)
+def test_an_alias_is_the_same_setting(control: str) -> None:
+    aliases = {"ee_delta": "step", "joint_position": "joints"}
+    same = [resolve_config(overrides={"control": name}).values() for name in (control, aliases.get(control, control))]
+    assert config_hash(same[0]) == config_hash(same[1])
+    assert same[1]["control"] == control
+
+
+def test_saying_a_default_is_the_same_setting() -> None:
+    said = resolve_config(overrides={"robot": "panda", "workspace": "table", "her": True, "task_params": {"hold": 3}})
+    assert config_hash(said.values()) == config_hash(resolve_config().values())
+
+
+def test_the_hash_of_a_run_leaves_out_seed_logdir_and_evaluation() -> None:
+    same = {"seed": 9, "logdir": "elsewhere", "eval": {"every": 3}, "video": {"episodes": 0}, "tensorboard": False}
+    assert config_hash(resolve_config(overrides=same).values()) == config_hash(resolve_config().values())
+    for other in ({"robot": "kuka"}, {"algo_params": {"tau": 0.01}}, {"n_envs": 3}, {"stop_at_success": None}):
+        assert config_hash(resolve_config(overrides=other).values()) != config_hash(resolve_config().values())
+
+
+# hindsight ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+@pytest.mark.parametrize("reward", ["sparse", "dense", "staged"])
+def test_hindsight_is_on_where_it_applies(algo: str, reward: str) -> None:
+    entry = algorithm(algo)
+    config = resolve_config(overrides={"algo": algo, "reward": reward}).config
+    assert config.her == (entry.goal_relabelling and entry.dict_observations and reward == "sparse")
+
+
+@pytest.mark.parametrize(
+    ("said", "telling"),
+    [
+        ({"task": "push", "observations": ["ee_position", "goal_from_object"]}, "goal_from_object"),
+        ({"task": "AGTDW"}, "waypoint"),  # along a path, which the observation tells
+    ],
+)
+def test_hindsight_is_off_where_observations_tell_the_goal(said: dict[str, Any], telling: str) -> None:
+    assert resolve_config(overrides={"algo": "sac", **said}).config.her is False
+    with pytest.raises(ConfigError, match=f"her: True cannot relabel {telling}"):
+        resolve_config(overrides={"algo": "sac", "her": True, **said})
+
+
+def test_hindsight_can_be_turned_off_and_on() -> None:
+    assert resolve_config(overrides={"her": False}).config.her is False
+    assert resolve_config(overrides={"her": True, "reward": "dense"}).config.her is True
+
+
+def test_hindsight_waits_for_whole_episodes() -> None:
+    config = resolve_config(overrides={"n_envs": 8, "task": "push"}).config
+    assert config.algo_params["learning_starts"] > 8 * 100
+    with pytest.raises(ConfigError, match=r"algo_params\.learning_starts: 10 .*at least 26"):
+        resolve_config(overrides={"n_envs": 1, "algo_params": {"learning_starts": 10}})
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"her": True, "algo": "ppo"}, ["her", "ppo", "sac"]),
+        ({"her": True, "algo": "crossq"}, ["her", "crossq", "sac"]),
+        ({"her": True, "reward": "staged"}, ["her", "staged"]),
+        ({"robot": "pandaa"}, ["robot", "'pandaa'", "kuka", "did you mean 'panda'"]),
+        ({"algo": "sacc"}, ["algo", "'sacc'", "ppo", "did you mean 'sac'"]),
+        ({"framework": "pytorhc"}, ["framework", "'pytorhc'", "did you mean 'pytorch'"]),
+        ({"task": "raech"}, ["task", "'raech'", "did you mean 'reach'"]),
+        ({"workspace": "tabel"}, ["workspace", "'tabel'", "did you mean 'table'"]),
+        ({"observations": ["ee_positoin"]}, ["observations", "'ee_positoin'", "did you mean 'ee_position'"]),
+        ({"spaces": "share"}, ["spaces", "'share'", "own", "did you mean 'shared'"]),
+        ({"control": "ee_dleta"}, ["control", "'ee_dleta'", "did you mean 'ee_delta'"]),
+        ({"task_params": {"object": "cuube"}}, ["object", "'cuube'", "did you mean 'cube'"]),
+        ({"algo_params": {"learning_rat": 1}}, ["algo_params.learning_rat", "did you mean 'learning_rate'"]),
+        ({"algo_params": {"gamma": 2}}, ["algo_params.gamma", "2", "at most 1"]),
+        ({"robbot": "panda"}, ["robbot", "did you mean 'robot'"]),
+    ],
+)
+def test_a_mistake_is_told_with_key_value_and_nearest(said: dict[str, Any], words: list[str]) -> None:
+    with pytest.raises(ConfigError) as error:
+        resolve_config(overrides=said)
+    for word in words:
+        assert word in str(error.value)
+    with pytest.raises(ConfigError):
+        from_python(said)
+
+
+# strict -------------------------------------------------------------------------------------------------------------
+
+
+def test_strict_refuses_what_is_left_to_a_default() -> None:
+    with pytest.raises(ConfigError, match="strict") as error:
+        resolve_config(overrides={"strict": True, "robot": "panda"})
+    assert "eval.every" in str(error.value)
+    assert "algo_params.gamma" in str(error.value)
+    assert "robot" not in str(error.value).split("missing:")[1].replace("robots", "")
+
+
+def test_what_a_file_says_comes_from_the_file() -> None:
+    assert set(resolve_config(resolve_config().values()).origins.values()) == {"file"}
+
+
+def test_strict_allows_a_config_that_says_everything() -> None:
+    complete = {**resolve_config().values(), "strict": True}
+    assert resolve_config(complete).config.strict
+    assert from_python(complete).config.strict
+
+
+NAMES = {kind: [*registry(kind).names(), "nothing"] for kind in ("robot", "task", "workspace", "controller")}
+MOSTLY_VALID = st.fixed_dictionaries(
+    {},
+    optional={
+        "robot": st.sampled_from(NAMES["robot"]),
+        "task": st.sampled_from(NAMES["task"]) | st.text("AGMDWX", max_size=5) | st.lists(st.text(max_size=3)),
+        "workspace": st.sampled_from(NAMES["workspace"]) | st.none(),
+        "control": st.sampled_from(NAMES["controller"]),
+        "reward": st.sampled_from(["sparse", "dense", "staged", ""]),
+        "algo": st.sampled_from([*ALGORITHMS, ""]),
+        "her": st.booleans() | st.none(),
+        "n_envs": st.integers(-1, 2000),
+        "task_params": st.dictionaries(st.sampled_from(["hold", "horizon", "object", "tolerance"]), st.integers(0, 9)),
+        "algo_params": st.dictionaries(st.sampled_from(["gamma", "learning_starts", "n_steps"]), st.integers(-1, 90)),
+    },
+)
+
+
+@given(file=MOSTLY_VALID, said=MOSTLY_VALID)
+def test_any_settings_are_settled_or_refused(file: dict[str, Any], said: dict[str, Any]) -> None:
+    with contextlib.suppress(ConfigError):
+        resolved = resolve_config(file, said)
+        assert resolve_config(resolved.values()).values() == resolved.values()
+        for key, value in {**file, **said}.items():
+            if not isinstance(value, dict) and value is not None:
+                assert resolved.values()[key] == value

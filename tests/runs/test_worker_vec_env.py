@@ -1,0 +1,366 @@
+"""Worker processes: they do what environments in the main process do, their ends are told, and they leave nothing."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import psutil
+import pytest
+
+from mygym.envs.robot_env import RobotEnv
+from mygym.errors import ConfigError, DivergedError, MygymError, RunError
+from mygym.runs import factory, worker_vec_env
+from mygym.runs.resolve_config import from_python
+
+ROOT = Path(__file__).parents[2]
+STILL = np.zeros((2, 3), dtype=np.float32)
+
+
+class OddError(MygymError):
+    """Pickles, but does not unpickle to itself."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"odd {key}")
+
+
+class Watched(gymnasium.Wrapper):
+    resets = 0
+
+    def reset(self, **keywords: Any) -> Any:
+        self.resets += 1
+        observation, info = super().reset(**keywords)
+        return observation, {**info, "resets": self.resets}
+
+    def local(self) -> Any:
+        return lambda: None  # does not pickle
+
+
+def small_env() -> RobotEnv:
+    return RobotEnv(render_mode="rgb_array", render_width=32, render_height=24)
+
+
+def watched_env() -> Watched:
+    return Watched(small_env())
+
+
+def fail(what: Any) -> RobotEnv:
+    raise what
+
+
+def run_of(count: int) -> Any:
+    """As a run builds them."""
+    return factory.make_vec_env(from_python({"task": "reach", "n_envs": count, "subprocesses": True}).config)
+
+
+def pids(env: Any) -> list[int]:
+    return [process.pid for process in env.processes]
+
+
+def alive(pid: int) -> bool:
+    """A zombie of somebody else's is not."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def until(condition: Callable[[], bool], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return condition()
+
+
+def children() -> set[int]:
+    return {child.pid for child in psutil.Process().children()}  # zombies of ours as well
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """No test leaves a process, a zombie or an open file."""
+    worker_vec_env.resource_tracker.ensure_running()
+    before = children(), psutil.Process().num_fds()
+    yield
+    gc.collect()
+    after = children(), psutil.Process().num_fds()
+    for pid in after[0] - before[0]:
+        os.kill(pid, signal.SIGKILL)
+    assert after == before
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Any]:
+    """The second is wrapped."""
+    env = worker_vec_env.worker_vec_env([small_env, watched_env])
+    yield env
+    env.close()
+
+
+@pytest.fixture
+def pair() -> Iterator[Any]:
+    """To be killed."""
+    env = run_of(2)
+    env.reset()
+    yield env
+    env.close()
+
+
+# What SB3 asks for --------------------------------------------------------------------------------------------------
+
+
+def assert_equal(first: Any, second: Any) -> None:
+    if isinstance(first, dict):
+        assert first.keys() == second.keys()
+        for key, value in first.items():
+            assert_equal(value, second[key])
+    elif isinstance(first, list | tuple):
+        assert len(first) == len(second)
+        for one, other in zip(first, second, strict=True):
+            assert_equal(one, other)
+    else:
+        np.testing.assert_array_equal(first, second)
+
+
+def test_they_do_what_environments_in_the_main_process_do(shared: Any) -> None:
+    from stable_baselines3.common.vec_env import DummyVecEnv
+
+    here = DummyVecEnv([small_env, watched_env])
+    assert (shared.observation_space, shared.action_space) == (here.observation_space, here.action_space)
+    assert shared.render_mode == here.render_mode == "rgb_array"
+    for env in (shared, here):
+        env.seed(3)
+        env.set_options({"any": 1})
+    assert_equal(shared.reset(), here.reset())
+    rng = np.random.default_rng(0)
+    for step in range(30):
+        actions = rng.uniform(-1, 1, (2, 3)).astype(np.float32)
+        there, expected = shared.step(actions), here.step(actions)
+        assert_equal(there, expected)
+        assert_equal(shared.reset_infos, here.reset_infos)
+        assert all("terminal_observation" in info for info in there[3]) == (step == 24)
+    assert_equal(shared.get_images(), here.get_images())
+    for env in (shared, here):
+        env.set_attr("noted", 7, indices=[1])
+    for calls in (
+        lambda env: env.env_method("compute_reward", np.zeros((5, 3)), np.ones((5, 3)), [{}] * 5, indices=[0]),
+        lambda env: env.env_method("goal_distance"),
+        lambda env: env.env_method("state_dict", indices=1),
+        lambda env: env.get_attr("elapsed_steps"),
+        lambda env: env.get_attr("noted", indices=1),
+        lambda env: [env.has_attr(name) for name in ("task", "noted", "nothing")],
+        lambda env: [env.env_is_wrapped(wrapper) for wrapper in (gymnasium.Wrapper, Watched, gymnasium.ActionWrapper)],
+    ):
+        assert_equal(calls(shared), calls(here))
+    here.close()
+
+
+def test_an_answer_that_was_not_fetched_is_not_taken_for_another(shared: Any) -> None:
+    """As after Ctrl-C in the middle of a step."""
+    shared.reset()
+    shared.step_async(STILL)
+    assert shared.env_method("goal_distance") == pytest.approx(shared.env_method("goal_distance"))
+    shared.step_async(STILL)
+    assert shared.get_attr("elapsed_steps") == [2, 2]
+
+
+def test_workers_do_without_torch(pair: Any) -> None:
+    for pid in pids(pair):
+        assert not [file.path for file in psutil.Process(pid).memory_maps() if "torch" in file.path]
+
+
+# Errors of an environment -------------------------------------------------------------------------------------------
+
+
+def test_an_error_in_a_worker_is_raised_here_and_the_workers_go_on(shared: Any, capfd: Any) -> None:
+    shared.seed(1)
+    first = shared.reset()
+    with pytest.raises(DivergedError, match=r"^action \[nan, nan, nan\] is not finite") as error:
+        shared.step(np.full((2, 3), np.nan, dtype=np.float32))
+    assert "robot_env.py" in "".join(error.value.__notes__)  # where it was raised
+    with pytest.raises(RunError, match=r"^environment 1 of 2: ValueError: action has shape \(4,\), needs \(3,\)"):
+        shared.step(np.zeros((2, 4), dtype=np.float32))
+    with pytest.raises(RunError, match=r"^environment 2 of 2: AttributeError: .*nothing"):
+        shared.env_method("nothing", indices=[1])
+    with pytest.raises(RunError, match=r"^environment 2 of 2: .*pickle"):
+        shared.env_method("local", indices=[1])
+    shared.seed(1)
+    assert_equal(shared.reset(), first)
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("maker", "kind", "message"),
+    [
+        (partial(RobotEnv, "raech"), ConfigError, r"^task: 'raech' .*did you mean 'reach'"),
+        (partial(fail, ValueError("text")), RunError, r"^environment 2 of 2: ValueError: text"),
+        (partial(fail, OddError("key")), RunError, r"^environment 2 of 2: OddError: odd odd key"),
+        (partial(sys.exit, 3), RunError, r"^the process of environment 2 of 2 died \(exit code 3\)"),
+    ],
+    ids=["ours", "other", "odd", "exit"],
+)
+def test_what_cannot_be_built_is_told_and_ends_the_others(
+    maker: Any, kind: type[MygymError], message: str, capfd: Any
+) -> None:
+    with pytest.raises(MygymError, match=message) as error:
+        worker_vec_env.worker_vec_env([small_env, maker])
+    assert type(error.value) is kind
+    assert capfd.readouterr().err == ""
+
+
+def test_what_does_not_pickle_ends_the_others() -> None:
+    with pytest.raises((AttributeError, pickle.PicklingError), match="local"):  # the latter from Python 3.14 on
+        worker_vec_env.worker_vec_env([small_env, lambda: small_env()])
+
+
+# Ends of a worker ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("middle", [False, True], ids=["between", "within"])
+def test_a_worker_that_was_killed_is_told(pair: Any, middle: bool) -> None:
+    if middle:
+        os.kill(pids(pair)[1], signal.SIGSTOP)
+        pair.step_async(STILL)
+    os.kill(pids(pair)[1], signal.SIGKILL)
+    begin = time.monotonic()
+    for fetch in (pair.step_wait if middle else partial(pair.step, STILL), pair.reset):  # it stays dead
+        with pytest.raises(RunError, match=r"^the process of environment 2 of 2 died \(signal 9\)$"):
+            fetch()
+    assert time.monotonic() - begin < 1
+    pair.close()
+    assert time.monotonic() - begin < 2
+
+
+def test_a_worker_that_hangs_is_told_and_killed(pair: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_vec_env, "PATIENCE", 0.5)
+    monkeypatch.setattr(worker_vec_env, "GRACE", 1.0)
+    os.kill(pids(pair)[1], signal.SIGSTOP)
+    begin = time.monotonic()
+    with pytest.raises(RunError, match=r"^the process of environment 2 of 2 has not answered for 0\.5 s$"):
+        pair.step(STILL)
+    assert 0.4 < time.monotonic() - begin < 2
+    begin, found = time.monotonic(), pids(pair)
+    pair.close()
+    assert 0.9 < time.monotonic() - begin < 3
+    assert not any(psutil.pid_exists(pid) for pid in found)
+
+
+def test_closing_in_the_middle_of_a_step_and_again(pair: Any) -> None:
+    found = pids(pair)
+    pair.step_async(STILL)
+    begin = time.monotonic()
+    pair.close()
+    assert time.monotonic() - begin < 2
+    assert not any(psutil.pid_exists(pid) for pid in found)
+    pair.close()
+    with pytest.raises(OSError, match="closed"):
+        pair.step(STILL)
+
+
+def test_what_is_forgotten_ends() -> None:
+    env = worker_vec_env.worker_vec_env([small_env])
+    (pid,) = pids(env)
+    del env
+    gc.collect()
+    assert not psutil.pid_exists(pid)
+
+
+def test_signals_are_left_to_the_main_process(capfd: Any) -> None:
+    """From the first moment on: a worker imports for a second before any line of ours runs in it."""
+    before, done, sent = children(), threading.Event(), []
+
+    def pester() -> None:
+        while not done.wait(0.01):
+            for pid in children() - before:
+                os.kill(pid, signal.SIGINT)
+                os.kill(pid, signal.SIGTERM)
+                sent.append(pid)
+
+    thread = threading.Thread(target=pester)
+    thread.start()
+    try:
+        env = worker_vec_env.worker_vec_env([small_env])
+        env.reset()
+    finally:
+        done.set()
+        thread.join()
+    assert len(sent) > 10
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()
+    assert len(env.step(STILL[:1])) == 4
+    env.close()
+    assert capfd.readouterr().err == ""
+
+
+# Ends of the main process -------------------------------------------------------------------------------------------
+
+SCRIPT = """
+import time
+from pathlib import Path
+from mygym.envs.robot_env import RobotEnv
+from mygym.runs import worker_vec_env
+
+class Slow(RobotEnv):
+    def work(self):
+        while not Path(__file__).with_name("go").exists():
+            time.sleep(0.01)
+        return True
+
+if __name__ == "__main__":
+    worker_vec_env.PATIENCE = 2.0
+    env = worker_vec_env.worker_vec_env([Slow, Slow])
+    print(*[process.pid for process in env.processes], flush=True)
+    {then}
+"""
+
+GO_ON = """
+    print(*env.env_method("work"), flush=True)
+    env.reset()
+    while True:
+        env.step([[0.0] * 3] * 2)
+"""
+
+
+def test_a_stopped_run_goes_on_and_a_killed_one_leaves_no_workers(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.format(then=GO_ON))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True
+    ) as process:
+        found = [int(word) for word in process.stdout.readline().split()]
+        try:
+            assert len(found) == 2
+            time.sleep(0.2)  # within the work
+            os.killpg(process.pid, signal.SIGSTOP)  # Ctrl-Z
+            time.sleep(2.2)
+            os.killpg(process.pid, signal.SIGCONT)
+            time.sleep(0.2)
+            (tmp_path / "go").touch()
+            assert process.stdout.readline() == "True True\n"
+            time.sleep(0.2)  # within the steps
+            assert all(alive(pid) for pid in found)
+            process.kill()
+            assert until(lambda: not any(alive(pid) for pid in found), 2)
+        finally:
+            process.kill()
+            for pid in filter(alive, found):
+                os.kill(pid, signal.SIGKILL)
+
+
+def test_a_program_that_forgets_to_close_ends(tmp_path: Path, python: Any) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT.format(then="env.reset()"))
+    done = python("-W", "error", "script.py", timeout=30)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not any(alive(int(word)) for word in done.stdout.splitlines()[0].split())

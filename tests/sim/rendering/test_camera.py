@@ -1,0 +1,104 @@
+"""Pictures: right type, not blank, goal seen, physics untouched; no window without a display."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import mygym
+from mygym.errors import ConfigError
+from mygym.sim.inference import is_installed
+from mygym.sim.inspection import around_robot
+from mygym.sim.rendering.camera import Camera, Viewer, has_display
+from tests.components import ROBOTS
+from tests.sim.test_world import snapshot
+from tests.worlds import MakeWorld, cube_at
+
+
+@pytest.mark.parametrize("robot", ROBOTS)
+def test_picture(make_world: MakeWorld, robot: str) -> None:
+    world = make_world(robot)
+    world.reset(cube_at(0.0, 0.1))
+    camera = Camera(world)
+    for name in world.workspace.cameras:
+        image = camera.render(64, 48, name)
+        assert image.shape == (48, 64, 3)
+        assert image.dtype == np.uint8
+        assert len(np.unique(image.reshape(-1, 3), axis=0)) > 20, "blank"
+    plain = camera.render(160, 120, "top")  # where no arm is before the goal
+    np.testing.assert_array_equal(plain, camera.render(160, 120, "top"))
+    goal = camera.render(160, 120, "top", goal=np.array([0.1, 0.2, 0.2])).astype(int)
+    green = (goal[..., 1] > goal[..., 0] + 40) & (goal[..., 1] > goal[..., 2] + 40)
+    assert green.sum() > 5, "a green sphere"
+    assert (goal != plain).any(axis=2).sum() < 200, "and nothing else is new"
+    np.testing.assert_array_equal(plain, camera.render(160, 120, "top"))
+    world.step(np.ones(world.action_size))
+    assert (camera.render(160, 120, "top") != plain).any(), "the picture follows the world"
+    assert camera.render(32, 24, samples=2, shadow=True).shape == (24, 32, 3)
+    camera.close()
+    camera.close()
+
+
+def test_wrong_arguments(make_world: MakeWorld) -> None:
+    camera = Camera(make_world("kuka"))
+    with pytest.raises(ConfigError, match="did you mean 'main'"):
+        camera.render(10, 10, "mian")
+    with pytest.raises(ConfigError, match="render_width"):
+        camera.render(0, 10)
+    camera.close()
+
+
+@pytest.mark.parametrize("robot", ROBOTS)
+def test_rendering_does_not_change_physics(make_world: MakeWorld, robot: str) -> None:
+    seen, unseen = make_world(robot), make_world(robot)
+    camera = Camera(seen)
+    for world in (seen, unseen):
+        world.reset(cube_at(0.02, 0.0, 0.2))
+    for action in np.random.default_rng(3).uniform(-1, 1, (20, seen.action_size)) - (
+        0,
+        0,
+        0.5,
+        *[0] * (seen.action_size - 3),
+    ):
+        camera.render(16, 12, goal=np.zeros(3))
+        seen.step(action)
+        unseen.step(action)
+        for a, b in zip(snapshot(seen), snapshot(unseen), strict=True):
+            np.testing.assert_array_equal(a, b)
+    camera.close()
+
+
+@pytest.mark.parametrize("display", [None, "", ":97", "nonsense"])
+def test_window_without_display_is_an_error_of_ours(
+    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch, display: str
+) -> None:
+    monkeypatch.delenv("DISPLAY", raising=False)
+    if display is not None:
+        monkeypatch.setenv("DISPLAY", display)
+    monkeypatch.setattr("sys.platform", "linux")
+    with pytest.raises(ConfigError, match="display"):
+        Viewer(make_world("kuka", objects=0))
+
+
+def test_other_systems_have_a_display() -> None:
+    assert has_display({}, "darwin")
+    assert not has_display({}, "linux")
+
+
+@pytest.mark.parametrize("robot", [name for name in ("panda", "kuka", "so100", "baxter") if is_installed(name)])
+def test_a_robot_large_or_small_is_seen_whole(robot: str) -> None:
+    with mygym.make_env({"robot": robot}) as env:
+        world = env.world
+        cameras = world.workspace.cameras
+        fitted = around_robot(world, cameras["main"], 4 / 3)
+        world.workspace = replace(world.workspace, cameras={"main": fitted})
+        with closing(Camera(world)) as camera:
+            camera._scene.mirror()
+            _, segments = camera._shoot(160, 120, "main", shadow=False)
+            seen = segments == camera._scene.robot
+    edges = np.concatenate([seen[0], seen[:, 0], seen[:, -1]])  # below is the table, or what stands behind it
+    assert not edges.any()
+    assert seen.mean() > 0.02

@@ -1,0 +1,117 @@
+"""Facts: what begins keeps holding, and what excludes each other never holds at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mygym.tasks.context import StageContext, Step, Thresholds, heading, wrapped
+from mygym.tasks.predicates import EXCLUDES, PREDICATES, distance
+from tests.tasks.states import as_torch, bound, one, random_view
+
+SEEDS = st.integers(0, 2**32 - 1)
+N = 64
+STEPS = {
+    "object": bound(object=1, heading=1),
+    "part": bound(object=None, part=1),
+    "point": bound("approach", object=None),
+}
+"""What facts are about."""
+OF_OBJECTS = ("turned", "launched", "touched")
+CASES = [(fact, about) for fact in PREDICATES for about in STEPS if about == "object" or fact not in OF_OBJECTS]
+
+
+def view_of(seed: int, n: int, step: Step) -> StageContext:
+    return random_view(np.random.default_rng(seed), n, step)
+
+
+@pytest.mark.parametrize(("name", "about"), CASES)
+@given(seed=SEEDS)
+def test_what_has_just_begun_keeps_holding(name: str, about: str, seed: int) -> None:
+    context = view_of(seed, N, STEPS[about])
+    context.state.ee_position[0] = context.target[0]  # gripped in the middle
+    begins, keeps = PREDICATES[name].begins(context), PREDICATES[name].keeps(context)
+    assert begins.dtype == keeps.dtype == bool
+    assert begins.shape == keeps.shape == (N,)
+    gripped = np.linalg.norm(context.ee_position - context.target, axis=1) < 0.04
+    assert (keeps | ~begins)[gripped | (name != "held")].all()
+
+
+@pytest.mark.parametrize("about", STEPS)
+@pytest.mark.parametrize("name", EXCLUDES)
+@given(seed=SEEDS)
+def test_what_excludes_each_other_does_not_hold_at_once(name: str, about: str, seed: int) -> None:
+    context = view_of(seed, N, STEPS[about])
+    assert not (PREDICATES[name].begins(context) & PREDICATES[EXCLUDES[name]].begins(context)).any()
+    assert EXCLUDES[EXCLUDES[name]] == name
+
+
+@pytest.mark.parametrize(("name", "about"), CASES)
+@pytest.mark.parametrize("moment", ["begins", "keeps"])
+@given(seed=SEEDS)
+def test_facts_are_the_same_in_batches_one_by_one_and_in_torch(name: str, about: str, moment: str, seed: int) -> None:
+    fact, context = getattr(PREDICATES[name], moment), view_of(seed, 9, STEPS[about])
+    batch = fact(context)
+    assert batch.tolist() == [bool(fact(one(context, i))[0]) for i in range(9)]
+    assert batch.tolist() == fact(as_torch(context)).tolist()
+
+
+@pytest.mark.parametrize("slot", [0, 1])
+@given(seed=SEEDS)
+def test_holding_takes_every_finger_on_the_steps_own_object(slot: int, seed: int) -> None:
+    context = view_of(seed, N, bound(object=slot))
+    assert PREDICATES["held"].begins(context).tolist() == context.state.finger_contact[:, slot].all(axis=1).tolist()
+
+
+@given(seed=SEEDS)
+def test_a_part_is_placed_by_its_own_position_and_near_by_its_handle(seed: int) -> None:
+    context = view_of(seed, N, STEPS["part"])
+    away = np.abs(context.state.part_position[:, 1] - context.goals[:, 0, 0])
+    assert PREDICATES["placed"].begins(context).tolist() == (away < context.thresholds.tolerance).tolist()
+    handle = np.linalg.norm(context.ee_position - context.state.part_handle_position[:, 1], axis=1)
+    assert PREDICATES["near"].begins(context).tolist() == (handle < context.thresholds.near).tolist()
+    assert not PREDICATES["held"].begins(context).any()
+
+
+@given(seed=SEEDS, turns=st.integers(-2, 2), off=st.floats(-1, 1))
+def test_turned_is_the_same_whole_turns_later(seed: int, turns: int, off: float) -> None:
+    context = view_of(seed, 5, STEPS["object"])
+    context.goals[:, 1, 0] = context.object_heading + off + 2 * np.pi * turns
+    expected = abs(off) < context.thresholds.angle
+    if abs(abs(off) - context.thresholds.angle) > 1e-6:
+        assert PREDICATES["turned"].begins(context).tolist() == [expected] * 5
+
+
+@given(yaw=st.floats(-3.1, 3.1))
+def test_heading_is_the_yaw_of_what_lies_flat(yaw: float) -> None:
+    quaternion = np.array([[0.0, 0.0, np.sin(yaw / 2), np.cos(yaw / 2)]])
+    assert heading(quaternion)[0] == pytest.approx(yaw)
+    assert wrapped(np.array([yaw + 4 * np.pi]))[0] == pytest.approx(yaw)
+
+
+@pytest.mark.parametrize("name", ["placed", "near"])
+def test_a_step_has_thresholds_of_its_own(name: str) -> None:
+    def begins(**thresholds: Any) -> Any:
+        step = replace(bound("approach", object=None if name == "near" else 0), thresholds=Thresholds(**thresholds))
+        return PREDICATES[name].begins(view_of(0, 500, step))
+
+    assert begins(tolerance=0.2).sum() > begins(tolerance=0.01).sum() > 0
+
+
+@given(seed=SEEDS, scale=st.floats(0, 10))
+def test_distance_is_euclidean(seed: int, scale: float) -> None:
+    a, b = scale * np.random.default_rng(seed).normal(size=(2, 5, 3))
+    np.testing.assert_allclose(distance(a, b), np.linalg.norm(a - b, axis=-1), rtol=1e-12)
+
+
+@pytest.mark.parametrize("about", STEPS)
+def test_a_robot_without_fingers_never_holds(about: str) -> None:
+    context = view_of(0, 5, STEPS[about])
+    context.state.finger_contact = np.zeros((5, 2, 0), dtype=bool)
+    assert not PREDICATES["held"].begins(context).any()
+    assert PREDICATES["free"].begins(context).all()

@@ -1,0 +1,106 @@
+"""Worlds for tests: built in one function, closed after each test; and a robot with two arms."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from mygym.models.objects import load_object
+from mygym.models.robot import load_robot
+from mygym.models.workspace import load_workspace
+from mygym.registry import ASSETS
+from mygym.sim.world import World
+
+MakeWorld = Callable[..., World]
+WorldIn = Callable[..., World]
+
+
+@pytest.fixture
+def make_world() -> Iterator[MakeWorld]:
+    """`make_world("panda", objects=1, control="ee_delta", gripper=True)`: a world with that many cubes."""
+    worlds: list[World] = []
+
+    def make(robot: str | Path = "panda", objects: int = 1, **kwargs: Any) -> World:
+        world = World(load_robot(robot), load_workspace("table"), [load_object("cube")] * objects, **kwargs)
+        worlds.append(world)
+        return world
+
+    yield make
+    for world in worlds:
+        world.close()
+
+
+@pytest.fixture
+def world_in() -> Iterator[WorldIn]:
+    """`world_in("drawer", robot="panda", objects=["cube"])`; the first may be the path of a YAML file."""
+    worlds: list[World] = []
+
+    def make(workspace: str | Path, robot: str = "panda", objects: Sequence[str] = (), **how: Any) -> World:
+        things = [load_object(name) for name in objects]
+        worlds.append(World(load_robot(robot), load_workspace(workspace), things, **how))
+        return worlds[-1]
+
+    yield make
+    for world in worlds:
+        world.close()
+
+
+def cube_at(x: float, y: float, yaw: float = 0.0, z: float = 0.02) -> np.ndarray:
+    """`(1, 7)` pose of a cube."""
+    return np.array([[x, y, z, 0.0, 0.0, np.sin(yaw / 2), np.cos(yaw / 2)]])
+
+
+def first_home(world: World) -> np.ndarray:
+    """`(J,)` rad: where the first arm's joints are at home."""
+    return world.home[: len(world.kinematics.chain.home)]
+
+
+def with_first(world: World, values: np.ndarray) -> np.ndarray:
+    """Joint positions of all arms: of the first as given, of another as at home."""
+    return np.concatenate([values, world.home[len(values) :]])
+
+
+def act_first(world: World, action: np.ndarray) -> None:
+    """One step in which the first arm does its part `action` of one, and another nothing."""
+    world.step(np.pad(action, (0, world.action_size - len(action))))
+
+
+def go(world: World, target: Any, gripper: float = 1.0, steps: int = 15) -> None:
+    """Drive the end effector towards a target for some control steps."""
+    for _ in range(steps):
+        world.step(world.action_towards(np.asarray(target, dtype=float), gripper))
+
+
+def two_armed(folder: Path) -> Path:
+    """Two pandas, side by side on one base."""
+    shipped, sides = ASSETS / "robots", ("left_", "right_")
+    urdf = (shipped / "panda.urdf").read_text().replace('filename="meshes', f'filename="{shipped / "meshes"}')
+    root = ET.fromstring('<robot name="two"><link name="body"/></robot>')
+    for side, y in zip(sides, (0.0, -0.5), strict=True):
+        joint = ET.SubElement(root, "joint", name=f"{side}base", type="fixed")
+        ET.SubElement(joint, "parent", link="body")
+        ET.SubElement(joint, "child", link=f"{side}link0")
+        ET.SubElement(joint, "origin", xyz=f"0 {y} 0", rpy="0 0 0")
+        root.extend(ET.fromstring(urdf.replace('"panda_', f'"{side}')))
+    (folder / "two.urdf").write_text(ET.tostring(root, encoding="unicode"))
+    text = (shipped / "panda.yaml").read_text()
+    first, second = (yaml.safe_load(text.replace("panda_", side)) for side in sides)
+    second = {key: second[key] for key in ("joints", "end_effector", "gripper")}
+    path = folder / "two.yaml"
+    path.write_text(yaml.safe_dump(first | {"urdf": "two.urdf", "second_arm": second}))
+    return path
+
+
+def glide(world: World, target: Any, gripper: float = 1.0, step: float = 0.01) -> None:
+    """Drive the end effector to a target in steps of a length in m, and wait until it is there."""
+    start = world.state.ee_position[0].copy()
+    way = np.asarray(target, dtype=float) - start
+    for share in np.linspace(0.0, 1.0, 1 + int(np.ceil(np.linalg.norm(way) / step)))[1:]:
+        go(world, start + share * way, gripper, 1)
+    go(world, target, gripper, 5)
