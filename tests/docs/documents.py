@@ -1,7 +1,9 @@
-"""The commands and the Python of a document, and how they are run: as written, with fewer steps and episodes."""
+"""Commands and Python code of a document, and their execution: as written, with fewer steps and episodes."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import re
 import shlex
@@ -9,19 +11,27 @@ import shutil
 import subprocess
 import sys
 import tomllib
+import warnings
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .warm import Warm
+import pytest
+
+from mygym.cli.main import run
 
 ROOT = Path(__file__).parent.parent.parent
 BIN = Path(sys.executable).parent
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/faults.md")
 
+COPIED = ("train.py", "evaluate.py", "configs", "envs/robots/desk_arm.urdf")
+"""Files and folders that commands name; the components of `algos` and `envs` are registered in this process already."""
+
 STEPS = 200
 """Env steps of every training."""
+
+TIMEOUT = 400
+"""s that a command may take."""
 
 FAST = f"--steps {STEPS} --set eval.episodes=1 --set eval.final_episodes=1 --set video.episodes=0"
 """Added to commands that train."""
@@ -35,7 +45,7 @@ TOOLS = {"ruff": "ruff", "mypy": "mypy", "lint-imports": "import-linter", "pytes
 
 @dataclass(frozen=True)
 class Block:
-    """Something in a document that a reader may run."""
+    """Code or command block of a document."""
 
     document: str
     line: int
@@ -48,81 +58,99 @@ class Block:
 
 def fenced(document: str) -> list[Block]:
     """The fenced blocks of a document."""
-    found, inside = [], None
+    blocks, inside = [], None
     lines = (ROOT / document).read_text(encoding="utf-8").splitlines()
     for number, line in enumerate(lines, start=1):
         if line.startswith("```") and inside is None:
             inside = (number, line.removeprefix("```").strip())
         elif line.startswith("```") and inside is not None:
             start, language = inside
-            found.append(Block(document, start, language, "\n".join(lines[start : number - 1]) + "\n"))
+            blocks.append(Block(document, start, language, "\n".join(lines[start : number - 1]) + "\n"))
             inside = None
     assert inside is None, f"{document}: the block of line {inside} does not end"
-    return found
+    return blocks
 
 
 def commands(block: Block) -> list[str]:
-    """The lines of a bash block, comments cut off."""
+    """Lines of a bash block without comments."""
     return [line for line in block.text.splitlines() if shlex.split(line, comments=True)]
 
 
 def inline_commands(document: str) -> list[Block]:
-    """Commands in the running text, but for those with placeholders such as `NAME`."""
+    """Commands in the running text without placeholders such as `NAME`."""
     text = re.sub(
         r"^```.*?^```", lambda block: "\n" * block[0].count("\n"), (ROOT / document).read_text(), flags=re.M | re.S
     )
-    found = []
+    blocks = []
     for match in re.finditer(r"`((?:python|mygym|make|pip|tensorboard) [^`]+)`", text):
-        said = " ".join(match[1].split())
-        if not re.search(r"\b[A-Z]{3,}\b", said):
-            found.append(Block(document, text.count("\n", 0, match.start()) + 1, "bash", said + "\n"))
-    return found
+        command = " ".join(match[1].split())
+        if not re.search(r"\b[A-Z]{3,}\b", command):
+            blocks.append(Block(document, text.count("\n", 0, match.start()) + 1, "bash", command + "\n"))
+    return blocks
 
 
 def make_copy(folder: Path) -> Path:
-    """A copy of the project as somebody who cloned it has it, without tests and without anybody's runs."""
-    everywhere = shutil.ignore_patterns(".*", "*.egg-info", "__pycache__")
-    top = shutil.ignore_patterns("runs", "build", "dist", "tests", "benchmarks")  # `mygym/runs` is a package
-
-    def skipped(place: str, names: list[str]) -> set[str]:
-        return everywhere(place, names) | (top(place, names) if Path(place) == ROOT else set())
-
-    return Path(shutil.copytree(ROOT, folder, ignore=skipped))
-
-
-def environment(folder: Path) -> dict[str, str]:
-    """What commands in a copy of the project find, and the programs of it."""
-    return {
-        **os.environ,
-        "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
-        "PYTHONPATH": str(folder),
-        "OMP_NUM_THREADS": "1",  # small networks; the tests share the machine
-    }
+    """Copy the files that commands name into a new folder."""
+    for name in COPIED:
+        source, target = ROOT / name, folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, target)
+        else:
+            shutil.copy(source, target)
+    return folder
 
 
-def run(command: str, folder: Path, warm: Warm | None = None) -> str:
-    """Run a command line, of one program if it is to be warm, in a copy of the project; what it prints.
+def shell(command: str, folder: Path) -> str:
+    """Run a command line in a process; return its standard output.
 
     Raises:
-        AssertionError: It fails.
+        AssertionError: The command fails.
     """
-    bash = partial(subprocess.run, cwd=folder, env=environment(folder), capture_output=True, text=True, check=False)
-    if warm is None:
-        done = bash(["bash", "-euo", "pipefail", "-c", command], timeout=400)
-    else:
-        words = bash(["bash", "-euo", "pipefail", "-c", f"printf '%s\\0' {command}"]).stdout.split("\0")[:-1]
-        done = warm.run(words, folder)
+    environment = {
+        **os.environ,
+        "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "OMP_NUM_THREADS": "1",  # small networks; the tests share the machine
+    }
+    bash = ["bash", "-euo", "pipefail", "-c", command]
+    done = subprocess.run(
+        bash, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=TIMEOUT
+    )
     assert done.returncode == 0, f"{command}\nends with {done.returncode}:\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
 
-def follow(command: str, folder: Path, warm: Warm) -> str:
-    """Do what a document says, quickly; what it prints. What sets up machines and what CI runs anyway is only checked.
-
-    `python train.py` alone is run as it stands there; what has further words is warm.
+def in_process(command: str, folder: Path) -> str:
+    """Run `python PROGRAM.py …` or `mygym …` in this process, in `folder`; return the standard output.
 
     Raises:
-        AssertionError: It fails, or names what does not exist, or is of a kind that nobody has thought of.
+        AssertionError: The command fails.
+    """
+    program, *words = shell(f"printf '%s\\0' {command}", folder).split("\0")[:-1]  # bash expands quotes and globs
+    verb, *arguments = words
+    script = folder / verb if program == "python" else BIN / "mygym"
+    output, errors, code = io.StringIO(), io.StringIO(), 0
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("default")
+        patch.chdir(folder)
+        patch.setattr(sys, "argv", [str(script), *(arguments if program == "python" else words)])
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+            try:
+                run(verb.removesuffix(".py"), arguments)
+            except SystemExit as end:
+                code = int(end.code or 0)
+    assert code == 0, f"{command}\nends with {code}:\n{output.getvalue()}\n{errors.getvalue()}"
+    return output.getvalue()
+
+
+def follow(command: str, folder: Path) -> str:
+    """Run a command line of a document quickly; return its standard output.
+
+    Set-up commands and the commands of CI are only checked. `python train.py` without arguments runs in a process.
+
+    Raises:
+        AssertionError: The command fails, names a missing file, or is of an unknown kind.
     """
     for words in _split(command):
         program = words[0]
@@ -138,31 +166,31 @@ def follow(command: str, folder: Path, warm: Warm) -> str:
         elif words == ["python", "docs/pictures.py"]:
             assert (ROOT / words[1]).exists(), "test_pictures.py runs it"
         elif program == "python" and words[1].startswith("benchmarks/"):
-            assert (
-                ROOT / words[1]
-            ).is_file()  # tests/test_benchmarks.py starts each, and holds the numbers to the results
-        elif program in TOOLS or words[:3] == ["python", "-m", "pytest"]:
+            assert (ROOT / words[1]).is_file(), "tests/test_benchmarks.py runs it"
+        elif program in TOOLS or words[:3] == ["python", "-m", "pytest"] or words[1:2] == [".ci/plain_english.py"]:
             _check_tool(words)
+        elif words == ["python", "train.py"]:
+            return shell(_quick(command, words), folder)
         else:
-            return run(_quick(command, words), folder, None if words == ["python", "train.py"] else warm)
+            return in_process(_quick(command, words), folder)
     return ""
 
 
 def quick_python(text: str) -> str:
-    """Python that trains only for a moment."""
+    """Python code with fewer env steps and episodes."""
     return re.sub(r'"steps": [\d_]+', FAST_PYTHON, text)
 
 
 def _quick(command: str, words: list[str]) -> str:
-    said = re.sub(r"\s+# .*$", "", command)
+    bare = re.sub(r"\s+# .*$", "", command)
     program = tuple(words[:2])
     if program in {("python", "train.py"), ("mygym", "train")}:
-        return said if {"--explain", "--dry-run"} & set(words) else f"{said} {FAST}"
+        return bare if {"--explain", "--dry-run"} & set(words) else f"{bare} {FAST}"
     if program in {("python", "evaluate.py"), *(("mygym", word) for word in ("evaluate", "card", "demos", "search"))}:
-        return f"{said} --episodes 2"
-    others = ("check", "describe", "list", "new", "replay", "schema", "view")
-    assert program in {("mygym", name) for name in others}, f"tests/docs/documents.py does not know: {command}"
-    return said
+        return f"{bare} --episodes 2"
+    other_verbs = ("check", "describe", "list", "new", "replay", "schema", "view")
+    assert program in {("mygym", name) for name in other_verbs}, f"tests/docs/documents.py does not know: {command}"
+    return bare
 
 
 def _split(command: str) -> list[list[str]]:
@@ -190,13 +218,16 @@ def _check_targets(targets: list[str]) -> None:
 def _check_install(words: list[str]) -> None:
     assert words[0] == "install"
     assert (ROOT / words[words.index("-c") + 1]).is_file()
-    what = words[words.index("-e") + 1]
-    extras = re.findall(r"\w+", what)
-    assert what.startswith(".")
+    requirement = words[words.index("-e") + 1]
+    extras = re.findall(r"\w+", requirement)
+    assert requirement.startswith(".")
     assert set(extras) <= set(_project()["optional-dependencies"])
 
 
 def _check_tool(words: list[str]) -> None:
+    if words[1:2] == [".ci/plain_english.py"]:
+        assert (ROOT / words[1]).is_file()
+        return
     tool = next(word for word in words if word in TOOLS)
     needed = _project()["optional-dependencies"]["dev"]
     assert any(re.match(rf"{TOOLS[tool]}\b", package) for package in needed), f"{tool} is not in the extra dev"

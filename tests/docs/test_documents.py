@@ -1,4 +1,4 @@
-"""Every command and every piece of Python in README.md and CONTRIBUTING.md does what it says, and every name exists."""
+"""Every command and every Python block of the documents runs, and their tables of names are complete."""
 
 from __future__ import annotations
 
@@ -12,37 +12,35 @@ import pytest
 from mygym.envs.ids import env_id
 from mygym.registry import registry
 from mygym.tasks.task import find_task
-
-from .documents import DOCUMENTS, ROOT, Block, commands, fenced, follow, inline_commands, quick_python
-from .warm import Warm
+from tests.docs.documents import DOCUMENTS, ROOT, Block, commands, fenced, follow, inline_commands, quick_python
 
 FENCED = [block for document in DOCUMENTS for block in fenced(document)]
 BASH = [block for block in FENCED if block.language == "bash"]
 PYTHON = [block for block in FENCED if block.language == "python"]
-SAID = {command.strip() for block in BASH for command in commands(block)}
-INLINE = [block for document in DOCUMENTS for block in inline_commands(document) if block.text.strip() not in SAID]
-OF_A_FILE = re.compile(r"# ((?:algos|envs)/\w+\.py)\n")
+SHOWN = {command.strip() for block in BASH for command in commands(block)}
+INLINE = [block for document in DOCUMENTS for block in inline_commands(document) if block.text.strip() not in SHOWN]
+FILE_BLOCK = re.compile(r"# ((?:algos|envs)/\w+\.py)\n")
 
 
-def test_every_block_is_of_a_language_that_is_run() -> None:
+def test_every_block_has_a_language_that_is_run() -> None:
     assert {block.language for block in FENCED} == {"bash", "python"}
     assert len(BASH) >= 8
     assert len(PYTHON) >= 6
 
 
 @pytest.mark.parametrize("block", [*BASH, *{block.text: block for block in INLINE}.values()], ids=str)
-def test_commands(block: Block, warm: Warm, request: pytest.FixtureRequest) -> None:
+def test_commands(block: Block, request: pytest.FixtureRequest) -> None:
     project = request.getfixturevalue("used_project" if "runs" in block.text else "project")
     for command in commands(block):
-        follow(command, project, warm)
+        follow(command, project)
 
 
 @pytest.mark.parametrize("block", PYTHON, ids=str)
 def test_python(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    of_a_file = OF_A_FILE.match(block.text)
-    if of_a_file:
-        content = (ROOT / of_a_file[1]).read_text(encoding="utf-8")
-        assert content.endswith("\n\n" + block.text[of_a_file.end() :]), f"{block} differs from {of_a_file[1]}"
+    file_block = FILE_BLOCK.match(block.text)
+    if file_block:
+        content = (ROOT / file_block[1]).read_text(encoding="utf-8")
+        assert content.endswith("\n\n" + block.text[file_block.end() :]), f"{block} differs from {file_block[1]}"
         return
     monkeypatch.chdir(tmp_path)
     Path("reader.py").write_text(quick_python(block.text), encoding="utf-8")
@@ -50,7 +48,7 @@ def test_python(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("document", [*DOCUMENTS, "CHANGELOG.md"])
-def test_links_lead_somewhere(document: str) -> None:
+def test_links_resolve(document: str) -> None:
     text = (ROOT / document).read_text(encoding="utf-8")
     for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", text):
         assert (ROOT / target).exists(), f"{document} links to {target}"
@@ -76,9 +74,9 @@ def table(heading: str) -> dict[str, list[str]]:
     }.items(),
 )
 def test_the_table_of_names_is_the_registry(flag: str, kind: str) -> None:
-    said = re.findall(r"`(\w+)`", table("flag")[flag][0])
-    own = tuple(str(ROOT / folder) for folder in ("algos", "envs"))
-    assert sorted(said) == [entry.name for entry in registry(kind) if not entry.origin.startswith(own)]
+    names = re.findall(r"`(\w+)`", table("flag")[flag][0])
+    user_folders = tuple(str(ROOT / folder) for folder in ("algos", "envs"))
+    assert sorted(names) == [entry.name for entry in registry(kind) if not entry.origin.startswith(user_folders)]
 
 
 def test_the_table_of_tasks_is_the_registry() -> None:

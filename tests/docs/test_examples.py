@@ -16,8 +16,7 @@ from mygym.config import load_file
 from mygym.registry import algorithm, implemented_combos, registry
 from mygym.runs.resolve_config import resolve_config
 from mygym.tasks.task import find_task
-
-from .documents import ROOT
+from tests.docs.documents import ROOT
 
 CONFIGS = sorted(path for path in (ROOT / "configs").iterdir() if path.is_file())
 COMPLETE = sorted((ROOT / "configs" / "algos").iterdir())

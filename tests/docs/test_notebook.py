@@ -12,7 +12,7 @@ import pytest
 import yaml
 from nbclient import NotebookClient
 
-from .documents import BIN, ROOT
+from tests.docs.documents import BIN, ROOT
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 FAST = 'config |= {"steps": 400, "eval": {"episodes": 5, "final_episodes": 5}}'

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from .documents import ROOT, run
+from tests.docs.documents import ROOT, shell
 
 PICTURES = sorted((ROOT / "docs" / "images").glob("*.png"))
 
@@ -17,7 +17,7 @@ PICTURES = sorted((ROOT / "docs" / "images").glob("*.png"))
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder into which the pictures have just been drawn."""
     folder = tmp_path_factory.mktemp("pictures")
-    run(f"python docs/pictures.py {folder}", ROOT)
+    shell(f"python docs/pictures.py {folder}", ROOT)
     return folder
 
 

@@ -329,7 +329,7 @@ KINDS: Mapping[str, Callable[[Request], dict[str, str]]] = {
 
 
 def _template(name: str) -> str:
-    return (files("mygym.cli.new.command") / "templates" / f"{name}.template").read_text(encoding="utf-8")
+    return (files("mygym.cli.new") / "templates" / f"{name}.template").read_text(encoding="utf-8")
 
 
 def _fill(template: str, request: Request, **values: str) -> str:
