@@ -1,4 +1,4 @@
-"""What the registries hold, in the combinations that tests are parametrised over."""
+"""Registered components and their combinations, for the parametrisation of tests."""
 
 from __future__ import annotations
 
@@ -67,17 +67,17 @@ LONGEST = 12
 
 @cache
 def compositions() -> tuple[str, ...]:
-    """Every grammatical string of the registered letters, found by trying all that extend a grammatical one."""
-    found, ends = [], [""]
+    """Every valid string of the registered letters."""
+    result, ends = [], [""]
     while ends and len(ends[0]) < LONGEST:
         ends = [longer for end in ends for letter in letters() if is_grammatical(longer := end + letter)]
-        found += ends
-    return tuple(found)
+        result += ends
+    return tuple(result)
 
 
-def is_grammatical(said: str) -> bool:
+def is_grammatical(composition: str) -> bool:
     try:
-        find_task(said)
+        find_task(composition)
     except ConfigError:
         return False
     return True
@@ -89,28 +89,28 @@ def several(*roles: str, stages: str | list[str] = "AGMDW") -> list[dict[str, An
 
 
 def tower(*roles: str) -> list[dict[str, Any]]:
-    """The first where an area says, each other on top of the one before."""
+    """Sub-tasks that stack each object on the previous object; the first goes to an area."""
     first = {"stages": "AGMDW", "object": roles[0]}
     return [first, *({"stages": "AGMDW", "object": b, "onto": a} for a, b in itertools.pairwise(roles))]
 
 
 HOSTED = [
-    (one.task, one.robot)
-    for one in combinations(TASKS)
-    if one.robot in ROBOTS and one.workspace == find_task(one.task).workspace
+    (combination.task, combination.robot)
+    for combination in combinations(TASKS)
+    if combination.robot in ROBOTS and combination.workspace == find_task(combination.task).workspace
 ]
 """Each named task with each robot that is at home where the task is, and can do it."""
 
 
 def covering(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """As few of `pairs` as hold each task and each robot: a further robot is one more, not one for each task."""
-    found: list[tuple[str, str]] = []
+    result: list[tuple[str, str]] = []
     for side in (0, 1):
         for name in dict.fromkeys(pair[side] for pair in pairs):
-            if all(pair[side] != name for pair in found):
-                taken = Counter(pair[1 - side] for pair in found)
-                found.append(min((p for p in pairs if p[side] == name), key=lambda pair: taken[pair[1 - side]]))
-    return found
+            if all(pair[side] != name for pair in result):
+                taken = Counter(pair[1 - side] for pair in result)
+                result.append(min((p for p in pairs if p[side] == name), key=lambda pair: taken[pair[1 - side]]))
+    return result
 
 
 COVERING = covering(HOSTED)
@@ -120,23 +120,23 @@ HOSTED_QUICKLY = [pair if pair in COVERING else pytest.param(*pair, marks=pytest
 
 def quickly(names: Iterable[str], features: Callable[[str], Iterable[Any]]) -> list[Any]:
     """Names, of which the normal suite takes as many as show every feature of any once; the others are slow."""
-    found, seen = [], set[Any]()
+    result, seen = [], set[Any]()
     for name in names:
         new = set(features(name)) - seen
         seen |= new
-        found.append(name if new else pytest.param(name, marks=pytest.mark.slow))
-    return found
+        result.append(name if new else pytest.param(name, marks=pytest.mark.slow))
+    return result
 
 
-COMPOSITIONS = quickly(compositions(), lambda said: zip(said, said[1:] + ".", strict=True))
+COMPOSITIONS = quickly(compositions(), lambda composition: zip(composition, composition[1:] + ".", strict=True))
 """Each composition of letters; the normal suite takes those in which a stage follows another for the first time."""
 
-TASKS_AND_COMPOSITIONS = quickly([*TASKS, *compositions()], lambda said: find_task(said).stage_names)
+TASKS_AND_COMPOSITIONS = quickly([*TASKS, *compositions()], lambda composition: find_task(composition).stage_names)
 """What pure functions are tried on: the normal suite takes those in which a stage comes for the first time."""
 
 
 def has_extra() -> bool:
-    """Whether the robots of the extra are there."""
+    """Whether the extra `robots` is installed."""
     try:
         distribution("example-robot-data")
     except PackageNotFoundError:

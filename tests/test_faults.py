@@ -1,4 +1,4 @@
-"""What docs/faults.md says of each fault, brought about in real runs: how they end or go on, what is said and left."""
+"""Every row of docs/faults.md, reproduced in a real run: exit code, messages, files and resume."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ WORKERS: dict[str, Any] = {
     "algo_params": {"learning_starts": 21},
     "video": {"episodes": 0},
 }
-NOBODY = 65534
-"""Number of a user who may do nothing."""
+UNPRIVILEGED_USER = 65534
+"""Id of a user without permissions."""
 
 KB = 1000
 
@@ -80,7 +80,7 @@ KB = 1000
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the table; in what is said, capitals stand for anything."""
+    """A row of the table; words in capitals in a message match any text."""
 
     fault: str
     status: str | None
@@ -91,14 +91,14 @@ class Row:
 
     @classmethod
     def read(cls, line: str) -> Row:
-        fault, end, said, left = (cell.strip() for cell in line.strip("|").split(" | "))
+        fault, end, quoted, left = (cell.strip() for cell in line.strip("|").split(" | "))
         how = re.match(r"(?:`(\w+)`, )?exit code (\d+)", end)
         assert how, line
         patterns = [
-            re.compile(re.sub(r"\b(?!SIGTERM|ZIP)[A-Z]+\b", ".+", re.escape(said)))
-            for said in re.findall(r"`(.+?)`", said)
+            re.compile(re.sub(r"\b(?!SIGTERM|ZIP)[A-Z]+\b", ".+", re.escape(quoted)))
+            for quoted in re.findall(r"`(.+?)`", quoted)
         ]
-        assert patterns or said == "nothing", line
+        assert patterns or quoted == "nothing", line
         return cls(fault, how[1], int(how[2]), tuple(patterns), end, left)
 
 
@@ -108,7 +108,7 @@ HELD: set[str] = set()
 
 
 def holds(*faults: str) -> Any:
-    """The test's `row` is, in turn, each of these rows of the table."""
+    """Parametrise `row` over these rows of the table."""
     HELD.update(faults)
     return pytest.mark.parametrize("row", [ROWS[fault] for fault in faults], ids=faults)
 
@@ -139,7 +139,7 @@ Train = Callable[..., Outcome]
 
 @pytest.fixture
 def train(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Train:
-    """`train.py` in this process, on `CONFIG` with changes or on a run that is to go on."""
+    """`train.py` in this process, with a changed `CONFIG` or with `--resume`."""
 
     def run(logdir: Path | None = None, resume: Path | None = None, **changes: Any) -> Outcome:
         settings = merged(CONFIG, {"logdir": str(logdir or tmp_path / "runs"), **changes})
@@ -177,7 +177,7 @@ def assert_ends_as(row: Row, outcome: Outcome) -> None:
 
 
 def assert_whole_files(run: Path) -> None:
-    """None half-written, every line whole, the newest checkpoint undamaged."""
+    """No file is half-written, every line is complete, the newest checkpoint is intact."""
     assert_whole(run)
     with (run / "monitor.csv").open() as file:
         assert all(None not in line and None not in line.values() for line in csv.DictReader(list(file)[1:]))
@@ -190,7 +190,7 @@ def assert_whole_files(run: Path) -> None:
 
 
 def assert_goes_on(train: Train, run: Path, undisturbed: Path) -> None:
-    """`--resume` comes to what a run has come to that nothing happened to."""
+    """`--resume` ends with the files of an undisturbed run."""
     outcome = train(resume=run)
     assert (outcome.code, outcome.run) == (0, run), outcome.err
     assert_same(run, undisturbed)
@@ -209,7 +209,7 @@ def assert_same(run: Path, undisturbed: Path) -> None:
 
 @pytest.fixture
 def before(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Lets something happen at the beginning of the nth call of a function, or of those calls that `where` picks."""
+    """Calls `do` before the nth call of a function, counting the calls that `where` selects."""
 
     def arrange(
         owner: Any, name: str, do: Callable[..., Any], call: int = 1, where: Callable[..., bool] = lambda *_: True
@@ -237,7 +237,7 @@ def judges(env: RobotEnv, *_: Any) -> bool:
 
 
 def mistake(*_: Any) -> None:
-    raise ValueError("the user's own mistake")
+    raise ValueError("a mistake of the user")
 
 
 def terminate(*_: Any) -> None:
@@ -260,7 +260,7 @@ def mount(*words: str) -> None:
 
 @pytest.fixture
 def mounted() -> Iterator[list[Path]]:
-    """What is put into it is unmounted at the end."""
+    """A context that unmounts its file systems at the end."""
     places: list[Path] = []
     yield places
     for place in places:
@@ -422,8 +422,8 @@ def test_a_disk_that_becomes_read_only(
 
 
 @pytest.fixture
-def theirs() -> Iterator[Path]:
-    """A folder that everybody may read."""
+def foreign_folder() -> Iterator[Path]:
+    """A folder that all users may read."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
@@ -431,9 +431,9 @@ def theirs() -> Iterator[Path]:
 
 @contextlib.contextmanager
 def not_permitted(*folders: Path) -> Iterator[None]:
-    """The administrator is somebody else meanwhile, whom nothing here belongs to."""
+    """Run as a user without permissions for the folders."""
     if os.geteuid() == 0:
-        os.seteuid(NOBODY)
+        os.seteuid(UNPRIVILEGED_USER)
     else:
         for folder in folders:
             folder.chmod(0o555)
@@ -447,25 +447,27 @@ def not_permitted(*folders: Path) -> Iterator[None]:
                 folder.chmod(0o755)
 
 
-@holds("the log directory is somebody else's")
-def test_a_log_directory_of_somebody_elses(row: Row, train: Train, before: Any, theirs: Path) -> None:
+@holds("the log directory belongs to another user")
+def test_a_log_directory_of_another_user(row: Row, train: Train, before: Any, foreign_folder: Path) -> None:
     with contextlib.ExitStack() as stack:
-        before(directory, "check_writable", lambda *_: stack.enter_context(not_permitted(theirs)))
-        outcome = train(logdir=theirs)
+        before(directory, "check_writable", lambda *_: stack.enter_context(not_permitted(foreign_folder)))
+        outcome = train(logdir=foreign_folder)
     assert_ends_as(row, outcome)
-    assert not list(theirs.iterdir())
+    assert not list(foreign_folder.iterdir())
 
 
 @holds("the permission to write is taken away")
-def test_a_permission_that_is_taken_away(row: Row, train: Train, before: Any, theirs: Path, undisturbed: Path) -> None:
+def test_a_permission_that_is_taken_away(
+    row: Row, train: Train, before: Any, foreign_folder: Path, undisturbed: Path
+) -> None:
     with contextlib.ExitStack() as stack:
 
         def forbid(*_: Any) -> None:
-            (run,) = theirs.glob("*/*/*/*/*")
+            (run,) = foreign_folder.glob("*/*/*/*/*")
             stack.enter_context(not_permitted(run, run / "checkpoints"))
 
         before(RobotEnv, "step", forbid, call=35, where=trains)
-        outcome = train(logdir=theirs)
+        outcome = train(logdir=foreign_folder)
     assert_ends_as(row, outcome)
     assert not (outcome.run / "result.json").exists()
     assert_whole_files(outcome.run)
@@ -545,11 +547,11 @@ def test_a_worker_that_is_lost(
     monkeypatch.setattr(worker_vec_env, "GRACE", 0.2)
     number = signal.SIGKILL if "killed" in row.fault else signal.SIGSTOP
     assert number is signal.SIGKILL or f"after {patience:g} s" in row.end
-    others = set(psutil.Process().children())
+    earlier = set(psutil.Process().children())
     in_workers(before, lambda envs: os.kill(envs.processes[1].pid, number))
     outcome = train(**WORKERS)
     assert_ends_as(row, outcome)
-    assert set(psutil.Process().children()) <= others
+    assert set(psutil.Process().children()) <= earlier
     assert_whole_files(outcome.run)
     monkeypatch.undo()
     assert_goes_on(train, outcome.run, undisturbed_workers)
@@ -624,8 +626,8 @@ def test_a_gradient_that_is_not_finite(row: Row, base: type, number: float, trai
                 next(network.parameters()).register_hook(lambda gradient: number * gradient)
             super().train(*args, **kwargs)
 
-    own = {SAC: {}, PPO: {"n_steps": 10, "batch_size": 10}, TD3: {"policy_delay": 1000}}[base]
-    defaults = {**small(base.__name__.lower()), **own} | ({} if base is PPO else {"learning_starts": 11})
+    overrides = {SAC: {}, PPO: {"n_steps": 10, "batch_size": 10}, TD3: {"policy_delay": 1000}}[base]
+    defaults = {**small(base.__name__.lower()), **overrides} | ({} if base is PPO else {"learning_starts": 11})
     register_algorithm("spoiled", policy="MultiInputPolicy")(Spoiled)
     before(RobotEnv, "step", lambda env, _: env._desired.fill(100.0), where=judges)  # the first evaluation is the worst
     assert_diverged(row, train, train(algo="spoiled", algo_params=defaults, reward="dense"))
@@ -642,9 +644,9 @@ def test_code_that_raises(row: Row, train: Train, before: Any, undisturbed: Path
         before(RobotEnv, "step", mistake, call=35, where=trains)
     outcome = train()
     assert_ends_as(row, outcome)
-    assert "error: ValueError: the user's own mistake" in outcome.err.splitlines()
+    assert "error: ValueError: a mistake of the user" in outcome.err.splitlines()
     trace = (outcome.run / "traceback.txt").read_text()
-    assert trace.endswith("ValueError: the user's own mistake\n")
+    assert trace.endswith("ValueError: a mistake of the user\n")
     assert "in mistake" in trace
     assert_whole_files(outcome.run)
     assert_goes_on(train, outcome.run, undisturbed)
@@ -783,7 +785,7 @@ def test_a_clock_before_1980(row: Row, train: Train, before: Any, undisturbed: P
 
 
 @holds("a full queue of logs")
-def test_there_is_no_queue_of_logs(row: Row, train: Train, before: Any, tmp_path: Path, undisturbed: Path) -> None:
+def test_logs_have_no_queue(row: Row, train: Train, before: Any, tmp_path: Path, undisturbed: Path) -> None:
     threads = threading.enumerate()
     seen: list[Any] = []
 
@@ -807,7 +809,7 @@ def test_there_is_no_queue_of_logs(row: Row, train: Train, before: Any, tmp_path
 def training(
     folder: Path, stderr: int | None, changes: Mapping[str, Any], **how: Any
 ) -> Iterator[subprocess.Popen[str]]:
-    """`train.py` in a process of its own."""
+    """`train.py` in a separate process."""
     file = folder / "config.json"
     file.write_text(json.dumps(merged(CONFIG, {"logdir": str(folder / "runs"), **changes})))
     command = [sys.executable, str(ROOT / "train.py"), "--config", str(file)]
@@ -841,8 +843,8 @@ def test_standard_error_that_is_read_slowly(row: Row, tmp_path: Path) -> None:
     assert_whole_files(outcome.run)
 
 
-@holds("whoever read standard error has gone", "standard error is closed (`2>&-`)")
-def test_standard_error_that_nobody_reads(row: Row, tmp_path: Path, undisturbed: Path) -> None:
+@holds("the reader of standard error has exited", "standard error is closed (`2>&-`)")
+def test_standard_error_without_reader(row: Row, tmp_path: Path, undisturbed: Path) -> None:
     closed = "closed" in row.fault
     how = {"preexec_fn": lambda: os.close(2)} if closed else {}
     with training(tmp_path, None if closed else subprocess.PIPE, {}, **how) as process:
@@ -854,8 +856,8 @@ def test_standard_error_that_nobody_reads(row: Row, tmp_path: Path, undisturbed:
     assert_same(outcome.run, undisturbed)
 
 
-@holds("SIGTERM when nobody reads standard error")
-def test_sigterm_when_nobody_reads(row: Row, train: Train, before: Any, undisturbed: Path) -> None:
+@holds("SIGTERM when standard error has no reader")
+def test_sigterm_without_reader(row: Row, train: Train, before: Any, undisturbed: Path) -> None:
     kept = os.dup(2)
     reader, writer = os.pipe()
     os.close(reader)

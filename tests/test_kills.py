@@ -1,4 +1,4 @@
-"""`kill -9` at random moments: a resumed run ends as the one that never stopped (a hundred: benchmarks/kills.py)."""
+"""`kill -9` at random moments: a resumed run ends like a run that never stopped; benchmarks/kills.py kills a hundred."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ TWICE = [case for case in CASES if case.framework == "pytorch"][::3]
 """Cases that are killed a second time, one side of each algorithm."""
 
 QUICK = {"ppo": ("2 workers",), "sac": ("1",)}
-"""The sides that the normal suite tries of each algorithm; of JAX's it tries SAC."""
+"""Algorithm → sides in the quick suite."""
 
 
 def is_quick(case: Case) -> bool:
-    return case.algo == "sac" if case.framework == "jax" else case.side in QUICK.get(case.algo, ())
+    return case.framework == "pytorch" and case.side in QUICK.get(case.algo, ())
 
 
 @pytest.fixture(scope="module")
 def trainer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trainer]:
-    """What it kills may leave half of what it has compiled, where no other test finds it."""
+    """Trains with a separate compilation cache, because a killed process may leave an incomplete cache."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path_factory.mktemp("compiled")))
         patch.delenv("JAX_DISABLE_MOST_OPTIMIZATIONS")
@@ -50,7 +50,7 @@ def test_a_killed_run_ends_as_if_it_had_never_stopped(
     assert differences(run, other) == [], reached
 
 
-def test_the_comparison_tells_runs_apart(trainer: Trainer, tmp_path: Path) -> None:
+def test_the_comparison_detects_different_runs(trainer: Trainer, tmp_path: Path) -> None:
     """Else the test above could not fail."""
     folders = [tmp_path / name for name in ("one", "other")]
     runs = []

@@ -1,4 +1,4 @@
-"""What git or a wheel would lose."""
+"""Files that git or a wheel would lose."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ def test_git_ignores_none_of_our_files() -> None:
 
 def test_a_wheel_has_every_package() -> None:
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
-    found = [path.parent.relative_to(ROOT).as_posix() for path in (ROOT / "mygym").rglob("__init__.py")]
-    assert {name.replace("/", ".") for name in found} <= set(listed)
+    missing = [path.parent.relative_to(ROOT).as_posix() for path in (ROOT / "mygym").rglob("__init__.py")]
+    assert {name.replace("/", ".") for name in missing} <= set(listed)

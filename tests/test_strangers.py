@@ -1,4 +1,4 @@
-"""Runs that are damaged, and runs that somebody made to do harm: one of our errors or work, and nothing is executed.
+"""Damaged and malicious runs: every use works or ends with a clear error, and no code of the run is executed.
 
 The normal suite tries `FEW` damages, `pytest -m slow` `MANY`.
 """
@@ -177,7 +177,7 @@ def damages(run: Path, count: int, rng: random.Random) -> list[tuple[str, Callab
 
 
 @pytest.mark.parametrize("count", [FEW, pytest.param(MANY, marks=pytest.mark.slow)])
-def test_a_damaged_run_works_or_says_what_is_wrong(
+def test_a_damaged_run_works_or_names_the_fault(
     count: int, originals: dict[str, Path], longer: dict[str, bytes], tmp_path: Path
 ) -> None:
     rng, ends = random.Random(count), Counter[str]()
@@ -217,14 +217,16 @@ def used(run: Path, algo: str, config: str, file: str, where: str, longer: dict[
 
 
 def is_named(file: str, message: str, config: str) -> bool:
-    """Whether a message says in what file something is wrong, or begins with the key, of those of `config`."""
+    """Whether a message names the faulty file or begins with a key of `config`."""
     key = message.partition(": ")[0]
-    said = file in message or "policy.safetensors: cannot be loaded" in message  # of other networks than the config's
-    return said if file != "config.yaml" else said or all(part in config for part in key.split("."))
+    message = (
+        file in message or "policy.safetensors: cannot be loaded" in message
+    )  # of other networks than the config's
+    return message if file != "config.yaml" else message or all(part in config for part in key.split("."))
 
 
 @pytest.mark.parametrize("file", ["config.yaml", "policy.safetensors", "model.zip", "result.json", "monitor.csv"])
-def test_a_folder_in_the_place_of_a_file_is_told_of(file: str, run: Path) -> None:
+def test_a_folder_in_the_place_of_a_file_is_reported(file: str, run: Path) -> None:
     a_folder(run / file, random.Random(0))
     messages = {use: refused(use, run) for use in USES}
     assert (messages["load"] is None) == (messages["evaluate"] is None) == (file in MAY_BE_MISSING)
@@ -239,27 +241,27 @@ def test_a_run_without_a_whole_checkpoint_begins_again(run: Path, longer: dict[s
         halved(manifest, random.Random(0))
     assert refused("resume", run) is None
     assert (run / "policy.safetensors").read_bytes() == longer["sac"]
-    said = capsys.readouterr().err
-    assert said.count("manifest.json is no manifest") == 2
-    assert "starts again from step 0" in said
+    message = capsys.readouterr().err
+    assert message.count("manifest.json is no manifest") == 2
+    assert "starts again from step 0" in message
 
 
-# what the files beside the policy's say -----------------------------------------------------------------------------
+# files beside the policy -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("algo", ALGOS)
 def test_every_file_that_holds_a_policy_can_be_evaluated(algo: str, originals: dict[str, Path]) -> None:
-    """The SB3 files with the normaliser that was written with them, be there one or not."""
+    """SB3's files work with the normaliser that was saved beside them, if any."""
     run = originals[algo]
     with mygym.make_env(run) as env:
         raw, _ = env.reset(seed=3)
     for zipped, plain in (("model.zip", "policy.safetensors"), ("best_model.zip", "best_policy.safetensors")):
-        one, other = mygym.load(run / zipped), mygym.load(run / plain)
-        action = one.predict(raw, deterministic=True)[0]
-        np.testing.assert_array_equal(action, other.predict(raw, deterministic=True)[0])
-        assert bool(one.normalizer) == bool(other.normalizer) == (algo == "ppo")
+        first, second = mygym.load(run / zipped), mygym.load(run / plain)
+        action = first.predict(raw, deterministic=True)[0]
+        np.testing.assert_array_equal(action, second.predict(raw, deterministic=True)[0])
+        assert bool(first.normalizer) == bool(second.normalizer) == (algo == "ppo")
         if algo == "ppo":
-            assert not np.array_equal(action, one.model.predict(raw, deterministic=True)[0])
+            assert not np.array_equal(action, first.model.predict(raw, deterministic=True)[0])
         assert mygym.evaluate(run / zipped, episodes=2) == mygym.evaluate(run / plain, episodes=2)
     np.testing.assert_array_equal(
         mygym.load(run).predict(raw, deterministic=True)[0],
@@ -274,9 +276,7 @@ def test_the_best_policy_has_a_normaliser_of_its_own(originals: dict[str, Path])
 
 
 @pytest.mark.parametrize("algo", ALGOS)
-def test_a_normaliser_that_the_config_does_not_tell_of_is_refused(
-    algo: str, originals: dict[str, Path], tmp_path: Path
-) -> None:
+def test_a_normaliser_missing_in_the_config_is_refused(algo: str, originals: dict[str, Path], tmp_path: Path) -> None:
     run = copy_of(originals[algo], tmp_path)
     edited(run, lambda config: config.update(normalize=algo != "ppo"))
     for use in ("load", "evaluate"):
@@ -292,7 +292,7 @@ def edited(run: Path, change: Callable[[dict[str, Any]], object]) -> None:
     (run / "config.yaml").write_text(yaml.safe_dump(config))
 
 
-def test_actions_that_are_no_numbers_are_told_of(run: Path) -> None:
+def test_actions_that_are_not_finite_are_reported(run: Path) -> None:
     from safetensors.torch import load_file, save_file
 
     tensors = {key: 3e38 * tensor.sign() for key, tensor in load_file(run / "policy.safetensors").items()}
@@ -469,12 +469,12 @@ def test_the_payload_works(run: Path) -> None:
 
 
 def outside(run: Path) -> dict[str, bytes]:
-    """What lies around a run."""
+    """Files around a run."""
     return {name: content for name, content in contents(run.parent).items() if not name.startswith("run/")}
 
 
 def assert_harmless(run: Path) -> dict[str, str | None]:
-    """Use a run in every way; returns what each said, which is written nowhere but in the run."""
+    """Use a run in every way, assert that nothing changes outside it, and return the messages."""
     before = outside(run)
     messages = {use: refused(use, run) for use in USES}
     assert outside(run) == before
@@ -571,7 +571,7 @@ def test_links_lead_nowhere(name: str, dangling: bool, run: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in IN_A_RUN if "." in name])
-def test_nobody_waits_for_a_pipe(name: str, run: Path) -> None:
+def test_a_pipe_does_not_block(name: str, run: Path) -> None:
     (run / name).unlink(missing_ok=True)
     os.mkfifo(run / name)
     messages = assert_harmless(run)
@@ -654,7 +654,7 @@ FORGED: list[tuple[str, Any]] = [
 
 
 def tampered(run: Path, change: Callable[[Any, Any], object]) -> None:
-    """Change what the newest checkpoint says, with the right checksums, and remove the others."""
+    """Change the content of the newest checkpoint, with valid checksums, and remove all other checkpoints."""
     checkpoints = Checkpoints(run, 9)
     newest = checkpoints.newest(pytest.fail)
     tree = {"run": copy.deepcopy(newest.state), "replay": copy.deepcopy(newest.replay)}
@@ -666,8 +666,8 @@ def tampered(run: Path, change: Callable[[Any, Any], object]) -> None:
     forged(newest.path, tree, **kept)
 
 
-def test_a_checkpoint_that_is_forged_to_say_the_same_is_as_good(run: Path, longer: dict[str, bytes]) -> None:
-    """Else the test below would be about checksums."""
+def test_a_checkpoint_with_new_checksums_is_accepted(run: Path, longer: dict[str, bytes]) -> None:
+    """Control for the test below: it does not fail because of checksums."""
     tampered(run, lambda tree, manifest: None)
     assert refused("resume", run) is None
     assert (run / "policy.safetensors").read_bytes() == longer["sac"]
@@ -699,7 +699,7 @@ def test_a_random_generator_does_not_read_beyond_its_memory(place: int) -> None:
 # the command line ---------------------------------------------------------------------------------------------------
 
 
-def said(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+def message(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
     """Exit code, output and errors of `evaluate.py`."""
     with pytest.raises(SystemExit) as end:
         command("evaluate", words)
@@ -710,7 +710,7 @@ def said(words: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str
 def test_the_command_line_asks_for_trust(
     originals: dict[str, Path], run: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, out, err = said([str(run / "model.zip"), "--episodes", "1"], capsys)
+    code, out, err = message([str(run / "model.zip"), "--episodes", "1"], capsys)
     assert (code, out) == (2, "")
     assert err.startswith("error: run: ")
     assert len(err.splitlines()) == 1
@@ -723,7 +723,7 @@ def test_the_command_line_asks_for_trust(
         [str(run / "best_policy.safetensors")],
         [str(run)],
     ):
-        code, out, err = said([*words, "--episodes", "1"], capsys)
+        code, out, err = message([*words, "--episodes", "1"], capsys)
         assert (code, err) == (0, "")
         assert "success_rate" in out
     with pytest.raises(ConfigError, match="--trust"):
@@ -731,7 +731,7 @@ def test_the_command_line_asks_for_trust(
     assert len(mygym.evaluate(run / "best_model.zip", episodes=1, trust=True).episodes) == 1
 
 
-def test_a_run_that_was_resumed_here_is_ours(run: Path) -> None:
+def test_a_run_that_was_resumed_here_is_trusted(run: Path) -> None:
     assert refused("load", run / "model.zip") is not None
     assert refused("resume", run) is None
     assert refused("load", run / "model.zip") is None

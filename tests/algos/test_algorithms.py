@@ -162,7 +162,9 @@ print([policy.predict(env.reset(seed=seed)[0])[0].tobytes().hex() for seed in ra
 """
 
 
-@pytest.mark.parametrize(("algo", "framework"), [("sac", "pytorch"), ("sac", "jax")])
+@pytest.mark.parametrize(
+    ("algo", "framework"), [("sac", "pytorch"), pytest.param("sac", "jax", marks=pytest.mark.slow)]
+)
 def test_a_policy_acts_the_same_in_another_process(algo: str, framework: str, trained: Any, python: Any) -> None:
     path = trained(algo, framework).path
     with mygym.make_env(path) as env:
@@ -257,7 +259,13 @@ def test_what_the_class_refuses_is_the_users_mistake(algo: str, params: dict[str
 
 
 @pytest.mark.parametrize(
-    ("algo", "framework"), [("sac", "pytorch"), ("ppo", "pytorch"), ("dagger", "pytorch"), ("sac", "jax")]
+    ("algo", "framework"),
+    [
+        ("sac", "pytorch"),
+        ("ppo", "pytorch"),
+        pytest.param("dagger", "pytorch", marks=pytest.mark.slow),
+        pytest.param("sac", "jax", marks=pytest.mark.slow),
+    ],
 )
 def test_worker_processes_learn_the_same(algo: str, framework: str, trained: Any, tmp_path: Path) -> None:
     result = train(algo, framework, tmp_path, subprocesses=True)

@@ -94,7 +94,7 @@ def train(logdir: Path, **config: Any) -> Any:
 
 
 def test_dagger_picks_and_places(tmp_path: Path) -> None:
-    result = train(tmp_path, algo="dagger", task="pick_and_place", steps=8_000, episodes=40)
+    result = train(tmp_path, algo="dagger", task="pick_and_place", steps=6_000, episodes=40)
     assert result.success_rate >= 0.85, result.stage_reached
 
 
@@ -116,7 +116,7 @@ OTHERS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("more", OTHERS.values(), ids=OTHERS)
 def test_the_loss_falls_whatever_is_seen_and_done(more: dict[str, Any], tmp_path: Path) -> None:
-    result = train(tmp_path, algo="dagger", steps=1_600, **{"task": "reach", **more})
+    result = train(tmp_path, algo="dagger", steps=800, **{"task": "reach", **more})
     lines = [line for line in (result.path / "progress.jsonl").read_text().splitlines() if "train/loss" in line]
     losses = [json.loads(line)["train/loss"] for line in lines]
     assert losses[-1] < 0.9 * losses[0]

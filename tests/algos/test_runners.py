@@ -122,7 +122,7 @@ def test_a_minibatch_that_is_not_full_is_told_of() -> None:
             marks=pytest.mark.slow,
         ),
         ("cem", {"population": 2, "elites": 1}),
-        ("dagger", {"batch_size": 32, "policy_kwargs": {"net_arch": [16]}}),
+        pytest.param("dagger", {"batch_size": 32, "policy_kwargs": {"net_arch": [16]}}, marks=pytest.mark.slow),
     ],
 )
 def test_a_killed_runner_ends_as_if_it_had_never_stopped(

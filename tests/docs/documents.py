@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from mygym.cli.main import run
+from mygym.registry import registry
 
 ROOT = Path(__file__).parent.parent.parent
 BIN = Path(sys.executable).parent
@@ -29,6 +30,9 @@ COPIED = ("train.py", "evaluate.py", "configs", "envs/robots/desk_arm.urdf")
 
 STEPS = 200
 """Env steps of every training."""
+
+CHECKED_ELSEWHERE = ("task", "workspace")
+"""Kinds whose suites take long; tests/checks performs them."""
 
 TIMEOUT = 400
 """s that a command may take."""
@@ -169,6 +173,8 @@ def follow(command: str, folder: Path) -> str:
             assert (ROOT / words[1]).is_file(), "tests/test_benchmarks.py runs it"
         elif program in TOOLS or words[:3] == ["python", "-m", "pytest"] or words[1:2] == [".ci/plain_english.py"]:
             _check_tool(words)
+        elif words[:2] == ["mygym", "check"] and words[2] in CHECKED_ELSEWHERE:
+            registry(words[2]).get(words[3])
         elif words == ["python", "train.py"]:
             return shell(_quick(command, words), folder)
         else:
@@ -186,7 +192,9 @@ def _quick(command: str, words: list[str]) -> str:
     program = tuple(words[:2])
     if program in {("python", "train.py"), ("mygym", "train")}:
         return bare if {"--explain", "--dry-run"} & set(words) else f"{bare} {FAST}"
-    if program in {("python", "evaluate.py"), *(("mygym", word) for word in ("evaluate", "card", "demos", "search"))}:
+    if program == ("mygym", "card"):
+        return f"{bare} --episodes 1"
+    if program in {("python", "evaluate.py"), *(("mygym", word) for word in ("evaluate", "demos", "search"))}:
         return f"{bare} --episodes 2"
     other_verbs = ("check", "describe", "list", "new", "replay", "schema", "view")
     assert program in {("mygym", name) for name in other_verbs}, f"tests/docs/documents.py does not know: {command}"

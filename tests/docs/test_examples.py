@@ -72,13 +72,13 @@ def test_the_expert_solves_the_task(robot: str) -> None:
 
 
 def test_the_robot_passes_its_suite_and_grasps_with_the_gripper_mounted_on_it() -> None:
-    assert [one.why for one in check("robot", "desk_arm") if one.failed] == []
+    assert [first.why for first in check("robot", "desk_arm") if first.failed] == []
     evaluation = mygym.evaluate(policy="oracle", config={"task": "pick_and_place", "robot": "desk_arm"}, episodes=20)
     assert evaluation.success_rate >= 0.95
 
 
 def test_the_workspace_passes_its_suite_and_its_lever_comes_back() -> None:
-    assert [one.why for one in check("workspace", "workbench") if one.failed] == []
+    assert [first.why for first in check("workspace", "workbench") if first.failed] == []
     with mygym.make_env({"task": "reach", "workspace": "workbench"}) as env:
         world = env.world
         assert world.part_names == ("lever.arm",)
@@ -99,7 +99,7 @@ def test_the_expert_solves_the_task_with_a_stage_of_its_own(task: str | list[str
 
 
 def test_the_stage_lifts_as_high_as_the_goal_and_straight_up() -> None:
-    assert [one.why for one in check("stage", "lift") if one.failed] == []
+    assert [first.why for first in check("stage", "lift") if first.failed] == []
     with mygym.make_env({"task": "lift"}) as env:
         for seed in range(5):
             env.reset(seed=seed)
@@ -140,8 +140,8 @@ def test_reach_yaml_is_the_default_run() -> None:
 
 
 def test_every_built_in_algorithm_has_a_complete_config() -> None:
-    said = [(content["algo"], content["framework"]) for content in map(load_file, COMPLETE)]
-    assert sorted(said) == sorted(BUILT_IN)
+    algorithms = [(content["algo"], content["framework"]) for content in map(load_file, COMPLETE)]
+    assert sorted(algorithms) == sorted(BUILT_IN)
 
 
 @pytest.mark.parametrize("path", COMPLETE, ids=lambda path: path.stem)
@@ -174,8 +174,8 @@ def test_a_complete_config_runs(path: Path, tmp_path: Path) -> None:
         size = {key: value for key, value in params.items() if key == "buffer_size"}  # follows the steps
         again = mygym.train({"algo": algo, **quick, "algo_params": {**size, **fewer}})
         assert again.config_hash == result.config_hash
-        one, other = (run.path / "policy.safetensors" for run in (result, again))
-        assert one.read_bytes() == other.read_bytes()
+        first, other = (run.path / "policy.safetensors" for run in (result, again))
+        assert first.read_bytes() == other.read_bytes()
 
 
 def test_strict_names_what_is_missing() -> None:

@@ -1,4 +1,4 @@
-"""The notebook runs from top to bottom, shows what it says, and is kept without outputs."""
+"""Every notebook runs from top to bottom with the expected outputs, and is stored without outputs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nbclient import NotebookClient
 from tests.docs.documents import BIN, ROOT
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-FAST = 'config |= {"steps": 400, "eval": {"episodes": 5, "final_episodes": 5}}'
+FAST = 'config |= {"steps": 400, "eval": {"episodes": 5, "final_episodes": 5}, "video": {"width": 96, "height": 72}}'
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
