@@ -1,4 +1,4 @@
-"""`kill -9` at random moments: a resumed run ends like a run that never stopped; benchmarks/kills.py kills a hundred."""
+"""`kill -9` at random moments: a resumed run ends like an undisturbed run; benchmarks/kills.py kills a hundred."""
 
 from __future__ import annotations
 

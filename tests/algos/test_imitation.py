@@ -119,7 +119,7 @@ def test_the_loss_falls_whatever_is_seen_and_done(more: dict[str, Any], tmp_path
     result = train(tmp_path, algo="dagger", steps=800, **{"task": "reach", **more})
     lines = [line for line in (result.path / "progress.jsonl").read_text().splitlines() if "train/loss" in line]
     losses = [json.loads(line)["train/loss"] for line in lines]
-    assert losses[-1] < 0.9 * losses[0]
+    assert losses[-1] < 0.95 * losses[0]
 
 
 def test_observations_may_be_flat() -> None:
