@@ -13,7 +13,7 @@ from mygym.errors import RunError
 
 
 @cache
-def _folder(process: int) -> Path:
+def temporary_folder(process: int) -> Path:
     """Return the temporary folder of a process, removed when the process ends."""
     folder = Path(tempfile.mkdtemp(prefix="mygym-"))
 
@@ -28,7 +28,7 @@ def _folder(process: int) -> Path:
 @cache
 def _written(process: int, name: str, content: str | bytes) -> str:
     try:
-        folder = _folder(process)
+        folder = temporary_folder(process)
         path = folder / f"{len(list(folder.iterdir()))}_{name}"
         path.write_bytes(content.encode() if isinstance(content, str) else content)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Controllers track, keep to bounds, do not wind up, and invert targets into actions."""
+"""Controllers track targets, respect bounds, do not wind up, and convert targets to actions."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ CONTROLLERS = registry("controller").names()
 
 @pytest.mark.parametrize("control", CONTROLLERS)
 @pytest.mark.parametrize("robot", ROBOTS)
-def test_follows_a_sine(make_world: MakeWorld, robot: str, control: str) -> None:
-    """A circle of 10 cm at 0.2 m/s, heights too: 2 cm behind at most in space, and on the path to 4 mm."""
+def test_tracks_a_circle(make_world: MakeWorld, robot: str, control: str) -> None:
+    """A circle of 10 cm radius at 0.2 m/s with changing height: at most 2 cm behind, and 9 mm beside the path."""
     world = make_world(robot, objects=0, control=control, gripper=False)
     times = np.arange(0, 80) * world.dt * 2.0
     path = np.stack([0.1 * np.cos(times), 0.1 * np.sin(times), 0.15 + 0.05 * np.sin(2 * times)], axis=1)
     go(world, path[0], steps=25)
-    behind, beside = [], []
+    lag, deviation = [], []
     for point in path:
         go(world, point, steps=1)
-        behind.append(np.linalg.norm(world.state.ee_position[0] - point))
-        beside.append(np.linalg.norm(path - world.state.ee_position[0], axis=1).min())
-    assert max(behind) < 0.02
-    assert max(beside[5:]) < 0.009  # points of the path are up to 1.8 cm apart
+        lag.append(np.linalg.norm(world.state.ee_position[0] - point))
+        deviation.append(np.linalg.norm(path - world.state.ee_position[0], axis=1).min())
+    assert max(lag) < 0.02
+    assert max(deviation[5:]) < 0.009  # points of the path are up to 1.8 cm apart
 
 
 @pytest.mark.parametrize("control", CONTROLLERS)
@@ -57,7 +57,7 @@ def test_action_towards_arrives(make_world: MakeWorld, robot: str, control: str)
 
 
 @pytest.mark.parametrize("robot", ROBOTS)
-def test_step_of_five_centimetres_without_overshoot(make_world: MakeWorld, robot: str) -> None:
+def test_step_of_five_centimetres_does_not_overshoot(make_world: MakeWorld, robot: str) -> None:
     world = make_world(robot, objects=0, gripper=False)
     for action in np.vstack([np.eye(3), -np.eye(3)]):
         world.reset(NONE)
@@ -73,7 +73,7 @@ def test_step_of_five_centimetres_without_overshoot(make_world: MakeWorld, robot
 
 @pytest.mark.parametrize("robot", ROBOTS)
 def test_full_speed_is_a_straight_line(make_world: MakeWorld, robot: str) -> None:
-    """Joints that run into their speed limits one by one would bend the way by 12 cm."""
+    """Joints that reach their speed limits one by one would bend the path by 12 cm."""
     world = make_world(robot, objects=0, gripper=False)
     ends = np.array([[-0.15, -0.15, 0.2], [0.15, 0.15, 0.2]])
     begin = world.kinematics.inverse(first_home(world), ends[0], world.kinematics.chain.rotation)
@@ -81,8 +81,8 @@ def test_full_speed_is_a_straight_line(make_world: MakeWorld, robot: str) -> Non
     along = np.array([1.0, 1.0, 0.0]) / np.sqrt(2)
     for _ in range(25):
         go(world, ends[1], steps=1)
-        way = world.state.ee_position[0] - ends[0]
-        assert np.linalg.norm(way - (way @ along) * along) < 0.045
+        offset = world.state.ee_position[0] - ends[0]
+        assert np.linalg.norm(offset - (offset @ along) * along) < 0.045
     assert np.linalg.norm(world.state.ee_position[0] - ends[1]) < 0.005
 
 
