@@ -379,7 +379,7 @@ def test_a_full_folder_for_temporary_files(
 ) -> None:
     disk.fill()
     monkeypatch.setattr(tempfile, "tempdir", str(disk.path))
-    for cached in (temporary_files._folder, temporary_files._written):  # as in a new process
+    for cached in (temporary_files.temporary_folder, temporary_files._written):  # as in a new process
         monkeypatch.setattr(temporary_files, cached.__name__, cache(cached.__wrapped__))
     outcome = train()
     assert_ends_as(row, outcome)

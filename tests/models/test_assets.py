@@ -1,4 +1,4 @@
-"""Descriptions: what ships loads; what is wrong is named with file and key."""
+"""Descriptions: built-in files load; errors name file and key."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from mygym.errors import AssetError
 from mygym.models.assets import ASSETS
 from mygym.models.objects import load_object, object_names
 from mygym.models.robot import load_robot, robot_names
-from mygym.models.urdf import light_urdf, read_urdf
+from mygym.models.urdf import read_urdf
+from mygym.models.urdf_editing import light_urdf
 from mygym.models.workspace import load_workspace, workspace_names
 from tests.components import ROBOTS
 
 
-def test_everything_that_ships_loads() -> None:
+def test_builtin_descriptions_load() -> None:
     assert {"panda", "kuka"} <= set(ROBOTS) < set(robot_names())
     assert [load_robot(name).name for name in ROBOTS] == ROBOTS
     assert [load_object(name).name for name in object_names()] == list(object_names())
     assert [load_workspace(name).name for name in workspace_names()] == list(workspace_names())
 
 
-def test_a_path_works_as_well_as_a_name(tmp_path: Path) -> None:
+def test_paths_are_accepted_in_place_of_names(tmp_path: Path) -> None:
     path = write_robot(tmp_path, {})
-    assert load_robot(path).name == "mine"
+    assert load_robot(path).name == "custom"
     assert load_robot(str(path)).joints == load_robot("panda").joints
 
 
@@ -36,7 +37,7 @@ def write_robot(folder: Path, change: dict[str, object], remove: str = "") -> Pa
     data["urdf"] = str(ASSETS / "robots" / "panda.urdf")
     data.update(change)
     data.pop(remove, None)
-    path = folder / "mine.yaml"
+    path = folder / "custom.yaml"
     path.write_text(yaml.safe_dump(data))
     return path
 
@@ -55,26 +56,26 @@ def write_robot(folder: Path, change: dict[str, object], remove: str = "") -> Pa
         ({"motor": {"position_gain": -1}}, "", ("motor.position_gain", "greater than 0")),
     ],
 )
-def test_wrong_robots(tmp_path: Path, change: dict[str, object], remove: str, words: tuple[str, ...]) -> None:
+def test_invalid_robots(tmp_path: Path, change: dict[str, object], remove: str, words: tuple[str, ...]) -> None:
     path = write_robot(tmp_path, change, remove)
-    with pytest.raises(AssetError) as caught:
+    with pytest.raises(AssetError) as error:
         load_robot(path)
-    for word in ("mine.yaml", *words):
-        assert word in str(caught.value)
+    for word in ("custom.yaml", *words):
+        assert word in str(error.value)
 
 
 def test_missing_mesh_and_joint(tmp_path: Path) -> None:
     urdf = tmp_path / "arm.urdf"
     text = (ASSETS / "robots" / "panda.urdf").read_text()
     urdf.write_text(text)
-    with pytest.raises(AssetError, match=r"mine\.yaml.*mesh filename.*meshes/panda"):
+    with pytest.raises(AssetError, match=r"custom\.yaml.*mesh filename.*meshes/panda"):
         load_robot(write_robot(tmp_path, {"urdf": str(urdf)}))
     joints = [{"name": "elbow", "home": 0.0, "lower": -1.0, "upper": 1.0, "velocity": 1.0, "effort": 1.0}]
-    with pytest.raises(AssetError, match=r"mine\.yaml.*joints\.0\.name.*elbow"):
+    with pytest.raises(AssetError, match=r"custom\.yaml.*joints\.0\.name.*elbow"):
         load_robot(write_robot(tmp_path, {"joints": joints}))
 
 
-def test_wrong_names_and_files(tmp_path: Path) -> None:
+def test_invalid_names_and_files(tmp_path: Path) -> None:
     with pytest.raises(AssetError, match="did you mean 'panda'"):
         load_robot("pnada")
     with pytest.raises(AssetError, match="is not a file"):
@@ -88,7 +89,7 @@ def test_wrong_names_and_files(tmp_path: Path) -> None:
         load_workspace(broken)
 
 
-def test_wrong_objects_and_workspaces(tmp_path: Path) -> None:
+def test_invalid_objects_and_workspaces(tmp_path: Path) -> None:
     path = tmp_path / "thing.yaml"
     path.write_text("{shape: box, size: [0.1], mass: 1, friction: 0.5}")
     with pytest.raises(AssetError, match=r"thing\.yaml.*size.*3 numbers for a box"):
@@ -119,7 +120,7 @@ def test_merging_fixed_joints_keeps_mass_and_centre(robot: str) -> None:
     assert total(merged) == pytest.approx(total(root))
 
 
-def test_merged_inertia_is_that_of_both_bodies() -> None:
+def test_merged_inertia_is_the_sum_about_the_common_centre() -> None:
     """Two point-like masses 1 m apart, fixed together: I = m₁m₂/(m₁+m₂) d²."""
     inertial = '<inertial><mass value="{}"/><inertia ixx="0" iyy="0" izz="0" ixy="0" ixz="0" iyz="0"/></inertial>'
     fixed = '<joint name="j" type="fixed"><parent link="a"/><child link="b"/><origin xyz="1 0 0" rpy="0 0 1"/></joint>'

@@ -1,4 +1,4 @@
-"""What a variation does to a world: what it says, exactly, and nothing else."""
+"""Effects of an episode's randomization on a world: exactly the described ones."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mygym.models.bounding_box import bounds
 from mygym.models.episode_randomization import CameraShift, EpisodeRandomization, Light, scaled
 from mygym.models.objects import load_object
 from mygym.models.robot import load_robot
-from mygym.models.shapes import bounds
 from mygym.models.workspace import load_workspace
 from mygym.registry import registry
 from mygym.sim.bullet import bullet
@@ -30,31 +30,31 @@ def world_of(*names: str, control: str = "ee_delta") -> World:
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[World]:
-    made = world_of("cube", "mug")
-    yield made
-    made.close()
+    world = world_of("cube", "mug")
+    yield world
+    world.close()
 
 
 def poses(world: World, height: float = 0.0) -> Any:
-    found = np.zeros((len(world.objects), 7))
+    result = np.zeros((len(world.objects), 7))
     for k, spec in enumerate(world.objects):
-        found[k] = 0.1, 0.15 - 0.3 * k, height + spec.half_height, 0.0, 0.0, 0.0, 1.0
-    return found
+        result[k] = 0.1, 0.15 - 0.3 * k, height + spec.half_height, 0.0, 0.0, 0.0, 1.0
+    return result
 
 
 def episode(world: World, variation: EpisodeRandomization, steps: int = 25) -> bytes:
-    """All that the state shows while the arm goes about and into the cube."""
+    """Return the states of an episode in which the arm moves at random and into the cube, as bytes."""
     world.vary(variation)
     world.reset(poses(world))
-    rng, seen = np.random.default_rng(0), b""
+    rng, states = np.random.default_rng(0), b""
     for step in range(steps):
         action = rng.uniform(-1, 1, world.action_size)
         if step % 2:
             action = world.action_towards(world.state.object_position[0, 0].copy(), -1.0)
         world.step(action)
         state = world.state
-        seen += b"".join(getattr(state, field.name).tobytes() for field in fields(state))
-    return seen
+        states += b"".join(getattr(state, field.name).tobytes() for field in fields(state))
+    return states
 
 
 PHYSICAL: dict[str, EpisodeRandomization] = {
@@ -68,7 +68,7 @@ PHYSICAL: dict[str, EpisodeRandomization] = {
 
 
 @pytest.mark.parametrize("name", PHYSICAL)
-def test_a_variation_is_exact_and_leaves_nothing_behind(name: str, world: World) -> None:
+def test_randomization_is_reproducible_and_leaves_no_trace(name: str, world: World) -> None:
     plain = episode(world, EpisodeRandomization())
     varied = episode(world, PHYSICAL[name])
     assert varied != plain
@@ -79,13 +79,13 @@ def test_a_variation_is_exact_and_leaves_nothing_behind(name: str, world: World)
 
 
 def dynamics(world: World, k: int) -> tuple[float, float, tuple[float, ...]]:
-    """Mass, friction, moments of inertia, as Bullet has them."""
+    """Return mass, friction and moments of inertia of a body in Bullet."""
     mass, friction, moments, *_ = bullet.getDynamicsInfo(world._bodies[k], -1, physicsClientId=world._client)
     return mass, friction, moments
 
 
 @pytest.mark.parametrize("k", [0, 1])
-def test_mass_and_friction_are_multiplied_each_alone(k: int, world: World) -> None:
+def test_mass_and_friction_are_scaled_independently(k: int, world: World) -> None:
     def after(variation: EpisodeRandomization) -> tuple[float, float, tuple[float, ...]]:
         world.vary(variation)
         world.reset(poses(world))
@@ -100,7 +100,7 @@ def test_mass_and_friction_are_multiplied_each_alone(k: int, world: World) -> No
     assert after(EpisodeRandomization()) == (mass, friction, moments)
 
 
-def test_what_is_heavier_still_falls_as_fast(world: World) -> None:
+def test_heavier_objects_fall_as_fast(world: World) -> None:
     heights = []
     for factor in (0.5, 1.0, 2.0):
         world.vary(EpisodeRandomization(object_mass=(factor, factor)))
@@ -112,7 +112,7 @@ def test_what_is_heavier_still_falls_as_fast(world: World) -> None:
     assert (heights[0] < 0.3).all()
 
 
-def test_damping_takes_its_part_of_the_velocity_in_a_second(world: World) -> None:
+def test_damping_removes_its_share_of_the_velocity_in_a_second(world: World) -> None:
     world.vary(EpisodeRandomization(object_damping=(0.75, 0.0)))
     world.reset(poses(world, height=20.0))  # they fall for a second
     for body in world._bodies:
@@ -123,11 +123,11 @@ def test_damping_takes_its_part_of_the_velocity_in_a_second(world: World) -> Non
 
 
 @pytest.mark.parametrize("entry", list(registry("object")), ids=lambda entry: entry.name)
-def test_any_object_can_have_another_size(entry: Any) -> None:
+def test_any_object_can_be_scaled(entry: Any) -> None:
     spec = load_object(entry.load())
     larger = scaled(spec, 1.25)
-    assert (np.stack(bounds(larger.parts)), larger.mass) == (
-        pytest.approx(1.25 * np.stack(bounds(spec.parts)), abs=1e-4),
+    assert (np.stack(bounds(larger.geoms)), larger.mass) == (
+        pytest.approx(1.25 * np.stack(bounds(spec.geoms)), abs=1e-4),
         spec.mass,
     )
     assert larger.half_height == pytest.approx(1.25 * spec.half_height, abs=1e-4)
@@ -135,7 +135,7 @@ def test_any_object_can_have_another_size(entry: Any) -> None:
     assert scaled(spec, 1.0) is spec
 
 
-def test_an_object_of_another_size_rests_where_its_size_says() -> None:
+def test_scaled_object_rests_at_its_height() -> None:
     world = world_of("cube", "mug", "can", "apple")
     for factor in (0.7, 1.5):
         world.vary(EpisodeRandomization(object_size=(factor,) * 4))
@@ -149,23 +149,23 @@ def test_an_object_of_another_size_rests_where_its_size_says() -> None:
     world.close()
 
 
-def test_motors_of_less_gain_cover_less_of_the_way() -> None:
+def test_smaller_gain_moves_joints_less() -> None:
     world = world_of(control="joint_delta")
-    ways = []
+    distances = []
     for gain in (1.0, 0.5):
         world.vary(EpisodeRandomization(joint_gain=(gain,) * J))
         world.reset(np.zeros((0, 7)))
         before = world.state.joint_position.copy()
         world.step(np.full(world.action_size, 0.02))
-        ways.append(np.abs(world.state.joint_position - before).max())
-    assert ways[1] / ways[0] == pytest.approx(0.5, abs=0.05)
+        distances.append(np.abs(world.state.joint_position - before).max())
+    assert distances[1] / distances[0] == pytest.approx(0.5, abs=0.05)
     world.close()
 
 
-def test_dry_friction_holds_a_joint_against_less_torque_than_its_own() -> None:
+def test_dry_friction_holds_a_joint_against_smaller_torques() -> None:
     world = world_of(control="joint_torque")
 
-    def way(share: float, friction: float) -> float:
+    def distance(share: float, friction: float) -> float:
         world.vary(EpisodeRandomization(joint_friction=(friction,) * J))
         world.reset(np.zeros((0, 7)))
         before = world.state.joint_position[0, 0]
@@ -173,14 +173,14 @@ def test_dry_friction_holds_a_joint_against_less_torque_than_its_own() -> None:
             world.step(np.array([share, *[0.0] * (world.action_size - 1)]))
         return abs(float(world.state.joint_position[0, 0] - before))
 
-    assert way(0.05, 0.1) < 1e-3 < 0.02 < way(0.05, 0.0)
-    assert way(0.2, 0.1) > 0.02
+    assert distance(0.05, 0.1) < 1e-3 < 0.02 < distance(0.05, 0.0)
+    assert distance(0.2, 0.1) > 0.02
     world.close()
 
 
 # pictures -----------------------------------------------------------------------------------------------------------
 
-SEEN: dict[str, EpisodeRandomization] = {
+VISUAL: dict[str, EpisodeRandomization] = {
     "size": EpisodeRandomization(object_size=(1.6, 0.7)),
     "light": EpisodeRandomization(light=Light((0.0, 1.0, 1.0), (1.0, 0.9, 0.7), 0.3, 0.6)),
     "colors": EpisodeRandomization(colors=3),
@@ -204,17 +204,17 @@ def picture() -> Iterator[Callable[[EpisodeRandomization], Any]]:
     world.close()
 
 
-@pytest.mark.parametrize("name", SEEN)
-def test_pictures_show_the_episode_and_no_other(name: str, picture: Callable[[EpisodeRandomization], Any]) -> None:
-    plain, varied = picture(EpisodeRandomization()), picture(SEEN[name])
+@pytest.mark.parametrize("name", VISUAL)
+def test_pictures_show_the_current_episode_only(name: str, picture: Callable[[EpisodeRandomization], Any]) -> None:
+    plain, varied = picture(EpisodeRandomization()), picture(VISUAL[name])
     assert (plain != varied).any()
-    for other in SEEN.values():
+    for other in VISUAL.values():
         picture(other)
-        assert (picture(SEEN[name]) == varied).all()
+        assert (picture(VISUAL[name]) == varied).all()
     assert (picture(EpisodeRandomization()) == plain).all()
 
 
-def test_colours_and_patterns_change_as_much_as_they_are_told(picture: Callable[[EpisodeRandomization], Any]) -> None:
+def test_colours_and_textures_change_by_their_strength(picture: Callable[[EpisodeRandomization], Any]) -> None:
     plain = picture(EpisodeRandomization())
     changes = [np.abs(picture(EpisodeRandomization(colors=3, color_change=c)) - plain).mean() for c in (0.0, 0.3, 1.0)]
     assert changes[0] < 0.1 < 3.0 < changes[1] < 0.5 * changes[2]
@@ -226,14 +226,14 @@ def test_colours_and_patterns_change_as_much_as_they_are_told(picture: Callable[
     assert len(many) == 6
 
 
-def test_colours_leave_shapes_where_they_are(picture: Callable[[EpisodeRandomization], Any]) -> None:
-    """The robot is recoloured, not moved: edges of pictures stay."""
+def test_colours_do_not_move_shapes(picture: Callable[[EpisodeRandomization], Any]) -> None:
+    """The robot is recoloured, not moved: edges in pictures stay."""
     plain, painted = picture(EpisodeRandomization()), picture(EpisodeRandomization(colors=5))
     background, new = plain[2, 2], painted[2, 2]
     assert ((plain == background).all(axis=2) == (painted == new).all(axis=2)).mean() > 0.99
 
 
-def test_what_nobody_says_stays() -> None:
-    """Every field of a variation stands for nothing as it is."""
+def test_defaults_change_nothing() -> None:
+    """Each field's default equals the plain randomization."""
     plain = EpisodeRandomization()
     assert all(replace(plain, **{field.name: field.default}) == plain for field in fields(EpisodeRandomization))

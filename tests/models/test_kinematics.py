@@ -1,4 +1,4 @@
-"""Kinematics agree with Bullet, and reach the areas that tasks sample."""
+"""Kinematics match Bullet's and reach the areas in which tasks sample."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.worlds import MakeWorld, first_home, with_first
 
 
 @pytest.mark.parametrize("robot", ROBOTS)
-def test_forward_kinematics_are_bullets(make_world: MakeWorld, robot: str) -> None:
+def test_forward_kinematics_match_bullet(make_world: MakeWorld, robot: str) -> None:
     world = make_world(robot, objects=0)
     chain = world.kinematics.chain
     for q in np.random.default_rng(0).uniform(chain.lower, chain.upper, (20, len(chain.home))):
@@ -27,7 +27,7 @@ def test_forward_kinematics_are_bullets(make_world: MakeWorld, robot: str) -> No
 def test_inverse_kinematics_over_all_areas(make_world: MakeWorld, robot: str) -> None:
     world = make_world(robot, objects=0)
     kinematics, chain = world.kinematics, world.kinematics.chain
-    for name in ("reach", "object", "surface", "air"):  # others may be where things slide to
+    for name in ("reach", "object", "surface", "air"):  # other areas may be targets of sliding objects
         area = world.workspace.areas[name]
         low, high = np.array(area.low), np.array(area.high)
         low[2] = max(low[2], world.workspace.tool_bounds.low[2])
@@ -44,7 +44,9 @@ def test_inverse_kinematics_over_all_areas(make_world: MakeWorld, robot: str) ->
 def test_far_points_are_not_reachable(make_world: MakeWorld, robot: str) -> None:
     world = make_world(robot, objects=0)
     x, y, z = world.robot.base_position
-    far = np.array([[2.0, 0.0, 0.2], [0.0, 1.5, 0.2], [0.0, 0.0, 1.5], [x, y, z + 0.1]])  # the last is in the base
+    far = np.array(
+        [[2.0, 0.0, 0.2], [0.0, 1.5, 0.2], [0.0, 0.0, 1.5], [x, y, z + 0.1]]
+    )  # the last point is inside the base
     assert not world.reachable(far).any()
 
 

@@ -1,4 +1,4 @@
-"""Objects: the catalogue is what it says, bodies move as their mass tells, any URDF works, mistakes are named."""
+"""Objects: the catalogue, motion according to mass and inertia, URDF files, error messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mygym.models.assets import ASSETS
 from mygym.models.meshes import read_hulls
 from mygym.models.objects import density, load_object, object_names
 from mygym.models.robot import load_robot
-from mygym.models.temporary_files import _folder
+from mygym.models.temporary_files import temporary_folder
 from mygym.models.transforms import matrix_to_quaternion, quaternion_to_matrix, rpy_to_matrix
 from mygym.models.workspace import load_workspace
 from mygym.registry import registry
@@ -29,12 +29,12 @@ from tests.worlds import cube_at
 DATA = Path(pybullet_data.getDataPath())
 CATEGORIES = {"assembly", "geometric", "household", "storage", "toys"}
 COMPOUNDS = ["mug", "l_block", "hammer", "gear", "duck", "wedge"]
-"""Of few and of many pieces, hulls and meshes, with axes that are the model's and that are not."""
+"""Few and many pieces, hulls and meshes, principal axes equal to the model's and different ones."""
 
 
 @pytest.fixture
 def world_of(request: pytest.FixtureRequest):
-    """`world_of("mug")`: a world with this object, or the one of a file."""
+    """`world_of("mug")`: a world with this object, or with that of a file."""
     worlds: list[World] = []
 
     def make(*names: str | Path) -> World:
@@ -55,7 +55,7 @@ def pose(world: World, x: float, y: float, rpy: tuple[float, ...] = (0, 0, 0), l
 # the catalogue ------------------------------------------------------------------------------------------------------
 
 
-def test_the_catalogue_is_large_and_in_five_categories() -> None:
+def test_catalogue_has_five_categories() -> None:
     specs = [load_object(name) for name in object_names()]
     assert len(specs) >= 80
     counts = {name: sum(spec.category == name for spec in specs) for name in CATEGORIES}
@@ -85,19 +85,19 @@ def test_the_catalogue_is_large_and_in_five_categories() -> None:
         ),
     ],
 )
-def test_what_is_round_where_it_is_highest_has_no_flat_top(parts: list[str], flat: bool, tmp_path: Path) -> None:
+def test_round_tops_are_not_flat(parts: list[str], flat: bool, tmp_path: Path) -> None:
     lines = "".join(f"  - {{{part}}}\n" for part in parts)
     (tmp_path / "thing.yaml").write_text(f"parts:\n{lines}mass: 0.1\nfriction: 0.5\n")
     assert load_object(tmp_path / "thing.yaml").flat_top == flat
 
 
 @pytest.mark.parametrize("name", object_names())
-def test_an_object_is_described_in_real_units(name: str) -> None:
+def test_object_has_realistic_properties(name: str) -> None:
     path = Path(registry("object").get(name).load())
     text = path.read_text(encoding="utf-8")
     assert text.startswith("# ")
     assert path.parent.parent == ASSETS / "objects"
-    assert text.count("#") >= 2 or name == "ball" or name == "can", "where its friction comes from"
+    assert text.count("#") >= 2 or name == "ball" or name == "can", "a comment with the source of its friction"
     spec = load_object(path)
     assert 0.002 < max(spec.size) < 0.5
     assert 0.001 <= spec.mass <= 3.0
@@ -108,29 +108,29 @@ def test_an_object_is_described_in_real_units(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", COMPOUNDS)
-def test_the_state_is_that_of_the_centre_of_mass_and_of_the_model(name: str, world_of) -> None:
+def test_state_has_centre_of_mass_and_model_orientation(name: str, world_of) -> None:
     world = world_of(name)
     wanted = pose(world, 0.1, 0.2, (0.3, -0.2, 1.0), lift=0.2)
     world.reset(wanted)
     np.testing.assert_allclose(world.state.object_position[0, 0], wanted[0, :3], atol=1e-12)
-    turned = quaternion_to_matrix(world.state.object_orientation[0, 0])
-    np.testing.assert_allclose(turned, quaternion_to_matrix(wanted[0, 3:]), atol=1e-9)
+    rotation = quaternion_to_matrix(world.state.object_orientation[0, 0])
+    np.testing.assert_allclose(rotation, quaternion_to_matrix(wanted[0, 3:]), atol=1e-9)
     world.reset(pose(world, 0.1, 0.2))
-    assert above_table(world) == pytest.approx(0.0, abs=1.5e-3), "as modelled it touches the table"
+    assert above_table(world) == pytest.approx(0.0, abs=1.5e-3), "in the model's orientation it touches the table"
     world.reset(pose(world, 0.1, 0.2, lift=0.02))
     assert above_table(world) == pytest.approx(0.02, abs=1.5e-3)
 
 
 def above_table(world: World) -> float:
-    """m between the first object and the first fixture."""
+    """Return the distance in m of the first object and the first fixture."""
     table = bullet.getBodyUniqueId(0, physicsClientId=world._client)
     points = bullet.getClosestPoints(world._bodies[0], table, 0.1, physicsClientId=world._client)
     return min(point[8] for point in points)
 
 
 @pytest.mark.parametrize("name", COMPOUNDS)
-def test_a_push_turns_a_body_as_its_inertia_tells(name: str, world_of) -> None:
-    """Spin after an impulse at a point: I⁻¹ (r × F) dt, with the inertia turned into the world."""
+def test_push_rotates_a_body_by_its_inertia(name: str, world_of) -> None:
+    """Spin after an impulse at a point: I⁻¹ (r × F) dt, with the inertia in the world frame."""
     world = world_of(name)
     spec = world.objects[0]
     world.reset(pose(world, 0.1, 0.2, (0.4, 0.3, -0.9), lift=0.2))
@@ -149,7 +149,7 @@ def test_a_push_turns_a_body_as_its_inertia_tells(name: str, world_of) -> None:
 
 
 @pytest.mark.parametrize("name", ["gear", "basket", "pallet", "elbow"])
-def test_all_of_many_pieces_collide(name: str, world_of) -> None:
+def test_each_of_many_pieces_collides(name: str, world_of) -> None:
     world = world_of(name)
     body = world.objects[0].body
     assert len(body.pieces) > MOST_PIECES
@@ -162,15 +162,15 @@ def test_all_of_many_pieces_collide(name: str, world_of) -> None:
         middle = np.array([0.1, 0.2, 0.3]) + quaternion_to_matrix(turn) @ piece.position
         bullet.resetBasePositionAndOrientation(ball, middle.tolist(), (0, 0, 0, 1), physicsClientId=client)
         points = bullet.getClosestPoints(world._bodies[0], ball, 0.1, physicsClientId=client)
-        assert min(point[8] for point in points) < 0, "a probe in the middle of each piece is inside the body"
+        assert min(point[8] for point in points) < 0, "a probe at the centre of each piece is inside the body"
     with pytest.raises(ValueError, match="more than the 16"):
         create_collision(client, body.pieces)
 
 
-def test_a_peg_goes_into_its_hole_and_not_beside_it(world_of) -> None:
+def test_peg_fits_its_hole_only(world_of) -> None:
     for peg, hole in (("square_peg", "square_hole"), ("round_peg", "round_hole"), ("round_peg", "stacking_ring")):
         world = world_of(peg, hole)
-        for x, goes_in in ((0.2, True), (0.23, False)):
+        for x, fits in ((0.2, True), (0.23, False)):
             poses = np.zeros((2, 7))
             poses[:, 6] = 1.0
             poses[0, :3] = x, 0.3, world.objects[0].half_height + 0.045
@@ -180,30 +180,30 @@ def test_a_peg_goes_into_its_hole_and_not_beside_it(world_of) -> None:
                 world.step(np.zeros(world.action_size))
             fallen = float(poses[0, 2] - world.state.object_position[0, 0, 2])
             upright = quaternion_to_matrix(world.state.object_orientation[0, 0])[2, 2] > 0.97
-            assert (fallen > 0.035 and upright) == goes_in, (peg, hole, x, fallen)
+            assert (fallen > 0.035 and upright) == fits, (peg, hole, x, fallen)
 
 
-def test_resets_are_cheap_and_read_no_mesh(world_of) -> None:
+def test_resets_are_fast_and_read_no_mesh(world_of) -> None:
     for name in ("gear", "duck", "mug"):
         world = world_of(name)
-        where = pose(world, 0.1, 0.2)
-        world.reset(where)
+        start = pose(world, 0.1, 0.2)
+        world.reset(start)
         size = bullet.getAABB(world._bodies[0], physicsClientId=world._client)
-        kept = {path: path.read_bytes() for path in _folder(os.getpid()).glob("*hull.obj")}
-        for path in kept:
+        contents = {path: path.read_bytes() for path in temporary_folder(os.getpid()).glob("*hull.obj")}
+        for path in contents:
             path.write_bytes(b"")
         try:
-            best = min(_time(world, where, time.perf_counter) for _ in range(20))
+            best = min(_time(world, start, time.perf_counter) for _ in range(20))
         finally:
-            for path, content in kept.items():
+            for path, content in contents.items():
                 path.write_bytes(content)
         assert bullet.getAABB(world._bodies[0], physicsClientId=world._client) == size
-        assert best < 0.006, "3 ms on a machine of its own"
+        assert best < 0.006, "3 ms on an idle machine"
 
 
-def _time(world: World, where: np.ndarray, clock) -> float:
+def _time(world: World, poses: np.ndarray, clock) -> float:
     begin = clock()
-    world.reset(where)
+    world.reset(poses)
     return float(clock() - begin)
 
 
@@ -221,7 +221,7 @@ def urdf(folder: Path, inside: str = LINK, name: str = "thing") -> Path:
     return path
 
 
-def test_a_urdf_is_an_object(tmp_path: Path, world_of) -> None:
+def test_urdf_is_loaded_as_an_object(tmp_path: Path, world_of) -> None:
     spec = load_object(urdf(tmp_path))
     assert (spec.name, spec.mass, spec.friction) == ("thing", 0.1, 0.5)
     np.testing.assert_allclose(spec.size, (0.04, 0.06, 0.02))
@@ -243,12 +243,12 @@ def test_links_with_fixed_joints_are_one_body(tmp_path: Path) -> None:
     assert spec.inertial.inertia[2, 2] == pytest.approx(2 * (4e-5 + 0.1 * 0.05**2))
 
 
-def test_a_yaml_file_may_weigh_and_color_a_urdf(tmp_path: Path) -> None:
+def test_yaml_file_sets_mass_and_color_of_a_urdf(tmp_path: Path) -> None:
     urdf(tmp_path)
-    path = tmp_path / "mine.yaml"
-    path.write_text("urdf: thing.urdf\nmass: 0.2\nfriction: 0.7\ncolor: [0, 1, 0, 1]\ncategory: mine\n")
+    path = tmp_path / "custom.yaml"
+    path.write_text("urdf: thing.urdf\nmass: 0.2\nfriction: 0.7\ncolor: [0, 1, 0, 1]\ncategory: custom\n")
     spec = load_object(path)
-    assert (spec.mass, spec.friction, spec.category) == (0.2, 0.7, "mine")
+    assert (spec.mass, spec.friction, spec.category) == (0.2, 0.7, "custom")
     np.testing.assert_allclose(spec.inertial.inertia[2, 2], 0.2 / 12 * (0.04**2 + 0.06**2))
     green = portrait(spec, 40, 30).reshape(-1, 3).astype(int)
     assert (green[:, 1] > green[:, 0] + 60).any()
@@ -258,7 +258,7 @@ GOOD = ["jenga/jenga.urdf", "domino/domino.urdf", "lego/lego.urdf", "block.urdf"
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_urdf_files_of_others(name: str, world_of) -> None:
+def test_third_party_urdf_files(name: str, world_of) -> None:
     world = world_of(DATA / name)
     world.reset(pose(world, 0.1, 0.2, lift=0.1))
     for _ in range(5):
@@ -268,51 +268,51 @@ def test_urdf_files_of_others(name: str, world_of) -> None:
 
 
 MESH = '<collision><geometry><mesh filename="{}"/></geometry></collision>'
-WRONG = {
+INVALID_URDFS = {
     "not xml": ("<robot", "not a URDF file"),
     "another file": ("<sdf/>", "begins with <sdf>, not with <robot>"),
-    "a joint that moves": (
+    "a moving joint": (
         LINK + LINK.replace("thing", "lid") + "<joint name='hinge' type='revolute'><parent link='thing'/>"
         "<child link='lid'/></joint>",
         "joint: 'hinge' is revolute; allowed: an object is one rigid body",
     ),
-    "two bodies": (LINK + LINK.replace("thing", "other"), "link: .*do not hold together"),
+    "two bodies": (LINK + LINK.replace("thing", "other"), "link: .*are not connected"),
     "a missing mesh": (
         LINK.replace(f"<collision>{SHAPE}</collision>", MESH.format("no.obj")),
         "mesh filename: 'no.obj'",
     ),
-    "a mesh of another kind": (LINK.replace(f"<collision>{SHAPE}</collision>", MESH.format("a.dae")), "OBJ or STL"),
+    "a mesh of another type": (LINK.replace(f"<collision>{SHAPE}</collision>", MESH.format("a.dae")), "OBJ or STL"),
     "no mass": (LINK.replace('"0.1"', '"0"'), "mass: 0.0 is not above 0.*workspace"),
     "no inertial": (f"<link name='a'><collision>{SHAPE}</collision></link>", "mass: 0.0"),
     "no inertia": (LINK.replace('"4e-05"', '"0"'), "inertia: .*a box of its size and mass has ixx=3.33e-05"),
-    "nothing that collides": (LINK.replace("collision", "nothing"), "collision: None is missing"),
-    "a shape that is none": (LINK.replace("<box", "<plane"), "geometry: 'plane'"),
-    "a size that is none": (LINK.replace("0.04 0.06", "0.04 wide"), "0.04 wide 0.02.*3 numbers"),
-    "a size too few": (LINK.replace("0.04 0.06 0.02", "0.04 0.06"), "box size.*3 numbers"),
+    "no collision shape": (LINK.replace("collision", "nothing"), "collision: None is missing"),
+    "an unknown shape": (LINK.replace("<box", "<plane"), "geometry: 'plane'"),
+    "a size without numbers": (LINK.replace("0.04 0.06", "0.04 wide"), "0.04 wide 0.02.*3 numbers"),
+    "a size too short": (LINK.replace("0.04 0.06 0.02", "0.04 0.06"), "box size.*3 numbers"),
 }
 
 
-@pytest.mark.parametrize("mistake", WRONG)
-def test_a_urdf_that_is_wrong(mistake: str, tmp_path: Path) -> None:
-    inside, words = WRONG[mistake]
+@pytest.mark.parametrize("mistake", INVALID_URDFS)
+def test_invalid_urdf(mistake: str, tmp_path: Path) -> None:
+    inside, words = INVALID_URDFS[mistake]
     (tmp_path / "a.dae").write_text("")
     path = urdf(tmp_path, inside)
     if inside.startswith(("<robot", "<sdf")):
         path.write_text(inside)
-    with pytest.raises(AssetError, match=words) as caught:
+    with pytest.raises(AssetError, match=words) as error:
         load_object(path)
-    assert str(path) in str(caught.value)
-    assert "\n" not in str(caught.value).strip()
+    assert str(path) in str(error.value)
+    assert "\n" not in str(error.value).strip()
 
 
 # YAML files ---------------------------------------------------------------------------------------------------------
 
-BAD = {
+INVALID_YAML = {
     "no shape": ("mass: 1\nfriction: 0.5", "shape: None is missing; allowed: exactly one of shape, parts, urdf"),
-    "two ways": ("shape: sphere\nsize: [0.1]\nurdf: a.urdf\nmass: 1\nfriction: 1", "shape and urdf.*exactly one"),
+    "two sources": ("shape: sphere\nsize: [0.1]\nurdf: a.urdf\nmass: 1\nfriction: 1", "shape and urdf.*exactly one"),
     "no mass": ("shape: sphere\nsize: [0.1]\nfriction: 0.5", "mass: None is missing"),
     "no friction": ("shape: sphere\nsize: [0.1]\nmass: 0.5", "friction: None is missing"),
-    "a size of no shape": (
+    "a size without shape": (
         "size: [1]\nparts: [{shape: sphere, size: [0.1]}]\nmass: 1\nfriction: 1",
         "size: .*no shape",
     ),
@@ -320,40 +320,40 @@ BAD = {
         "parts: [{shape: sphere, size: [0.1], collides: false}]\nmass: 1\nfriction: 0.5",
         "parts: .*collides: true",
     ),
-    "a wrong part": ("parts: [{shape: sphere, size: [0.1, 0.2]}]\nmass: 1\nfriction: 1", "parts.0.size: .*thinner"),
+    "an invalid part": ("parts: [{shape: sphere, size: [0.1, 0.2]}]\nmass: 1\nfriction: 1", "parts.0.size: .*thinner"),
     "a misspelt key of a part": (
         "parts: [{shape: sphere, size: [0.1], colour: [1, 0, 0, 1]}]\nmass: 1\nfriction: 1",
         "parts.0.colour: .*did you mean 'color'",
     ),
     "a misspelt shape": ("parts: [{shape: spheer, size: [0.1]}]\nmass: 1\nfriction: 1", "parts.0.shape: 'spheer'"),
-    "a mesh that is not there": (
+    "a missing mesh": (
         "parts: [{shape: mesh, file: no.obj}]\nmass: 1\nfriction: 1",
         "parts.0.file: .*no.obj",
     ),
-    "a urdf that is not there": ("urdf: no.urdf", "urdf: .*no.urdf"),
-    "masses that do not add up": (
+    "a missing urdf": ("urdf: no.urdf", "urdf: .*no.urdf"),
+    "contradictory masses": (
         "parts: [{shape: sphere, size: [0.1], mass: 2}]\nmass: 1\nfriction: 0.5",
-        "mass: 1.0 .*what the parts say together",
+        "mass: 1.0 .*the sum of its parts",
     ),
 }
 
 
-@pytest.mark.parametrize("mistake", BAD)
-def test_a_yaml_file_that_is_wrong(mistake: str, tmp_path: Path) -> None:
-    text, words = BAD[mistake]
-    path = tmp_path / "mine.yaml"
+@pytest.mark.parametrize("mistake", INVALID_YAML)
+def test_invalid_yaml(mistake: str, tmp_path: Path) -> None:
+    text, words = INVALID_YAML[mistake]
+    path = tmp_path / "custom.yaml"
     path.write_text(text)
-    with pytest.raises(AssetError, match=words) as caught:
+    with pytest.raises(AssetError, match=words) as error:
         load_object(path)
-    assert str(caught.value).count("mine.yaml") == 1
+    assert str(error.value).count("custom.yaml") == 1
 
 
-def test_density_is_that_of_the_walls() -> None:
+def test_density_of_hollow_objects_uses_the_walls() -> None:
     assert density(load_object("cube")) == pytest.approx(719, abs=1)
     assert 900 < density(load_object("ping_pong_ball")) < 1200
 
 
-def test_a_large_mesh_becomes_few_points() -> None:
+def test_large_mesh_is_reduced_to_few_points() -> None:
     for group in read_hulls(str(DATA / "duck_vhacd.obj")):
         assert 4 <= len(group) <= 64
 
@@ -361,23 +361,23 @@ def test_a_large_mesh_becomes_few_points() -> None:
 # pictures -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_portrait_and_the_sheet() -> None:
+def test_portrait_and_contact_sheet() -> None:
     specs = [load_object(name) for name in ("mug", "cube", "duck")]
     picture = portrait(specs[0], 60, 40)
     assert (picture.shape, picture.dtype) == ((40, 60, 3), np.uint8)
     np.testing.assert_array_equal(picture, portrait(specs[0], 60, 40))
-    there = silhouette(specs[0], 60, 40)
-    assert there.any(axis=0)[20:40].all(), "it fills the middle"
-    assert not there[[0, -1]].any()
-    assert not there[:, [0, -1]].any()
+    mask = silhouette(specs[0], 60, 40)
+    assert mask.any(axis=0)[20:40].all(), "the object fills the centre"
+    assert not mask[[0, -1]].any()
+    assert not mask[:, [0, -1]].any()
     sheet = contact_sheet(specs, width=420, columns=2)
     assert sheet.shape[1:] == (420, 3)
-    more = contact_sheet([*specs, dataclasses.replace(specs[0], category="mine")], width=420, columns=2)
-    assert len(more) > len(sheet), "a category more is a row more"
+    more = contact_sheet([*specs, dataclasses.replace(specs[0], category="custom")], width=420, columns=2)
+    assert len(more) > len(sheet), "another category adds a row"
 
 
-def test_cubes_are_where_they_were(world_of) -> None:
-    """The default object is the same body as before it could have parts."""
+def test_default_cube_has_the_moments_of_a_box(world_of) -> None:
+    """The default object has the analytical moments of inertia."""
     world = world_of("cube")
     world.reset(cube_at(0.1, 0.1))
     moments = bullet.getDynamicsInfo(world._bodies[0], -1, physicsClientId=world._client)[2]

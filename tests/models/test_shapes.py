@@ -1,4 +1,4 @@
-"""Shapes: volumes and inertias are those of the textbook, Bullet's bodies are as large as the description says."""
+"""Shapes: volumes and inertias match textbook values, Bullet's bodies have the described size."""
 
 from __future__ import annotations
 
@@ -12,27 +12,30 @@ import pytest
 
 from mygym.errors import AssetError
 from mygym.models.assets import ASSETS
+from mygym.models.bounding_box import bounds
+from mygym.models.collision_pieces import pieces
 from mygym.models.inertia import mass_properties, volume
 from mygym.models.links import link_element
 from mygym.models.meshes import few_points, hull, obj_text, read_hulls, shrunk, volume_properties
-from mygym.models.shapes import SIZES, PartSpec, bounds, check_part, mesh_of, pieces
+from mygym.models.shapes import SIZES, GeomSpec, check_geom
+from mygym.models.surfaces import mesh_of
 from mygym.models.temporary_files import temporary_file
 from mygym.sim.bodies import create_collision
 from mygym.sim.bullet import bullet, connect, disconnect
 
 PI = math.pi
 CUBE = tuple((x, y, z) for x in (-0.02, 0.02) for y in (-0.02, 0.02) for z in (-0.02, 0.02))
-PARTS = {
-    "box": PartSpec("box", (0.1, 0.2, 0.3)),
-    "sphere": PartSpec("sphere", (0.03,)),
-    "cylinder": PartSpec("cylinder", (0.03, 0.08)),
-    "capsule": PartSpec("capsule", (0.02, 0.05)),
-    "cone": PartSpec("cone", (0.04, 0.0, 0.08)),
-    "prism": PartSpec("prism", (0.03, 0.04)),
-    "tube": PartSpec("tube", (0.04, 0.04, 0.006, 0.09)),
-    "torus": PartSpec("torus", (0.04, 0.01)),
-    "hull": PartSpec("hull", points=CUBE),
-    "mesh": PartSpec("mesh", file=str(ASSETS / "robots" / "meshes" / "kuka" / "link7.obj")),
+GEOMS = {
+    "box": GeomSpec("box", (0.1, 0.2, 0.3)),
+    "sphere": GeomSpec("sphere", (0.03,)),
+    "cylinder": GeomSpec("cylinder", (0.03, 0.08)),
+    "capsule": GeomSpec("capsule", (0.02, 0.05)),
+    "cone": GeomSpec("cone", (0.04, 0.0, 0.08)),
+    "prism": GeomSpec("prism", (0.03, 0.04)),
+    "tube": GeomSpec("tube", (0.04, 0.04, 0.006, 0.09)),
+    "torus": GeomSpec("torus", (0.04, 0.01)),
+    "hull": GeomSpec("hull", points=CUBE),
+    "mesh": GeomSpec("mesh", file=str(ASSETS / "robots" / "meshes" / "kuka" / "link7.obj")),
 }
 BALL = 4 / 3 * PI * 0.02**3
 VOLUMES = {
@@ -55,51 +58,51 @@ def client() -> Iterator[int]:
     disconnect(number)
 
 
-def test_every_shape_is_tried() -> None:
-    assert set(PARTS) == set(SIZES)
+def test_all_shapes_are_covered() -> None:
+    assert set(GEOMS) == set(SIZES)
 
 
 @pytest.mark.parametrize("shape", VOLUMES)
 def test_volumes(shape: str) -> None:
-    assert volume([PARTS[shape]]) == pytest.approx(VOLUMES[shape], rel=2e-3)
+    assert volume([GEOMS[shape]]) == pytest.approx(VOLUMES[shape], rel=2e-3)
 
 
-@pytest.mark.parametrize("shape", PARTS)
-def test_inertia_is_that_of_many_points(shape: str) -> None:
-    """Points drawn evenly within what collides."""
-    part = PARTS[shape]
-    inertial = mass_properties([part], 2.0)
+@pytest.mark.parametrize("shape", GEOMS)
+def test_inertia_matches_sampled_points(shape: str) -> None:
+    """Points are sampled uniformly inside the collision shape."""
+    geom = GEOMS[shape]
+    inertial = mass_properties([geom], 2.0)
     rng = np.random.default_rng(0)
-    low, high = bounds([part])
+    low, high = bounds([geom])
     points = rng.uniform(low, high, (60_000, 3))
-    points = points[_inside(part, points)]
+    points = points[_inside(geom, points)]
     middle = points.mean(axis=0)
-    away = points - middle
-    squares = np.einsum("ij,ik->jk", away, away) / len(points) * 2.0
+    offsets = points - middle
+    squares = np.einsum("ij,ik->jk", offsets, offsets) / len(points) * 2.0
     size = np.trace(squares)
     np.testing.assert_allclose(inertial.centre, middle, atol=0.03 * np.abs(high - low).max())
     np.testing.assert_allclose(inertial.inertia, np.trace(squares) * np.eye(3) - squares, atol=0.03 * size)
 
 
-def _inside(part: PartSpec, points: np.ndarray) -> np.ndarray:
+def _inside(geom: GeomSpec, points: np.ndarray) -> np.ndarray:
     x, y, z = points.T
     r = np.hypot(x, y)
-    size = part.size
-    if part.shape in ("box", "hull"):
+    size = geom.size
+    if geom.shape in ("box", "hull"):
         return np.ones(len(points), dtype=bool)
-    if part.shape == "sphere":
+    if geom.shape == "sphere":
         return (points**2).sum(axis=1) < size[0] ** 2
-    if part.shape == "cylinder":
+    if geom.shape == "cylinder":
         return r < size[0]
-    if part.shape == "capsule":
+    if geom.shape == "capsule":
         return np.hypot(r, np.maximum(np.abs(z) - size[1] / 2, 0)) < size[0]
-    if part.shape == "cone":
+    if geom.shape == "cone":
         return r < size[0] + (size[1] - size[0]) * (z / size[2] + 0.5)
-    if part.shape == "tube":
+    if geom.shape == "tube":
         return (r < size[0]) & (r > size[0] - size[2])
-    if part.shape == "torus":
+    if geom.shape == "torus":
         return np.hypot(r - size[0], z) < size[1]
-    mesh = hull(read_hulls(part.file)[0]) if part.shape == "mesh" else None
+    mesh = hull(read_hulls(geom.file)[0]) if geom.shape == "mesh" else None
     if mesh is None:  # a prism of six sides
         angles = np.arange(6) * PI / 3 + PI / 6
         return (np.outer(x, np.cos(angles)) + np.outer(y, np.sin(angles)) < size[0] * math.cos(PI / 6)).all(axis=1)
@@ -108,33 +111,33 @@ def _inside(part: PartSpec, points: np.ndarray) -> np.ndarray:
     return (points @ normals.T < (normals * corners[:, 0]).sum(axis=1)).all(axis=1)
 
 
-def test_two_halves_are_a_whole() -> None:
-    halves = [PartSpec("box", (0.1, 0.1, 0.1), position=(0, 0, z)) for z in (0.05, 0.15)]
-    whole = PartSpec("box", (0.2, 0.1, 0.1), position=(0, 0, 0.1), euler=(0, 90, 0))
+def test_two_halves_have_the_inertia_of_the_whole() -> None:
+    halves = [GeomSpec("box", (0.1, 0.1, 0.1), position=(0, 0, z)) for z in (0.05, 0.15)]
+    whole = GeomSpec("box", (0.2, 0.1, 0.1), position=(0, 0, 0.1), euler=(0, 90, 0))
     np.testing.assert_allclose(mass_properties(halves, 2.0).inertia, mass_properties([whole], 2.0).inertia, atol=1e-12)
 
 
-def test_masses_of_parts() -> None:
-    head, handle = PartSpec("box", (0.1, 0.02, 0.02), mass=0.5), PartSpec("box", (0.02, 0.02, 0.2), (0.0, 0.0, -0.11))
-    found = mass_properties([head, handle], 0.6)
-    assert found.centre[2] == pytest.approx(-0.11 * 0.1 / 0.6)
+def test_masses_of_geoms() -> None:
+    head, handle = GeomSpec("box", (0.1, 0.02, 0.02), mass=0.5), GeomSpec("box", (0.02, 0.02, 0.2), (0.0, 0.0, -0.11))
+    inertial = mass_properties([head, handle], 0.6)
+    assert inertial.centre[2] == pytest.approx(-0.11 * 0.1 / 0.6)
     assert mass_properties([head], None).mass == 0.5
-    for parts, mass, words in (
+    for geoms, mass, words in (
         ([head, handle], None, "is missing"),
-        ([head, handle], 0.5, "more than the parts"),
-        ([head], 0.6, "what the parts say together"),
+        ([head, handle], 0.5, "more than the sum"),
+        ([head], 0.6, "the sum of its parts"),
     ):
         with pytest.raises(AssetError, match=words):
-            mass_properties(parts, mass)
+            mass_properties(geoms, mass)
 
 
 @pytest.mark.parametrize("turn", [(0.0, 0.0, 0.0), (30.0, -50.0, 70.0)])
-@pytest.mark.parametrize("shape", PARTS)
-def test_bullets_body_is_as_large_as_it_says(shape: str, turn: tuple[float, float, float], client: int) -> None:
-    part = PartSpec(**{**vars(PARTS[shape]), "position": (0.3, -0.2, 0.1), "euler": turn})
-    collision = create_collision(client, pieces((part,)))
+@pytest.mark.parametrize("shape", GEOMS)
+def test_bullet_body_has_the_described_size(shape: str, turn: tuple[float, float, float], client: int) -> None:
+    geom = GeomSpec(**{**vars(GEOMS[shape]), "position": (0.3, -0.2, 0.1), "euler": turn})
+    collision = create_collision(client, pieces((geom,)))
     body = bullet.createMultiBody(1.0, collision, -1, useMaximalCoordinates=True, physicsClientId=client)
-    low, high = bounds([part])
+    low, high = bounds([geom])
     wall = bullet.createCollisionShape(bullet.GEOM_BOX, halfExtents=[1.0, 1.0, 1.0], physicsClientId=client)
     for axis in range(3):
         for side, end in ((-1, low), (1, high)):
@@ -148,9 +151,9 @@ def test_bullets_body_is_as_large_as_it_says(shape: str, turn: tuple[float, floa
 
 
 @pytest.mark.parametrize("sides", [None, 6])
-def test_a_tube_has_its_hole(sides: int | None, client: int) -> None:
-    part = PartSpec("tube", (0.04, 0.03, 0.01, 0.06), sides=sides)
-    collision = create_collision(client, pieces((part,)))
+def test_tube_has_a_hole(sides: int | None, client: int) -> None:
+    geom = GeomSpec("tube", (0.04, 0.03, 0.01, 0.06), sides=sides)
+    collision = create_collision(client, pieces((geom,)))
     body = bullet.createMultiBody(0.0, collision, -1, physicsClientId=client)
     peg = bullet.createCollisionShape(bullet.GEOM_SPHERE, radius=0.019, physicsClientId=client)
     ball = bullet.createMultiBody(1.0, peg, -1, (0.0, 0.0, 0.02), physicsClientId=client)
@@ -158,7 +161,7 @@ def test_a_tube_has_its_hole(sides: int | None, client: int) -> None:
     assert 0.0 < min(point[8] for point in points) < 0.005
 
 
-def test_a_hull_is_shrunk_by_bullets_margin_and_has_few_points() -> None:
+def test_hull_is_shrunk_by_bullets_margin_and_has_few_points() -> None:
     np.testing.assert_allclose(np.abs(shrunk(CUBE)), 0.019, atol=1e-6)
     thin = np.array(CUBE) * (1, 1, 0.02)
     assert np.abs(shrunk(thin)[:, 2]).max() > 0
@@ -169,19 +172,19 @@ def test_a_hull_is_shrunk_by_bullets_margin_and_has_few_points() -> None:
     assert volume_properties(hull(few))[0] > 0.85 * 4 / 3 * PI
 
 
-@pytest.mark.parametrize("shape", PARTS)
-def test_a_urdf_link_of_any_shape_loads(shape: str, client: int) -> None:
+@pytest.mark.parametrize("shape", GEOMS)
+def test_urdf_link_of_any_shape_loads(shape: str, client: int) -> None:
     robot = ET.Element("robot", name="thing")
-    robot.append(link_element("thing", [PARTS[shape]], inertial=mass_properties([PARTS[shape]], 0.5)))
+    robot.append(link_element("thing", [GEOMS[shape]], inertial=mass_properties([GEOMS[shape]], 0.5)))
     path = temporary_file("thing.urdf", ET.tostring(robot, encoding="unicode"))
     flags = bullet.URDF_USE_INERTIA_FROM_FILE
     body = bullet.loadURDF(path, flags=flags, physicsClientId=client)
     assert bullet.getDynamicsInfo(body, -1, physicsClientId=client)[0] == pytest.approx(0.5)
     moments = bullet.getDynamicsInfo(body, -1, physicsClientId=client)[2]
-    wanted = np.linalg.eigvalsh(mass_properties([PARTS[shape]], 0.5).inertia)
+    wanted = np.linalg.eigvalsh(mass_properties([GEOMS[shape]], 0.5).inertia)
     np.testing.assert_allclose(sorted(moments), wanted, rtol=1e-3)
     assert len(bullet.getVisualShapeData(body, physicsClientId=client)) == 1
-    assert len(bullet.getCollisionShapeData(body, -1, physicsClientId=client)) == len(pieces((PARTS[shape],)))
+    assert len(bullet.getCollisionShapeData(body, -1, physicsClientId=client)) == len(pieces((GEOMS[shape],)))
 
 
 STL = "solid s\nfacet normal 0 0 1\nouter loop\n{}\nendloop\nendfacet\nendsolid s\n"
@@ -216,46 +219,46 @@ def test_meshes_are_read(tmp_path: Path) -> None:
         ("wrong.stl", "ply\n", "cannot be read"),
     ],
 )
-def test_bad_meshes(name: str, content: str | None, words: str, tmp_path: Path) -> None:
+def test_invalid_meshes(name: str, content: str | None, words: str, tmp_path: Path) -> None:
     if content is not None:
         (tmp_path / name).write_text(content)
-    with pytest.raises(AssetError, match=words) as caught:
+    with pytest.raises(AssetError, match=words) as error:
         read_hulls(str(tmp_path / name))
-    assert name in str(caught.value)
+    assert name in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("part", "words"),
+    ("geom", "words"),
     [
-        (PartSpec("box", (0.1, 0.1)), "parts.1.size: .*3 numbers for a box: edge along x"),
-        (PartSpec("cylinder", (0.0, 0.1)), "parts.1.size.*above 0"),
-        (PartSpec("cone", (0.0, 0.0, 0.1)), "parts.1.size.*above 0"),
-        (PartSpec("tube", (0.02, 0.01, 0.01, 0.1)), "parts.1.size.*thinner"),
-        (PartSpec("tube", (0.02, 0.02, 0.001, 0.1), sides=4), "parts.1.size.*thick enough"),
-        (PartSpec("torus", (0.01, 0.02)), "parts.1.size.*smaller than the ring"),
-        (PartSpec("sphere", (0.01, 0.02)), "parts.1.size.*thinner"),
-        (PartSpec("hull", points=CUBE[:3]), "parts.1.points.*four points"),
-        (PartSpec("hull", points=CUBE[:4]), "parts.1.points.*one plane"),
-        (PartSpec("hull", (0.1,), points=CUBE), "parts.1.size.*no numbers"),
-        (PartSpec("box", (0.1, 0.1, 0.1), sides=4), "parts.1.sides.*not for a box"),
-        (PartSpec("box", (0.1, 0.1, 0.1), points=CUBE), "parts.1.points.*not for a box"),
-        (PartSpec("mesh", file="none.obj"), "parts.1.file.*not a file"),
-        (PartSpec("mesh", file=PARTS["mesh"].file, scale=(1, 0, 1)), "parts.1.scale"),
+        (GeomSpec("box", (0.1, 0.1)), "parts.1.size: .*3 numbers for a box: edge along x"),
+        (GeomSpec("cylinder", (0.0, 0.1)), "parts.1.size.*above 0"),
+        (GeomSpec("cone", (0.0, 0.0, 0.1)), "parts.1.size.*above 0"),
+        (GeomSpec("tube", (0.02, 0.01, 0.01, 0.1)), "parts.1.size.*thinner"),
+        (GeomSpec("tube", (0.02, 0.02, 0.001, 0.1), sides=4), "parts.1.size.*thicker than"),
+        (GeomSpec("torus", (0.01, 0.02)), "parts.1.size.*smaller than the ring"),
+        (GeomSpec("sphere", (0.01, 0.02)), "parts.1.size.*thinner"),
+        (GeomSpec("hull", points=CUBE[:3]), "parts.1.points.*four points"),
+        (GeomSpec("hull", points=CUBE[:4]), "parts.1.points.*one plane"),
+        (GeomSpec("hull", (0.1,), points=CUBE), "parts.1.size.*no numbers"),
+        (GeomSpec("box", (0.1, 0.1, 0.1), sides=4), "parts.1.sides.*no key of a box"),
+        (GeomSpec("box", (0.1, 0.1, 0.1), points=CUBE), "parts.1.points.*no key of a box"),
+        (GeomSpec("mesh", file="none.obj"), "parts.1.file.*not a file"),
+        (GeomSpec("mesh", file=GEOMS["mesh"].file, scale=(1, 0, 1)), "parts.1.scale"),
     ],
 )
-def test_bad_shapes(part: PartSpec, words: str) -> None:
+def test_invalid_shapes(geom: GeomSpec, words: str) -> None:
     with pytest.raises(AssetError, match=words):
-        check_part(part, "parts.1.")
+        check_geom(geom, "parts.1.")
 
 
-def test_good_shapes() -> None:
-    for part in PARTS.values():
-        check_part(part, "")
+def test_valid_shapes() -> None:
+    for geom in GEOMS.values():
+        check_geom(geom, "")
 
 
-def test_normals_are_smooth_on_a_ball_and_sharp_on_a_cube() -> None:
+def test_normals_are_smooth_on_a_sphere_and_sharp_on_a_cube() -> None:
     for shape, sharp in (("sphere", False), ("hull", True)):
-        text = obj_text(mesh_of(PARTS[shape], 24))
+        text = obj_text(mesh_of(GEOMS[shape], 24))
         vertices = np.array([line.split()[1:] for line in text.splitlines() if line.startswith("v ")], dtype=float)
         normals = np.array([line.split()[1:] for line in text.splitlines() if line.startswith("vn ")], dtype=float)
         faces = [line.split()[1:] for line in text.splitlines() if line.startswith("f ")]

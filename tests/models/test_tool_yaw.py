@@ -1,4 +1,4 @@
-"""The tool turns about its own axis: by actions, by experts, with what it holds, and not where it may not."""
+"""The tool rotates about its axis: by actions, by experts, with a held object, and only where enabled."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from mygym.models.robot import load_robot
-from mygym.models.tool_yaw import TURN_LAG, TURN_RANGE, TURN_STEP
+from mygym.models.tool_yaw import YAW_LAG, YAW_RANGE, YAW_STEP
 from mygym.models.transforms import multiply_quaternions
 from mygym.models.workspace import load_workspace
+from mygym.registry import registry
 from mygym.sim.world import World
 from tests.components import CONTROLS, ROBOTS, covering
 from tests.worlds import MakeWorld, act_first, cube_at, go, two_armed
@@ -23,23 +24,23 @@ TWO_DEGREES = 0.035
 
 
 def rotation_vector(before: np.ndarray, after: np.ndarray) -> np.ndarray:
-    """`(3,)` rad in the world frame, from a quaternion to another."""
+    """Return the rotation `(3,)` rad in the world frame from one quaternion to another."""
     x, y, z, w = multiply_quaternions(after, before * (-1, -1, -1, 1))
     axis, sine = np.array([x, y, z]) * np.sign(w), float(np.linalg.norm([x, y, z]))
     vector: np.ndarray = 2 * np.arcsin(min(sine, 1.0)) * axis / max(sine, 1e-12)
     return vector
 
 
-def turn_meter(world: World) -> Callable[[], float]:
-    """Measures the tool's turn since now, rad, and refuses any other rotation."""
+def yaw_meter(world: World) -> Callable[[], float]:
+    """Return a function that measures the tool's yaw since now, rad, and fails on any other rotation."""
     axis, start = -np.array(world.workspace.tool_direction), world.state.ee_orientation[0].copy()
 
-    def turn() -> float:
+    def yaw() -> float:
         vector = rotation_vector(start, world.state.ee_orientation[0])
         assert np.linalg.norm(vector - (vector @ axis) * axis) < 3 * TWO_DEGREES, "tilted"
         return float(vector @ axis)
 
-    return turn
+    return yaw
 
 
 # by experts -----------------------------------------------------------------------------------------------------------
@@ -47,69 +48,69 @@ def turn_meter(world: World) -> Callable[[], float]:
 
 @pytest.mark.parametrize("wanted", [0.6, -0.6])
 @pytest.mark.parametrize(("robot", "control"), PAIRS_QUICKLY)
-def test_an_expert_turns_the_tool_and_then_holds_it(
+def test_expert_rotates_the_tool_and_then_holds_it(
     make_world: MakeWorld, robot: str, control: str, wanted: float
 ) -> None:
     world = make_world(robot, objects=0, control=control, turning=True)
-    start, turn = world.state.ee_position[0].copy(), turn_meter(world)
+    start, yaw = world.state.ee_position[0].copy(), yaw_meter(world)
     for _ in range(25):
-        world.step(world.action_towards(start, turn_by=wanted - turn()))
+        world.step(world.action_towards(start, turn_by=wanted - yaw()))
         assert np.linalg.norm(world.state.ee_position[0] - start) < 0.01
-    assert turn() == pytest.approx(wanted, abs=TWO_DEGREES)
-    there = start + np.array([0.06, 0.08, 0.0])
+    assert yaw() == pytest.approx(wanted, abs=TWO_DEGREES)
+    target = start + np.array([0.06, 0.08, 0.0])
     for _ in range(200):
-        world.step(world.action_towards(there))
-        assert turn() == pytest.approx(wanted, abs=TWO_DEGREES)
-    np.testing.assert_allclose(world.state.ee_position[0], there, atol=0.003)
+        world.step(world.action_towards(target))
+        assert yaw() == pytest.approx(wanted, abs=TWO_DEGREES)
+    np.testing.assert_allclose(world.state.ee_position[0], target, atol=0.003)
 
 
 KNOCKS = {"joint_delta": 1.0, "joint_position": 0.1, "joint_velocity": 1.0, "joint_torque": 0.1}
-"""What is added to the last joint's component of the action."""
+"""Disturbance of the last joint's action component."""
 
 
-@pytest.mark.parametrize("control", [control for control in CONTROLS if control.startswith("joint")])
-def test_an_expert_that_commands_joints_remembers_the_turn(make_world: MakeWorld, control: str) -> None:
+@pytest.mark.parametrize("control", KNOCKS)
+def test_expert_of_joint_controllers_keeps_the_yaw(make_world: MakeWorld, control: str) -> None:
     world = make_world("panda", objects=0, control=control, gripper=False, turning=True)
-    start, turn = world.state.ee_position[0].copy(), turn_meter(world)
+    start, yaw = world.state.ee_position[0].copy(), yaw_meter(world)
     for _ in range(15):
-        world.step(world.action_towards(start, turn_by=0.5 - turn()))
+        world.step(world.action_towards(start, turn_by=0.5 - yaw()))
     for _ in range(3):
         world.step(world.action_towards(start) + KNOCKS[control] * np.eye(7)[6])
-    assert abs(turn() - 0.5) > TWO_DEGREES, "it was knocked"
+    assert abs(yaw() - 0.5) > TWO_DEGREES, "the disturbance rotates the tool"
     go(world, start, steps=15)
-    assert turn() == pytest.approx(0.5, abs=TWO_DEGREES / 2)
+    assert yaw() == pytest.approx(0.5, abs=TWO_DEGREES / 2)
 
 
 @pytest.mark.parametrize("control", CONTROLS)
-def test_a_reset_forgets_the_turn(make_world: MakeWorld, control: str) -> None:
+def test_reset_clears_the_yaw(make_world: MakeWorld, control: str) -> None:
     world = make_world("panda", objects=0, control=control, turning=True)
-    start, turn = world.state.ee_position[0].copy(), turn_meter(world)
+    start, yaw = world.state.ee_position[0].copy(), yaw_meter(world)
     for _ in range(10):
-        world.step(world.action_towards(start, turn_by=0.5 - turn()))
+        world.step(world.action_towards(start, turn_by=0.5 - yaw()))
     world.reset(NONE)
     go(world, start, steps=10)
-    assert turn() == pytest.approx(0.0, abs=TWO_DEGREES)
+    assert yaw() == pytest.approx(0.0, abs=TWO_DEGREES)
 
 
 @pytest.mark.parametrize("control", CONTROLS)
-def test_without_turning_nothing_turns(make_world: MakeWorld, control: str) -> None:
+def test_yaw_is_held_unless_enabled(make_world: MakeWorld, control: str) -> None:
     world = make_world("panda", objects=0, control=control)
-    start, turn = world.state.ee_position[0].copy(), turn_meter(world)
+    start, yaw = world.state.ee_position[0].copy(), yaw_meter(world)
     for _ in range(10):
         world.step(world.action_towards(start, turn_by=0.5))
-    assert turn() == pytest.approx(0.0, abs=TWO_DEGREES)
+    assert yaw() == pytest.approx(0.0, abs=TWO_DEGREES)
 
 
-def test_a_cube_in_the_hand_gets_as_much_yaw_as_the_tool(make_world: MakeWorld) -> None:
+def test_held_cube_rotates_with_the_tool(make_world: MakeWorld) -> None:
     world = make_world("panda", turning=True)
     world.reset(cube_at(0.0, 0.0))
-    turn = turn_meter(world)
+    yaw = yaw_meter(world)
     go(world, (0.0, 0.0, 0.02), 1, 12)
     go(world, (0.0, 0.0, 0.02), -1, 10)
     go(world, (0.0, 0.0, 0.15), -1, 10)
     before = world.state.object_orientation[0, 0].copy()
     for _ in range(20):
-        world.step(world.action_towards(np.array([0.0, 0.0, 0.15]), -1.0, turn_by=0.7 - turn()))
+        world.step(world.action_towards(np.array([0.0, 0.0, 0.15]), -1.0, turn_by=0.7 - yaw()))
     np.testing.assert_allclose(
         rotation_vector(before, world.state.object_orientation[0, 0]), (0.0, 0.0, 0.7), atol=2 * TWO_DEGREES
     )
@@ -119,89 +120,90 @@ def test_a_cube_in_the_hand_gets_as_much_yaw_as_the_tool(make_world: MakeWorld) 
 
 
 @pytest.mark.parametrize("robot", ROBOTS)
-def test_a_delta_is_a_turn_step_and_the_wrist_follows(make_world: MakeWorld, robot: str) -> None:
+def test_delta_is_a_yaw_step_and_the_wrist_follows(make_world: MakeWorld, robot: str) -> None:
     world = make_world(robot, objects=0, gripper=False, turning=True)
     for sign in (1.0, -1.0):
         world.reset(NONE)
-        turn = turn_meter(world)
+        yaw = yaw_meter(world)
         for step in range(1, 11):
             act_first(world, np.array([0.0, 0.0, 0.0, sign]))
-            assert sign * turn() == pytest.approx(step * TURN_STEP, abs=TURN_STEP)
+            assert sign * yaw() == pytest.approx(step * YAW_STEP, abs=YAW_STEP)
         act_first(world, np.zeros(4))
         act_first(world, np.zeros(4))
-        assert sign * turn() == pytest.approx(10 * TURN_STEP, abs=TWO_DEGREES)
+        assert sign * yaw() == pytest.approx(10 * YAW_STEP, abs=TWO_DEGREES)
 
 
-def test_an_absolute_action_is_an_angle_approached_step_by_step(make_world: MakeWorld) -> None:
+def test_absolute_action_is_a_yaw_approached_in_steps(make_world: MakeWorld) -> None:
     world = make_world("kuka", objects=0, control="ee_absolute", turning=True)
-    turn, action = turn_meter(world), np.append(world.action_towards(world.state.ee_position[0])[:3], 0.5)
+    yaw, action = yaw_meter(world), np.append(world.action_towards(world.state.ee_position[0])[:3], 0.5)
     world.step(action)
-    assert turn() < 1.5 * TURN_STEP
+    assert yaw() < 1.5 * YAW_STEP
     for _ in range(15):
         world.step(action)
-    assert turn() == pytest.approx(TURN_RANGE / 2, abs=TWO_DEGREES)
+    assert yaw() == pytest.approx(YAW_RANGE / 2, abs=TWO_DEGREES)
 
 
-def test_the_turn_has_a_range_and_comes_back_at_once(make_world: MakeWorld) -> None:
+def test_yaw_is_limited_and_returns_immediately(make_world: MakeWorld) -> None:
     world = make_world("panda", objects=0, gripper=False, turning=True)
-    turn = turn_meter(world)
+    yaw = yaw_meter(world)
     for _ in range(40):
         world.step(np.array([0.0, 0.0, 0.0, 1.0]))
-    assert turn() == pytest.approx(TURN_RANGE, abs=TWO_DEGREES)
+    assert yaw() == pytest.approx(YAW_RANGE, abs=TWO_DEGREES)
     for _ in range(4):
         world.step(np.array([0.0, 0.0, 0.0, -1.0]))
-    assert turn() < TURN_RANGE - 2 * TURN_STEP
+    assert yaw() < YAW_RANGE - 2 * YAW_STEP
 
 
-def test_a_turn_that_is_blocked_does_not_wind_up(make_world: MakeWorld) -> None:
+def test_blocked_yaw_does_not_wind_up(make_world: MakeWorld) -> None:
     world = make_world("panda", objects=0, gripper=False, turning=True)
     joints, ee = world.state.joint_position[0], world.state.ee_position[0]
     for _ in range(10):
         world.controller.command(np.array([0.0, 0.0, 0.0, 1.0]), joints, ee)
-    assert world.controller.turn_command == pytest.approx(TURN_LAG, abs=1e-3)  # type: ignore[attr-defined]
+    assert world.controller.yaw_command == pytest.approx(YAW_LAG, abs=1e-3)  # type: ignore[attr-defined]
 
 
-def test_where_the_tool_points_forward_it_turns_about_that() -> None:
+def test_forward_tool_rotates_about_its_axis() -> None:
     workspace = load_workspace("verticalmaze")
     robot = next(robot for robot in ROBOTS if robot in workspace.robots)
     assert workspace.tool_direction != (0.0, 0.0, -1.0)
     world = World(load_robot(robot), workspace, gripper=False, turning=True)
-    turn = turn_meter(world)
+    yaw = yaw_meter(world)
     for _ in range(6):
         world.step(np.array([0.0, 0.0, 0.0, 1.0]))
     world.step(np.zeros(4))
-    assert turn() == pytest.approx(6 * TURN_STEP, abs=TWO_DEGREES)
+    assert yaw() == pytest.approx(6 * YAW_STEP, abs=TWO_DEGREES)
     world.close()
 
 
-def test_only_end_effector_controllers_that_may_turn_have_the_action(make_world: MakeWorld) -> None:
+def test_only_end_effector_controllers_have_a_yaw_action(make_world: MakeWorld) -> None:
     assert make_world("panda", objects=0).control_names == ("ee_x", "ee_y", "ee_z", "gripper")
     for control in CONTROLS:
+        commands = registry("controller").get(control).load().commands
         plain = make_world("panda", objects=0, control=control).control_names
         turning = make_world("panda", objects=0, control=control, turning=True).control_names
-        assert turning == ((*plain[:3], "tool_yaw", *plain[3:]) if control.startswith("ee") else plain)
+        assert turning == ((*plain[:3], "tool_yaw", *plain[3:]) if commands == "cartesian" else plain)
 
 
 # two arms -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("control", CONTROLS)
-def test_the_second_arm_goes_where_it_is_told_and_closes_its_gripper(
+def test_second_arm_reaches_its_target_and_closes_its_gripper(
     make_world: MakeWorld, tmp_path: Path, control: str
 ) -> None:
     world = make_world(two_armed(tmp_path), objects=0, control=control, turning=True)
     if control == "ee_delta":
         first, second = ("ee_x", "ee_y", "ee_z", "tool_yaw"), ("second_ee_x", "second_ee_y", "second_ee_z")
         assert world.control_names == (*first, *second, "gripper", "second_gripper")
-    start, other = world.state.ee_position[0].copy(), world.state.second_ee_position[0, 0].copy()
-    turn, there = turn_meter(world), other + np.array([0.05, -0.1, -0.05])
+    start, second_start = world.state.ee_position[0].copy(), world.state.second_ee_position[0, 0].copy()
+    yaw, second_target = yaw_meter(world), second_start + np.array([0.05, -0.1, -0.05])
     for _ in range(25):
-        world.step(world.action_towards(start, 1.0, 0.5 - turn(), there, -1.0))
+        world.step(world.action_towards(start, 1.0, 0.5 - yaw(), second_target, -1.0))
     np.testing.assert_allclose(world.state.ee_position[0], start, atol=0.005)
-    np.testing.assert_allclose(world.state.second_ee_position[0, 0], there, atol=0.005)
-    assert turn() == pytest.approx(0.5, abs=TWO_DEGREES)
+    np.testing.assert_allclose(world.state.second_ee_position[0, 0], second_target, atol=0.005)
+    assert yaw() == pytest.approx(0.5, abs=TWO_DEGREES)
     assert world.state.gripper_width[0] == pytest.approx(0.08, abs=5e-4)
     assert world.state.second_gripper_width[0, 0] == pytest.approx(0.0, abs=5e-4)
     go(world, start, steps=25)
-    np.testing.assert_allclose(world.state.second_ee_position[0, 0], other, atol=0.005)
+    np.testing.assert_allclose(world.state.second_ee_position[0, 0], second_start, atol=0.005)
     assert world.state.second_gripper_width[0, 0] == pytest.approx(0.08, abs=5e-4)
