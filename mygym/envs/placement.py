@@ -9,7 +9,7 @@ import numpy as np
 
 from mygym.errors import ConfigError, bad_value
 from mygym.models.objects import ObjectSpec
-from mygym.models.tool_yaw import TURN_RANGE
+from mygym.models.tool_yaw import YAW_RANGE
 from mygym.sim.moving_distractor import MovingDistractor
 from mygym.sim.world import World
 from mygym.tasks.sampling import Area, sample_in
@@ -170,7 +170,7 @@ def draw_goals(rng: np.random.Generator, task: Task, world: World, areas: Mappin
             orientation = state.object_orientation[0, step.object or 0]
             yaw = 2.0 * math.atan2(orientation[2], orientation[3])
             turn = side * (low + rng.random() * (high - low))
-            goals[slots.yaw, 0] = yaw + (turn if abs(yaw + turn) < TURN_RANGE - MARGIN else -turn)
+            goals[slots.yaw, 0] = yaw + (turn if abs(yaw + turn) < YAW_RANGE - MARGIN else -turn)
         if spec is not None:
             where[one.object] = goals[slots.goal].copy()
     return goals
