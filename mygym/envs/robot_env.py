@@ -20,20 +20,24 @@ from mygym.envs.grasping import check_objects
 from mygym.envs.observing import Observer
 from mygym.envs.placement import draw_goals, draw_poses, moving_distractors
 from mygym.errors import ConfigError, DivergedError, MygymError, bad_value
+from mygym.models.controllers import Controller
 from mygym.models.workspace import load_workspace
 from mygym.registry import registry
 from mygym.sim.inference import find_robot
 from mygym.sim.rendering.camera import Camera, Viewer
 from mygym.sim.world import World
 from mygym.tasks import goals
+from mygym.tasks.context import EpisodeContext
 from mygym.tasks.episode import act, advance, is_success, potential
-from mygym.tasks.observations import EpisodeContext, default_components
+from mygym.tasks.lookup import find_task
+from mygym.tasks.observations import default_components
 from mygym.tasks.progress import Progress
 from mygym.tasks.rewards import find_reward, task_potential
 from mygym.tasks.shared import shared_components
 from mygym.tasks.stage import CLOSED
 from mygym.tasks.state import CONTROL_HZ
-from mygym.tasks.task import Task, change_task, find_task
+from mygym.tasks.task import Task
+from mygym.tasks.task_params import change_task
 
 __all__ = ["NUMBERS", "Observation", "RobotEnv"]
 
@@ -326,7 +330,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
     @property
     def goals(self) -> NDArray[np.float64]:
-        """`(1, G, 3)` m, world frame: the goal points of the task, see `Step.place`. A copy."""
+        """`(1, G, 3)` m, world frame: the goal points of the task, see `BoundStage.goal_slot`. A copy."""
         return self._goals.copy()
 
     @property
@@ -417,7 +421,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
     def _begin_stages(self) -> None:
         """Let the expert do what is done when an episode begins."""
-        missing = self.task.stages_done - len(self.task.steps)
+        missing = self.task.stages_done - len(self.task.bound_stages)
         for _ in range(self._lead_in_steps):
             if self._progress.stage[0] >= math.floor(self.task.stages_done) and self._potential[0] >= missing:
                 break
@@ -450,10 +454,12 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
     def _default_components(self, shared: bool) -> tuple[str, ...]:
         """Names of those that are observed unless others are asked for."""
+        controller: type[Controller] = registry("controller").get(self.control).load()
         arms, gripper = len(self.robot.arms), self.robot.gripper is not None
+        cartesian, remembers = controller.commands == "cartesian", controller.remembers_command
         if shared:
-            return shared_components(self.control, arms, gripper)
-        return default_components(self.task, self.control, arms)
+            return shared_components(cartesian=cartesian, remembers_command=remembers, arms=arms, gripper=gripper)
+        return default_components(self.task, cartesian=cartesian, remembers_command=remembers, arms=arms)
 
     def _info(self) -> dict[str, Any]:
         return {
@@ -470,8 +476,8 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
     def _marked(self) -> NDArray[np.float64] | None:
         """`(3,)` m: the goal that is drawn, that of the sub-task under way; None where it is no point."""
-        step = self.task.steps[min(int(self._progress.stage[0]), len(self.task.steps) - 1)]
-        return None if step.part is not None else self._goals[0, step.place]
+        step = self.task.bound_stages[min(int(self._progress.stage[0]), len(self.task.bound_stages) - 1)]
+        return None if step.part is not None else self._goals[0, step.goal_slot]
 
 
 def _task_with(said: Any, task_params: Mapping[str, Any]) -> tuple[Task, dict[str, Any], dict[str, Any]]:

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from mygym.registry import registry
-from mygym.tasks.observations import EpisodeContext, find_component
+from mygym.tasks.context import EpisodeContext
+from mygym.tasks.observations import find_component
 from mygym.tasks.shared import SLOTS
 from mygym.tasks.stage import register_stage
 from tests.components import OBSERVATIONS
@@ -46,7 +47,7 @@ def test_a_component_has_its_numbers_for_each_thing_that_it_tells_about(name: st
         "objects or parts": int(bool(task.roles or task.part_slots)),
         "distractors": now.state.object_position.shape[1] - len(task.roles),
         "sub-tasks": len(task.subtasks),
-        "waypoints": int(any(step.stage.waypoint is not None for step in task.steps)),
+        "waypoints": int(any(bound.stage.waypoint is not None for bound in task.bound_stages)),
     }
     assert set(counts) == set(SLOTS)
     if component.of in SLOTS:
