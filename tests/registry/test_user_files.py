@@ -20,6 +20,7 @@ from mygym.registry import (
     BUILTIN_FOLDERS,
     algorithm,
     implemented_combos,
+    refresh,
     register_algorithm,
     registry,
     user_files,
@@ -205,6 +206,7 @@ def test_decorated_functions_belong_to_the_file_that_has_them(
     assert entry.origin == f"{path}:3"
     assert not entry.built_in
     write(folder / "envs" / "another.py", text.replace('"plugged"', f'"{built_in}"'))
+    refresh()
     with pytest.raises(RegistryError, match="registered twice"):
         registry(kind).get(built_in)
 
