@@ -7,6 +7,7 @@ No component is imported here: built-in ones are import strings and files, which
 from __future__ import annotations
 
 import contextlib
+import copy
 import importlib
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -263,15 +264,14 @@ class Registry:
         requires = () if extra is None else (f"mygym[{extra}]",)
         return Entry(self.kind, path.stem, path, first_comment(path), origin, requires)
 
-    def snapshot(self) -> object:
+    def snapshot(self) -> dict[str, Any]:
         """Return the registered components and messages, for `restore`."""
-        tables = (self._entries, self.conflicts, self.unreadable, self._conflicting, self._replaced)
-        return tuple(map(dict, tables)), [*self._scanned]
+        names = ("_entries", "conflicts", "unreadable", "_conflicting", "_replaced", "_scanned")
+        return {name: copy.copy(getattr(self, name)) for name in names}
 
-    def restore(self, state: object) -> None:
+    def restore(self, state: Mapping[str, Any]) -> None:
         """Return to the state of a `snapshot`."""
-        tables, self._scanned = state  # type: ignore[misc]
-        self._entries, self.conflicts, self.unreadable, self._conflicting, self._replaced = tables
+        vars(self).update(state)
 
 
 _scanner = Scanner()
@@ -315,7 +315,7 @@ def _announces(known: Entry, target: Any, origin: str) -> bool:
     """Whether `known` only names what is registered now: by the user's file in the source, or as an import string."""
     if isinstance(known.target, Deferred):
         return origin.startswith(str(known.target.path))
-    return known.target == f"{getattr(target, '__module__', '')}:{getattr(target, '__qualname__', '')}"
+    return bool(known.target == f"{getattr(target, '__module__', '')}:{getattr(target, '__qualname__', '')}")
 
 
 def _is_unused(entry: Entry, path: Path) -> bool:

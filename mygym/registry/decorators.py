@@ -44,7 +44,7 @@ def decorator(
 
     def register(component: T) -> T:
         if not check(component):
-            why = f"decorates a {type(component).__name__} ({origin})"
+            why = f"decorates an object of type {type(component).__name__} ({origin})"
             raise RegistryError(bad_value(f"register_{kind}", name, allowed, why))
         target = component if build is None else build(component)
         component_framework = framework(component) if callable(framework) else framework

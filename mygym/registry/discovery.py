@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mygym.registry.builtins import BUILTIN_FOLDERS
 from mygym.registry.source_names import SourceName, source_names
@@ -56,11 +58,10 @@ class Scanner:
         for path in [path for path in self._signatures if not path.is_file()]:
             del self._signatures[path]
             yield ScannedFile(path, self._kinds.pop(path))
-        for module, path in installed_files().items():
-            if path is None:
-                error = f"{module}: an installed package declares this plug-in, but the module does not exist"
-                yield ScannedFile(Path(module), error=error)
         installed = [(module, path) for module, path in installed_files().items() if path is not None]
+        for module in installed_files().keys() - dict(installed).keys():
+            error = f"{module}: an installed package declares this plug-in, but the module does not exist"
+            yield ScannedFile(Path(module), error=error)
         for module, path in [*user_files(), *installed]:
             if self._has_changed(path, None):
                 user_modules.paths[module] = path
@@ -81,13 +82,16 @@ class Scanner:
         self._signatures[path], self._kinds[path] = signature, kind
         return changed
 
-    def snapshot(self) -> object:
+    def snapshot(self) -> dict[str, Any]:
         """Return the state for `restore`."""
-        return self._folder_key, dict(self._signatures), dict(self._kinds), dict(user_modules.paths)
+        names = ("_folder_key", "_signatures", "_kinds")
+        state = {name: copy.copy(getattr(self, name)) for name in names}
+        return {**state, "paths": dict(user_modules.paths)}
 
-    def restore(self, state: object) -> None:
+    def restore(self, state: Mapping[str, Any]) -> None:
         """Return to the state of a `snapshot`."""
-        self._folder_key, self._signatures, self._kinds, user_modules.paths = state  # type: ignore[misc]
+        user_modules.paths = state["paths"]
+        vars(self).update({name: value for name, value in state.items() if name != "paths"})
 
 
 def _folder_key() -> tuple[str, str]:

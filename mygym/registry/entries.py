@@ -65,6 +65,15 @@ class Entry:
             extras += [FRAMEWORK_EXTRAS[framework] for framework in self.frameworks]
         return tuple(f"mygym[{extra}]" for extra in dict.fromkeys(extras) if not is_installed(extra))
 
+    @property
+    def listed_requirements(self) -> tuple[str, ...]:
+        """`requires`, and the extras of its frameworks that are not installed, e.g. `mygym[jax] (jax)`."""
+        extras = {name: FRAMEWORK_EXTRAS[name] for name in self.frameworks if name in FRAMEWORK_EXTRAS}
+        return (
+            *self.requires,
+            *(f"mygym[{extra}] ({name})" for name, extra in extras.items() if not is_installed(extra)),
+        )
+
     def load(self) -> Any:
         """Return the component: import strings are resolved, users' files executed, paths returned unchanged.
 
@@ -94,17 +103,14 @@ class Entry:
 
 def unknown_framework(framework: str, known: Mapping[str, Any], component: str) -> UnknownNameError:
     """Return the error for a framework that does not have `component`."""
-    extras = {name: (FRAMEWORK_EXTRAS[name],) for name in known if name in FRAMEWORK_EXTRAS}
-    labels = {
-        name: with_extras(name, [f"mygym[{extra}]" for extra in extras.get(name, ()) if not is_installed(extra)])
-        for name in sorted(known)
-    }
-    why = f"does not have {component}"
-    message = bad_value("framework", framework, ", ".join(labels.values()), why)
-    return UnknownNameError(message + did_you_mean(framework, labels))
+    extras = {name: FRAMEWORK_EXTRAS[name] for name in known if name in FRAMEWORK_EXTRAS}
+    missing = {name: f"mygym[{extra}]" for name, extra in extras.items() if not is_installed(extra)}
+    labels = [with_extras(name, (missing[name],)) if name in missing else name for name in sorted(known)]
+    message = bad_value("framework", framework, ", ".join(labels), f"does not have {component}")
+    return UnknownNameError(message + did_you_mean(framework, known))
 
 
-def with_extras(name: str, extras: tuple[str, ...] | list[str]) -> str:
+def with_extras(name: str, extras: tuple[str, ...]) -> str:
     """Return `name`, followed by the extras that it needs: `talos (needs mygym[robots])`."""
     return f"{name} (needs {', '.join(extras)})" if extras else name
 
