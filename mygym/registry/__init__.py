@@ -15,14 +15,13 @@ from mygym.registry.algorithms import (
     register_optimizer,
     register_policy,
 )
-from mygym.registry.builtins import ALIASES, ASSETS, BUILTIN_FOLDERS, BUILTIN_MODULES, DESCRIPTIONS, KINDS
+from mygym.registry.builtins import ASSETS, BUILTIN_FOLDERS, BUILTIN_MODULES, DESCRIPTIONS, KINDS
 from mygym.registry.combos import implemented_combos, is_environment
 from mygym.registry.components import REGISTRIES, Registry, isolated, refresh, registry
 from mygym.registry.decorators import decorator
 from mygym.registry.entries import Entry, resolve
 
 __all__ = [
-    "ALIASES",
     "ASSETS",
     "BUILTIN_FOLDERS",
     "BUILTIN_MODULES",

@@ -29,6 +29,7 @@ BUILTIN_MODULES: Mapping[str, str] = {
     "predicate": "mygym.tasks.predicates",
     "strategy": "mygym.strategies",
     "randomizer": "mygym.envs.randomizers",
+    "controller": "mygym.models.controllers",
     "task": "mygym.tasks.named",
     "stage": "mygym.tasks.stages",
 }
@@ -37,37 +38,8 @@ BUILTIN_MODULES: Mapping[str, str] = {
 BUILTIN_FOLDERS: Mapping[str, str] = {"robot": "robots", "workspace": "workspaces", "object": "objects"}
 """Kind → folder of `assets/`; each YAML file in it and its subfolders is one component, named by the file's stem."""
 
-BUILTIN_STRINGS: Mapping[str, Mapping[str, tuple[str, str]]] = {
-    "controller": {
-        "ee_delta": (
-            "mygym.models.controllers:EndEffectorDelta",
-            "moves the commanded end-effector position by up to 5 cm",
-        ),
-        "ee_absolute": (
-            "mygym.models.controllers:EndEffectorAbsolute",
-            "commands the end effector's position within the tool's bounds, held upright",
-        ),
-        "joint_delta": ("mygym.models.joint_controllers:JointDelta", "moves the commanded joint angles"),
-        "joint_position": (
-            "mygym.models.joint_controllers:JointPosition",
-            "commands joint angles over their whole range",
-        ),
-        "joint_velocity": (
-            "mygym.models.joint_controllers:JointVelocity",
-            "commands joint velocities up to their limits",
-        ),
-        "joint_torque": (
-            "mygym.models.joint_controllers:JointTorque",
-            "commands joint torques up to their limits, on top of gravity and friction compensation",
-        ),
-    },
-}
-"""Kind → name → import string `module:attribute` and help."""
-
-ALIASES: Mapping[str, Mapping[str, str]] = {
-    "controller": {"step": "ee_delta", "absolute": "ee_absolute", "joints": "joint_position"}
-}
-"""Kind → alias → name, for the command line and configs."""
+ALIASES: Mapping[str, Mapping[str, str]] = {"strategy": {"experts": "mixture"}}
+"""Kind → alias → name, for built-in components that are not registered with their aliases."""
 
 DESCRIPTIONS = (".yaml", ".yml", ".urdf")
 """Suffixes of the files that can be given instead of the name of a robot, workspace or object."""

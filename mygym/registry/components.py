@@ -20,7 +20,6 @@ from mygym.registry.builtins import (
     ASSETS,
     BUILTIN_FOLDERS,
     BUILTIN_MODULES,
-    BUILTIN_STRINGS,
     DESCRIPTIONS,
     FOLDER_EXTRAS,
     KINDS,
@@ -47,9 +46,10 @@ class Registry:
         """Name that a user's file takes without `override=True` → message."""
         self.unreadable: dict[Path, str] = {}
         """User's file that cannot be read, and may have registered a missing name → message."""
+        self.aliases: dict[str, str] = dict(ALIASES.get(kind, {}))
+        """Alias → name, for configs and flags."""
         self._scanner = scanner
         self._entries: dict[str, Entry] = {}
-        self._aliases = ALIASES.get(kind, {})
         self._watchers: list[Callable[[Entry], object]] = []
         self._scanned: list[ScannedFile] = []
         self._conflicting: dict[str, Path] = {}
@@ -66,6 +66,7 @@ class Registry:
         override: bool = False,
         requires: Sequence[str] = (),
         framework: str | None = None,
+        aliases: Sequence[str] = (),
     ) -> None:
         """Register a component.
 
@@ -77,10 +78,11 @@ class Registry:
             override: Replace a component of the same name.
             requires: Requirements, in words for listings.
             framework: Framework of the component; the component's other frameworks are kept.
+            aliases: Other names for the same component.
 
         Raises:
-            RegistryError: The name is taken and `override` is False (the message has both origins), or it is not an
-                identifier.
+            RegistryError: The name or an alias is taken and `override` is False (the message has both origins), or the
+                name is not an identifier.
         """
         if not name.isidentifier():
             raise RegistryError(bad_value(self.kind, name, "letters, digits and _", "is not a name"))
@@ -92,9 +94,14 @@ class Registry:
             help = help or (known.help if known else "")
             target = {**others, framework: target}
             requires = requirements(target)
-        if known is not None and not override and known.origin != origin and not _announces(known, target, origin):
+        if known is not None and not override and known.origin != origin and not _declares(known, origin):
             raise RegistryError(registered_twice(self.kind, name, known.origin, origin))
+        for alias in aliases:
+            holder = self._find(alias)
+            if holder is not None and holder.name != name and not override:
+                raise RegistryError(registered_twice(self.kind, alias, holder.origin, origin))
         self._add(Entry(self.kind, name, target, help, origin, tuple(requires)))
+        self.aliases |= dict.fromkeys(aliases, name)
 
     def remove(self, name: str) -> None:
         """Remove a component.
@@ -115,7 +122,7 @@ class Registry:
             UnknownNameError: No such name or file; the message lists the names and the nearest.
             RegistryError: A user's file takes the name without `override=True`.
         """
-        entry = self._entries.get(self._aliases.get(name, name))
+        entry = self._find(name)
         if entry is None or not self._is_current() or name in self.conflicts:
             return self._search(name, key or self.kind)
         return entry
@@ -153,14 +160,18 @@ class Registry:
         if self.kind in BUILTIN_FOLDERS and Path(name).suffix in DESCRIPTIONS:
             return self._file_entry(name, key)
         self._update()
-        name = self._aliases.get(name, name)
-        if name not in self._entries:
+        if self._find(name) is None:
             self._update(rescan=True)
         if name in self.conflicts:
             raise RegistryError(self.conflicts[name])
-        if name not in self._entries:
+        entry = self._find(name)
+        if entry is None:
             raise self._unknown_name(name, key)
-        return self._entries[name]
+        return entry
+
+    def _find(self, name: str) -> Entry | None:
+        """Return the registered entry of a name or alias; None if there is none."""
+        return self._entries.get(name) or self._entries.get(self.aliases.get(name, name))
 
     def _file_entry(self, name: str, key: str) -> Entry:
         path = Path(name).expanduser().absolute()
@@ -232,6 +243,7 @@ class Registry:
         if file.kind is None:
             target = Deferred(path, lambda: self._execute(name, file), component.frameworks)
         self._add(Entry(self.kind, name, target, component.help, str(path)))
+        self.aliases |= {alias: name for alias in component.aliases if self._find(alias) is None}
 
     def _execute(self, name: str, file: ScannedFile) -> Entry:
         execute(file.module, file.path)
@@ -247,8 +259,6 @@ class Registry:
             return
         self._loading = True
         try:
-            for name, (target, help) in BUILTIN_STRINGS.get(self.kind, {}).items():
-                self._add(Entry(self.kind, name, target, help, target.partition(":")[0]))
             if self.kind in BUILTIN_FOLDERS:
                 for path in sorted((ASSETS / BUILTIN_FOLDERS[self.kind]).rglob("*.yaml")):
                     self._add(self._asset_entry(path))
@@ -266,7 +276,7 @@ class Registry:
 
     def snapshot(self) -> dict[str, Any]:
         """Return the registered components and messages, for `restore`."""
-        names = ("_entries", "conflicts", "unreadable", "_conflicting", "_replaced", "_scanned")
+        names = ("_entries", "aliases", "conflicts", "unreadable", "_conflicting", "_replaced", "_scanned")
         return {name: copy.copy(getattr(self, name)) for name in names}
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -311,11 +321,9 @@ def isolated() -> Iterator[None]:
             del sys.modules[module]
 
 
-def _announces(known: Entry, target: Any, origin: str) -> bool:
-    """Whether `known` only names what is registered now: by the user's file in the source, or as an import string."""
-    if isinstance(known.target, Deferred):
-        return origin.startswith(str(known.target.path))
-    return bool(known.target == f"{getattr(target, '__module__', '')}:{getattr(target, '__qualname__', '')}")
+def _declares(known: Entry, origin: str) -> bool:
+    """Whether `known` was read from the source of the file that registers it now, at `origin`."""
+    return isinstance(known.target, Deferred) and origin.startswith(str(known.target.path))
 
 
 def _is_unused(entry: Entry, path: Path) -> bool:

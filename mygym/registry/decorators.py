@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from mygym.errors import RegistryError, bad_value
@@ -17,6 +17,7 @@ def decorator(
     kind: str,
     name: str,
     *,
+    aliases: Sequence[str] = (),
     build: Callable[[Any], Any] | None = None,
     check: Callable[[Any], bool] = callable,
     allowed: str = "a class or a function",
@@ -29,6 +30,7 @@ def decorator(
     Args:
         kind: Kind of component.
         name: Name in configs and flags.
+        aliases: Other names for the same component.
         build: Builds the registered object from the decorated one; None: the decorated object itself.
         check: Whether the decorated object is of the right type.
         allowed: Type that `check` accepts, for the message.
@@ -49,7 +51,7 @@ def decorator(
         target = component if build is None else build(component)
         component_framework = framework(component) if callable(framework) else framework
         text = help or first_line(component)
-        registry(kind).register(name, target, text, origin, override, framework=component_framework)
+        registry(kind).register(name, target, text, origin, override, framework=component_framework, aliases=aliases)
         return component
 
     return register

@@ -19,6 +19,7 @@ class SourceName:
     help: str = ""
     override: bool = False
     frameworks: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
 
 
 def source_names(path: Path) -> Iterator[SourceName]:
@@ -46,7 +47,9 @@ def source_names(path: Path) -> Iterator[SourceName]:
                 help = str(keywords.get("help") or docs.get(id(node)) or file_doc)
                 framework = str(keywords.get("framework") or _text(node.args[1:2]) or "pytorch")
                 frameworks = (framework,) if kind in FRAMEWORK_KINDS else ()
-                yield SourceName(kind, name, help, keywords.get("override") is True, frameworks)
+                listed = next((k.value for k in node.keywords if k.arg == "aliases"), None)
+                aliases = tuple(_text([item]) for item in getattr(listed, "elts", ()))
+                yield SourceName(kind, name, help, keywords.get("override") is True, frameworks, aliases)
         elif isinstance(node, ast.Assign):
             keys = node.value.keys if isinstance(node.value, ast.Dict) else []
             for target in node.targets:

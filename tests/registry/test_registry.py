@@ -108,10 +108,11 @@ def test_override_replaces_a_component() -> None:
     assert registry("object").get("brick").load() == 2
 
 
-def test_import_string_and_registration_of_the_same_object_do_not_conflict() -> None:
-    registry("object").register("path", "pathlib:Path", origin="table.py:1")
-    registry("object").register("path", Path, origin="pathlib.py:2")
-    assert registry("object").get("path").load() is Path
+def test_an_alias_that_is_taken_is_refused() -> None:
+    registry("object").register("brick", 1, origin="here.py:1", aliases=["clinker"])
+    assert registry("object").get("clinker").name == "brick"
+    with pytest.raises(RegistryError, match="object 'clinker' is registered twice"):
+        registry("object").register("other", 2, origin="there.py:2", aliases=["clinker"])
 
 
 def test_components_are_removed_and_watched() -> None:
