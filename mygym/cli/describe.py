@@ -16,7 +16,7 @@ from mygym.cli.arguments import Parser, add_import_flag, import_modules, parse_t
 from mygym.cli.list import kind_of
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import REGISTRIES, Algorithm, Entry, parameters_of, registry
-from mygym.registry.signatures import first_line, place
+from mygym.registry.signatures import first_line, source_location
 from mygym.runs.directory import to_yaml
 
 EXAMPLES = """\
@@ -216,7 +216,7 @@ def _part(entry: Entry, framework: str) -> dict[str, Any]:
     except RegistryError as error:  # its package is not installed
         return {"missing": str(error)}
     return {
-        "source": place(component),
+        "source": source_location(component),
         "parameters": {name: parameter.help for name, parameter in parameters_of(entry, framework).items()},
     }
 
@@ -231,7 +231,7 @@ def _algorithm(algorithm: Algorithm) -> dict[str, Any]:
         return {"missing": str(error)}
     return {
         "class": f"{cls.__module__}.{cls.__qualname__}",
-        "source": place(cls),
+        "source": source_location(cls),
         "requires": list(algorithm.needs),
         "hindsight": algorithm.goal_relabelling,
         "example": {"algo": algorithm.name, "framework": algorithm.framework, **algorithm.run_defaults},
