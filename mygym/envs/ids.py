@@ -1,4 +1,4 @@
-"""Gymnasium ids of the tasks. Imports neither pybullet nor torch."""
+"""Gymnasium ids of the tasks; imports neither pybullet nor torch."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ ENTRY_POINT = "mygym.envs.robot_env:RobotEnv"
 
 
 def env_id(task: str) -> str:
-    """`pick_and_place` → `mygym/PickAndPlace-v0`."""
+    """Return the Gymnasium id of a task: `pick_and_place` → `mygym/PickAndPlace-v0`."""
     return f"mygym/{''.join(word.capitalize() for word in task.split('_'))}-v0"
 
 
 def register_ids() -> None:
-    """Make every registered task known to `gymnasium.make`, and `mygym/Gym-v0`, which takes `task=`."""
+    """Register every task with Gymnasium, and `mygym/Gym-v0` with a `task` argument."""
     for task in registry("task").names():
         if env_id(task) not in gymnasium.registry:
             gymnasium.register(env_id(task), ENTRY_POINT, kwargs={"task": task})

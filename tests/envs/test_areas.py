@@ -55,7 +55,7 @@ def test_areas_in_which_something_cannot_be_are_refused(
 ) -> None:
     with pytest.raises(ConfigError) as error:
         RobotEnv(task, workspace=workspace, task_params={"areas": areas}).close()
-    for word in ("task_params.areas", "e.g. with its centre at", "a smaller box, or another place", *words):
+    for word in ("task_params.areas", "e.g. with its centre at", "a smaller box, or another position", *words):
         assert word in str(error.value)
 
 
@@ -78,8 +78,8 @@ def test_areas_in_which_all_can_be_are_not_refused(task: Any, workspace: str | N
 @pytest.mark.parametrize(("task", "robot"), HOSTED_QUICKLY)
 def test_everything_can_be_in_the_shipped_areas(task: str, robot: str) -> None:
     with RobotEnv(task, robot=robot) as env:
-        for name in env._areas:
-            check_room(env.task, env.world, env._areas, name)
+        for name in env.areas:
+            check_room(env.task, env.world, env.areas, name)
 
 
 def test_an_area_of_ones_own_leaves_no_trace_in_the_episode() -> None:

@@ -7,26 +7,26 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mygym.envs.composing import Composition
+from mygym.envs.observation_builder import ObservationSpec
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
 
 NOISY = {"observation_noise": 0.02, "action_delay": 2, "action_noise": 0.05}
-FEW = Composition(("object_position", "ee_position"), "own", goal_env=False)
+FEW = ObservationSpec(("object_position", "ee_position"), "own", goal_env=False)
 
 
 def flat(observation: Any) -> np.ndarray[Any, Any]:
     return np.concatenate(list(observation.values())) if isinstance(observation, dict) else observation
 
 
-def episode(env: RobotEnv, look: Composition | None = None, steps: int = 30) -> list[Any]:
+def episode(env: RobotEnv, look: ObservationSpec | None = None, steps: int = 30) -> list[Any]:
     """What is seen in two short episodes, with a look in another composition after each reset and step, or without."""
     rng, seen = np.random.default_rng(0), []
     for seed in (3, None):
         seen.append(flat(env.reset(seed=seed)[0]))
         for _ in range(steps):
             if look is not None:
-                env.composed(look)
+                env.observe_as(look)
             observation, reward, *_ = env.step(rng.uniform(-1, 1, env.action_space.shape).astype(np.float32))
             seen += [flat(observation), np.array([reward])]
     return seen
@@ -42,10 +42,10 @@ def test_it_is_what_the_other_environment_sees(task: str, own: dict[str, Any], o
     for _ in range(10):
         seen = [one.step(one.expert_action())[0] for one in (env, another)]
     if env.action_space == another.action_space:  # else the arm may also turn, and is elsewhere in the last digits
-        np.testing.assert_array_equal(flat(env.composed(another.composition)), flat(seen[1]))
-    np.testing.assert_array_equal(flat(env.composed(env.composition)), flat(seen[0]))
-    assert env.composed_space(another.composition) == another.observation_space
-    assert another.observation_space.contains(env.composed(another.composition))
+        np.testing.assert_array_equal(flat(env.observe_as(another.observation_spec)), flat(seen[1]))
+    np.testing.assert_array_equal(flat(env.observe_as(env.observation_spec)), flat(seen[0]))
+    assert env.observation_space_as(another.observation_spec) == another.observation_space
+    assert another.observation_space.contains(env.observe_as(another.observation_spec))
     env.close()
     another.close()
 
@@ -61,13 +61,13 @@ def test_a_look_changes_nothing(randomize: dict[str, Any]) -> None:
 def test_it_is_without_noise() -> None:
     env = RobotEnv("push", randomize={"observation_noise": 0.02})
     env.reset(seed=0)
-    composed = env.composed(Composition(("ee_position",), "own", goal_env=False))
+    composed = env.observe_as(ObservationSpec(("ee_position",), "own", goal_env=False))
     np.testing.assert_array_equal(composed[:3], env.world.state.ee_position[0].astype(np.float32))
     env.close()
 
 
 def test_what_the_task_is_without_is_refused() -> None:
     env = RobotEnv("reach")
-    with pytest.raises(ConfigError, match="tells about objects, and reach is without"):
-        env.composed(FEW)
+    with pytest.raises(ConfigError, match="describes objects, and reach has none"):
+        env.observe_as(FEW)
     env.close()

@@ -50,7 +50,7 @@ def goes_on(env: gymnasium.Env[Any, Any]) -> bytes:
 def test_a_copy_goes_on_as_the_original_does_and_disturbs_it_not(task: str, again: Callable[[Any], Any]) -> None:
     with used(task, **USED[task]) as env, used(task, **USED[task]) as undisturbed:
         other = again(env)
-        assert other.world._client != env.world._client
+        assert other.world.client != env.world.client
         copied = goes_on(other)
         other.close()
         assert copied == goes_on(env) == goes_on(undisturbed)

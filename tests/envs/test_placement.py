@@ -175,7 +175,7 @@ def test_one_of_several_areas_is_drawn(sides: int, made: Any) -> None:
 
 def test_a_heading_is_to_be_turned_to_by_what_is_said_to_either_side(made: Any) -> None:
     move = find_task("AGM").steps[-1].stage
-    register_stage("twist", replace(move, name="twist", letter="", gives=("turned",), needs_turning=True))
+    register_stage("twist", replace(move, name="twist", letter="", gives=("turned",), needs_tool_yaw=True))
     with RobotEnv([{"stages": ["approach", "grasp", "twist"], "to": [0.4, 0.6]}]) as env:
         turned = []
         for seed in range(30):
@@ -185,7 +185,7 @@ def test_a_heading_is_to_be_turned_to_by_what_is_said_to_either_side(made: Any) 
         assert (np.abs(turned) >= 0.4).all()
         assert (np.abs(turned) <= 0.6).all()
         assert 0 < (np.array(turned) > 0).sum() < 30
-        assert env._goal_space.names == ("end_effector_from_object", "heading", "held")
+        assert env._builder.goal_space.names == ("end_effector_from_object", "heading", "held")
         assert env.observation_space["desired_goal"].shape == (6,)
 
 
@@ -302,7 +302,7 @@ def test_what_the_workspace_lacks_is_told(keywords: dict[str, Any], words: list[
 def test_a_corner_alone_leaves_the_workspaces_other_one(corner: str, made: Any) -> None:
     there = load_workspace("table").areas["surface"]
     said = [0.0, 0.05, 0.0]
-    low, high = made(task="push", task_params={"areas": {"surface": {corner: said}}})._areas["surface"]
+    low, high = made(task="push", task_params={"areas": {"surface": {corner: said}}}).areas["surface"]
     assert (low.tolist(), high.tolist()) == ((said, [*there.high]) if corner == "low" else ([*there.low], said))
 
 
@@ -323,5 +323,5 @@ def test_an_area_that_cannot_be_is_told(areas: dict[str, Any], words: list[str])
 
 def test_the_generator_decides(made: Any) -> None:
     env = made(task=TOWER)
-    drawn = [draw_goals(np.random.default_rng(3), env.task, env.world, env._areas) for _ in range(2)]
+    drawn = [draw_goals(np.random.default_rng(3), env.task, env.world, env.areas) for _ in range(2)]
     np.testing.assert_array_equal(*drawn)

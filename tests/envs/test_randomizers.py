@@ -159,7 +159,7 @@ def test_one_more_randomizer_changes_no_other(name: str, made: Any) -> None:
         alone.reset(seed=seed)
         together.reset(seed=seed)
         for field in CHANGES.get(name, {name}):
-            assert getattr(alone.world.variation, field) == getattr(together.world.variation, field)
+            assert getattr(alone.world.randomization, field) == getattr(together.world.randomization, field)
 
 
 def test_randomizers_do_not_draw_alike(made: Any) -> None:
@@ -167,7 +167,7 @@ def test_randomizers_do_not_draw_alike(made: Any) -> None:
     pairs = []
     for seed in range(20):
         env.reset(seed=seed)
-        drawn = env.world.variation
+        drawn = env.world.randomization
         pairs.append((drawn.object_mass[0], drawn.object_friction[0], drawn.action_noise))
     correlation = np.corrcoef(np.array(pairs).T) - np.eye(3)
     assert np.abs(correlation).max() < 0.7
@@ -177,16 +177,16 @@ def test_randomizers_do_not_draw_alike(made: Any) -> None:
 def test_episodes_differ_and_come_again_after_any_history(name: str, made: Any) -> None:
     env, plain = made({name: wide(name)}), made({})
     env.reset(seed=5)
-    first = env.world.variation
+    first = env.world.randomization
     episode = roll(env, 5)
-    following = [env.reset()[0] and env.world.variation for _ in range(3)]
+    following = [env.reset()[0] and env.world.randomization for _ in range(3)]
     if name != "action_delay":  # whose range is one number here
         assert len({repr(one) for one in (first, *following)}) == 4
     for history in range(6):
         roll(env, 100 + history, 5 + 4 * history, actions=history)
         assert roll(env, 5) == episode
     env.reset(seed=5)
-    assert [env.reset()[0] and env.world.variation for _ in range(3)] == following
+    assert [env.reset()[0] and env.world.randomization for _ in range(3)] == following
     same = roll(plain, 5)
     if name in SEEN_ONLY:
         assert episode == same
@@ -276,7 +276,7 @@ def test_goals_and_heights_follow_the_size() -> None:
         for seed in range(5):
             env.reset(seed=seed)
             cube, crate = env.world.objects
-            assert env.world.variation.object_size != (1.0, 1.0)
+            assert env.world.randomization.object_size != (1.0, 1.0)
             heights = env.world.state.object_position[0, :, 2]
             assert heights == pytest.approx([cube.half_height, crate.half_height], abs=1e-6)
             assert env.goals[0, 0, 2] == pytest.approx(crate.size[2] + cube.half_height)
@@ -318,7 +318,7 @@ def test_a_config_says_every_range_and_its_hash_knows_them() -> None:
     assert resolve_config(varied.values()).config.randomize == varied.config.randomize
     with make_env(varied.config) as env:
         env.reset(seed=0)
-        assert env.world.variation.camera != EpisodeRandomization().camera
+        assert env.world.randomization.camera != EpisodeRandomization().camera
 
 
 OWN = '''
@@ -340,7 +340,7 @@ def test_one_of_ones_own_is_found_in_a_file(tmp_path: Path, monkeypatch: pytest.
     assert registry("randomizer").get("one_batch").help == "Friction of all objects alike."
     with RobotEnv("push", randomize={"one_batch": [0.4, 0.5]}, task_params={"distractors": ["can"]}) as env:
         env.reset(seed=0)
-        first, second = env.world.variation.object_friction
+        first, second = env.world.randomization.object_friction
         assert first == second
         assert 0.4 <= first <= 0.5
     assert registry("randomizer").get("one_batch").origin.startswith(str(tmp_path / "envs" / "batch.py"))

@@ -173,7 +173,7 @@ def test_nothing_is_solved_at_the_reset(task: str, robot: str, made: Any) -> Non
         reward = env.compute_reward(observation["achieved_goal"], observation["desired_goal"], {})
         assert reward == -1.0
         distance = np.linalg.norm((observation["achieved_goal"] - observation["desired_goal"])[:3])
-        if env._goal_space.names[0] in ("object", "end_effector"):
+        if env._builder.goal_space.names[0] in ("object", "end_effector"):
             assert distance > env.task.tolerance
 
 
@@ -243,7 +243,9 @@ def test_an_episode_in_which_the_object_leaves_is_cut_off_and_not_ended(reward: 
     env.reset(seed=0)
     world = env.world
     beside = (world.workspace.bounds.high[0] + 0.1, 0.0, 0.1)
-    pybullet.resetBasePositionAndOrientation(world._bodies[0], beside, (0, 0, 0, 1), physicsClientId=world._client)
+    pybullet.resetBasePositionAndOrientation(
+        world.object_bodies.ids[0], beside, (0, 0, 0, 1), physicsClientId=world.client
+    )
     *_, terminated, truncated, info = env.step(np.zeros(env.action_space.shape, dtype=np.float32))
     assert info["failed"]
     assert truncated
@@ -255,10 +257,10 @@ def test_what_leaves_the_bounds_fails_and_what_does_not_does_not(made: Any) -> N
     env = made(task="push")
     env.reset(seed=0)
     low, high = np.array(env.workspace.bounds.low), np.array(env.workspace.bounds.high)
-    assert not env._has_left((low + high) / 2)
+    assert not env._episode.has_left((low + high) / 2)
     for axis in range(3):
-        assert env._has_left(np.where(np.arange(3) == axis, high + 0.01, (low + high) / 2))
-        assert env._has_left(np.where(np.arange(3) == axis, low - 0.01, (low + high) / 2))
+        assert env._episode.has_left(np.where(np.arange(3) == axis, high + 0.01, (low + high) / 2))
+        assert env._episode.has_left(np.where(np.arange(3) == axis, low - 0.01, (low + high) / 2))
 
 
 @pytest.mark.parametrize(("task", "robot"), HOSTED_QUICKLY)
@@ -310,8 +312,8 @@ def test_relabelled_rewards_are_those_of_an_environment_with_that_goal(reward: s
         achieved.append(env.step(actions[-1])[0]["achieved_goal"])
     relabelled = env.compute_reward(np.array(achieved), np.tile(achieved[-1], (len(achieved), 1)), [{}] * len(achieved))
     env.reset(seed=2)
-    env._goals[0] = achieved[-1]
-    env._desired = goals.desired_goal(env._goal_space, env._goals)[0].astype(np.float32)
+    env._episode.goals[0] = achieved[-1]
+    env._desired = env._builder.desired_goal(env._episode.goals)
     np.testing.assert_array_equal(relabelled, [env.step(action)[1] for action in actions])
     env.close()
 
@@ -321,7 +323,7 @@ def test_relabelled_rewards_are_those_of_an_environment_with_that_goal(reward: s
 def test_the_staged_reward_is_sparse_plus_a_telescoping_sum(said: str, gamma: float, made: Any) -> None:
     env = made(task=said, reward="staged", gamma=gamma)
     env.reset(seed=3)
-    before, total, steps, ended, info = env._potential[0], 0.0, 0, False, {}
+    before, total, steps, ended, info = env._episode.potential[0], 0.0, 0, False, {}
     while not ended:
         observation, value, terminated, truncated, info = env.step(env.expert_action())
         sparse = env.compute_reward(observation["achieved_goal"], observation["desired_goal"], info)
@@ -446,7 +448,7 @@ def test_the_shipped_areas_are_within_the_arms_reach(task: str, robot: str, made
     env = made(task=task, robot=robot)
     within = {"object", *(area for number in range(len(env.task.subtasks)) for area in env.task.goal_areas(number))}
     for name in sorted(within & {"object", "surface", "air", "reach"}):  # others may be where things fly or slide to
-        low, high = env._areas[name]
+        low, high = env.areas[name]
         lift = 0.02 if name in ("object", "surface") else 0.0
         grid = np.array(list(itertools.product(*np.linspace(low, high, 4).T))) + np.array([0.0, 0.0, lift])
         assert env.world.reachable(grid).all(), name
@@ -483,25 +485,3 @@ def test_every_reward_kind_has_its_values(reward: str, made: Any) -> None:
         assert values == pytest.approx([-distance] * 4, abs=0.01)
     else:
         assert values == pytest.approx([-1.0] * 4, abs=0.1 if reward == "staged" else 0)
-
-
-def test_closing_twice_is_allowed() -> None:
-    env = RobotEnv()
-    env.close()
-    env.close()
-
-
-@pytest.mark.parametrize(
-    "keywords",
-    [{"camera": "nowhere"}, {"task_params": {"areas": {"reach": FAR}}}, {"task_params": {"areas": {"reach": POINT}}}],
-)
-def test_a_refused_environment_leaves_no_client_behind(keywords: dict[str, Any]) -> None:
-    """Bullet has room for about a thousand of them in a process."""
-
-    def clients() -> int:
-        return sum(pybullet.isConnected(client) for client in range(1024))
-
-    before = clients()
-    with pytest.raises(MygymError):
-        RobotEnv(**keywords)
-    assert clients() == before

@@ -70,7 +70,7 @@ def test_a_batch_of_rewards_is_the_rewards_of_the_steps(said: str, reward: str, 
     for observation, value, terminated, _, info in seen:
         assert env.compute_reward(observation["achieved_goal"], observation["desired_goal"], info) == value
         assert not terminated or goals.goal_reached(
-            env._goal_space, observation["achieved_goal"], observation["desired_goal"]
+            env._builder.goal_space, observation["achieved_goal"], observation["desired_goal"]
         )
     assert len({one[1] for one in seen}) > 1
 
@@ -86,8 +86,8 @@ def test_relabelled_rewards_are_those_of_an_environment_with_those_goals(reward:
         middle[6:] = 1.0  # nobody desires a flag that is wrong
         relabelled = env.compute_reward(achieved, np.tile(middle, (len(achieved), 1)), [{}] * len(achieved))
         env.reset(seed=2)
-        env._goals[0] = middle[:6].reshape(2, 3)
-        env._desired = goals.desired_goal(env._goal_space, env._goals)[0].astype(np.float32)
+        env._episode.goals[0] = middle[:6].reshape(2, 3)
+        env._desired = env._builder.desired_goal(env._episode.goals)
         np.testing.assert_array_equal(env._desired, middle)
         np.testing.assert_array_equal(relabelled, [env.step(action)[1] for action in actions])
 
@@ -96,7 +96,7 @@ def test_relabelled_rewards_are_those_of_an_environment_with_those_goals(reward:
 def test_the_staged_reward_is_sparse_plus_a_telescoping_sum(said: str, made: Any) -> None:
     env, gamma = made(said, reward="staged", gamma=0.95), 0.95
     env.reset(seed=3)
-    before = float(env._potential[0])
+    before = float(env._episode.potential[0])
     seen = played(env, 3)[1:]
     sparse = [env.compute_reward(one[0]["achieved_goal"], one[0]["desired_goal"], {}) for one in seen]
     total = sum(gamma**t * (one[1] - float(sparse[t])) for t, one in enumerate(seen))
@@ -141,7 +141,9 @@ def test_the_episode_is_cut_off_when_any_object_of_the_task_leaves(slot: int, ma
     env.reset(seed=0)
     world = env.world
     beside = (world.workspace.bounds.high[0] + 0.1, 0.0, 0.1)
-    pybullet.resetBasePositionAndOrientation(world._bodies[slot], beside, (0, 0, 0, 1), physicsClientId=world._client)
+    pybullet.resetBasePositionAndOrientation(
+        world.object_bodies.ids[slot], beside, (0, 0, 0, 1), physicsClientId=world.client
+    )
     *_, terminated, truncated, info = env.step(np.zeros(env.action_space.shape, dtype=np.float32))
     assert (terminated, truncated, info["failed"]) == (False, True, True)
 
@@ -151,7 +153,9 @@ def test_a_distractor_may_leave(made: Any) -> None:
     env.reset(seed=0)
     world = env.world
     beside = (world.workspace.bounds.high[0] + 0.1, 0.0, 0.1)
-    pybullet.resetBasePositionAndOrientation(world._bodies[2], beside, (0, 0, 0, 1), physicsClientId=world._client)
+    pybullet.resetBasePositionAndOrientation(
+        world.object_bodies.ids[2], beside, (0, 0, 0, 1), physicsClientId=world.client
+    )
     *_, truncated, info = env.step(np.zeros(env.action_space.shape, dtype=np.float32))
     assert (truncated, info["failed"]) == (False, False)
 

@@ -114,7 +114,7 @@ def test_rewards_are_those_of_the_tasks_own_goal_vectors(task: str, reward: str)
         alone = [env.compute_reward(a, b, {}) for a, b in zip(achieved, np.roll(achieved, 7, axis=0), strict=True)]
         np.testing.assert_array_equal(relabelled, alone)
         empty = np.ones(achieved.shape[1], dtype=bool)
-        for part in env._goal_space.parts:
+        for part in env._builder.goal_space.parts:
             empty[part.first : part.first + part.size] = False
         assert not achieved[:, empty].any()
         assert not desired[:, empty].any()
@@ -141,7 +141,7 @@ def test_the_goal_is_told_by_the_goal_vector_alone() -> None:
     with shared("panda", "pick_and_place") as env:
         env.reset(seed=0)
         before = env._observe()
-        env._goals += 0.05
+        env._episode.goals += 0.05
         np.testing.assert_array_equal(dict(env._observe())["observation"], dict(before)["observation"])
 
 

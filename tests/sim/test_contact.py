@@ -56,7 +56,7 @@ def test_cube_slides_as_far_as_friction_says(make_world: MakeWorld) -> None:
 
     world = make_world("kuka")
     world.reset(cube_at(-0.2, 0.1))
-    bullet.resetBaseVelocity(world._bodies[0], (1.0, 0.0, 0.0), physicsClientId=world._client)
+    bullet.resetBaseVelocity(world.object_bodies.ids[0], (1.0, 0.0, 0.0), physicsClientId=world.client)
     go(world, (0.0, 0.0, 0.3), steps=25)
     friction = world.objects[0].friction * world.workspace.fixtures["table"].friction
     assert world.state.object_position[0, 0, 0] + 0.2 == pytest.approx(1.0 / (2 * 9.81 * friction), rel=0.1)
@@ -87,8 +87,8 @@ def test_touch_is_told_from_being_near(make_world: MakeWorld, robot: str) -> Non
     go(world, (0.0, 0.0, 0.09), steps=20)
     for height in np.arange(0.09, 0.035, -0.002):
         go(world, (0.0, 0.0, height), steps=3)
-        pair = world._body.body, world._bodies[0]
-        near = bullet.getClosestPoints(*pair, distance=0.1, physicsClientId=world._client)
+        pair = world.robot_body.body, world.object_bodies.ids[0]
+        near = bullet.getClosestPoints(*pair, distance=0.1, physicsClientId=world.client)
         if min(point[8] for point in near) > 0.001:
             assert not world.state.touch.any()
     assert world.state.touch.tolist() == [[True, False]], "pressing on it"

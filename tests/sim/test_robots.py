@@ -382,5 +382,7 @@ def test_joints_that_are_no_chain_are_refused(tmp_path: Path) -> None:
 
 def test_a_tool_that_cannot_be_where_episodes_begin_is_an_error(tmp_path: Path) -> None:
     path = described(tmp_path, base_position=[-2.5, 0.0, 0.0])
-    with pytest.raises(ConfigError, match=r"robot: 'mine' stays \d+\.\d cm away.*the tool_home of table"):
+    with pytest.raises(
+        ConfigError, match=r"robot: 'mine' cannot reach tool_home \(\d+\.\d cm short\).*the tool_home of table"
+    ):
         mygym.make_env({"robot": str(path)})

@@ -95,7 +95,7 @@ def test_no_line_of_a_urdf_is_longer_than_bullet_reads(name: str) -> None:
 @pytest.mark.parametrize("name", MOVING)
 def test_friction_holds_less_than_itself_and_a_part_stays_where_it_is_left(world_in: WorldIn, name: str) -> None:
     world = world_in(name)
-    for part, one in enumerate(world._fixture_bodies.parts):
+    for part, one in enumerate(world.fixture_bodies.parts):
         assert one.friction > 0
         if one.spring:  # which brings it back
             continue
@@ -189,7 +189,7 @@ def test_a_urdf_brings_its_joints(world_in: WorldIn, tmp_path: Path) -> None:
 
 def along(world: World, share: ArrayLike) -> np.ndarray:
     """`(P,)` m or rad: each part at a share of its range."""
-    lower, upper = np.array([(one.lower, one.upper) for one in world._fixture_bodies.parts]).T
+    lower, upper = np.array([(one.lower, one.upper) for one in world.fixture_bodies.parts]).T
     return lower + share * (upper - lower)
 
 
@@ -236,7 +236,7 @@ def test_parts_begin_where_they_are_told_to(world_in: WorldIn, name: str) -> Non
     np.testing.assert_array_equal(world.state.part_position[0], ends)
     assert not world.state.part_velocity.any()
     world.reset(NOTHING)
-    np.testing.assert_array_equal(world.state.part_position[0], world._fixture_bodies.rest)
+    np.testing.assert_array_equal(world.state.part_position[0], world.fixture_bodies.rest)
     with pytest.raises(ConfigError, match=rf"part_position of {world.part_names[0]}.*allowed"):
         world.reset(NOTHING, None, ends + 1.0)
     with pytest.raises(ConfigError, match=rf"part_position.*{len(ends)} numbers"):

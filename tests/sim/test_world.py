@@ -131,7 +131,7 @@ def test_motor_force_is_the_stated_one_whatever_the_substeps(make_world: MakeWor
     world.reset(cube_at(0.0, 0.0))
     go(world, (0.0, 0.0, 0.02), 1, 12)
     go(world, (0.0, 0.0, 0.02), -1, 15)
-    points = bullet.getContactPoints(world._body.body, world._bodies[0], physicsClientId=world._client)
+    points = bullet.getContactPoints(world.robot_body.body, world.object_bodies.ids[0], physicsClientId=world.client)
     # Bullet divides by the control step what one substep pressed.
     force = sum(point[9] for point in points if point[7][1] > 0.5) * world.solver.substeps
     assert world.robot.gripper is not None

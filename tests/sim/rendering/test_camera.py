@@ -96,9 +96,7 @@ def test_a_robot_large_or_small_is_seen_whole(robot: str) -> None:
         fitted = around_robot(world, cameras["main"], 4 / 3)
         world.workspace = replace(world.workspace, cameras={"main": fitted})
         with closing(Camera(world)) as camera:
-            camera._scene.mirror()
-            _, segments = camera._shoot(160, 120, "main", shadow=False)
-            seen = segments == camera._scene.robot
+            seen = camera.robot_mask(160, 120)
     edges = np.concatenate([seen[0], seen[:, 0], seen[:, -1]])  # below is the table, or what stands behind it
     assert not edges.any()
     assert seen.mean() > 0.02

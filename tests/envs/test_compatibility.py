@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mygym.envs.grasping import check_objects
+from mygym.envs.graspability import check_objects
 from mygym.envs.robot_env import RobotEnv
 from mygym.envs.supported import combinations, robots_for
 from mygym.errors import ConfigError
