@@ -287,10 +287,10 @@ def test_goals_and_heights_follow_the_size() -> None:
 MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     ({"object_mas": True}, ["randomize", "'object_mas'", "did you mean 'object_mass'"]),
     ({"object_mass": [2.0, 0.5]}, ["randomize.object_mass: [2.0, 0.5]", "lowest comes first; allowed: [0.5, 2]"]),
-    ({"object_mass": [0.001, 2]}, ["randomize.object_mass", "[0.001, 2]", "0.01 to 100", "times its own"]),
+    ({"object_mass": [0.001, 2]}, ["randomize.object_mass", "[0.001, 2]", "0.01 to 100", "factor"]),
     ({"object_mass": [0.5, 200]}, ["randomize.object_mass", "200", "0.01 to 100"]),
-    ({"object_mass": [1, 2, 3]}, ["randomize.object_mass", "is no range"]),
-    ({"object_mass": "heavy"}, ["randomize.object_mass", "'heavy'", "is no range", "[low, high]"]),
+    ({"object_mass": [1, 2, 3]}, ["randomize.object_mass", "is not a range"]),
+    ({"object_mass": "heavy"}, ["randomize.object_mass", "'heavy'", "is not a range", "[low, high]"]),
     ({"action_delay": [0, 1.5]}, ["randomize.action_delay", "whole numbers", "0 to 25"]),
     ({"action_noise": float("nan")}, ["action_noise", "nan"]),
 ]
@@ -328,7 +328,7 @@ from mygym.envs.randomizers import register_randomizer
 @register_randomizer("one_batch", unit="times its own", default=(0.9, 1.1), allowed=(0.0, 10.0))
 def one_batch(variation, draw):
     """Friction of all objects alike."""
-    return replace(variation, object_friction=(draw.one(),) * draw.objects)
+    return replace(variation, object_friction=(draw.value(),) * draw.objects)
 '''
 
 

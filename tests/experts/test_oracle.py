@@ -16,7 +16,6 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.experts import make_expert
 from mygym.registry import registry
 from mygym.runs.evaluation import Evaluation, evaluate_policy
-from mygym.tasks.rewards import GOAL_REWARDS
 from tests.components import COMPOSITIONS, CONTROLS, COVERING, HOSTED_QUICKLY, REWARDS
 
 
@@ -88,8 +87,8 @@ def stop_short(env: RobotEnv, memory: dict[str, Any]) -> Any:
 
 
 def paid(env: RobotEnv) -> np.ndarray:
-    """What the last step is worth by the rewards that goals alone decide."""
-    return np.array([GOAL_REWARDS[kind](env._goal_space, env._achieved, env._desired) for kind in REWARDS[:2]])
+    """Rewards of the last step by the kinds that depend on goals only."""
+    return np.array([env.goal_reward(kind) for kind in REWARDS[:2]])
 
 
 def returns(policy: str, **keywords: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -77,7 +77,8 @@ class Camera:
         """Return `(height, width)`: whether each pixel shows the robot."""
         self._scene.mirror()
         _, segments = self._capture(width, height, camera, shadow=False)
-        return segments == self._scene.robot
+        mask: NDArray[np.bool_] = segments == self._scene.robot
+        return mask
 
     def _capture(self, width: int, height: int, camera: str, shadow: bool) -> tuple[Image, NDArray[np.int_]]:
         """Return colours `(height, width, 3)` and the body of each pixel `(height, width)`, -1 for the background."""
