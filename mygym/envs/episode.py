@@ -64,7 +64,7 @@ class Episode:
 
     def play_lead_in(self) -> None:
         """Let the scripted expert do the stages that are done at the start, see `Task.stages_done`."""
-        missing = self.task.stages_done - len(self.task.steps)
+        missing = self.task.stages_done - len(self.task.bound_stages)
         for _ in range(self._lead_in_steps):
             if self.progress.stage[0] >= math.floor(self.task.stages_done) and self.potential[0] >= missing:
                 break
@@ -111,8 +111,8 @@ class Episode:
 
     def visible_goal(self) -> FloatArray | None:
         """Return the goal `(3,)` m of the active sub-task; None if the goal is not a point."""
-        step = self.task.steps[min(int(self.progress.stage[0]), len(self.task.steps) - 1)]
-        return None if step.part is not None else self.goals[0, step.place]
+        step = self.task.bound_stages[min(int(self.progress.stage[0]), len(self.task.bound_stages) - 1)]
+        return None if step.part is not None else self.goals[0, step.goal_slot]
 
 
 def _scalar(value: Any) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 
 from mygym.errors import ConfigError, bad_value
 from mygym.models.objects import ObjectSpec
-from mygym.models.tool_yaw import TURN_RANGE
+from mygym.models.tool_yaw import YAW_RANGE
 from mygym.sim.moving_distractor import MovingDistractor
 from mygym.sim.world import World
 from mygym.tasks.sampling import Area, sample_in
@@ -136,22 +136,22 @@ def draw_goals(rng: np.random.Generator, task: Task, world: World, areas: Mappin
     radii = {name: _radius(spec) for name, spec in zip(names, world.objects, strict=True)}
     part_positions: dict[int, float] = {}
     for number, (subtask, slots) in enumerate(zip(task.subtasks, task.goal_slots, strict=True)):
-        step = next(step for step in task.steps if step.subtask == number)
+        step = next(step for step in task.bound_stages if step.subtask == number)
         spec = world.objects[step.object] if step.object is not None else None
         if subtask.part:
             part = step.part or 0
             start = part_positions.get(part, float(state.part_position[0, part]))
             goal = _part_goal(rng, world, part, subtask, start, step.thresholds.tolerance)
-            part_positions[part] = goals[slots.place, 0] = goal
+            part_positions[part] = goals[slots.goal, 0] = goal
             continue
         lift = spec.half_height if spec else 0.0
         if subtask.onto:
             base = world.objects[roles.index(subtask.onto)]
-            goals[slots.place] = positions[subtask.onto]
-            goals[slots.place, 2] += base.size[2] - base.half_height + lift
+            goals[slots.goal] = positions[subtask.onto]
+            goals[slots.goal, 2] += base.size[2] - base.half_height + lift
         elif subtask.path:
-            goals[[*slots.path, slots.place]] = np.array(world.workspace.paths[subtask.path])
-            goals[[*slots.path, slots.place], 2] += lift
+            goals[[*slots.path, slots.goal]] = np.array(world.workspace.paths[subtask.path])
+            goals[[*slots.path, slots.goal], 2] += lift
         else:
             area_names = task.goal_areas(number)
             index = 0 if len(area_names) == 1 else int(rng.integers(len(area_names)))
@@ -163,21 +163,21 @@ def draw_goals(rng: np.random.Generator, task: Task, world: World, areas: Mappin
                 if name != subtask.object and (spec or name not in roles)
                 for point in _path(positions[name], moving.get(name))
             ]
-            goals[slots.place] = _goal_in(
+            goals[slots.goal] = _goal_in(
                 rng, areas[area_names[index]], origin - (0.0, 0.0, lift), distance, taken, spec
             )
-            goals[slots.place, 2] += lift
+            goals[slots.goal, 2] += lift
         if subtask.via:
             goals[slots.path[0]] = sample_in(rng, areas[subtask.via])
-        if slots.heading is not None:
+        if slots.yaw is not None:
             low, high = subtask.to or YAW_CHANGE
             side = 1.0 if rng.random() < 0.5 else -1.0
             orientation = state.object_orientation[0, step.object or 0]
             yaw = 2.0 * math.atan2(orientation[2], orientation[3])
             change = side * (low + rng.random() * (high - low))
-            goals[slots.heading, 0] = yaw + (change if abs(yaw + change) < TURN_RANGE - YAW_MARGIN else -change)
+            goals[slots.yaw, 0] = yaw + (change if abs(yaw + change) < YAW_RANGE - YAW_MARGIN else -change)
         if spec is not None:
-            positions[subtask.object] = goals[slots.place].copy()
+            positions[subtask.object] = goals[slots.goal].copy()
     return goals
 
 

@@ -271,7 +271,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
     @property
     def goals(self) -> NDArray[np.float64]:
-        """`(1, G, 3)` m, world frame: a copy of the task's goal points, see `Step.place`."""
+        """`(1, G, 3)` m, world frame: a copy of the task's goal points, see `BoundStage.goal_slot`."""
         return self._episode.goals.copy()
 
     @property

@@ -101,13 +101,13 @@ class ArmControllers:
     def read(self, state: State) -> None:
         """Fill the tool yaw of a state from its joint positions."""
         if self._tool_yaw:
-            state.tool_yaw[0] = self.controllers[0].measured_turn(state.joint_position[0, self._joints[0]])
+            state.tool_yaw[0] = self.controllers[0].measured_tool_yaw(state.joint_position[0, self._joints[0]])
 
     def read_offsets(self, state: State) -> None:
         """Fill the offsets between command and measurement of a state."""
         for index, part in enumerate(self._offsets):
             measured = state.joint_position[0, self._joints[index]], _ee_position(state, index)
-            state.command_offset[0, part] = self.controllers[index].lead(*measured)
+            state.command_offset[0, part] = self.controllers[index].command_offset(*measured)
         if self._tool_yaw:
             state.tool_yaw_offset[0] = self.controllers[0].tool_yaw_offset(float(state.tool_yaw[0]))
 

@@ -14,7 +14,6 @@ from mygym.registry.algorithms import (
     register_policy,
 )
 from mygym.registry.components import (
-    ALIASES,
     ASSETS,
     BUILTIN_FOLDERS,
     BUILTIN_MODULES,
@@ -31,7 +30,6 @@ from mygym.registry.components import (
 )
 
 __all__ = [
-    "ALIASES",
     "ASSETS",
     "BUILTIN_FOLDERS",
     "BUILTIN_MODULES",

@@ -32,6 +32,7 @@ BUILTIN_MODULES: Mapping[str, str] = {
     "predicate": "mygym.tasks.predicates",
     "strategy": "mygym.strategies",
     "randomizer": "mygym.envs.randomizers",
+    "controller": "mygym.models.controllers",
     "task": "mygym.tasks.named",
     "stage": "mygym.tasks.stages",
 }
@@ -45,37 +46,6 @@ EXTRA_FOLDERS: Mapping[str, str] = {"example_robot_data": "mygym[robots]"}
 
 DESCRIPTIONS = (".yaml", ".yml", ".urdf")
 """What the name of a file ends in that can be given instead of the name of a component of these kinds."""
-
-BUILTIN_STRINGS: Mapping[str, Mapping[str, tuple[str, str]]] = {
-    "controller": {
-        "ee_delta": (
-            "mygym.models.controllers:EndEffectorDelta",
-            "moves the commanded end-effector position by up to 5 cm",
-        ),
-        "ee_absolute": (
-            "mygym.models.controllers:EndEffectorAbsolute",
-            "commands the end effector's position within the tool's bounds, held upright",
-        ),
-        "joint_delta": ("mygym.models.joint_controllers:JointDelta", "moves the commanded joint angles"),
-        "joint_position": (
-            "mygym.models.joint_controllers:JointPosition",
-            "commands joint angles over their whole range",
-        ),
-        "joint_velocity": (
-            "mygym.models.joint_controllers:JointVelocity",
-            "commands joint velocities up to their limits",
-        ),
-        "joint_torque": (
-            "mygym.models.joint_controllers:JointTorque",
-            "commands joint torques up to their limits, on top of gravity and friction compensation",
-        ),
-    },
-}
-
-ALIASES: Mapping[str, Mapping[str, str]] = {
-    "controller": {"step": "ee_delta", "absolute": "ee_absolute", "joints": "joint_position"}
-}
-"""Other names under which the command line and configs know a component."""
 
 EXTRAS: Mapping[str, str] = {
     **dict.fromkeys(("sbx", "jax", "jaxlib", "flax", "optax", "tensorflow_probability"), "jax"),
@@ -175,6 +145,8 @@ class Registry:
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self._entries: dict[str, Entry] = {}
+        self.aliases: dict[str, str] = {}
+        """Other names of components, for configs and flags."""
         self._builtins_loaded = False
         self.discover: Callable[[str], None] | None = None
         """Set by `mygym.registry.user_files`: registers what the user's folders hold of this kind."""
@@ -191,11 +163,13 @@ class Registry:
         origin: str | None = None,
         override: bool = False,
         requires: Sequence[str] = (),
+        aliases: Sequence[str] = (),
     ) -> None:
         """Add a component.
 
         Raises:
-            RegistryError: The name is taken (both places are named) and `override` is not set, or is no identifier.
+            RegistryError: The name or an alias is taken (both places are named) and `override` is not set, or the name
+                is no identifier.
         """
         if not name.isidentifier():
             raise RegistryError(bad_value(self.kind, name, "letters, digits and _", "is not a name"))
@@ -205,7 +179,12 @@ class Registry:
         awaited = known is not None and isinstance(known.target, Deferred) and origin.startswith(str(known.target.path))
         if known is not None and not override and not awaited and known.origin != origin:
             raise RegistryError(registered_twice(self.kind, name, known.origin, origin))
+        for alias in aliases:
+            holder = self._entries.get(alias) or self._entries.get(self.aliases.get(alias, ""))
+            if holder is not None and holder.name != name and not override:
+                raise RegistryError(registered_twice(self.kind, alias, holder.origin, origin))
         self._entries[name] = Entry(self.kind, name, target, help, origin, tuple(requires))
+        self.aliases |= dict.fromkeys(aliases, name)
 
     def get(self, name: str, key: str | None = None) -> Entry:
         """The entry under `name` or its alias; of robots, workspaces and objects also that of a file of one's own.
@@ -219,7 +198,7 @@ class Registry:
         self._load_all()
         if name in self.conflicts:
             raise RegistryError(self.conflicts[name])
-        entry = self._entries.get(ALIASES.get(self.kind, {}).get(name, name))
+        entry = self._entries.get(name) or self._entries.get(self.aliases.get(name, name))
         if entry is None:
             names, why = self.names(), f"is not a known {self.kind}"
             message = bad_value(key or self.kind, name, names, why)
@@ -260,8 +239,6 @@ class Registry:
         if self._builtins_loaded:
             return
         self._builtins_loaded = True
-        for name, (target, help) in BUILTIN_STRINGS.get(self.kind, {}).items():
-            self._entries[name] = Entry(self.kind, name, target, help, target.partition(":")[0])
         if self.kind in BUILTIN_FOLDERS:
             for path in sorted((ASSETS / BUILTIN_FOLDERS[self.kind]).rglob("*.yaml")):
                 origin = path.relative_to(ASSETS.parent).as_posix()
@@ -307,6 +284,7 @@ def decorator(
     kind: str,
     name: str,
     *,
+    aliases: Sequence[str] = (),
     build: Callable[[Any], Any] | None = None,
     check: Callable[[Any], bool] = callable,
     allowed: str = "a class or a function",
@@ -318,6 +296,7 @@ def decorator(
     Args:
         kind: Kind of component.
         name: Name in configs and flags.
+        aliases: Other names for the same component.
         build: Builds the registered object from the decorated one; None: the decorated object itself.
         check: Whether the decorated object is of the right type.
         allowed: Type that `check` accepts, for the message.
@@ -333,7 +312,7 @@ def decorator(
         if not check(component):
             raise RegistryError(bad_value(f"register_{kind}", name, allowed, f"does not decorate one ({origin})"))
         target = component if build is None else build(component)
-        registry(kind).register(name, target, help or first_line(component), origin, override)
+        registry(kind).register(name, target, help or first_line(component), origin, override, aliases=aliases)
         return component
 
     return register

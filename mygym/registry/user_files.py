@@ -90,6 +90,7 @@ class Found:
     help: str = ""
     override: bool = False
     frameworks: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
 
 
 def names_in(path: Path) -> Iterator[Found]:
@@ -117,7 +118,9 @@ def names_in(path: Path) -> Iterator[Found]:
                 help = str(keywords.get("help") or docs.get(id(node)) or file_doc)
                 framework = str(keywords.get("framework") or _text(node.args[1:2]) or "pytorch")
                 frameworks = (framework,) if kind in WITH_FRAMEWORKS else ()
-                yield Found(kind, name, help, keywords.get("override") is True, frameworks)
+                listed = next((k.value for k in node.keywords if k.arg == "aliases"), None)
+                aliases = tuple(_text([item]) for item in getattr(listed, "elts", ()))
+                yield Found(kind, name, help, keywords.get("override") is True, frameworks, aliases)
         elif isinstance(node, ast.Assign):
             keys = node.value.keys if isinstance(node.value, ast.Dict) else []
             for target in node.targets:
@@ -187,6 +190,7 @@ def discover(kind: str) -> None:
             else:
                 deferred = Deferred(path, execute, one.frameworks)
                 registry._entries[one.name] = Entry(kind, one.name, deferred, one.help, str(path))
+                registry.aliases |= {alias: one.name for alias in one.aliases if alias not in registry.aliases}
 
 
 def _discover_assets(kind: str) -> None:
