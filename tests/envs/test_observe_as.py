@@ -1,4 +1,4 @@
-"""Observations of the same state in another composition."""
+"""Observations of the current state by another specification."""
 
 from __future__ import annotations
 
@@ -19,29 +19,31 @@ def flat(observation: Any) -> np.ndarray[Any, Any]:
     return np.concatenate(list(observation.values())) if isinstance(observation, dict) else observation
 
 
-def episode(env: RobotEnv, look: ObservationSpec | None = None, steps: int = 30) -> list[Any]:
-    """What is seen in two short episodes, with a look in another composition after each reset and step, or without."""
+def episode(env: RobotEnv, spec: ObservationSpec | None = None, steps: int = 30) -> list[Any]:
+    """Return the observations of two short episodes, with a call of `observe_as` after each reset and step if given."""
     rng, seen = np.random.default_rng(0), []
     for seed in (3, None):
         seen.append(flat(env.reset(seed=seed)[0]))
         for _ in range(steps):
-            if look is not None:
-                env.observe_as(look)
+            if spec is not None:
+                env.observe_as(spec)
             observation, reward, *_ = env.step(rng.uniform(-1, 1, env.action_space.shape).astype(np.float32))
             seen += [flat(observation), np.array([reward])]
     return seen
 
 
 @pytest.mark.parametrize("task", ["AGM", "open_drawer"])
-@pytest.mark.parametrize("own", [{}, {"spaces": "shared"}, {"goal_env": False}], ids=str)
-@pytest.mark.parametrize("other", [{}, {"spaces": "shared"}, {"goal_env": False}], ids=str)
-def test_it_is_what_the_other_environment_sees(task: str, own: dict[str, Any], other: dict[str, Any]) -> None:
-    env, another = RobotEnv(task, reward="staged", **own), RobotEnv(task, reward="staged", **other)
-    for one in (env, another):
-        one.reset(seed=5)
+@pytest.mark.parametrize("first", [{}, {"spaces": "shared"}, {"goal_env": False}], ids=str)
+@pytest.mark.parametrize("second", [{}, {"spaces": "shared"}, {"goal_env": False}], ids=str)
+def test_observe_as_equals_the_other_environments_observation(
+    task: str, first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    env, another = RobotEnv(task, reward="staged", **first), RobotEnv(task, reward="staged", **second)
+    for instance in (env, another):
+        instance.reset(seed=5)
     for _ in range(10):
-        seen = [one.step(one.expert_action())[0] for one in (env, another)]
-    if env.action_space == another.action_space:  # else the arm may also turn, and is elsewhere in the last digits
+        seen = [instance.step(instance.expert_action())[0] for instance in (env, another)]
+    if env.action_space == another.action_space:  # otherwise the additional yaw changes the last digits
         np.testing.assert_array_equal(flat(env.observe_as(another.observation_spec)), flat(seen[1]))
     np.testing.assert_array_equal(flat(env.observe_as(env.observation_spec)), flat(seen[0]))
     assert env.observation_space_as(another.observation_spec) == another.observation_space
@@ -51,22 +53,22 @@ def test_it_is_what_the_other_environment_sees(task: str, own: dict[str, Any], o
 
 
 @pytest.mark.parametrize("randomize", [{}, NOISY], ids=["plain", "noisy"])
-def test_a_look_changes_nothing(randomize: dict[str, Any]) -> None:
+def test_observe_as_does_not_change_the_episode(randomize: dict[str, Any]) -> None:
     env = RobotEnv("push", randomize=randomize)
-    for one, other in zip(episode(env), episode(env, look=FEW), strict=True):
-        np.testing.assert_array_equal(one, other)
+    for plain, observed in zip(episode(env), episode(env, spec=FEW), strict=True):
+        np.testing.assert_array_equal(plain, observed)
     env.close()
 
 
-def test_it_is_without_noise() -> None:
+def test_observe_as_is_without_noise() -> None:
     env = RobotEnv("push", randomize={"observation_noise": 0.02})
     env.reset(seed=0)
-    composed = env.observe_as(ObservationSpec(("ee_position",), "own", goal_env=False))
-    np.testing.assert_array_equal(composed[:3], env.world.state.ee_position[0].astype(np.float32))
+    observation = env.observe_as(ObservationSpec(("ee_position",), "own", goal_env=False))
+    np.testing.assert_array_equal(observation[:3], env.world.state.ee_position[0].astype(np.float32))
     env.close()
 
 
-def test_what_the_task_is_without_is_refused() -> None:
+def test_observe_as_refuses_components_that_the_task_lacks() -> None:
     env = RobotEnv("reach")
     with pytest.raises(ConfigError, match="describes objects, and reach has none"):
         env.observe_as(FEW)
