@@ -1,4 +1,4 @@
-"""The scripted expert of any task, and the policies that need no training: `oracle`, `random`, `zero`, `hover`."""
+"""Scripted experts of environments, and policies without training: `oracle`, `random`, `zero`, `hover`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from mygym.tasks.stages.motions import lifted, limited
 
 
 class Expert(Protocol):
-    """Acts on what it sees of its environment; deterministic, so that the episode's seed decides everything."""
+    """Policy that reads the state of its environment; deterministic, so that episodes follow from their seeds."""
 
     def act(self, observation: Any) -> NDArray[np.float32]:
-        """Action `(A,)`, or `(n, A)` for a vector environment."""
+        """Return the action `(A,)`, or `(n, A)` for a vector environment."""
 
 
-class _Single:
+class _SingleExpert:
+    """Expert of a single environment."""
+
     def __init__(self, env: Any) -> None:
         self.env = env.unwrapped
 
@@ -30,7 +32,9 @@ class _Single:
         return action
 
 
-class _Gymnasium:
+class _GymnasiumExpert:
+    """Expert of a Gymnasium vector environment."""
+
     def __init__(self, env: Any) -> None:
         self.env = env
 
@@ -38,7 +42,9 @@ class _Gymnasium:
         return np.stack(self.env.call("expert_action"))
 
 
-class _StableBaselines:
+class _StableBaselinesExpert:
+    """Expert of an SB3 vector environment."""
+
     def __init__(self, env: Any) -> None:
         self.env = env
 
@@ -47,23 +53,23 @@ class _StableBaselines:
 
 
 def make_expert(env: Any) -> Expert:
-    """The expert of an environment of ours, wrapped or not, single or in a Gymnasium or SB3 vector environment.
+    """Return the expert of a mygym environment, wrapped or not, single or in a Gymnasium or SB3 vector environment.
 
-    The expert reads the environment's state, not the observation: it is a reference for what is possible.
+    The expert reads the environment's state, not the observation: it is an upper reference for policies.
 
     Raises:
-        ConfigError: It is an environment of somebody else's, which has none.
+        ConfigError: A third-party environment, which has no expert.
     """
     if not _has_expert(env):
         why = "has no scripted expert to learn from"
-        raise ConfigError(bad_value("env", type(env).__name__, "environments of mygym's", why))
+        raise ConfigError(bad_value("env", type(env).__name__, "mygym environments", why))
     if hasattr(env, "env_method"):
-        return _StableBaselines(env)
-    return _Gymnasium(env) if hasattr(env, "call") else _Single(env)
+        return _StableBaselinesExpert(env)
+    return _GymnasiumExpert(env) if hasattr(env, "call") else _SingleExpert(env)
 
 
 def _has_expert(env: Any) -> bool:
-    """Whether there is one; a vector environment of Gymnasium's cannot tell before it is asked to act."""
+    """Return whether an environment may have an expert; for Gymnasium vectors only the first action shows it."""
     if hasattr(env, "env_method"):
         return bool(env.has_attr("expert_action"))
     return hasattr(env, "call") or hasattr(env.unwrapped, "expert_action")
@@ -73,7 +79,7 @@ Prediction = tuple[NDArray[np.float32], None]
 
 
 class OraclePolicy:
-    """The scripted expert of each environment."""
+    """Policy of the scripted expert of each environment."""
 
     def __init__(self, envs: Sequence[Any], seed: int) -> None:
         self.experts = [make_expert(env) for env in envs]
@@ -81,12 +87,12 @@ class OraclePolicy:
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
     ) -> Prediction:
-        """Actions `(n, A)`."""
+        """Return actions `(n, A)`."""
         return np.stack([expert.act(None) for expert in self.experts]), None
 
 
 class RandomPolicy:
-    """Uniform actions, seeded."""
+    """Policy of uniform random actions, seeded."""
 
     def __init__(self, envs: Sequence[Any], seed: int) -> None:
         self.shape = (len(envs), *envs[0].action_space.shape)
@@ -95,12 +101,12 @@ class RandomPolicy:
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
     ) -> Prediction:
-        """Actions `(n, A)` in [−1, 1]."""
+        """Return actions `(n, A)` in [−1, 1]."""
         return self.rng.uniform(-1.0, 1.0, self.shape).astype(np.float32), None
 
 
 class ZeroPolicy:
-    """Does nothing."""
+    """Policy of zero actions."""
 
     def __init__(self, envs: Sequence[Any], seed: int) -> None:
         self.shape = (len(envs), *envs[0].action_space.shape)
@@ -108,19 +114,19 @@ class ZeroPolicy:
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
     ) -> Prediction:
-        """Zeros `(n, A)`."""
+        """Return zeros `(n, A)`."""
         return np.zeros(self.shape, dtype=np.float32), None
 
 
-ABOVE = 0.07
-"""m over an object or a handle, which is near enough to have approached it, and too far to touch it."""
+HOVER_HEIGHT = 0.07
+"""m above an object or handle: near enough to count as approached, too far to touch it."""
 
-BESIDE = 1.5
-"""Times the tolerance: how far from a goal without an object it stays."""
+HOVER_DISTANCE = 1.5
+"""Distance from a goal without an object, in multiples of the tolerance."""
 
 
 class HoverPolicy:
-    """Flies to what is to be acted on first and stays there: a reward that pays it is a mistake."""
+    """Policy that moves to the first object of the task and stays there; no reward should favour it."""
 
     def __init__(self, envs: Sequence[Any], seed: int) -> None:
         self.envs = [env.unwrapped for env in envs]
@@ -128,21 +134,22 @@ class HoverPolicy:
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
     ) -> Prediction:
-        """Actions `(n, A)`."""
-        return np.stack([env.world.action_towards(_beside(env)) for env in self.envs]).astype(np.float32), None
+        """Return actions `(n, A)`."""
+        return np.stack([env.world.action_towards(_hover_position(env)) for env in self.envs]).astype(np.float32), None
 
 
-def _beside(env: Any) -> NDArray[np.float64]:
-    """`(3,)` m: where to hover."""
+def _hover_position(env: Any) -> NDArray[np.float64]:
+    """Return the position at which to hover, `(3,)` m."""
     context = StageContext(env.world.state, env.progress, env.goals, env.task.bound_stages[0])
-    there = lifted(context.target, ABOVE)
+    positions = lifted(context.target, HOVER_HEIGHT)
     if not context.has_target:
-        there = limited(context.target, context.start_ee_position, BESIDE * context.thresholds.tolerance)
-    beside: NDArray[np.float64] = there[0]
-    return beside
+        distance = HOVER_DISTANCE * context.thresholds.tolerance
+        positions = limited(context.target, context.start_ee_position, distance)
+    position: NDArray[np.float64] = positions[0]
+    return position
 
 
-registry("policy").register("oracle", OraclePolicy, "the scripted expert of every stage, joined")
+registry("policy").register("oracle", OraclePolicy, "scripted expert of each stage")
 registry("policy").register("random", RandomPolicy, "uniform random actions")
-registry("policy").register("zero", ZeroPolicy, "does nothing")
-registry("policy").register("hover", HoverPolicy, "stays near what is to be acted on")
+registry("policy").register("zero", ZeroPolicy, "zero actions")
+registry("policy").register("hover", HoverPolicy, "stays near the first object of the task")

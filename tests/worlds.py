@@ -1,4 +1,4 @@
-"""Worlds for tests: built in one function, closed after each test; and a robot with two arms."""
+"""Worlds for tests, closed after each test, and a robot with two arms."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WorldIn = Callable[..., World]
 
 @pytest.fixture
 def make_world() -> Iterator[MakeWorld]:
-    """`make_world("panda", objects=1, control="ee_delta", gripper=True)`: a world with that many cubes."""
+    """Return a function `make_world("panda", objects=1, control="ee_delta", gripper=True)`: a world with cubes."""
     worlds: list[World] = []
 
     def make(robot: str | Path = "panda", objects: int = 1, **kwargs: Any) -> World:
@@ -38,12 +38,12 @@ def make_world() -> Iterator[MakeWorld]:
 
 @pytest.fixture
 def world_in() -> Iterator[WorldIn]:
-    """`world_in("drawer", robot="panda", objects=["cube"])`; the first may be the path of a YAML file."""
+    """Return a function `world_in("drawer", robot="panda", objects=["cube"])`; also with a workspace file."""
     worlds: list[World] = []
 
-    def make(workspace: str | Path, robot: str = "panda", objects: Sequence[str] = (), **how: Any) -> World:
-        things = [load_object(name) for name in objects]
-        worlds.append(World(load_robot(robot), load_workspace(workspace), things, **how))
+    def make(workspace: str | Path, robot: str = "panda", objects: Sequence[str] = (), **kwargs: Any) -> World:
+        specs = [load_object(name) for name in objects]
+        worlds.append(World(load_robot(robot), load_workspace(workspace), specs, **kwargs))
         return worlds[-1]
 
     yield make
@@ -52,22 +52,22 @@ def world_in() -> Iterator[WorldIn]:
 
 
 def cube_at(x: float, y: float, yaw: float = 0.0, z: float = 0.02) -> np.ndarray:
-    """`(1, 7)` pose of a cube."""
+    """Return the pose `(1, 7)` of a cube."""
     return np.array([[x, y, z, 0.0, 0.0, np.sin(yaw / 2), np.cos(yaw / 2)]])
 
 
 def first_home(world: World) -> np.ndarray:
-    """`(J,)` rad: where the first arm's joints are at home."""
+    """Return the home `(J,)` rad of the first arm."""
     return world.home[: len(world.kinematics.chain.home)]
 
 
 def with_first(world: World, values: np.ndarray) -> np.ndarray:
-    """Joint positions of all arms: of the first as given, of another as at home."""
+    """Return joint positions of all arms: `values` for the first, home for another."""
     return np.concatenate([values, world.home[len(values) :]])
 
 
 def act_first(world: World, action: np.ndarray) -> None:
-    """One step in which the first arm does its part `action` of one, and another nothing."""
+    """Play a step with an action of the first arm and zeros for another."""
     world.step(np.pad(action, (0, world.action_size - len(action))))
 
 
@@ -78,7 +78,7 @@ def go(world: World, target: Any, gripper: float = 1.0, steps: int = 15) -> None
 
 
 def two_armed(folder: Path) -> Path:
-    """Two pandas, side by side on one base."""
+    """Write the description of two pandas side by side on one base."""
     shipped, sides = ASSETS / "robots", ("left_", "right_")
     urdf = (shipped / "panda.urdf").read_text().replace('filename="meshes', f'filename="{shipped / "meshes"}')
     root = ET.fromstring('<robot name="two"><link name="body"/></robot>')
@@ -98,9 +98,9 @@ def two_armed(folder: Path) -> Path:
 
 
 def glide(world: World, target: Any, gripper: float = 1.0, step: float = 0.01) -> None:
-    """Drive the end effector to a target in steps of a length in m, and wait until it is there."""
+    """Drive the end effector to a target in steps of `step` m, and wait."""
     start = world.state.ee_position[0].copy()
-    way = np.asarray(target, dtype=float) - start
-    for share in np.linspace(0.0, 1.0, 1 + int(np.ceil(np.linalg.norm(way) / step)))[1:]:
-        go(world, start + share * way, gripper, 1)
+    difference = np.asarray(target, dtype=float) - start
+    for share in np.linspace(0.0, 1.0, 1 + int(np.ceil(np.linalg.norm(difference) / step)))[1:]:
+        go(world, start + share * difference, gripper, 1)
     go(world, target, gripper, 5)

@@ -1,6 +1,18 @@
-"""Gymnasium environments: one id per named task, and `mygym/Gym-v0` for any composition of stages.
+"""Gymnasium environments: one id per named task, and `mygym/Gym-v0` for any task.
 
-`ids` knows their names without a simulator; `robot_env` is the environment, `fitting` refuses what does not go
-together, `layout` draws where things are, and `randomizing` what else differs between episodes, by the functions in
-`randomizers`.
+ids                  Gymnasium ids, without importing a simulator
+robot_env            the environment of one task
+multi_task_env       several environments as one: each episode is played in one of them
+task_world           construction of the world of a task
+compatibility        checks that task, robot and workspace fit together
+areas                areas of a task: resolution, reachability and room
+graspability         checks of objects and grippers
+supported            supported combinations of task, robot and workspace
+episode              goals and progress of the current episode
+episode_seeds        seeds of episodes
+placement            poses and goals of an episode
+domain_randomizer    domain randomization of an environment
+randomizers          the built-in randomizers
+observation_builder  observations and their spaces
+env_renderer         images and the window of an environment
 """

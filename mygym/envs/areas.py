@@ -1,112 +1,205 @@
-"""Whether there is room in areas for what tasks draw from them: on something, and nothing else there."""
+"""Areas from which a task draws objects and goals: resolution, reachability and room."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mygym.envs.compatibility import missing_in_workspace
 from mygym.envs.placement import object_area
 from mygym.errors import ConfigError, bad_value
 from mygym.models.objects import ObjectSpec
-from mygym.models.workspace import Area
-from mygym.sim.inspection import fixtures_at, lattice
+from mygym.models.robot import RobotSpec
+from mygym.models.workspace import Area, WorkspaceSpec
+from mygym.sim.inspection import fixtures_at, lattice, reached
 from mygym.sim.world import World
 from mygym.tasks.sampling import Area as Box
 from mygym.tasks.task import Task
 from mygym.types import FloatArray
 
-SHALLOW = 0.005
-"""m by which what is put down may be inside a fixture: Bullet pushes it out."""
+ALLOWED_DEPTH = 0.005
+"""m by which an object may start inside a fixture: Bullet pushes it out."""
 
-DOWN = 0.02
-"""m, at most, between the heights at which something to lie on is looked for: thinner than what things lie on."""
-
-
-@dataclass(frozen=True)
-class Use:
-    """What comes to be at the points of an area."""
-
-    thing: str
-    """Its name, for messages."""
-    spec: ObjectSpec | None = None
-    """The object that stands there; None: a point."""
-    support: float | None = None
-    """m beneath it within which it has to find something to lie on; None: it may be in the air."""
+SUPPORT_STEP = 0.02
+"""Largest distance between the heights at which a support is searched, m: less than the thickness of supports."""
 
 
-def check_room(task: Task, world: World, areas: Mapping[str, Box], name: str) -> None:
-    """Refuse an area in part of which something would be outside the workspace, inside a fixture, or in the air.
-
-    The world is to be reset before its next step.
+def resolve_areas(
+    task: Task, workspace: WorkspaceSpec, given: Mapping[str, Mapping[str, Sequence[float]]]
+) -> dict[str, Box]:
+    """Return the workspace's areas, replaced by the user's.
 
     Args:
         task: The task.
-        world: Robot, workspace and objects of the environment; parts are where they rest.
-        areas: All by name.
-        name: Of the one that is looked at, in a `lattice`.
+        workspace: The workspace.
+        given: The user's areas: name → `low` and `high` corner in m, or one of them.
 
     Raises:
-        ConfigError: Something would.
+        ConfigError: The task draws nothing from an area, or a corner of it is missing or below the other.
+    """
+    areas = {name: _box(area.low, area.high) for name, area in workspace.areas.items()}
+    starts = [f"{role}_start" for role in (*task.roles, "distractor")]
+    known = list(dict.fromkeys((*areas, *_drawn_areas(task), *starts)))
+    for name, corners in given.items():
+        if name not in known:
+            why = f"is no area of workspace {workspace.name}, and {task.name} draws nothing from it"
+            raise ConfigError(bad_value("task_params.areas", name, known, why))
+        key = f"task_params.areas.{name}"
+        default = workspace.areas.get(name)
+        both = {**({"low": default.low, "high": default.high} if default else {}), **corners}
+        for corner in ("low", "high"):
+            if corner not in both:
+                why = f"is missing, and workspace {workspace.name} has no area {name} with a default"
+                raise ConfigError(bad_value(f"{key}.{corner}", None, "both corners, low and high", why))
+        if any(low > high for low, high in zip(both["low"], both["high"], strict=True)):
+            allowed = f"must not be below low {list(both['low'])}"
+            raise ConfigError(bad_value(f"{key}.high", list(both["high"]), allowed))
+        areas[name] = _box(both["low"], both["high"])
+    return areas
+
+
+def check_areas(task: Task, world: World, areas: Mapping[str, Box], given: Collection[str]) -> None:
+    """Check that all areas exist, and that the user's areas are reachable and have room.
+
+    Tests check the areas of built-in workspaces.
+
+    Args:
+        task: The task.
+        world: Robot, workspace and objects of the environment.
+        areas: All areas by name, with the user's.
+        given: Names of the user's areas.
+
+    Raises:
+        ConfigError: An area is missing, out of the robot's reach, or without room.
+    """
+    robot, workspace = world.robot, world.workspace
+    for name, number in _drawn_areas(task).items():
+        if name not in areas:
+            raise ConfigError(_missing_area(task, robot, workspace, name, number))
+    for name in given:
+        low, high = (corner.tolist() for corner in areas[name])
+        share, example = reached(world, Area(tuple(low), tuple(high)))
+        if example is not None:
+            base = list(robot.base_position)
+            allowed = f"a smaller box, or one nearer to the base at {base}"
+            why = f"is to {1 - share:.0%} out of {robot.name}'s reach, e.g. at {example}"
+            raise ConfigError(bad_value(f"task_params.areas.{name}", {"low": low, "high": high}, allowed, why))
+        check_room(task, world, areas, name)
+
+
+def _drawn_areas(task: Task) -> dict[str, int | None]:
+    """Return area of the task → number of the sub-task that names it, None if it follows from the stages."""
+    numbers: dict[str, int | None] = {"object": None} if task.roles or task.distractors else {}
+    for number, subtask in enumerate(task.subtasks):
+        named = (subtask.area,) if isinstance(subtask.area, str) else subtask.area
+        for name in task.goal_areas(number):
+            numbers.setdefault(name, number if name in named else None)
+        if subtask.via:
+            numbers.setdefault(subtask.via, number)
+    return numbers
+
+
+def _missing_area(task: Task, robot: RobotSpec, workspace: WorkspaceSpec, name: str, number: int | None) -> str:
+    """Return the message for a missing area."""
+    robots = [other for other, home in workspace.robots.items() if home and name in home.areas]
+    if robots:
+        why = f"has no area {name} in workspace {workspace.name}, from which {task.name} draws"
+        message = bad_value("robot", robot.name, robots, why)
+    else:
+        message = missing_in_workspace(task, workspace, "area", name, number)
+    return message if message.endswith("?") else f"{message}; or give its box, task_params.areas.{name}"
+
+
+@dataclass(frozen=True)
+class AreaUse:
+    """What a task draws from an area."""
+
+    name: str
+    """Name for messages."""
+    spec: ObjectSpec | None = None
+    """Object that is placed there; None: a point."""
+    support: float | None = None
+    """m below the object within which it must have a support; None: it may be in the air."""
+
+
+def check_room(task: Task, world: World, areas: Mapping[str, Box], name: str) -> None:
+    """Check that nothing drawn from an area is outside the workspace, inside a fixture, or in the air.
+
+    Reset the world before its next step.
+
+    Args:
+        task: The task.
+        world: Robot, workspace and objects of the environment; parts at rest.
+        areas: All areas by name.
+        name: Name of the area to check at its `lattice`.
+
+    Raises:
+        ConfigError: A position in the area is invalid.
     """
     for use in _uses(task, world, areas, name):
         lift = np.array((0.0, 0.0, use.spec.half_height if use.spec else 0.0))
         points = lattice(Area(*(tuple(corner.tolist()) for corner in areas[name]))) + lift
         low, high = np.array(world.workspace.bounds.low), np.array(world.workspace.bounds.high)
-        wrong = {"outside the workspace's bounds": ((points < low) | (points > high)).any(axis=1)}
-        inside = fixtures_at(world, points, use.spec, SHALLOW)
-        wrong[f"inside {' and '.join(inside)}"] = _any(inside, len(points))
+        faults = {"outside the workspace's bounds": ((points < low) | (points > high)).any(axis=1)}
+        overlaps = fixtures_at(world, points, use.spec, ALLOWED_DEPTH)
+        faults[f"inside {' and '.join(overlaps)}"] = _any(overlaps, len(points))
         if use.support is not None:
-            wrong["in the air, where nothing holds it"] = _in_air(world, points, use.spec, use.support)
-        for where, those in wrong.items():
-            if those.any():
+            faults["in the air, without a support"] = _unsupported(world, points, use.spec, use.support)
+        for fault, invalid in faults.items():
+            if invalid.any():
                 box = {"low": areas[name][0].tolist(), "high": areas[name][1].tolist()}
-                example = points[those][0].round(3).tolist()
-                why = f"puts {use.thing} to {those.mean():.0%} {where}, e.g. with its centre at {example}"
-                allowed = "a smaller box, or another place"
-                allowed += "; its z is of the underside of things" if use.spec else ""
+                example = points[invalid][0].round(3).tolist()
+                why = f"puts {use.name} to {invalid.mean():.0%} {fault}, e.g. with its centre at {example}"
+                allowed = "a smaller box, or another position"
+                allowed += "; its z is that of the underside of objects" if use.spec else ""
                 raise ConfigError(bad_value(f"task_params.areas.{name}", box, allowed, why))
 
 
-def _uses(task: Task, world: World, areas: Mapping[str, Box], name: str) -> Iterator[Use]:
-    """What a task has in an area: objects at the start, then goals, of objects or of the tool.
+def _uses(task: Task, world: World, areas: Mapping[str, Box], name: str) -> Iterator[AreaUse]:
+    """Yield what a task draws from an area: objects at the start, then goals of objects or of the tool.
 
-    Goals of sub-tasks that follow one on a part are left out: what stands there by then is not known.
+    Goals after a sub-task on a part are omitted, because the part has moved by then.
     """
     for slot, spec in enumerate(world.objects):
         role = task.roles[slot] if slot < len(task.roles) else "distractor"
         if object_area(areas, role) is areas[name]:
-            yield Use(role, spec)
-    for number, (one, stages) in enumerate(zip(task.subtasks, task.composed, strict=True)):
-        if one.part:
+            yield AreaUse(role, spec)
+    for number, (subtask, stages) in enumerate(zip(task.subtasks, task.composed, strict=True)):
+        if subtask.part:
             return
         step = next(step for step in task.bound_stages if step.subtask == number)
         given = [fact for stage in stages for fact in stage.gives]
-        if name == one.via or (name in task.goal_areas(number) and (step.object is None or "struck" in given)):
-            yield Use("the goal")
-        elif name in task.goal_areas(number) and "placed" in given:
+        is_goal = name in task.goal_areas(number)
+        if name == subtask.via or (is_goal and (step.object is None or "struck" in given)):
+            yield AreaUse("the goal")
+        elif is_goal and "placed" in given:
             hand = [fact for fact in given if fact in ("held", "free")]
             held = bool(hand) and hand[-1] == "held"
             spec = world.objects[step.object or 0]
-            yield Use(f"the goal of {one.object}", spec, None if held else step.thresholds.tolerance)
+            yield AreaUse(f"the goal of {subtask.object}", spec, None if held else step.thresholds.tolerance)
 
 
-def _in_air(world: World, points: FloatArray, spec: ObjectSpec | None, support: float) -> NDArray[np.bool_]:
-    """`(n,)`: at which points there is nothing to lie on within `support` m beneath an object."""
-    in_air = np.ones(len(points), dtype=bool)
-    for down in np.linspace(0.0, support, 1 + math.ceil(support / DOWN))[1:]:
-        if in_air.any():
-            lower = points[in_air] - (0.0, 0.0, down)
-            in_air[in_air] = ~_any(fixtures_at(world, lower, spec), len(lower))
-    return in_air
+def _unsupported(world: World, points: FloatArray, spec: ObjectSpec | None, support: float) -> NDArray[np.bool_]:
+    """Return `(n,)`: at which points an object has no support within `support` m below it."""
+    unsupported = np.ones(len(points), dtype=bool)
+    for down in np.linspace(0.0, support, 1 + math.ceil(support / SUPPORT_STEP))[1:]:
+        if unsupported.any():
+            lower = points[unsupported] - (0.0, 0.0, down)
+            unsupported[unsupported] = ~_any(fixtures_at(world, lower, spec), len(lower))
+    return unsupported
 
 
-def _any(inside: Mapping[str, NDArray[np.bool_]], count: int) -> NDArray[np.bool_]:
-    """`(count,)`: at which points it is inside anything."""
-    found = np.zeros(count, dtype=bool)
-    for there in inside.values():
-        found |= there
-    return found
+def _any(overlaps: Mapping[str, NDArray[np.bool_]], count: int) -> NDArray[np.bool_]:
+    """Return `(count,)`: at which points any fixture is overlapped."""
+    result = np.zeros(count, dtype=bool)
+    for overlap in overlaps.values():
+        result |= overlap
+    return result
+
+
+def _box(low: Sequence[float], high: Sequence[float]) -> Box:
+    return np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""What `randomize` does to an environment: a variation for each episode; actions late and noisy, observations noisy."""
+"""Domain randomization of an environment: episode randomization, action delay and noise, observation noise."""
 
 from __future__ import annotations
 
@@ -18,75 +18,80 @@ from mygym.types import FloatArray
 
 
 class DomainRandomizer:
-    """The randomizers that are on, and what an episode remembers of them.
+    """The randomizers of a config, and the randomization of the current episode.
 
-    Each randomizer draws from a stream of its own, which follows from the episode's seed and its name: episodes do not
-    change in anything else when one is switched on.
+    Each randomizer has its own random stream, which follows from the episode's seed and the randomizer's name:
+    switching a randomizer on changes nothing else in an episode.
 
     Args:
-        said: The config's `randomize`.
+        config: The config's `randomize`.
 
     Raises:
-        ConfigError: No such randomizer, or no range of it.
+        ConfigError: Unknown randomizer, or an invalid range.
     """
 
-    def __init__(self, said: Mapping[str, Any]) -> None:
-        self.ranges = ranges(said)
-        """Lowest and highest value of each that is on."""
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self.ranges = ranges(config)
+        """Lowest and highest value of each active randomizer."""
         self._functions = {name: find_randomizer(name).function for name in self.ranges}
-        self._variation = EpisodeRandomization()
-        self._waiting: deque[FloatArray] = deque()
-        self._measured = np.zeros(0)
+        self._randomization = EpisodeRandomization()
+        self._delayed: deque[FloatArray] = deque()
+        self._is_measured = np.zeros(0)
         self.noise: NDArray[np.float32] | None = None
-        """`(d,)`, to be added to the observation after this step."""
+        """`(d,)` noise of the current observation, see `ObservationBuilder.vector`."""
 
     @property
     def is_on(self) -> bool:
-        """Whether anything is random besides the layout."""
+        """Whether any randomizer is active."""
         return bool(self.ranges)
 
-    def measures(self, widths: Mapping[str, int]) -> None:
-        """Say what observations are made of: names, and how many numbers each has."""
-        self._measured = np.repeat([float(find_component(name).measured) for name in widths], list(widths.values()))
-        self.look()
+    def set_observation(self, widths: Mapping[str, int]) -> None:
+        """Set the contents of observations.
+
+        Args:
+            widths: Component → number of its values, in order.
+        """
+        self._is_measured = np.repeat([float(find_component(name).measured) for name in widths], list(widths.values()))
+        self.draw_noise()
 
     def begin(self, rng: np.random.Generator, world: World) -> None:
-        """Draw what is different in the episode of `rng`, from which nothing is taken, and tell the world."""
+        """Draw the randomization of the episode of `rng` and apply it to the world; `rng` does not advance."""
         seeds = rng.bit_generator.seed_seq
         assert isinstance(seeds, np.random.SeedSequence)
         joints = sum(len(arm.joints) for arm in world.robot.arms)
-        variation = EpisodeRandomization()
+        randomization = EpisodeRandomization()
         for name, function in self._functions.items():
             draw = Draw(self.ranges[name], _stream(seeds, name), len(world.objects), joints)
-            variation = function(variation, draw)
-        self._variation = variation
-        self._of_actions = _stream(seeds, "action_noise in each step")
-        self._of_observations = _stream(seeds, "observation_noise in each step")
-        world.vary(variation)
+            randomization = function(randomization, draw)
+        self._randomization = randomization
+        self._action_rng = _stream(seeds, "action_noise in each step")
+        self._observation_rng = _stream(seeds, "observation_noise in each step")
+        world.randomize(randomization)
 
     def start(self, world: World) -> None:
-        """Begin to delay, after the world's reset: until the first action arrives the arm stays where it is."""
-        still = world.action_towards(world.state.ee_position[0].copy()) if self._variation.action_delay else None
-        self._waiting = deque([still] * self._variation.action_delay if still is not None else [])
+        """Fill the delay after the world's reset: until the first action takes effect, the arm holds its position."""
+        delay = self._randomization.action_delay
+        hold = world.action_towards(world.state.ee_position[0].copy()) if delay else None
+        self._delayed = deque([hold] * delay if hold is not None else [])
         self.noise = None
-        self.look()
+        self.draw_noise()
 
     def act(self, action: FloatArray) -> FloatArray:
-        """What is carried out in the step in which an action `(A,)` is given."""
-        if self._variation.action_noise:
-            action = action + self._variation.action_noise * self._of_actions.standard_normal(len(action))
-        self._waiting.append(action)
-        return self._waiting.popleft()
+        """Return the action `(A,)` that takes effect in the step of `action`."""
+        if self._randomization.action_noise:
+            action = action + self._randomization.action_noise * self._action_rng.standard_normal(len(action))
+        self._delayed.append(action)
+        return self._delayed.popleft()
 
-    def look(self) -> None:
-        """Draw the noise of the observation that follows: once for each step, however often that is asked for."""
-        deviation = self._variation.observation_noise
+    def draw_noise(self) -> None:
+        """Draw the noise of the next observation; call once per step."""
+        deviation = self._randomization.observation_noise
         if deviation:
-            drawn = self._of_observations.standard_normal(len(self._measured))
-            self.noise = (deviation * self._measured * drawn).astype(np.float32)
+            values = self._observation_rng.standard_normal(len(self._is_measured))
+            self.noise = (deviation * self._is_measured * values).astype(np.float32)
 
 
 def _stream(seeds: np.random.SeedSequence, name: str) -> np.random.Generator:
-    """A generator of its own for each name, which depends on nothing but the episode and the name."""
+    """Return a generator that follows from the episode and the name only."""
     child = np.random.SeedSequence(seeds.entropy, spawn_key=(zlib.crc32(name.encode()),))
     return np.random.Generator(np.random.PCG64(child))

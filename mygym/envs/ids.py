@@ -1,4 +1,4 @@
-"""Gymnasium ids of the tasks. Imports neither pybullet nor torch."""
+"""Gymnasium ids of the tasks; imports neither pybullet nor torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ENTRY_POINT = "mygym.envs.robot_env:RobotEnv"
 
 
 def env_id(task: str) -> str:
-    """`pick_and_place` → `mygym/PickAndPlace-v0`."""
+    """Return the Gymnasium id of a task: `pick_and_place` → `mygym/PickAndPlace-v0`."""
     return f"mygym/{''.join(word.capitalize() for word in task.split('_'))}-v0"
 
 
@@ -22,7 +22,7 @@ def register_id(task: str) -> None:
 
 
 def register_ids() -> None:
-    """Register an id for each task, now or when it is registered, and `mygym/Gym-v0`, which takes `task=`."""
+    """Register an id for every task, now or when the task is registered, and `mygym/Gym-v0` with a `task` argument."""
     registry("task").watch(lambda entry: register_id(entry.name))
     if ANY_TASK not in gymnasium.registry:
         gymnasium.register(ANY_TASK, ENTRY_POINT)

@@ -1,4 +1,4 @@
-"""Several environments in one, of which each episode is played in another."""
+"""Environment of several tasks: each episode is played in one of several environments."""
 
 from __future__ import annotations
 
@@ -9,24 +9,26 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from mygym.envs.robot_env import NUMBERS, Observation, RobotEnv
+from mygym.envs.episode_seeds import EpisodeSeeds, make_generator
+from mygym.envs.observation_builder import Observation
+from mygym.envs.robot_env import WORLD_INDEPENDENT_PARAMS, RobotEnv
 from mygym.errors import ConfigError, RunError
 
 
 class MultiTaskEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
-    """Environments of equal spaces, e.g. of several tasks: each episode is played in one of them.
+    """Several environments with equal spaces, e.g. of several tasks; each episode is played in one of them.
 
-    Which one follows from the seed and the number of the episode alone: they take turns, or are drawn with `weights`.
-    Each is built when it is played for the first time, those that differ in numbers and rewards alone in one world.
-    Whatever else is asked of this environment, such as the expert's action, is asked of the one that is being played.
+    Seed and number of the episode select the environment: round robin, or drawn with the weights of `set_weights`.
+    Environments are built when they are first played; those that differ only in `WORLD_INDEPENDENT_PARAMS` and rewards
+    share a world. Other attributes, such as `expert_action`, are those of the active environment.
 
     Args:
-        arguments: Of `RobotEnv`, for each environment.
-        labels: What to call each of them.
-        codes: `(environments, d)` in [0, 1]: what to append to observations of each, which tells them apart.
+        arguments: Arguments of `RobotEnv`, for each environment.
+        labels: Label of each environment.
+        codes: `(environments, d)` in [0, 1]: appended to the observations of each environment to identify it.
 
     Raises:
-        ConfigError: The spaces of two differ.
+        ConfigError: The spaces of two environments differ.
     """
 
     metadata = RobotEnv.metadata
@@ -37,57 +39,57 @@ class MultiTaskEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self._arguments = list(arguments)
         self._envs: dict[int, RobotEnv] = {}
         self._codes = codes
-        self._seed, self._episode, self._seeded = 0, -1, False
+        self._seeds = EpisodeSeeds()
         self.labels = tuple(labels)
         self.variant = 0
-        """Index of the one that is played."""
+        """Index of the active environment."""
         self._weights: NDArray[np.float64] | None = None
         first = self.playing
         self.render_mode = first.render_mode
         self.action_space = first.action_space
-        self.observation_space = self._identified_space(first.observation_space)
+        self.observation_space = self._add_code_space(first.observation_space)
 
     @property
     def playing(self) -> RobotEnv:
-        """The environment that is played."""
+        """The active environment."""
         return self._env(self.variant)
 
     @property
     def label(self) -> str:
-        """What the one that is played is called."""
+        """Label of the active environment."""
         return self.labels[self.variant]
 
     @property
     def components(self) -> dict[str, slice]:
-        """Where in `observation` each of its components is."""
-        found = self.playing.components
-        end = max(one.stop for one in found.values())
-        return found | ({} if self._codes is None else {"variant": slice(end, end + self._codes.shape[1])})
+        """Slice of `observation` that holds each component."""
+        slices = self.playing.components
+        end = max(component.stop for component in slices.values())
+        return slices | ({} if self._codes is None else {"variant": slice(end, end + self._codes.shape[1])})
 
     def try_all(self) -> None:
-        """Build each now, and begin an episode of each.
+        """Build all environments now, and begin an episode in each.
 
         Raises:
-            ConfigError: One cannot be built or begun, or the spaces of two differ.
+            ConfigError: An environment cannot be built or reset, or the spaces of two differ.
         """
         for index in range(len(self.labels)):
             self._env(index).reset(seed=0)
 
     def set_weights(self, weights: Sequence[float] | None) -> None:
-        """Say how often each is played from the next episode on.
+        """Set the relative frequency of each environment from the next episode on.
 
         Args:
-            weights: One for each, not below 0, not all 0; None: they take turns.
+            weights: One number per environment, not negative, not all 0; None: round robin.
 
         Raises:
-            RunError: They are no such numbers.
+            RunError: Invalid weights.
         """
         if weights is None:
             self._weights = None
             return
         values = np.asarray(weights, dtype=np.float64)
         if values.shape != (len(self.labels),) or not np.isfinite(values).all() or values.min() < 0 or not values.any():
-            raise RunError(f"set_weights: {weights!r:.200} are not {len(self.labels)} weights, not below 0, not all 0")
+            raise RunError(f"set_weights: {weights!r:.200} are not {len(self.labels)} weights, not negative, not all 0")
         self._weights = values / values.sum()
 
     # Gymnasium's methods ------------------------------------------------------------------------------------------
@@ -95,29 +97,25 @@ class MultiTaskEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Start an episode: the first of `seed`, or the next of the seed given before."""
-        if seed is not None or not self._seeded:
-            self._seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else int(seed)
-            self._seeded, self._episode = True, -1
-        self._episode += 1
-        words = np.random.SeedSequence([self._seed, self._episode])
-        self._np_random = np.random.Generator(np.random.PCG64(words))
-        self._np_random_seed = self._seed
-        self.variant = self._drawn()
-        observation, info = self.playing.reset(seed=int(words.generate_state(1)[0]))
-        return self._identified(observation), {**info, "variant": self.variant}
+        """Start the first episode of `seed`, or the next episode of the previous seed."""
+        sequence = self._seeds.begin(seed)
+        self._np_random = make_generator(sequence)
+        self._np_random_seed = self._seeds.seed
+        self.variant = self._select()
+        observation, info = self.playing.reset(seed=int(sequence.generate_state(1)[0]))
+        return self._add_code(observation), {**info, "variant": self.variant}
 
     def step(self, action: NDArray[np.float32]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Advance by one control step."""
         observation, reward, terminated, truncated, info = self.playing.step(action)
-        return self._identified(observation), reward, terminated, truncated, {**info, "variant": self.variant}
+        return self._add_code(observation), reward, terminated, truncated, {**info, "variant": self.variant}
 
     def render(self) -> NDArray[np.uint8] | None:
-        """The picture of the one that is played."""
+        """Render the active environment."""
         return self.playing.render()
 
     def close(self) -> None:
-        """Close all that were built."""
+        """Close all environments."""
         for env in self._envs.values():
             env.close()
 
@@ -125,42 +123,44 @@ class MultiTaskEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
     @property
     def compute_reward(self) -> Any:
-        """`(achieved_goal, desired_goal, info)` → reward; only goal environments have it: so SB3 tells them apart."""
+        """Function `(achieved_goal, desired_goal, info)` → reward.
+
+        Flat environments do not have it: this is how SB3 recognises goal environments.
+        """
         if not self.playing.goal_env:
             raise AttributeError("flat observations have no goals")
         return self._goal_reward
 
     def _goal_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Each by the one that it was played in, which the infos say.
+        """Return rewards of the environments that the infos name.
 
         Raises:
-            RunError: They do not.
+            RunError: An info names no environment.
         """
         if isinstance(info, Mapping):
             return self._env(_variant(info)).compute_reward(achieved_goal, desired_goal, info)
-        played = np.array([_variant(one) for one in info])
-        rewards = np.zeros(len(played))
-        for variant in np.unique(played):
-            rows = played == variant
+        variants = np.array([_variant(step_info) for step_info in info])
+        rewards = np.zeros(len(variants))
+        for variant in np.unique(variants):
+            rows = variants == variant
             rewards[rows] = self._env(int(variant)).compute_reward(achieved_goal[rows], desired_goal[rows], None)
         return rewards
 
     # Recordings -----------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the environment is: that of the one that is played, and how it was chosen."""
-        own = {"seed": self._seed, "seeded": self._seeded, "episode": self._episode, "variant": self.variant}
-        inner = self.playing.state_dict()
-        observation = self._identified(inner["observation"])
-        return {**inner, "observation": observation, "varied": {**own, "weights": self._weights}}
+        """Return the state of the active environment, and how it was selected."""
+        selection = {**self._seeds.state_dict(), "variant": self.variant, "weights": self._weights}
+        state = self.playing.state_dict()
+        return {**state, "observation": self._add_code(state["observation"]), "selection": selection}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> Observation:
-        """Go to where `state_dict` was taken; returns the observation there."""
-        own = state["varied"]
-        self._seed, self._seeded, self._episode = int(own["seed"]), bool(own["seeded"]), int(own["episode"])
-        self.variant = int(own["variant"])
-        self.set_weights(own["weights"])
-        return self._identified(self.playing.load_state_dict(state))
+        """Restore a `state_dict` and return the observation."""
+        selection = state["selection"]
+        self._seeds.load_state_dict(selection)
+        self.variant = int(selection["variant"])
+        self.set_weights(selection["weights"])
+        return self._add_code(self.playing.load_state_dict(state))
 
     # ---------------------------------------------------------------------------------------------------------------
 
@@ -171,71 +171,83 @@ class MultiTaskEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
     def _env(self, index: int) -> RobotEnv:
         if index not in self._envs:
-            env = self._built(index)
-            if self._envs:
-                check_equal_spaces(env, next(iter(self._envs.values())), self.labels[index])
+            env = self._build(index)
+            try:
+                if self._envs:
+                    check_equal_spaces(env, next(iter(self._envs.values())), self.labels[index])
+            except ConfigError:
+                if all(env.world is not other.world for other in self._envs.values()):
+                    env.close()
+                raise
             self._envs[index] = env
         return self._envs[index]
 
-    def _built(self, index: int) -> RobotEnv:
-        said = self._arguments[index]
+    def _build(self, index: int) -> RobotEnv:
+        """Build an environment, in the world of another if possible."""
+        arguments = self._arguments[index]
         for other, env in self._envs.items():
-            if _of_the_world(self._arguments[other]) == _of_the_world(said):
-                return env.in_same_world(said.get("task_params") or {}, said.get("reward", "sparse"))
-        return RobotEnv(**said)
+            if _world_arguments(self._arguments[other]) == _world_arguments(arguments):
+                return env.in_same_world(arguments.get("task_params") or {}, arguments.get("reward", "sparse"))
+        return RobotEnv(**arguments)
 
-    def _drawn(self) -> int:
+    def _select(self) -> int:
+        """Select the environment of the current episode."""
         if self._weights is None:
-            return (self._seed + self._episode) % len(self.labels)
+            return (self._seeds.seed + self._seeds.number) % len(self.labels)
         return int(self.np_random.choice(len(self.labels), p=self._weights))
 
-    def _identified(self, observation: Observation) -> Observation:
+    def _add_code(self, observation: Observation) -> Observation:
+        """Append the active environment's code to an observation."""
         if self._codes is None:
             return observation
-        which = self._codes[self.variant]
+        code = self._codes[self.variant]
         if isinstance(observation, dict):
-            return {**observation, "observation": np.concatenate([observation["observation"], which])}
-        return np.concatenate([observation, which])
+            return {**observation, "observation": np.concatenate([observation["observation"], code])}
+        return np.concatenate([observation, code])
 
-    def _identified_space(self, space: Any) -> Any:
+    def _add_code_space(self, space: Any) -> Any:
         if self._codes is None:
             return space
         if isinstance(space, gymnasium.spaces.Dict):
-            return gymnasium.spaces.Dict({**space.spaces, "observation": self._identified_space(space["observation"])})
-        none, one = (np.full(self._codes.shape[1], bound, np.float32) for bound in (0.0, 1.0))
-        low, high = np.concatenate([space.low, none]), np.concatenate([space.high, one])
+            return gymnasium.spaces.Dict({**space.spaces, "observation": self._add_code_space(space["observation"])})
+        zeros, ones = (np.full(self._codes.shape[1], bound, np.float32) for bound in (0.0, 1.0))
+        low, high = np.concatenate([space.low, zeros]), np.concatenate([space.high, ones])
         return gymnasium.spaces.Box(low, high, dtype=np.float32)
 
 
 AnyEnv = RobotEnv | MultiTaskEnv
-"""What can be judged and filmed: of several in one, the one that is played answers."""
+"""Any environment of mygym; attributes of a `MultiTaskEnv` are those of its active environment."""
 
 
 def check_equal_spaces(env: RobotEnv, other: RobotEnv, label: str) -> None:
-    """Refuse an environment that one network could not play as well as another.
+    """Check that one network can play two environments.
+
+    Args:
+        env: The environment.
+        other: Another environment.
+        label: Label of `env` for the message.
 
     Raises:
         ConfigError: Their spaces differ.
     """
     for kind in ("observation_space", "action_space"):
-        one, two = getattr(env, kind), getattr(other, kind)
-        if one != two:
+        if getattr(env, kind) != getattr(other, kind):
             raise ConfigError(
                 f"strategy: {label} has another {kind.replace('_', ' ')} than {other.task.name}, so one network cannot "
                 f"play both; allowed: tasks with equal spaces, as those of one robot with spaces: shared"
             )
 
 
-def _of_the_world(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Of the arguments of `RobotEnv` what decides its world."""
-    params = {key: value for key, value in (arguments.get("task_params") or {}).items() if key not in NUMBERS}
+def _world_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of `RobotEnv` that determine its world."""
+    given = arguments.get("task_params") or {}
+    params = {key: value for key, value in given.items() if key not in WORLD_INDEPENDENT_PARAMS}
     return {**arguments, "task_params": params, "reward": None}
 
 
 def _variant(info: Mapping[str, Any]) -> int:
     if "variant" not in info:
         raise RunError(
-            "rewards of several tasks are computed from infos that say which was played: "
-            "set replay_buffer_kwargs.copy_info_dict to true"
+            "rewards of several tasks need infos that name the task: set replay_buffer_kwargs.copy_info_dict to true"
         )
     return int(info["variant"])

@@ -1,4 +1,4 @@
-"""Where an episode's objects and goals are: drawn from the workspace's areas, apart from each other, never solved."""
+"""Poses and goals of an episode: drawn from areas, apart from each other, never solved."""
 
 from __future__ import annotations
 
@@ -18,45 +18,47 @@ from mygym.tasks.task import Task
 from mygym.types import FloatArray
 
 START_MARGIN = 0.05
-"""m beyond the tolerance by which every goal is away from where the episode starts."""
+"""m, beyond the tolerance, between the start of an episode and each goal."""
 
 GAP = 0.06
-"""m of room between objects that are put down, for an open hand to pass."""
+"""m between objects, for an open hand to pass."""
 
 PART_SHARE = (0.5, 0.9)
-"""Of a part's range from where it rests: where its goals are, unless the sub-task says."""
+"""Default range of a part's goals, as fractions of its travel from rest."""
 
-TURN = (0.5, 1.2)
-"""rad: by how much an object is to be turned, to either side, unless the sub-task says."""
+YAW_CHANGE = (0.5, 1.2)
+"""Default range of the yaw by which an object is turned to either side, rad."""
 
-MARGIN = 0.2
-"""rad by which goals' headings stay within what the tool can be turned."""
+YAW_MARGIN = 0.2
+"""rad between goal yaws and the limits of the tool's yaw."""
 
-HAND = 0.05
-"""m of room about a goal of the tool alone."""
+HAND_RADIUS = 0.05
+"""m of room around a goal of the tool."""
 
-WAY_STEP = 0.02
-"""m between the places at which the way of what moves is looked at."""
+PATH_STEP = 0.02
+"""m between the points at which the path of a moving distractor is checked."""
 
-TRIES, TRIES_OF_ONE = 100, 20
-"""Draws of all places, and in each of them of one, before there is said to be no room."""
+TRIES, TRIES_PER_OBJECT = 100, 20
+"""Draws of all positions, and of each object within a draw, before an error reports that there is no room."""
 
 
 def object_area(areas: Mapping[str, Area], role: str) -> Area:
-    """Where an object is put down: the area of its role, if there is one, else `object`."""
+    """Return the area from which an object's start is drawn: that of its role if present, else `object`."""
     return areas.get(f"{role}_start", areas["object"])
 
 
 def draw_poses(
     rng: np.random.Generator, task: Task, objects: Sequence[ObjectSpec], areas: Mapping[str, Area]
 ) -> FloatArray:
-    """Poses `(k, 7)` of the task's objects, then of distractors: apart from each other and from the ways of what moves.
+    """Draw poses `(k, 7)` of the task's objects, then of distractors.
+
+    Objects are apart from each other and from the paths of moving distractors.
 
     Raises:
-        ConfigError: There is no room for them all.
+        ConfigError: The areas have no room for all objects.
     """
     for _ in range(TRIES):
-        poses = _poses(rng, task, objects, areas)
+        poses = _try_poses(rng, task, objects, areas)
         if poses is not None:
             return poses
     low, high = areas["object"]
@@ -65,26 +67,26 @@ def draw_poses(
     raise ConfigError(bad_value("task_params.areas.object", where, "a larger area, or fewer or smaller objects", why))
 
 
-def _poses(
+def _try_poses(
     rng: np.random.Generator, task: Task, objects: Sequence[ObjectSpec], areas: Mapping[str, Area]
 ) -> FloatArray | None:
-    """One draw; None if they are too close to each other."""
+    """Draw once; return None if objects are too close to each other."""
     poses = np.zeros((len(objects), 7))
     moving = moving_distractors(task)
-    ways: list[list[FloatArray]] = []
+    paths: list[list[FloatArray]] = []
     for slot, spec in enumerate(objects):
         role = task.roles[slot] if slot < len(task.roles) else "distractor"
-        for _ in range(TRIES_OF_ONE):
+        for _ in range(TRIES_PER_OBJECT):
             poses[slot, :3] = sample_in(rng, object_area(areas, role))
-            way = _way(poses[slot, :3], moving.get(slot))
-            others = zip(objects[:slot], ways, strict=True)
-            if all(_apart(way, there) >= _radius(spec) + _radius(other) + GAP for other, there in others):
+            path = _path(poses[slot, :3], moving.get(slot))
+            others = zip(objects[:slot], paths, strict=True)
+            if all(_distance(path, taken) >= _radius(spec) + _radius(other) + GAP for other, taken in others):
                 break
         else:
             return None
-        ways.append(way)
+        paths.append(path)
         poses[slot, 2] += spec.half_height
-        if slot in moving:  # what goes up and down does so above what it lies on
+        if slot in moving:  # vertical motion stays above the support
             poses[slot, 2] += moving[slot].range * abs(moving[slot].axis[2])
         low, high = task.rotation
         yaw = low + rng.random() * (high - low) if high > low else low
@@ -93,86 +95,89 @@ def _poses(
 
 
 def moving_distractors(task: Task) -> dict[int, MovingDistractor]:
-    """Slot of an object → its way, of distractors that move."""
-    found = {}
-    for slot, one in enumerate(task.distractors, start=len(task.roles)):
-        if one.speed > 0:
-            x, y, z = (part / math.hypot(*one.axis) for part in one.axis)
-            found[slot] = MovingDistractor((x, y, z), one.speed, one.range)
-    return found
+    """Return slot of an object → its motion, for distractors that move."""
+    motions = {}
+    for slot, distractor in enumerate(task.distractors, start=len(task.roles)):
+        if distractor.speed > 0:
+            x, y, z = (component / math.hypot(*distractor.axis) for component in distractor.axis)
+            motions[slot] = MovingDistractor((x, y, z), distractor.speed, distractor.range)
+    return motions
 
 
-def _way(place: FloatArray, shuttle: MovingDistractor | None) -> list[FloatArray]:
-    """Where something may be met, `(3,)` m: places on its way, near each other; of what lies still its own."""
-    if shuttle is None:
-        return [place]
-    count = math.ceil(shuttle.range / WAY_STEP)
-    return [place + shuttle.range * step / count * np.array(shuttle.axis) for step in range(-count, count + 1)]
+def _path(position: FloatArray, motion: MovingDistractor | None) -> list[FloatArray]:
+    """Return points `(3,)` m, at most `PATH_STEP` apart, on the path of an object."""
+    if motion is None:
+        return [position]
+    count = math.ceil(motion.range / PATH_STEP)
+    return [position + motion.range * index / count * np.array(motion.axis) for index in range(-count, count + 1)]
 
 
-def _apart(one: Sequence[FloatArray], other: Sequence[FloatArray]) -> float:
-    """Least distance between two ways seen from above, m."""
-    return min(math.dist(a[:2], b[:2]) for a in one for b in other)
+def _distance(path: Sequence[FloatArray], other: Sequence[FloatArray]) -> float:
+    """Return the horizontal distance between two paths, m."""
+    return min(math.dist(a[:2], b[:2]) for a in path for b in other)
 
 
 def _radius(spec: ObjectSpec) -> float:
-    """m: of the circle around it, seen from above."""
+    """Return the radius of the circle around an object seen from above, m."""
     return math.hypot(*spec.size[:2]) / 2
 
 
 def draw_goals(rng: np.random.Generator, task: Task, world: World, areas: Mapping[str, Area]) -> FloatArray:
-    """Goal points `(G, 3)` of all sub-tasks, given where things are after the reset.
+    """Draw goal points `(G, 3)` of all sub-tasks in the state after the reset.
 
     Raises:
-        ConfigError: An area has no point that is not solved, or not taken.
+        ConfigError: An area has no point that is unsolved and free.
     """
     goals = np.zeros((task.goal_count, 3))
     state, roles = world.state, task.roles
     names = (*roles, *(f"distractor {number}" for number in range(len(task.distractors))))
-    moving = {names[slot]: shuttle for slot, shuttle in moving_distractors(task).items()}
-    where = {name: state.object_position[0, slot].copy() for slot, name in enumerate(names)}
-    radius = {name: _radius(spec) for name, spec in zip(names, world.objects, strict=True)}
-    positions: dict[int, float] = {}
-    for number, (one, slots) in enumerate(zip(task.subtasks, task.goal_slots, strict=True)):
+    moving = {names[slot]: motion for slot, motion in moving_distractors(task).items()}
+    positions = {name: state.object_position[0, slot].copy() for slot, name in enumerate(names)}
+    radii = {name: _radius(spec) for name, spec in zip(names, world.objects, strict=True)}
+    part_positions: dict[int, float] = {}
+    for number, (subtask, slots) in enumerate(zip(task.subtasks, task.goal_slots, strict=True)):
         step = next(step for step in task.bound_stages if step.subtask == number)
         spec = world.objects[step.object] if step.object is not None else None
-        if one.part:
+        if subtask.part:
             part = step.part or 0
-            at = positions.get(part, float(state.part_position[0, part]))
-            positions[part] = goals[slots.goal, 0] = _part_goal(rng, world, part, one, at, step.thresholds.tolerance)
+            start = part_positions.get(part, float(state.part_position[0, part]))
+            goal = _part_goal(rng, world, part, subtask, start, step.thresholds.tolerance)
+            part_positions[part] = goals[slots.goal, 0] = goal
             continue
         lift = spec.half_height if spec else 0.0
-        if one.onto:
-            base = world.objects[roles.index(one.onto)]
-            goals[slots.goal] = where[one.onto]
+        if subtask.onto:
+            base = world.objects[roles.index(subtask.onto)]
+            goals[slots.goal] = positions[subtask.onto]
             goals[slots.goal, 2] += base.size[2] - base.half_height + lift
-        elif one.path:
-            goals[[*slots.path, slots.goal]] = np.array(world.workspace.paths[one.path])
+        elif subtask.path:
+            goals[[*slots.path, slots.goal]] = np.array(world.workspace.paths[subtask.path])
             goals[[*slots.path, slots.goal], 2] += lift
         else:
-            among = task.goal_areas(number)
-            area = areas[among[0] if len(among) == 1 else among[int(rng.integers(len(among)))]]
-            start = where[one.object] if spec else state.ee_position[0]
-            away = step.thresholds.tolerance + START_MARGIN
-            others = [
-                (place, radius[name])
+            area_names = task.goal_areas(number)
+            index = 0 if len(area_names) == 1 else int(rng.integers(len(area_names)))
+            origin = positions[subtask.object] if spec else state.ee_position[0]
+            distance = step.thresholds.tolerance + START_MARGIN
+            taken = [
+                (point, radii[name])
                 for name in names
-                if name != one.object and (spec or name not in roles)
-                for place in _way(where[name], moving.get(name))
+                if name != subtask.object and (spec or name not in roles)
+                for point in _path(positions[name], moving.get(name))
             ]
-            goals[slots.goal] = _goal_in(rng, area, start - (0.0, 0.0, lift), away, others, spec)
+            goals[slots.goal] = _goal_in(
+                rng, areas[area_names[index]], origin - (0.0, 0.0, lift), distance, taken, spec
+            )
             goals[slots.goal, 2] += lift
-        if one.via:
-            goals[slots.path[0]] = sample_in(rng, areas[one.via])
+        if subtask.via:
+            goals[slots.path[0]] = sample_in(rng, areas[subtask.via])
         if slots.yaw is not None:
-            low, high = one.to or TURN
+            low, high = subtask.to or YAW_CHANGE
             side = 1.0 if rng.random() < 0.5 else -1.0
             orientation = state.object_orientation[0, step.object or 0]
             yaw = 2.0 * math.atan2(orientation[2], orientation[3])
-            turn = side * (low + rng.random() * (high - low))
-            goals[slots.yaw, 0] = yaw + (turn if abs(yaw + turn) < YAW_RANGE - MARGIN else -turn)
+            change = side * (low + rng.random() * (high - low))
+            goals[slots.yaw, 0] = yaw + (change if abs(yaw + change) < YAW_RANGE - YAW_MARGIN else -change)
         if spec is not None:
-            where[one.object] = goals[slots.goal].copy()
+            positions[subtask.object] = goals[slots.goal].copy()
     return goals
 
 
@@ -180,30 +185,39 @@ def _goal_in(
     rng: np.random.Generator,
     area: Area,
     start: FloatArray,
-    away: float,
-    others: Sequence[tuple[FloatArray, float]],
+    distance: float,
+    taken: Sequence[tuple[FloatArray, float]],
     spec: ObjectSpec | None,
 ) -> FloatArray:
-    """A point away from the start, and from where other things are by then, `(3,)` m with their radius in m."""
-    room = _radius(spec) if spec else HAND
+    """Draw a goal point `(3,)` m in an area.
+
+    Args:
+        rng: Random generator.
+        area: The area.
+        start: `(3,)` m, position at the start.
+        distance: Minimum distance from the start, m.
+        taken: Positions `(3,)` m of other objects, with their radius in m.
+        spec: The object; None for the tool.
+    """
+    own_radius = _radius(spec) if spec else HAND_RADIUS
     for _ in range(TRIES):
-        point = sample_in(rng, area, start, away)
-        if all(math.dist(point[:2], at[:2]) > radius + room for at, radius in others):
+        point = sample_in(rng, area, start, distance)
+        if all(math.dist(point[:2], position[:2]) > radius + own_radius for position, radius in taken):
             return point
     where = f"{area[0].round(3).tolist()} … {area[1].round(3).tolist()}"
-    why = f"has no room for a goal beside {len(others)} other things"
-    raise ConfigError(bad_value("task_params.areas", where, "a larger area, or fewer things in it", why))
+    why = f"has no room for a goal beside {len(taken)} other objects"
+    raise ConfigError(bad_value("task_params.areas", where, "a larger area, or fewer objects in it", why))
 
 
 def _part_goal(
     rng: np.random.Generator, world: World, part: int, subtask: SubTask, start: float, tolerance: float
 ) -> float:
-    """A position of a part that is not where it is by then."""
-    moving = world.parts[part]
-    low, high = subtask.to or tuple(moving.rest + share * (moving.upper - moving.rest) for share in PART_SHARE)
+    """Draw a goal position of a part, at least the tolerance away from its position at that time."""
+    spec = world.parts[part]
+    low, high = subtask.to or tuple(spec.rest + share * (spec.upper - spec.rest) for share in PART_SHARE)
     for _ in range(TRIES):
         goal = low + rng.random() * (high - low)
         if abs(goal - start) >= tolerance:
             return goal
-    why = f"has no position of {subtask.part} at least {tolerance:g} from {start:.3g}, where it is"
+    why = f"has no position of {subtask.part} at least {tolerance:g} from its start {start:.3g}"
     raise ConfigError(bad_value("task.to", [low, high], "a wider range, or a smaller tolerance", why))

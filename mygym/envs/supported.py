@@ -1,4 +1,4 @@
-"""Which robot does which task in which workspace: what is listed as supported, and proved by its scripted expert."""
+"""Supported combinations of task, robot and workspace, which tests prove with the scripted expert."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mygym.tasks.task import Task
 
 
 class Combination(NamedTuple):
-    """One of them."""
+    """A task with a robot in a workspace."""
 
     task: str
     robot: str
@@ -26,28 +26,30 @@ class Combination(NamedTuple):
 
 
 def combinations(tasks: tuple[str, ...] | None = None) -> Iterator[Combination]:
-    """All that are supported, of these tasks (default: all): robots that can do it, where they are at home.
+    """Yield the supported combinations of tasks, all by default.
 
-    Robots of an extra that is not installed are left out.
+    A combination is supported if the workspace lists the robot and the robot can do the task. Robots of an extra
+    that is not installed are omitted.
     """
     for name in tasks or registry("task").names():
         task = find_task(name)
         for workspace in (task.workspace, *task.also):
-            for robot in _suited(task, workspace):
+            for robot in _supported_robots(task, workspace):
                 yield Combination(name, robot, workspace)
 
 
 def a_robot_for(task: Task, workspace: str | None = None) -> str:
-    """One that is at home in a workspace (the task's by default), can do the task, and whose model is installed.
+    """Return a supported robot of a task in a workspace, by default the task's.
 
-    The default robot if it is among them or if there are none, else the first.
+    The default robot if it is supported or if no robot is, else the first.
     """
     default = str(RunConfig().robot)
-    suited = list(_suited(task, workspace or task.workspace))
-    return default if default in suited or not suited else suited[0]
+    robots = list(_supported_robots(task, workspace or task.workspace))
+    return default if default in robots or not robots else robots[0]
 
 
-def _suited(task: Task, workspace: str) -> Iterator[str]:
+def _supported_robots(task: Task, workspace: str) -> Iterator[str]:
+    """Yield the installed robots of a workspace that can do a task there."""
     for robot, home in load_workspace(registry("workspace").get(workspace).load()).robots.items():
         unsuited = (home or HomeSpec()).unsuited
         if is_installed(robot) and task.name not in unsuited and can_do(_spec(robot), task):
@@ -56,41 +58,41 @@ def _suited(task: Task, workspace: str) -> Iterator[str]:
 
 @cache
 def _spec(robot: str) -> RobotSpec:
-    """Reading a robot takes 10 ms, and it is asked for again for each task."""
+    """Load a robot, which takes 10 ms, once."""
     return load_robot(registry("robot").get(robot).load())
 
 
 def robots_for(task: Task) -> list[str]:
-    """Names of the registered robots that can do a task; of those whose models are not installed too."""
-    described = {entry.name: read_asset(RobotSpec, Path(entry.load())) for entry in registry("robot")}
-    return [name for name, spec in described.items() if can_do(spec, task)]
+    """Return the registered robots that can do a task, installed or not."""
+    specs = {entry.name: read_asset(RobotSpec, Path(entry.load())) for entry in registry("robot")}
+    return [name for name, spec in specs.items() if can_do(spec, task)]
 
 
 def support_warning(config: RunConfig) -> str:
-    """Why success is not to be expected of a robot, task and workspace, in words, and which robots are supported.
+    """Return a warning if a config's robot, task and workspace are not supported, with the supported robots.
 
-    Empty of those that are supported, and where nothing is known: of a robot or a workspace of the user's own.
+    Empty for supported combinations, and for a user's robot or workspace, about which nothing is known.
 
     Args:
-        config: Complete, and not refused.
+        config: A complete, valid config.
     """
     task, robot = find_task(config.task), find_robot(config.robot)
-    place = registry("workspace").get(config.workspace or task.workspace)
-    workspace = load_workspace(place.load())
+    entry = registry("workspace").get(config.workspace or task.workspace)
+    workspace = load_workspace(entry.load())
     cannot = [stage for stage in dict.fromkeys(task.stage_names) if stage in robot.cannot]
     if cannot:
-        why = f"{robot.name} is not made to {' or '.join(cannot)}"
+        why = f"{robot.name} cannot {' or '.join(cannot)}"
     elif task.name in (workspace.robots.get(robot.name) or HomeSpec()).unsuited:
         why = f"{robot.name} does not do {task.name} well enough in workspace {workspace.name}"
-    elif place.name in workspace_names() and robot.name in robot_names() and robot.name not in workspace.robots:
+    elif entry.name in workspace_names() and robot.name in robot_names() and robot.name not in workspace.robots:
         why = f"{robot.name} is not at home in workspace {workspace.name}"
     else:
         return ""
-    return f"{why}; supported robots: {', '.join(_suited(task, place.name)) or 'none'}"
+    return f"{why}; supported robots: {', '.join(_supported_robots(task, entry.name)) or 'none'}"
 
 
 def can_do(robot: RobotSpec, task: Task) -> bool:
-    """Whether a robot has what a task needs, and can do each of its stages."""
+    """Return whether a robot has the arms and grippers of a task, and can do each of its stages."""
     if any(stage in robot.cannot for stage in task.stage_names):
         return False
     arms = robot.arms[: task.arms]

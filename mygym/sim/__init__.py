@@ -1,13 +1,15 @@
-"""Everything that touches PyBullet, and the robots, workspaces and objects that it simulates.
+"""Physics simulation: every module uses PyBullet.
 
-robot, workspace, objects   descriptions as data, read from YAML by `assets`
-shapes, meshes              boxes, tubes, hulls … and bodies made of them: where they collide
-inertia, links              what shapes weigh, and links of a URDF made of them
-urdf, transforms            URDF made light, rotations
-kinematics, controllers     from actions to joint targets
-fixtures                    what stands in a workspace, as data: shapes, and what of them slides or turns
-world                       one simulated world: exact reset, step, state; made of `arm`, `surroundings` and `bodies`
-variation, shuttle          what differs in one episode; what moves by itself
-scene, camera               pictures and a window, in clients of their own, as `looks` and `patterns` have them
-bullet                      the one import of pybullet
+world               a simulated world: exact reset, step, state
+robot_body          the robot in a client: loading, motors, sensors
+fixture_bodies      the workspace's fixtures and their articulated parts
+object_bodies       the objects: creation, weight, state, contacts
+moving_distractor   motion of distractors
+collision_shapes    collision shapes made of convex pieces
+primitives          primitive shapes fitted to meshes
+inference           robot descriptions inferred from a URDF
+inspection          collision, joint-travel and reachability queries on a world
+resting             measurement of an undisturbed object
+bullet              the only import of pybullet
+rendering           images and a window, each in its own client
 """

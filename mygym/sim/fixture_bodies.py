@@ -1,4 +1,4 @@
-"""What stands around a robot in a physics client: rebuilt at every reset, its drawers and doors pulled and read."""
+"""Fixtures of a workspace in a physics client: rebuilt at every reset, their parts driven and read."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from mygym.models.collision_pieces import Piece, pieces
 from mygym.models.fixture_urdf import Movable, fixture_pose, fixture_urdf, movables
 from mygym.models.fixtures import FixtureSpec, base_parts
 from mygym.models.workspace import WorkspaceSpec
-from mygym.sim.bodies import MOST_PIECES, create_collision
 from mygym.sim.bullet import TINY_BOX, bullet, urdf_file
+from mygym.sim.collision_shapes import MOST_PIECES, create_collision
 from mygym.tasks.state import State
 from mygym.types import FloatArray
 
@@ -23,11 +23,11 @@ class FixtureBodies:
     """The fixtures of a workspace in a physics client.
 
     Args:
-        workspace: Whose fixtures.
+        workspace: The workspace.
         client: Bullet client.
         dt: s, duration of a control step.
-        substeps: Physics steps in a control step.
-        gravity: m/s², of what moves.
+        substeps: Physics steps per control step.
+        gravity: m/s², of the parts that are lifted.
     """
 
     def __init__(self, workspace: WorkspaceSpec, client: int, dt: float, substeps: int, gravity: float) -> None:
@@ -40,29 +40,29 @@ class FixtureBodies:
             if self._movables[name] or spec.urdf
         }
         self.part_names = workspace.part_names
-        self.parts: tuple[Movable, ...] = tuple(one for several in self._movables.values() for one in several)
-        self.rest = np.array([one.rest for one in self.parts])
-        """`(P,)` m or rad: where parts are after a reset."""
+        self.parts: tuple[Movable, ...] = tuple(part for parts in self._movables.values() for part in parts)
+        self.rest = np.array([part.rest for part in self.parts])
+        """`(P,)` m or rad: positions of the parts after a reset."""
         self.bodies: dict[str, tuple[int, ...]] = {}
-        """Bullet's numbers of each fixture that collides."""
+        """Fixture that collides → Bullet ids of its bodies."""
         self._links: list[tuple[int, int]] = []
         self._groups: list[tuple[int, list[int], int]] = []
-        self._pulled = [p for p, one in enumerate(self.parts) if one.spring]
-        self.pulls = any(one.spring or one.lifts for one in self.parts)
-        """Whether `pull` has anything to do."""
-        self._heavy: list[tuple[int, int, tuple[float, float, float]]] = []
+        self._sprung = [p for p, part in enumerate(self.parts) if part.spring]
+        self.has_forces = any(part.spring or part.lifts for part in self.parts)
+        """Whether springs or weights act on parts, see `apply_forces`."""
+        self._weights: list[tuple[int, int, tuple[float, float, float]]] = []
 
     def load(self, part_position: FloatArray | None = None) -> None:
-        """Put everything into an empty client, at rest.
+        """Create all fixtures in an empty client, without velocity.
 
         Args:
-            part_position: `(P,)` m or rad; without it parts are at `rest`.
+            part_position: `(P,)` m or rad; `rest` by default.
 
         Raises:
-            ConfigError: a position is not within the range of its part, or their number is wrong.
+            ConfigError: A position is out of the range of its part, or their number is wrong.
         """
-        positions = self._checked(part_position)
-        self.bodies, self._links, self._groups, self._heavy = {}, [], [], []
+        positions = self._check_positions(part_position)
+        self.bodies, self._links, self._groups, self._weights = {}, [], [], []
         for name, spec in self._fixtures.items():
             if name not in self._files:
                 self.bodies[name] = self._add_rigid(spec)
@@ -74,19 +74,19 @@ class FixtureBodies:
                 first = len(self._links)
                 self._set_joints(body, parts, positions[first : first + len(parts)])
 
-    def _checked(self, part_position: FloatArray | None) -> list[float]:
+    def _check_positions(self, part_position: FloatArray | None) -> list[float]:
         if part_position is None:
-            return [one.rest for one in self.parts]
+            return [part.rest for part in self.parts]
         positions: list[float] = np.asarray(part_position, dtype=float).ravel().tolist()
         if len(positions) != len(self.parts):
             raise ConfigError(bad_value("part_position", positions, f"{len(self.parts)} numbers: {self.part_names}"))
-        for name, one, position in zip(self.part_names, self.parts, positions, strict=True):
-            if not one.lower <= position <= one.upper:
-                raise ConfigError(bad_value(f"part_position of {name}", position, f"{one.lower:g} to {one.upper:g}"))
+        for name, part, position in zip(self.part_names, self.parts, positions, strict=True):
+            if not part.lower <= position <= part.upper:
+                raise ConfigError(bad_value(f"part_position of {name}", position, f"{part.lower:g} to {part.upper:g}"))
         return positions
 
     def _add_rigid(self, spec: FixtureSpec) -> tuple[int, ...]:
-        """Shapes that never move, joined into few bodies: a body costs 0.1 ms, a shape in one 0.01 ms."""
+        """Add static shapes as few bodies: a reset takes 0.1 ms per body, 0.01 ms per shape of a body."""
         shapes = pieces(base_parts(spec))
         groups = [shapes[first : first + MOST_PIECES] for first in range(0, len(shapes), MOST_PIECES)]
         return tuple(self._add_group(group, spec) for group in groups)
@@ -116,6 +116,7 @@ class FixtureBodies:
         )
 
     def _set_joints(self, body: int, parts: Sequence[Movable], positions: Sequence[float]) -> None:
+        """Place the parts of a body, and set their dry friction and weight."""
         client = self._client
         count = bullet.getNumJoints(body, physicsClientId=client)
         infos = [bullet.getJointInfo(body, index, physicsClientId=client) for index in range(count)]
@@ -123,7 +124,7 @@ class FixtureBodies:
         links = [number[part.name] for part in parts]
         for link, part, position in zip(links, parts, positions, strict=True):
             bullet.resetJointState(body, link, position, physicsClientId=client)
-            # Dry friction is a motor at rest with no more force than that, in each substep (see `Arm`).
+            # Dry friction is a motor with target velocity 0 and limited force, per substep (see `RobotBody`).
             bullet.setJointMotorControl2(
                 body,
                 link,
@@ -134,30 +135,30 @@ class FixtureBodies:
             )
             if part.lifts:
                 mass = bullet.getDynamicsInfo(body, link, physicsClientId=client)[0]
-                self._heavy.append((body, link, (0.0, 0.0, -self._gravity * mass)))
+                self._weights.append((body, link, (0.0, 0.0, -self._gravity * mass)))
         self._groups.append((body, links, len(self._links)))
         self._links += [(body, link) for link in links]
 
-    def pull(self, state: State) -> None:
-        """Apply springs and weights for the control step that follows."""
+    def apply_forces(self, state: State) -> None:
+        """Apply springs and weights for the next control step."""
         client = self._client
-        for body, link, weight in self._heavy:
+        for body, link, weight in self._weights:
             centre = bullet.getLinkState(body, link, physicsClientId=client)[0]
             bullet.applyExternalForce(body, link, weight, centre, bullet.WORLD_FRAME, physicsClientId=client)
-        for p in self._pulled:
+        for p in self._sprung:
             spring = self.parts[p].spring
             assert spring is not None
-            # Where it will be halfway through the step: a force held for a whole step would else feed the motion.
+            # Position halfway through the step: with the current one, a force held for a whole step adds energy.
             middle = float(state.part_position[0, p]) + 0.5 * self._dt * float(state.part_velocity[0, p])
             self.push(p, spring.stiffness * (spring.rest - middle))
 
     def push(self, part: int, force: float) -> None:
-        """Push a part along (or about) its axis with a force in N (or N m) for the control step that follows."""
+        """Push a part along (or about) its axis with a force in N (or N m) for the next control step."""
         body, link = self._links[part]
         bullet.setJointMotorControl2(body, link, bullet.TORQUE_CONTROL, force=force, physicsClientId=self._client)
 
     def read(self, state: State) -> None:
-        """Fill a state's parts."""
+        """Fill the parts of a state."""
         client = self._client
         for body, links, first in self._groups:
             joints = bullet.getJointStates(body, links, physicsClientId=client)
@@ -166,15 +167,15 @@ class FixtureBodies:
                 state.part_position[0, p], state.part_velocity[0, p] = joint[0], joint[1]
                 # Plain floats, because numpy costs 1 µs for each operation.
                 (px, py, pz), part = frame[4], self.parts[p]
-                ox, oy, oz = _turned(frame[5], part.handle)
+                ox, oy, oz = _rotate(frame[5], part.handle)
                 state.part_handle_position[0, p] = px + ox, py + oy, pz + oz
-                ax, ay, az = _turned(frame[5], part.axis)
-                turns = (ay * oz - az * oy, az * ox - ax * oz, ax * oy - ay * ox)
-                state.part_handle_motion[0, p] = (ax, ay, az) if part.slides else turns
+                ax, ay, az = _rotate(frame[5], part.axis)
+                tangent = (ay * oz - az * oy, az * ox - ax * oz, ax * oy - ay * ox)
+                state.part_handle_motion[0, p] = (ax, ay, az) if part.slides else tangent
 
 
-def _turned(quaternion: Sequence[float], vector: Sequence[float]) -> tuple[float, float, float]:
-    """A vector turned by a quaternion."""
+def _rotate(quaternion: Sequence[float], vector: Sequence[float]) -> tuple[float, float, float]:
+    """Rotate a vector by a quaternion."""
     (x, y, z, w), (ox, oy, oz) = quaternion, vector
     tx, ty, tz = 2 * (y * oz - z * oy), 2 * (z * ox - x * oz), 2 * (x * oy - y * ox)
     return ox + w * tx + y * tz - z * ty, oy + w * ty + z * tx - x * tz, oz + w * tz + x * ty - y * tx

@@ -1,4 +1,4 @@
-"""Things that go to and fro on a line by themselves."""
+"""Distractors that move to and fro on a line."""
 
 from __future__ import annotations
 
@@ -6,39 +6,41 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mygym.models.assets import Vector
 from mygym.sim.bullet import bullet
+from mygym.types import Vector
 
-CATCHING_UP = 2.0
-"""Times its speed at which what was held up goes back to where it should be."""
+CATCH_UP_FACTOR = 2.0
+"""Maximum speed of a distractor that was held up, in multiples of its own speed."""
 
 
 @dataclass(frozen=True)
 class MovingDistractor:
-    """A way to and fro at an even speed, which begins in the middle and goes along `axis` first."""
+    """Motion to and fro at constant speed; it starts in the middle, towards `axis`."""
 
     axis: Vector
-    """A unit vector in the world frame."""
+    """Unit vector in the world frame."""
     speed: float
     """m/s."""
     range: float
     """m to either side of the middle."""
 
     def position(self, middle: Sequence[float], time: float) -> list[float]:
-        """`(3,)` m: where it should be after `time` s."""
+        """Return the nominal position `(3,)` m after `time` s."""
         phase = (self.speed * time / self.range + 1.0) % 4.0
-        way = self.range * (phase - 1.0 if phase < 2.0 else 3.0 - phase)
-        return [place + way * along for place, along in zip(middle, self.axis, strict=True)]
+        offset = self.range * (phase - 1.0 if phase < 2.0 else 3.0 - phase)
+        return [coordinate + offset * along for coordinate, along in zip(middle, self.axis, strict=True)]
 
 
-def drive(client: int, body: int, shuttle: MovingDistractor, middle: Sequence[float], time: float, dt: float) -> None:
-    """Give a body the velocity with which it is where it should be after the control step that begins at `time`.
+def drive(
+    client: int, body: int, distractor: MovingDistractor, middle: Sequence[float], time: float, dt: float
+) -> None:
+    """Set the velocity with which a body reaches its nominal position after the control step that begins at `time`.
 
-    It pushes with its own mass, stops where it is blocked, and catches up afterwards; it does not turn.
+    The body pushes with its own mass, stops where it is blocked, and catches up afterwards; it does not rotate.
     """
-    here, _ = bullet.getBasePositionAndOrientation(body, physicsClientId=client)
-    there = shuttle.position(middle, time + dt)
-    velocity = [(goal - place) / dt for goal, place in zip(there, here, strict=True)]
-    slower = min(1.0, CATCHING_UP * shuttle.speed / max(math.hypot(*velocity), 1e-9))
-    velocity = [slower * component for component in velocity]
+    position, _ = bullet.getBasePositionAndOrientation(body, physicsClientId=client)
+    target = distractor.position(middle, time + dt)
+    velocity = [(goal - coordinate) / dt for goal, coordinate in zip(target, position, strict=True)]
+    scale = min(1.0, CATCH_UP_FACTOR * distractor.speed / max(math.hypot(*velocity), 1e-9))
+    velocity = [scale * component for component in velocity]
     bullet.resetBaseVelocity(body, velocity, (0.0, 0.0, 0.0), physicsClientId=client)

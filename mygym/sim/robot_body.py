@@ -1,4 +1,4 @@
-"""The robot's body in a physics client: loading, motors, readings."""
+"""The robot in a physics client: loading, motors, sensors."""
 
 from __future__ import annotations
 
@@ -24,39 +24,39 @@ _X, _ZERO = (1.0, 0.0, 0.0), (0.0, 0.0, 0.0)
 
 @dataclass(frozen=True)
 class _Arm:
-    """Where an arm's parts are: among the robot's joints and fingers, and in Bullet's numbers."""
+    """Indices of an arm in the robot's joints and fingers, and its tool in Bullet."""
 
     spec: ArmSpec
     joints: slice
-    """Of all arms' joints."""
+    """Among the joints of all arms."""
     fingers: slice
-    """Of all grippers' joints."""
+    """Among the joints of all grippers."""
     speeds: tuple[float, ...]
-    """rad/s, of its joints."""
+    """rad/s, maximum velocities of its joints."""
     ee_link: int
     ee_offset: tuple[float, float, float]
-    """m, in the link's frame."""
+    """m, tool point in the link's frame."""
     ee_rotation: FloatArray | None
-    """`(4,)` quaternion in the link's frame; None where the frames are parallel."""
+    """`(4,)` quaternion in the link's frame; None if the frames are parallel."""
 
 
 class RobotBody:
-    """A robot that is loaded anew at every reset and driven by velocities or torques, its fingers to positions.
+    """A robot that is loaded at every reset and driven by velocities or torques, its fingers to positions.
 
     Args:
-        robot: What to load.
+        robot: The robot.
         client: Bullet client.
         gripper: Whether fingers move; if not they are welded shut, which saves the solver a third of its work.
-        mode: What `drive` is given.
+        mode: Meaning of the commands of `drive`.
         dt: s, duration of a control step.
-        substeps: Physics steps in a control step.
+        substeps: Physics steps per control step.
     """
 
     def __init__(self, robot: RobotSpec, client: int, gripper: bool, mode: Mode, dt: float, substeps: int) -> None:
         self.robot, self._client, self._mode, self._dt, self._substep = robot, client, mode, dt, dt / substeps
         root = robot_model(robot, gripper)
         replace_meshes(root)
-        if mode == "torque":  # friction is compensated too, as real arms do; Bullet's damping of light wrists explodes
+        if mode == "torque":  # real arms compensate friction, and Bullet's damping of light wrists is unstable
             remove_joint_dynamics(root)
         self._urdf = light_urdf(root, "collision")
         grips = [arm.gripper if gripper else None for arm in robot.arms]
@@ -66,19 +66,24 @@ class RobotBody:
         self._open = np.array([position for grip in present for position in grip.open])
         self._speeds = [joint.velocity for joint in joints] + [grip.velocity for grip in present for _ in grip.joints]
         forces = [joint.effort for joint in joints] + [grip.force for grip in present for _ in grip.joints]
-        # Bullet makes a force an impulse with the whole control step, yet allows that impulse in each of its substeps.
+        # Bullet converts a force to an impulse of the whole control step, and allows it in each substep.
         self._forces = [force / substeps for force in forces]
         self._full_forces = self._forces
         self._friction = [0.0] * len(joints)
         self._gain: FloatArray | None = None
-        # The arm is driven by velocities, fingers to positions.
+        # Arms are driven by velocities, fingers to positions.
         self._gains = [0.0] * len(joints) + [self._gain_of(robot.motor.position_gain)] * len(self._open)
         self._finger_rest = [0.0] * len(self._open)
         self._velocity_gains = [robot.motor.velocity_gain] * len(self._speeds)
-        self._find_parts(merge_fixed_joints(root), gripper)
+        self._index_joints(merge_fixed_joints(root), gripper)
 
-    def _find_parts(self, placed: dict[str, tuple[str, FloatArray]], gripper: bool) -> None:
-        """Bullet's numbers of joints and links: the same at every load."""
+    def _index_joints(self, merged: dict[str, tuple[str, FloatArray]], gripper: bool) -> None:
+        """Find Bullet's indices of joints and links, which are the same at every load.
+
+        Args:
+            merged: Link of the URDF → the link that contains it, and its pose there; see `merge_fixed_joints`.
+            gripper: Whether fingers move.
+        """
         self.body = body = self._load_urdf()
         count = bullet.getNumJoints(body, physicsClientId=self._client)
         infos = [bullet.getJointInfo(body, index, physicsClientId=self._client) for index in range(count)]
@@ -88,62 +93,62 @@ class RobotBody:
         names: list[str] = []
         fingers: list[str] = []
         for spec in self.robot.arms:
-            mine = [joint.name for joint in spec.joints]
-            grip = spec.gripper.joints if spec.gripper and gripper else ()
-            holder, local = placed[spec.end_effector.link]
-            tool = local @ pose_matrix(spec.end_effector.position, quaternion_to_matrix(spec.end_effector.orientation))
+            arm_names = [joint.name for joint in spec.joints]
+            finger_names = spec.gripper.joints if spec.gripper and gripper else ()
+            link, pose = merged[spec.end_effector.link]
+            tool = pose @ pose_matrix(spec.end_effector.position, quaternion_to_matrix(spec.end_effector.orientation))
             aligned = np.allclose(tool[:3, :3], np.eye(3))
             arms.append(
                 _Arm(
                     spec,
-                    slice(len(names), len(names) + len(mine)),
-                    slice(len(fingers), len(fingers) + len(grip)),
+                    slice(len(names), len(names) + len(arm_names)),
+                    slice(len(fingers), len(fingers) + len(finger_names)),
                     tuple(joint.velocity for joint in spec.joints),
-                    links[holder],
+                    links[link],
                     tuple(tool[:3, 3].tolist()),
                     None if aligned else matrix_to_quaternion(tool[:3, :3]),
                 )
             )
-            names += mine
-            fingers += grip
+            names += arm_names
+            fingers += finger_names
         self._arms = arms
         self._arm_joints, self._fingers = [joints[name] for name in names], [joints[name] for name in fingers]
         self._joints = self._arm_joints + self._fingers
-        self._order = np.argsort(self._joints)  # Bullet's inverse dynamics takes all joints by their numbers
+        self._order = np.argsort(self._joints)  # Bullet's inverse dynamics takes joints in the order of their indices
         self.fingers_of_links = [
-            {links[placed[name][0]]: f for f, name in enumerate(arm.gripper.links)} if arm.gripper and gripper else {}
+            {links[merged[name][0]]: f for f, name in enumerate(arm.gripper.links)} if arm.gripper and gripper else {}
             for arm in self.robot.arms
         ]
-        self._widths = [_widths(arm.gripper if gripper else None) for arm in self.robot.arms]
+        self._widths = [_width_coefficients(arm.gripper if gripper else None) for arm in self.robot.arms]
 
     def _load_urdf(self) -> int:
         path = urdf_file(self.robot.name, self._urdf)
         base = self.robot.base_position, self.robot.base_orientation
         return int(bullet.loadURDF(path, *base, useFixedBase=True, flags=_FLAGS, physicsClientId=self._client))
 
-    def vary(self, friction: Sequence[float], gain: Sequence[float]) -> None:
-        """Make the arms different from the next `load` on; `()` leaves them as they are described.
+    def randomize(self, friction: Sequence[float], gain: Sequence[float]) -> None:
+        """Set joint friction and gain from the next `load` on; `()` restores the described robot.
 
         Args:
-            friction: `(J,)` part of each joint's largest torque that dry friction takes.
-            gain: `(J,)` times the commanded velocity or torque.
+            friction: `(J,)` dry friction of each joint, as a fraction of its maximum torque.
+            gain: `(J,)` factors of the commanded velocity or torque.
         """
         count = len(self._arm_joints)
         arm, fingers = self._full_forces[:count], self._full_forces[count:]
         self._friction = [share * force for share, force in zip(friction or [0.0] * count, arm, strict=True)]
         self._gain = np.array(gain) if gain else None
-        if self._mode != "torque":  # there the motor brakes; here it has so much less to drive with
+        if self._mode != "torque":  # torque control brakes with a motor instead
             self._forces = [force - lost for force, lost in zip(arm, self._friction, strict=True)] + fingers
 
     def load(self, joint_position: FloatArray) -> None:
-        """Load into an empty client, at `(J,)` rad, at rest, the grippers open."""
+        """Load the robot into an empty client, without velocity, grippers open, joints at `(J,)` rad."""
         self.body, client = self._load_urdf(), self._client
         positions = [*joint_position.tolist(), *self._open.tolist()]
         free = len(self._arm_joints) if self._mode == "torque" else 0
-        forces = self._friction[:free] + self._forces[free:]  # friction is a motor at rest, see `FixtureBodies`
+        forces = self._friction[:free] + self._forces[free:]  # friction: see `FixtureBodies`
         for number, (index, position, speed) in enumerate(zip(self._joints, positions, self._speeds, strict=True)):
             bullet.resetJointState(self.body, index, position, physicsClientId=client)
-            # The speed limit stays with the motor; the calls that follow leave it out.
+            # The speed limit stays with the motor; later calls omit it.
             bullet.setJointMotorControl2(
                 self.body,
                 index,
@@ -160,24 +165,24 @@ class RobotBody:
             self._couple(arm.fingers)
 
     def _couple(self, fingers: slice) -> None:
-        """Give fingers one drive: else a grasped object glides to one side, because all motors are at their limit."""
-        joints, ways = self._fingers[fingers], self._open[fingers] - self._closed[fingers]
-        for joint, way in zip(joints[1:], ways[1:], strict=True):
+        """Couple fingers: with all motors at their limit, a grasped object would slide to one side."""
+        joints, travels = self._fingers[fingers], self._open[fingers] - self._closed[fingers]
+        for joint, travel in zip(joints[1:], travels[1:], strict=True):
             ends, client = (self.body, joints[0], self.body, joint), self._client
             gear = bullet.createConstraint(*ends, bullet.JOINT_GEAR, _X, _ZERO, _ZERO, physicsClientId=client)
-            ratio = -float(ways[0] / way)
+            ratio = -float(travels[0] / travel)
             bullet.changeConstraint(gear, gearRatio=ratio, erp=0.2, maxForce=100.0, physicsClientId=client)
 
     def drive(self, command: FloatArray, q: FloatArray, grippers: FloatArray) -> None:
-        """Set the motors for the control step that follows.
+        """Set the motors for the next control step.
 
         Args:
-            command: `(J,)` positions in rad, velocities in rad/s or torques in N m, by the mode.
+            command: `(J,)` positions in rad, velocities in rad/s or torques in N m, see `mode`.
             q: `(J,)` rad, measured.
-            grippers: For each gripper -1 closed to +1 open.
+            grippers: Opening of each gripper, -1 closed to +1 open.
         """
         if self._mode == "torque":
-            self._apply(command if self._gain is None else command * self._gain)
+            self._apply_torques(command if self._gain is None else command * self._gain)
             self._set_motors(self._fingers, self._finger_targets(grippers), self._finger_rest, len(q))
             return
         velocities: list[float] = command.tolist()
@@ -185,9 +190,9 @@ class RobotBody:
             missing = (command - q).tolist()
             velocities = []
             for arm in self._arms:
-                mine = missing[arm.joints]
-                rate = self._rate(mine, arm.speeds)
-                velocities += [rate * error for error in mine]
+                errors = missing[arm.joints]
+                rate = self._rate(errors, arm.speeds)
+                velocities += [rate * error for error in errors]
         if self._gain is not None:
             velocities = (self._gain * velocities).tolist()
         positions = [0.0] * len(velocities) + self._finger_targets(grippers)
@@ -208,8 +213,8 @@ class RobotBody:
             physicsClientId=self._client,
         )
 
-    def _apply(self, torques: FloatArray) -> None:
-        """Torques hold through all substeps of a control step."""
+    def _apply_torques(self, torques: FloatArray) -> None:
+        """Apply torques `(J,)` N m, which hold through all substeps of a control step."""
         bullet.setJointMotorControlArray(
             self.body,
             self._arm_joints,
@@ -221,42 +226,47 @@ class RobotBody:
     def _finger_targets(self, grippers: FloatArray) -> list[float]:
         if not self._fingers:
             return []
-        each = np.repeat(grippers, [len(widths) for widths in self._widths if widths])
-        targets: list[float] = (self._closed + (self._open - self._closed) * (0.5 + 0.5 * each)).tolist()
+        openings = np.repeat(grippers, [len(widths) for widths in self._widths if widths])
+        targets: list[float] = (self._closed + (self._open - self._closed) * (0.5 + 0.5 * openings)).tolist()
         return targets
 
     def _rate(self, missing: list[float], speeds: tuple[float, ...]) -> float:
-        """The velocity in rad/s for each rad that is missing to the target, constant through the control step.
+        """Return the velocity per error, 1/s, constant through the control step.
 
-        The arm is there at the end of the step if its joints' speed limits and brakes allow it; else all are slowed
-        alike, so that the way is straight.
+        The arm reaches the target at the end of the step if speed limits and braking allow it; otherwise all joints are
+        slowed by the same factor, so that the path is straight.
+
+        Args:
+            missing: rad from each joint to its target.
+            speeds: rad/s, maximum velocities.
         """
         slowest = max([abs(error) / speed for error, speed in zip(missing, speeds, strict=True)])
         farthest = max(max(missing), -min(missing), 1e-6)
-        # v such that what is left after the step, e - v dt, is the braking distance v² / 2a.
+        # v such that the error after the step, e - v dt, equals the braking distance v² / 2a.
         gain = self.robot.motor.acceleration * self._dt
         brake = math.sqrt(gain * gain + 2.0 * self.robot.motor.acceleration * farthest) - gain
         return min(1.0 / max(slowest, 1e-6), brake / farthest)
 
     def _gain_of(self, rate: float) -> float:
-        """Bullet's gain, the part of an error that one physics step takes away, for a decay of `rate` in 1/s."""
+        """Return Bullet's gain, the fraction of an error removed by one physics step, for a decay of `rate` in 1/s."""
         return 1.0 - math.exp(-rate * self._substep)
 
     def inverse_dynamics(self, arm: int, q: FloatArray, velocity: FloatArray, acceleration: FloatArray) -> FloatArray:
-        """Torques `(J,)` N m that give an arm's joints an acceleration, all `(J,)` of that arm.
+        """Return the torques `(J,)` N m that give an arm's joints an acceleration; all arguments `(J,)` of that arm.
 
-        The other arm hangs on the same fixed base: it does not matter.
+        Another arm has no effect, because both are mounted on the same fixed base.
         """
-        whole = np.zeros((3, len(self._joints)))
-        whole[:, self._arms[arm].joints] = q, velocity, acceleration
-        at, moving, wanted = whole[:, self._order].tolist()
-        torques = bullet.calculateInverseDynamics(self.body, at, moving, wanted, physicsClientId=self._client)
+        values = np.zeros((3, len(self._joints)))
+        values[:, self._arms[arm].joints] = q, velocity, acceleration
+        torques = bullet.calculateInverseDynamics(
+            self.body, *values[:, self._order].tolist(), physicsClientId=self._client
+        )
         by_joint = np.empty(len(self._joints))
         by_joint[self._order] = torques
         return by_joint[self._arms[arm].joints]
 
     def read(self, state: State) -> None:
-        """Fill the robot's part of a state but for contacts."""
+        """Fill the robot's part of a state, except contacts."""
         joints = bullet.getJointStates(self.body, self._joints, physicsClientId=self._client)
         count = len(self._arm_joints)
         state.joint_position[0] = [joint[0] for joint in joints[:count]]
@@ -264,7 +274,7 @@ class RobotBody:
         for number, (arm, widths) in enumerate(zip(self._arms, self._widths, strict=True)):
             position, orientation, velocity = self._end_effector(arm)
             fingers = joints[count:][arm.fingers]
-            width = sum([per * (joint[0] - closed) for (per, closed), joint in zip(widths, fingers, strict=True)])
+            width = sum([ratio * (joint[0] - closed) for (ratio, closed), joint in zip(widths, fingers, strict=True)])
             if number == 0:
                 state.ee_position[0], state.ee_orientation[0], state.ee_velocity[0] = position, orientation, velocity
                 state.gripper_width[0] = width
@@ -275,7 +285,7 @@ class RobotBody:
                 state.second_gripper_width[0, number - 1] = width
 
     def _end_effector(self, arm: _Arm) -> tuple[tuple[float, ...], FloatArray | tuple[float, ...], tuple[float, ...]]:
-        """Position in m, quaternion and velocity in m/s of the tool point."""
+        """Return position in m, quaternion and velocity in m/s of the tool point."""
         link = bullet.getLinkState(self.body, arm.ee_link, 1, 1, physicsClientId=self._client)
         # From the link to the tool point; plain floats, because numpy costs 1 µs for each operation.
         cx, cy, cz = link[0]
@@ -287,13 +297,13 @@ class RobotBody:
         ez = pz + oz + w * tz + x * ty - y * tx
         rx, ry, rz = ex - cx, ey - cy, ez - cz  # Bullet gives the velocity of the centre of mass
         velocity = vx + wy * rz - wz * ry, vy + wz * rx - wx * rz, vz + wx * ry - wy * rx
-        turned = (x, y, z, w) if arm.ee_rotation is None else multiply_quaternions((x, y, z, w), arm.ee_rotation)
-        return (ex, ey, ez), turned, velocity
+        orientation = (x, y, z, w) if arm.ee_rotation is None else multiply_quaternions((x, y, z, w), arm.ee_rotation)
+        return (ex, ey, ez), orientation, velocity
 
 
-def _widths(gripper: GripperSpec | None) -> list[tuple[float, float]]:
-    """For each finger: m between the fingers for each m or rad of its way, and its position when closed."""
+def _width_coefficients(gripper: GripperSpec | None) -> list[tuple[float, float]]:
+    """Return for each finger: m of gripper width per m or rad of the finger, and its closed position."""
     if gripper is None:
         return []
-    ways = list(zip(gripper.closed, gripper.open, strict=True))
-    return [(gripper.width / (len(ways) * (opened - closed)), closed) for closed, opened in ways]
+    ranges = list(zip(gripper.closed, gripper.open, strict=True))
+    return [(gripper.width / (len(ranges) * (opened - closed)), closed) for closed, opened in ranges]

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from mygym.config import RunConfig
-from mygym.envs.composing import Composition
+from mygym.envs.observation_builder import ObservationSpec
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, bad_value
 from mygym.runs import devices, directory, factory
@@ -61,7 +61,7 @@ class Trained:
         composition: Of the observations that it was trained on.
     """
 
-    def __init__(self, policy: Policy, composition: Composition) -> None:
+    def __init__(self, policy: Policy, composition: ObservationSpec) -> None:
         self.policy = policy
         self.composition = composition
         self.family = family(policy.model.policy)
@@ -79,7 +79,7 @@ class Trained:
         return drawn_from
 
     def _seen(self, env: Any, rows: Sequence[int]) -> Any:
-        seen = env.env_method("composed", self.composition, indices=rows)
+        seen = env.env_method("observe_as", self.composition, indices=rows)
         if isinstance(seen[0], Mapping):
             return {name: np.stack([one[name] for one in seen]) for name in seen[0]}
         return np.stack(seen)
@@ -218,7 +218,7 @@ def _trained(name: str, played: Sequence[Variant]) -> Trained:
                 if found := _differs(own, env):
                     why, allowed = found
                     raise ConfigError(bad_value(KEY, name, allowed, f"does not fit {one.label}: it {why}"))
-        return Trained(policy, own.composition)
+        return Trained(policy, own.observation_spec)
 
 
 def _differs(teacher: Any, student: RobotEnv) -> tuple[str, str] | None:
@@ -232,7 +232,7 @@ def _differs(teacher: Any, student: RobotEnv) -> tuple[str, str] | None:
         return f"has {own} actions, and there are {here} here", allowed
     another = f"a run of the same task on {student.robot.name}, or both with spaces: shared"
     try:
-        space = student.composed_space(teacher.composition)
+        space = student.observation_space_as(teacher.composition)
     except ConfigError as error:
         return f"needs to see what is not there ({error})", another
     if space != teacher.observation_space:

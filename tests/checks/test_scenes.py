@@ -190,7 +190,7 @@ FIXTURES: dict[str, tuple[dict[str, Any], str, str]] = {
     "rolls on": (
         {"position": [0, 0.4, 0.1], "joints": {"a": SLIDE | {"axis": [0, 1, 1], "friction": 0.01, "force": 20.0}}},
         "fixtures",
-        "was left at",
+        "was released at",
     ),
 }
 

@@ -61,7 +61,7 @@ MISTAKES = [
     ("train --task AX", ["task", "'AX'", "'X'"]),
     ("train --task=", ["task", "''", "is empty"]),
     ("train --task [approach,pusch]", ["task", "'pusch'", "did you mean 'push'"]),
-    ("train --task [approach,open]", ["task", "'open'", "does not say which part to open"]),
+    ("train --task [approach,open]", ["task", "'open'", "does not name the part to open"]),
     ("train --task [", ["task", "'['"]),
     ("train --algo sacc", ["algo", "'sacc'", "ppo", "did you mean 'sac'"]),
     ("train --framework pytorhc", ["framework", "'pytorhc'", "did you mean 'pytorch'"]),

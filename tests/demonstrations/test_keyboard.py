@@ -65,7 +65,7 @@ def test_whoever_gives_up_keeps_what_there_is(sits_down: Callable[[Person], None
     episodes: list[int] = []
 
     def tired(env: Any) -> list[str]:
-        episodes.append(env.state_dict()["episode"] if len(env._actions) else -1)
+        episodes.append(env.state_dict()["episode"] if env.elapsed_steps else -1)
         return ["q"] if episodes.count(-1) > 2 else to_the_goal(env)
 
     sits_down(tired)

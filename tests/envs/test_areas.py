@@ -1,4 +1,4 @@
-"""Areas in which nothing can be are refused, with the share, what is in the way and a remedy; shipped ones are not."""
+"""Room in areas: invalid areas are refused with the share, the obstacle and a remedy; built-in areas are accepted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OPENED = [
 ]
 
 REFUSED = [
-    # a cube of 4 cm: its half is in the front, which begins at 0.122, beyond 0.107; of 5 points one is
+    # half of the 4 cm cube overlaps the front at 0.122 for x above 0.107: one of 5 points
     ("push", "drawer", {"object": at_the_cabinet(0.03, 0.13)}, ["areas.object", "cube to 20% inside cabinet"]),
     (
         "push",
@@ -50,12 +50,12 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("task", "workspace", "areas", "words"), REFUSED)
-def test_areas_in_which_something_cannot_be_are_refused(
+def test_areas_without_room_are_refused(
     task: str, workspace: str | None, areas: dict[str, Any], words: list[str]
 ) -> None:
     with pytest.raises(ConfigError) as error:
         RobotEnv(task, workspace=workspace, task_params={"areas": areas}).close()
-    for word in ("task_params.areas", "e.g. with its centre at", "a smaller box, or another place", *words):
+    for word in ("task_params.areas", "e.g. with its centre at", "a smaller box, or another position", *words):
         assert word in str(error.value)
 
 
@@ -68,26 +68,26 @@ def test_areas_in_which_something_cannot_be_are_refused(
         ("AGM", None, {"air": box(0.1, 0.2)}),
         ("push", None, {"surface": box(0.0, 0.03)}),  # within the tolerance of the table
         (ON_PLATE, None, {"object": box(0.0, 0.0, ((-0.15, -0.15), (0.15, 0.15)))}),
-        (OPENED, "drawer", {"drawer": box(0.035, 0.035, ((-0.05, -0.05), (0.0, 0.05)))}),  # where it is by then
+        (OPENED, "drawer", {"drawer": box(0.035, 0.035, ((-0.05, -0.05), (0.0, 0.05)))}),  # of the opened drawer
     ],
 )
-def test_areas_in_which_all_can_be_are_not_refused(task: Any, workspace: str | None, areas: dict[str, Any]) -> None:
+def test_areas_with_room_are_accepted(task: Any, workspace: str | None, areas: dict[str, Any]) -> None:
     RobotEnv(task, workspace=workspace, task_params={"areas": areas}).close()
 
 
 @pytest.mark.parametrize(("task", "robot"), HOSTED_QUICKLY)
-def test_everything_can_be_in_the_shipped_areas(task: str, robot: str) -> None:
+def test_builtin_areas_have_room(task: str, robot: str) -> None:
     with RobotEnv(task, robot=robot) as env:
-        for name in env._areas:
-            check_room(env.task, env.world, env._areas, name)
+        for name in env.areas:
+            check_room(env.task, env.world, env.areas, name)
 
 
-def test_an_area_of_ones_own_leaves_no_trace_in_the_episode() -> None:
-    areas = {"object": {"low": [-0.15, -0.15, 0.0], "high": [0.15, 0.15, 0.0]}}  # as the workspace has it
+def test_checking_a_custom_area_does_not_change_the_episode() -> None:
+    areas = {"object": {"low": [-0.15, -0.15, 0.0], "high": [0.15, 0.15, 0.0]}}  # as in the workspace
     with RobotEnv("push") as plain, RobotEnv("push", task_params={"areas": areas}) as checked:
         for env in (plain, checked):
             env.reset(seed=3)
         for _ in range(30):
             action = plain.expert_action()
-            one, other = plain.step(action), checked.step(action)
-            assert one[0]["observation"].tobytes() == other[0]["observation"].tobytes()
+            first, second = plain.step(action), checked.step(action)
+            assert first[0]["observation"].tobytes() == second[0]["observation"].tobytes()

@@ -1,4 +1,4 @@
-"""What controllers remember is observed: without it the same action in the same observation does different things."""
+"""Command offsets are observed: without them, the same action in the same observation has different effects."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import pytest
 from mygym.envs.robot_env import RobotEnv
 from tests.components import CONTROLS
 
-REMEMBER = {"ee_delta", "ee_absolute", "joint_delta"}
+WITH_OFFSET = {"ee_delta", "ee_absolute", "joint_delta"}
 
 
 @pytest.mark.parametrize("control", CONTROLS)
 @pytest.mark.parametrize("task", ["reach", "AGR"])
-def test_what_is_commanded_is_what_is_measured_and_the_lead(control: str, task: str) -> None:
+def test_measurement_plus_offset_is_the_command(control: str, task: str) -> None:
     env = RobotEnv(task, control=control)
-    assert ("command_offset" in env.components) == (control in REMEMBER)
+    assert ("command_offset" in env.components) == (control in WITH_OFFSET)
     controller, state = env.world.controller, env.world.state
     rng = np.random.default_rng(0)
     for seed in range(2):
@@ -24,12 +24,12 @@ def test_what_is_commanded_is_what_is_measured_and_the_lead(control: str, task: 
         assert not state.tool_yaw_offset.any()
         for _ in range(8):
             observation, *_ = env.step(rng.uniform(-1, 1, env.action_space.shape).astype(np.float32))
-            if control in REMEMBER:
+            if control in WITH_OFFSET:
                 joints = control == "joint_delta"
                 commanded = controller.joint_command if joints else controller.ee_command
                 measured = state.joint_position[0] if joints else state.ee_position[0]
-                seen = observation["observation"][env.components["command_offset"]]
-                np.testing.assert_allclose(measured + seen, commanded, atol=1e-6)
-        assert state.command_offset.any() == (control in REMEMBER)
+                offset = observation["observation"][env.components["command_offset"]]
+                np.testing.assert_allclose(measured + offset, commanded, atol=1e-6)
+        assert state.command_offset.any() == (control in WITH_OFFSET)
         assert state.tool_yaw_offset.any() == (control in ("ee_delta", "ee_absolute") and task == "AGR")
     env.close()

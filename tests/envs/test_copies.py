@@ -1,4 +1,4 @@
-"""Copies and pickles of an environment: alive, where it was, with a physics client of their own."""
+"""Copies and pickles of an environment continue its episode in their own physics client."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mygym.envs.robot_env import RobotEnv
 from tests.components import IDS
 from tests.conftest import ROOT
 
-USED = {
+KEYWORDS = {
     "reach": {"reward": "dense"},
     "pick_and_place": {"reward": "staged", "control": "joint_velocity", "goal_env": False},
     "push": {"randomize": {"object_size": True, "observation_noise": 0.01}, "task_params": {"distractors": ["can"]}},
@@ -27,8 +27,8 @@ USED = {
 }
 
 
-def used(task: str, **keywords: Any) -> RobotEnv:
-    """In the middle of its third episode."""
+def stepped_env(task: str, **keywords: Any) -> RobotEnv:
+    """Return an environment in the middle of its third episode."""
     env = RobotEnv(task, **keywords)
     env.action_space.seed(5)
     env.reset(seed=4)
@@ -39,30 +39,30 @@ def used(task: str, **keywords: Any) -> RobotEnv:
     return env
 
 
-def goes_on(env: gymnasium.Env[Any, Any]) -> bytes:
-    """What it shows under actions drawn from its own space: the rest of the episode, and the next."""
+def continuation(env: gymnasium.Env[Any, Any]) -> bytes:
+    """Return 10 steps of the episode and the start of the next, under actions from the environment's own space."""
     seen = [env.step(env.action_space.sample()) for _ in range(10)]
     return pickle.dumps([seen, env.reset(), env.step(env.action_space.sample())])
 
 
-@pytest.mark.parametrize("again", [copy.deepcopy, copy.copy, lambda env: pickle.loads(pickle.dumps(env))])
-@pytest.mark.parametrize("task", USED)
-def test_a_copy_goes_on_as_the_original_does_and_disturbs_it_not(task: str, again: Callable[[Any], Any]) -> None:
-    with used(task, **USED[task]) as env, used(task, **USED[task]) as undisturbed:
-        other = again(env)
-        assert other.world._client != env.world._client
-        copied = goes_on(other)
+@pytest.mark.parametrize("make_copy", [copy.deepcopy, copy.copy, lambda env: pickle.loads(pickle.dumps(env))])
+@pytest.mark.parametrize("task", KEYWORDS)
+def test_a_copy_continues_like_the_original_and_does_not_disturb_it(task: str, make_copy: Callable[[Any], Any]) -> None:
+    with stepped_env(task, **KEYWORDS[task]) as env, stepped_env(task, **KEYWORDS[task]) as undisturbed:
+        other = make_copy(env)
+        assert other.world.client != env.world.client
+        copied = continuation(other)
         other.close()
-        assert copied == goes_on(env) == goes_on(undisturbed)
+        assert copied == continuation(env) == continuation(undisturbed)
 
 
-def test_an_environment_that_was_never_reset_has_copies_too() -> None:
+def test_an_environment_can_be_copied_before_its_first_reset() -> None:
     with RobotEnv() as env, copy.deepcopy(env) as other:
-        first, second = (one.reset(seed=1)[0] for one in (env, other))
+        first, second = (instance.reset(seed=1)[0] for instance in (env, other))
         np.testing.assert_array_equal(first["observation"], second["observation"])
 
 
-def test_what_a_caller_does_with_its_arguments_afterwards_changes_no_copy() -> None:
+def test_later_changes_of_the_arguments_do_not_affect_copies() -> None:
     params = {"horizon": 7}
     with RobotEnv("push", task_params=params) as env:
         params["horizon"] = 9
@@ -70,34 +70,34 @@ def test_what_a_caller_does_with_its_arguments_afterwards_changes_no_copy() -> N
             assert other.task.horizon == env.task.horizon == 7
 
 
-def test_every_argument_is_remembered() -> None:
+def test_every_argument_is_stored() -> None:
     with RobotEnv() as env:
         assert list(env._arguments) == list(inspect.signature(RobotEnv).parameters)
 
 
-def test_a_wrapped_environment_has_copies_with_its_spec() -> None:
+def test_copies_of_a_wrapped_environment_keep_its_spec() -> None:
     env = gymnasium.make(IDS["reach"])
     env.action_space.seed(0)
     env.reset(seed=0)
     other = copy.deepcopy(env)
     assert other.unwrapped.spec == env.unwrapped.spec is not None
-    assert goes_on(other) == goes_on(env)
+    assert continuation(other) == continuation(env)
     other.close()
     env.close()
 
 
-GO_ON = """
+CONTINUE = """
 import pickle, sys
-from tests.envs.test_copies import goes_on
+from tests.envs.test_copies import continuation
 with open(sys.argv[1], "rb") as file:
     env = pickle.load(file)
-sys.stdout.buffer.write(goes_on(env))
+sys.stdout.buffer.write(continuation(env))
 """
 
 
-def test_a_pickle_goes_on_in_another_process(tmp_path: Path) -> None:
-    with used("push") as env:
+def test_a_pickle_continues_in_another_process(tmp_path: Path) -> None:
+    with stepped_env("push") as env:
         (tmp_path / "env.pickle").write_bytes(pickle.dumps(env))
-        command = [sys.executable, "-c", GO_ON, str(tmp_path / "env.pickle")]
+        command = [sys.executable, "-c", CONTINUE, str(tmp_path / "env.pickle")]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
-        assert done.stdout == goes_on(env)
+        assert done.stdout == continuation(env)

@@ -1,4 +1,4 @@
-"""Distractors: in the way, apart from what the task is about, and no part of it."""
+"""Distractors: placed apart from the task's objects, and no part of the task."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mygym.config import Layer, resolve
-from mygym.envs.placement import HAND
+from mygym.envs.placement import HAND_RADIUS
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
 from mygym.runs.resolve_config import resolve_config
@@ -30,7 +30,7 @@ def roll(env: RobotEnv, seed: int, steps: int = 40) -> list[bytes]:
 
 
 @pytest.mark.parametrize("task", ["reach", "push", "AGMDW"])
-def test_they_are_in_the_state_after_the_roles_and_not_in_what_is_observed_of_those(task: str) -> None:
+def test_distractors_follow_the_roles_in_the_state_and_are_not_observed_by_default(task: str) -> None:
     with RobotEnv(task) as plain, RobotEnv(task, task_params=MIXED) as env:
         assert plain.observation_space == env.observation_space
         assert [spec.name for spec in env.world.objects] == [*plain.task.roles, "can", "ball"]
@@ -38,42 +38,42 @@ def test_they_are_in_the_state_after_the_roles_and_not_in_what_is_observed_of_th
         assert env.world.state.object_position.shape == (1, len(plain.task.roles) + 2, 3)
 
 
-def test_a_name_alone_lies_still_and_a_mapping_moves_at_its_speed() -> None:
+def test_a_name_is_a_static_and_a_mapping_a_moving_distractor() -> None:
     with RobotEnv("reach", task_params=MIXED) as env:
         env.reset(seed=1)
         start = env.world.state.object_position[0].copy()
-        speeds, places = [], []
+        speeds, positions = [], []
         for _ in range(60):
             env.step(np.zeros(3, np.float32))
             speeds.append(np.linalg.norm(env.world.state.object_velocity[0], axis=1))
-            places.append(env.world.state.object_position[0].copy())
-        assert math.dist(places[-1][0], start[0]) < 2e-3
+            positions.append(env.world.state.object_position[0].copy())
+        assert math.dist(positions[-1][0], start[0]) < 2e-3
         assert np.median(np.array(speeds)[:, 1]) == pytest.approx(0.1, rel=0.02)
-        ways = np.array(places)[:, 1] - start[1]
-        assert np.abs(ways[:, 0] - ways[:, 1]).max() < 1e-3  # along the axis
-        assert np.linalg.norm(ways, axis=1).max() == pytest.approx(0.06, abs=0.005)
+        offsets = np.array(positions)[:, 1] - start[1]
+        assert np.abs(offsets[:, 0] - offsets[:, 1]).max() < 1e-3  # along the axis
+        assert np.linalg.norm(offsets, axis=1).max() == pytest.approx(0.06, abs=0.005)
 
 
 @pytest.mark.parametrize("axis", [[0, 1, 0], [0, 0, 1]])
-def test_objects_and_goals_are_apart_from_their_ways(axis: list[float]) -> None:
+def test_objects_and_goals_are_apart_from_the_paths_of_distractors(axis: list[float]) -> None:
     moving = {**MOVING, "axis": axis}
     with RobotEnv("push", task_params={"distractors": [moving]}) as env:
         cube, ball = (math.hypot(*spec.size[:2]) / 2 for spec in env.world.objects)
         for seed in range(40):
             env.reset(seed=seed)
-            thing, middle = env.world.state.object_position[0]
+            cube_position, middle = env.world.state.object_position[0]
             assert middle[2] == pytest.approx(env.world.objects[1].half_height + 0.06 * axis[2])
-            for way in np.linspace(-0.06, 0.06, 13):
-                there = middle[:2] + way * np.array(axis[:2])
-                assert math.dist(there, thing[:2]) > cube + ball + 0.055
-                assert math.dist(there, env.goals[0, 0, :2]) > cube + ball - 0.005
+            for offset in np.linspace(-0.06, 0.06, 13):
+                point = middle[:2] + offset * np.array(axis[:2])
+                assert math.dist(point, cube_position[:2]) > cube + ball + 0.055
+                assert math.dist(point, env.goals[0, 0, :2]) > cube + ball - 0.005
     with RobotEnv("reach", task_params={"distractors": ["can"]}) as env:
         for seed in range(40):
             env.reset(seed=seed)
-            assert math.dist(env.goals[0, 0, :2], env.world.state.object_position[0, 0, :2]) > HAND
+            assert math.dist(env.goals[0, 0, :2], env.world.state.object_position[0, 0, :2]) > HAND_RADIUS
 
 
-def test_episodes_come_again_after_any_history() -> None:
+def test_episodes_with_distractors_are_exact_after_any_history() -> None:
     with RobotEnv("push", task_params=MIXED) as env:
         first = roll(env, 3)
         for history in range(6):
@@ -97,29 +97,29 @@ MISTAKES: list[tuple[Any, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("said", "parts"), MISTAKES, ids=lambda case: str(case)[:40])
-def test_mistakes(said: Any, parts: list[str]) -> None:
+@pytest.mark.parametrize(("distractors", "parts"), MISTAKES, ids=lambda case: str(case)[:40])
+def test_invalid_distractors_are_refused(distractors: Any, parts: list[str]) -> None:
     for check in (
-        lambda values: resolve([Layer("file", {"task_params": values})]),
-        lambda values: RobotEnv("push", task_params=values),
+        lambda params: resolve([Layer("file", {"task_params": params})]),
+        lambda params: RobotEnv("push", task_params=params),
     ):
         with pytest.raises(ConfigError) as error:
-            check({"distractors": said})
+            check({"distractors": distractors})
         assert all(part in str(error.value) for part in parts), str(error.value)
 
 
-def test_an_unknown_object_and_one_too_many_are_told() -> None:
+def test_unknown_and_too_many_distractors_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"'cann'.*did you mean 'can'"):
         resolve_config({"task_params": {"distractors": ["cann"]}})
     with pytest.raises(ConfigError, match="no room for 12 objects"):
         RobotEnv("push", task_params={"distractors": ["can"] * 11})
 
 
-def test_a_config_says_everything_of_them() -> None:
+def test_a_config_contains_all_values_of_distractors() -> None:
     config = resolve_config({"task_params": {"distractors": ["can", MOVING]}}).config
-    found = config.model_dump(mode="json")["task_params"]["distractors"]
-    assert found[0] == {"object": "can", "axis": [0.0, 1.0, 0.0], "speed": 0.0, "range": 0.1}
-    assert found[1]["speed"] == 0.1
+    values = config.model_dump(mode="json")["task_params"]["distractors"]
+    assert values[0] == {"object": "can", "axis": [0.0, 1.0, 0.0], "speed": 0.0, "range": 0.1}
+    assert values[1]["speed"] == 0.1
     assert (
         resolve_config(config.model_dump(mode="json")).config.task_params.distractors == config.task_params.distractors
     )

@@ -1,4 +1,4 @@
-"""Every registered id, with every robot that can do its task, and with every controller: both checkers, no warnings."""
+"""Every registered id, with robots and controllers: both environment checkers pass without warnings."""
 
 from __future__ import annotations
 
@@ -30,52 +30,52 @@ def named(keywords: dict[str, Any]) -> str:
     return "-".join(str(value) for value in keywords.values())
 
 
-def test_there_is_an_id_for_each_task_and_one_for_any() -> None:
+def test_each_task_has_an_id_and_gym_v0_takes_any_task() -> None:
     registered = {name for name in gymnasium.registry if name.startswith("mygym/")}
     assert {"mygym/Reach-v0", "mygym/Push-v0", "mygym/PickAndPlace-v0", "mygym/Gym-v0"} <= registered
     assert registered >= {*IDS.values(), ANY_TASK}
 
 
 @pytest.mark.parametrize("keywords", KEYWORDS, ids=named)
-def test_gymnasiums_checker_has_nothing_to_say(keywords: dict[str, Any]) -> None:
+def test_gymnasiums_checker_gives_no_warning(keywords: dict[str, Any]) -> None:
     with warnings.catch_warnings(), gymnasium.make(**keywords) as env:
         warnings.simplefilter("error")
-        # Rendering is checked below, once for each id.
+        # Rendering is checked below, once per id.
         check_env(env.unwrapped, skip_render_check=True)
 
 
 @pytest.mark.parametrize("keywords", KEYWORDS, ids=named)
-def test_stable_baselines_checker_has_nothing_to_say(keywords: dict[str, Any]) -> None:
+def test_stable_baselines_checker_gives_no_warning(keywords: dict[str, Any]) -> None:
     with warnings.catch_warnings(), gymnasium.make(**keywords) as env:
         warnings.simplefilter("error")
         check_env_of_sb3(env.unwrapped, warn=True, skip_render_check=True)
 
 
 @pytest.mark.parametrize("name", sorted({*IDS.values(), ANY_TASK}))
-def test_the_checkers_find_rendering_in_order(name: str) -> None:
+def test_rendering_passes_the_checker(name: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with gymnasium.make(name, render_mode="rgb_array", render_width=32, render_height=32) as env:
-            picture = env.unwrapped.reset() and env.unwrapped.render()
-            assert picture.shape == (32, 32, 3)
-            assert picture.dtype == np.uint8
-            assert picture.std() > 0
+            image = env.unwrapped.reset() and env.unwrapped.render()
+            assert image.shape == (32, 32, 3)
+            assert image.dtype == np.uint8
+            assert image.std() > 0
 
 
 @pytest.mark.parametrize("name", sorted({*IDS.values(), ANY_TASK}))
-def test_two_instances_of_an_id_do_the_same(name: str) -> None:
+def test_two_instances_of_an_id_are_equal(name: str) -> None:
     task = next((task for task, known in IDS.items() if known == name), "reach")
-    with gymnasium.make(name) as one, gymnasium.make(pickle.loads(pickle.dumps(one.spec))) as other:
-        known = one.unwrapped.task
+    with gymnasium.make(name) as env, gymnasium.make(pickle.loads(pickle.dumps(env.spec))) as other:
+        known = env.unwrapped.task
         assert known == other.unwrapped.task
-        assert replace(known, parts=(), path_points={}) == find_task(task)  # these two are the workspace's
+        assert replace(known, parts=(), path_points={}) == find_task(task)  # both come from the workspace
         for seed in (5, None):
-            first, second = one.reset(seed=seed), other.reset(seed=seed)
+            first, second = env.reset(seed=seed), other.reset(seed=seed)
             assert_same(first, second)
-            one.action_space.seed(0)
+            env.action_space.seed(0)
             for _ in range(20):
-                action = one.action_space.sample()
-                assert_same(one.step(action), other.step(action))
+                action = env.action_space.sample()
+                assert_same(env.step(action), other.step(action))
 
 
 def assert_same(first: Any, second: Any) -> None:
@@ -90,23 +90,23 @@ def assert_same(first: Any, second: Any) -> None:
         np.testing.assert_array_equal(first, second)
 
 
-@pytest.mark.parametrize("said", ["reach", "AGMDW", ["approach", "push"]])
-def test_any_task_can_be_made_from_names_letters_and_lists(said: str | list[str]) -> None:
-    with gymnasium.make("mygym/Gym-v0", task=said) as env:
-        assert env.unwrapped.task.stage_names == find_task(said).stage_names
+@pytest.mark.parametrize("task", ["reach", "AGMDW", ["approach", "push"]])
+def test_any_task_can_be_made_from_names_letters_and_lists(task: str | list[str]) -> None:
+    with gymnasium.make("mygym/Gym-v0", task=task) as env:
+        assert env.unwrapped.task.stage_names == find_task(task).stage_names
         env.reset(seed=0)
         assert len(env.step(env.action_space.sample())) == 5
 
 
-@pytest.mark.parametrize("said", COMPOSITIONS)
-def test_every_composition_of_letters_passes_the_checker(said: str) -> None:
-    with warnings.catch_warnings(), gymnasium.make(ANY_TASK, task=said, reward="staged") as env:
+@pytest.mark.parametrize("task", COMPOSITIONS)
+def test_every_composition_of_letters_passes_the_checker(task: str) -> None:
+    with warnings.catch_warnings(), gymnasium.make(ANY_TASK, task=task, reward="staged") as env:
         warnings.simplefilter("error")
         check_env(env.unwrapped, skip_render_check=True)
 
 
 @pytest.mark.parametrize("reward", REWARDS)
-def test_the_issues_line_works(reward: str) -> None:
+def test_the_documented_call_works(reward: str) -> None:
     keywords = {"robot": "panda", "workspace": "table", "control": "ee_delta", "reward": reward}
     with gymnasium.make("mygym/Reach-v0", **keywords) as env:
         observation, info = env.reset(seed=0)
@@ -114,7 +114,7 @@ def test_the_issues_line_works(reward: str) -> None:
         assert info["is_success"] is False
 
 
-def test_environments_run_in_gymnasiums_vectors() -> None:
+def test_environments_run_in_gymnasium_vectors() -> None:
     envs = gymnasium.make_vec("mygym/Push-v0", num_envs=3, vectorization_mode="sync")
     observations, _ = envs.reset(seed=[1, 2, 3])
     assert observations["desired_goal"].shape == (3, 3)

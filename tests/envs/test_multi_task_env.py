@@ -1,4 +1,4 @@
-"""Several environments in one."""
+"""Environments of several tasks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mygym.errors import ConfigError, RunError
 TASKS = ("reach", "push", "AGM")
 
 
-def varied(*tasks: str, identify: bool = False, **settings: Any) -> MultiTaskEnv:
+def multi_task_env(*tasks: str, identify: bool = False, **settings: Any) -> MultiTaskEnv:
     settings = {"spaces": "shared", **settings}
     codes = np.eye(len(tasks), dtype=np.float32) if identify else None
     return MultiTaskEnv([{"task": task, **settings} for task in tasks], tasks, codes)
@@ -27,12 +27,12 @@ def varied(*tasks: str, identify: bool = False, **settings: Any) -> MultiTaskEnv
 
 @pytest.fixture
 def env() -> Iterator[MultiTaskEnv]:
-    env = varied(*TASKS)
+    env = multi_task_env(*TASKS)
     yield env
     env.close()
 
 
-def played(env: MultiTaskEnv, episodes: int, seed: int = 0) -> list[str]:
+def play_labels(env: MultiTaskEnv, episodes: int, seed: int = 0) -> list[str]:
     env.reset(seed=seed)
     labels = [env.label]
     for _ in range(episodes - 1):
@@ -44,34 +44,34 @@ def played(env: MultiTaskEnv, episodes: int, seed: int = 0) -> list[str]:
 @pytest.mark.parametrize("identify", [False, True])
 @pytest.mark.parametrize("goal_env", [False, True])
 @pytest.mark.filterwarnings("ignore:.*not within the observation space.*")
-def test_gymnasium_finds_nothing_wrong_with_it(identify: bool, goal_env: bool) -> None:
-    env = varied("reach", "push", identify=identify, goal_env=goal_env)
+def test_gymnasiums_checker_passes(identify: bool, goal_env: bool) -> None:
+    env = multi_task_env("reach", "push", identify=identify, goal_env=goal_env)
     check_env(env, skip_render_check=True)
     env.close()
 
 
-def test_they_take_turns_each_once_before_any_twice(env: MultiTaskEnv) -> None:
-    labels = played(env, 9)
+def test_environments_are_selected_round_robin(env: MultiTaskEnv) -> None:
+    labels = play_labels(env, 9)
     for first in range(0, 9, 3):
         assert sorted(labels[first : first + 3]) == sorted(TASKS)
-    assert played(env, 3, seed=1)[0] != labels[0]  # environments side by side do not all play the same
+    assert play_labels(env, 3, seed=1)[0] != labels[0]  # parallel environments start with different tasks
 
 
-def test_weights_say_how_often_each_is_played(env: MultiTaskEnv) -> None:
+def test_weights_set_the_frequencies(env: MultiTaskEnv) -> None:
     env.set_weights([0.0, 1.0, 3.0])
-    counts = Counter(played(env, 40))
+    counts = Counter(play_labels(env, 40))
     assert counts["reach"] == 0
     assert 4 <= counts["push"] <= 16
-    assert played(env, 10) == played(env, 10)
+    assert play_labels(env, 10) == play_labels(env, 10)
 
 
 @pytest.mark.parametrize("weights", [[1.0, 1.0], [0.0, 0.0, 0.0], [-1.0, 1.0, 1.0], [np.nan, 1.0, 1.0]])
-def test_what_are_no_weights_is_refused(env: MultiTaskEnv, weights: list[float]) -> None:
+def test_invalid_weights_are_refused(env: MultiTaskEnv, weights: list[float]) -> None:
     with pytest.raises(RunError, match="3 weights"):
         env.set_weights(weights)
 
 
-def test_an_episode_is_that_of_the_one_that_is_played(env: MultiTaskEnv) -> None:
+def test_an_episode_equals_that_of_the_active_environment(env: MultiTaskEnv) -> None:
     rng = np.random.default_rng(0)
     observation, info = env.reset(seed=5)
     alone = RobotEnv(env.label, spaces="shared")
@@ -80,14 +80,14 @@ def test_an_episode_is_that_of_the_one_that_is_played(env: MultiTaskEnv) -> None
     for _ in range(5):
         action = rng.uniform(-1, 1, env.action_space.shape).astype(np.float32)
         observation, reward, *_, info = env.step(action)
-        expected, its_reward, *_ = alone.step(action)
+        expected, expected_reward, *_ = alone.step(action)
         np.testing.assert_equal(observation, expected)
-        assert (reward, info["variant"]) == (its_reward, TASKS.index(env.label))
+        assert (reward, info["variant"]) == (expected_reward, TASKS.index(env.label))
     alone.close()
 
 
-def test_its_state_brings_another_to_the_same_place_and_the_same_episodes_after_it(env: MultiTaskEnv) -> None:
-    other = varied(*TASKS)
+def test_a_restored_state_continues_with_the_same_episodes(env: MultiTaskEnv) -> None:
+    other = multi_task_env(*TASKS)
     env.reset(seed=3)
     env.set_weights([1.0, 2.0, 2.0])
     for _ in range(3):
@@ -96,8 +96,8 @@ def test_its_state_brings_another_to_the_same_place_and_the_same_episodes_after_
         observation, *_ = env.step(env.expert_action())
     np.testing.assert_equal(other.load_state_dict(env.state_dict()), observation)
     for _ in range(5):
-        one, two = env.reset()[0], other.reset()[0]
-        np.testing.assert_equal(one, two)
+        first, second = env.reset()[0], other.reset()[0]
+        np.testing.assert_equal(first, second)
         assert env.label == other.label
     other.close()
 
@@ -110,10 +110,10 @@ LEVELS = [
 ]
 
 
-def test_those_that_differ_in_numbers_alone_share_a_world_and_play_as_they_would_alone() -> None:
+def test_variants_that_share_a_world_behave_as_they_would_separately() -> None:
     env = MultiTaskEnv(LEVELS, ("end", "later", "whole", "round"))
     env.try_all()
-    worlds = [one.world for one in env._envs.values()]
+    worlds = [variant.world for variant in env._envs.values()]
     assert worlds[0] is worlds[1] is worlds[2] is not worlds[3]
     seen = set()
     for seed in range(8):
@@ -124,10 +124,10 @@ def test_those_that_differ_in_numbers_alone_share_a_world_and_play_as_they_would
             np.testing.assert_equal(observation, expected)
             for _ in range(30):
                 action = env.expert_action()
-                here, there = env.step(action), alone.step(action)
-                np.testing.assert_equal(here[0], there[0])
-                assert here[1:4] == there[1:4]
-                if here[2] or here[3]:
+                step, expected = env.step(action), alone.step(action)
+                np.testing.assert_equal(step[0], expected[0])
+                assert step[1:4] == expected[1:4]
+                if step[2] or step[3]:
                     break
     assert seen == set(range(len(LEVELS)))
     copied = copy.deepcopy(env.playing)
@@ -137,20 +137,20 @@ def test_those_that_differ_in_numbers_alone_share_a_world_and_play_as_they_would
     env.close()
 
 
-def test_a_reward_of_one_that_was_not_built_yet_leaves_the_episode_alone() -> None:
-    """As of a replay buffer that was filled before the run was resumed."""
+def test_rewards_of_an_unbuilt_variant_do_not_change_the_episode() -> None:
+    """A replay buffer that was filled before the run was resumed contains such infos."""
     env, other = (MultiTaskEnv(LEVELS[:3], ("end", "later", "whole")) for _ in range(2))
-    for one in (env, other):
-        one.reset(seed=1)
+    for instance in (env, other):
+        instance.reset(seed=1)
     goals = np.zeros((3, 3), np.float32)
-    assert len(env.compute_reward(goals, goals, [{"variant": which} for which in range(3)])) == 3
+    assert len(env.compute_reward(goals, goals, [{"variant": variant} for variant in range(3)])) == 3
     for _ in range(3):
         np.testing.assert_equal(env.step(env.expert_action())[0], other.step(other.expert_action())[0])
-    for one in (env, other):
-        one.close()
+    env.close()
+    other.close()
 
 
-def test_rewards_are_those_of_the_task_that_was_played() -> None:
+def test_rewards_follow_the_variant_of_the_info() -> None:
     env = MultiTaskEnv(
         [{"task": "reach", "task_params": {"tolerance": radius}} for radius in (0.2, 0.02)], ("wide", "narrow")
     )
@@ -163,17 +163,17 @@ def test_rewards_are_those_of_the_task_that_was_played() -> None:
     env.close()
 
 
-def test_the_observation_tells_which_is_played() -> None:
-    env = varied("reach", "push", identify=True)
+def test_the_observation_identifies_the_variant() -> None:
+    env = multi_task_env("reach", "push", identify=True)
     for seed in range(3):
         observation, info = env.reset(seed=seed)
-        where = env.components["variant"]
-        assert observation["observation"][where].tolist() == np.eye(2)[info["variant"]].tolist()
+        code = observation["observation"][env.components["variant"]]
+        assert code.tolist() == np.eye(2)[info["variant"]].tolist()
     env.close()
 
 
-def test_spaces_that_differ_are_refused() -> None:
-    env = varied("reach", "push", spaces="own")
+def test_different_spaces_are_refused() -> None:
+    env = multi_task_env("reach", "push", spaces="own")
     with pytest.raises(ConfigError, match=r"push has another observation space than reach.*spaces: shared"):
-        played(env, 2)
+        play_labels(env, 2)
     env.close()

@@ -1,4 +1,4 @@
-"""Where objects and goals are: apart from each other, in their areas, on top of each other, never solved."""
+"""Objects and goals are apart from each other, in their areas, on top of each other, never solved."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.components import needs_extra, several, tower
 
 SEEDS = st.integers(0, 2**32 - 1)
 TABLE = (np.array([-0.15, -0.15, 0.0]), np.array([0.15, 0.15, 0.0]))
-THINGS = ["cube", "die", "block", "apple", "pen", "ball"]
+OBJECTS = ["cube", "die", "block", "apple", "pen", "ball"]
 
 
 def radius(spec: ObjectSpec) -> float:
@@ -44,13 +44,13 @@ TOWER = tower("block", "cube", "die")
 
 
 @given(
-    names=st.lists(st.sampled_from(THINGS), min_size=1, max_size=4, unique=True),
-    others=st.lists(st.sampled_from(THINGS), max_size=3),
+    names=st.lists(st.sampled_from(OBJECTS), min_size=1, max_size=4, unique=True),
+    others=st.lists(st.sampled_from(OBJECTS), max_size=3),
     size=st.floats(0.02, 0.3),
     turns=st.tuples(st.floats(-3, 3), st.floats(0, 2)),
     seed=SEEDS,
 )
-def test_objects_lie_apart_in_their_area_or_there_is_no_room(
+def test_objects_are_apart_or_no_room_is_reported(
     names: list[str], others: list[str], size: float, turns: tuple[float, float], seed: int
 ) -> None:
     low, high = np.array([-size / 2, -size / 2, 0.0]), np.array([size / 2, size / 2, 0.0])
@@ -61,7 +61,7 @@ def test_objects_lie_apart_in_their_area_or_there_is_no_room(
         poses = draw_poses(np.random.default_rng(seed), task, specs, {"object": (low, high)})
     except ConfigError:
         rooms = sum(math.pi * (radius(spec) + GAP) ** 2 for spec in specs)
-        assert rooms > 0.1 * size**2  # not while there is plenty
+        assert rooms > 0.1 * size**2  # never with plenty of room
         return
     again = draw_poses(np.random.default_rng(seed), task, specs, {"object": (low, high)})
     np.testing.assert_array_equal(poses, again)
@@ -76,7 +76,7 @@ def test_objects_lie_apart_in_their_area_or_there_is_no_room(
         assert rotation[0] - 1e-9 <= yaw <= rotation[1] + 1e-9
 
 
-def test_an_object_has_the_area_of_its_role_if_there_is_one() -> None:
+def test_the_area_of_a_role_takes_precedence() -> None:
     areas = {"object": TABLE, "die_start": (TABLE[0] + 1.0, TABLE[1] + 1.0)}
     poses = draw_poses(np.random.default_rng(0), find_task(several("cube", "die")), loaded("cube", "die"), areas)
     assert (poses[0, :2] < 0.5).all()
@@ -88,8 +88,8 @@ def test_an_object_has_the_area_of_its_role_if_there_is_one() -> None:
 
 
 @pytest.fixture(scope="module")
-def made() -> Iterator[Any]:
-    """Environments by their keywords, each built once."""
+def cached_env() -> Iterator[Any]:
+    """Return environments by keywords; each is built once."""
     envs: dict[str, RobotEnv] = {}
 
     def make(**keywords: Any) -> RobotEnv:
@@ -103,27 +103,27 @@ def made() -> Iterator[Any]:
         env.close()
 
 
-@pytest.mark.parametrize("said", [several("cube", "die"), several("pen", "die", "apple"), TOWER, TOWER[::2]])
-def test_goals_are_unsolved_and_apart_from_each_other_and_from_what_lies_about(said: Any, made: Any) -> None:
-    env = made(task=said, task_params={"distractors": ["ball"]})
+@pytest.mark.parametrize("task", [several("cube", "die"), several("pen", "die", "apple"), TOWER, TOWER[::2]])
+def test_goals_are_unsolved_and_apart_from_objects_and_each_other(task: Any, cached_env: Any) -> None:
+    env = cached_env(task=task, task_params={"distractors": ["ball"]})
     roles, specs = env.task.roles, env.world.objects
     for seed in range(40):
         observation, info = env.reset(seed=seed)
         assert not info["is_success"]
         assert env.compute_reward(observation["achieved_goal"], observation["desired_goal"], info) == -1.0
-        where = dict(enumerate(env.world.state.object_position[0].copy()))
-        for number, one in enumerate(env.task.subtasks):
-            slot, goal = roles.index(one.object), env.goals[0, env.task.goal_slots[number].goal]
-            assert np.linalg.norm(goal - where[slot]) > env.task.tolerance
-            for other, place in where.items():
-                if other != slot and not one.onto:
-                    assert math.dist(goal[:2], place[:2]) > radius(specs[slot]) + radius(specs[other])
-            where[slot] = goal
+        positions = dict(enumerate(env.world.state.object_position[0].copy()))
+        for number, subtask in enumerate(env.task.subtasks):
+            slot, goal = roles.index(subtask.object), env.goals[0, env.task.goal_slots[number].goal]
+            assert np.linalg.norm(goal - positions[slot]) > env.task.tolerance
+            for other, position in positions.items():
+                if other != slot and not subtask.onto:
+                    assert math.dist(goal[:2], position[:2]) > radius(specs[slot]) + radius(specs[other])
+            positions[slot] = goal
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_the_goals_of_a_tower_are_where_its_objects_stay(seed: int, made: Any) -> None:
-    env = made(task=TOWER)
+def test_objects_rest_at_the_goals_of_a_tower(seed: int, cached_env: Any) -> None:
+    env = cached_env(task=TOWER)
     env.reset(seed=seed)
     goals = env.goals[0]
     assert (goals[:, :2] == goals[0, :2]).all()
@@ -134,8 +134,8 @@ def test_the_goals_of_a_tower_are_where_its_objects_stay(seed: int, made: Any) -
     np.testing.assert_allclose(env.world.state.object_position[0], goals, atol=0.004)
 
 
-def test_a_goal_is_on_top_of_an_object_that_nobody_moves(made: Any) -> None:
-    env = made(task=[{"stages": "AGMDW", "object": "die", "onto": "block"}])
+def test_a_goal_can_be_on_top_of_a_static_object(cached_env: Any) -> None:
+    env = cached_env(task=[{"stages": "AGMDW", "object": "die", "onto": "block"}])
     for seed in range(10):
         env.reset(seed=seed)
         die, block = env.world.state.object_position[0]
@@ -151,7 +151,7 @@ def test_a_goal_is_on_top_of_an_object_that_nobody_moves(made: Any) -> None:
         ({"task": "push", "task_params": {"distractors": ["ball"] * 5}}, ["no room for 6 objects", "fewer"]),
     ],
 )
-def test_no_room_is_a_mistake_of_the_config(keywords: dict[str, Any], words: list[str]) -> None:
+def test_no_room_for_objects_is_a_config_error(keywords: dict[str, Any], words: list[str]) -> None:
     small = {"areas": {"object": {"low": [0.0, 0.0, 0.0], "high": [0.06, 0.06, 0.0]}}}
     with pytest.raises(ConfigError) as error:
         RobotEnv(**{**keywords, "task_params": {**keywords.get("task_params", {}), **small}})
@@ -159,7 +159,7 @@ def test_no_room_is_a_mistake_of_the_config(keywords: dict[str, Any], words: lis
         assert word in str(error.value)
 
 
-def test_no_room_for_a_goal_is_a_mistake_of_the_config() -> None:
+def test_no_room_for_a_goal_is_a_config_error() -> None:
     spot = {"object": {"low": [-0.1, -0.15, 0.0], "high": [0.1, -0.05, 0.0]}}
     spot["surface"] = {"low": [0.0, 0.1, 0.0], "high": [0.0, 0.1, 0.0]}
     with pytest.raises(ConfigError, match="no room for a goal beside 1 other"):
@@ -167,26 +167,26 @@ def test_no_room_for_a_goal_is_a_mistake_of_the_config() -> None:
 
 
 @pytest.mark.parametrize("sides", [1, 2])
-def test_one_of_several_areas_is_drawn(sides: int, made: Any) -> None:
+def test_one_of_several_areas_is_drawn(sides: int, cached_env: Any) -> None:
     names = ["surface", "air"][:sides]
-    env = made(task=[{"stages": "AGM", "area": names}])
+    env = cached_env(task=[{"stages": "AGM", "area": names}])
     heights = np.array([env.reset(seed=seed)[0]["desired_goal"][2] for seed in range(30)])
     assert ((heights > 0.09).any(), (heights < 0.09).any()) == (sides == 2, True)
 
 
-def test_a_heading_is_to_be_turned_to_by_what_is_said_to_either_side(made: Any) -> None:
+def test_yaw_goals_are_in_the_range_on_either_side(cached_env: Any) -> None:
     move = find_task("AGM").bound_stages[-1].stage
     register_stage("twist", replace(move, name="twist", letter="", gives=("turned",), needs_turning=True))
     with RobotEnv([{"stages": ["approach", "grasp", "twist"], "to": [0.4, 0.6]}]) as env:
-        turned = []
+        changes = []
         for seed in range(30):
             env.reset(seed=seed)
             z, w = env.world.state.object_orientation[0, 0, 2:]
-            turned.append(env.goals[0, env.task.goal_slots[0].yaw, 0] - 2 * math.atan2(z, w))
-        assert (np.abs(turned) >= 0.4).all()
-        assert (np.abs(turned) <= 0.6).all()
-        assert 0 < (np.array(turned) > 0).sum() < 30
-        assert env._goal_space.names == ("end_effector_from_object", "yaw", "held")
+            changes.append(env.goals[0, env.task.goal_slots[0].yaw, 0] - 2 * math.atan2(z, w))
+        assert (np.abs(changes) >= 0.4).all()
+        assert (np.abs(changes) <= 0.6).all()
+        assert 0 < (np.array(changes) > 0).sum() < 30
+        assert env._builder.goal_space.names == ("end_effector_from_object", "yaw", "held")
         assert env.observation_space["desired_goal"].shape == (6,)
 
 
@@ -217,7 +217,7 @@ DRAWER: dict[str, Any] = {"stages": ["approach", "shift"], "part": "cabinet.draw
 
 
 @pytest.mark.parametrize("to", [None, [0.06, 0.12], [0.0, 0.24]])
-def test_the_goal_of_a_part_is_in_its_range_and_not_where_it_is(to: list[float] | None) -> None:
+def test_the_goal_of_a_part_is_in_its_range_and_unsolved(to: list[float] | None) -> None:
     with RobotEnv([DRAWER | {"to": to}], workspace="drawer", task_params={"tolerance": 0.02}) as env:
         low, high = to or (share * 0.24 for share in PART_SHARE)
         goals = []
@@ -226,19 +226,19 @@ def test_the_goal_of_a_part_is_in_its_range_and_not_where_it_is(to: list[float] 
             goals.append(env.goals[0, 0, 0])
             assert observation["desired_goal"].tolist() == [np.float32(goals[-1])]
             assert observation["achieved_goal"] == pytest.approx([0.0], abs=1e-6)
-            assert env._marked() is None
+            assert env._episode.visible_goal() is None
         assert (np.array(goals) >= max(low, 0.02)).all()
         assert (np.array(goals) <= high).all()
         assert np.ptp(goals) > 0.5 * (high - low)
 
 
-def test_a_drawer_that_is_moved_reaches_its_goal_and_the_reward_says_so() -> None:
+def test_the_reward_of_a_drawer_follows_its_position() -> None:
     with RobotEnv([DRAWER], workspace="drawer", reward="dense", task_params={"tolerance": 0.02}) as env:
         env.reset(seed=0)
         goal, seen, rewards = env.goals[0, 0, 0], [], []
         for _ in range(80):
-            away = goal - env.world.state.part_position[0, 0]
-            env.world.push_parts(np.array([np.clip(20 * away, -1, 1)]))
+            missing = goal - env.world.state.part_position[0, 0]
+            env.world.push_parts(np.array([np.clip(20 * missing, -1, 1)]))
             observation, reward, terminated, truncated, info = env.step(env.expert_action())
             seen.append(observation["achieved_goal"])
             rewards.append(reward)
@@ -253,7 +253,7 @@ def test_a_drawer_that_is_moved_reaches_its_goal_and_the_reward_says_so() -> Non
         assert set(env.observation_space.spaces) == {"observation", "achieved_goal", "desired_goal"}
 
 
-def test_a_drawer_opened_and_shut_has_two_goals_of_which_the_second_is_elsewhere() -> None:
+def test_two_goals_of_one_drawer_differ() -> None:
     opened = {"stages": ["approach", "shift", "leave"], "part": "cabinet.drawer", "to": [0.1, 0.2]}
     withdraw = find_task("AGMDW").bound_stages[-1].stage
     register_stage("leave", replace(withdraw, name="leave", letter="", requires=("placed",)))
@@ -292,7 +292,7 @@ def test_a_drawer_opened_and_shut_has_two_goals_of_which_the_second_is_elsewhere
         ),
     ],
 )
-def test_what_the_workspace_lacks_is_told(keywords: dict[str, Any], words: list[str]) -> None:
+def test_missing_parts_paths_and_areas_are_refused(keywords: dict[str, Any], words: list[str]) -> None:
     with pytest.raises(ConfigError) as error:
         RobotEnv(**keywords)
     for word in words:
@@ -300,11 +300,11 @@ def test_what_the_workspace_lacks_is_told(keywords: dict[str, Any], words: list[
 
 
 @pytest.mark.parametrize("corner", ["low", "high"])
-def test_a_corner_alone_leaves_the_workspaces_other_one(corner: str, made: Any) -> None:
-    there = load_workspace("table").areas["surface"]
-    said = [0.0, 0.05, 0.0]
-    low, high = made(task="push", task_params={"areas": {"surface": {corner: said}}})._areas["surface"]
-    assert (low.tolist(), high.tolist()) == ((said, [*there.high]) if corner == "low" else ([*there.low], said))
+def test_a_single_corner_keeps_the_workspaces_other_corner(corner: str, cached_env: Any) -> None:
+    area = load_workspace("table").areas["surface"]
+    given = [0.0, 0.05, 0.0]
+    low, high = cached_env(task="push", task_params={"areas": {"surface": {corner: given}}}).areas["surface"]
+    assert (low.tolist(), high.tolist()) == ((given, [*area.high]) if corner == "low" else ([*area.low], given))
 
 
 @pytest.mark.parametrize(
@@ -315,14 +315,14 @@ def test_a_corner_alone_leaves_the_workspaces_other_one(corner: str, made: Any) 
         ({"surface": {"low": [0.5, 0, 0]}}, ["task_params.areas.surface.high", "below low [0.5, 0.0, 0.0]"]),
     ],
 )
-def test_an_area_that_cannot_be_is_told(areas: dict[str, Any], words: list[str]) -> None:
+def test_invalid_areas_are_refused(areas: dict[str, Any], words: list[str]) -> None:
     with pytest.raises(ConfigError) as error:
         RobotEnv("push", task_params={"areas": areas})
     for word in words:
         assert word in str(error.value)
 
 
-def test_the_generator_decides(made: Any) -> None:
-    env = made(task=TOWER)
-    drawn = [draw_goals(np.random.default_rng(3), env.task, env.world, env._areas) for _ in range(2)]
+def test_goals_follow_from_the_generator(cached_env: Any) -> None:
+    env = cached_env(task=TOWER)
+    drawn = [draw_goals(np.random.default_rng(3), env.task, env.world, env.areas) for _ in range(2)]
     np.testing.assert_array_equal(*drawn)

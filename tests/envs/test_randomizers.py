@@ -1,4 +1,4 @@
-"""Randomizers: each changes what it says and nothing else, within its range, exactly, and the environment goes on."""
+"""Randomizers: fields, ranges, independence and exact episodes."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ CHANGES: Mapping[str, set[str]] = {
     "colors": {"colors", "color_change"},
     "textures": {"textures", "texture_contrast"},
 }
-"""Fields of a variation, of randomizers that are not called as the one that they change."""
-SEEN_ONLY = {"light", "colors", "textures", "camera"}
-ON_THE_WAY = {"action_delay", "action_noise", "joint_friction", "joint_gain", "object_damping", "object_friction"}
-"""What shows in how an episode goes on, not in how it begins."""
+"""Randomizer → fields that it sets, unless it sets the field of its name."""
+VISUAL = {"light", "colors", "textures", "camera"}
+DYNAMIC = {"action_delay", "action_noise", "joint_friction", "joint_gain", "object_damping", "object_friction"}
+"""Randomizers that change the dynamics, not the start of an episode."""
 ALL = dict.fromkeys(RANDOMIZERS, True)
 
 
 def wide(name: str) -> list[float]:
-    """A range in which no value is like none at all."""
+    """Return a range in which each value has an effect."""
     return {
         "action_delay": [2, 2],
         "action_noise": [0.1, 0.2],
@@ -43,8 +43,10 @@ def wide(name: str) -> list[float]:
 
 
 def draw(name: str, seed: int, low: float, high: float) -> EpisodeRandomization:
-    one = find_randomizer(name)
-    return one.function(EpisodeRandomization(), Draw((low, high), np.random.default_rng(seed), objects=3, joints=7))
+    randomizer = find_randomizer(name)
+    return randomizer.function(
+        EpisodeRandomization(), Draw((low, high), np.random.default_rng(seed), objects=3, joints=7)
+    )
 
 
 def numbers(value: Any) -> list[float]:
@@ -52,7 +54,7 @@ def numbers(value: Any) -> list[float]:
 
 
 @pytest.fixture(scope="module")
-def made() -> Iterator[Any]:
+def cached_env() -> Iterator[Any]:
     envs: dict[str, RobotEnv] = {}
 
     def make(randomize: Mapping[str, Any], **keywords: Any) -> RobotEnv:
@@ -67,7 +69,7 @@ def made() -> Iterator[Any]:
 
 
 def roll(env: RobotEnv, seed: int | None, steps: int = 25, actions: int = 0) -> list[bytes]:
-    """Observations of an episode under actions that aim at the object half of the time."""
+    """Return the observations of an episode; the expert acts about half of the time."""
     rng = np.random.default_rng(actions)
     observation, _ = env.reset(seed=seed)
     seen = [as_bytes(observation)]
@@ -82,11 +84,11 @@ def as_bytes(observation: Any) -> bytes:
     return b"".join(observation[key].tobytes() for key in sorted(observation))
 
 
-# what they draw -----------------------------------------------------------------------------------------------------
+# values -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", RANDOMIZERS)
-def test_a_randomizer_changes_what_it_says_and_nothing_else(name: str) -> None:
+def test_a_randomizer_changes_its_own_fields_only(name: str) -> None:
     plain = EpisodeRandomization()
     for seed in range(20):
         drawn = draw(name, seed, *wide(name))
@@ -100,28 +102,28 @@ def test_a_randomizer_changes_what_it_says_and_nothing_else(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RANDOMIZERS)
-def test_values_are_within_the_range_and_fill_it(name: str) -> None:
-    one = find_randomizer(name)
-    assert one.allowed[0] <= one.default[0] <= one.default[1] <= one.allowed[1]
-    if name in SEEN_ONLY:
+def test_values_fill_the_range(name: str) -> None:
+    randomizer = find_randomizer(name)
+    assert randomizer.allowed[0] <= randomizer.default[0] <= randomizer.default[1] <= randomizer.allowed[1]
+    if name in VISUAL:
         return
-    low, high = (1, 4) if one.whole else one.allowed
+    low, high = (1, 4) if randomizer.whole else randomizer.allowed
     drawn = [number for seed in range(300) for number in numbers(getattr(draw(name, seed, low, high), name))]
     assert low <= min(drawn) <= low + 0.05 * (high - low)
     assert high - 0.05 * (high - low) <= max(drawn) <= high
-    assert not one.whole or set(drawn) == {1, 2, 3, 4}
+    assert not randomizer.whole or set(drawn) == {1, 2, 3, 4}
 
 
 @pytest.mark.parametrize("name", ["object_size", "object_mass", "object_friction", "object_damping"])
-def test_each_object_has_a_value_of_its_own(name: str) -> None:
+def test_each_object_has_its_own_value(name: str) -> None:
     values = getattr(draw(name, 0, *wide(name)), name)
     assert len(values) == len(set(values)) == 3
 
 
-def test_what_is_seen_changes_by_as_much_as_is_said() -> None:
+def test_camera_and_light_are_within_their_limits() -> None:
     for seed in range(50):
         shift = draw("camera", seed, 0.1, 0.1).camera
-        assert all(abs(by) <= 0.1 for by in (*shift.target, shift.sideways, shift.upwards, shift.backwards))
+        assert all(abs(offset) <= 0.1 for offset in (*shift.target, shift.sideways, shift.upwards, shift.backwards))
         light = draw("light", seed, 1.0, 1.0).light
         assert light is not None
         assert light.direction[2] > 0.5
@@ -135,75 +137,75 @@ def test_what_is_seen_changes_by_as_much_as_is_said() -> None:
 # episodes -----------------------------------------------------------------------------------------------------------
 
 
-def test_an_environment_without_randomizers_is_what_it_was(made: Any) -> None:
-    plain = made({})
+def test_inactive_randomizers_change_nothing(cached_env: Any) -> None:
+    plain = cached_env({})
     assert not plain._randomizer.is_on
-    off = made(dict.fromkeys(RANDOMIZERS, False))
+    off = cached_env(dict.fromkeys(RANDOMIZERS, False))
     assert roll(off, 3) == roll(plain, 3)
 
 
 @pytest.mark.parametrize("name", [name for name in RANDOMIZERS if name != "object_size"])
-def test_the_layout_of_an_episode_does_not_depend_on_a_randomizer(name: str, made: Any) -> None:
-    plain, varied = made({}), made({name: wide(name)})
+def test_the_placement_does_not_depend_on_randomizers(name: str, cached_env: Any) -> None:
+    plain, randomized = cached_env({}), cached_env({name: wide(name)})
     for seed in range(5):
         plain.reset(seed=seed)
-        varied.reset(seed=seed)
-        assert (plain.goals == varied.goals).all()
-        assert (plain.world.state.object_position == varied.world.state.object_position).all()
+        randomized.reset(seed=seed)
+        assert (plain.goals == randomized.goals).all()
+        assert (plain.world.state.object_position == randomized.world.state.object_position).all()
 
 
 @pytest.mark.parametrize("name", RANDOMIZERS)
-def test_one_more_randomizer_changes_no_other(name: str, made: Any) -> None:
-    alone, together = made({name: wide(name)}), made({other: wide(other) for other in RANDOMIZERS})
+def test_randomizers_are_independent_of_each_other(name: str, cached_env: Any) -> None:
+    alone, together = cached_env({name: wide(name)}), cached_env({other: wide(other) for other in RANDOMIZERS})
     for seed in range(3):
         alone.reset(seed=seed)
         together.reset(seed=seed)
         for field in CHANGES.get(name, {name}):
-            assert getattr(alone.world.variation, field) == getattr(together.world.variation, field)
+            assert getattr(alone.world.randomization, field) == getattr(together.world.randomization, field)
 
 
-def test_randomizers_do_not_draw_alike(made: Any) -> None:
-    env = made({"object_mass": [0.5, 1.5], "object_friction": [0.5, 1.5], "action_noise": [0.5, 1.0]})
+def test_values_of_randomizers_are_uncorrelated(cached_env: Any) -> None:
+    env = cached_env({"object_mass": [0.5, 1.5], "object_friction": [0.5, 1.5], "action_noise": [0.5, 1.0]})
     pairs = []
     for seed in range(20):
         env.reset(seed=seed)
-        drawn = env.world.variation
+        drawn = env.world.randomization
         pairs.append((drawn.object_mass[0], drawn.object_friction[0], drawn.action_noise))
     correlation = np.corrcoef(np.array(pairs).T) - np.eye(3)
     assert np.abs(correlation).max() < 0.7
 
 
 @pytest.mark.parametrize("name", RANDOMIZERS)
-def test_episodes_differ_and_come_again_after_any_history(name: str, made: Any) -> None:
-    env, plain = made({name: wide(name)}), made({})
+def test_episodes_differ_and_are_exact_after_any_history(name: str, cached_env: Any) -> None:
+    env, plain = cached_env({name: wide(name)}), cached_env({})
     env.reset(seed=5)
-    first = env.world.variation
+    first = env.world.randomization
     episode = roll(env, 5)
-    following = [env.reset()[0] and env.world.variation for _ in range(3)]
-    if name != "action_delay":  # whose range is one number here
-        assert len({repr(one) for one in (first, *following)}) == 4
+    following = [env.reset()[0] and env.world.randomization for _ in range(3)]
+    if name != "action_delay":  # its range is constant here
+        assert len({repr(drawn) for drawn in (first, *following)}) == 4
     for history in range(6):
         roll(env, 100 + history, 5 + 4 * history, actions=history)
         assert roll(env, 5) == episode
     env.reset(seed=5)
-    assert [env.reset()[0] and env.world.variation for _ in range(3)] == following
+    assert [env.reset()[0] and env.world.randomization for _ in range(3)] == following
     same = roll(plain, 5)
-    if name in SEEN_ONLY:
+    if name in VISUAL:
         assert episode == same
     else:
         assert episode != same
-        assert (episode[0] == same[0]) == (name in ON_THE_WAY or name == "object_mass")
+        assert (episode[0] == same[0]) == (name in DYNAMIC or name == "object_mass")
 
 
-def test_everything_at_once_is_exact_in_another_instance(made: Any) -> None:
-    one, other = made(ALL), RobotEnv("push", randomize=ALL)
+def test_all_randomizers_are_exact_in_another_instance(cached_env: Any) -> None:
+    env, other = cached_env(ALL), RobotEnv("push", randomize=ALL)
     roll(other, 8)
-    assert [roll(one, 4), roll(one, None)] == [roll(other, 4), roll(other, None)]
+    assert [roll(env, 4), roll(env, None)] == [roll(other, 4), roll(other, None)]
     other.close()
 
 
 @pytest.mark.parametrize("task", ["push", "AGMDW"])
-def test_a_state_is_replayed_with_its_delays_and_noise(task: str, made: Any) -> None:
+def test_a_state_is_replayed_with_its_delays_and_noise(task: str, cached_env: Any) -> None:
     env, other = (RobotEnv(task, randomize=ALL) for _ in range(2))
     roll(env, 6)
     roll(env, None, 11)
@@ -217,20 +219,20 @@ def test_a_state_is_replayed_with_its_delays_and_noise(task: str, made: Any) -> 
     other.close()
 
 
-def test_pictures_of_a_seed_are_the_same_and_those_of_others_are_not(made: Any) -> None:
-    env = made(ALL, render_mode="rgb_array", render_width=120, render_height=90)
-    pictures = {}
+def test_images_follow_from_the_seed(cached_env: Any) -> None:
+    env = cached_env(ALL, render_mode="rgb_array", render_width=120, render_height=90)
+    images = {}
     for seed in (1, 2, 3, 2, 1):
         env.reset(seed=seed)
-        picture = env.render().tobytes()
-        assert pictures.setdefault(seed, picture) == picture
-    assert len(set(pictures.values())) == 3
+        image = env.render().tobytes()
+        assert images.setdefault(seed, image) == image
+    assert len(set(images.values())) == 3
 
 
 # actions and observations -------------------------------------------------------------------------------------------
 
 
-def test_an_action_is_carried_out_as_late_as_said_and_the_arm_waits() -> None:
+def test_actions_are_delayed_and_the_arm_waits() -> None:
     for control in ("ee_delta", "ee_absolute", "joint_position", "joint_torque"):
         late, prompt = (RobotEnv(control=control, randomize={"action_delay": steps}) for steps in (3, 0))
         late.reset(seed=0)
@@ -244,8 +246,8 @@ def test_an_action_is_carried_out_as_late_as_said_and_the_arm_waits() -> None:
         prompt.close()
 
 
-def test_noise_is_as_strong_as_said_and_leaves_goals_and_stages_exact(made: Any) -> None:
-    noisy, plain = made({"observation_noise": 0.01}), made({})
+def test_observation_noise_has_its_deviation_and_spares_goals_and_stages(cached_env: Any) -> None:
+    noisy, plain = cached_env({"observation_noise": 0.01}), cached_env({})
     differences = []
     for seed in range(40):
         (seen, _), (exact, _) = noisy.reset(seed=seed), plain.reset(seed=seed)
@@ -262,8 +264,8 @@ def test_noise_is_as_strong_as_said_and_leaves_goals_and_stages_exact(made: Any)
     assert (spread[:, -stages:] == 0).all()
 
 
-def test_noise_of_actions_is_as_strong_as_said(made: Any) -> None:
-    env = made({"action_noise": 0.2})
+def test_action_noise_has_its_deviation(cached_env: Any) -> None:
+    env = cached_env({"action_noise": 0.2})
     env.reset(seed=0)
     drawn = np.array([env._randomizer.act(np.zeros(env.action_space.shape)) for _ in range(500)])
     assert drawn.std() == pytest.approx(0.2, rel=0.1)
@@ -276,7 +278,7 @@ def test_goals_and_heights_follow_the_size() -> None:
         for seed in range(5):
             env.reset(seed=seed)
             cube, crate = env.world.objects
-            assert env.world.variation.object_size != (1.0, 1.0)
+            assert env.world.randomization.object_size != (1.0, 1.0)
             heights = env.world.state.object_position[0, :, 2]
             assert heights == pytest.approx([cube.half_height, crate.half_height], abs=1e-6)
             assert env.goals[0, 0, 2] == pytest.approx(crate.size[2] + cube.half_height)
@@ -287,59 +289,63 @@ def test_goals_and_heights_follow_the_size() -> None:
 MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
     ({"object_mas": True}, ["randomize", "'object_mas'", "did you mean 'object_mass'"]),
     ({"object_mass": [2.0, 0.5]}, ["randomize.object_mass: [2.0, 0.5]", "lowest comes first; allowed: [0.5, 2]"]),
-    ({"object_mass": [0.001, 2]}, ["randomize.object_mass", "[0.001, 2]", "0.01 to 100", "times its own"]),
+    ({"object_mass": [0.001, 2]}, ["randomize.object_mass", "[0.001, 2]", "0.01 to 100", "factor"]),
     ({"object_mass": [0.5, 200]}, ["randomize.object_mass", "200", "0.01 to 100"]),
-    ({"object_mass": [1, 2, 3]}, ["randomize.object_mass", "is no range"]),
-    ({"object_mass": "heavy"}, ["randomize.object_mass", "'heavy'", "is no range", "[low, high]"]),
+    ({"object_mass": [1, 2, 3]}, ["randomize.object_mass", "is not a range"]),
+    ({"object_mass": "heavy"}, ["randomize.object_mass", "'heavy'", "is not a range", "[low, high]"]),
     ({"action_delay": [0, 1.5]}, ["randomize.action_delay", "whole numbers", "0 to 25"]),
     ({"action_noise": float("nan")}, ["action_noise", "nan"]),
 ]
 
 
-@pytest.mark.parametrize(("said", "parts"), MISTAKES, ids=lambda case: str(case)[:40])
-def test_mistakes_are_told_before_anything_is_built(said: dict[str, Any], parts: list[str]) -> None:
-    for check in (ranges, lambda said: RobotEnv(randomize=said), lambda said: resolve_config({"randomize": said})):
+@pytest.mark.parametrize(("config", "parts"), MISTAKES, ids=lambda case: str(case)[:40])
+def test_invalid_ranges_are_refused_before_construction(config: dict[str, Any], parts: list[str]) -> None:
+    for check in (
+        ranges,
+        lambda config: RobotEnv(randomize=config),
+        lambda config: resolve_config({"randomize": config}),
+    ):
         with pytest.raises(ConfigError) as error:
-            check(said)
+            check(config)
         assert all(part in str(error.value) for part in parts), str(error.value)
 
 
-def test_a_number_true_and_false() -> None:
-    found = ranges({"object_mass": 2, "camera": True, "light": False, "colors": None, "action_delay": [0, 1]})
-    assert found == {"action_delay": (0, 1), "camera": (0.05, 0.05), "object_mass": (2, 2)}
+def test_ranges_accept_numbers_and_booleans() -> None:
+    values = ranges({"object_mass": 2, "camera": True, "light": False, "colors": None, "action_delay": [0, 1]})
+    assert values == {"action_delay": (0, 1), "camera": (0.05, 0.05), "object_mass": (2, 2)}
 
 
-def test_a_config_says_every_range_and_its_hash_knows_them() -> None:
-    plain, varied = resolve_config(), resolve_config({"randomize": {"object_mass": True, "camera": 0.1}})
-    assert varied.config.randomize == {"camera": [0.1, 0.1], "object_mass": [0.5, 2.0]}
+def test_the_resolved_config_and_its_hash_contain_ranges() -> None:
+    plain, randomized = resolve_config(), resolve_config({"randomize": {"object_mass": True, "camera": 0.1}})
+    assert randomized.config.randomize == {"camera": [0.1, 0.1], "object_mass": [0.5, 2.0]}
     values = plain.values()
     assert config_hash(values) == config_hash({key: value for key, value in values.items() if key != "randomize"})
-    assert config_hash(values) != config_hash(varied.values())
-    assert resolve_config(varied.values()).config.randomize == varied.config.randomize
-    with make_env(varied.config) as env:
+    assert config_hash(values) != config_hash(randomized.values())
+    assert resolve_config(randomized.values()).config.randomize == randomized.config.randomize
+    with make_env(randomized.config) as env:
         env.reset(seed=0)
-        assert env.world.variation.camera != EpisodeRandomization().camera
+        assert env.world.randomization.camera != EpisodeRandomization().camera
 
 
-OWN = '''
+CUSTOM = '''
 from dataclasses import replace
 from mygym.envs.randomizers import register_randomizer
 
-@register_randomizer("one_batch", unit="times its own", default=(0.9, 1.1), allowed=(0.0, 10.0))
-def one_batch(variation, draw):
-    """Friction of all objects alike."""
-    return replace(variation, object_friction=(draw.one(),) * draw.objects)
+@register_randomizer("one_batch", unit="factor", default=(0.9, 1.1), allowed=(0.0, 10.0))
+def one_batch(randomization, draw):
+    """Friction of all objects, by the same factor."""
+    return replace(randomization, object_friction=(draw.value(),) * draw.objects)
 '''
 
 
-def test_one_of_ones_own_is_found_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_custom_randomizer_is_discovered_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "envs").mkdir()
-    (tmp_path / "envs" / "batch.py").write_text(OWN)
+    (tmp_path / "envs" / "batch.py").write_text(CUSTOM)
     monkeypatch.chdir(tmp_path)
-    assert registry("randomizer").get("one_batch").help == "Friction of all objects alike."
+    assert registry("randomizer").get("one_batch").help == "Friction of all objects, by the same factor."
     with RobotEnv("push", randomize={"one_batch": [0.4, 0.5]}, task_params={"distractors": ["can"]}) as env:
         env.reset(seed=0)
-        first, second = env.world.variation.object_friction
+        first, second = env.world.randomization.object_friction
         assert first == second
         assert 0.4 <= first <= 0.5
     assert registry("randomizer").get("one_batch").origin.startswith(str(tmp_path / "envs" / "batch.py"))

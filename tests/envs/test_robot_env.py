@@ -1,4 +1,4 @@
-"""The environment: exact resets, fresh arrays, honest success, rewards, ends of episodes, state."""
+"""The environment: exact resets, new arrays, success, rewards, ends of episodes, state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.errors import DivergedError, MygymError
 from mygym.models.objects import load_object
 from mygym.registry import registry
-from mygym.tasks import goals
 from mygym.tasks.lookup import find_task
 from tests.components import COMPOSITIONS, CONTROLS, COVERING, HOSTED_QUICKLY, REWARDS, TASKS
 
@@ -27,8 +26,8 @@ Env = RobotEnv
 
 
 @pytest.fixture(scope="module")
-def made() -> Iterator[Any]:
-    """Environments by their keywords, each built once."""
+def cached_env() -> Iterator[Any]:
+    """Return environments by keywords; each is built once."""
     envs: dict[str, Env] = {}
 
     def make(**keywords: Any) -> Env:
@@ -47,7 +46,7 @@ def as_bytes(observation: Any) -> bytes:
 
 
 def roll(env: Env, seed: int | None, steps: int, actions: int = 0, expert: float = 0.6) -> list[Any]:
-    """Everything that an episode shows, under random actions, the expert's for a share of each 20 steps."""
+    """Return all results of an episode under random actions, with the expert for a share of each 20 steps."""
     rng = np.random.default_rng(actions)
     observation, info = env.reset(seed=seed)
     seen = [(as_bytes(observation), info)]
@@ -65,37 +64,37 @@ def roll(env: Env, seed: int | None, steps: int, actions: int = 0, expert: float
 
 @pytest.mark.parametrize(("task", "robot"), HOSTED_QUICKLY)
 def test_a_seed_gives_the_same_episode_to_the_bit_after_any_history(task: str, robot: str) -> None:
-    """Eighteen replays by random actions, and by the expert with its contacts, after eighteen different histories."""
+    """Replays random actions, and the expert with its contacts, after eighteen different histories."""
     env = RobotEnv(task, robot)
-    plans = {"random": (30, 0.0), "expert": (60, 1.0)}
-    first = {name: roll(env, 7, steps, expert=share) for name, (steps, share) in plans.items()}
+    rollouts = {"random": (30, 0.0), "expert": (60, 1.0)}
+    first = {name: roll(env, 7, steps, expert=share) for name, (steps, share) in rollouts.items()}
     for history in range(18):
         roll(env, 100 + history, 5 + 4 * history, actions=1 + history)
         if history % 6 == 0:
             roll(env, None, 10, actions=history)
-        for name, (steps, share) in plans.items():
+        for name, (steps, share) in rollouts.items():
             assert roll(env, 7, steps, expert=share) == first[name], f"{name} after history {history}"
     env.close()
 
 
 @pytest.mark.parametrize("control", CONTROLS)
 def test_another_instance_gives_the_same_episodes(control: str) -> None:
-    one, other = (RobotEnv("push", control=control, reward="staged") for _ in range(2))
+    env, other = (RobotEnv("push", control=control, reward="staged") for _ in range(2))
     roll(other, 3, 30)
-    assert [roll(one, 11, 20), roll(one, None, 20)] == [roll(other, 11, 20), roll(other, None, 20)]
-    one.close()
+    assert [roll(env, 11, 20), roll(env, None, 20)] == [roll(other, 11, 20), roll(other, None, 20)]
+    env.close()
     other.close()
 
 
-def test_the_episodes_after_a_seed_follow_from_it(made: Any) -> None:
-    env = made(task="push")
+def test_the_episodes_after_a_seed_follow_from_it(cached_env: Any) -> None:
+    env = cached_env(task="push")
     starts = [[env.reset(seed=seed)[0], *(env.reset()[0] for _ in range(4))] for seed in (1, 2, 1)]
     goals_of = [[tuple(start["desired_goal"]) for start in episodes] for episodes in starts]
     assert goals_of[0] == goals_of[2]
     assert len({goal for episodes in goals_of[:2] for goal in episodes}) == 10
 
 
-def test_without_a_seed_every_environment_starts_somewhere_else() -> None:
+def test_environments_without_a_seed_differ() -> None:
     envs = [RobotEnv() for _ in range(3)]
     assert len({tuple(env.reset()[0]["desired_goal"]) for env in envs}) == 3
     for env in envs:
@@ -121,37 +120,37 @@ def test_two_environments_in_one_process_do_not_disturb_each_other() -> None:
     beside.close()
 
 
-# fresh arrays -------------------------------------------------------------------------------------------------------
+# new arrays ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("goal_env", [True, False])
-def test_what_is_returned_belongs_to_the_caller(goal_env: bool) -> None:
-    env, spoiled = RobotEnv("push", goal_env=goal_env), RobotEnv("push", goal_env=goal_env)
+def test_callers_may_change_returned_arrays(goal_env: bool) -> None:
+    env, changed = RobotEnv("push", goal_env=goal_env), RobotEnv("push", goal_env=goal_env)
     for step in range(12):
         action = np.full(env.action_space.shape, 0.3, np.float32)
         expected, *rest = env.reset(seed=3) if step == 0 else env.step(action)
-        seen, *others = spoiled.reset(seed=3) if step == 0 else spoiled.step(action)
+        seen, *others = changed.reset(seed=3) if step == 0 else changed.step(action)
         for key in expected if goal_env else [...]:
             np.testing.assert_array_equal(expected[key], seen[key])
             seen[key] += 7.0
         assert others == rest
         others[-1].clear()
         action[:] = 0.0
-        spoiled.goals[:] = 3.0
-    assert spoiled.goal_distance() == env.goal_distance()
+        changed.goals[:] = 3.0
+    assert changed.goal_distance() == env.goal_distance()
     env.close()
-    spoiled.close()
+    changed.close()
 
 
-def test_observations_do_not_share_memory(made: Any) -> None:
-    env = made(task="push")
+def test_observations_do_not_share_memory(cached_env: Any) -> None:
+    env = cached_env(task="push")
     seen = [env.reset(seed=0)[0], *(env.step(env.action_space.sample())[0] for _ in range(3)), env.reset()[0]]
     arrays = [array for observation in seen for array in observation.values()]
     assert not any(np.shares_memory(a, b) for a, b in itertools.combinations(arrays, 2))
 
 
-def test_an_action_is_not_changed(made: Any) -> None:
-    env = made(task="reach")
+def test_an_action_is_not_changed(cached_env: Any) -> None:
+    env = cached_env(task="reach")
     env.reset(seed=0)
     action = np.array([5.0, -5.0, 0.5], np.float32)
     env.step(action)
@@ -160,12 +159,12 @@ def test_an_action_is_not_changed(made: Any) -> None:
 
 WITH_OBJECTS = [(task, robot) for task, robot in COVERING if find_task(task).has_object]
 
-# honest success -----------------------------------------------------------------------------------------------------
+# success ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("task", "robot"), HOSTED_QUICKLY)
-def test_nothing_is_solved_at_the_reset(task: str, robot: str, made: Any) -> None:
-    env = made(task=task, robot=robot)
+def test_nothing_is_solved_at_the_reset(task: str, robot: str, cached_env: Any) -> None:
+    env = cached_env(task=task, robot=robot)
     for seed in range(200):
         observation, info = env.reset(seed=seed)
         assert not info["is_success"]
@@ -173,23 +172,23 @@ def test_nothing_is_solved_at_the_reset(task: str, robot: str, made: Any) -> Non
         reward = env.compute_reward(observation["achieved_goal"], observation["desired_goal"], {})
         assert reward == -1.0
         distance = np.linalg.norm((observation["achieved_goal"] - observation["desired_goal"])[:3])
-        if env._goal_space.names[0] in ("object", "end_effector"):
+        if env._builder.goal_space.names[0] in ("object", "end_effector"):
             assert distance > env.task.tolerance
 
 
-@pytest.mark.parametrize("said", COMPOSITIONS)
-def test_no_composition_is_solved_at_the_reset(said: str, made: Any) -> None:
-    env = made(task=said)
+@pytest.mark.parametrize("task", COMPOSITIONS)
+def test_no_composition_is_solved_at_the_reset(task: str, cached_env: Any) -> None:
+    env = cached_env(task=task)
     for seed in range(30):
         observation, info = env.reset(seed=seed)
         assert not info["is_success"]
         assert env.compute_reward(observation["achieved_goal"], observation["desired_goal"], {}) == -1.0
 
 
-@pytest.mark.slow  # in the normal suite the cards of a few episodes tell, tests/checks/test_cards.py
+@pytest.mark.slow  # the quick suite has a few episodes in tests/checks/test_cards.py
 @pytest.mark.parametrize(("task", "robot"), WITH_OBJECTS)
-def test_chance_solves_next_to_nothing(task: str, robot: str, made: Any) -> None:
-    env, rng, solved = made(task=task, robot=robot), np.random.default_rng(0), 0
+def test_random_actions_rarely_succeed(task: str, robot: str, cached_env: Any) -> None:
+    env, rng, solved = cached_env(task=task, robot=robot), np.random.default_rng(0), 0
     for seed in range(20):
         env.reset(seed=seed)
         ended = False
@@ -202,8 +201,8 @@ def test_chance_solves_next_to_nothing(task: str, robot: str, made: Any) -> None
 
 
 @pytest.mark.parametrize(("task", "robot"), HOSTED_QUICKLY)
-def test_success_is_held_and_ends_the_episode(task: str, robot: str, made: Any) -> None:
-    env = made(task=task, robot=robot)
+def test_success_is_held_and_ends_the_episode(task: str, robot: str, cached_env: Any) -> None:
+    env = cached_env(task=task, robot=robot)
     env.reset(seed=4)
     at_the_goal, terminated = 0, False
     while not terminated:
@@ -212,7 +211,7 @@ def test_success_is_held_and_ends_the_episode(task: str, robot: str, made: Any) 
         at_the_goal = at_the_goal + 1 if done else 0
         assert terminated == info["is_success"] == (at_the_goal >= env.task.hold)
         assert not truncated
-        if done:  # the reward, which sees goal vectors alone, agrees
+        if done:  # the reward, computed from goal vectors only, agrees
             assert reward == 0.0
     assert info["stages_done"] == len(env.task.stage_names)
 
@@ -221,29 +220,31 @@ def test_success_is_held_and_ends_the_episode(task: str, robot: str, made: Any) 
 
 
 @pytest.mark.parametrize(("task", "robot"), HOSTED_QUICKLY)
-def test_an_episode_is_truncated_at_the_horizon(task: str, robot: str, made: Any) -> None:
-    env = made(task=task, robot=robot, task_params={"horizon": 9})
+def test_an_episode_is_truncated_at_the_horizon(task: str, robot: str, cached_env: Any) -> None:
+    env = cached_env(task=task, robot=robot, task_params={"horizon": 9})
     env.reset(seed=0)
     ends = [env.step(np.zeros(env.action_space.shape, np.float32))[2:4] for _ in range(9)]
     assert ends == [(False, False)] * 8 + [(False, True)]
     assert env.elapsed_steps == 9
 
 
-def test_the_horizon_is_the_tasks_own(made: Any) -> None:
-    env = made(task="reach")
+def test_the_default_horizon_is_that_of_the_task(cached_env: Any) -> None:
+    env = cached_env(task="reach")
     env.reset(seed=0)
     lengths = next(step for step in itertools.count(1) if env.step(np.zeros(3, np.float32))[3])
     assert lengths == find_task("reach").horizon
 
 
 @pytest.mark.parametrize("reward", ["sparse", "dense", "staged"])
-def test_an_episode_in_which_the_object_leaves_is_cut_off_and_not_ended(reward: str, made: Any) -> None:
-    """Terminated, it would have nothing more to lose, and throwing the object away would be worth learning."""
-    env = made(task="push", reward=reward)
+def test_an_episode_is_truncated_when_the_object_leaves(reward: str, cached_env: Any) -> None:
+    """Termination would end the negative rewards, and reward throwing the object away."""
+    env = cached_env(task="push", reward=reward)
     env.reset(seed=0)
     world = env.world
     beside = (world.workspace.bounds.high[0] + 0.1, 0.0, 0.1)
-    pybullet.resetBasePositionAndOrientation(world._bodies[0], beside, (0, 0, 0, 1), physicsClientId=world._client)
+    pybullet.resetBasePositionAndOrientation(
+        world.object_bodies.ids[0], beside, (0, 0, 0, 1), physicsClientId=world.client
+    )
     *_, terminated, truncated, info = env.step(np.zeros(env.action_space.shape, dtype=np.float32))
     assert info["failed"]
     assert truncated
@@ -251,19 +252,19 @@ def test_an_episode_in_which_the_object_leaves_is_cut_off_and_not_ended(reward: 
     assert not info["is_success"]
 
 
-def test_what_leaves_the_bounds_fails_and_what_does_not_does_not(made: Any) -> None:
-    env = made(task="push")
+def test_positions_out_of_bounds_fail(cached_env: Any) -> None:
+    env = cached_env(task="push")
     env.reset(seed=0)
     low, high = np.array(env.workspace.bounds.low), np.array(env.workspace.bounds.high)
-    assert not env._has_left((low + high) / 2)
+    assert not env._episode.has_left((low + high) / 2)
     for axis in range(3):
-        assert env._has_left(np.where(np.arange(3) == axis, high + 0.01, (low + high) / 2))
-        assert env._has_left(np.where(np.arange(3) == axis, low - 0.01, (low + high) / 2))
+        assert env._episode.has_left(np.where(np.arange(3) == axis, high + 0.01, (low + high) / 2))
+        assert env._episode.has_left(np.where(np.arange(3) == axis, low - 0.01, (low + high) / 2))
 
 
 @pytest.mark.parametrize(("task", "robot"), HOSTED_QUICKLY)
-def test_info_always_has_the_same_keys_and_types(task: str, robot: str, made: Any) -> None:
-    env = made(task=task, robot=robot)
+def test_info_always_has_the_same_keys_and_types(task: str, robot: str, cached_env: Any) -> None:
+    env = cached_env(task=task, robot=robot)
     infos = [env.reset(seed=0)[1], *(env.step(env.action_space.sample())[4] for _ in range(3))]
     for info in infos:
         types = {key: type(value) for key, value in info.items()}
@@ -276,8 +277,8 @@ def test_info_always_has_the_same_keys_and_types(task: str, robot: str, made: An
 
 @pytest.mark.parametrize("reward", ["sparse", "dense"])
 @pytest.mark.parametrize(("task", "robot"), HOSTED_QUICKLY)
-def test_a_batch_of_rewards_is_the_rewards_of_the_steps(task: str, robot: str, reward: str, made: Any) -> None:
-    env = made(task=task, robot=robot, reward=reward)
+def test_batched_rewards_equal_step_rewards(task: str, robot: str, reward: str, cached_env: Any) -> None:
+    env = cached_env(task=task, robot=robot, reward=reward)
     observation, _ = env.reset(seed=1)
     achieved, desired, given_rewards, ends = [], [], [], []
     terminated = truncated = False
@@ -299,8 +300,8 @@ def test_a_batch_of_rewards_is_the_rewards_of_the_steps(task: str, robot: str, r
 
 
 @pytest.mark.parametrize("reward", ["sparse", "dense"])
-def test_relabelled_rewards_are_those_of_an_environment_with_that_goal(reward: str) -> None:
-    """The goal of the relabelled episode is where the first one got to."""
+def test_relabelled_rewards_equal_those_of_an_environment_with_that_goal(reward: str) -> None:
+    """The goal of the relabelled episode is the last achieved goal of the first."""
     env = RobotEnv("push", reward=reward)
     env.reset(seed=2)
     actions = [env.expert_action()]
@@ -310,18 +311,18 @@ def test_relabelled_rewards_are_those_of_an_environment_with_that_goal(reward: s
         achieved.append(env.step(actions[-1])[0]["achieved_goal"])
     relabelled = env.compute_reward(np.array(achieved), np.tile(achieved[-1], (len(achieved), 1)), [{}] * len(achieved))
     env.reset(seed=2)
-    env._goals[0] = achieved[-1]
-    env._desired = goals.desired_goal(env._goal_space, env._goals)[0].astype(np.float32)
+    env._episode.goals[0] = achieved[-1]
+    env._desired = env._builder.desired_goal(env._episode.goals)
     np.testing.assert_array_equal(relabelled, [env.step(action)[1] for action in actions])
     env.close()
 
 
 @pytest.mark.parametrize("gamma", [0.9, 1.0])
-@pytest.mark.parametrize("said", [*TASKS, "AGMDW"])
-def test_the_staged_reward_is_sparse_plus_a_telescoping_sum(said: str, gamma: float, made: Any) -> None:
-    env = made(task=said, reward="staged", gamma=gamma)
+@pytest.mark.parametrize("task", [*TASKS, "AGMDW"])
+def test_the_staged_reward_is_sparse_plus_a_telescoping_sum(task: str, gamma: float, cached_env: Any) -> None:
+    env = cached_env(task=task, reward="staged", gamma=gamma)
     env.reset(seed=3)
-    before, total, steps, ended, info = env._potential[0], 0.0, 0, False, {}
+    before, total, steps, ended, info = env._episode.potential[0], 0.0, 0, False, {}
     while not ended:
         observation, value, terminated, truncated, info = env.step(env.expert_action())
         sparse = env.compute_reward(observation["achieved_goal"], observation["desired_goal"], info)
@@ -339,7 +340,7 @@ def test_the_staged_reward_is_sparse_plus_a_telescoping_sum(said: str, gamma: fl
     ("task", "control"),
     [(task, control) for task in TASKS for control in (CONTROLS if task == "pick_and_place" else ["ee_delta"])],
 )
-def test_state_is_replayed_to_the_same_place(task: str, control: str) -> None:
+def test_a_state_is_restored_by_replay(task: str, control: str) -> None:
     env, other = (RobotEnv(task, control=control, reward="staged") for _ in range(2))
     roll(env, 8, 5)
     roll(env, None, 33)
@@ -347,7 +348,7 @@ def test_state_is_replayed_to_the_same_place(task: str, control: str) -> None:
     roll(other, 1, 17)
     observation = other.load_state_dict(state)
     action = env.action_space.sample()
-    after = [one.step(action) for one in (env, other)]
+    after = [instance.step(action) for instance in (env, other)]
     assert as_bytes(after[0][0]) == as_bytes(after[1][0])
     assert after[0][1:] == after[1][1:]
     np.testing.assert_array_equal(env.state_dict()["actions"][:-1], state["actions"])
@@ -357,8 +358,8 @@ def test_state_is_replayed_to_the_same_place(task: str, control: str) -> None:
     other.close()
 
 
-def test_a_state_does_not_change_afterwards(made: Any) -> None:
-    env = made(task="reach")
+def test_a_saved_state_does_not_change(cached_env: Any) -> None:
+    env = cached_env(task="reach")
     env.reset(seed=0)
     env.step(np.ones(3, np.float32))
     state = env.state_dict()
@@ -371,8 +372,8 @@ def test_a_state_does_not_change_afterwards(made: Any) -> None:
 
 @settings(max_examples=15)
 @given(seed=st.integers(0, 2**32 - 1), scale=st.floats(0, 100))
-def test_observations_stay_in_their_space_whatever_the_actions(seed: int, scale: float, made: Any) -> None:
-    env, rng = made(task="pick_and_place"), np.random.default_rng(seed)
+def test_observations_stay_in_their_space_whatever_the_actions(seed: int, scale: float, cached_env: Any) -> None:
+    env, rng = cached_env(task="pick_and_place"), np.random.default_rng(seed)
     observation, _ = env.reset(seed=seed)
     for _ in range(20):
         assert env.observation_space.contains(observation)
@@ -381,16 +382,16 @@ def test_observations_stay_in_their_space_whatever_the_actions(seed: int, scale:
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_an_action_that_is_not_finite_is_refused(value: float, made: Any) -> None:
-    env = made(task="reach")
+def test_an_action_that_is_not_finite_is_refused(value: float, cached_env: Any) -> None:
+    env = cached_env(task="reach")
     env.reset(seed=0)
     with pytest.raises(DivergedError, match="not finite"):
         env.step(np.array([0.0, value, 0.0]))
 
 
 @pytest.mark.parametrize("shape", [(1,), (2,), (4,), (1, 3), ()])
-def test_an_action_of_another_shape_is_refused(shape: tuple[int, ...], made: Any) -> None:
-    env = made(task="reach")
+def test_an_action_of_another_shape_is_refused(shape: tuple[int, ...], cached_env: Any) -> None:
+    env = cached_env(task="reach")
     env.reset(seed=0)
     with pytest.raises((ValueError, MygymError)):
         env.step(np.zeros(shape))
@@ -424,7 +425,7 @@ POINT = {"low": [0.0, 0.0, 0.2], "high": [0.0, 0.0, 0.2]}
         ({"task_params": {"areas": {"reach": POINT}}}, ["task_params.areas", "larger area"]),
     ],
 )
-def test_a_mistake_is_told_with_key_value_and_nearest(keywords: dict[str, Any], words: list[str]) -> None:
+def test_errors_have_key_value_and_nearest_name(keywords: dict[str, Any], words: list[str]) -> None:
     with pytest.raises(MygymError) as error:
         RobotEnv(**keywords)
     assert error.value.exit_code == 2
@@ -432,7 +433,7 @@ def test_a_mistake_is_told_with_key_value_and_nearest(keywords: dict[str, Any], 
         assert word in str(error.value)
 
 
-def test_areas_of_ones_own_are_used() -> None:
+def test_custom_areas_are_used() -> None:
     box = {"low": [0.0, 0.1, 0.1], "high": [0.05, 0.15, 0.15]}
     env = RobotEnv(task_params={"areas": {"reach": box}})
     reached = np.array([env.reset(seed=seed)[0]["desired_goal"] for seed in range(20)])
@@ -442,11 +443,13 @@ def test_areas_of_ones_own_are_used() -> None:
 
 
 @pytest.mark.parametrize(("task", "robot"), HOSTED_QUICKLY)
-def test_the_shipped_areas_are_within_the_arms_reach(task: str, robot: str, made: Any) -> None:
-    env = made(task=task, robot=robot)
+def test_the_shipped_areas_are_within_the_arms_reach(task: str, robot: str, cached_env: Any) -> None:
+    env = cached_env(task=task, robot=robot)
     within = {"object", *(area for number in range(len(env.task.subtasks)) for area in env.task.goal_areas(number))}
-    for name in sorted(within & {"object", "surface", "air", "reach"}):  # others may be where things fly or slide to
-        low, high = env._areas[name]
+    for name in sorted(
+        within & {"object", "surface", "air", "reach"}
+    ):  # others may be targets of flying or sliding objects
+        low, high = env.areas[name]
         lift = 0.02 if name in ("object", "surface") else 0.0
         grid = np.array(list(itertools.product(*np.linspace(low, high, 4).T))) + np.array([0.0, 0.0, lift])
         assert env.world.reachable(grid).all(), name
@@ -466,16 +469,16 @@ def test_objects_of_every_kind_can_be_pushed(name: str) -> None:
         assert np.linalg.norm(observation["achieved_goal"] - start) > 0.02
 
 
-def test_flat_observations_are_the_parts_of_the_dictionary(made: Any) -> None:
-    whole, parts = made(task="push", goal_env=False), made(task="push")
+def test_flat_observations_are_the_parts_of_the_dictionary(cached_env: Any) -> None:
+    whole, parts = cached_env(task="push", goal_env=False), cached_env(task="push")
     flat, dictionary = whole.reset(seed=6)[0], parts.reset(seed=6)[0]
     keys = ("observation", "achieved_goal", "desired_goal")
     np.testing.assert_array_equal(flat, np.concatenate([dictionary[key] for key in keys]))
 
 
 @pytest.mark.parametrize("reward", REWARDS)
-def test_every_reward_kind_has_its_values(reward: str, made: Any) -> None:
-    env = made(task="reach", reward=reward)
+def test_each_reward_has_its_values(reward: str, cached_env: Any) -> None:
+    env = cached_env(task="reach", reward=reward)
     observation, _ = env.reset(seed=0)
     values = [env.step(np.zeros(3, np.float32))[1] for _ in range(4)]
     if reward == "dense":
@@ -483,25 +486,3 @@ def test_every_reward_kind_has_its_values(reward: str, made: Any) -> None:
         assert values == pytest.approx([-distance] * 4, abs=0.01)
     else:
         assert values == pytest.approx([-1.0] * 4, abs=0.1 if reward == "staged" else 0)
-
-
-def test_closing_twice_is_allowed() -> None:
-    env = RobotEnv()
-    env.close()
-    env.close()
-
-
-@pytest.mark.parametrize(
-    "keywords",
-    [{"camera": "nowhere"}, {"task_params": {"areas": {"reach": FAR}}}, {"task_params": {"areas": {"reach": POINT}}}],
-)
-def test_a_refused_environment_leaves_no_client_behind(keywords: dict[str, Any]) -> None:
-    """Bullet has room for about a thousand of them in a process."""
-
-    def clients() -> int:
-        return sum(pybullet.isConnected(client) for client in range(1024))
-
-    before = clients()
-    with pytest.raises(MygymError):
-        RobotEnv(**keywords)
-    assert clients() == before

@@ -1,4 +1,4 @@
-"""Shared spaces: the same for all tasks of a robot and controller, and every task works in them as in its own."""
+"""Shared spaces are equal for all tasks of a robot and controller, and each task works as in its own spaces."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from mygym.tasks import goals
 from mygym.tasks.shared import SLOTS
 from tests.components import CONTROLS, ROBOTS, several
 
-WORKSPACES = {(one.robot, one.task): one.workspace for one in reversed(list(combinations()))}
-"""Of each robot and task that it does: the first in which it is at home."""
-HERE = [(robot, task) for robot, task in WORKSPACES if robot in ROBOTS]
-QUICKLY = [pair if pair[0] == "panda" else pytest.param(*pair, marks=pytest.mark.slow) for pair in HERE]
+WORKSPACES = {(robot, task): workspace for task, robot, workspace in reversed(list(combinations()))}
+"""Robot and task → first supported workspace."""
+TESTED = [(robot, task) for robot, task in WORKSPACES if robot in ROBOTS]
+QUICK = [pair if pair[0] == "panda" else pytest.param(*pair, marks=pytest.mark.slow) for pair in TESTED]
 PAIRS = [
     pair if pair[0] in ("panda", "kuka") else pytest.param(*pair, marks=pytest.mark.slow)
     for robot in ROBOTS
-    for pair in itertools.combinations((pair for pair in HERE if pair[0] == robot), 2)
+    for pair in itertools.combinations((pair for pair in TESTED if pair[0] == robot), 2)
 ]
 
 
@@ -38,36 +38,36 @@ def shared(robot: str, task: Any, **keywords: Any) -> RobotEnv:
 
 @pytest.fixture(scope="module")
 def spaces_of() -> Any:
-    """Spaces by robot and task, each built once."""
+    """Return spaces by robot and task; each is built once."""
     known: dict[tuple[str, str], Any] = {}
 
-    def find(robot: str, task: str) -> Any:
+    def get(robot: str, task: str) -> Any:
         if (robot, task) not in known:
             with shared(robot, task) as env:
                 known[robot, task] = env.observation_space, env.action_space, env.components
         return known[robot, task]
 
-    return find
+    return get
 
 
-@pytest.mark.parametrize(("one", "other"), PAIRS, ids=lambda pair: "-".join(pair))
-def test_any_two_tasks_of_a_robot_have_the_same_spaces(one: Any, other: Any, spaces_of: Any) -> None:
-    assert spaces_of(*one) == spaces_of(*other)
+@pytest.mark.parametrize(("first", "second"), PAIRS, ids=lambda pair: "-".join(pair))
+def test_any_two_tasks_of_a_robot_have_the_same_spaces(first: Any, second: Any, spaces_of: Any) -> None:
+    assert spaces_of(*first) == spaces_of(*second)
 
 
 @pytest.mark.parametrize("control", CONTROLS)
 def test_spaces_are_shared_under_every_controller(control: str) -> None:
-    with shared("panda", "reach", control=control) as one, shared("panda", "stack", control=control) as other:
-        assert one.observation_space == other.observation_space
-        assert one.action_space == other.action_space
-        assert one.world.control_names == other.world.control_names
-        assert one.world.control_names[-1] == "gripper"
-        assert ("tool_yaw" in one.world.control_names) == control.startswith("ee")
-        assert ("joint_position" in one.components) == control.startswith("joint")
+    with shared("panda", "reach", control=control) as reach, shared("panda", "stack", control=control) as stack:
+        assert reach.observation_space == stack.observation_space
+        assert reach.action_space == stack.action_space
+        assert reach.world.control_names == stack.world.control_names
+        assert reach.world.control_names[-1] == "gripper"
+        assert ("tool_yaw" in reach.world.control_names) == control.startswith("ee")
+        assert ("joint_position" in reach.components) == control.startswith("joint")
 
 
-@pytest.mark.parametrize(("robot", "task"), QUICKLY)
-def test_the_checkers_and_the_expert_are_content_and_resets_are_exact(robot: str, task: str) -> None:
+@pytest.mark.parametrize(("robot", "task"), QUICK)
+def test_checkers_pass_the_expert_succeeds_and_resets_are_exact(robot: str, task: str) -> None:
     with shared(robot, task) as env:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -79,7 +79,7 @@ def test_the_checkers_and_the_expert_are_content_and_resets_are_exact(robot: str
 
 
 def episode(env: RobotEnv, seed: int) -> tuple[list[Any], bool]:
-    """What an episode of the expert shows, and whether it is solved."""
+    """Return all results of an episode of the expert, and whether it succeeds."""
     observation, info = env.reset(seed=seed)
     seen: list[Any] = [{key: value.tobytes() for key, value in dict(observation).items()}]
     ended = False
@@ -92,20 +92,20 @@ def episode(env: RobotEnv, seed: int) -> tuple[list[Any], bool]:
 
 @pytest.mark.parametrize("reward", ["sparse", "dense"])
 @pytest.mark.parametrize("task", ["reach", "pick_and_place", "build_tower", "open_drawer"])
-def test_rewards_are_those_of_the_tasks_own_goal_vectors(task: str, reward: str) -> None:
+def test_rewards_equal_those_of_the_tasks_own_goal_vectors(task: str, reward: str) -> None:
     with shared("panda", task, reward=reward) as env:
-        own = goals.goal_space(env.task)
+        own_space = goals.goal_space(env.task)
         seen = []
         env.reset(seed=3)
         for _ in range(60):
-            observation, paid, terminated, truncated, info = env.step(env.expert_action())
+            observation, reward_of_step, terminated, truncated, info = env.step(env.expert_action())
             assert isinstance(observation, dict)
             achieved, desired = observation["achieved_goal"], observation["desired_goal"]
-            assert paid == env.compute_reward(achieved, desired, info)
-            now = goals.achieved_goal(own, env.progress, env.world.state, env.goals)
-            wanted = goals.desired_goal(own, env.goals)
-            assert env.goal_distance() == pytest.approx(goals.goal_distance(own, now, wanted)[0], abs=1e-5)
-            assert env.compute_terminated(achieved, desired, None) == goals.goal_reached(own, now, wanted)[0]
+            assert reward_of_step == env.compute_reward(achieved, desired, info)
+            now = goals.achieved_goal(own_space, env.progress, env.world.state, env.goals)
+            wanted = goals.desired_goal(own_space, env.goals)
+            assert env.goal_distance() == pytest.approx(goals.goal_distance(own_space, now, wanted)[0], abs=1e-5)
+            assert env.compute_terminated(achieved, desired, None) == goals.goal_reached(own_space, now, wanted)[0]
             seen.append((achieved, desired))
             if terminated or truncated:
                 break
@@ -114,13 +114,13 @@ def test_rewards_are_those_of_the_tasks_own_goal_vectors(task: str, reward: str)
         alone = [env.compute_reward(a, b, {}) for a, b in zip(achieved, np.roll(achieved, 7, axis=0), strict=True)]
         np.testing.assert_array_equal(relabelled, alone)
         empty = np.ones(achieved.shape[1], dtype=bool)
-        for part in env._goal_space.parts:
+        for part in env._builder.goal_space.parts:
             empty[part.first : part.first + part.size] = False
         assert not achieved[:, empty].any()
         assert not desired[:, empty].any()
 
 
-def test_a_slot_holds_what_it_holds_in_every_task_and_zeros_where_there_is_nothing() -> None:
+def test_empty_slots_are_zero_and_filled_slots_have_the_same_meaning_in_each_task() -> None:
     for task in ("push", "stack", "reach", "open_drawer"):
         with shared("panda", task) as env:
             seen, _ = env.reset(seed=1)
@@ -136,16 +136,16 @@ def test_a_slot_holds_what_it_holds_in_every_task_and_zeros_where_there_is_nothi
             assert part["subtask"].tolist() == [1, 0, 0]
 
 
-def test_the_goal_is_told_by_the_goal_vector_alone() -> None:
-    """Else hindsight, which changes that vector, would leave the other untrue."""
+def test_the_observation_does_not_contain_the_goal() -> None:
+    """Hindsight changes the goal vector only."""
     with shared("panda", "pick_and_place") as env:
         env.reset(seed=0)
         before = env._observe()
-        env._goals += 0.05
+        env._episode.goals += 0.05
         np.testing.assert_array_equal(dict(env._observe())["observation"], dict(before)["observation"])
 
 
-def test_a_policy_goes_on_learning_on_another_task() -> None:
+def test_a_policy_continues_training_on_another_task() -> None:
     first = DummyVecEnv([lambda: shared("panda", "push")])
     model = SAC("MultiInputPolicy", first, learning_starts=20, batch_size=8, buffer_size=200, device="cpu",
                 policy_kwargs={"net_arch": [16]})  # fmt: skip
@@ -161,17 +161,17 @@ def test_a_policy_goes_on_learning_on_another_task() -> None:
     first.close()
 
 
-def test_a_task_with_more_than_there_is_room_for_is_refused() -> None:
+def test_a_task_that_exceeds_the_slots_is_refused() -> None:
     onto = ["cube", "die", "ball", "can", "block", "bowl"]
     with pytest.raises(ConfigError, match="spaces: 'shared' has no room for 6 sub-tasks") as caught:
         shared("panda", several(*onto, stages=["approach", "push", "withdraw"]))
     assert "a task with at most 3 sub-tasks" in str(caught.value)
-    more = [{"stages": "AGMDW", "object": one, "onto": other} for one, other in (onto[:2], onto[2:4], onto[4:])]
+    more = [{"stages": "AGMDW", "object": top, "onto": base} for top, base in (onto[:2], onto[2:4], onto[4:])]
     with pytest.raises(ConfigError, match="has no room for 6 objects"):
         shared("panda", more)
 
 
-def test_components_that_differ_from_task_to_task_are_not_shared() -> None:
+def test_components_whose_size_depends_on_the_task_are_refused() -> None:
     with pytest.raises(ConfigError, match="stage_name in its place"):
         shared("panda", "push", observations=["ee_position", "stage"])
     with shared("panda", "reach", observations=["object_from_ee", "distractor_position"]) as env:
@@ -183,7 +183,7 @@ def test_spaces_are_own_or_shared() -> None:
         RobotEnv(spaces="share")
 
 
-def test_experts_keep_the_fingers_shut_where_a_tasks_own_spaces_have_none() -> None:
+def test_experts_keep_the_fingers_closed_if_the_task_has_no_gripper() -> None:
     with shared("panda", "push") as pushing, shared("panda", "stack") as stacking:
         pushing.reset(seed=0)
         stacking.reset(seed=0)

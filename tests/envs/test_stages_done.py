@@ -1,4 +1,4 @@
-"""Episodes that begin where the scripted expert has done some stages."""
+"""Episodes that start after some stages, done by the scripted expert."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SEVERAL = [task for task in (*TASKS, "AGMDW", "AGR") if len(find_task(task).stag
 
 
 @pytest.mark.parametrize("task", SEVERAL)
-def test_an_episode_begins_in_the_stage_that_comes_next(task: str) -> None:
+def test_an_episode_starts_in_the_next_stage(task: str) -> None:
     stages = find_task(task).stage_names
     done = len(stages) - 1
     env = RobotEnv(task, task_params={"stages_done": done})
@@ -27,7 +27,7 @@ def test_an_episode_begins_in_the_stage_that_comes_next(task: str) -> None:
 
 
 @pytest.mark.parametrize("reward", ["sparse", "staged"])
-def test_it_is_the_same_after_any_history_and_goes_on_from_its_state(reward: str) -> None:
+def test_episodes_are_exact_and_can_be_restored(reward: str) -> None:
     env, other = (RobotEnv("AGM", reward=reward, task_params={"stages_done": 2}) for _ in range(2))
     other.reset(seed=5)
     other.step(np.ones(4, dtype=np.float32))
@@ -39,14 +39,14 @@ def test_it_is_the_same_after_any_history_and_goes_on_from_its_state(reward: str
         env.step(action)
     other.load_state_dict(env.state_dict())
     for action in actions[3:]:
-        one, again = env.step(action), other.step(action)
-        assert all(np.array_equal(one[0][key], again[0][key]) for key in first)
-        assert one[1:] == again[1:]
+        step, restored = env.step(action), other.step(action)
+        assert all(np.array_equal(step[0][key], restored[0][key]) for key in first)
+        assert step[1:] == restored[1:]
     env.close()
     other.close()
 
 
-def test_its_horizon_is_its_own() -> None:
+def test_the_horizon_counts_from_the_reset() -> None:
     env = RobotEnv("AGM", task_params={"stages_done": 2, "horizon": 12})
     env.reset(seed=0)
     ends = [env.step(np.zeros(4, dtype=np.float32))[3] for _ in range(12)]
@@ -55,6 +55,6 @@ def test_its_horizon_is_its_own() -> None:
 
 
 @pytest.mark.parametrize(("task", "count"), [("reach", 1), ("AGM", 3)])
-def test_there_is_a_stage_left(task: str, count: int) -> None:
+def test_at_least_one_stage_must_remain(task: str, count: int) -> None:
     with pytest.raises(ConfigError, match=rf"task_params\.stages_done: {count}.* less than .* {count}"):
         RobotEnv(task, task_params={"stages_done": count})

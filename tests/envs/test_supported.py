@@ -1,4 +1,4 @@
-"""What is said of combinations that are not supported: nothing of those that are."""
+"""Warnings about unsupported combinations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.components import COVERING
 
 
 @pytest.mark.parametrize(("task", "robot"), COVERING)
-def test_nothing_is_said_of_what_is_supported(task: str, robot: str) -> None:
+def test_supported_combinations_give_no_warning(task: str, robot: str) -> None:
     assert support_warning(RunConfig(task=task, robot=robot)) == ""
 
 
@@ -20,21 +20,21 @@ def test_nothing_is_said_of_what_is_supported(task: str, robot: str) -> None:
     ("config", "words"),
     [
         (RunConfig(task="slide", robot="kuka"), ["kuka does not do slide well enough", "table"]),
-        (RunConfig(task="open_drawer", robot="xarm6", workspace="drawer"), ["xarm6 is not made to open"]),
-        (RunConfig(task=["approach", "turn"], robot="xarm6", workspace="panel"), ["xarm6 is not made to turn"]),
+        (RunConfig(task="open_drawer", robot="xarm6", workspace="drawer"), ["xarm6 cannot open"]),
+        (RunConfig(task=["approach", "turn"], robot="xarm6", workspace="panel"), ["xarm6 cannot turn"]),
         (RunConfig(task="maze", robot="panda_pair"), ["panda_pair is not at home in workspace maze"]),
     ],
 )
-def test_what_is_not_supported_is_told_with_who_is(config: RunConfig, words: list[str]) -> None:
-    said = support_warning(config)
+def test_unsupported_combinations_give_a_warning_with_supported_robots(config: RunConfig, words: list[str]) -> None:
+    warning = support_warning(config)
     for word in words:
-        assert word in said
-    recommended = said.partition("supported robots: ")[2].split(", ")
+        assert word in warning
+    recommended = warning.partition("supported robots: ")[2].split(", ")
     if isinstance(config.task, str):
-        assert set(recommended) == {one.robot for one in combinations((config.task,))}
+        assert set(recommended) == {combination.robot for combination in combinations((config.task,))}
     assert config.robot not in recommended
 
 
-def test_nothing_is_known_of_a_users_own_robot() -> None:
+def test_a_custom_robot_gives_no_warning() -> None:
     robot = Path(__file__).parents[2] / "mygym" / "assets" / "robots" / "panda.urdf"
     assert support_warning(RunConfig(task="maze", robot=str(robot))) == ""

@@ -1,4 +1,4 @@
-"""Every task is solvable, which its expert proves, and worth solving, which its returns show."""
+"""Experts solve every task, and their returns exceed those of other behaviours."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.experts import make_expert
 from mygym.registry import registry
 from mygym.runs.evaluation import Evaluation, evaluate_policy
-from mygym.tasks.rewards import GOAL_REWARDS
 from tests.components import COMPOSITIONS, CONTROLS, COVERING, HOSTED_QUICKLY, REWARDS
 
 
@@ -33,14 +32,14 @@ def judge(
 
 @pytest.mark.parametrize(("task", "robot"), HOSTED_QUICKLY)
 def test_the_expert_solves_every_named_task(task: str, robot: str) -> None:
-    """Some of the 100 episodes of `benchmarks/solved.py`, which takes every robot to every workspace."""
+    """Plays some of the 100 episodes of `benchmarks/solved.py`."""
     evaluation = judge("oracle", 15, task=task, robot=robot)
     assert evaluation.success_rate >= 0.92, evaluation.stage_reached
 
 
-@pytest.mark.parametrize("said", COMPOSITIONS)
-def test_the_expert_solves_every_composition(said: str) -> None:
-    evaluation = judge("oracle", 15, task=said)
+@pytest.mark.parametrize("task", COMPOSITIONS)
+def test_the_expert_solves_every_composition(task: str) -> None:
+    evaluation = judge("oracle", 15, task=task)
     assert evaluation.success_rate >= 0.92, evaluation.stage_reached
 
 
@@ -55,8 +54,8 @@ def test_the_expert_works_with_every_controller(task: str, robot: str, control: 
 
 
 @pytest.mark.parametrize(("task", "robot"), GENERAL)
-def test_finishing_pays_more_than_idling_hovering_stopping_short_or_chance(task: str, robot: str) -> None:
-    """Promise 4, episode by episode, by each reward: they differ in what they pay, not in what happens."""
+def test_success_has_a_higher_return_than_other_behaviours(task: str, robot: str) -> None:
+    """Compares returns per episode for each reward; the reward does not change the episode."""
     keywords = {"task": task, "robot": robot, "reward": "staged"}
     expert, _ = returns("oracle", **keywords)
     for name in ("zero", "random"):
@@ -72,59 +71,59 @@ EPISODES = 8
 
 
 def hover(env: RobotEnv, memory: dict[str, Any]) -> Any:
-    """Stays over the object as near as counts, or beside the goal."""
+    """Stay above the object, near enough to count as approached, or beside the goal."""
     state = env.world.state
-    there = state.object_position[0, 0] if env.task.has_object else env.goals[0, 0]
-    return env.world.action_towards(there + np.array([0.0, 0.0, 0.07]), 1.0)
+    position = state.object_position[0, 0] if env.task.has_object else env.goals[0, 0]
+    return env.world.action_towards(position + np.array([0.0, 0.0, 0.07]), 1.0)
 
 
 def stop_short(env: RobotEnv, memory: dict[str, Any]) -> Any:
-    """Does what the expert does and stays where the goal is nearly reached."""
+    """Follow the expert, and stop shortly before the goal."""
     state = env.world.state
     moved = state.object_position[0, 0] if env.task.has_object else state.ee_position[0]
-    if "there" not in memory and np.linalg.norm(moved - env.goals[0, 0]) < env.task.tolerance + 0.06:
-        memory["there"] = state.ee_position[0].copy()
-    return env.world.action_towards(memory["there"], -1.0) if "there" in memory else env.expert_action()
+    if "stop" not in memory and np.linalg.norm(moved - env.goals[0, 0]) < env.task.tolerance + 0.06:
+        memory["stop"] = state.ee_position[0].copy()
+    return env.world.action_towards(memory["stop"], -1.0) if "stop" in memory else env.expert_action()
 
 
-def paid(env: RobotEnv) -> np.ndarray:
-    """What the last step is worth by the rewards that goals alone decide."""
-    return np.array([GOAL_REWARDS[kind](env._goal_space, env._achieved, env._desired) for kind in REWARDS[:2]])
+def step_rewards(env: RobotEnv) -> np.ndarray:
+    """Rewards of the last step by the kinds that depend on goals only."""
+    return np.array([env.goal_reward(kind) for kind in REWARDS[:2]])
 
 
 def returns(policy: str, **keywords: Any) -> tuple[np.ndarray, np.ndarray]:
-    """`(EPISODES, REWARDS)` returns, of which the environment's own is the last, and whether each succeeded."""
+    """Return returns `(EPISODES, REWARDS)`, the environment's own reward last, and the success of each episode."""
     sums: dict[int, np.ndarray] = defaultdict(lambda: np.zeros(2))
 
     def watch(index: int, env: RobotEnv) -> None:
         if env.elapsed_steps:
-            sums[index] += paid(env)
+            sums[index] += step_rewards(env)
 
     episodes = judge(policy, EPISODES, watch, **keywords).episodes
-    found = [[*sums[index], episode.total_reward] for index, episode in enumerate(episodes)]
-    return np.array(found), np.array([episode.success for episode in episodes])
+    values = [[*sums[index], episode.total_reward] for index, episode in enumerate(episodes)]
+    return np.array(values), np.array([episode.success for episode in episodes])
 
 
 def returns_of(behaviour: Any, **keywords: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The same of a behaviour that looks at the environment."""
-    env, found, solved = RobotEnv(**keywords), np.zeros((EPISODES, 3)), np.zeros(EPISODES, dtype=bool)
+    """Return the same for a behaviour that reads the environment."""
+    env, values, solved = RobotEnv(**keywords), np.zeros((EPISODES, 3)), np.zeros(EPISODES, dtype=bool)
     for index in range(EPISODES):
         env.reset(seed=1000 + index)
         memory: dict[str, Any] = {}
         ended = False
         while not ended:
             _, reward, terminated, truncated, info = env.step(behaviour(env, memory).astype(np.float32))
-            found[index] += [*paid(env), reward]
+            values[index] += [*step_rewards(env), reward]
             ended = terminated or truncated
         solved[index] = info["is_success"]
     env.close()
-    return found, solved
+    return values, solved
 
 
-# where an expert works ----------------------------------------------------------------------------------------------
+# kinds of environments ----------------------------------------------------------------------------------------------
 
 
-def test_an_expert_of_a_single_environment_wrapped_or_not() -> None:
+def test_expert_of_a_wrapped_or_bare_environment() -> None:
     with gymnasium.make("mygym/Reach-v0") as env:
         observation, _ = env.reset(seed=0)
         wrapped, bare = make_expert(env), make_expert(env.unwrapped)
@@ -137,7 +136,7 @@ def test_an_expert_of_a_single_environment_wrapped_or_not() -> None:
             assert not truncated
 
 
-def test_an_expert_of_a_gymnasium_vector() -> None:
+def test_expert_of_a_gymnasium_vector() -> None:
     envs = gymnasium.vector.SyncVectorEnv([lambda: gymnasium.make(ANY_TASK, task="push")] * 3)
     observations, _ = envs.reset(seed=[1, 2, 3])
     expert, solved = make_expert(envs), np.zeros(3, dtype=bool)
@@ -150,7 +149,7 @@ def test_an_expert_of_a_gymnasium_vector() -> None:
     envs.close()
 
 
-def test_an_expert_of_a_stable_baselines_vector() -> None:
+def test_expert_of_an_sb3_vector() -> None:
     envs = DummyVecEnv([lambda: RobotEnv("push")] * 3)
     envs.seed(1)
     observations = envs.reset()
@@ -164,7 +163,7 @@ def test_an_expert_of_a_stable_baselines_vector() -> None:
     envs.close()
 
 
-def test_an_expert_repeats_itself() -> None:
+def test_an_expert_is_deterministic() -> None:
     actions = []
     for _ in range(2):
         with RobotEnv("pick_and_place") as env:

@@ -1,4 +1,4 @@
-"""Policies that need no training have SB3's `predict`, and repeat themselves."""
+"""Policies without training have SB3's `predict` and are deterministic."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mygym.registry import registry
 
 
 @pytest.mark.parametrize("name", registry("policy").names())
-def test_a_policy_predicts_a_batch_of_actions_and_repeats_itself(name: str) -> None:
+def test_a_policy_predicts_batches_deterministically(name: str) -> None:
     envs = [RobotEnv("pick_and_place") for _ in range(2)]
     actions = []
     for _ in range(2):

@@ -20,8 +20,8 @@ from mygym.models.temporary_files import temporary_folder
 from mygym.models.transforms import matrix_to_quaternion, quaternion_to_matrix, rpy_to_matrix
 from mygym.models.workspace import load_workspace
 from mygym.registry import registry
-from mygym.sim.bodies import MOST_PIECES, create_collision
 from mygym.sim.bullet import bullet
+from mygym.sim.collision_shapes import MOST_PIECES, create_collision
 from mygym.sim.rendering.thumbnails import contact_sheet, portrait, silhouette
 from mygym.sim.world import World
 from tests.worlds import cube_at

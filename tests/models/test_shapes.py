@@ -20,8 +20,8 @@ from mygym.models.meshes import few_points, hull, obj_text, read_hulls, shrunk, 
 from mygym.models.shapes import SIZES, GeomSpec, check_geom
 from mygym.models.surfaces import mesh_of
 from mygym.models.temporary_files import temporary_file
-from mygym.sim.bodies import create_collision
 from mygym.sim.bullet import bullet, connect, disconnect
+from mygym.sim.collision_shapes import create_collision
 
 PI = math.pi
 CUBE = tuple((x, y, z) for x in (-0.02, 0.02) for y in (-0.02, 0.02) for z in (-0.02, 0.02))

@@ -30,7 +30,7 @@ def test_grasp_lift_swing_hold(make_world: MakeWorld, control: str) -> None:
         assert np.linalg.norm(held) < 0.012, f"slipped by {held}"
         assert world.state.gripper_width[0] == pytest.approx(0.04, abs=0.003)
         go(world, (0.12, -0.12, 0.22), 1, 8)
-        assert world.state.object_position[0, 0, 2] < 0.1, "an open hand lets go"
+        assert world.state.object_position[0, 0, 2] < 0.1, "an open hand releases it"
         assert not world.state.finger_contact.any()
 
 
@@ -51,12 +51,12 @@ def test_push_on_the_table(make_world: MakeWorld, robot: str, control: str) -> N
     assert np.linalg.norm(world.state.object_velocity[0, 0]) < 0.02, "and stopped when the push did"
 
 
-def test_cube_slides_as_far_as_friction_says(make_world: MakeWorld) -> None:
+def test_sliding_distance_follows_from_friction(make_world: MakeWorld) -> None:
     from mygym.sim.bullet import bullet
 
     world = make_world("kuka")
     world.reset(cube_at(-0.2, 0.1))
-    bullet.resetBaseVelocity(world._bodies[0], (1.0, 0.0, 0.0), physicsClientId=world._client)
+    bullet.resetBaseVelocity(world.object_bodies.ids[0], (1.0, 0.0, 0.0), physicsClientId=world.client)
     go(world, (0.0, 0.0, 0.3), steps=25)
     friction = world.objects[0].friction * world.workspace.fixtures["table"].friction
     assert world.state.object_position[0, 0, 0] + 0.2 == pytest.approx(1.0 / (2 * 9.81 * friction), rel=0.1)
@@ -79,7 +79,7 @@ def test_cube_rests_still(make_world: MakeWorld) -> None:
 
 
 @pytest.mark.parametrize("robot", ROBOTS)
-def test_touch_is_told_from_being_near(make_world: MakeWorld, robot: str) -> None:
+def test_touch_is_distinguished_from_proximity(make_world: MakeWorld, robot: str) -> None:
     from mygym.sim.bullet import bullet
 
     world, cubes = make_world(robot, objects=2, gripper=False), np.vstack([cube_at(0.0, 0.0), cube_at(0.2, 0.2)])
@@ -87,8 +87,8 @@ def test_touch_is_told_from_being_near(make_world: MakeWorld, robot: str) -> Non
     go(world, (0.0, 0.0, 0.09), steps=20)
     for height in np.arange(0.09, 0.035, -0.002):
         go(world, (0.0, 0.0, height), steps=3)
-        pair = world._body.body, world._bodies[0]
-        near = bullet.getClosestPoints(*pair, distance=0.1, physicsClientId=world._client)
+        pair = world.robot_body.body, world.object_bodies.ids[0]
+        near = bullet.getClosestPoints(*pair, distance=0.1, physicsClientId=world.client)
         if min(point[8] for point in near) > 0.001:
             assert not world.state.touch.any()
     assert world.state.touch.tolist() == [[True, False]], "pressing on it"
@@ -100,7 +100,9 @@ def test_touch_is_told_from_being_near(make_world: MakeWorld, robot: str) -> Non
 
 
 @pytest.mark.parametrize("arm", [0, 1])
-def test_fingers_of_either_arm_feel_what_that_arm_holds(make_world: MakeWorld, tmp_path: Path, arm: int) -> None:
+def test_finger_contacts_belong_to_the_arm_that_holds_the_object(
+    make_world: MakeWorld, tmp_path: Path, arm: int
+) -> None:
     world = make_world(two_armed(tmp_path), objects=2)
     state = world.state
     assert state.finger_contact.shape == state.second_finger_contact.shape == (1, 2, 2)
@@ -121,7 +123,7 @@ def test_fingers_of_either_arm_feel_what_that_arm_holds(make_world: MakeWorld, t
 
 
 def test_a_palm_touches_without_its_fingers(make_world: MakeWorld) -> None:
-    """On the upper one of two cubes, the fingers open beside them."""
+    """The palm presses on the upper of two cubes, the fingers open beside it."""
     world = make_world("panda", objects=2)
     world.reset(np.vstack([cube_at(0.0, 0.0), cube_at(0.0, 0.0, z=0.06)]))
     go(world, (0.0, 0.0, 0.02), 1, 25)

@@ -1,4 +1,4 @@
-"""What arms do in the workspaces: move drawers, doors, buttons, levers and valves, put a peg in, hand over."""
+"""Manipulation in the workspaces: drawers, doors, buttons, levers and valves, peg insertion, handover."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mygym.sim.world import World
 from tests.worlds import WorldIn, glide, go
 
 HANDS = pytest.mark.parametrize("robot", ["panda", "kuka"])
-"""Fingers and a rod."""
+"""Robots with fingers and with a rod."""
 
 
 @HANDS
@@ -52,12 +52,12 @@ def part(world: World, name: str) -> int:
 
 
 def position(world: World, name: str) -> float:
-    """m or rad."""
+    """Return the position of a part, m or rad."""
     return float(world.state.part_position[0, part(world, name)])
 
 
 def handle(world: World, name: str) -> np.ndarray:
-    """`(3,)` m."""
+    """Return the handle of a part, `(3,)` m."""
     return world.state.part_handle_position[0, part(world, name)].copy()
 
 
@@ -66,7 +66,7 @@ def offset(point: np.ndarray, x: float = 0.0, y: float = 0.0, z: float = 0.0) ->
 
 
 @HANDS
-def test_a_button_is_pressed_and_comes_back(world_in: WorldIn, robot: str) -> None:
+def test_a_button_is_pressed_and_returns(world_in: WorldIn, robot: str) -> None:
     world = world_in("panel", robot)
     top = handle(world, "button")
     go(world, offset(top, z=0.05), -1, 25)
@@ -99,27 +99,27 @@ def test_a_valve_turns_by_its_pin(world_in: WorldIn, robot: str) -> None:
     pin, axis = handle(world, "valve"), np.array([0.10, -0.16, 0.0])
     reach = pin - axis
 
-    def at(angle: float, height: float = 0.0) -> np.ndarray:
-        """Where the pin is at an angle in rad."""
+    def pin_at(angle: float, height: float = 0.0) -> np.ndarray:
+        """Return the position of the pin at an angle in rad."""
         c, s = np.cos(angle), np.sin(angle)
         return axis + np.array([[c, s, 0.0], [-s, c, 0.0], [0.0, 0.0, 1.0]]) @ reach + (0.0, 0.0, height)
 
     behind, turn = 0.45, np.radians(120.0)
-    go(world, at(-behind, 0.08), -1, 30)
-    glide(world, at(-behind, -0.005), -1)
+    go(world, pin_at(-behind, 0.08), -1, 30)
+    glide(world, pin_at(-behind, -0.005), -1)
     assert position(world, "valve") == pytest.approx(0.0, abs=1e-5)
     for angle in np.arange(-behind, turn - 0.2, 0.04):
-        go(world, at(angle, -0.005), -1, 1)
+        go(world, pin_at(angle, -0.005), -1, 1)
     turned = position(world, "valve")
     assert turned > turn
-    np.testing.assert_allclose(handle(world, "valve"), at(turned), atol=1e-4)
-    glide(world, at(turn - 0.2, 0.10), -1)
+    np.testing.assert_allclose(handle(world, "valve"), pin_at(turned), atol=1e-4)
+    glide(world, pin_at(turn - 0.2, 0.10), -1)
     assert position(world, "valve") == pytest.approx(turned, abs=0.02)
 
 
 @HANDS
-def test_a_part_that_is_forced_beyond_its_stop_comes_back(world_in: WorldIn, robot: str) -> None:
-    """Bullet's split impulse would leave it there."""
+def test_a_part_forced_beyond_its_stop_returns(world_in: WorldIn, robot: str) -> None:
+    """With Bullet's split impulse it would stay beyond the stop."""
     world = world_in("panel", robot)
     ball = handle(world, "switch")
     go(world, offset(ball, x=-0.045, z=0.05), -1, 25)
@@ -155,63 +155,63 @@ def test_a_peg_goes_into_the_socket(world_in: WorldIn, robot: str, peg: str) -> 
 
 
 def act(world: World, ends: np.ndarray, grippers: Sequence[float]) -> None:
-    """One step of two arms towards targets `(2, 3)` m."""
+    """Play one step of two arms towards targets `(2, 3)` m."""
     world.step(world.action_towards(ends[0], grippers[0], second_target=ends[1], second_gripper=grippers[1]))
 
 
 def ends_of(world: World) -> np.ndarray:
-    """`(2, 3)` m: where both end effectors are."""
+    """Return the positions of both end effectors, `(2, 3)` m."""
     return np.stack([world.state.ee_position[0], world.state.second_ee_position[0, 0]])
 
 
 def glide_both(world: World, ends: np.ndarray, grippers: Sequence[float], step: float = 0.01) -> None:
     start = ends_of(world)
-    way = ends - start
-    for share in np.linspace(0.0, 1.0, 1 + int(np.ceil(np.abs(way).max() / step)))[1:]:
-        act(world, start + share * way, grippers)
+    difference = ends - start
+    for share in np.linspace(0.0, 1.0, 1 + int(np.ceil(np.abs(difference).max() / step)))[1:]:
+        act(world, start + share * difference, grippers)
     for _ in range(8):
         act(world, ends, grippers)
 
 
-@pytest.mark.parametrize(("thing", "grip"), [("baton", 0.08), ("stick", 0.05)])
-def test_one_arm_gives_to_the_other(world_in: WorldIn, thing: str, grip: float) -> None:
-    """Each holds an end, `grip` m from the middle."""
-    world = world_in("collabtable", "panda_pair", objects=[thing])
+@pytest.mark.parametrize(("name", "grip"), [("baton", 0.08), ("stick", 0.05)])
+def test_one_arm_hands_over_to_the_other(world_in: WorldIn, name: str, grip: float) -> None:
+    """Each arm holds an end, `grip` m from the middle."""
+    world = world_in("collabtable", "panda_pair", objects=[name])
     half, areas = world.objects[0].half_height, world.workspace.areas
-    for start, there in (
+    for start, goal in (
         (areas["object"].low, areas["other_side"].high),
         (areas["object"].high, areas["other_side"].low),
     ):
-        start, there = np.add(start, (0.0, 0.0, half)), np.add(there, (0.0, 0.0, half))
+        start, goal = np.add(start, (0.0, 0.0, half)), np.add(goal, (0.0, 0.0, half))
         world.reset(np.array([[*start, 0.0, 0.0, 0.0, 1.0]]))
         ends = ends_of(world)
 
-        def move(arm: int, place: np.ndarray, *grippers: float, ends: np.ndarray = ends) -> None:
-            ends[arm] = place
+        def move(arm: int, position: np.ndarray, *grippers: float, ends: np.ndarray = ends) -> None:
+            ends[arm] = position
             glide_both(world, ends, grippers)
 
-        def lies_at(place: np.ndarray) -> bool:
-            return bool(np.abs(world.state.object_position[0, 0] - place).max() < 0.02)
+        def lies_at(position: np.ndarray) -> bool:
+            return bool(np.abs(world.state.object_position[0, 0] - position).max() < 0.02)
 
-        first, second = offset(start, x=-grip), offset(there, x=grip)
+        first, second = offset(start, x=-grip), offset(goal, x=grip)
         move(0, offset(first, z=0.1), 1, 1)
         move(0, first, 1, 1)
         move(0, first, -1, 1)
         move(0, offset(first, z=0.2), -1, 1)
-        over = np.array((-grip, 0.0, 0.23))
-        move(0, over, -1, 1)
+        above_middle = np.array((-grip, 0.0, 0.23))
+        move(0, above_middle, -1, 1)
         middle = world.state.object_position[0, 0].copy()
         assert lies_at(np.array((0.0, 0.0, 0.23)))
-        other_end = 2 * middle - over
+        other_end = 2 * middle - above_middle
         move(1, offset(other_end, z=0.1), -1, 1)
         move(1, other_end, -1, 1)
         move(1, other_end, -1, -1)
-        move(0, over, 1, -1)
-        move(0, offset(over, z=0.1), 1, -1)
-        move(0, offset(over, x=-0.2, z=0.1), 1, -1)
+        move(0, above_middle, 1, -1)
+        move(0, offset(above_middle, z=0.1), 1, -1)
+        move(0, offset(above_middle, x=-0.2, z=0.1), 1, -1)
         assert lies_at(middle), "the second arm alone holds it"
         move(1, offset(second, z=0.2), 1, -1)
         move(1, offset(second, z=0.002), 1, -1)
         move(1, second, 1, 1)
         move(1, offset(second, z=0.1), 1, 1)
-        assert lies_at(there)
+        assert lies_at(goal)

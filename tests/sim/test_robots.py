@@ -1,4 +1,4 @@
-"""Robots as data: what is in a description holds in the world, with one arm and with two, and mistakes are told."""
+"""Robot descriptions: their values hold in the world, with one arm and with two; invalid ones are refused."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EXTRA = [entry.name for entry in registry("robot") if entry.requires]
 
 
 def described(folder: Path, base: str = "kuka", **changes: Any) -> Path:
-    """A copy of a shipped description with changes, whose files stay where they are."""
+    """Write a changed copy of a built-in description, with absolute paths of its files."""
     data = yaml.safe_load((FOLDER / f"{base}.yaml").read_text()) | changes
     data["urdf"] = changes.get("urdf", str(FOLDER / data["urdf"]))
     data["mounts"] = [{**mount, "urdf": str(FOLDER / mount["urdf"])} for mount in data.get("mounts", ())]
@@ -44,10 +44,10 @@ def described(folder: Path, base: str = "kuka", **changes: Any) -> Path:
     return path
 
 
-# what ships ---------------------------------------------------------------------------------------------------------
+# built-in robots------------------------------------------------------------------------------------------------------
 
 
-def test_there_are_as_many_robots_as_promised() -> None:
+def test_at_least_twenty_robots_are_registered() -> None:
     assert len(registry("robot").names()) >= 20
     assert {"panda", "kuka", "kuka_gripper", "xarm6"} <= set(ROBOTS)
 
@@ -65,7 +65,7 @@ def test_robots_of_the_extra_load_and_reach(robot: str) -> None:
             assert info["is_success"]
 
 
-def test_without_the_extra_it_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_extra_gives_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> None:
         raise PackageNotFoundError(name)
 
@@ -92,19 +92,19 @@ def test_a_mounted_gripper_grasps(make_world: MakeWorld) -> None:
     assert world.state.finger_contact.all()
 
 
-# the model ----------------------------------------------------------------------------------------------------------
+# models -------------------------------------------------------------------------------------------------------------
 
 
-def test_what_is_of_no_arm_is_held_where_the_description_says(tmp_path: Path) -> None:
+def test_locked_joints_are_fixed_at_their_position(tmp_path: Path) -> None:
     spec = load_robot(FOLDER / "panda.yaml")
     joints = [vars_of(joint) for joint in spec.joints[:5]]
     shorter = {"joints": joints, "locked": {"panda_joint6": 1.9}, "end_effector": {"link": "panda_link5"}}
-    one = described(tmp_path, "panda", **shorter)
-    there = read_joints(robot_model(load_robot(one)))
-    moving = [name for name, joint in there.items() if joint.kind != "fixed"]
+    path = described(tmp_path, "panda", **shorter)
+    joints_now = read_joints(robot_model(load_robot(path)))
+    moving = [name for name, joint in joints_now.items() if joint.kind != "fixed"]
     assert moving == [joint.name for joint in spec.joints[:5]] + ["panda_finger_joint1", "panda_finger_joint2"]
     before = read_joints(robot_model(spec))["panda_joint6"].origin
-    turned = before[:3, :3].T @ there["panda_joint6"].origin[:3, :3]
+    turned = before[:3, :3].T @ joints_now["panda_joint6"].origin[:3, :3]
     assert np.arccos((np.trace(turned) - 1) / 2) == pytest.approx(1.9, abs=1e-6)
 
 
@@ -112,7 +112,7 @@ def vars_of(joint: Any) -> dict[str, Any]:
     return {key: getattr(joint, key) for key in ("name", "home", "lower", "upper", "velocity", "effort")}
 
 
-def test_an_inertia_that_no_body_has_becomes_one_that_some_body_has() -> None:
+def test_invalid_inertia_tensors_are_corrected() -> None:
     """The published xArm 6 has such links."""
     root = robot_model(load_robot("xarm6"))
     merge_fixed_joints(root)
@@ -121,7 +121,7 @@ def test_an_inertia_that_no_body_has_becomes_one_that_some_body_has() -> None:
         assert large <= small + middle + 1e-12
 
 
-def test_no_mesh_is_left_that_collides_and_what_is_seen_stays() -> None:
+def test_collision_meshes_are_replaced_and_visuals_kept() -> None:
     root = robot_model(load_robot("xarm6"))
     seen = len(root.findall("link/visual/geometry/mesh"))
     replace_meshes(root)
@@ -154,7 +154,7 @@ def test_a_primitive_encloses_its_points_and_is_no_larger_than_their_box(
     assert shape.volume <= np.prod(np.ptp(points, axis=0)) * (1 + 1e-9)
 
 
-def test_points_of_a_mesh_are_scaled_and_what_is_no_mesh_is_refused(tmp_path: Path) -> None:
+def test_mesh_points_are_scaled_and_invalid_files_refused(tmp_path: Path) -> None:
     path = tmp_path / "wedge.obj"
     path.write_text("v 0 0 0\nv 1 0 0\nv 0 2 0\nv 0 0 3\nf 1 2 3\nf 1 2 4\nf 2 3 4\nf 1 3 4\n")
     np.testing.assert_allclose(np.ptp(mesh_points(str(path), "1 1 2"), axis=0), (1, 2, 6), atol=1e-6)
@@ -174,20 +174,20 @@ def test_inverse_dynamics_give_the_acceleration(make_world: MakeWorld) -> None:
 
 
 def test_a_robot_is_mounted_twice_with_a_prefix(tmp_path: Path) -> None:
-    """The rest of it stays as it is, and what it is made of is the same."""
-    root, one = robot_model(load_robot("panda_pair")), robot_model(load_robot("panda"))
+    """The first arm is unchanged, and the second has the same parts."""
+    root, single = robot_model(load_robot("panda_pair")), robot_model(load_robot("panda"))
     names = {element.get("name") for element in root.findall("joint")}
-    mine = {element.get("name") for element in one.findall("joint")}
-    assert names == mine | {f"second_{name}" for name in mine} | {"panda_link0_to_second_panda_link0"}
-    for name, joint in read_joints(one).items():
+    joints = {element.get("name") for element in single.findall("joint")}
+    assert names == joints | {f"second_{name}" for name in joints} | {"panda_link0_to_second_panda_link0"}
+    for name, joint in read_joints(single).items():
         twin = read_joints(root)[f"second_{name}"]
         assert (twin.parent, twin.child) == (f"second_{joint.parent}", f"second_{joint.child}")
         np.testing.assert_array_equal(twin.axis, joint.axis)
-    assert len(root.findall("link/visual")) == 2 * len(one.findall("link/visual"))
+    assert len(root.findall("link/visual")) == 2 * len(single.findall("link/visual"))
 
 
-def test_a_second_arm_stands_where_its_mount_is(make_world: MakeWorld) -> None:
-    """Turned round: both tools to the same side of the world are to opposite sides of their arms."""
+def test_a_second_arm_stands_at_its_mount(make_world: MakeWorld) -> None:
+    """The second arm faces the first, so its base frame is rotated by half a turn."""
     world = make_world("panda_pair", objects=0)
     base = np.add(world.robot.base_position, world.robot.mounts[0].position)
     single = make_world("panda", objects=0)
@@ -217,7 +217,7 @@ def test_two_arms_act_with_one_action_vector(tmp_path: Path, control: str) -> No
         while not done:
             *_, terminated, truncated, info = env.step(env.expert_action())
             done = terminated or truncated
-        assert info["is_success"], "the first arm does what takes one arm"
+        assert info["is_success"], "the first arm does tasks of one arm"
         np.testing.assert_allclose(world.state.second_ee_position[0, 0], other, atol=0.002)
 
 
@@ -237,7 +237,7 @@ def test_each_half_of_the_action_moves_its_own_arm(tmp_path: Path) -> None:
 
 
 def tools_of(world: World) -> np.ndarray:
-    """`(2, 3)` m."""
+    """Return the positions of both tools, `(2, 3)` m."""
     return np.stack([world.state.ee_position[0], world.state.second_ee_position[0, 0]])
 
 
@@ -257,19 +257,19 @@ def test_baxter_takes_an_object_with_one_hand_and_opens_and_closes_both() -> Non
             assert shut == pytest.approx(0.0, abs=0.002)
 
 
-# a URDF alone -------------------------------------------------------------------------------------------------------
+# URDF only ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_urdf_alone_is_a_robot_and_what_was_inferred_is_told() -> None:
+def test_a_urdf_is_a_robot_with_notes_on_inferred_values() -> None:
     path = str(FOLDER / "panda.urdf")
     spec = find_robot(path)
     assert [joint.name for joint in spec.joints] == [joint.name for joint in load_robot("panda").joints]
     assert spec.gripper is not None
     assert spec.gripper.open > spec.gripper.closed
     assert spec.gripper.width == pytest.approx(0.084)
-    said = "\n".join(inferred_of(path))
-    assert "an arm of 7 joints, panda_joint1 to panda_joint7" in said
-    assert "a gripper of panda_finger_joint1, panda_finger_joint2 that opens 8.4 cm" in said
+    notes = "\n".join(inferred_of(path))
+    assert "an arm of 7 joints, panda_joint1 to panda_joint7" in notes
+    assert "a gripper of panda_finger_joint1, panda_finger_joint2 that opens 8.4 cm" in notes
     assert inferred_of("panda") == ()
     with mygym.make_env({"task": "pick_and_place", "robot": path}) as env:
         solved = 0
@@ -291,22 +291,22 @@ def test_an_inferred_home_has_the_elbow_above_the_table(name: str) -> None:
         assert collisions(env.world) == []
 
 
-def test_limits_that_a_urdf_lacks_are_assumed_and_told(tmp_path: Path) -> None:
+def test_missing_limits_are_assumed_and_noted(tmp_path: Path) -> None:
     text = (FOLDER / "kuka.urdf").read_text()
     text = re.sub(r'filename="meshes', f'filename="{FOLDER / "meshes"}', text)
     text = re.sub(r' effort="[0-9.]+" velocity="[0-9.]+"', "", text)
     path = tmp_path / "bare.urdf"
     path.write_text(text)
-    found = infer_robot(path)
-    assert {joint.velocity for joint in found.spec.joints} == {1.5}
-    assert any("turns at up to 1.5 rad/s, having no limit" in note for note in found.notes)
+    inferred = infer_robot(path)
+    assert {joint.velocity for joint in inferred.spec.joints} == {1.5}
+    assert any("turns at up to 1.5 rad/s, having no limit" in note for note in inferred.notes)
 
 
-# bad input ----------------------------------------------------------------------------------------------------------
+# invalid input-------------------------------------------------------------------------------------------------------
 
 
 def urdf(kind: str | None = None, mass: float = 1.0, inertia: float = 1.0) -> str:
-    """Two links, joined by a joint of a kind."""
+    """Return a URDF of two links with a joint of type `kind`."""
     tensor = f'<inertia ixx="{inertia}" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/>'
     links = '<link name="a"/>' + f'<link name="b"><inertial><mass value="{mass}"/>{tensor}</inertial></link>'
     ends = '<parent link="a"/><child link="b"/><axis xyz="0 0 1"/>'
@@ -319,7 +319,7 @@ MESH = '<link name="a"><collision><geometry><mesh filename="gone.stl"/></geometr
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         pytest.param("<robot", "not a URDF file", id="malformed"),
         pytest.param(urdf(), "allowed: a URDF with moving joints", id="no joints"),
@@ -339,10 +339,10 @@ MESH = '<link name="a"><collision><geometry><mesh filename="gone.stl"/></geometr
         pytest.param(f"<robot>{MESH}</robot>", "mesh filename: 'gone.stl' is not a file", id="no mesh"),
     ],
 )
-def test_a_urdf_that_is_no_robot_is_refused_with_the_reason(text: str, said: str, tmp_path: Path) -> None:
+def test_an_invalid_urdf_is_refused_with_the_reason(text: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "mine.urdf"
     path.write_text(text)
-    with pytest.raises(AssetError, match=re.escape(said)) as caught:
+    with pytest.raises(AssetError, match=re.escape(message)) as caught:
         find_robot(str(path))
     assert "mine.urdf" in str(caught.value)
 
@@ -352,7 +352,7 @@ ROD = {"urdf": "tools/rod.urdf", "link": "lbr_iiwa_link_7"}
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"urdf": "gone.urdf"}, "urdf: "),
         ({"base_position": [-0.5, 0.0]}, "base_position: [-0.5, 0.0] is too short; allowed: 3 values"),
@@ -367,22 +367,24 @@ ROD = {"urdf": "tools/rod.urdf", "link": "lbr_iiwa_link_7"}
         ({"joints": []}, "joints: [] is empty"),
     ],
 )  # fmt: skip
-def test_a_description_that_its_urdf_contradicts_is_refused_with_file_and_key(
-    changes: dict[str, Any], said: str, tmp_path: Path
+def test_a_description_that_contradicts_its_urdf_is_refused(
+    changes: dict[str, Any], message: str, tmp_path: Path
 ) -> None:
     path = described(tmp_path, **changes)
-    with pytest.raises(AssetError, match=re.escape(said)) as caught:
+    with pytest.raises(AssetError, match=re.escape(message)) as caught:
         load_robot(path)
     assert str(path) in str(caught.value)
 
 
-def test_joints_that_are_no_chain_are_refused(tmp_path: Path) -> None:
+def test_joints_that_form_no_chain_are_refused(tmp_path: Path) -> None:
     first, second, *others = (vars_of(joint) for joint in load_robot("kuka").joints)
     with pytest.raises(AssetError, match=r"joints\.1\.name: 'lbr_iiwa_joint_1'.*a joint behind lbr_iiwa_joint_2"):
         load_robot(described(tmp_path, joints=[second, first, *others]))
 
 
-def test_a_tool_that_cannot_be_where_episodes_begin_is_an_error(tmp_path: Path) -> None:
+def test_an_unreachable_tool_home_is_refused(tmp_path: Path) -> None:
     path = described(tmp_path, base_position=[-2.5, 0.0, 0.0])
-    with pytest.raises(ConfigError, match=r"robot: 'mine' stays \d+\.\d cm away.*the tool_home of table"):
+    with pytest.raises(
+        ConfigError, match=r"robot: 'mine' cannot reach tool_home \(\d+\.\d cm short\).*the tool_home of table"
+    ):
         mygym.make_env({"robot": str(path)})

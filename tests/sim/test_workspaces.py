@@ -1,4 +1,4 @@
-"""Workspaces: what of them moves, exact resets with it, robots at home, and descriptions that are wrong."""
+"""Workspaces: articulated parts, exact resets, robots at home, invalid descriptions."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from tests.components import ROBOTS
 from tests.sim.test_world import snapshot
 from tests.worlds import WorldIn, first_home
 
-NOTHING = np.zeros((0, 7))
-SPACES = workspace_names()
-MOVING = [name for name in SPACES if any(one.joints for one in load_workspace(name).fixtures.values())]
-AT_HOME = [(name, robot) for name in SPACES for robot in load_workspace(name).robots if robot in ROBOTS]
+NO_OBJECTS = np.zeros((0, 7))
+WORKSPACES = workspace_names()
+MOVING = [name for name in WORKSPACES if any(fixture.joints for fixture in load_workspace(name).fixtures.values())]
+AT_HOME = [(name, robot) for name in WORKSPACES for robot in load_workspace(name).robots if robot in ROBOTS]
 
 
 def fixture(folder: Path, **description: Any) -> Path:
-    """The file of the table with one more fixture on it."""
+    """Write the table's description with an additional fixture."""
     data = yaml.safe_load((ASSETS / "workspaces" / "table.yaml").read_text())
     data["fixtures"]["thing"] = description
-    path = folder / "mine.yaml"
+    path = folder / "custom.yaml"
     path.write_text(yaml.safe_dump(data, sort_keys=False))
     return path
 
@@ -50,23 +50,23 @@ HINGE = SLIDE | {"type": "hinge", "axis": [0, 2, 0], "range": [-4.0, 4.0], "hand
 HINGE |= {"parts": [BOX | {"position": [0.0, 0.0, -0.2]}]}
 
 
-# what ships -----------------------------------------------------------------------------------------------------------
+# built-in workspaces -------------------------------------------------------------------------------------------------
 
 
-def test_eleven_workspaces_ship() -> None:
+def test_eleven_workspaces_are_built_in() -> None:
     wanted = "table collabtable drawer fridge panel baskets darts football maze verticalmaze stairs"
-    assert set(wanted.split()) <= set(SPACES)
+    assert set(wanted.split()) <= set(WORKSPACES)
 
 
-@pytest.mark.parametrize("name", SPACES)
-def test_a_workspace_says_its_task_and_shows_it_from_three_sides(name: str) -> None:
+@pytest.mark.parametrize("name", WORKSPACES)
+def test_a_workspace_names_its_task_and_has_three_cameras(name: str) -> None:
     spec = load_workspace(name)
     assert {"main", "side", "top"} <= set(spec.cameras)
     assert name == "table" or "Its task: " in (ASSETS / "workspaces" / f"{name}.yaml").read_text()
 
 
 @pytest.mark.parametrize(("name", "robot"), AT_HOME)
-def test_the_tool_is_held_as_the_workspace_says(world_in: WorldIn, name: str, robot: str) -> None:
+def test_the_tool_has_the_workspaces_pose(world_in: WorldIn, name: str, robot: str) -> None:
     world = world_in(name, robot)
     pose = world.kinematics.pose(world.state.joint_position[0, : len(first_home(world))])
     np.testing.assert_allclose(pose[:3, 2], world.workspace.tool_direction, atol=5e-3)
@@ -74,56 +74,56 @@ def test_the_tool_is_held_as_the_workspace_says(world_in: WorldIn, name: str, ro
 
 
 def test_construction_is_quick(world_in: WorldIn) -> None:
-    taken = []
+    durations = []
     for _ in range(3):
         begin = time.perf_counter()
         world_in("table")
-        taken.append(time.perf_counter() - begin)
-    assert min(taken) < 0.3
+        durations.append(time.perf_counter() - begin)
+    assert min(durations) < 0.3
 
 
-@pytest.mark.parametrize("name", SPACES)
-def test_no_line_of_a_urdf_is_longer_than_bullet_reads(name: str) -> None:
+@pytest.mark.parametrize("name", WORKSPACES)
+def test_urdf_lines_are_short_enough_for_bullet(name: str) -> None:
     for key, spec in load_workspace(name).fixtures.items():
         lines = Path(urdf_file(key, fixture_urdf(spec, "visual"))).read_text().splitlines()
         assert max(map(len, lines)) < 8000
 
 
-# what moves -----------------------------------------------------------------------------------------------------------
+# parts ----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", MOVING)
-def test_friction_holds_less_than_itself_and_a_part_stays_where_it_is_left(world_in: WorldIn, name: str) -> None:
+def test_static_friction_holds_and_a_released_part_stays(world_in: WorldIn, name: str) -> None:
     world = world_in(name)
-    for part, one in enumerate(world._fixture_bodies.parts):
-        assert one.friction > 0
-        if one.spring:  # which brings it back
+    for part, spec in enumerate(world.parts):
+        assert spec.friction > 0
+        if spec.spring:  # which returns it
             continue
-        assert one.force is not None
+        assert spec.force is not None
         share = np.zeros(len(world.part_names))
         for force, moves in ((0.9, False), (1.3, True)):
-            world.reset(NOTHING)
-            share[part] = force * one.friction / one.force
-            for _ in range(25):  # a light one is halfway sooner
-                if world.state.part_position[0, part] < (one.lower + one.upper) / 2:
+            world.reset(NO_OBJECTS)
+            share[part] = force * spec.friction / spec.force
+            for _ in range(25):  # a light part is halfway sooner
+                if world.state.part_position[0, part] < (spec.lower + spec.upper) / 2:
                     world.push_parts(share)
                 world.step(np.zeros(world.action_size))
-            at = world.state.part_position[0, part]
-            assert (at > one.rest + 0.02 * (one.upper - one.lower)) == moves
-        for _ in range(10):  # until it has come to rest
+            position = world.state.part_position[0, part]
+            assert (position > spec.rest + 0.02 * (spec.upper - spec.lower)) == moves
+        for _ in range(10):  # until it rests
             world.step(np.zeros(world.action_size))
-        left = world.state.part_position[0, part]
-        assert left < one.upper
+        released = world.state.part_position[0, part]
+        assert released < spec.upper
         for _ in range(25):
             world.step(np.zeros(world.action_size))
-        assert world.state.part_position[0, part] == pytest.approx(left, abs=1e-6)
+        assert world.state.part_position[0, part] == pytest.approx(released, abs=1e-6)
         assert world.state.part_velocity[0, part] == pytest.approx(0.0, abs=1e-6)
 
 
-def test_a_weight_falls_and_a_pendulum_swings_as_physics_says(world_in: WorldIn, tmp_path: Path) -> None:
+def test_free_fall_and_pendulum_match_physics(world_in: WorldIn, tmp_path: Path) -> None:
     world = world_in(fixture(tmp_path, position=[0, 0.6, 2.0], joints={"weight": SLIDE, "pendulum": HINGE}))
     assert world.part_names == ("thing.weight", "thing.pendulum")
-    world.reset(NOTHING, None, np.array([0.0, 0.3]))
+    world.reset(NO_OBJECTS, None, np.array([0.0, 0.3]))
     swing = []
     for _ in range(60):
         world.step(np.zeros(world.action_size))
@@ -143,18 +143,18 @@ def test_a_spring_pulls_by_its_stiffness(world_in: WorldIn, tmp_path: Path) -> N
     spring = {"stiffness": 50.0, "rest": 0.1}
     joint = SLIDE | {"axis": [0, 1, 0], "damping": 10.0, "spring": spring, "range": [-1.0, 1.0]}
     world = world_in(fixture(tmp_path, position=[0, 0.6, 0.5], joints={"button": joint}))
-    for force, there in ((0.0, 0.1), (10.0, 0.3), (-5.0, 0.0)):
+    for force, expected in ((0.0, 0.1), (10.0, 0.3), (-5.0, 0.0)):
         for _ in range(100):
             world.push_parts(np.array([force / 60.0]))
             world.step(np.zeros(world.action_size))
-        assert world.state.part_position[0, 0] == pytest.approx(there, abs=2e-3)
+        assert world.state.part_position[0, 0] == pytest.approx(expected, abs=2e-3)
 
 
-def test_a_spring_feeds_no_motion(world_in: WorldIn, tmp_path: Path) -> None:
-    """Its force is that of the middle of a control step; that of the beginning would make this swing grow by half."""
+def test_a_spring_adds_no_energy(world_in: WorldIn, tmp_path: Path) -> None:
+    """The force is that of the middle of a control step; with that of the start this oscillation would grow by half."""
     joint = SLIDE | {"axis": [0, 1, 0], "spring": {"stiffness": 50.0}, "range": [-1.0, 1.0]}
     world = world_in(fixture(tmp_path, position=[0, 0.6, 0.5], joints={"swing": joint}))
-    world.reset(NOTHING, None, np.array([0.2]))
+    world.reset(NO_OBJECTS, None, np.array([0.2]))
     swing = []
     for _ in range(75):  # 2.4 periods of 2 pi sqrt(2 kg / 50 N/m)
         world.step(np.zeros(world.action_size))
@@ -162,7 +162,7 @@ def test_a_spring_feeds_no_motion(world_in: WorldIn, tmp_path: Path) -> None:
     assert 0.15 < max(swing[-32:]) < 0.205
 
 
-def test_a_urdf_brings_its_joints(world_in: WorldIn, tmp_path: Path) -> None:
+def test_a_fixture_has_the_joints_of_its_urdf(world_in: WorldIn, tmp_path: Path) -> None:
     inertial = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
     box = '<geometry><box size="0.1 0.1 0.1"/></geometry>'
     shapes = f"<visual>{box}</visual><collision>{box}</collision>"
@@ -188,19 +188,19 @@ def test_a_urdf_brings_its_joints(world_in: WorldIn, tmp_path: Path) -> None:
 
 
 def along(world: World, share: ArrayLike) -> np.ndarray:
-    """`(P,)` m or rad: each part at a share of its range."""
-    lower, upper = np.array([(one.lower, one.upper) for one in world._fixture_bodies.parts]).T
+    """Return positions `(P,)` m or rad of parts at a share of their range."""
+    lower, upper = np.array([(part.lower, part.upper) for part in world.parts]).T
     return lower + share * (upper - lower)
 
 
 def episode(world: World) -> list[list[np.ndarray]]:
-    """Takes the handle, pulls and shoves, a cube in the way: contacts are where replays go apart first."""
-    at = world.workspace.areas["object"].low
-    world.reset(np.array([[at[0] + 0.05, at[1] + 0.05, 0.02, 0.0, 0.0, 0.0, 1.0]]), None, along(world, 0.1))
+    """Return the states of an episode with contacts, where replays would differ first."""
+    low = world.workspace.areas["object"].low
+    world.reset(np.array([[low[0] + 0.05, low[1] + 0.05, 0.02, 0.0, 0.0, 0.0, 1.0]]), None, along(world, 0.1))
     handle = world.state.part_handle_position[0, 0].copy()
     states, rng = [snapshot(world)], np.random.default_rng(3)
     above = handle + np.array((0.0, 0.0, 0.04))
-    for target, gripper, steps in ((above, 1, 12), (handle, 1, 6), (handle, -1, 4), (at, -1, 8)):
+    for target, gripper, steps in ((above, 1, 12), (handle, 1, 6), (handle, -1, 4), (low, -1, 8)):
         for _ in range(steps):
             world.step(world.action_towards(np.array(target), gripper) + rng.uniform(-0.1, 0.1, world.action_size))
             states.append(snapshot(world))
@@ -214,7 +214,7 @@ def test_reset_is_exact_after_any_history(world_in: WorldIn, name: str) -> None:
     part = [field.name for field in fields(State)].index("part_position")
     assert any(not np.array_equal(expected[0][part], state[part]) for state in expected), "the part never moved"
     for number in range(18):
-        for _ in range(int(rng.integers(0, 12))):  # pulled and shoved on from wherever the last episode ended
+        for _ in range(int(rng.integers(0, 12))):  # continue after the last episode
             world.push_parts(rng.uniform(-2, 2, len(world.part_names)))
             world.step(rng.uniform(-1, 1, world.action_size))
         if number % 3 == 0:
@@ -229,33 +229,33 @@ def test_reset_is_exact_after_any_history(world_in: WorldIn, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MOVING)
-def test_parts_begin_where_they_are_told_to(world_in: WorldIn, name: str) -> None:
+def test_parts_start_at_the_given_positions(world_in: WorldIn, name: str) -> None:
     world = world_in(name)
     ends = along(world, 1.0)
-    world.reset(NOTHING, None, ends)
+    world.reset(NO_OBJECTS, None, ends)
     np.testing.assert_array_equal(world.state.part_position[0], ends)
     assert not world.state.part_velocity.any()
-    world.reset(NOTHING)
-    np.testing.assert_array_equal(world.state.part_position[0], world._fixture_bodies.rest)
+    world.reset(NO_OBJECTS)
+    np.testing.assert_array_equal(world.state.part_position[0], world.fixture_bodies.rest)
     with pytest.raises(ConfigError, match=rf"part_position of {world.part_names[0]}.*allowed"):
-        world.reset(NOTHING, None, ends + 1.0)
+        world.reset(NO_OBJECTS, None, ends + 1.0)
     with pytest.raises(ConfigError, match=rf"part_position.*{len(ends)} numbers"):
-        world.reset(NOTHING, None, np.zeros(len(ends) + 1))
+        world.reset(NO_OBJECTS, None, np.zeros(len(ends) + 1))
 
 
-def test_the_picture_follows_the_drawer(world_in: WorldIn) -> None:
+def test_the_image_follows_the_drawer(world_in: WorldIn) -> None:
     world = world_in("drawer")
     camera = Camera(world)
     closed = camera.render(80, 60)
-    world.reset(NOTHING, None, np.array([0.2]))
+    world.reset(NO_OBJECTS, None, np.array([0.2]))
     assert (camera.render(80, 60) != closed).any()
-    world.reset(NOTHING)
+    world.reset(NO_OBJECTS)
     np.testing.assert_array_equal(camera.render(80, 60), closed)
     camera.close()
 
 
 def test_every_shape_of_a_large_fixture_collides(world_in: WorldIn, tmp_path: Path) -> None:
-    """Bullet takes 16 shapes for a body."""
+    """Bullet accepts 16 shapes per body."""
     parts = [BOX | {"position": [0.0, 0.2 * number, 0.0]} for number in range(40)]
     world = world_in(fixture(tmp_path, parts=parts, position=[0.0, 1.0, 1.0], euler=[0.0, 0.0, 90.0]))
     for number in (0, 15, 16, 39):
@@ -267,11 +267,11 @@ def test_every_shape_of_a_large_fixture_collides(world_in: WorldIn, tmp_path: Pa
 # robots at home -------------------------------------------------------------------------------------------------------
 
 
-def test_a_robot_finds_what_is_different_for_it(world_in: WorldIn) -> None:
+def test_robots_have_their_own_base_areas_and_cameras(world_in: WorldIn) -> None:
     spec = load_workspace("maze")
-    at = spec.robots["kuka"]
-    assert at is not None
-    assert world_in("maze", "kuka").robot.base_position == at.base_position != load_robot("kuka").base_position
+    home = spec.robots["kuka"]
+    assert home is not None
+    assert world_in("maze", "kuka").robot.base_position == home.base_position != load_robot("kuka").base_position
     assert world_in("maze", "panda").robot == load_robot("panda")
     table = load_workspace("table")
     assert table.for_robot("z1").areas["reach"] != table.areas["reach"] == table.for_robot("panda").areas["reach"]
@@ -280,11 +280,11 @@ def test_a_robot_finds_what_is_different_for_it(world_in: WorldIn) -> None:
     assert table.for_robot("stranger") == table
 
 
-WITH_PATHS = [name for name in SPACES if load_workspace(name).paths]
+WITH_PATHS = [name for name in WORKSPACES if load_workspace(name).paths]
 
 
 @pytest.mark.parametrize("name", WITH_PATHS)
-def test_a_path_goes_through_free_space_and_ends_in_the_goal(world_in: WorldIn, name: str) -> None:
+def test_a_path_is_free_and_ends_in_the_goal_area(world_in: WorldIn, name: str) -> None:
     spec = load_workspace(name)
     low, high = np.array(spec.areas["goal"].low), np.array(spec.areas["goal"].high)
     for path in spec.paths.values():
@@ -293,7 +293,7 @@ def test_a_path_goes_through_free_space_and_ends_in_the_goal(world_in: WorldIn, 
             assert fixtures_in(world_in(name), Area((x, y, z + 0.01), (x, y, z + 0.02))) == []
 
 
-def test_how_much_of_an_area_is_out_of_reach(world_in: WorldIn) -> None:
+def test_the_reachable_share_of_an_area(world_in: WorldIn) -> None:
     world = world_in("table")
     assert reached(world, world.workspace.areas["reach"]) == (1.0, None)
     share, where = reached(world, Area((0.0, 0.0, 0.1), (0.6, 0.0, 0.1)))  # points at 0, 0.15, ... 0.6; reach is 0.2
@@ -301,7 +301,7 @@ def test_how_much_of_an_area_is_out_of_reach(world_in: WorldIn) -> None:
     assert where == [0.3, 0.0, 0.1]
 
 
-# descriptions that are wrong ------------------------------------------------------------------------------------------
+# invalid descriptions -----------------------------------------------------------------------------------------------
 
 WRONG: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "nothing there": ({}, ("fixtures.thing", "size, parts, urdf")),
@@ -324,15 +324,15 @@ WRONG: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("mistake", WRONG)
-def test_wrong_fixtures(tmp_path: Path, mistake: str) -> None:
+def test_invalid_fixtures_are_refused(tmp_path: Path, mistake: str) -> None:
     description, words = WRONG[mistake]
     with pytest.raises(AssetError) as caught:
         load_workspace(fixture(tmp_path, **description))
-    for word in ("mine.yaml", *words):
+    for word in ("custom.yaml", *words):
         assert word in str(caught.value)
 
 
-def test_wrong_homes_directions_and_paths(tmp_path: Path) -> None:
+def test_invalid_homes_directions_and_paths_are_refused(tmp_path: Path) -> None:
     path = fixture(tmp_path, size=[0.1, 0.1, 0.1])
     data = yaml.safe_load(path.read_text())
     for change, words in (

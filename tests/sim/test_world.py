@@ -1,4 +1,4 @@
-"""World: exact resets, memory, reading of the state."""
+"""World: exact resets, memory and state."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def snapshot(world: World) -> list[np.ndarray]:
 
 
 def episode(world: World) -> list[list[np.ndarray]]:
-    """Touches, squeezes and shoves the cube: contacts are where replays go apart first."""
+    """Return the states of an episode with contacts, where replays would differ first."""
     world.reset(cube_at(0.02, 0.01, 0.3))
     states = [snapshot(world)]
     rng = np.random.default_rng(7)
-    plan = [((0.02, 0.01, 0.02), 1, 6), ((0.02, 0.01, 0.015), -1, 4), ((0.1, 0.05, 0.1), -1, 4)]
-    for target, gripper, steps in plan:
+    targets = [((0.02, 0.01, 0.02), 1, 6), ((0.02, 0.01, 0.015), -1, 4), ((0.1, 0.05, 0.1), -1, 4)]
+    for target, gripper, steps in targets:
         for _ in range(steps):
             noise = rng.uniform(-0.1, 0.1, world.action_size)
             world.step(world.action_towards(np.array(target), gripper) + noise)
@@ -34,7 +34,7 @@ def episode(world: World) -> list[list[np.ndarray]]:
 
 
 def history(world: World, seed: int) -> None:
-    """Something different before the next reset, contacts and grasps included."""
+    """Play random steps with contacts and grasps before the next reset."""
     rng = np.random.default_rng(seed)
     if seed % 3 == 0:
         world.reset(cube_at(*rng.uniform(-0.1, 0.1, 2)))
@@ -49,10 +49,10 @@ def history(world: World, seed: int) -> None:
 @pytest.mark.parametrize("robot", ROBOTS)
 def test_reset_is_exact_after_any_history(make_world: MakeWorld, robot: str, control: str) -> None:
     world = make_world(robot, control=control)
-    other = make_world(robot, control=control)  # a second world at work in the same process must not matter either
+    other = make_world(robot, control=control)  # a second world in the same process must have no effect
     expected = episode(world)
-    place = [field.name for field in dataclasses.fields(world.state)].index("object_position")
-    assert any(not np.array_equal(expected[0][place], state[place]) for state in expected), "never touched the cube"
+    index = [field.name for field in dataclasses.fields(world.state)].index("object_position")
+    assert any(not np.array_equal(expected[0][index], state[index]) for state in expected), "never touched the cube"
     for seed in range(18):
         history(world, seed)
         if seed % 6 == 0:
@@ -108,7 +108,7 @@ def test_state_after_reset(make_world: MakeWorld, robot: str) -> None:
 def test_end_effector_velocity_is_the_derivative_of_its_position(make_world: MakeWorld, robot: str) -> None:
     fine = {"control_hz": 500.0, "solver": SolverSettings(1, 50, 1e-9)}
     world = make_world(robot, objects=0, control="joint_delta", gripper=False, **fine)
-    for _ in range(100):  # joints that turn the tool as well: its velocity is not that of the link
+    for _ in range(100):  # rotation of the tool: its velocity differs from that of the link
         before = world.state.ee_position[0].copy()
         act_first(world, np.array([0.1, -0.1, 0.1, 0.1, -0.2, 0.3, 0.1])[: len(first_home(world))])
     difference = (world.state.ee_position[0] - before) / world.dt
@@ -123,16 +123,16 @@ def test_reset_to_given_joints(make_world: MakeWorld) -> None:
     np.testing.assert_allclose(world.state.ee_position[0], (0.1, 0.1, 0.1), atol=1e-3)
 
 
-def test_motor_force_is_the_stated_one_whatever_the_substeps(make_world: MakeWorld) -> None:
-    """Bullet multiplies motor forces by the number of substeps: a palm pressed down on a blocked cube shows it."""
+def test_motor_force_does_not_depend_on_substeps(make_world: MakeWorld) -> None:
+    """Bullet multiplies motor forces by the number of substeps; fingers pressed on a cube show it."""
     from mygym.sim.bullet import bullet
 
     world = make_world("panda")
     world.reset(cube_at(0.0, 0.0))
     go(world, (0.0, 0.0, 0.02), 1, 12)
     go(world, (0.0, 0.0, 0.02), -1, 15)
-    points = bullet.getContactPoints(world._body.body, world._bodies[0], physicsClientId=world._client)
-    # Bullet divides by the control step what one substep pressed.
+    points = bullet.getContactPoints(world.robot_body.body, world.object_bodies.ids[0], physicsClientId=world.client)
+    # Bullet divides the impulse of one substep by the control step.
     force = sum(point[9] for point in points if point[7][1] > 0.5) * world.solver.substeps
     assert world.robot.gripper is not None
     assert force == pytest.approx(world.robot.gripper.force, rel=0.4)

@@ -93,7 +93,7 @@ def test_from_the_end_there_is_less_and_less_done(task: str) -> None:
             assert said is not None
             for seed in range(2):
                 _, info = env.reset(seed=seed)
-                assert said <= len(env.task.stage_names) + float(env._potential[0])
+                assert said <= len(env.task.stage_names) + float(env._episode.potential[0])
                 assert info["stage"] >= int(said)
 
 

@@ -1,1 +1,7 @@
-"""Cameras, scenes, textures and thumbnails."""
+"""Images and windows of a world.
+
+scene        visual bodies in their own client, which mirror a world's state
+camera       images of a world, and a window
+appearance   light, colours, textures and camera pose of an episode
+thumbnails   images of single objects, and their contact sheet
+"""

@@ -1,4 +1,4 @@
-"""What an episode's variation does to pictures: light, colours, patterns, camera."""
+"""Appearance of an episode: light, colours, textures and camera pose."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from mygym.models.episode_randomization import EpisodeRandomization
+from mygym.models.textures import TEXTURE_COUNT, texture_file
 from mygym.models.workspace import CameraSpec
 from mygym.sim.bullet import bullet
-from mygym.sim.rendering.textures import COUNT, pattern_file
 
 LIGHT: dict[str, Any] = {
     "lightDirection": (1.0, -0.35, 1.7),
@@ -22,20 +22,20 @@ LIGHT: dict[str, Any] = {
     "lightDiffuseCoeff": 0.5,
     "lightSpecularCoeff": 0.05,
 }
-"""Bullet's arguments for a picture."""
+"""Bullet's arguments for an image without randomization."""
 
 SATURATION, VALUE = (0.1, 0.75), (0.3, 0.95)
-"""Of the colours that are drawn: as of painted, plastic and wooden things."""
+"""Ranges of drawn colours: those of painted, plastic and wooden objects."""
 
-PALE, BRIGHT = (0.0, 0.3), (0.5, 1.0)
-"""The same of the background."""
+BACKGROUND_SATURATION, BACKGROUND_VALUE = (0.0, 0.3), (0.5, 1.0)
+"""Ranges of drawn background colours."""
 
 Color = tuple[float, ...]
 
 
-def light_of(variation: EpisodeRandomization) -> dict[str, Any]:
-    """Bullet's arguments for a picture in this episode."""
-    light = variation.light
+def light_of(randomization: EpisodeRandomization) -> dict[str, Any]:
+    """Return Bullet's arguments for an image in this episode."""
+    light = randomization.light
     if light is None:
         return LIGHT
     return LIGHT | {
@@ -46,24 +46,28 @@ def light_of(variation: EpisodeRandomization) -> dict[str, Any]:
     }
 
 
-def view_of(camera: CameraSpec, variation: EpisodeRandomization) -> Any:
-    """The view matrix of a camera in this episode."""
-    shift = variation.camera
-    target = [place + by for place, by in zip(camera.target, shift.target, strict=True)]
+def view_of(camera: CameraSpec, randomization: EpisodeRandomization) -> Any:
+    """Return the view matrix of a camera in this episode."""
+    shift = randomization.camera
+    target = [coordinate + offset for coordinate, offset in zip(camera.target, shift.target, strict=True)]
     yaw = camera.yaw + math.degrees(shift.sideways / camera.distance)
     pitch = camera.pitch - math.degrees(shift.upwards / camera.distance)
     distance = max(0.1, camera.distance + shift.backwards)
     return bullet.computeViewMatrixFromYawPitchRoll(target, distance, yaw, pitch, 0.0, 2)
 
 
-def background_of(color: Color, variation: EpisodeRandomization) -> Color:
-    """Red, green and blue of what is behind everything."""
-    rng = _of(variation.colors, 0)
-    return color if rng is None else _mixed(color, _drawn(rng, PALE, BRIGHT), variation.color_change)
+def background_of(color: Color, randomization: EpisodeRandomization) -> Color:
+    """Return red, green and blue of the background in this episode."""
+    rng = _generator(randomization.colors, 0)
+    return (
+        color
+        if rng is None
+        else _mixed(color, _drawn(rng, BACKGROUND_SATURATION, BACKGROUND_VALUE), randomization.color_change)
+    )
 
 
-class Looks:
-    """Colours and patterns of the visual bodies in a client.
+class Appearance:
+    """Colours and textures of the visual bodies in a client.
 
     Args:
         client: Bullet client.
@@ -71,59 +75,62 @@ class Looks:
 
     def __init__(self, client: int) -> None:
         self._client = client
-        self._own: dict[int, list[tuple[int, int, Color]]] = {}
+        self._original: dict[int, list[tuple[int, int, Color]]] = {}
         self._textures: dict[str, int] = {}
 
-    def dress(self, groups: Sequence[Sequence[int]], variation: EpisodeRandomization) -> None:
-        """Give bodies the colours and patterns of an episode, or their own back.
+    def apply(self, groups: Sequence[Sequence[int]], randomization: EpisodeRandomization) -> None:
+        """Set the colours and textures of an episode, or restore the original ones.
 
         Args:
-            groups: Bodies; shapes of one group that have one colour by themselves get one colour and pattern. The first
-                group, the robot, gets no patterns.
-            variation: Of the episode.
+            groups: Bodies; shapes of a group that have the same original colour get the same new colour and texture.
+                The first group, the robot, gets no textures.
+            randomization: Randomization of the episode.
         """
         for number, group in enumerate(groups):
-            paint = _of(variation.colors, number + 1)
-            cloth = _of(variation.textures, number) if number > 0 else None
+            color_rng = _generator(randomization.colors, number + 1)
+            texture_rng = _generator(randomization.textures, number) if number > 0 else None
             chosen: dict[Color, tuple[Color, int]] = {}
             for body in group:
-                for link, shape, own in self._shapes(body):
-                    if own not in chosen:
-                        drawn = own if paint is None else _drawn(paint, SATURATION, VALUE)
-                        texture = -1 if cloth is None else self._pattern(cloth, variation.texture_contrast)
-                        chosen[own] = (*_mixed(own[:3], drawn, variation.color_change), own[3]), texture
-                    color, texture = chosen[own]
+                for link, shape, original in self._shapes(body):
+                    if original not in chosen:
+                        drawn = original if color_rng is None else _drawn(color_rng, SATURATION, VALUE)
+                        texture = (
+                            -1 if texture_rng is None else self._texture(texture_rng, randomization.texture_contrast)
+                        )
+                        mixed = _mixed(original[:3], drawn, randomization.color_change)
+                        chosen[original] = (*mixed, original[3]), texture
+                    color, texture = chosen[original]
                     bullet.changeVisualShape(
                         body, link, shape, rgbaColor=color, textureUniqueId=texture, physicsClientId=self._client
                     )
 
     def forget(self, body: int) -> None:
-        """A body has been removed, and its shapes with it."""
-        self._own.pop(body, None)
+        """Forget the shapes of a body that was removed."""
+        self._original.pop(body, None)
 
     def _shapes(self, body: int) -> list[tuple[int, int, Color]]:
-        """Link, index within the link and own colour of each shape that has no texture of its own."""
-        if body not in self._own:
+        """Return link, index in the link and original colour of each shape without a texture."""
+        if body not in self._original:
             flags = bullet.VISUAL_SHAPE_DATA_TEXTURE_UNIQUE_IDS
-            found, counts = [], dict[int, int]()
+            shapes, counts = [], dict[int, int]()
             for data in bullet.getVisualShapeData(body, flags, physicsClientId=self._client):
                 link = data[1]
                 counts[link] = counts.get(link, -1) + 1
                 if data[8] < 0:
-                    found.append((link, counts[link], tuple(data[7])))
-            self._own[body] = found
-        return self._own[body]
+                    shapes.append((link, counts[link], tuple(data[7])))
+            self._original[body] = shapes
+        return self._original[body]
 
-    def _pattern(self, rng: np.random.Generator, contrast: float) -> int:
-        """Bullet's number of a texture."""
-        path = pattern_file(int(rng.integers(COUNT)), contrast)
+    def _texture(self, rng: np.random.Generator, contrast: float) -> int:
+        """Draw a texture and return its Bullet id."""
+        path = texture_file(int(rng.integers(TEXTURE_COUNT)), contrast)
         if path not in self._textures:
             self._textures[path] = bullet.loadTexture(path, physicsClientId=self._client)
         return self._textures[path]
 
 
-def _of(seed: int | None, number: int) -> np.random.Generator | None:
-    """A generator for one group of bodies; none where nothing is to be drawn."""
+def _generator(seed: int | None, number: int) -> np.random.Generator | None:
+    """Return the generator of a group of bodies, or None if nothing is drawn."""
     return None if seed is None else np.random.default_rng([seed, number])
 
 
@@ -131,5 +138,5 @@ def _drawn(rng: np.random.Generator, saturation: tuple[float, float], value: tup
     return colorsys.hsv_to_rgb(rng.random(), rng.uniform(*saturation), rng.uniform(*value))
 
 
-def _mixed(own: Color, drawn: Color, change: float) -> Color:
-    return tuple((1.0 - change) * a + change * b for a, b in zip(own, drawn[:3], strict=True))
+def _mixed(original: Color, drawn: Color, change: float) -> Color:
+    return tuple((1.0 - change) * a + change * b for a, b in zip(original, drawn[:3], strict=True))

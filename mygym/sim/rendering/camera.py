@@ -1,4 +1,4 @@
-"""Pictures of a world, and a window that follows it."""
+"""Images of a world, and a window that follows it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Image = NDArray[np.uint8]
 
 
 class Camera:
-    """Renders a world in software, from the cameras that its workspace names.
+    """Software renderer of a world, with the cameras of its workspace.
 
     Args:
-        world: The world to look at.
+        world: The world.
     """
 
     def __init__(self, world: World) -> None:
@@ -40,21 +40,21 @@ class Camera:
         shadow: bool = False,
         samples: int = 1,
     ) -> Image:
-        """A picture of the world as its state is now.
+        """Return an image of the world in its current state.
 
         Args:
             width: Pixels.
             height: Pixels.
-            camera: Name of one of the workspace's cameras.
-            goal: `(3,)` m, where to show a goal; none without it.
+            camera: Name of a camera of the workspace.
+            goal: `(3,)` m, position of the goal marker; None hides it.
             shadow: Cast shadows, at about twice the cost.
-            samples: Anti-aliasing: render this many times as large along each side, and average.
+            samples: Anti-aliasing: render at this multiple of the size, and average.
 
         Returns:
             `(height, width, 3)` uint8, RGB, a new array.
 
         Raises:
-            ConfigError: the workspace has no such camera, or a size is not positive.
+            ConfigError: Unknown camera, or a size that is not positive.
         """
         if camera not in self._cameras:
             raise ConfigError(bad_value("camera", camera, self._cameras, "is not a camera of this workspace"))
@@ -62,23 +62,28 @@ class Camera:
             if value < 1:
                 raise ConfigError(bad_value(key, value, "at least 1"))
         self._scene.mirror(goal)
-        image, segments = self._shoot(width * samples, height * samples, camera, shadow)
-        background = background_of(self._world.workspace.background, self._world.variation)
+        image, segments = self._capture(width * samples, height * samples, camera, shadow)
+        background = background_of(self._world.workspace.background, self._world.randomization)
         image[segments < 0] = (255 * np.array(background)).astype(np.uint8)
         if samples > 1:
             image = image.reshape(height, samples, width, samples, 3).mean(axis=(1, 3)).round().astype(np.uint8)
         return np.ascontiguousarray(image)
 
     def robot_share(self, width: int, height: int, camera: str = "main") -> float:
-        """The part of a picture that the robot fills, in [0, 1]."""
-        self._scene.mirror()
-        _, segments = self._shoot(width, height, camera, shadow=False)
-        return float((segments == self._scene.robot).mean())
+        """Return the share of an image that shows the robot, in [0, 1]."""
+        return float(self.robot_mask(width, height, camera).mean())
 
-    def _shoot(self, width: int, height: int, camera: str, shadow: bool) -> tuple[Image, NDArray[np.int_]]:
-        """Colours `(height, width, 3)`, and the body that each pixel is of `(height, width)`, -1 for none."""
+    def robot_mask(self, width: int, height: int, camera: str = "main") -> NDArray[np.bool_]:
+        """Return `(height, width)`: whether each pixel shows the robot."""
+        self._scene.mirror()
+        _, segments = self._capture(width, height, camera, shadow=False)
+        mask: NDArray[np.bool_] = segments == self._scene.robot
+        return mask
+
+    def _capture(self, width: int, height: int, camera: str, shadow: bool) -> tuple[Image, NDArray[np.int_]]:
+        """Return colours `(height, width, 3)` and the body of each pixel `(height, width)`, -1 for the background."""
         spec = self._cameras[camera]
-        view = view_of(spec, self._world.variation)
+        view = view_of(spec, self._world.randomization)
         projection = bullet.computeProjectionMatrixFOV(spec.fov, width / height, 0.05, 10.0)
         _, _, pixels, _, segments = bullet.getCameraImage(
             width,
@@ -88,13 +93,13 @@ class Camera:
             shadow=int(shadow),
             renderer=bullet.ER_TINY_RENDERER,
             physicsClientId=self._scene.client,
-            **light_of(self._world.variation),
+            **light_of(self._world.randomization),
         )
         image = np.array(pixels, dtype=np.uint8).reshape(height, width, 4)[..., :3]
         return image, np.asarray(segments).reshape(height, width)
 
     def close(self) -> None:
-        """Close the visual client; may be called again."""
+        """Close the visual client; may be called repeatedly."""
         self._scene.close()
 
 
@@ -105,14 +110,17 @@ _KEYS = {
     bullet.B3G_RIGHT_ARROW: "right",
     bullet.B3G_SPACE: "space",
 }
-"""Bullet's code → the name of a key that types no character."""
+"""Bullet's key code → name of a key without a character."""
 
 
 class Viewer:
-    """A window that mirrors a world; the mouse turns the view.
+    """Window that mirrors a world; the mouse rotates the view.
+
+    Args:
+        world: The world.
 
     Raises:
-        ConfigError: there is no display (Bullet itself would end the process without a word).
+        ConfigError: No display is available (Bullet itself would exit the process without a message).
     """
 
     def __init__(self, world: World) -> None:
@@ -120,8 +128,8 @@ class Viewer:
             raise ConfigError(
                 bad_value("render_mode", "human", "rgb_array, or a machine with a display", "needs a display")
             )
-        self._step = world.dt
-        self._next = 0.0
+        self._dt = world.dt
+        self._next_update = 0.0
         client = int(bullet.connect(bullet.GUI))
         self._scene = Scene(world, client)
         spec = world.workspace.cameras["main"]
@@ -130,35 +138,35 @@ class Viewer:
         bullet.resetDebugVisualizerCamera(spec.distance, spec.yaw, spec.pitch, spec.target, physicsClientId=client)
 
     def update(self, goal: ArrayLike | None = None) -> None:
-        """Show the world as it is now, with the goal `(3,)` m if given; never faster than life."""
+        """Show the current state, with the goal `(3,)` m if given; at most at real-time speed."""
         if self.is_open():
             self._scene.mirror(goal)
-        time.sleep(max(0.0, self._next - time.perf_counter()))
-        self._next = time.perf_counter() + self._step
+        time.sleep(max(0.0, self._next_update - time.perf_counter()))
+        self._next_update = time.perf_counter() + self._dt
 
     def keys(self) -> frozenset[str] | None:
-        """The keys that are held down; None once the window is closed."""
+        """Return the keys that are held down; None after the window was closed."""
         if not self.is_open():
             return None
         events = bullet.getKeyboardEvents(physicsClientId=self._scene.client)
-        return frozenset(_called(code) for code, state in events.items() if state & bullet.KEY_IS_DOWN)
+        return frozenset(_key_name(code) for code, state in events.items() if state & bullet.KEY_IS_DOWN)
 
     def is_open(self) -> bool:
-        """Whether nobody has closed the window."""
+        """Return whether the window is open."""
         return bool(bullet.isConnected(physicsClientId=self._scene.client))
 
     def close(self) -> None:
-        """Close the window; may be called again."""
+        """Close the window; may be called repeatedly."""
         self._scene.close()
 
 
-def _called(code: int) -> str:
-    """The name of a key; for one that Bullet has no code of its own for, its character."""
+def _key_name(code: int) -> str:
+    """Return the name of a special key, or the character of any other key."""
     return _KEYS.get(code) or (chr(code) if 32 < code < 127 else str(code))
 
 
 def has_display(environment: Mapping[str, str] = os.environ, platform: str = sys.platform) -> bool:
-    """Can a window be opened? On Linux, `DISPLAY` must name an X server that answers (Bullet knows X11 only)."""
+    """Return whether a window can be opened; on Linux, `DISPLAY` must name an X server that responds (X11 only)."""
     if not platform.startswith("linux"):
         return True
     host, _, number = environment.get("DISPLAY", "").rpartition(":")
@@ -166,12 +174,12 @@ def has_display(environment: Mapping[str, str] = os.environ, platform: str = sys
     if not number.isdigit():
         return False
     if host not in ("", "unix"):
-        return _answers(socket.AF_INET, (host, 6000 + int(number)))
+        return _accepts_connections(socket.AF_INET, (host, 6000 + int(number)))
     path = f"/tmp/.X11-unix/X{number}"  # noqa: S108  where X servers listen
-    return _answers(socket.AF_UNIX, path) or _answers(socket.AF_UNIX, "\0" + path)
+    return _accepts_connections(socket.AF_UNIX, path) or _accepts_connections(socket.AF_UNIX, "\0" + path)
 
 
-def _answers(family: int, address: tuple[str, int] | str) -> bool:
+def _accepts_connections(family: int, address: tuple[str, int] | str) -> bool:
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.settimeout(1.0)
         try:

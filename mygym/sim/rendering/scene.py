@@ -1,6 +1,6 @@
-"""What a world looks like: a client of its own that holds visual shapes only and mirrors the world's state.
+"""Visual bodies in their own client, which mirror a world's state.
 
-Physics stays the same whether anybody looks or not, and resets of the physics client stay cheap.
+Rendering therefore cannot change the physics, and resets of the physics client stay cheap.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from mygym.models.episode_randomization import EpisodeRandomization
 from mygym.models.fixture_urdf import fixture_pose, fixture_urdf
 from mygym.models.robot_model import robot_model
 from mygym.models.urdf_editing import light_urdf
-from mygym.sim.bodies import add_visual
 from mygym.sim.bullet import bullet, disconnect, urdf_file
-from mygym.sim.rendering.appearance import Looks
+from mygym.sim.object_bodies import add_visual
+from mygym.sim.rendering.appearance import Appearance
 from mygym.sim.world import World
 
 GOAL_COLOR = (0.20, 0.78, 0.35, 0.8)
@@ -27,12 +27,21 @@ class Scene:
     """The visual bodies of a world in a client.
 
     Args:
-        world: What to show; only its `state` and descriptions are read.
-        client: An open Bullet client, used by nothing else; closed with the scene.
+        world: The world; only its `state` and descriptions are read.
+        client: An open Bullet client for this scene only; closed with the scene, or if the constructor raises.
     """
 
     def __init__(self, world: World, client: int) -> None:
         self.world, self.client = world, client
+        try:
+            self._load()
+        except BaseException:
+            self.close()
+            raise
+
+    def _load(self) -> None:
+        """Load visual bodies of the robot, the fixtures, the objects and the goal."""
+        world, client = self.world, self.client
         robot = world.robot
         path = urdf_file(f"{robot.name}_visual", light_urdf(robot_model(robot), "visual"))
         self.robot = bullet.loadURDF(
@@ -46,11 +55,11 @@ class Scene:
         self._parts = self._add_fixtures()
         self._specs = world.objects
         self._objects = [add_visual(client, spec, _HIDDEN, _UPRIGHT) for spec in self._specs]
-        self._looks, self._shown = Looks(client), EpisodeRandomization()
+        self._appearance, self._shown = Appearance(client), EpisodeRandomization()
         self._goal = self._add({"shapeType": bullet.GEOM_SPHERE, "radius": GOAL_RADIUS}, GOAL_COLOR, _HIDDEN)
 
     def _add_fixtures(self) -> list[tuple[int, int]]:
-        """Load what is seen of the fixtures; returns body and joint of each part, in the order of the state's."""
+        """Load the visible fixtures and return body and joint of each part, in the order of the state."""
         joints: dict[str, tuple[int, int]] = {}
         self._fixtures: list[int] = []
         for name, fixture in self.world.workspace.fixtures.items():
@@ -70,36 +79,36 @@ class Scene:
         body = bullet.createMultiBody(0.0, -1, visual, position, _UPRIGHT, physicsClientId=self.client)
         return int(body)
 
-    def _dress(self) -> None:
-        """Show things in this episode's sizes, colours and patterns."""
+    def _update_appearance(self) -> None:
+        """Apply this episode's sizes, colours and textures."""
         client = self.client
         for k, (spec, shown) in enumerate(zip(self.world.objects, self._specs, strict=True)):
             if spec is not shown:
                 bullet.removeBody(self._objects[k], physicsClientId=client)
-                self._looks.forget(self._objects[k])
+                self._appearance.forget(self._objects[k])
                 self._objects[k] = add_visual(client, spec, _HIDDEN, _UPRIGHT)
-        self._specs, self._shown = self.world.objects, self.world.variation
-        self._looks.dress([[self.robot], self._fixtures, *([body] for body in self._objects)], self._shown)
+        self._specs, self._shown = self.world.objects, self.world.randomization
+        self._appearance.apply([[self.robot], self._fixtures, *([body] for body in self._objects)], self._shown)
 
     def mirror(self, goal: ArrayLike | None = None) -> None:
-        """Move everything to where the world's state has it.
+        """Move all bodies to the world's state.
 
         Args:
-            goal: `(3,)` m, where to show a green sphere; none without it.
+            goal: `(3,)` m, position of a green sphere; None hides it.
         """
         state, client = self.world.state, self.client
-        if self.world.variation != self._shown:
-            self._dress()
+        if self.world.randomization != self._shown:
+            self._update_appearance()
         positions = state.joint_position[0].tolist() + self._finger_positions()
         for index, position in zip([*self._joints, *self._fingers], positions, strict=True):
             bullet.resetJointState(self.robot, index, position, physicsClientId=client)
         for (body, joint), position in zip(self._parts, state.part_position[0].tolist(), strict=True):
             bullet.resetJointState(body, joint, position, physicsClientId=client)
         for k, body in enumerate(self._objects):
-            place, turn = state.object_position[0, k].tolist(), state.object_orientation[0, k].tolist()
-            bullet.resetBasePositionAndOrientation(body, place, turn, physicsClientId=client)
-        place = _HIDDEN if goal is None else np.asarray(goal, dtype=float).reshape(3).tolist()
-        bullet.resetBasePositionAndOrientation(self._goal, place, _UPRIGHT, physicsClientId=client)
+            position, orientation = state.object_position[0, k].tolist(), state.object_orientation[0, k].tolist()
+            bullet.resetBasePositionAndOrientation(body, position, orientation, physicsClientId=client)
+        position = _HIDDEN if goal is None else np.asarray(goal, dtype=float).reshape(3).tolist()
+        bullet.resetBasePositionAndOrientation(self._goal, position, _UPRIGHT, physicsClientId=client)
 
     def _finger_positions(self) -> list[float]:
         state = self.world.state
@@ -112,5 +121,5 @@ class Scene:
         ]
 
     def close(self) -> None:
-        """Close the client; may be called again."""
+        """Close the client; may be called repeatedly."""
         disconnect(self.client)

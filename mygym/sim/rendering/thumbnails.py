@@ -1,4 +1,4 @@
-"""Pictures of single objects on nothing but their shadow, and the sheet of all of them."""
+"""Images of single objects with their shadow, and a contact sheet of all objects."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from PIL import Image, ImageDraw, ImageFilter, ImageFont
 from mygym.errors import ConfigError, bad_value
 from mygym.models.bounding_box import bounds
 from mygym.models.objects import ObjectSpec
-from mygym.sim.bodies import add_visual
 from mygym.sim.bullet import bullet, connect, disconnect
+from mygym.sim.object_bodies import add_visual
 from mygym.sim.rendering.appearance import LIGHT
 
 Picture = NDArray[np.uint8]
@@ -21,62 +21,61 @@ Picture = NDArray[np.uint8]
 PAPER = (247, 246, 243)
 INK, GREY = (52, 56, 62), (132, 136, 141)
 YAW, PITCH, FOV = 35.0, -30.0, 20.0
-"""Degrees: where the camera looks from, and its vertical field of view, as narrow as for a catalogue."""
-
+"""Direction of the camera and its vertical field of view, degrees."""
 
 SHADOW, SHADOW_SLANT = 0.28, (0.35, -0.15)
-"""How much darker the shadow is than the paper, and how far it falls along x and y for each m of height."""
+"""Darkness of the shadow relative to the paper, and its length along x and y per m of height."""
 
 BLURS = (0.008, 0.04)
-"""Parts of the picture's height by which the shadow's edge is blurred."""
+"""Blur radii of the shadow, as fractions of the image height."""
 
 
 def portrait(spec: ObjectSpec, width: int, height: int, samples: int = 2) -> Picture:
-    """An object as it lies on a surface, filling the picture.
+    """Return an image of an object lying on a surface; the object fills the image.
 
     Args:
         spec: The object.
         width: Pixels.
         height: Pixels.
-        samples: Anti-aliasing: drawn this many times as large along each side, and averaged.
+        samples: Anti-aliasing: render at this multiple of the size, and average.
 
     Returns:
         `(height, width, 3)` uint8, RGB.
 
     Raises:
-        ConfigError: a size is not positive.
+        ConfigError: A size is not positive.
     """
     for key, value in (("width", width), ("height", height), ("samples", samples)):
         if value < 1:
             raise ConfigError(bad_value(key, value, "at least 1"))
-    image, there, shaded = _drawn(spec, width * samples, height * samples)
-    mask = Image.fromarray((255 * shaded).astype(np.uint8))
+    image, mask, shaded = _render(spec, width * samples, height * samples)
+    shadow = Image.fromarray((255 * shaded).astype(np.uint8))
     near, far = (
-        np.asarray(mask.filter(ImageFilter.GaussianBlur(height * samples * part)), dtype=float) for part in BLURS
+        np.asarray(shadow.filter(ImageFilter.GaussianBlur(height * samples * part)), dtype=float) for part in BLURS
     )
     paper = np.array(PAPER) * (1 - SHADOW * (near + far)[..., None] / 510)
-    image = np.where(there[..., None], image, paper)
+    image = np.where(mask[..., None], image, paper)
     image = image.reshape(height, samples, width, samples, 3).mean(axis=(1, 3)).round()
     return np.asarray(image, dtype=np.uint8)
 
 
 def silhouette(spec: ObjectSpec, width: int, height: int) -> NDArray[np.bool_]:
-    """`(height, width)`: where the object is in its portrait."""
-    return _drawn(spec, width, height)[1]
+    """Return `(height, width)`: whether each pixel of its image shows the object."""
+    return _render(spec, width, height)[1]
 
 
-def _drawn(
+def _render(
     spec: ObjectSpec, width: int, height: int
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Colours `(height, width, 3)`, where the object is, and where its shadow is."""
+    """Return colours `(height, width, 3)`, the mask of the object, and the mask of its shadow."""
     client = connect()
     try:
-        return _seen(client, spec, width, height)
+        return _render_in(client, spec, width, height)
     finally:
         disconnect(client)
 
 
-def _seen(
+def _render_in(
     client: int, spec: ObjectSpec, width: int, height: int
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
     low, high = bounds(spec.geoms)
@@ -88,23 +87,30 @@ def _seen(
     view = bullet.computeViewMatrixFromYawPitchRoll(target, distance, YAW, PITCH, 0.0, 2)
     projection = bullet.computeProjectionMatrixFOV(FOV, width / height, distance * 0.3, distance * 3.0)
 
-    def render(seen: Sequence[float]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Colours, and where the object is."""
+    def capture(view_matrix: Sequence[float]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Return colours, and the mask of the object."""
         _, _, pixels, _, segments = bullet.getCameraImage(
-            width, height, seen, projection, shadow=0, renderer=bullet.ER_TINY_RENDERER, physicsClientId=client, **LIGHT
+            width,
+            height,
+            view_matrix,
+            projection,
+            shadow=0,
+            renderer=bullet.ER_TINY_RENDERER,
+            physicsClientId=client,
+            **LIGHT,
         )
         colors = np.array(pixels, dtype=float).reshape(height, width, 4)[..., :3]
         return colors, np.asarray(segments).reshape(height, width) == body
 
-    # The object flattened onto the surface along the light is its shadow (Blinn 1988); TinyRenderer's own is coarse.
+    # The shadow is the object projected onto the surface along the light (Blinn 1988); TinyRenderer's shadow is coarse.
     flat = np.eye(4)
     flat[:3, 2] = -SHADOW_SLANT[0], -SHADOW_SLANT[1], 0.0
-    _, shaded = render((np.array(view).reshape(4, 4).T @ flat).T.ravel().tolist())
-    return *render(view), shaded
+    _, shaded = capture((np.array(view).reshape(4, 4).T @ flat).T.ravel().tolist())
+    return *capture(view), shaded
 
 
 def _distance(size: NDArray[np.float64], aspect: float) -> float:
-    """M from the middle of a box with edges `(3,)` m to the camera whose picture it just fills."""
+    """Return m from the middle of a box with edges `(3,)` m to the camera whose image it just fills."""
     yaw, pitch = math.radians(YAW), math.radians(PITCH)
     right = np.array([math.cos(yaw), math.sin(yaw), 0.0])
     ahead = np.array([-math.sin(yaw) * math.cos(pitch), math.cos(yaw) * math.cos(pitch), math.sin(pitch)])
@@ -114,26 +120,26 @@ def _distance(size: NDArray[np.float64], aspect: float) -> float:
 
 
 def grid(pictures: Sequence[Picture], columns: int, gap: int = 8) -> Picture:
-    """Pictures of one size `(height, width, 3)` in rows, with paper around each."""
+    """Arrange images of one size `(height, width, 3)` in rows, with a gap in pixels around each."""
     height, width = pictures[0].shape[:2]
     rows = -(-len(pictures) // columns)
     sheet = np.empty((gap + rows * (height + gap), gap + columns * (width + gap), 3), np.uint8)
     sheet[:] = PAPER
     for number, picture in enumerate(pictures):
         y, x = (
-            gap + place * (side + gap) for place, side in zip(divmod(number, columns), (height, width), strict=True)
+            gap + index * (side + gap) for index, side in zip(divmod(number, columns), (height, width), strict=True)
         )
         sheet[y : y + height, x : x + width] = picture
     return sheet
 
 
 def contact_sheet(specs: Sequence[ObjectSpec], width: int = 1820, columns: int = 14) -> Picture:
-    """All objects by category: each with its name and size.
+    """Return a sheet of objects by category, each with its name and size.
 
     Args:
         specs: The objects.
-        width: Pixels of the sheet; its height follows.
-        columns: Objects in a row.
+        width: Pixels of the sheet; the height follows from the number of objects.
+        columns: Objects per row.
 
     Returns:
         `(height, width, 3)` uint8, RGB.
@@ -150,14 +156,14 @@ def contact_sheet(specs: Sequence[ObjectSpec], width: int = 1820, columns: int =
     tiny = ImageFont.load_default(cell / 12)
     y = margin
     for name, group in groups.items():
-        words = name or "yours"
-        draw.text((margin, y + heading / 2), words, fill=INK, font=title, anchor="lm")
-        right = margin + draw.textlength(words, font=title) + cell / 8
+        heading_text = name or "custom"
+        draw.text((margin, y + heading / 2), heading_text, fill=INK, font=title, anchor="lm")
+        right = margin + draw.textlength(heading_text, font=title) + cell / 8
         draw.line((right, y + heading / 2, width - margin, y + heading / 2), fill=(221, 219, 213), width=1)
         y += heading
         for start in range(0, len(group), columns):
-            for place, spec in enumerate(group[start : start + columns]):
-                x = margin + place * cell
+            for column, spec in enumerate(group[start : start + columns]):
+                x = margin + column * cell
                 sheet.paste(Image.fromarray(portrait(spec, cell, cell)), (x, y))
                 centre = x + cell / 2
                 draw.text((centre, y + cell + caption * 0.3), spec.name, fill=INK, font=small, anchor="mm")

@@ -1,4 +1,4 @@
-"""What environments observe when they are told: named components, in order, refused where there is nothing to see."""
+"""Observations of named components, in order; components without values are refused."""
 
 from __future__ import annotations
 
@@ -13,25 +13,27 @@ from mygym.tasks.observations import default_components
 NAMED = ("time", "object_from_ee", "ee_orientation", "goal_from_object", "touch", "stage")
 
 
-def test_components_are_where_they_are_said_to_be() -> None:
-    with RobotEnv("push", observations=NAMED) as env, RobotEnv("push") as usual:
+def test_component_slices_are_correct() -> None:
+    with RobotEnv("push", observations=NAMED) as env, RobotEnv("push") as default:
         assert tuple(env.components) == NAMED
-        assert tuple(usual.components) == default_components(usual.task, cartesian=True, remembers_command=True)
-        for now in (env, usual):
-            now.reset(seed=4)
+        assert tuple(default.components) == default_components(default.task, cartesian=True, remembers_command=True)
+        for instance in (env, default):
+            instance.reset(seed=4)
         action = np.full(3, 0.5, np.float32)
-        seen, other = env.step(action)[0], usual.step(action)[0]
+        seen, other = env.step(action)[0], default.step(action)[0]
         assert seen["observation"][env.components["time"]] == pytest.approx(1 / env.task.horizon)
         np.testing.assert_array_equal(
             seen["observation"][env.components["object_from_ee"]],
-            other["observation"][usual.components["object_from_ee"]],
+            other["observation"][default.components["object_from_ee"]],
         )
-        way = seen["desired_goal"] - seen["achieved_goal"]
-        np.testing.assert_allclose(seen["observation"][env.components["goal_from_object"]], way, atol=1e-6)
-        assert sum(place.stop - place.start for place in env.components.values()) == len(seen["observation"])
+        difference = seen["desired_goal"] - seen["achieved_goal"]
+        np.testing.assert_allclose(seen["observation"][env.components["goal_from_object"]], difference, atol=1e-6)
+        assert sum(component.stop - component.start for component in env.components.values()) == len(
+            seen["observation"]
+        )
 
 
-def test_touch_and_finger_contact_are_the_physics_own() -> None:
+def test_touch_and_finger_contact_follow_the_physics() -> None:
     with RobotEnv("pick_and_place", observations=["touch", "finger_contact"]) as env:
         first, _ = env.reset(seed=0)
         assert first["observation"].tolist() == [0, 0]
@@ -43,24 +45,24 @@ def test_touch_and_finger_contact_are_the_physics_own() -> None:
     ("task", "observations", "words"),
     [
         ("push", ["object_postion"], "did you mean 'object_position'?"),
-        ("reach", ["ee_position", "object_position"], "about objects, and reach is without; allowed: command_offset"),
-        ("push", ["part_position"], "tells about parts"),
-        ("push", ["distractor_position"], "tells about distractors"),
-        ("push", ["second_ee_position"], "tells about other arms"),
-        ("push", ["waypoint"], "tells about waypoints"),
-        ("reach", ["goal_from_object"], "tells about objects or parts"),
+        ("reach", ["ee_position", "object_position"], "describes objects, and reach has none; allowed: command_offset"),
+        ("push", ["part_position"], "describes parts"),
+        ("push", ["distractor_position"], "describes distractors"),
+        ("push", ["second_ee_position"], "describes other arms"),
+        ("push", ["waypoint"], "describes waypoints"),
+        ("reach", ["goal_from_object"], "describes objects or parts"),
         ("push", ["ee_position", "ee_position"], "each name once"),
         ("push", [], "at least 1"),
     ],
 )
-def test_what_is_not_there_cannot_be_observed(task: str, observations: list[str], words: str) -> None:
+def test_components_that_the_task_lacks_are_refused(task: str, observations: list[str], words: str) -> None:
     with pytest.raises(MygymError) as caught:
         RobotEnv(task, observations=observations)
     assert "observations: " in str(caught.value)
     assert words in str(caught.value)
 
 
-def test_a_config_names_them() -> None:
+def test_a_config_selects_components() -> None:
     with mygym.make_env({"task": "reach", "observations": ["joint_position", "ee_position"]}) as env:
         assert list(env.components.items()) == [("joint_position", slice(0, 7)), ("ee_position", slice(7, 10))]
 

@@ -1,4 +1,4 @@
-"""Objects that no hand takes, tops on which nothing stays, parts that do not go so far: refused, with what would do."""
+"""Objects too wide to grasp, round bases and part goals out of range are refused with alternatives."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mygym.envs.grasping import check_objects
+from mygym.envs.graspability import check_objects
 from mygym.envs.robot_env import RobotEnv
 from mygym.envs.supported import combinations, robots_for
 from mygym.errors import ConfigError
@@ -44,9 +44,9 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("keywords", "words"), REFUSED)
-def test_what_cannot_be_done_is_refused_with_what_can(keywords: dict[str, Any], words: list[str]) -> None:
+def test_infeasible_tasks_are_refused_with_alternatives(keywords: dict[str, Any], words: list[str]) -> None:
     if not is_installed(keywords.get("robot", "panda")):
-        pytest.skip("its model is in an extra")
+        pytest.skip("needs the extra `robots`")
     with pytest.raises(ConfigError) as error:
         RobotEnv(**keywords).close()
     for word in ("allowed", *words):
@@ -60,34 +60,34 @@ def test_what_cannot_be_done_is_refused_with_what_can(keywords: dict[str, Any], 
         {"task": "push", "randomize": {"object_size": [0.5, 2.5]}},
         {"task": "AGM", "randomize": {"object_size": [0.5, 1.98]}},
         {"task": onto("plate")},
-        {"task": [{"stages": "AGM", "object": "cube", "onto": "apple"}]},  # held over it
+        {"task": [{"stages": "AGM", "object": "cube", "onto": "apple"}]},  # not released
         {"task": "reach", "task_params": {"distractors": ["plate"]}},
         {"task": drawer(0.0, 0.24), "workspace": "drawer"},
-        {"task": [{"stages": "AGM", "object": "hammer", "grip": [0.02, 0.0, 0.0]}]},  # by its handle
+        {"task": [{"stages": "AGM", "object": "hammer", "grip": [0.02, 0.0, 0.0]}]},  # grasped at its handle
     ],
 )
-def test_what_can_be_done_is_not_refused(keywords: dict[str, Any]) -> None:
+def test_feasible_tasks_are_accepted(keywords: dict[str, Any]) -> None:
     RobotEnv(**keywords).close()
 
 
-def test_no_supported_combination_is_refused_for_its_objects() -> None:
-    robots = {name: find_robot(name) for name in {one.robot for one in combinations()}}
-    for one in combinations():
-        task = find_task(one.task)
+def test_objects_of_supported_combinations_are_accepted() -> None:
+    robots = {name: find_robot(name) for name in {combination.robot for combination in combinations()}}
+    for combination in combinations():
+        task = find_task(combination.task)
         objects = [load_object(registry("object").get(task.asset(role)).load()) for role in task.roles]
-        check_objects(task, objects, robots[one.robot], 1.0, {})
+        check_objects(task, objects, robots[combination.robot], 1.0, {})
 
 
 @pytest.mark.parametrize("task", ["AGM", "open_drawer", "hand_over", "push"])
-def test_robots_that_are_recommended_can_do_all_stages(task: str) -> None:
-    found = robots_for(find_task(task))
-    assert set(found) <= set(registry("robot").names())
-    assert not {"so100", "so101"} & set(found) or task == "open_drawer"
-    assert {"hand_over": "panda_pair"}.get(task, "panda") in found
-    assert {one.robot for one in combinations() if one.task == task} <= set(found)
+def test_recommended_robots_can_do_all_stages(task: str) -> None:
+    robots = robots_for(find_task(task))
+    assert set(robots) <= set(registry("robot").names())
+    assert not {"so100", "so101"} & set(robots) or task == "open_drawer"
+    assert {"hand_over": "panda_pair"}.get(task, "panda") in robots
+    assert {robot for name, robot, _ in combinations() if name == task} <= set(robots)
 
 
-def test_a_robot_without_a_hand_is_told_of_those_that_can_grasp() -> None:
+def test_the_error_for_a_robot_without_gripper_lists_robots_that_can_grasp() -> None:
     with pytest.raises(ConfigError, match=r"robot: 'kuka' has no gripper.* panda") as error:
         RobotEnv("pick_and_place", robot="kuka")
     for one_jaw in ("so100", "so101", "z1"):

@@ -1,4 +1,4 @@
-"""Procedural textures: grey patterns that shapes' colours are multiplied by."""
+"""Procedural textures: grey patterns by which the colours of shapes are multiplied."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from mygym.models.temporary_files import temporary_file
 from mygym.types import FloatArray
 
 SIDE = 96
-"""Pixels along each side."""
+"""Pixels along each side of a pattern."""
 
-SEEN = 4
-"""Bullet lays the last quarter of a texture, along both sides, on its boxes: so its files hold a pattern as often."""
+TILES = 4
+"""Repetitions of a pattern along each side of a texture: Bullet shows the last quarter of it on boxes."""
 
 VARIANTS = 4
-"""Of each kind: Bullet keeps every texture that it has been given (0.4 MB each), so there are so many and no more."""
+"""Textures per pattern function; limited, because Bullet never frees a texture (0.4 MB each)."""
 
 CONTRASTS = 4
 """Levels of contrast, evenly spaced up to 1."""
 
 
 def _noise(rng: np.random.Generator, rows: int, columns: int) -> FloatArray:
-    """Smooth noise in [0, 1] with so many bumps down and across, `(SIDE, SIDE)`."""
+    """Return smooth noise in [0, 1] of `rows` by `columns` bumps, `(SIDE, SIDE)`."""
     image = Image.fromarray((255 * rng.random((rows, columns))).astype(np.uint8))
     return np.asarray(image.resize((SIDE, SIDE), Image.Resampling.BICUBIC), dtype=float) / 255
 
 
 def _axes(rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-    """Coordinates in [0, 1], either way round."""
+    """Return the two coordinates in [0, 1], in random order."""
     down, across = np.mgrid[:SIDE, :SIDE] / SIDE
     return (down, across) if rng.random() < 0.5 else (across, down)
 
@@ -69,25 +69,32 @@ def _speckles(rng: np.random.Generator) -> FloatArray:
     return np.asarray(_noise(rng, SIDE, SIDE) > rng.uniform(0.1, 0.5), dtype=float)
 
 
-KINDS: tuple[Callable[[np.random.Generator], FloatArray], ...] = (_grain, _stripes, _checks, _spots, _clouds, _speckles)
+PATTERNS: tuple[Callable[[np.random.Generator], FloatArray], ...] = (
+    _grain,
+    _stripes,
+    _checks,
+    _spots,
+    _clouds,
+    _speckles,
+)
 
-COUNT = len(KINDS) * VARIANTS
-"""Of patterns."""
+TEXTURE_COUNT = len(PATTERNS) * VARIANTS
+"""Number of textures."""
 
 
 @cache
 def pattern(number: int) -> FloatArray:
-    """`(SIDE, SIDE)` in [0, 1]: the same for a number, always."""
+    """Return the pattern of a number, `(SIDE, SIDE)` in [0, 1]; deterministic."""
     rng = np.random.default_rng(number)
-    made = KINDS[number % len(KINDS)](rng)
-    grey: FloatArray = (made - made.min()) / max(float(np.ptp(made)), 1e-9)
+    values = PATTERNS[number % len(PATTERNS)](rng)
+    grey: FloatArray = (values - values.min()) / max(float(np.ptp(values)), 1e-9)
     return grey
 
 
-def pattern_file(number: int, contrast: float) -> str:
-    """Path of a PNG file of a pattern: white where it is 1, darker by `contrast` where it is 0."""
+def texture_file(number: int, contrast: float) -> str:
+    """Write a PNG of a texture and return its path: white where the pattern is 1, `contrast` darker where it is 0."""
     level = max(1, round(contrast * CONTRASTS)) / CONTRASTS
     grey = (255 * (1.0 - level * (1.0 - pattern(number)))).astype(np.uint8)
-    written = io.BytesIO()
-    Image.fromarray(np.tile(grey[..., None], (SEEN, SEEN, 3))).save(written, format="PNG")
-    return temporary_file("pattern.png", written.getvalue())
+    buffer = io.BytesIO()
+    Image.fromarray(np.tile(grey[..., None], (TILES, TILES, 3))).save(buffer, format="PNG")
+    return temporary_file("texture.png", buffer.getvalue())

@@ -1,0 +1,120 @@
+"""The current episode of an environment."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mygym.envs.domain_randomizer import DomainRandomizer
+from mygym.envs.placement import draw_goals, draw_poses
+from mygym.envs.task_world import TaskWorld
+from mygym.tasks.context import EpisodeContext
+from mygym.tasks.episode import act, advance, is_success, potential
+from mygym.tasks.progress import Progress
+from mygym.tasks.stage import CLOSED
+from mygym.types import FloatArray
+
+
+class Episode:
+    """Goals, task progress and failure of the current episode, advanced together with the world.
+
+    Args:
+        task_world: Task, world and areas.
+        randomizer: Domain randomization.
+        lead_in_steps: Most control steps in which the scripted expert does the stages that are done at the start.
+    """
+
+    def __init__(self, task_world: TaskWorld, randomizer: DomainRandomizer, lead_in_steps: int) -> None:
+        self.task, self.world, self._areas = task_world.task, task_world.world, task_world.areas
+        self._randomizer, self._lead_in_steps = randomizer, lead_in_steps
+        self.goals = np.zeros((1, self.task.goal_count, 3))
+        """`(1, G, 3)` m: goal points of the task."""
+        self.progress = Progress.at_reset(self.world.state)
+        self.potential = np.zeros(1)
+        """`(1,)`: potential of the stages, for staged rewards."""
+        self.stages_done = 0
+        """Largest number of stages done in this episode."""
+        self.failed = False
+        """Whether an object of the task has left the workspace."""
+        self.actions: list[FloatArray] = []
+        """Actions since the reset."""
+
+    @property
+    def context(self) -> EpisodeContext:
+        """Input of observation components and rewards."""
+        return EpisodeContext(self.task, self.progress, self.world.state, self.goals)
+
+    def begin(self, rng: np.random.Generator) -> None:
+        """Reset the world and draw randomization, objects and goals."""
+        if self._randomizer.is_on:
+            self._randomizer.begin(rng, self.world)
+        self.world.reset(draw_poses(rng, self.task, self.world.objects, self._areas))
+        if self._randomizer.is_on:
+            self._randomizer.start(self.world)
+        state = self.world.state
+        self.goals[0] = draw_goals(rng, self.task, self.world, self._areas)
+        self.progress = Progress.at_reset(state)
+        self.potential = potential(self.task, self.progress, state, self.goals)
+        self.stages_done = 0
+        self.failed = False
+        self.actions = []
+
+    def play_lead_in(self) -> None:
+        """Let the scripted expert do the stages that are done at the start, see `Task.stages_done`."""
+        missing = self.task.stages_done - len(self.task.bound_stages)
+        for _ in range(self._lead_in_steps):
+            if self.progress.stage[0] >= math.floor(self.task.stages_done) and self.potential[0] >= missing:
+                break
+            self.advance(self.expert_action().astype(np.float64))
+            self.potential = potential(self.task, self.progress, self.world.state, self.goals)
+
+    def advance(self, command: FloatArray) -> None:
+        """Advance world and progress by one control step with an action `(A,)`."""
+        self.world.step(self._randomizer.act(command) if self._randomizer.is_on else command)
+        state = self.world.state
+        self.progress = advance(self.task, self.progress, state, self.goals)
+        self.stages_done = max(self.stages_done, int(self.progress.stage[0]))
+        self.failed = any(map(self.has_left, state.object_position[0, : len(self.task.roles)].tolist()))
+        if self._randomizer.is_on:
+            self._randomizer.draw_noise()
+
+    def expert_action(self) -> NDArray[np.float32]:
+        """Return the action `(A,)` of the active stage's scripted expert."""
+        motion = act(self.task, self.progress, self.world.state, self.goals)
+        action = self.world.action_towards(
+            motion.target[0],
+            # If only shared spaces let the fingers move, they stay closed as in the task's own spaces.
+            _scalar(motion.gripper) if self.task.uses_gripper else CLOSED,
+            0.0 if motion.turn_by is None else _scalar(motion.turn_by),
+            None if motion.second_target is None else motion.second_target[0],
+            _scalar(motion.second_gripper),
+        )
+        return action.astype(np.float32)
+
+    def info(self) -> dict[str, Any]:
+        """Return the `info` of a step."""
+        return {
+            "is_success": bool(is_success(self.task, self.progress)[0]),
+            "stage": int(self.progress.stage[0]),
+            "stages_done": self.stages_done,
+            "failed": self.failed,
+            "elapsed_steps": len(self.actions),
+        }
+
+    def has_left(self, position: list[float]) -> bool:
+        """Return whether a position `(3,)` m is outside the workspace."""
+        low, high = self.world.workspace.bounds.low, self.world.workspace.bounds.high
+        return not all(a <= x <= b for a, x, b in zip(low, position, high, strict=True))
+
+    def visible_goal(self) -> FloatArray | None:
+        """Return the goal `(3,)` m of the active sub-task; None if the goal is not a point."""
+        step = self.task.bound_stages[min(int(self.progress.stage[0]), len(self.task.bound_stages) - 1)]
+        return None if step.part is not None else self.goals[0, step.goal_slot]
+
+
+def _scalar(value: Any) -> float:
+    """Return a number, or the first of a batch."""
+    return float(value) if isinstance(value, int | float) else float(value[0])

@@ -1,0 +1,44 @@
+"""Seeds of the episodes of an environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+
+class EpisodeSeeds:
+    """Derives the random numbers of each episode from the environment's seed and the number of the episode."""
+
+    def __init__(self) -> None:
+        self.seed = 0
+        self.number = -1
+        """Number of the current episode since the seed was set; -1 before the first reset."""
+        self._seeded = False
+
+    def begin(self, seed: int | None) -> np.random.SeedSequence:
+        """Begin the first episode of `seed`, or the next episode of the current seed, and return its sequence."""
+        if seed is not None or not self._seeded:
+            self.seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else int(seed)
+            self._seeded = True
+            self.number = -1
+        self.number += 1
+        return np.random.SeedSequence([self.seed, self.number])
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return seed and number of the current episode."""
+        return {"seed": self.seed, "seeded": self._seeded, "episode": self.number}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore a `state_dict`."""
+        self.seed, self._seeded, self.number = int(state["seed"]), bool(state["seeded"]), int(state["episode"])
+
+    def rewind(self) -> None:
+        """Let the next `begin` repeat the current episode."""
+        self.number -= 1
+
+
+def make_generator(sequence: np.random.SeedSequence) -> np.random.Generator:
+    """Return the random generator of an episode."""
+    return np.random.Generator(np.random.PCG64(sequence))

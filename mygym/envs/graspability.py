@@ -1,0 +1,79 @@
+"""Checks that hands can grasp a task's objects, and that bases can carry them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from mygym.errors import ConfigError, bad_value
+from mygym.models.objects import ObjectSpec, load_object, object_names
+from mygym.models.robot import RobotSpec
+from mygym.tasks.task import Task
+from mygym.tasks.validation import named_objects
+
+BALL_SHARE = 0.8
+"""Share of a ball's width that a hand must open: it grasps the ball above its middle."""
+
+EXAMPLES = 6
+"""Number of suitable objects in a message."""
+
+
+def check_objects(
+    task: Task, objects: Sequence[ObjectSpec], robot: RobotSpec, largest_size: float, params: Mapping[str, Any]
+) -> None:
+    """Check that the hand closes around objects that are grasped, and that bases have a flat top.
+
+    Args:
+        task: The task.
+        objects: The objects, in the order of the task's roles.
+        robot: The robot.
+        largest_size: Largest factor of an object's size in any episode.
+        params: The config's `task_params`; messages name the key that gives each object.
+
+    Raises:
+        ConfigError: An object is too wide, or a base is round.
+    """
+    hands = [arm.gripper.width for arm in robot.arms[: task.arms] if arm.gripper]
+    keys = dict(zip(task.roles, (key for key, _ in named_objects(task, params)), strict=False))
+    specs = dict(zip(task.roles, objects, strict=False))  # distractors follow the objects of the roles
+    for subtask, stages in zip(task.subtasks, task.composed, strict=True):
+        if subtask.part or subtask.object not in specs:
+            continue
+        if hands and any(stage.needs_gripper for stage in stages) and not any(subtask.grip):
+            _check_width(keys[subtask.object], specs[subtask.object], robot.name, min(hands), largest_size)
+        if subtask.onto and any("free" in stage.gives for stage in stages) and not specs[subtask.onto].flat_top:
+            why = f"is round on top: {subtask.object} would roll off"
+            allowed = f"an object with a flat top, e.g. {_examples(_is_base_for(specs[subtask.object]))}"
+            raise ConfigError(bad_value(keys[subtask.onto], specs[subtask.onto].name, allowed, why))
+
+
+def _check_width(key: str, spec: ObjectSpec, robot: str, hand: float, largest_size: float) -> None:
+    """Check that an object in its largest size fits between fingers that open by `hand` m."""
+    width = _required_width(spec)
+    why = f"too wide: {robot}'s hand opens by {100 * hand:.1f} cm, {spec.name} needs {100 * width:.1f} cm"
+    if width >= hand:
+        allowed = f"a narrower object, e.g. {_examples(lambda other: _required_width(other) < hand)}"
+        raise ConfigError(bad_value(key, spec.name, allowed, f"is {why}"))
+    if width * largest_size >= hand:
+        allowed = f"at most {math.floor(99 * hand / width) / 100:g}, or a narrower object"
+        why = f"makes {spec.name} {why} in its original size"
+        raise ConfigError(bad_value("randomize.object_size", largest_size, allowed, why))
+
+
+def _required_width(spec: ObjectSpec) -> float:
+    """Return by how much a hand must open to grasp an object, m."""
+    shapes = [geom.shape for geom in spec.geoms if geom.collides]
+    return (BALL_SHARE if shapes == ["sphere"] else 1.0) * spec.grasp_width
+
+
+def _examples(is_suitable: Callable[[ObjectSpec], bool]) -> str:
+    """Return the names of a few suitable objects."""
+    names = (name for name in object_names() if is_suitable(load_object(name)))
+    return ", ".join(itertools.islice(names, EXAMPLES))
+
+
+def _is_base_for(top: ObjectSpec) -> Callable[[ObjectSpec], bool]:
+    """Return a predicate: whether an object is a block large enough to carry `top`."""
+    return lambda spec: spec.flat_top and len(spec.geoms) == 1 and spec.grasp_width >= top.grasp_width

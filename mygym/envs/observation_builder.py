@@ -1,0 +1,168 @@
+"""Observations of an environment: goal dictionaries or flat vectors, built from named components."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from mygym.errors import ConfigError, DivergedError, bad_value
+from mygym.registry import registry
+from mygym.tasks import goals
+from mygym.tasks.context import EpisodeContext
+from mygym.tasks.observations import Component, find_component
+from mygym.tasks.shared import SLOTS, no_room, shared_goal_space
+from mygym.types import FloatArray
+
+Vector = NDArray[np.float32]
+Observation = dict[str, Vector] | Vector
+
+
+@dataclass(frozen=True)
+class ObservationSpec:
+    """Contents and layout of observations."""
+
+    components: tuple[str, ...]
+    """Names of the components, in order."""
+    spaces: str
+    """`own` or `shared`."""
+    goal_env: bool
+    """Whether observations are goal dictionaries; otherwise flat vectors."""
+
+
+class ObservationBuilder:
+    """Builds observations of one task.
+
+    Args:
+        spec: Contents and layout; with shared spaces each component has the room that it needs in any task, see
+            `mygym.tasks.shared`.
+        context: Any context of the environment: widths follow from it.
+
+    Raises:
+        ConfigError: The task cannot have a component, or shared spaces have no room for it.
+        RegistryError: Unknown component.
+    """
+
+    def __init__(self, spec: ObservationSpec, context: EpisodeContext) -> None:
+        self.spec = spec
+        shared = spec.spaces == "shared"
+        components = [find_component(name) for name in spec.components]
+        self._functions = tuple(component.function for component in components)
+        widths = [component.function(context).shape[1] for component in components]
+        self.widths = dict(zip(spec.components, widths, strict=True))
+        """Number of values of each component; in shared spaces it may have more room."""
+        rooms = _rooms(spec.components, components, widths, context) if shared else widths
+        if not shared:
+            _check_present(self.widths, context)
+        ends = np.cumsum(rooms).tolist()
+        starts = [end - room for end, room in zip(ends, rooms, strict=True)]
+        self.slices = {name: slice(start, end) for name, start, end in zip(spec.components, starts, ends, strict=True)}
+        """Slice of the observation vector that holds each component."""
+        self._bound = np.repeat([component.bound for component in components], rooms).astype(np.float32)
+        self._positions: NDArray[np.intp] | None = None
+        if rooms != widths:
+            positions = [start + np.arange(width) for start, width in zip(starts, widths, strict=True)]
+            self._positions = np.concatenate(positions)
+        self.goal_space = shared_goal_space(context.task) if shared else goals.goal_space(context.task)
+        self.space = self._space()
+        """Space of the observations."""
+
+    def _space(self) -> gymnasium.Space[Any]:
+        goal = np.full(self.goal_space.size, goals.BOUND, dtype=np.float32)
+        if not self.spec.goal_env:
+            bound = np.concatenate([self._bound, goal, goal])
+            return gymnasium.spaces.Box(-bound, bound, dtype=np.float32)
+        bounds = {"observation": self._bound, "achieved_goal": goal, "desired_goal": goal}
+        return gymnasium.spaces.Dict(
+            {key: gymnasium.spaces.Box(-bound, bound, dtype=np.float32) for key, bound in bounds.items()}
+        )
+
+    def build(self, context: EpisodeContext) -> Observation:
+        """Return the observation of a context without noise, in new arrays."""
+        return self.arrange(self.vector(context), self.achieved_goal(context), self.desired_goal(context.goals))
+
+    def vector(self, context: EpisodeContext, noise: Vector | None = None) -> Vector:
+        """Return the components `(d,)` of the first episode in a new array.
+
+        Args:
+            context: The context.
+            noise: Added to the components before shared spaces make room, see `widths`.
+
+        Raises:
+            DivergedError: A value is not finite.
+        """
+        parts = [function(context)[0] for function in self._functions]
+        observation: Vector = np.concatenate(parts, dtype=np.float32)
+        if not math.isfinite(observation.dot(observation)):  # three times faster than `isfinite().all()`
+            raise DivergedError(f"the physics gave an observation that is not finite: {observation.tolist()}")
+        if noise is not None:
+            observation += noise
+        if self._positions is not None:
+            values, observation = observation, np.zeros(len(self._bound), dtype=np.float32)
+            observation[self._positions] = values
+        np.minimum(np.maximum(observation, -self._bound, out=observation), self._bound, out=observation)
+        return observation
+
+    def achieved_goal(self, context: EpisodeContext) -> Vector:
+        """Return the achieved goal `(size,)` of the first episode in a new array."""
+        achieved = goals.achieved_goal(self.goal_space, context.progress, context.state, context.goals)
+        values: Vector = achieved[0].astype(np.float32)
+        return values
+
+    def desired_goal(self, goal_points: FloatArray) -> Vector:
+        """Return the desired goal `(size,)` of the first episode's goal points `(N, G, 3)` in a new array."""
+        values: Vector = goals.desired_goal(self.goal_space, goal_points)[0].astype(np.float32)
+        return values
+
+    def arrange(self, observation: Vector, achieved: Vector, desired: Vector) -> Observation:
+        """Arrange the three vectors as a goal dictionary without copies, or as one flat vector."""
+        if self.spec.goal_env:
+            return {"observation": observation, "achieved_goal": achieved, "desired_goal": desired}
+        return np.concatenate([observation, achieved, desired])
+
+
+def _rooms(
+    names: Sequence[str], components: Sequence[Component], widths: Sequence[int], context: EpisodeContext
+) -> list[int]:
+    """Return the number of values of each component in shared spaces.
+
+    Raises:
+        ConfigError: A component needs more room than shared spaces have.
+    """
+    return [
+        _room(name, component, width, context.task.name)
+        for name, component, width in zip(names, components, widths, strict=True)
+    ]
+
+
+def _room(name: str, component: Component, width: int, task: str) -> int:
+    if component.of in ("robot", "other arms"):
+        return width
+    if component.of not in SLOTS:
+        why = f"has as many numbers as the task has {component.of}, and spaces are shared"
+        raise ConfigError(bad_value("observations", name, "stage_name in its place; or spaces: own", why))
+    if width > SLOTS[component.of] * component.size:
+        raise ConfigError(no_room(component.of, width // component.size, task))
+    return SLOTS[component.of] * component.size
+
+
+def _check_present(widths: dict[str, int], context: EpisodeContext) -> None:
+    """Check that each component has values in this task.
+
+    Raises:
+        ConfigError: A component describes things that the task does not have.
+    """
+    for name, width in widths.items():
+        if width == 0:
+            allowed = [other for other in registry("observation").names() if _is_present(other, context)]
+            why = f"describes {find_component(name).of}, and {context.task.name} has none"
+            raise ConfigError(bad_value("observations", name, allowed, why))
+
+
+def _is_present(name: str, context: EpisodeContext) -> bool:
+    return bool(find_component(name).function(context).shape[1] > 0)

@@ -1,0 +1,98 @@
+"""Construction of the world of a task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mygym.config import Layer, resolve
+from mygym.envs.areas import check_areas, resolve_areas
+from mygym.envs.compatibility import bind_to_workspace, check_robot, load_objects
+from mygym.envs.graspability import check_objects
+from mygym.envs.placement import moving_distractors
+from mygym.models.workspace import load_workspace
+from mygym.registry import registry
+from mygym.sim.inference import find_robot
+from mygym.sim.world import World
+from mygym.tasks.lookup import find_task
+from mygym.tasks.sampling import Area
+from mygym.tasks.state import CONTROL_HZ
+from mygym.tasks.task import Task
+from mygym.tasks.task_params import change_task
+
+
+@dataclass(frozen=True)
+class TaskWorld:
+    """A task, the world in which it is simulated, and the areas from which it draws."""
+
+    task: Task
+    world: World
+    areas: Mapping[str, Area]
+    """Name → lowest and highest corner, m."""
+
+
+def find_task_with(
+    task: str | list[Any], task_params: Mapping[str, Any]
+) -> tuple[Task, dict[str, Any], dict[str, Any]]:
+    """Return a task changed by the user's parameters, these parameters without areas, and the user's areas.
+
+    Raises:
+        ConfigError: A parameter is invalid.
+    """
+    config = resolve([Layer("argument", {"task_params": dict(task_params)})]).config
+    params = config.task_params.model_dump(exclude_none=True)
+    areas = params.pop("areas")
+    return change_task(find_task(task), params), params, areas
+
+
+def make_task_world(
+    task: str | list[Any],
+    task_params: Mapping[str, Any],
+    robot: str | None,
+    workspace: str | None,
+    control: str,
+    shared: bool,
+    largest_size: float,
+) -> TaskWorld:
+    """Build the world of a task; the caller closes it.
+
+    Args:
+        task: As of `RobotEnv`.
+        task_params: As of `RobotEnv`.
+        robot: Name of the robot; the task's robot by default.
+        workspace: Name of the workspace; the task's workspace by default.
+        control: Name of the controller.
+        shared: Whether the gripper and the tool's yaw are part of the action in any case.
+        largest_size: Largest factor of an object's size in any episode.
+
+    Raises:
+        ConfigError: An invalid value, or task, robot, workspace and areas do not fit together.
+        RegistryError: Unknown name.
+    """
+    changed, params, areas = find_task_with(task, task_params)
+    robot = robot or changed.robot
+    robot_spec = find_robot(robot)
+    workspace_spec = load_workspace(registry("workspace").get(workspace or changed.workspace).load())
+    check_robot(changed, robot_spec, robot)
+    objects = load_objects(changed, params)
+    check_objects(changed, objects, robot_spec, largest_size, params)
+    world = World(
+        robot_spec,
+        workspace_spec,
+        objects,
+        control,
+        control_hz=CONTROL_HZ,
+        gripper=shared or changed.uses_gripper,
+        tool_yaw=shared or changed.needs_turning,
+        moving_distractors=moving_distractors(changed),
+    )
+    try:
+        parts = dict(zip(world.part_names, world.parts, strict=True))
+        bound = bind_to_workspace(changed, world.workspace, parts)
+        boxes = resolve_areas(bound, world.workspace, areas)
+        check_areas(bound, world, boxes, areas)
+    except BaseException:
+        world.close()
+        raise
+    return TaskWorld(bound, world, boxes)

@@ -1,0 +1,196 @@
+"""Objects in a Bullet client: creation, randomization, weight, state and contacts."""
+
+from __future__ import annotations
+
+import os
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from mygym.models.episode_randomization import EpisodeRandomization, scaled
+from mygym.models.inertia import Inertial
+from mygym.models.links import add_collisions, link_element
+from mygym.models.objects import ObjectSpec
+from mygym.models.rigid import RigidBody
+from mygym.models.transforms import multiply_quaternions, pose_matrix
+from mygym.sim.bullet import TINY_BOX, bullet, urdf_file
+from mygym.sim.collision_shapes import create_collision
+from mygym.sim.moving_distractor import MovingDistractor, drive
+from mygym.sim.robot_body import RobotBody
+from mygym.tasks.state import State
+from mygym.types import FloatArray
+
+
+class ObjectBodies:
+    """The objects of a world in its physics client.
+
+    Args:
+        objects: Descriptions, in the order of `State.object_position`.
+        client: Bullet client.
+        gravity: m/s².
+        moving: Index of an object → its motion; such objects are weightless.
+    """
+
+    def __init__(
+        self, objects: Sequence[ObjectSpec], client: int, gravity: float, moving: Mapping[int, MovingDistractor]
+    ) -> None:
+        self._client, self._gravity, self._moving = client, gravity, dict(moving)
+        self._described = tuple(objects)
+        self.specs = self._described
+        """Descriptions in the sizes of this episode."""
+        self.ids: list[int] = []
+        """Bullet ids of the bodies."""
+        self.randomize(EpisodeRandomization())
+
+    def randomize(self, randomization: EpisodeRandomization) -> None:
+        """Apply a randomization from the next `load` on."""
+        self._randomization = randomization
+        ones = (1.0,) * len(self._described)
+        sizes, masses = randomization.object_size or ones, randomization.object_mass or ones
+        self.specs = tuple(scaled(spec, size) for spec, size in zip(self._described, sizes, strict=True))
+        self._weights = [
+            (0.0, 0.0, 0.0 if k in self._moving else -self._gravity * mass * spec.mass)
+            for k, (spec, mass) in enumerate(zip(self.specs, masses, strict=True))
+        ]
+
+    def load(self, poses: FloatArray) -> None:
+        """Create all bodies in an empty client.
+
+        Args:
+            poses: `(k, 7)` position in m and quaternion of each centre of mass.
+        """
+        self.ids = [add_object(self._client, spec, pose) for spec, pose in zip(self.specs, poses, strict=True)]
+        for k, (body, spec) in enumerate(zip(self.ids, self.specs, strict=True)):
+            _randomize_body(self._client, body, spec, self._randomization, k)
+        self._start = [tuple(pose[:3]) for pose in np.asarray(poses, dtype=float).tolist()]
+
+    def apply_forces(self, state: State, time: float, dt: float) -> None:
+        """Apply weights and drive moving objects for the control step of `dt` s that begins at `time` s."""
+        for body, weight, position in zip(self.ids, self._weights, state.object_position[0].tolist(), strict=True):
+            # Holds through all substeps of the call.
+            bullet.applyExternalForce(body, -1, weight, position, bullet.WORLD_FRAME, physicsClientId=self._client)
+        for k, distractor in self._moving.items():
+            drive(self._client, self.ids[k], distractor, self._start[k], time, dt)
+
+    def read(self, state: State) -> None:
+        """Fill the objects' part of a state, except contacts."""
+        client = self._client
+        for k, (body, spec) in enumerate(zip(self.ids, self.specs, strict=True)):
+            position, orientation = bullet.getBasePositionAndOrientation(body, physicsClientId=client)
+            velocity, spin = bullet.getBaseVelocity(body, physicsClientId=client)
+            state.object_position[0, k], state.object_orientation[0, k] = position, model_orientation(spec, orientation)
+            state.object_velocity[0, k], state.object_angular_velocity[0, k] = velocity, spin
+
+    def read_contacts(self, state: State, robot: RobotBody) -> None:
+        """Fill a state's contacts between objects and the robot."""
+        state.touch[...] = state.finger_contact[...] = state.second_finger_contact[...] = False
+        contacts = (state.finger_contact, state.second_finger_contact)
+        for point in bullet.getContactPoints(robot.body, physicsClientId=self._client):
+            if point[9] > 0.0 and point[2] in self.ids:
+                k = self.ids.index(point[2])
+                state.touch[0, k] = True
+                for contact, fingers in zip(contacts, robot.fingers_of_links, strict=False):
+                    if point[3] in fingers:
+                        contact[0, k, fingers[point[3]]] = True
+
+
+def add_object(client: int, spec: ObjectSpec, pose: Sequence[float]) -> int:
+    """Add an object as a rigid body and return its Bullet id.
+
+    Bullet's orientation of the body is that of its principal axes; `model_orientation` converts it back.
+
+    Args:
+        client: Bullet client.
+        spec: The object.
+        pose: `(7,)` position in m and quaternion of the centre of mass.
+    """
+    body = spec.body
+    orientation = pose[3:] if body.aligned else multiply_quaternions(pose[3:], body.principal).tolist()
+    number = _create_body(client, body, pose[:3], orientation)
+    bullet.changeDynamics(
+        number,
+        -1,
+        lateralFriction=spec.friction,
+        rollingFriction=spec.rolling_friction,
+        spinningFriction=spec.spinning_friction,
+        restitution=spec.restitution,
+        physicsClientId=client,
+    )
+    return number
+
+
+def _randomize_body(client: int, body: int, spec: ObjectSpec, randomization: EpisodeRandomization, k: int) -> None:
+    """Set mass, friction and damping of object `k` in this episode; `spec` already has the size."""
+    changes: dict[str, Any] = {}
+    if randomization.object_mass:
+        factor = randomization.object_mass[k]
+        changes["mass"] = factor * spec.mass
+        changes["localInertiaDiagonal"] = [factor * moment for moment in spec.body.moments]
+    if randomization.object_friction:
+        factor = randomization.object_friction[k]
+        changes["lateralFriction"] = factor * spec.friction
+        changes["rollingFriction"] = factor * spec.rolling_friction
+        changes["spinningFriction"] = factor * spec.spinning_friction
+    if randomization.object_damping:
+        changes["linearDamping"] = changes["angularDamping"] = randomization.object_damping[k]
+    if changes:
+        bullet.changeDynamics(body, -1, **changes, physicsClientId=client)
+
+
+def _create_body(client: int, body: RigidBody, position: Sequence[float], orientation: Sequence[float]) -> int:
+    if body.plain:
+        return _create_plain(client, body.mass, create_collision(client, body.pieces), position, orientation)
+    # A custom inertia needs a URDF: `changeDynamics` takes effect only after the first substep.
+    path = _body_file(os.getpid(), body)
+    flags = bullet.URDF_USE_INERTIA_FROM_FILE | bullet.URDF_USE_IMPLICIT_CYLINDER
+    return int(
+        bullet.loadURDF(path, position, orientation, useMaximalCoordinates=True, flags=flags, physicsClientId=client)
+    )
+
+
+@lru_cache(maxsize=512)
+def _body_file(process: int, body: RigidBody) -> str:
+    """Write the URDF of a body without visuals and return its path; cached per process."""
+    robot = ET.Element("robot", name="body")
+    link = ET.SubElement(robot, "link", name="body")
+    inertial = ET.SubElement(link, "inertial")
+    ET.SubElement(inertial, "mass", value=repr(body.mass))
+    ixx, iyy, izz = (repr(moment) for moment in body.moments)
+    ET.SubElement(inertial, "inertia", ixx=ixx, iyy=iyy, izz=izz, ixy="0", ixz="0", iyz="0")
+    edges = " ".join(str(2 * half) for half in TINY_BOX)
+    ET.SubElement(ET.SubElement(ET.SubElement(link, "visual"), "geometry"), "box", size=edges)
+    add_collisions(link, body.pieces)
+    return urdf_file("body", ET.tostring(robot, encoding="unicode"))
+
+
+def _create_plain(client: int, mass: float, shape: int, position: Sequence[float], orientation: Sequence[float]) -> int:
+    visual = bullet.createVisualShape(bullet.GEOM_BOX, halfExtents=TINY_BOX, physicsClientId=client)
+    # Maximal coordinates make a plain rigid body: 3 µs cheaper in every physics step than a multibody without joints.
+    return int(
+        bullet.createMultiBody(
+            mass, shape, visual, position, orientation, useMaximalCoordinates=True, physicsClientId=client
+        )
+    )
+
+
+def add_visual(client: int, spec: ObjectSpec, position: Sequence[float], orientation: Sequence[float]) -> int:
+    """Add the visual shapes of an object, its centre of mass at `position`, and return its Bullet id."""
+    robot = ET.Element("robot", name=spec.name)
+    origin = pose_matrix(-spec.inertial.centre, np.eye(3))
+    # Bullet warns of links without mass, and rotates the frame of links whose moments differ.
+    unit_inertial = Inertial(1.0, spec.inertial.centre, np.eye(3))
+    robot.append(link_element(spec.name, spec.geoms, spec.color, unit_inertial, collisions=False, origin=origin))
+    path = urdf_file(spec.name, ET.tostring(robot, encoding="unicode"))
+    return int(bullet.loadURDF(path, position, orientation, useFixedBase=True, physicsClientId=client))
+
+
+def model_orientation(spec: ObjectSpec, orientation: Sequence[float]) -> Sequence[float]:
+    """Convert Bullet's quaternion `(4,)` of an object's body to that of its model."""
+    if spec.body.aligned:
+        return orientation
+    x, y, z, w = spec.body.principal
+    result: list[float] = multiply_quaternions(orientation, (-x, -y, -z, w)).tolist()
+    return result

@@ -1,0 +1,131 @@
+"""Bullet clients are closed with their environment, and whenever a constructor raises.
+
+Bullet has room for about a thousand clients in a process.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pybullet
+import pytest
+
+from mygym.envs.multi_task_env import MultiTaskEnv
+from mygym.envs.robot_env import RobotEnv
+from mygym.errors import ConfigError, MygymError, RegistryError
+from mygym.models.objects import load_object
+from mygym.models.robot import load_robot
+from mygym.models.workspace import load_workspace
+from mygym.sim.bullet import connect
+from mygym.sim.rendering.scene import Scene
+from mygym.sim.world import World
+from mygym.tasks.observations import EpisodeContext, register_observation
+
+FAR = {"low": [2.0, 2.0, 2.0], "high": [2.1, 2.1, 2.1]}
+POINT = {"low": [0.0, 0.0, 0.2], "high": [0.0, 0.0, 0.2]}
+
+
+def clients() -> int:
+    """Number of open clients in this process."""
+    return sum(pybullet.isConnected(client) for client in range(1024))
+
+
+@pytest.fixture(autouse=True)
+def no_client_is_left() -> Iterator[None]:
+    before = clients()
+    yield
+    assert clients() == before
+
+
+@pytest.fixture
+def broken_component() -> str:
+    """Name of an observation component that raises an error of the user's code."""
+
+    @register_observation("broken", bound=1.0)
+    def broken(context: EpisodeContext) -> Any:
+        """`(N, 1)`: raises."""
+        raise ZeroDivisionError("in the user's code")
+
+    return "broken"
+
+
+def test_closing_twice_is_allowed() -> None:
+    env = RobotEnv()
+    env.close()
+    env.close()
+
+
+@pytest.mark.parametrize(
+    "keywords",
+    [{"camera": "nowhere"}, {"task_params": {"areas": {"reach": FAR}}}, {"task_params": {"areas": {"reach": POINT}}}],
+)
+def test_a_refused_environment_closes_its_client(keywords: dict[str, Any]) -> None:
+    with pytest.raises(MygymError):
+        RobotEnv(**keywords)
+
+
+def test_an_error_in_a_users_component_closes_the_client(broken_component: str) -> None:
+    with pytest.raises(ZeroDivisionError):
+        RobotEnv(observations=["ee_position", broken_component])
+
+
+def test_an_error_in_a_shared_world_leaves_the_first_environment_open() -> None:
+    """The component raises from its second construction on."""
+    constructed = []
+
+    @register_observation("raises_later", bound=1.0)
+    def raises_later(context: EpisodeContext) -> Any:
+        """`(N, 1)`: raises when the tolerance is below 1 cm."""
+        constructed.append(context)
+        if context.task.tolerance < 0.01:
+            raise ZeroDivisionError("in the user's code")
+        return np.zeros((1, 1))
+
+    with RobotEnv(observations=["raises_later"]) as env:
+        before = clients()
+        with pytest.raises(ZeroDivisionError):
+            env.in_same_world({"tolerance": 0.005}, "sparse")
+        assert clients() == before
+        env.reset(seed=0)
+
+
+def test_a_variant_of_other_spaces_closes_its_client() -> None:
+    env = MultiTaskEnv([{"task": "reach"}, {"task": "push"}], ("reach", "push"))
+    before = clients()
+    with pytest.raises(ConfigError, match="another observation space"):
+        env.try_all()
+    assert clients() == before
+    env.close()
+
+
+def test_a_pickle_that_cannot_be_replayed_closes_its_client() -> None:
+    with RobotEnv() as env:
+        env.reset(seed=0)
+        env._episode.actions.append(np.full(3, np.nan))
+        pickled = pickle.dumps(env)
+        before = clients()
+        with pytest.raises(MygymError, match="not finite"):
+            pickle.loads(pickled)
+        assert clients() == before
+
+
+@pytest.mark.parametrize(
+    ("keywords", "error"),
+    [({"control": "ee_dleta"}, RegistryError), ({"objects": [None]}, AttributeError)],
+)
+def test_a_refused_world_closes_its_client(keywords: dict[str, Any], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        World(load_robot("panda"), load_workspace("table"), **keywords)
+
+
+def test_a_scene_that_cannot_be_drawn_closes_its_client() -> None:
+    world = World(load_robot("panda"), load_workspace("table"), [load_object("cube")])
+    world.object_bodies.specs = (None,)
+    before = clients()
+    with pytest.raises(AttributeError):
+        Scene(world, connect())
+    assert clients() == before
+    world.close()
