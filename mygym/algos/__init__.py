@@ -47,10 +47,10 @@ BUILT_IN = (
         defaults=_PPO,
         run_defaults={
             **_ON_POLICY_RUN,
-            "strategy": "experts",
+            "strategy": "mixture",
             "strategy_params": {"protocol": "single", "by": "stage"},
         },
-        help="proximal policy optimisation with networks of their own for each stage of the task",
+        help="proximal policy optimisation with separate networks for each stage of the task",
     ),
     Algorithm(
         "a2c",

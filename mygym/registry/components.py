@@ -73,7 +73,8 @@ BUILTIN_STRINGS: Mapping[str, Mapping[str, tuple[str, str]]] = {
 }
 
 ALIASES: Mapping[str, Mapping[str, str]] = {
-    "controller": {"step": "ee_delta", "absolute": "ee_absolute", "joints": "joint_position"}
+    "controller": {"step": "ee_delta", "absolute": "ee_absolute", "joints": "joint_position"},
+    "strategy": {"experts": "mixture"},
 }
 """Other names under which the command line and configs know a component."""
 
