@@ -12,7 +12,7 @@ from safetensors.numpy import load_file as load_tensors
 from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
 
 import mygym
-from benchmarks.kills import SMALL, Case, Trainer, differences, killed, never_stopped
+from benchmarks.kills import SMALL, Case, Trainer, differences, killed, uninterrupted
 from mygym.algos.cem import CEM
 from mygym.algos.ppo_runner import PPORunner
 from mygym.algos.stable_baselines import PPO
@@ -132,7 +132,7 @@ def test_a_killed_run_equals_an_uninterrupted_run(
     folders = [tmp_path / name for name in ("whole", "killed")]
     for folder in folders:
         folder.mkdir()
-    run, seconds = never_stopped(trainer, case, folders[0])
+    run, seconds = uninterrupted(trainer, case, folders[0])
     other, reached = killed(trainer, case, folders[1], [0.7 * seconds, 0.5 * seconds])
     assert reached
     assert differences(run, other) == [], reached
