@@ -149,7 +149,7 @@ def main() -> None:
         envs = [gymnasium.make(name) for name in PAIRS[task]]
         clocks = [simulated_time(env) for env in envs]
         assert all(abs(dt - CONTROL_STEP) < 1e-9 for dt, _ in clocks), clocks
-        measured = compare(*envs, arguments.rounds, arguments.episodes, arguments.steps)
+        measured = compare(envs[0], envs[1], arguments.rounds, arguments.episodes, arguments.steps)
         table += rows(task, measured)
         print("\n".join(table[-2:]), file=sys.stderr)
         notes = [f"{rate:.0f} Hz" for _, rate in clocks]
