@@ -1,4 +1,4 @@
-"""An algorithm of your own in one file: copy it, rename it, train it with `--algo myalgo`."""
+"""Custom algorithm in one file: copy it, rename it, train it with `--algo myalgo`."""
 
 from typing import Any
 
@@ -13,12 +13,12 @@ from torch import nn
 from mygym.registry import register_algorithm
 
 
-class WayToGoal(BaseFeaturesExtractor):
-    """The observation, and the way that is left to the goal.
+class GoalDifference(BaseFeaturesExtractor):
+    """Features extractor: the observation and the remaining distance vector to the goal.
 
     Args:
-        observation_space: Of goal dictionaries.
-        gain: What the way, in metres, is multiplied by.
+        observation_space: Space of goal dictionaries.
+        gain: Factor of the distance vector, which is in metres.
     """
 
     def __init__(self, observation_space: spaces.Dict, gain: float = 10.0) -> None:
@@ -27,13 +27,13 @@ class WayToGoal(BaseFeaturesExtractor):
         self.gain = gain
 
     def forward(self, observations: dict[str, torch.Tensor]) -> torch.Tensor:
-        """`(batch, features_dim)` from goal dictionaries of `(batch, …)`."""
-        way = observations["desired_goal"] - observations["achieved_goal"]
-        return torch.cat([observations["observation"], self.gain * way], dim=1)
+        """Map goal dictionaries of `(batch, …)` to `(batch, features_dim)`."""
+        difference = observations["desired_goal"] - observations["achieved_goal"]
+        return torch.cat([observations["observation"], self.gain * difference], dim=1)
 
 
 class MyPolicy(MultiInputActorCriticPolicy):
-    """SB3's actor-critic for dictionary observations, with ELU units and the extractor above."""
+    """SB3's actor-critic policy for dictionary observations, with ELU units and the extractor above."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class MyPolicy(MultiInputActorCriticPolicy):
         action_space: spaces.Space[Any],
         lr_schedule: Schedule,
         activation_fn: type[nn.Module] = nn.ELU,
-        features_extractor_class: type[BaseFeaturesExtractor] = WayToGoal,
+        features_extractor_class: type[BaseFeaturesExtractor] = GoalDifference,
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -61,10 +61,10 @@ class MyPolicy(MultiInputActorCriticPolicy):
     run_defaults={"reward": "dense", "n_envs": 8},
 )
 class MyAlgo(PPO):
-    """PPO with an entropy bonus that fades to nothing by the end of training.
+    """PPO with an entropy bonus that decreases to 0 by the end of training.
 
     Args:
-        initial_entropy: Weight of the bonus at the beginning.
+        initial_entropy: Initial weight of the entropy bonus.
     """
 
     def __init__(self, policy: Any, env: Any, initial_entropy: float = 0.003, **kwargs: Any) -> None:
@@ -72,6 +72,6 @@ class MyAlgo(PPO):
         self.initial_entropy = initial_entropy
 
     def train(self) -> None:
-        """Update the networks, with the bonus of the moment."""
+        """Update the networks with the current entropy bonus."""
         self.ent_coef = self.initial_entropy * self._current_progress_remaining
         super().train()

@@ -1,14 +1,14 @@
-"""Every registered algorithm, in every framework that has it, on `reach` with the defaults it ships with.
+"""Success of every built-in algorithm and framework on `reach`, with default settings.
 
     python benchmarks/algorithms.py > benchmarks/results/algorithms.md
 
-For each of them and each seed it runs `python train.py --algo NAME --framework F --seed S --logdir TEMPORARY`, one at a
-time. Success is the run's own final number: 100 fresh episodes of the saved model. Steps: those trained until the
-success threshold stopped the run, or all. Seconds: the whole command by the clock, imports, compiling and video
-included. Table: median and range over seeds, then every seed.
+For each algorithm and seed it runs `python train.py --algo NAME --framework F --seed S --logdir TEMPORARY`, one at a
+time. Success is the result's `success_rate`: 100 fresh episodes of the saved model. Steps: until the success threshold
+stopped the run, or all. Seconds: wall time of the whole command, with imports, compiling and video. Table: median and
+range over seeds, then every seed.
 
-Finished runs are kept in a JSON file and not repeated unless they failed or the defaults have changed since (by the
-hash of the configuration); `--fresh` repeats them anyway. Algorithms in the user's own `algos/` are left out.
+Finished runs are stored in a JSON file and repeated only if they failed or the defaults have changed since (by the
+hash of the config); `--fresh` repeats all. Algorithms in the user's `algos/` are excluded.
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ Combo = tuple[str, str]
 
 
 def built_in() -> list[Combo]:
-    """What the library ships."""
+    """Return the built-in algorithms and frameworks."""
     from mygym.registry import implemented_combos, registry
 
     names = [entry.name for entry in registry("algorithm") if entry.origin.startswith("mygym.")]
     return [(name, framework) for name in names for framework in implemented_combos[name]]
 
 
-def chosen(said: list[str] | None, combos: list[Combo]) -> list[Combo]:
-    """Those of `combos` that are meant by `sac` (in every framework) or `sac/jax`.
+def selected(names: list[str] | None, combos: list[Combo]) -> list[Combo]:
+    """Return the `combos` that match names such as `sac` (every framework) or `sac/jax`.
 
     Raises:
-        ValueError: Names the first that means none.
+        ValueError: A name matches none.
     """
-    for one in said or ():
-        if not any(one in (name, f"{name}/{framework}") for name, framework in combos):
-            raise ValueError(f"--only: {one} is none of {', '.join('/'.join(combo) for combo in combos)}")
-    return [combo for combo in combos if said is None or combo[0] in said or "/".join(combo) in said]
+    for wanted in names or ():
+        if not any(wanted in (name, f"{name}/{framework}") for name, framework in combos):
+            raise ValueError(f"--only: {wanted} is none of {', '.join('/'.join(combo) for combo in combos)}")
+    return [combo for combo in combos if names is None or combo[0] in names or "/".join(combo) in names]
 
 
-def shipped(combo: Combo) -> str:
-    """Hash of the configuration that the algorithm ships with now: rows made with another are out of date."""
+def default_hash(combo: Combo) -> str:
+    """Return the hash of the current default config; rows with another hash are out of date."""
     from mygym.config import config_hash
     from mygym.runs import factory
     from mygym.runs.resolve_config import from_python
@@ -69,44 +69,44 @@ def shipped(combo: Combo) -> str:
 
 
 def combo_of(row: Row) -> Combo:
-    """Which combination a row is of."""
+    """Return algorithm and framework of a row."""
     return row["algorithm"], row["framework"]
 
 
 def command_of(combo: Combo) -> list[str]:
-    """How it is trained, the seed left out."""
+    """Return the training command without the seed."""
     framework = [] if combo[1] == "pytorch" else ["--framework", combo[1]]
     return ["train.py", "--algo", combo[0], *framework]
 
 
 def run(combo: Combo, seed: int) -> Row:
-    """One run; a failed one is a row with the error."""
+    """Run once and return the row; a failed run is a row with its error."""
     with tempfile.TemporaryDirectory() as folder:
         command = [*command_of(combo), "--seed", str(seed), "--logdir", folder]
-        begin = time.perf_counter()
+        start = time.perf_counter()
         done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False)
-        seconds = round(time.perf_counter() - begin, 1)
+        seconds = round(time.perf_counter() - start, 1)
         row: Row = {"algorithm": combo[0], "framework": combo[1], "seed": seed, "seconds": seconds}
         if done.returncode:
             return {**row, "error": done.stderr.strip()[-500:]}
         path = done.stdout.rstrip().rpartition("\n")[2].removeprefix("run: ")
         result = json.loads((ROOT / path / "result.json").read_text(encoding="utf-8"))
-    kept = ("steps", "success_rate", "mean_return", "steps_per_second", "config_hash")
-    return {**row, **{key: result[key] for key in kept}}
+    keys = ("steps", "success_rate", "mean_return", "steps_per_second", "config_hash")
+    return {**row, **{key: result[key] for key in keys}}
 
 
 def table(rows: list[Row]) -> list[str]:
-    """As Markdown, most successful first, then fewest steps."""
+    """Return the Markdown table, most successful first, then by steps."""
     lines = [
         "| algorithm | framework | command | steps, median | seconds, median | success of 100: median | range | each |",
         "|---|---|---|---|---|---|---|---|",
     ]
     ranked = []
     for combo in sorted({combo_of(row) for row in rows}):
-        mine = sorted((row for row in rows if combo_of(row) == combo), key=lambda row: row["seed"])
-        good = [row for row in mine if "error" not in row]
+        runs = sorted((row for row in rows if combo_of(row) == combo), key=lambda row: row["seed"])
+        good = [row for row in runs if "error" not in row]
         each = ", ".join(f"{row['seed']}: " + (f"{100 * row['success_rate']:.0f}" if row in good else "failed")
-                         for row in mine)  # fmt: skip
+                         for row in runs)  # fmt: skip
         begin = f"| {' | '.join(combo)} | `python {' '.join(command_of(combo))} --seed S` |"
         if not good:
             ranked.append((0.0, 0.0, f"{begin} | | | | {each} |"))
@@ -124,21 +124,21 @@ def table(rows: list[Row]) -> list[str]:
 
 
 def main() -> None:
-    """Run what is missing; print, and write to a file if asked to."""
+    """Run missing combinations and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", metavar="NAME[/FRAMEWORK]", help="these (default: all)")
-    parser.add_argument("--seeds", type=int, default=5, help="how many, from 0 (default: %(default)s)")
+    parser.add_argument("--only", nargs="+", metavar="NAME[/FRAMEWORK]", help="algorithms (default: all)")
+    parser.add_argument("--seeds", type=int, default=5, help="number of seeds, from 0 (default: %(default)s)")
     parser.add_argument("--rows", type=Path, help="JSON file of finished runs (default: algorithms.json in results/)")
-    parser.add_argument("--fresh", action="store_true", help="repeat runs that are in it")
+    parser.add_argument("--fresh", action="store_true", help="repeat finished runs")
     arguments = parser.parse_args()
 
     try:
-        wanted = [(combo, seed) for combo in chosen(arguments.only, built_in()) for seed in range(arguments.seeds)]
+        wanted = [(combo, seed) for combo in selected(arguments.only, built_in()) for seed in range(arguments.seeds)]
     except ValueError as error:
         parser.error(str(error))
     path: Path = arguments.rows or RESULTS / "algorithms.json"
     rows: list[Row] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-    hashes = {combo: shipped(combo) for combo in built_in()}
+    hashes = {combo: default_hash(combo) for combo in built_in()}
     rows = [row for row in rows if "error" not in row and row["config_hash"] == hashes.get(combo_of(row))]
     if arguments.fresh:
         rows = [row for row in rows if (combo_of(row), row["seed"]) not in wanted]

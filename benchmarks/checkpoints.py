@@ -1,14 +1,14 @@
-"""What checkpoints cost, and how soon a resumed run trains again.
+"""Time of checkpoints, and time until a resumed run trains again.
 
     python benchmarks/checkpoints.py > benchmarks/results/checkpoints.md
 
 Cost: the default run's algorithm with a replay buffer of 1,000,000 transitions, full of random ones. Then, in turn: as
-many new ones as fall into the default interval between checkpoints (random, not timed), some steps of real training
-(timed), a checkpoint (timed; training waits for it, and for the disk). The share is the checkpoint's seconds over those
-that training needs for a whole interval. The first checkpoint writes all transitions and stands apart.
+many new ones as the default interval between checkpoints has (random, not timed), some steps of real training (timed),
+and a checkpoint (timed; training waits for it, and for the disk). The share is the checkpoint's time over the training
+time of a whole interval. The first checkpoint writes all transitions and is listed separately.
 
-Resuming: `python train.py`, stopped by SIGTERM in the middle, then `python train.py --resume RUN`: the time from its
-launch, imports included, until the first episodes have ended that it trains on, which is later than its first step.
+Resuming: `python train.py`, stopped by SIGTERM, then `python train.py --resume RUN`: the time from its launch, with
+imports, until its first training episodes have ended, which is later than its first step.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ ROOT = Path(__file__).resolve().parents[1]
 
 TRANSITIONS = 1_000_000
 STEPS = 2_000
-"""Env steps of training between checkpoints, from which the time of an interval follows."""
+"""Timed env steps of training between checkpoints; the time of an interval is extrapolated from them."""
 
 
 def fill(model: Any, transitions: int, rng: np.random.Generator) -> None:
-    """Add random transitions, in episodes of 25 steps, as if the model had made as many env steps."""
+    """Add random transitions in episodes of 25 steps, and count them as env steps of the model."""
     buffer = model.replay_buffer
     n_envs = buffer.n_envs
     model.num_timesteps += transitions
@@ -51,7 +51,7 @@ def fill(model: Any, transitions: int, rng: np.random.Generator) -> None:
 
 
 def cost(her: bool, repeats: int) -> dict[str, Any]:
-    """Seconds of checkpoints and of training."""
+    """Measure checkpoints and training in seconds."""
     from mygym.config import Resolved
     from mygym.runs import directory, factory
     from mygym.runs.resolve_config import from_python
@@ -78,12 +78,12 @@ def cost(her: bool, repeats: int) -> dict[str, Any]:
         written, per_step = [], []
         for _ in range(repeats + 1):
             fill(model, config.checkpoint.every, rng)
-            begin = time.perf_counter()
+            start = time.perf_counter()
             model.learn(STEPS, reset_num_timesteps=False)
             trained = time.perf_counter()
             session.marks.write()
             written.append(time.perf_counter() - trained)
-            per_step.append((trained - begin) / STEPS)
+            per_step.append((trained - start) / STEPS)
         env.close()
     interval = statistics.median(per_step) * config.checkpoint.every
     later = written[1:]
@@ -98,10 +98,12 @@ def cost(her: bool, repeats: int) -> dict[str, Any]:
 
 
 def resume(folder: Path, seed: int) -> float:
-    """Seconds from the launch of a resumed default run to the end of its first episodes."""
+    """Return the seconds from the launch of a resumed default run to the end of its first episodes."""
     command = [sys.executable, str(ROOT / "train.py")]
-    begin = ["--seed", str(seed), "--logdir", str(folder), "--set", "stop_at_success=null"]
-    process = subprocess.Popen([*command, *begin], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    arguments = ["--seed", str(seed), "--logdir", str(folder), "--set", "stop_at_success=null"]
+    process = subprocess.Popen(
+        [*command, *arguments], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     assert process.stderr is not None
     for line in process.stderr:
         if line.strip().startswith("2,000 steps"):

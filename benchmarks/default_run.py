@@ -1,13 +1,13 @@
-"""The default run as a newcomer meets it, beside panda-gym with Stable-Baselines3: whole commands, by the clock.
+"""Default run compared with panda-gym and Stable-Baselines3: wall time of whole commands.
 
     python benchmarks/default_run.py > benchmarks/results/default_run.md
 
 Each seed launches `python train.py --seed S --logdir TEMPORARY`, then `python benchmarks/peer_panda_gym.py --seed S`:
-one at a time. Wall: from launch to exit, so imports, environments, training, evaluations, judging, and for ours saving
-and the video are in it. CPU: processor time that the command used, all threads and child processes; below wall when
-other programs take the processors, above it when several threads run. Success: 100 fresh episodes each, of the saved
-model for ours; both within 5 cm, ours held for three steps. Memory: the largest resident set of the command's
-processes. Load: the machine's load average just before each launch.
+one at a time. Wall: from launch to exit, with imports, environments, training, evaluations, final evaluation, and for
+mygym saving and the video. CPU: processor time of the command, all threads and child processes; below wall when other
+programs use the processors, above it when several threads run. Success: 100 fresh episodes each, for mygym of the saved
+model; both within 5 cm, in mygym held for three steps. Memory: the largest resident set of the command's processes.
+Load: the machine's load average just before each launch.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class Launch:
-    """One command from start to exit."""
+    """Measurements of one command, from launch to exit."""
 
     wall: float
     """s."""
@@ -40,7 +40,7 @@ class Launch:
     memory: float
     """MB, largest resident set."""
     load: float
-    """Load average of the last minute, before."""
+    """Load average of the last minute before the launch."""
     output: str
 
 
@@ -48,14 +48,14 @@ def launch(*command: str) -> Launch:
     """Run a command in the repository.
 
     Raises:
-        SystemExit: It failed; its last words are in the message.
+        SystemExit: The command failed; the message has the end of its error output.
     """
     load = os.getloadavg()[0]
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-        begin = time.perf_counter()
+        start = time.perf_counter()
         process = subprocess.Popen([sys.executable, *command], cwd=ROOT, stdout=out, stderr=err)
-        _, status, usage = os.wait4(process.pid, 0)  # of this child alone, which getrusage does not tell apart
-        wall = time.perf_counter() - begin
+        _, status, usage = os.wait4(process.pid, 0)  # usage of this child alone; getrusage would add all children
+        wall = time.perf_counter() - start
         process.returncode = os.waitstatus_to_exitcode(status)
         out.seek(0)
         err.seek(0)
@@ -65,8 +65,8 @@ def launch(*command: str) -> Launch:
         return Launch(wall, usage.ru_utime + usage.ru_stime, memory, load, out.read())
 
 
-def ours(seed: int) -> tuple[Launch, dict[str, Any]]:
-    """The default run; what it wrote in `result.json`."""
+def run_mygym(seed: int) -> tuple[Launch, dict[str, Any]]:
+    """Launch the default run; return also its `result.json`."""
     with tempfile.TemporaryDirectory() as folder:
         done = launch("train.py", "--seed", str(seed), "--logdir", folder)
         path = done.output.rstrip().rpartition("\n")[2].removeprefix("run: ")
@@ -74,31 +74,31 @@ def ours(seed: int) -> tuple[Launch, dict[str, Any]]:
     return done, result
 
 
-def theirs(seed: int) -> tuple[Launch, dict[str, Any]]:
-    """The peer; what it printed."""
+def run_panda_gym(seed: int) -> tuple[Launch, dict[str, Any]]:
+    """Launch the panda-gym program; return also its printed result."""
     done = launch("benchmarks/peer_panda_gym.py", "--seed", str(seed))
     result: dict[str, Any] = json.loads(done.output.rstrip().rpartition("\n")[2])
     return done, result
 
 
 def numbers(seed: int) -> list[float]:
-    """One row: ours and the peer's, one after the other."""
-    a, mine = ours(seed)
-    b, peers = theirs(seed)
+    """Return one row: mygym, then panda-gym."""
+    a, mygym = run_mygym(seed)
+    b, panda_gym = run_panda_gym(seed)
     return [
-        *(a.wall, a.cpu, 100 * mine["success_rate"], mine["steps"], a.memory, a.load),
-        *(b.wall, b.cpu, peers["train_s"], 100 * peers["success_rate"], peers["steps"], b.memory, b.load),
+        *(a.wall, a.cpu, 100 * mygym["success_rate"], mygym["steps"], a.memory, a.load),
+        *(b.wall, b.cpu, panda_gym["train_s"], 100 * panda_gym["success_rate"], panda_gym["steps"], b.memory, b.load),
     ]
 
 
 def cells(row: list[float]) -> str:
-    """The row as Markdown, after its name."""
+    """Return the cells of a row as Markdown."""
     digits = (1, 1, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 1)
-    return " | ".join(f"{value:.{places}f}" for value, places in zip(row, digits, strict=True)) + " |"
+    return " | ".join(f"{value:.{count}f}" for value, count in zip(row, digits, strict=True)) + " |"
 
 
 def main() -> None:
-    """Measure and print; write to a file if asked to."""
+    """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4], help="default: 0 1 2 3 4")
     arguments = parser.parse_args()

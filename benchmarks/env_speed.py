@@ -1,13 +1,12 @@
-"""Environment steps per second of mygym and panda-gym, one process each in turn, both at 25 Hz control.
+"""Environment steps per second of mygym and panda-gym, measured in turn in one process, both at 25 Hz control.
 
     python benchmarks/env_speed.py > benchmarks/results/env_speed.md
 
-Both are made by `gymnasium.make` as users make them, default wrappers on. Actions are uniform in [-1, 1] on every
-component, the same stream for both. Every episode has the same number of steps for both: neither is cut short by
-success or a horizon. A round is some episodes of one, then as many of the other; a ratio is ours over theirs within a
-round, so that what else the machine does falls on both. Columns: steps/s by the clock, with the resets in the time and
-without them (median over rounds); ratio of these (median; smallest and largest round); the same by processor time,
-which leaves out the waiting for a busy machine; and the median time of a reset.
+Both are made by `gymnasium.make` with default wrappers. Actions are uniform in [-1, 1] on every component, the same
+stream for both. Every episode has the same number of steps: success and horizon do not end it. A round is some episodes
+of one, then as many of the other; a ratio is mygym over panda-gym within a round, so that other load affects both.
+Columns: steps/s by wall time, with and without resets (median over rounds); their ratio (median; smallest and largest
+round); the same by processor time, which excludes waiting on a busy machine; and the median time of a reset.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ PAIRS = {
     "pick_and_place": ("mygym/PickAndPlace-v0", "PandaPickAndPlace-v3"),
 }
 CONTROL_STEP = 0.04
-"""s of simulated time in a step of either."""
+"""s of simulated time in a control step of both."""
 
 
 @dataclass(frozen=True)
 class Timing:
-    """One round of one environment, seconds by the clock, and by processor time."""
+    """One round of one environment, in seconds of wall time and of processor time."""
 
     steps: int
     stepping: float
@@ -47,27 +46,27 @@ class Timing:
 
     @property
     def rate(self) -> float:
-        """Steps/s, resets included."""
+        """Steps/s with resets."""
         return self.steps / (self.stepping + sum(self.resets))
 
     @property
     def rate_cpu(self) -> float:
-        """Steps per second of processor time, resets included."""
+        """Steps per second of processor time, with resets."""
         return self.steps / (self.stepping_cpu + self.resets_cpu)
 
     @property
     def step_rate(self) -> float:
-        """Steps/s, resets left out."""
+        """Steps/s without resets."""
         return self.steps / self.stepping
 
     @property
     def step_rate_cpu(self) -> float:
-        """Steps per second of processor time, resets left out."""
+        """Steps per second of processor time, without resets."""
         return self.steps / self.stepping_cpu
 
 
 def simulated_time(env: Any) -> tuple[float, float]:
-    """Seconds of simulated time in a control step, and the physics rate in Hz."""
+    """Return the simulated time of a control step in s, and the physics rate in Hz."""
     inner = env.unwrapped
     if hasattr(inner, "world"):
         return inner.world.dt, inner.world.solver.substeps / inner.world.dt
@@ -82,27 +81,30 @@ def measure(env: Any, episodes: int, steps: int, seed: int) -> Timing:
     actions = rng.uniform(-1.0, 1.0, (episodes, steps, *env.action_space.shape)).astype(np.float32)
     stepping, stepping_cpu, resets, resets_cpu = 0.0, 0.0, [], 0.0
     for episode in range(episodes):
-        begin, begin_cpu = time.perf_counter(), time.process_time()
+        start, start_cpu = time.perf_counter(), time.process_time()
         env.reset(seed=seed * episodes + episode)
         between, between_cpu = time.perf_counter(), time.process_time()
         for action in actions[episode]:
             env.step(action)
         stepping += time.perf_counter() - between
         stepping_cpu += time.process_time() - between_cpu
-        resets.append(between - begin)
-        resets_cpu += between_cpu - begin_cpu
+        resets.append(between - start)
+        resets_cpu += between_cpu - start_cpu
     return Timing(episodes * steps, stepping, tuple(resets), stepping_cpu, resets_cpu)
 
 
-def compare(ours: Any, theirs: Any, rounds: int, episodes: int, steps: int) -> list[tuple[Timing, Timing]]:
-    """Rounds of both, one after the other; a first round of each warms up and does not count."""
-    for env in (ours, theirs):
+def compare(mygym_env: Any, panda_gym_env: Any, rounds: int, episodes: int, steps: int) -> list[tuple[Timing, Timing]]:
+    """Measure rounds of both in turn, after a warm-up round of each."""
+    for env in (mygym_env, panda_gym_env):
         measure(env, 2, steps, seed=rounds)
-    return [(measure(ours, episodes, steps, seed), measure(theirs, episodes, steps, seed)) for seed in range(rounds)]
+    return [
+        (measure(mygym_env, episodes, steps, seed), measure(panda_gym_env, episodes, steps, seed))
+        for seed in range(rounds)
+    ]
 
 
 def rows(task: str, measured: list[tuple[Timing, Timing]]) -> list[str]:
-    """Lines of the table for one task."""
+    """Return the table rows of one task."""
     import numpy as np
 
     def pairs(attribute: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -110,29 +112,29 @@ def rows(task: str, measured: list[tuple[Timing, Timing]]) -> list[str]:
         return np.median(both, axis=0), both[:, 0] / both[:, 1]
 
     def cells(attribute: str) -> str:
-        (ours, theirs), ratio = pairs(attribute)
+        (mygym, panda_gym), ratio = pairs(attribute)
         _, cpu = pairs(f"{attribute}_cpu")
         return (
-            f"{ours:.0f} | {theirs:.0f} | **{np.median(ratio):.2f}** | {ratio.min():.2f}–{ratio.max():.2f} "
+            f"{mygym:.0f} | {panda_gym:.0f} | **{np.median(ratio):.2f}** | {ratio.min():.2f}–{ratio.max():.2f} "
             f"| {np.median(cpu):.2f} | {cpu.min():.2f}–{cpu.max():.2f}"
         )
 
-    ours, theirs = (np.median([r for pair in measured for r in pair[side].resets]) * 1e3 for side in (0, 1))
+    mygym, panda_gym = (np.median([r for pair in measured for r in pair[side].resets]) * 1e3 for side in (0, 1))
     return [
-        f"| {task} | with resets | {cells('rate')} | {ours:.2f} | {theirs:.2f} |",
+        f"| {task} | with resets | {cells('rate')} | {mygym:.2f} | {panda_gym:.2f} |",
         f"| {task} | steps alone | {cells('step_rate')} | | |",
     ]
 
 
 def main() -> None:
-    """Measure and print; write to a file if asked to."""
+    """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", nargs="+", choices=list(PAIRS), default=list(PAIRS), help="default: all")
-    parser.add_argument("--rounds", type=int, default=11, help="of each environment (default: %(default)s)")
-    parser.add_argument("--episodes", type=int, default=10, help="in a round (default: %(default)s)")
-    parser.add_argument("--steps", type=int, default=50, help="in an episode (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=11, help="rounds of each environment (default: %(default)s)")
+    parser.add_argument("--episodes", type=int, default=10, help="episodes in a round (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=50, help="steps in an episode (default: %(default)s)")
     arguments = parser.parse_args()
-    sys.stdout = os.fdopen(os.dup(1), "w")  # the table's alone: Bullet, given colours, talks on C's standard output
+    sys.stdout = os.fdopen(os.dup(1), "w")  # for the table alone: Bullet prints to the standard output of C
     os.dup2(2, 1)
 
     import gymnasium
@@ -144,15 +146,15 @@ def main() -> None:
     gymnasium.logger.min_level = gymnasium.logger.ERROR
     table, notes = [], []
     for task in arguments.tasks:
-        ours, theirs = (gymnasium.make(name) for name in PAIRS[task])
-        clocks = [simulated_time(env) for env in (ours, theirs)]
+        envs = [gymnasium.make(name) for name in PAIRS[task]]
+        clocks = [simulated_time(env) for env in envs]
         assert all(abs(dt - CONTROL_STEP) < 1e-9 for dt, _ in clocks), clocks
-        measured = compare(ours, theirs, arguments.rounds, arguments.episodes, arguments.steps)
+        measured = compare(envs[0], envs[1], arguments.rounds, arguments.episodes, arguments.steps)
         table += rows(task, measured)
         print("\n".join(table[-2:]), file=sys.stderr)
         notes = [f"{rate:.0f} Hz" for _, rate in clocks]
-        ours.close()
-        theirs.close()
+        for env in envs:
+            env.close()
     versions = ", ".join(f"{name} {version(name)}" for name in ("panda-gym", "pybullet", "gymnasium", "numpy"))
     lines = [
         "# Environment steps per second, beside panda-gym",

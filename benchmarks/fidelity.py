@@ -1,4 +1,4 @@
-"""How much accuracy each physics setting costs, against a fine reference: chooses `mygym.sim.world.SolverSettings`.
+"""Accuracy of physics settings relative to a fine reference; basis of `mygym.sim.world.SolverSettings`.
 
     python benchmarks/fidelity.py > benchmarks/results/fidelity.md
 
@@ -38,18 +38,18 @@ CANDIDATES = [
 
 
 def make_world(solver: SolverSettings, gripper: bool, cube: bool = True) -> World:
-    """The Panda at the table under `ee_delta`."""
+    """Return a world with the Panda at the table, controlled by `ee_delta`."""
     objects = [load_object("cube")] if cube else []
     return World(load_robot("panda"), load_workspace("table"), objects, "ee_delta", gripper=gripper, solver=solver)
 
 
 def pose(x: float, y: float, yaw: float = 0.0) -> Array:
-    """`(1, 7)` pose of the cube on the table."""
+    """Return the pose `(1, 7)` of the cube on the table."""
     return np.array([[x, y, 0.02, 0.0, 0.0, np.sin(yaw / 2), np.cos(yaw / 2)]])
 
 
 def sine_path(world: World) -> Array:
-    """`(100, 3)` end-effector positions while actions swing it on three axes, at up to 0.5 m/s."""
+    """Return end-effector positions `(100, 3)` of a swing on three axes at up to 0.5 m/s."""
     world.reset(np.zeros((0, 7)))
     path = []
     for step in range(100):
@@ -61,7 +61,7 @@ def sine_path(world: World) -> Array:
 
 
 def settled_error(world: World) -> float:
-    """m: largest distance from the commanded position after 1.2 s, over six targets."""
+    """Return the largest distance in m from the commanded position after 1.2 s, over six targets."""
     rng = np.random.default_rng(1)
     area = world.workspace.areas["reach"]
     worst = 0.0
@@ -74,7 +74,7 @@ def settled_error(world: World) -> float:
 
 
 def pushes(world: World) -> Array:
-    """`(8, 2)` final positions of a cube that closed fingers push on a face, up to 3 mm off centre, blindly."""
+    """Return final positions `(8, 2)` of a cube pushed on a face, up to 3 mm off centre, in open loop."""
     rng = np.random.default_rng(2)
     result = []
     for angle, offset in zip(rng.uniform(-np.pi, np.pi, 8), rng.uniform(-0.003, 0.003, 8), strict=True):
@@ -93,7 +93,7 @@ def pushes(world: World) -> Array:
 
 
 def move(world: World, target: Array, gripper: float, speed: float) -> None:
-    """Lead the hand to a target in a straight line at a speed in m/s."""
+    """Move the hand to a target on a straight line at a speed in m/s."""
     start = world.state.ee_position[0].copy()
     steps = int(np.ceil(np.linalg.norm(target - start) / (speed * world.dt)))
     for step in range(1, steps + 1):
@@ -101,7 +101,7 @@ def move(world: World, target: Array, gripper: float, speed: float) -> None:
 
 
 def grasps(world: World) -> Array:
-    """`(12,)` m: how far cubes slip that are grasped, lifted, swung at 1 m/s and held for 1 s; inf if lost."""
+    """Return the slip `(12,)` in m of cubes that are grasped, lifted, swung at 1 m/s and held for 1 s; inf if lost."""
     rng = np.random.default_rng(3)
     slipped = []
     for x, y, yaw in rng.uniform((-0.12, -0.12, -0.3), (0.12, 0.12, 0.3), (12, 3)):
@@ -121,7 +121,7 @@ def grasps(world: World) -> Array:
 
 
 def step_time(world: World, steps: int = 400) -> float:
-    """µs: median time of `World.step` under random actions."""
+    """Return the median time of `World.step` in µs under random actions."""
     rng = np.random.default_rng(4)
     times = []
     world.reset(pose(0.1, 0.1)[: len(world.objects)])
@@ -133,7 +133,7 @@ def step_time(world: World, steps: int = 400) -> float:
 
 
 def inverse_kinematics_table() -> str:
-    """Our own steps against Bullet's solver, each from the posture before the move: residual, and time.
+    """Return the table of residual and time of our inverse kinematics and Bullet's, each from the previous posture.
 
     Bullet is used as panda-gym uses it: the stock Panda of `pybullet_data`, its grasp target as the link to move.
     """
@@ -152,36 +152,36 @@ def inverse_kinematics_table() -> str:
             bullet.resetJointState(panda, index, position, physicsClientId=client)
         return np.array(bullet.getLinkState(panda, 11, computeForwardKinematics=True, physicsClientId=client)[4])
 
-    def bullets(q: Array, target: Array, iterations: int) -> tuple[Array, float]:
+    def bullet_solver(q: Array, target: Array, iterations: int) -> tuple[Array, float]:
         place(q)
         start = time.perf_counter()
         answer = bullet.calculateInverseKinematics(
             panda, 11, target.tolist(), [1.0, 0.0, 0.0, 0.0], maxNumIterations=iterations, physicsClientId=client
         )
-        took = time.perf_counter() - start
-        return place(np.array(answer)), took
+        seconds = time.perf_counter() - start
+        return place(np.array(answer)), seconds
 
-    def ours(q: Array, target: Array, iterations: int, tolerance: float) -> tuple[Array, float]:
+    def mygym_solver(q: Array, target: Array, iterations: int, tolerance: float) -> tuple[Array, float]:
         start = time.perf_counter()
         answer = kinematics.inverse(q, target, down, iterations, tolerance)
-        took = time.perf_counter() - start
-        return kinematics.pose(answer)[:3, 3], took
+        seconds = time.perf_counter() - start
+        return kinematics.pose(answer)[:3, 3], seconds
 
     solvers: dict[str, Callable[[Array, Array], tuple[Array, float]]] = {
-        "ours, 1 iteration": lambda q, x: ours(q, x, 1, 1e-4),
-        "ours, 2 iterations": lambda q, x: ours(q, x, 2, 1e-4),
-        "ours, as `ee_delta` has it (the second if more than 1 mm is left)": lambda q, x: ours(q, x, 2, 1e-3),
-        "Bullet, 1 iteration": lambda q, x: bullets(q, x, 1),
-        "Bullet, 5 iterations": lambda q, x: bullets(q, x, 5),
-        "Bullet, 20 iterations (its default)": lambda q, x: bullets(q, x, 20),
+        "ours, 1 iteration": lambda q, x: mygym_solver(q, x, 1, 1e-4),
+        "ours, 2 iterations": lambda q, x: mygym_solver(q, x, 2, 1e-4),
+        "ours, as `ee_delta` has it (the second if more than 1 mm is left)": lambda q, x: mygym_solver(q, x, 2, 1e-3),
+        "Bullet, 1 iteration": lambda q, x: bullet_solver(q, x, 1),
+        "Bullet, 5 iterations": lambda q, x: bullet_solver(q, x, 5),
+        "Bullet, 20 iterations (its default)": lambda q, x: bullet_solver(q, x, 20),
     }
     rows = ["| solver | mean residual, mm | largest, mm | µs |", "|---|---|---|---|"]
     for name, solve in solvers.items():
         residuals, times = [], []
         for q, move_by in zip(starts, moves, strict=True):
             target = kinematics.pose(q)[:3, 3] + move_by
-            reached, took = solve(q, target)
-            times.append(took)
+            reached, seconds = solve(q, target)
+            times.append(seconds)
             residuals.append(np.linalg.norm(reached - target) * 1e3)
         rows.append(f"| {name} | {np.mean(residuals):.2f} | {np.max(residuals):.2f} | {np.median(times) * 1e6:.0f} |")
     disconnect(client)
@@ -190,7 +190,7 @@ def inverse_kinematics_table() -> str:
 
 
 def run(solver: SolverSettings) -> dict[str, Array]:
-    """All measurements of one setting."""
+    """Return all measurements of one setting."""
     closed, still, open_ = make_world(solver, False), make_world(solver, False, cube=False), make_world(solver, True)
     result = {
         "path": sine_path(still),
@@ -205,20 +205,20 @@ def run(solver: SolverSettings) -> dict[str, Array]:
 
 
 def row(solver: SolverSettings, result: dict[str, Array], reference: dict[str, Array]) -> str:
-    """A line of the table."""
+    """Return a table row."""
     path = np.sqrt(np.mean(np.sum((result["path"] - reference["path"]) ** 2, axis=1))) * 1e3
     held = np.isfinite(result["grasps"])
-    apart = np.linalg.norm(result["pushes"] - reference["pushes"], axis=1) * 1e3
+    pushed = np.linalg.norm(result["pushes"] - reference["pushes"], axis=1) * 1e3
     return (
         f"| {solver.substeps} | {solver.iterations} | {solver.residual_threshold:g} "
         f"| {result['time'][0]:.0f} | {result['time'][1]:.0f} "
-        f"| {path:.2f} | {float(result['settled']) * 1e3:.2f} | {np.sqrt(np.mean(apart**2)):.1f} | {apart.max():.1f} "
+        f"| {path:.2f} | {float(result['settled']) * 1e3:.2f} | {np.sqrt(np.mean(pushed**2)):.1f} | {pushed.max():.1f} "
         f"| {held.sum()}/{len(held)} | {result['grasps'][held].mean() * 1e3:.1f} |"
     )
 
 
 def main() -> None:
-    """Measure and print; write to a file if asked to."""
+    """Measure and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.parse_args()
     reference = run(REFERENCE)

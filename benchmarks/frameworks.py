@@ -1,14 +1,14 @@
-"""Training steps per second of one algorithm in PyTorch and in JAX, each with the defaults it ships with, on one core.
+"""Training steps per second of one algorithm in PyTorch and in JAX, with default settings, on one core.
 
     python benchmarks/frameworks.py > benchmarks/results/frameworks.md
 
-Both are built from the default run's settings in one process that is bound to one core, and learn in turn: a round is
-some environment steps of one, then as many of the other, and the rate is over all of `learn`: environments, replay
-buffer, gradient steps. Evaluations, checkpoints and logs are left out. Both make the same number of gradient steps per
-environment step, with batches and networks of the same size; the program stops if they do not. How many of them are
-made at a time is each framework's own. Columns: environment steps/s by the clock, median and range over rounds; the
-same by processor time, which leaves out the waiting for a busy machine; and what a start costs: seconds that the first
-steps took beyond what training takes later, by processor time, compiling included, imports not.
+Both are built from the default settings in one process that is bound to one core, and learn in turn: a round is some
+environment steps of one, then as many of the other, and the rate is over all of `learn`: environments, replay buffer,
+gradient steps; without evaluations, checkpoints and logs. Both make the same number of gradient steps per environment
+step, with batches and networks of the same size, which the program checks. The number of gradient steps at a time is
+the default of each framework. Columns: environment steps/s by wall time, median and range over rounds; the same by
+processor time, which excludes waiting on a busy machine; and the start: processor time that the first steps took beyond
+that of later steps, with compiling, without imports.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WARM_UP = 100
 
 @dataclass(frozen=True)
 class Timing:
-    """Of some environment steps."""
+    """Time of some environment steps."""
 
     steps: int
     seconds: float
@@ -38,7 +38,7 @@ class Timing:
 
     @property
     def rate(self) -> float:
-        """Env steps/s by the clock."""
+        """Env steps/s by wall time."""
         return self.steps / self.seconds
 
     @property
@@ -48,7 +48,7 @@ class Timing:
 
 
 def build(algo: str, framework: str) -> Any:
-    """The model, in the environments that its defaults ask for; no evaluations, no end at success."""
+    """Build the model with default settings and environments."""
     from mygym.runs import factory
     from mygym.runs.resolve_config import from_python
 
@@ -57,14 +57,14 @@ def build(algo: str, framework: str) -> Any:
 
 
 def learn(model: Any, steps: int) -> Timing:
-    """Time at least `steps` env steps, from where the model is."""
-    before, cpu, begin = model.num_timesteps, time.process_time(), time.perf_counter()
+    """Time at least `steps` further env steps."""
+    before, cpu, start = model.num_timesteps, time.process_time(), time.perf_counter()
     model.learn(steps, reset_num_timesteps=not before)
-    return Timing(model.num_timesteps - before, time.perf_counter() - begin, time.process_time() - cpu)
+    return Timing(model.num_timesteps - before, time.perf_counter() - start, time.process_time() - cpu)
 
 
 def work(model: Any) -> dict[str, Any]:
-    """What a framework has to do for each env step."""
+    """Return the amount of work per env step."""
     from mygym.runs.weights import parameter_counts
 
     counts = parameter_counts(model)
@@ -80,7 +80,7 @@ def work(model: Any) -> dict[str, Any]:
 
 
 def row(framework: str, model: Any, first: Timing, rounds: list[Timing]) -> str:
-    """A line of the table."""
+    """Return a table row."""
     rates, cpu = [timing.rate for timing in rounds], [timing.rate_cpu for timing in rounds]
     start = first.cpu - (first.steps - model.learning_starts) / statistics.median(cpu)
     return (
@@ -91,19 +91,19 @@ def row(framework: str, model: Any, first: Timing, rounds: list[Timing]) -> str:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--algo", default="sac", help="off-policy, in both frameworks (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=5, help="of each framework (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=5, help="rounds of each framework (default: %(default)s)")
     parser.add_argument("--steps", type=int, default=2000, help="env steps in a round (default: %(default)s)")
-    parser.add_argument("--core", type=int, default=0, help="which one (default: %(default)s)")
+    parser.add_argument("--core", type=int, default=0, help="core to bind to (default: %(default)s)")
     arguments = parser.parse_args()
 
-    os.sched_setaffinity(0, {arguments.core})  # before anything counts the cores
+    os.sched_setaffinity(0, {arguments.core})  # before libraries count the cores
     models = {framework: build(arguments.algo, framework) for framework in FRAMEWORKS}
     both = [work(model) for model in models.values()]
     if both[0] != both[1]:
-        raise SystemExit(f"not the same work: {both[0]}, {both[1]}")
+        raise SystemExit(f"the frameworks do different work: {both[0]}, {both[1]}")
     first = {framework: learn(model, model.learning_starts + WARM_UP) for framework, model in models.items()}
     rounds: dict[str, list[Timing]] = {framework: [] for framework in FRAMEWORKS}
     for number in range(arguments.rounds):
@@ -114,7 +114,7 @@ def main() -> None:
     ratios = [jax.rate / torch.rate for jax, torch in pairs]
     by_cpu = [jax.rate_cpu / torch.rate_cpu for jax, torch in pairs]
     versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "stable-baselines3", "jax", "sbx-rl"))
-    what = ", ".join(f"{key} {value:,}" for key, value in both[0].items())
+    description = ", ".join(f"{key} {value:,}" for key, value in both[0].items())
     command = f"python benchmarks/frameworks.py --algo {arguments.algo} --rounds {arguments.rounds}"
     load = f"one of {os.cpu_count()} cores of a shared machine, load average {os.getloadavg()[1]:.1f} at the end"
     lines = [
@@ -124,7 +124,7 @@ def main() -> None:
         f"{load}.",
         "What the columns mean: the docstring of the program.",
         "",
-        f"The same work for both: {what}.",
+        f"The same work for both: {description}.",
         "",
         "| framework | gradient steps at a time | env steps/s, median | range | by processor time | range | start, s |",
         "|---|---|---|---|---|---|---|",

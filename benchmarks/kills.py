@@ -1,12 +1,12 @@
-"""Runs that are killed at random moments and resumed, against runs that never stopped: the same to the bit?
+"""Compare runs that are killed at random times and resumed with uninterrupted runs, bit by bit.
 
     python benchmarks/kills.py > benchmarks/results/kills.md
 
-Each case is trained once without a stop. Then it is trained again and killed with SIGKILL at a moment drawn from the
-whole time that the first took, building, evaluations and the film included; `--resume` goes on; every second run is
-killed a second time. Compared at the end: weights, optimisers, replay buffer, normaliser and random generators of the
-last checkpoint, the three policies, model.zip, progress.jsonl, monitor.csv, TensorBoard's events and result.json; all
-but what tells the time. Both sides are `train.py`'s own code in a process forked from one that has imported it.
+Each case is trained once without interruption. It is then trained again and killed with SIGKILL at a random time within
+the duration of the first run, which includes building, evaluations and the video; `--resume` continues it; every second
+run is killed twice. Compared at the end: weights, optimisers, replay buffer, normaliser and random generators of the
+last checkpoint, the policies, model.zip, progress.jsonl, monitor.csv, TensorBoard events and result.json, all without
+times. Both sides run `train.py` in a process forked from one that has imported it.
 """
 
 from __future__ import annotations
@@ -52,19 +52,19 @@ SMALL: Mapping[str, Mapping[str, Any]] = {
     "crossq": {"batch_size": 32, "gradient_steps": 3, "policy_kwargs": {"net_arch": [16]}},
     "myalgo": {"n_steps": 32, "batch_size": 32, "n_epochs": 2, "policy_kwargs": {"net_arch": [16]}},
 }
-"""Algorithms, with networks that are quick; `sac` and `tqc` with hindsight, `myalgo` from `algos/`."""
+"""Algorithms with small networks; `sac` and `tqc` use hindsight, `myalgo` is from `algos/`."""
 
 SIDES = {"1": (1, False), "3": (3, False), "2 workers": (2, True)}
-"""Environments: how many, and whether each has a process of its own."""
+"""Number of environments, and whether each runs in a worker process."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A short run."""
+    """Short run of an algorithm."""
 
     algo: str
     side: str
-    """Which of `SIDES`."""
+    """Key of `SIDES`."""
     film: bool = False
     seed: int = 0
     framework: str = "pytorch"
@@ -73,7 +73,7 @@ class Case:
         return f"{self.algo}{'' if self.framework == 'pytorch' else f' of {self.framework}'}, {self.side}"
 
     def config(self, logdir: Path) -> dict[str, Any]:
-        """Its config."""
+        """Return the config of the run."""
         n_envs, workers = SIDES[self.side]
         return {
             "algo": self.algo,
@@ -108,8 +108,8 @@ CASES = (
 
 
 def _train(arguments: Sequence[str], folder: str) -> None:
-    """In the child: `train.py` in the repository, its words into files."""
-    gc.freeze()  # else its first collection of garbage touches, and so copies, all that the parent has imported
+    """Run `train.py` in the child process, with its output in files."""
+    gc.freeze()  # otherwise the first garbage collection copies all memory that is shared with the parent
     os.chdir(ROOT)
     for number, name in ((1, "out"), (2, "err")):
         file = os.open(Path(folder) / name, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -120,43 +120,43 @@ def _train(arguments: Sequence[str], folder: str) -> None:
 
 
 class Trainer:
-    """Starts `train.py` in processes that need not import torch again."""
+    """Starts `train.py` in processes that have already imported torch."""
 
     def __init__(self) -> None:
         self.context = multiprocessing.get_context("forkserver")
         self.context.set_forkserver_preload(["mygym.api", "mygym.runs.session", "sb3_contrib", "torch._dynamo", "sbx"])
 
     def start(self, arguments: Sequence[str], folder: Path) -> Any:
-        """A process that runs `train.py ARGUMENTS`."""
+        """Start a process that runs `train.py ARGUMENTS`."""
         process = self.context.Process(target=_train, args=(list(arguments), str(folder)))
         process.start()
         return process
 
     def run(self, arguments: Sequence[str], folder: Path) -> float:
-        """Run it to its end; returns the seconds.
+        """Run it to its end and return the seconds.
 
         Raises:
             RuntimeError: It failed.
         """
-        begin = time.perf_counter()
+        start = time.perf_counter()
         process = self.start(arguments, folder)
         process.join()
         if process.exitcode:
-            raise RuntimeError(f"train.py {' '.join(arguments)} ended with {process.exitcode}: {_words(folder)}")
-        return time.perf_counter() - begin
+            raise RuntimeError(f"train.py {' '.join(arguments)} ended with {process.exitcode}: {_error_output(folder)}")
+        return time.perf_counter() - start
 
 
-def _words(folder: Path) -> str:
+def _error_output(folder: Path) -> str:
     return (folder / "err").read_text(errors="replace")[-2000:] if (folder / "err").exists() else ""
 
 
 def find_run(logdir: Path) -> Path | None:
-    """The only run in `logdir`, if it has come so far."""
+    """Return the only run in `logdir`, or None if its directory does not exist yet."""
     return next((path.parent for path in logdir.glob("*/*/*/*/*/config.yaml")), None)
 
 
-def never_stopped(trainer: Trainer, case: Case, folder: Path) -> tuple[Path, float]:
-    """A run of `case` and the seconds that it took."""
+def uninterrupted(trainer: Trainer, case: Case, folder: Path) -> tuple[Path, float]:
+    """Train `case` without interruption; return the run and its seconds."""
     logdir = folder / "runs"
     file = folder / "config.json"
     file.write_text(json.dumps(case.config(logdir)))
@@ -166,31 +166,31 @@ def never_stopped(trainer: Trainer, case: Case, folder: Path) -> tuple[Path, flo
     return run, seconds
 
 
-def killed(trainer: Trainer, case: Case, folder: Path, moments: Sequence[float]) -> tuple[Path, list[str]]:
-    """A run of `case` that is killed after each of `moments` seconds and then resumed to its end.
+def killed(trainer: Trainer, case: Case, folder: Path, delays: Sequence[float]) -> tuple[Path, list[str]]:
+    """Train `case`, kill it after each of `delays` seconds, and resume it to its end.
 
-    A first moment that comes after the end is halved, in a new run; a later one ends the killing.
+    A first delay that exceeds the duration is halved in a new run; a later one ends the killing.
 
     Returns:
-        The run and, for each kill, what had been reached.
+        The run and, for each kill, the phase of the run.
     """
     logdir = folder / "runs"
     file = folder / "config.json"
     file.write_text(json.dumps(case.config(logdir)))
 
-    def words() -> list[str]:
+    def arguments() -> list[str]:
         run = find_run(logdir)
         return ["--resume", str(run)] if run else ["--config", str(file)]
 
     reached: list[str] = []
-    waiting = list(moments)
+    waiting = list(delays)
     while waiting:
-        process = trainer.start(words(), folder)
+        process = trainer.start(arguments(), folder)
         process.join(waiting[0])
         process.kill()
         process.join()
         if process.exitcode == -signal.SIGKILL:
-            reached.append(_where(find_run(logdir)))
+            reached.append(_phase(find_run(logdir)))
             del waiting[0]
         elif reached:
             break
@@ -199,13 +199,13 @@ def killed(trainer: Trainer, case: Case, folder: Path, moments: Sequence[float])
             waiting[0] /= 2
     if find_run(logdir) is None:
         shutil.rmtree(logdir, ignore_errors=True)  # folders without a run
-    trainer.run(words(), folder)
+    trainer.run(arguments(), folder)
     run = find_run(logdir)
     assert run is not None
     return run, reached
 
 
-def _where(run: Path | None) -> str:
+def _phase(run: Path | None) -> str:
     if run is None:
         return "building"
     if (run / "result.json").exists():
@@ -218,7 +218,7 @@ def _where(run: Path | None) -> str:
 
 
 def contents(run: Path) -> dict[str, Any]:
-    """Everything that two runs of the same config have in common, to the bit."""
+    """Return everything in which two runs of the same config must be equal."""
     import torch
     from safetensors.torch import load_file
     from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
@@ -239,21 +239,21 @@ def contents(run: Path) -> dict[str, Any]:
     for episode in state["algorithm"]["attributes"]["ep_info_buffer"]:
         episode.pop("t", None)
     state["logger"]["values"] = timeless(state["logger"]["values"])
-    found: dict[str, Any] = {
+    content: dict[str, Any] = {
         "checkpoint": to_files({"state": state, "replay": checkpoint.replay}),
         "replay buffer": _rows(run, checkpoint),
         "progress": [timeless(json.loads(line)) for line in (run / "progress.jsonl").read_text().splitlines()],
     }
     for name in ("policy", "best_policy"):
-        found[name] = {key: value.numpy().tobytes() for key, value in load_file(run / f"{name}.safetensors").items()}
+        content[name] = {key: value.numpy().tobytes() for key, value in load_file(run / f"{name}.safetensors").items()}
     with zipfile.ZipFile(run / "model.zip") as archive:
         for name in ("policy.pth", "policy.optimizer.pth", "actor.optimizer.pth", "critic.optimizer.pth"):
             if name in archive.namelist():
-                content = torch.load(io.BytesIO(archive.read(name)), weights_only=True)
-                found[name] = to_files(content)
+                state_dict = torch.load(io.BytesIO(archive.read(name)), weights_only=True)
+                content[name] = to_files(state_dict)
     lines = (run / "monitor.csv").read_text().splitlines()[1:]
-    found["monitor"] = [{k: v for k, v in row.items() if k != "t"} for row in csv.DictReader(lines)]
-    found["events"] = [
+    content["monitor"] = [{k: v for k, v in row.items() if k != "t"} for row in csv.DictReader(lines)]
+    content["events"] = [
         (event.step, value.tag, value.tensor.SerializeToString())
         for event in EventFileLoader(str(run / "tensorboard" / EVENTS)).Load()
         for value in event.summary.value
@@ -263,37 +263,37 @@ def contents(run: Path) -> dict[str, Any]:
     result["evaluations"] = [timeless(record) for record in result["evaluations"]]
     reached = result["time_to_threshold"]
     result["time_to_threshold"] = {key: value and value["steps"] for key, value in reached.items()}
-    found["result"] = {key: value for key, value in timeless(result).items() if key != "steps_per_second"}
-    return found
+    content["result"] = {key: value for key, value in timeless(result).items() if key != "steps_per_second"}
+    return content
 
 
 def _rows(run: Path, checkpoint: Any) -> dict[str, str]:
-    """Checksum of each array in the replay buffer; where chunks of it begin and end depends on the kills."""
+    """Return the checksum of each array of the replay buffer, whose chunk boundaries depend on the kills."""
     from safetensors.numpy import load_file
 
     parts = [load_file(run / "checkpoints" / "replay" / chunk["file"]) for chunk in checkpoint.chunks]
-    found = {}
+    checksums = {}
     for name in parts[0] if parts else ():
         rows = np.concatenate([part[name] for part in parts])[-checkpoint.replay["size"] :]
-        found[name] = hashlib.sha256(rows.tobytes()).hexdigest()
-    return found
+        checksums[name] = hashlib.sha256(rows.tobytes()).hexdigest()
+    return checksums
 
 
-def differences(one: Path, other: Path) -> list[str]:
-    """Names of what is not the same in two runs."""
-    first, second = contents(one), contents(other)
-    return sorted(key for key in first.keys() | second.keys() if first.get(key) != second.get(key))
+def differences(first: Path, second: Path) -> list[str]:
+    """Return the names of the contents in which two runs differ."""
+    a, b = contents(first), contents(second)
+    return sorted(key for key in a.keys() | b.keys() if a.get(key) != b.get(key))
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=int, default=100, help="how many, over all cases (default 100)")
-    parser.add_argument("--seed", type=int, default=0, help="of the moments (default 0)")
+    parser.add_argument("--kills", type=int, default=100, help="number of kills over all cases (default 100)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the times (default 0)")
     options = parser.parse_args()
     rng = random.Random(options.seed)
     trainer = Trainer()
-    where: dict[str, int] = {}
+    phases: dict[str, int] = {}
     rows: dict[Case, list[int]] = {case: [0, 0, 0] for case in CASES}
     with tempfile.TemporaryDirectory() as name:
         top = Path(name)
@@ -301,29 +301,29 @@ def main() -> None:
         for case in CASES:
             folder = top / str(case)
             folder.mkdir()
-            references[case] = never_stopped(trainer, case, folder)
+            references[case] = uninterrupted(trainer, case, folder)
         done = number = 0
         while done < options.kills:
             case = CASES[number % len(CASES)]
             run, seconds = references[case]
-            moments = [rng.uniform(0, seconds) for _ in range(min(1 + number % 2, options.kills - done))]
+            delays = [rng.uniform(0, seconds) for _ in range(min(1 + number % 2, options.kills - done))]
             folder = top / f"killed_{number}"
             folder.mkdir()
-            other, reached = killed(trainer, case, folder, moments)
+            other, reached = killed(trainer, case, folder, delays)
             unequal = differences(run, other)
             rows[case][0] += 1
             rows[case][1] += len(reached)
             rows[case][2] += not unequal
-            for place in reached:
-                where[place] = where.get(place, 0) + 1
-            words = f"{case}: killed {', '.join(reached)}; {unequal or 'equal'}"
-            print(words, file=sys.stderr, flush=True)
+            for phase in reached:
+                phases[phase] = phases.get(phase, 0) + 1
+            message = f"{case}: killed {', '.join(reached)}; {unequal or 'equal'}"
+            print(message, file=sys.stderr, flush=True)
             done, number = done + len(reached), number + 1
             shutil.rmtree(folder)
-    _print(rows, where, options)
+    _print(rows, phases, options)
 
 
-def _print(rows: Mapping[Case, Sequence[int]], where: Mapping[str, int], options: argparse.Namespace) -> None:
+def _print(rows: Mapping[Case, Sequence[int]], phases: Mapping[str, int], options: argparse.Namespace) -> None:
     runs, kills, equal = (sum(row[index] for row in rows.values()) for index in range(3))
     print("# Killed and resumed\n")
     print(
@@ -333,8 +333,8 @@ def _print(rows: Mapping[Case, Sequence[int]], where: Mapping[str, int], options
     for case, (count, times, same) in rows.items():
         print(f"| {case.algo} | {case.framework} | {case.side} | {count} | {times} | {same} |")
     print("\n| killed while | kills |\n|---|---|")
-    for place, count in sorted(where.items()):
-        print(f"| {place} | {count} |")
+    for phase, count in sorted(phases.items()):
+        print(f"| {phase} | {count} |")
     packages = ", ".join(
         f"{package} {version(package)}" for package in ("torch", "stable-baselines3", "jax", "sbx-rl", "pybullet")
     )

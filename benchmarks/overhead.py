@@ -1,13 +1,12 @@
-"""What a run costs over calling `model.learn` by hand.
+"""Time of a run relative to calling `model.learn` by hand.
 
     python benchmarks/overhead.py > benchmarks/results/overhead.md
 
-Both sides train the same class with the same arguments on the same environments for as many env steps, in a process of
-their own, in turn. By hand: an SB3 vector environment of `gymnasium.make("mygym/Reach-v0")` with SB3's monitor, the
-class, `model.learn(steps)`, nothing else. A run: `mygym.train` with logs, TensorBoard, checkpoints and all that it does
-in `learn`; what evaluations take is left out (one before the first step, one at the end). The seconds are those of
-`learn` on both sides. Both have the same seeds, and it is an error if their episodes are not the same: an arm that
-learns faster is reset more often, which would be measured as well.
+Both sides train the same class with the same arguments on the same environments for the same env steps, in turn, each
+in a separate process. By hand: an SB3 vector environment of `gymnasium.make("mygym/Reach-v0")` with SB3's monitor, the
+class, and `model.learn(steps)`. A run: `mygym.train` with logs, TensorBoard and checkpoints, without its evaluations
+(one before the first step, one at the end). The seconds are those of `learn`. Both sides have the same seeds and must
+have the same episodes, because a policy that learns faster is reset more often.
 """
 
 from __future__ import annotations
@@ -32,18 +31,18 @@ ALGORITHMS = {"ppo": 40_000, "sac": 10_000}
 
 
 def settings(algo: str, logdir: str) -> dict[str, Any]:
-    """The run's config: the algorithm's defaults, without normalisation, which by hand would be a wrapper more."""
+    """Return the run's config: defaults without normalisation, which would need another wrapper by hand."""
     quiet = {"every": 10**9, "episodes": 1, "final_episodes": 1}
     shape = {"algo": algo, "steps": ALGORITHMS[algo], "normalize": False, "her": False, "reward": "dense"}
     return {**shape, "stop_at_success": None, "eval": quiet, "video": {"episodes": 0}, "logdir": logdir}
 
 
-Measured = tuple[float, list[float]]
+Measurement = tuple[float, list[float]]
 """Seconds of `learn`, and the returns of the last 100 training episodes."""
 
 
-def by_run(algo: str) -> Measured:
-    """In a run, evaluations left out."""
+def by_run(algo: str) -> Measurement:
+    """Measure a run without its evaluations."""
     import mygym
 
     with tempfile.TemporaryDirectory() as logdir:
@@ -52,8 +51,8 @@ def by_run(algo: str) -> Measured:
     return result.steps / result.steps_per_second, [round(float(row.split(",")[0]), 5) for row in rows][-100:]
 
 
-def by_hand(algo: str) -> Measured:
-    """With Stable-Baselines3 alone."""
+def by_hand(algo: str) -> Measurement:
+    """Measure Stable-Baselines3 alone."""
     import gymnasium
     import torch
     from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
@@ -70,15 +69,15 @@ def by_hand(algo: str) -> Measured:
     env = VecMonitor(DummyVecEnv([lambda: gymnasium.make("mygym/Reach-v0", reward="dense")] * config.n_envs))
     model = schema.cls(policy, env, seed=config.seed, device="cpu", **kwargs)
     env.seed(episode_seeds(config.seed, TRAINING, 1)[0])
-    begin = time.perf_counter()
+    start = time.perf_counter()
     model.learn(config.steps)
-    seconds = time.perf_counter() - begin
+    seconds = time.perf_counter() - start
     env.close()
     return seconds, [round(float(episode["r"]), 5) for episode in model.ep_info_buffer]
 
 
-def measured(side: str, algo: str) -> Measured:
-    """Seconds of one side in a process of its own."""
+def measured(side: str, algo: str) -> Measurement:
+    """Measure one side in a separate process."""
     command = [sys.executable, str(Path(__file__)), "--side", side, "--algo", algo]
     done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     seconds, returns = json.loads(done.stdout.splitlines()[-1])
@@ -105,7 +104,7 @@ def main() -> None:
             sides = ("hand", "run") if number % 2 else ("run", "hand")
             pair = {side: measured(side, algo) for side in sides}
             if pair["run"][1] != pair["hand"][1]:
-                raise SystemExit(f"{algo}: the two sides did not train alike")
+                raise SystemExit(f"{algo}: the two sides had different episodes")
             pairs.append({side: seconds for side, (seconds, _) in pair.items()})
         hand, run, ratio = (
             f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"

@@ -1,11 +1,11 @@
-"""The peer of the default run: SAC with hindsight from Stable-Baselines3 on panda-gym's reach, as one program.
+"""Counterpart of the default run: SAC with hindsight from Stable-Baselines3 on panda-gym's reach.
 
     python benchmarks/peer_panda_gym.py --seed 0
 
 Settings are those with which Stable-Baselines3's authors train this environment (RL Zoo: learning rate 1e-3, γ 0.95,
 batches of 256, networks of [64, 64], one critic, first update after 1,000 steps, four future goals), one torch thread.
-Trains, then judges the policy on episodes of its own success test (5 cm), and prints one line of JSON: `train_s`, the
-seconds in `learn` alone; `steps`; `success_rate`.
+Trains, evaluates the policy by the success test of panda-gym (5 cm), and prints one line of JSON: `train_s`, the
+seconds of `learn`; `steps`; `success_rate`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import warnings
 
 
 def main() -> None:
-    """Train, judge, print."""
+    """Train, evaluate and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=0, help="of everything random (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="random seed (default: %(default)s)")
     parser.add_argument("--steps", type=int, default=4_000, help="env steps to train (default: %(default)s)")
-    parser.add_argument("--episodes", type=int, default=100, help="that judge the policy (default: %(default)s)")
+    parser.add_argument("--episodes", type=int, default=100, help="evaluation episodes (default: %(default)s)")
     arguments = parser.parse_args()
 
     import gymnasium
@@ -45,18 +45,18 @@ def main() -> None:
         seed=arguments.seed,
         device="cpu",
     )
-    begin = time.perf_counter()
+    start = time.perf_counter()
     model.learn(total_timesteps=arguments.steps)
-    train_s = time.perf_counter() - begin
+    train_s = time.perf_counter() - start
 
     successes = 0
-    judge = gymnasium.make("PandaReach-v3")
+    eval_env = gymnasium.make("PandaReach-v3")
     for episode in range(arguments.episodes):
-        observation, info = judge.reset(seed=1_000_000 * (arguments.seed + 1) + episode)
+        observation, info = eval_env.reset(seed=1_000_000 * (arguments.seed + 1) + episode)
         terminated = truncated = False
         while not (terminated or truncated):
             action, _ = model.predict(observation, deterministic=True)
-            observation, _, terminated, truncated, info = judge.step(action)
+            observation, _, terminated, truncated, info = eval_env.step(action)
         successes += bool(info["is_success"])
     rate = successes / max(arguments.episodes, 1)
     print(json.dumps({"train_s": round(train_s, 2), "steps": model.num_timesteps, "success_rate": rate}))

@@ -1,9 +1,9 @@
-"""Every robot in every workspace where it is at home, with every controller: does the expert reach?
+"""Success of the scripted expert on `reach`, for every robot, workspace of the robot, and controller.
 
     python benchmarks/reaching.py > benchmarks/results/reaching.md
 
-The task is `reach`; episodes are those of seeds 0 to 99, the scripted expert acts. Robots of the extra `robots` are
-left out where it is not installed. Counts below 98 % are marked.
+Episodes have seeds 0 to 99. Robots of the extra `robots` are skipped where it is not installed. Counts below 98 % are
+marked.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NEEDED = 0.98
 
 
 def solved(robot: str, workspace: str, control: str, episodes: int) -> int:
-    """Episodes in which the expert succeeds."""
+    """Return the number of episodes in which the expert succeeds."""
     with mygym.make_env({"task": "reach", "robot": robot, "workspace": workspace, "control": control}) as env:
         return evaluate_policy(OraclePolicy([env], 0), [env], range(episodes)).solved
 
@@ -30,11 +30,11 @@ def solved(robot: str, workspace: str, control: str, episodes: int) -> int:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--episodes", type=int, default=100, help="of each combination (default: %(default)s)")
-    parser.add_argument("--only", nargs="+", metavar="WORKSPACE", help="these (default: all)")
+    parser.add_argument("--episodes", type=int, default=100, help="episodes of each combination (default: %(default)s)")
+    parser.add_argument("--only", nargs="+", metavar="WORKSPACE", help="workspaces (default: all)")
     options = parser.parse_args()
 
-    begin, controls = time.perf_counter(), registry("controller").names()
+    start, controls = time.perf_counter(), registry("controller").names()
     print(f"# Episodes of {options.episodes} in which the expert reaches\n")
     print("Made by `python benchmarks/reaching.py`; what the columns mean: the docstring of the program.\n")
     print(f"| workspace | robot | {' | '.join(controls)} |")
@@ -49,7 +49,7 @@ def main() -> None:
             short += sum(count < NEEDED * options.episodes for count in counts)
             cells = [f"{count}" if count >= NEEDED * options.episodes else f"**{count}**" for count in counts]
             print(f"| {workspace} | {robot} | {' | '.join(cells)} |", flush=True)
-    seconds = time.perf_counter() - begin
+    seconds = time.perf_counter() - start
     print(f"\n{combinations} combinations; {short} below {NEEDED:.0%}, in bold. {seconds:.0f} s.")
 
 

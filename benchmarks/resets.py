@@ -1,9 +1,9 @@
-"""How long an exact reset takes, against rebuilding the scene with the robot's stock model, and what stays in memory.
+"""Time of an exact reset, relative to rebuilding the scene with the robot's stock model, and growth of memory.
 
     python benchmarks/resets.py > benchmarks/results/resets.md
 
 Stock: `resetSimulation`, `franka_panda/panda.urdf`, `table/table.urdf` and `cube_small.urdf` of `pybullet_data`, with
-their meshes. Ours: `World.reset` with `panda`, `table` and `cube`. In turn, medians of 50 each (smallest to largest).
+their meshes. mygym: `World.reset` with `panda`, `table` and `cube`. In turn, medians of 50 (smallest to largest).
 Then the reset of every workspace with `panda`, the construction of an environment, and the memory of a process before
 and after 10,000 resets.
 """
@@ -30,7 +30,7 @@ REPEATS, RESETS = 50, 10_000
 
 
 def stock() -> Callable[[], None]:
-    """Rebuilds the scene as it is usually done."""
+    """Return a function that rebuilds the stock scene."""
     client = pybullet.connect(pybullet.DIRECT)
     pybullet.setAdditionalSearchPath(pybullet_data.getDataPath(), physicsClientId=client)
 
@@ -43,8 +43,8 @@ def stock() -> Callable[[], None]:
     return rebuild
 
 
-def ours(workspace: str = "table") -> tuple[World, Callable[[], None]]:
-    """Rebuilds one of our worlds; the world is closed by the caller."""
+def exact(workspace: str = "table") -> tuple[World, Callable[[], None]]:
+    """Return a mygym world, which the caller closes, and a function that resets it."""
     task = "push" if workspace == "table" else "reach"
     world = mygym.make_env({"task": task, "workspace": workspace}).world
     poses = np.tile((0.1, 0.1, 0.02, 0.0, 0.0, 0.0, 1.0), (len(world.objects), 1))
@@ -52,21 +52,21 @@ def ours(workspace: str = "table") -> tuple[World, Callable[[], None]]:
 
 
 def milliseconds(function: Callable[[], None]) -> float:
-    """Of one call."""
-    begin = time.perf_counter()
+    """Return the time of one call."""
+    start = time.perf_counter()
     function()
-    return 1000 * (time.perf_counter() - begin)
+    return 1000 * (time.perf_counter() - start)
 
 
 def spread(values: list[float]) -> str:
-    """Median and range."""
+    """Format median and range."""
     return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
 
 
 def main() -> None:
     """Print the tables."""
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
-    usual, (world, reset) = stock(), ours()
+    usual, (world, reset) = stock(), exact()
     pairs = [(milliseconds(usual), milliseconds(reset)) for _ in range(REPEATS)][5:]
     ratios = [before / after for before, after in pairs]
     print("# Resets\n")
@@ -79,7 +79,7 @@ def main() -> None:
     print("\n| workspace, with panda | exact reset, ms |")
     print("|---|---|")
     for name in workspace_names():
-        world, reset = ours(name)
+        world, reset = exact(name)
         print(f"| {name} | {spread([milliseconds(reset) for _ in range(REPEATS)][5:])} |")
         world.close()
 
@@ -90,7 +90,7 @@ def main() -> None:
         f"\nConstruction of an environment, panda + table: {spread([milliseconds(build) for _ in range(12)][2:])} ms."
     )
 
-    world, reset = ours()
+    world, reset = exact()
     process = psutil.Process()
     for _ in range(500):
         reset()

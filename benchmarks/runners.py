@@ -3,12 +3,11 @@
     python benchmarks/runners.py > benchmarks/results/runners.md
 
 Each algorithm is trained with the seeds 0 to 4, one run at a time, to its last step (`stop_at_success=null`). At each
-mark of env steps 50 validation episodes, which choose the best model, and 50 test episodes, which choose nothing, are
-evaluated; at the end 100 fresh episodes judge the last model. `ppo` and `ppo_runner` have the same hyperparameters and
-the same run. Tables: mean over the seeds, and a 95 % interval of that mean by bootstrap over them; differences of the
-two are taken seed by seed.
+mark of env steps it is evaluated on 50 validation episodes, which select the best model, and 50 test episodes; at the
+end on 100 fresh episodes of the last model. `ppo` and `ppo_runner` have equal hyperparameters and run settings. Tables:
+mean over the seeds with a 95 % bootstrap interval; differences are between equal seeds.
 
-Finished runs are kept in a JSON file and not repeated unless their config has changed since; `--fresh` repeats them.
+Finished runs are stored in a JSON file and repeated only if their config has changed; `--fresh` repeats all.
 """
 
 from __future__ import annotations
@@ -37,30 +36,30 @@ SETTINGS = (
     "tensorboard=false",
 )
 STEPS = {"ppo": (30_000, 5_000), "ppo_runner": (30_000, 5_000), "cem": (300_000, 60_000)}
-"""Env steps of a run, and between its marks."""
+"""Env steps of a run, and between evaluations."""
 
-FIGURES = {
+METRICS = {
     "test success": ("test_success_rate", 100.0, "{:.0f} %"),
     "validation success": ("success_rate", 100.0, "{:.0f} %"),
     "training success": ("train_success_rate", 100.0, "{:.0f} %"),
     "test return": ("test_mean_return", 1.0, "{:.2f}"),
 }
-"""Column → key of an evaluation's record, factor, form."""
+"""Column → key of an evaluation record, factor, format."""
 
 Row = dict[str, Any]
 
 
 def words(algorithm: str, seed: int | str) -> list[str]:
-    """The arguments of `train.py`."""
+    """Return the arguments of `train.py`."""
     steps, every = STEPS[algorithm]
-    said = ["--algo", algorithm, "--steps", str(steps), "--seed", str(seed)]
+    arguments = ["--algo", algorithm, "--steps", str(steps), "--seed", str(seed)]
     for setting in (f"eval.every={every}", *SETTINGS):
-        said += ["--set", setting]
-    return said
+        arguments += ["--set", setting]
+    return arguments
 
 
-def shipped(algorithm: str) -> str:
-    """Hash of the config that a run would have now."""
+def default_hash(algorithm: str) -> str:
+    """Return the hash of the current config of a run."""
     from mygym.config import config_hash, parse_overrides
     from mygym.runs.resolve_config import resolve_config
 
@@ -69,18 +68,18 @@ def shipped(algorithm: str) -> str:
 
 
 def equal_config() -> bool:
-    """Whether the two PPOs have the same hyperparameters, as far as both have them, and the same run."""
+    """Return whether both PPOs have equal common hyperparameters and run settings."""
     from mygym.runs.resolve_config import from_python
 
-    ours, theirs = (from_python({"algo": name}).values() for name in ("ppo_runner", "ppo"))
-    shared = ours["algo_params"].keys() & theirs["algo_params"].keys()
-    same = all(ours["algo_params"][key] == theirs["algo_params"][key] for key in shared)
-    rest = ours.keys() - {"algo", "algo_params", "eval"}
-    return same and all(ours[key] == theirs[key] for key in rest)
+    runner, sb3 = (from_python({"algo": name}).values() for name in ("ppo_runner", "ppo"))
+    shared = runner["algo_params"].keys() & sb3["algo_params"].keys()
+    same = all(runner["algo_params"][key] == sb3["algo_params"][key] for key in shared)
+    rest = runner.keys() - {"algo", "algo_params", "eval"}
+    return same and all(runner[key] == sb3[key] for key in rest)
 
 
 def run(algorithm: str, seed: int) -> Row:
-    """One run."""
+    """Run once and return the row."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "train.py", *words(algorithm, seed), "--logdir", folder]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -88,12 +87,12 @@ def run(algorithm: str, seed: int) -> Row:
             raise RuntimeError(f"{' '.join(command)}: {done.stderr[-2000:]}")
         path = done.stdout.rstrip().rpartition("\n")[2].removeprefix("run: ")
         result = json.loads((ROOT / path / "result.json").read_text(encoding="utf-8"))
-    kept = ("steps", "success_rate", "mean_return", "steps_per_second", "config_hash", "evaluations")
-    return {"algorithm": algorithm, "seed": seed, **{key: result[key] for key in kept}}
+    keys = ("steps", "success_rate", "mean_return", "steps_per_second", "config_hash", "evaluations")
+    return {"algorithm": algorithm, "seed": seed, **{key: result[key] for key in keys}}
 
 
 def interval(values: Sequence[float], form: str) -> str:
-    """Mean and its 95 % interval."""
+    """Format the mean and its 95 % bootstrap interval."""
     rng = np.random.default_rng(0)
     array = np.asarray(values, dtype=float)
     means = rng.choice(array, (10_000, len(array))).mean(axis=1)
@@ -104,24 +103,24 @@ def interval(values: Sequence[float], form: str) -> str:
 
 
 def at_marks(rows: Sequence[Row], algorithm: str, key: str) -> dict[int, list[float]]:
-    """Mark → the figure of each seed at the first evaluation from there on."""
+    """Return for each mark the values of all seeds at the first evaluation from there on."""
     steps, every = STEPS[algorithm]
-    found: dict[int, list[float]] = {}
+    values: dict[int, list[float]] = {}
     for mark in range(0, steps + 1, every):
         for row in rows:
-            record = next((one for one in row["evaluations"] if one["steps"] >= mark), None)
+            record = next((r for r in row["evaluations"] if r["steps"] >= mark), None)
             if record is not None and record[key] is not None:
-                found.setdefault(mark, []).append(record[key])
-    return found
+                values.setdefault(mark, []).append(record[key])
+    return values
 
 
 def table(rows: Sequence[Row], algorithm: str) -> list[str]:
-    """Figures at each mark."""
-    columns = {name: at_marks(rows, algorithm, key) for name, (key, _, _) in FIGURES.items()}
-    lines = [f"| env steps | {' | '.join(FIGURES)} |", f"|---|{'---|' * len(FIGURES)}"]
+    """Return the table of metrics at each mark."""
+    columns = {name: at_marks(rows, algorithm, key) for name, (key, _, _) in METRICS.items()}
+    lines = [f"| env steps | {' | '.join(METRICS)} |", f"|---|{'---|' * len(METRICS)}"]
     for mark in columns["test success"]:
         cells = []
-        for name, (_, factor, form) in FIGURES.items():
+        for name, (_, factor, form) in METRICS.items():
             values = [factor * value for value in columns[name].get(mark, [])]
             cells.append(interval(values, form) if values else "")
         lines.append(f"| {mark:,} | {' | '.join(cells)} |")
@@ -131,41 +130,41 @@ def table(rows: Sequence[Row], algorithm: str) -> list[str]:
 
 
 def differences(rows: Mapping[str, Sequence[Row]]) -> list[str]:
-    """`ppo_runner` minus `ppo`, seed by seed."""
+    """Return the table of `ppo_runner` minus `ppo`, seed by seed."""
     lines = ["| env steps | test success, points | test return |", "|---|---|---|"]
     columns = []
     for key, factor, form in (("test_success_rate", 100.0, "{:.1f}"), ("test_mean_return", 1.0, "{:.3f}")):
-        ours, theirs = (at_marks(rows[name], name, key) for name in ("ppo_runner", "ppo"))
+        runner, sb3 = (at_marks(rows[name], name, key) for name in ("ppo_runner", "ppo"))
         columns.append(
             {
-                mark: interval([factor * (a - b) for a, b in zip(ours[mark], theirs[mark], strict=True)], form)
-                for mark in ours
+                mark: interval([factor * (a - b) for a, b in zip(runner[mark], sb3[mark], strict=True)], form)
+                for mark in runner
             }
         )
     lines += [f"| {mark:,} | {columns[0][mark]} | {columns[1][mark]} |" for mark in columns[0]]
-    figures = [
+    records = [
         [{key: value for key, value in record.items() if key != "wall_time_s"} for record in row["evaluations"]]
         for name in ("ppo_runner", "ppo")
         for row in rows[name]
     ]
-    half = len(figures) // 2
-    same = sum(one == other for one, other in zip(figures[:half], figures[half:], strict=True))
+    half = len(records) // 2
+    same = sum(a == b for a, b in zip(records[:half], records[half:], strict=True))
     return [*lines, "", f"Seeds whose figures at all marks are equal to the last digit: {same} of {half}."]
 
 
 def main() -> None:
-    """Run what is missing, print."""
+    """Run missing seeds and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--only", nargs="+", choices=list(STEPS), default=list(STEPS), help="train these, print nothing"
+        "--only", nargs="+", choices=list(STEPS), default=list(STEPS), help="algorithms to train (default: all)"
     )
-    parser.add_argument("--seeds", type=int, default=5, help="how many, from 0 (default: %(default)s)")
+    parser.add_argument("--seeds", type=int, default=5, help="number of seeds, from 0 (default: %(default)s)")
     parser.add_argument("--rows", type=Path, default=RESULTS / "runners.json", help="JSON file of finished runs")
-    parser.add_argument("--fresh", action="store_true", help="repeat runs that are in it")
+    parser.add_argument("--fresh", action="store_true", help="repeat finished runs")
     options = parser.parse_args()
 
-    assert equal_config(), "the two PPOs would not be trained alike"
-    hashes = {name: shipped(name) for name in STEPS}
+    assert equal_config(), "the two PPOs have different configs"
+    hashes = {name: default_hash(name) for name in STEPS}
     path: Path = options.rows
     rows: list[Row] = json.loads(path.read_text(encoding="utf-8")) if path.exists() and not options.fresh else []
     rows = [row for row in rows if row["config_hash"] == hashes.get(row["algorithm"])]
@@ -173,8 +172,8 @@ def main() -> None:
         for name in options.only:
             if not any((row["algorithm"], row["seed"]) == (name, seed) for row in rows):
                 rows.append(run(name, seed))
-                shown = {key: value for key, value in rows[-1].items() if key != "evaluations"}
-                print(json.dumps(shown), file=sys.stderr, flush=True)
+                summary = {key: value for key, value in rows[-1].items() if key != "evaluations"}
+                print(json.dumps(summary), file=sys.stderr, flush=True)
                 path.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     by_name = {
         name: sorted((row for row in rows if row["algorithm"] == name), key=lambda row: row["seed"]) for name in STEPS

@@ -1,4 +1,4 @@
-"""Environment steps per second of tasks of several stages, as a ratio to reach on the same scene.
+"""Environment steps per second of tasks of several stages, relative to reach in the same scene.
 
     python benchmarks/stages.py > benchmarks/results/stages.md
 
@@ -21,37 +21,39 @@ from mygym.envs.robot_env import RobotEnv
 
 TASKS = ("AGMD", "AGMDW", "AGRTDW")
 STEPS = 20
-"""Of each episode: fewer than anybody needs by chance."""
+"""Steps of an episode, too few to solve the task by chance."""
 
 
 def seconds(env: RobotEnv, episodes: int) -> float:
-    """Of processor time for the steps of some episodes; resets are left out."""
+    """Return the processor time of the steps of some episodes, without resets."""
     rng, total = np.random.default_rng(0), 0.0
     for seed in range(episodes):
         env.reset(seed=seed)
         actions = rng.uniform(-1.0, 1.0, (STEPS, env.world.action_size)).astype(np.float32)
-        begin = time.process_time()
+        start = time.process_time()
         for action in actions:
             env.step(action)
-        total += time.process_time() - begin
+        total += time.process_time() - start
     return total
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=9, help="of each task (default: %(default)s)")
-    parser.add_argument("--episodes", type=int, default=40, help="of each side in a round (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=9, help="rounds of each task (default: %(default)s)")
+    parser.add_argument(
+        "--episodes", type=int, default=40, help="episodes of each side in a round (default: %(default)s)"
+    )
     options = parser.parse_args()
 
-    same: dict[str, Any] = {"spaces": "shared", "reward": "staged"}
+    common: dict[str, Any] = {"spaces": "shared", "reward": "staged"}
     print("# What stages cost\n")
     print("Made by `python benchmarks/stages.py`; what the columns mean: the docstring of the program.\n")
     print("| task | stages | steps/s over those of reach |")
     print("|---|---|---|")
-    with RobotEnv("reach", task_params={"distractors": ["cube"]}, **same) as reach:
+    with RobotEnv("reach", task_params={"distractors": ["cube"]}, **common) as reach:
         for name in TASKS:
-            with RobotEnv(name, **same) as env:
+            with RobotEnv(name, **common) as env:
                 episodes = options.episodes
                 ratios = [seconds(reach, episodes) / seconds(env, episodes) for _ in range(options.rounds)]
                 low, high = min(ratios), max(ratios)

@@ -1,16 +1,16 @@
-"""What strategies and imitation are worth: whole commands, from launch to the saved model, over five seeds.
+"""Success of strategies and imitation: whole commands, from launch to the saved model, over five seeds.
 
     python benchmarks/strategies.py > benchmarks/results/strategies.md
 
-Each line of a table is a command, `python train.py … --seed S --logdir TEMPORARY`, run one at a time. Success is the
-run's own final number: 100 fresh episodes of the saved model, of several tasks in equal shares. Its interval is
-Wilson's of 95 %, over the episodes of all seeds together, as if they were of one policy. Steps to 90 %: env steps at
-the first evaluation with at least that, median (range) over seeds; of a seed that has not got there it is more than it
-was given. Seconds: the whole command by the clock, imports, evaluations and films included; they are those of a quiet
-machine only if nothing else runs. Usage entropy: how evenly experts are used, of the last batch that was learned from,
-1 all alike and 0 one does it all. Curves: success at each evaluation, one line for a seed, next to the table.
+Each table row is a command, `python train.py … --seed S --logdir TEMPORARY`, run one at a time. Success is the result's
+`success_rate`: 100 fresh episodes of the saved model, several tasks in equal shares. Its interval is Wilson's 95 %
+interval over the episodes of all seeds together, as if they were of one policy. Steps to 90 %: env steps at the first
+evaluation with at least 90 % success, median (range) over seeds; for a seed below 90 %, more than its steps. Seconds:
+wall time of the whole command, with imports, evaluations and videos; comparable only if nothing else runs. Usage
+entropy: how evenly the candidates of a mixture are used in the last training batch, 1 equally and 0 only one. Curves:
+success at each evaluation, one line for each seed, beside the table.
 
-Finished runs are kept in a JSON file and not repeated; `--fresh` repeats them.
+Finished runs are stored in a JSON file and not repeated; `--fresh` repeats them.
 """
 
 from __future__ import annotations
@@ -34,30 +34,30 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 EPISODES = 100
-"""Of a run's final evaluation."""
+"""Episodes of a run's final evaluation."""
 Z = 1.96
-"""Standard deviations of a normal distribution that 95 % are within."""
+"""Half width of the central 95 % of a normal distribution, in standard deviations."""
 ENTROPY = "strategy/usage_entropy"
-"""What a run logs of how evenly experts are used: 1 all alike, 0 one does it all."""
+"""Logged entropy of the candidates' usage: 1 equal, 0 only one."""
 GOOD = 0.9
-"""Success rate to which steps are counted."""
+"""Success rate for the steps in the table."""
 
 THREE = "strategy_params.tasks=[reach,push,pick_and_place] --set strategy_params.identify=one_hot --steps 40000"
 SEQUENCE = "--algo dagger --task AGMDW --robot panda"
-GATES = ("", *(f" --set strategy_params.protocol={one}" for one in ("softmax", "gumbel_softmax")))
+GATES = ("", *(f" --set strategy_params.protocol={protocol}" for protocol in ("softmax", "gumbel_softmax")))
 SPARSE = (
     "--algo sac --task pick_and_place --reward sparse --set normalize=true --set algo_params.gradient_steps=4 "
     "--set algo_params.batch_size=256 --set algo_params.policy_kwargs.n_critics=2 "
     "--set 'algo_params.learning_rate={schedule: linear, from: 3e-3, to: 3e-4}'"
 )
-"""The same with demonstrations and without, so that strategy and steps alone differ."""
+"""Common settings with and without demonstrations: only strategy and steps differ."""
 
 HARD = (
     "--algo td3 --task AGM --reward sparse --set normalize=true --set algo_params.gradient_steps=4 "
     "--set algo_params.policy_kwargs.net_arch=[128,128] --set algo_params.learning_rate=1e-3 "
     "--set 'algo_params.action_noise={schedule: linear, from: 0.4, to: 0.1}' --steps 150000 --set eval.every=5000"
 )
-"""Grasping is found by noise, and hindsight does the rest."""
+"""Settings in which exploration noise discovers grasping and hindsight learns from it."""
 
 QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
     "imitation": (
@@ -80,18 +80,18 @@ QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
         "Three tasks, one network, at the same budget",
         [f"--algo {algo} --strategy multitask --set {THREE}" for algo in ("dagger", "sac")],
     ),
-    "experts": (
-        "One network, an expert for each stage, or a learned gate",
-        [SEQUENCE, *(f"{SEQUENCE} --strategy experts{params}" for params in GATES)],
+    "mixture": (
+        "One network, a network for each stage, or a learned gate",
+        [SEQUENCE, *(f"{SEQUENCE} --strategy mixture{params}" for params in GATES)],
     ),
 }
-"""Name → what is asked, and the commands that answer it, without `python train.py`."""
+"""Name → question, and the commands that answer it, without `python train.py`."""
 
 Row = dict[str, Any]
 
 
 def wilson(successes: int, episodes: int) -> tuple[float, float]:
-    """Bounds of the success rate (Wilson, 1927)."""
+    """Return the bounds of a success rate (Wilson, 1927)."""
     share, size = successes / episodes, Z**2 / episodes
     middle = (share + size / 2) / (1 + size)
     half = Z * math.sqrt(share * (1 - share) / episodes + size / (4 * episodes)) / (1 + size)
@@ -99,22 +99,22 @@ def wilson(successes: int, episodes: int) -> tuple[float, float]:
 
 
 def run(command: str, seed: int) -> Row:
-    """One run.
+    """Run a command and return its row.
 
     Raises:
-        RuntimeError: It failed.
+        RuntimeError: The command failed.
     """
     with tempfile.TemporaryDirectory() as folder:
         words = [sys.executable, "train.py", *shlex.split(command), "--seed", str(seed), "--logdir", folder]
-        begin = time.perf_counter()
+        start = time.perf_counter()
         done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
-        seconds = time.perf_counter() - begin
+        seconds = time.perf_counter() - start
         if done.returncode:
             raise RuntimeError(f"{command}, seed {seed}: {done.stderr.strip()[-500:]}")
         path = done.stdout.rstrip().rpartition("\n")[2].removeprefix("run: ")
         result = json.loads((Path(path) / "result.json").read_text(encoding="utf-8"))
         logged = (Path(path) / "progress.jsonl").read_text(encoding="utf-8").splitlines()
-    entropies = [one[ENTROPY] for one in map(json.loads, logged) if ENTROPY in one]
+    entropies = [record[ENTROPY] for record in map(json.loads, logged) if ENTROPY in record]
     return {
         "command": command,
         "seed": seed,
@@ -123,27 +123,27 @@ def run(command: str, seed: int) -> Row:
         "success": result["success_rate"],
         "by_task": result["success_by_task"],
         "usage_entropy": entropies[-1] if entropies else None,
-        "curve": [[one["steps"], one["success_rate"]] for one in result["evaluations"]],
+        "curve": [[record["steps"], record["success_rate"]] for record in result["evaluations"]],
     }
 
 
 def steps_to_good(row: Row) -> float:
-    """Env steps at the first evaluation that is good; infinite if there is none."""
+    """Return the env steps at the first evaluation with success `GOOD`; infinite if none."""
     return next((float(steps) for steps, success in row["curve"] if success >= GOOD), math.inf)
 
 
 def middle_of(values: Sequence[float], missing: float) -> str:
-    """Median and range; infinite ones are more than `missing`."""
+    """Format median and range; infinite values are shown as more than `missing`."""
 
-    def said(value: float) -> str:
+    def formatted(value: float) -> str:
         return f"{value:,.0f}" if math.isfinite(value) else f"> {missing:,.0f}"
 
     ordered = sorted(values)
-    return f"{said(ordered[len(ordered) // 2])} ({said(ordered[0])} to {said(ordered[-1])})"
+    return f"{formatted(ordered[len(ordered) // 2])} ({formatted(ordered[0])} to {formatted(ordered[-1])})"
 
 
 def line(command: str, rows: Sequence[Row]) -> str:
-    """Of the table."""
+    """Return a row of the table."""
     episodes = EPISODES * len(rows)
     successes = round(sum(EPISODES * row["success"] for row in rows))
     low, high = wilson(successes, episodes)
@@ -163,18 +163,18 @@ def line(command: str, rows: Sequence[Row]) -> str:
 
 
 def picture(question: str, rows: Mapping[str, Sequence[Row]], path: Path) -> None:
-    """Success over env steps, a colour for each command."""
+    """Plot success over env steps, one colour for each command."""
     import matplotlib
 
     matplotlib.use("agg")
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(8, 4.5))
-    for number, (command, mine) in enumerate(rows.items()):
-        for row in mine:
+    for number, (command, runs) in enumerate(rows.items()):
+        for row in runs:
             steps, success = zip(*row["curve"], strict=True)
-            label = textwrap.fill(command, 100) if row is mine[0] else None
-            axes.plot(steps, [100 * one for one in success], color=f"C{number}", alpha=0.7, label=label)
+            label = textwrap.fill(command, 100) if row is runs[0] else None
+            axes.plot(steps, [100 * rate for rate in success], color=f"C{number}", alpha=0.7, label=label)
     axes.set(xlabel="env steps", ylabel="success, % of evaluation episodes", title=question, ylim=(-2, 102))
     axes.legend(fontsize=7)
     figure.tight_layout()
@@ -183,16 +183,20 @@ def picture(question: str, rows: Mapping[str, Sequence[Row]], path: Path) -> Non
 
 
 def main() -> None:
-    """Run what is missing, and print the tables."""
+    """Run missing commands and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=QUESTIONS, default=list(QUESTIONS), help="these (default: all)")
-    parser.add_argument("--seeds", type=int, default=5, help="how many, from 0 (default: %(default)s)")
-    parser.add_argument("--fresh", action="store_true", help="repeat runs that are there")
+    parser.add_argument(
+        "--only", nargs="+", choices=QUESTIONS, default=list(QUESTIONS), help="questions (default: all)"
+    )
+    parser.add_argument("--seeds", type=int, default=5, help="number of seeds, from 0 (default: %(default)s)")
+    parser.add_argument("--fresh", action="store_true", help="repeat finished runs")
     options = parser.parse_args()
 
     path = RESULTS / "strategies.json"
     rows: list[Row] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-    wanted = [(one, seed) for name in options.only for one in QUESTIONS[name][1] for seed in range(options.seeds)]
+    wanted = [
+        (command, seed) for name in options.only for command in QUESTIONS[name][1] for seed in range(options.seeds)
+    ]
     if options.fresh:
         rows = [row for row in rows if (row["command"], row["seed"]) not in wanted]
     for command, seed in wanted:
@@ -207,16 +211,16 @@ def main() -> None:
     print(f"`python benchmarks/strategies.py`; Python {platform.python_version()}, {platform.machine()}, {versions}.")
     print("What the columns mean: the docstring of the program.")
     for name, (question, commands) in QUESTIONS.items():
-        mine = {one: [row for row in rows if row["command"] == one] for one in commands}
-        mine = {one: sorted(found, key=lambda row: row["seed"]) for one, found in mine.items() if found}
-        if not mine:
+        by_command = {command: [row for row in rows if row["command"] == command] for command in commands}
+        by_command = {c: sorted(runs, key=lambda row: row["seed"]) for c, runs in by_command.items() if runs}
+        if not by_command:
             continue
         print(f"\n## {question}\n\n![curves](strategies_{name}.png)\n")
         print("| command | seeds | success, % (95 % interval) | each | lowest of a seed, by task | env steps (range) "
               "| steps to 90 % | seconds (range) | usage entropy |\n|---|---|---|---|---|---|---|---|---|")  # fmt: skip
-        for command, found in mine.items():
-            print(line(command, found))
-        picture(question, mine, RESULTS / f"strategies_{name}.png")
+        for command, runs in by_command.items():
+            print(line(command, runs))
+        picture(question, by_command, RESULTS / f"strategies_{name}.png")
 
 
 if __name__ == "__main__":

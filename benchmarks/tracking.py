@@ -1,18 +1,17 @@
-"""How closely the end effector follows what it is told: mygym and panda-gym on the same paths.
+"""Tracking error of the end effector in mygym and panda-gym, on the same paths.
 
     python benchmarks/tracking.py > benchmarks/results/tracking.md
 
-Both are the Panda's reach environment at 25 Hz control. A driver gives each environment, at each step, the action that
-asks for the reference's next point: panda-gym adds the displacement to the measured position, so its action is
-(next - measured) / 5 cm; ours adds it to the commanded one, so it is (next - commanded) / 5 cm. The error is the
-distance between the measured position after the step and that point. Nothing here depends on time or chance.
+Both are the Panda's reach environment at 25 Hz control. At each step a driver chooses the action that commands the next
+point of the path: panda-gym adds the displacement to the measured position, so its action is (next - measured) / 5 cm;
+mygym adds it to the commanded position, so its action is (next - commanded) / 5 cm. The error is the distance between
+the measured position after the step and that point. The results are deterministic.
 
 Paths: three sines, c + A (sin wt, sin(wt + 2pi/3), 0.6 sin 2wt), after a second at the start; the first 0.4 s of the
-motion do not count. Steps: 5 cm from rest along the six directions of the axes, from five places. Settled: two seconds
-after being sent to a random point of the reach area. Tilt: largest angle between the tool and straight down. Joint
-speed: the fastest that any joint went through a whole control step, as a share of what that joint of the real arm can
-do; above 1 the simulated arm did what the real one cannot. "Asked" is that share for the path itself, by exact inverse
-kinematics.
+motion do not count. Steps: 5 cm from rest in both directions of the three axes, from five positions. Settled: error two
+seconds after a command to a random point of the reach area. Tilt: largest angle between the tool and straight down.
+Joint speed: the largest mean speed of a joint over a control step, as a share of the real joint's limit; above 1 the
+simulated arm exceeds the real one. "Asked" is that share of the path itself, by exact inverse kinematics.
 """
 
 from __future__ import annotations
@@ -37,40 +36,40 @@ if TYPE_CHECKING:
 CENTRE = (0.0, 0.0, 0.2)
 PATHS = [(0.05, 0.25), (0.10, 0.25), (0.10, 0.5), (0.14, 0.5), (0.05, 1.0), (0.10, 1.0), (0.05, 2.0)]
 """Amplitude in m, frequency in Hz."""
-PLACES = [(0.0, 0.0, 0.2), (0.1, 0.1, 0.1), (0.1, -0.1, 0.25), (-0.1, 0.1, 0.25), (-0.1, -0.1, 0.1)]
+STARTS = [(0.0, 0.0, 0.2), (0.1, 0.1, 0.1), (0.1, -0.1, 0.25), (-0.1, 0.1, 0.25), (-0.1, -0.1, 0.1)]
 MARKS = (1, 2, 4, 8)
-"""Control steps after which the error of a 5 cm step is read."""
+"""Control steps after which the error of a 5 cm step is measured."""
 STEP = 0.05
-"""m: displacement that an action component of 1 asks for, in both."""
+"""m: displacement of an action component of 1, in both."""
 CONTROL_STEP = 0.04
 """s, in both."""
 SPEED_LIMITS = (2.175, 2.175, 2.175, 2.175, 2.61, 2.61, 2.61)
-"""rad/s: the Panda's (Franka Control Interface documentation)."""
+"""rad/s: limits of the Panda (Franka Control Interface documentation)."""
 REST = 25
 UNCOUNTED = 10
 
 
 @dataclass(frozen=True)
-class ArmCommand:
-    """What was measured on `n` control steps."""
+class Tracking:
+    """Measurements of `n` control steps."""
 
     errors: Array
     """`(n,)` m after each step."""
     tilts: Array
     """`(n,)` rad after each step."""
     speed: float
-    """The fastest joint's mean speed in a step, as a share of its limit."""
+    """Largest mean speed of a joint in a step, as a share of its limit."""
 
 
 def speed_share(joints: Array) -> float:
-    """The largest share of a joint's speed limit, in postures `(n, 7)` rad a control step apart."""
+    """Return the largest share of a joint's speed limit between postures `(n, 7)` in rad, one control step apart."""
     import numpy as np
 
     return float((np.abs(np.diff(joints, axis=0)) / CONTROL_STEP / np.array(SPEED_LIMITS)).max())
 
 
 class Arm(ABC):
-    """One environment, driven to points."""
+    """Base class of an environment that is driven to points."""
 
     name: str
 
@@ -92,9 +91,9 @@ class Arm(ABC):
 
     @abstractmethod
     def action(self, target: Array) -> Array:
-        """What asks for a point `(3,)` at the end of the next step."""
+        """Return the action that commands a point `(3,)` for the end of the next step."""
 
-    def follow(self, path: Iterable[Array]) -> ArmCommand:
+    def follow(self, path: Iterable[Array]) -> Tracking:
         """Drive along points `(n, 3)`."""
         import numpy as np
 
@@ -105,10 +104,10 @@ class Arm(ABC):
             x, y, _, _ = self.orientation()
             tilts.append(np.arccos(np.clip(2.0 * (x * x + y * y) - 1.0, -1.0, 1.0)))
             joints.append(self.joints())
-        return ArmCommand(np.array(errors), np.array(tilts), speed_share(np.array(joints)))
+        return Tracking(np.array(errors), np.array(tilts), speed_share(np.array(joints)))
 
 
-class Ours(Arm):
+class MygymArm(Arm):
     """mygym: displacements from the commanded position."""
 
     name = "mygym"
@@ -129,12 +128,12 @@ class Ours(Arm):
         return position
 
     def action(self, target: Array) -> Array:
-        """From the last command to the target."""
+        """Return the displacement from the last command to the target."""
         action: Array = self.env.world.action_towards(target)
         return action
 
 
-class Theirs(Arm):
+class PandaGymArm(Arm):
     """panda-gym: displacements from the measured position."""
 
     name = "panda-gym"
@@ -158,14 +157,14 @@ class Theirs(Arm):
         return np.array([self.env.robot.get_joint_angle(joint=index) for index in range(7)])
 
     def action(self, target: Array) -> Array:
-        """From where it is to the target."""
+        """Return the displacement from the measured position to the target."""
         import numpy as np
 
         return np.clip((target - self.position()) / STEP, -1.0, 1.0)
 
 
 def sine(amplitude: float, frequency: float, seconds: float = 5.0) -> Array:
-    """`(n, 3)` m: a point for the end of each control step."""
+    """Return a path `(n, 3)` in m, one point for the end of each control step."""
     import numpy as np
 
     phase = 2 * np.pi * frequency * np.arange(int(seconds * 25) + 1)[:, None] / 25
@@ -175,8 +174,8 @@ def sine(amplitude: float, frequency: float, seconds: float = 5.0) -> Array:
     return path
 
 
-def on_path(arm: Arm, path: Array) -> ArmCommand:
-    """Along a path, from rest at its first point; the beginning does not count."""
+def on_path(arm: Arm, path: Array) -> Tracking:
+    """Follow a path from rest at its first point; the beginning is not measured."""
     import numpy as np
 
     arm.env.reset(seed=0)
@@ -185,8 +184,8 @@ def on_path(arm: Arm, path: Array) -> ArmCommand:
     return arm.follow(np.array(path[UNCOUNTED + 1 :]))
 
 
-def asked(arm: Ours, path: Array) -> float:
-    """The share of the joints' speed limits that a path asks for, whoever follows it."""
+def required_speed(arm: MygymArm, path: Array) -> float:
+    """Return the share of the joints' speed limits that a path requires."""
     import numpy as np
 
     kinematics, joints = arm.env.world.kinematics, [arm.env.world.home]
@@ -196,15 +195,15 @@ def asked(arm: Ours, path: Array) -> float:
 
 
 def on_steps(arm: Arm) -> Array:
-    """`(30, marks)` m: what is left of 5 cm steps."""
+    """Return the remaining errors `(30, marks)` in m of 5 cm steps."""
     import numpy as np
 
     left = []
-    for place in PLACES:
+    for start in STARTS:
         for axis in range(3):
             for sign in (1.0, -1.0):
                 arm.env.reset(seed=0)
-                arm.follow([np.array(place)] * 2 * REST)
+                arm.follow([np.array(start)] * 2 * REST)
                 target = arm.position()
                 target[axis] += sign * STEP
                 errors = arm.follow([target] * max(MARKS)).errors
@@ -213,7 +212,7 @@ def on_steps(arm: Arm) -> Array:
 
 
 def settled(arm: Arm) -> Array:
-    """`(40,)` m: the error two seconds after being sent to a random point."""
+    """Return the errors `(40,)` in m, two seconds after a command to a random point."""
     import numpy as np
 
     rng = np.random.default_rng(0)
@@ -222,11 +221,11 @@ def settled(arm: Arm) -> Array:
     return np.array([arm.follow([point] * 2 * REST).errors[-1] for point in points])
 
 
-def tables(ours: Ours, theirs: Theirs) -> list[str]:
-    """Everything, as Markdown."""
+def tables(mygym_arm: MygymArm, panda_gym_arm: PandaGymArm) -> list[str]:
+    """Return all tables as Markdown."""
     import numpy as np
 
-    arms: tuple[Arm, Arm] = (ours, theirs)
+    arms: tuple[Arm, Arm] = (mygym_arm, panda_gym_arm)
     lines = [
         "## Paths",
         "",
@@ -242,7 +241,7 @@ def tables(ours: Ours, theirs: Theirs) -> list[str]:
         largest = [f"{motion.errors.max() * 1e3:.2f}" for motion in both]
         tilt = [f"{np.degrees(motion.tilts.max()):.2f}" for motion in both]
         speed = [f"{motion.speed:.2f}" for motion in both]
-        cells = [f"{amplitude * 100:.0f}", f"{frequency:g}", f"{fastest:.2f}", f"{asked(ours, path):.2f}"]
+        cells = [f"{amplitude * 100:.0f}", f"{frequency:g}", f"{fastest:.2f}", f"{required_speed(mygym_arm, path):.2f}"]
         lines.append("| " + " | ".join([*cells, *rms, *largest, *tilt, *speed]) + " |")
         print(lines[-1], file=sys.stderr)
     lines += [
@@ -266,10 +265,10 @@ def tables(ours: Ours, theirs: Theirs) -> list[str]:
 
 
 def main() -> None:
-    """Measure and print; write to a file if asked to."""
+    """Measure and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.parse_args()
-    sys.stdout = os.fdopen(os.dup(1), "w")  # the table's alone: Bullet, given colours, talks on C's standard output
+    sys.stdout = os.fdopen(os.dup(1), "w")  # for the table alone: Bullet prints to the standard output of C
     os.dup2(2, 1)
 
     import gymnasium
@@ -279,10 +278,10 @@ def main() -> None:
 
     warnings.simplefilter("ignore")
     gymnasium.logger.min_level = gymnasium.logger.ERROR
-    ours = Ours(gymnasium.make("mygym/Reach-v0").unwrapped)
-    theirs = Theirs(gymnasium.make("PandaReach-v3").unwrapped)
-    assert abs(ours.env.world.dt - CONTROL_STEP) < 1e-9
-    assert abs(theirs.env.sim.dt - CONTROL_STEP) < 1e-9
+    mygym_arm = MygymArm(gymnasium.make("mygym/Reach-v0").unwrapped)
+    panda_gym_arm = PandaGymArm(gymnasium.make("PandaReach-v3").unwrapped)
+    assert abs(mygym_arm.env.world.dt - CONTROL_STEP) < 1e-9
+    assert abs(panda_gym_arm.env.sim.dt - CONTROL_STEP) < 1e-9
     lines = [
         "# End-effector tracking, beside panda-gym",
         "",
@@ -290,10 +289,11 @@ def main() -> None:
         + ", ".join(f"{name} {version(name)}" for name in ("panda-gym", "pybullet"))
         + ".",
         "What the columns mean: the docstring of the program.",
-        f"Physics: ours {ours.env.world.solver.substeps * 25} Hz, panda-gym {1 / theirs.env.sim.timestep:.0f} Hz. "
+        f"Physics: ours {mygym_arm.env.world.solver.substeps * 25} Hz, "
+        f"panda-gym {1 / panda_gym_arm.env.sim.timestep:.0f} Hz. "
         "Our motors keep the Panda's joint speed and torque limits.",
         "",
-        *tables(ours, theirs),
+        *tables(mygym_arm, panda_gym_arm),
     ]
     print("\n".join(lines))
 

@@ -26,7 +26,7 @@ def search(
     seed: int = 0,
     out: str | Path | None = None,
 ) -> list[Tried]:
-    """Judge paths of a run that was trained with strategy `experts`; the run itself stays as it is.
+    """Judge paths of a run that was trained with strategy `mixture`; the run itself stays as it is.
 
     Args:
         run: Path of a run, or of a policy file in it.
@@ -57,8 +57,8 @@ def search(
     network = policy.model.policy
     layout = getattr(network, "layout", None)
     if layout is None or layout.by is not None:
-        why = "has experts that are all needed, as observations say which" if layout else "has no super-networks"
-        allowed = "a run with strategy experts, and by: sampler or another protocol than single"
+        why = "uses all of its candidates: observations select them" if layout else "has no super-networks"
+        allowed = "a run with strategy mixture, and by: sampler or another protocol than single"
         raise ConfigError(bad_value("run", str(run), allowed, why))
     if budget_us is not None:
         check_budget(network, budget_us, "budget_us")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.kills import CASES, Case, Trainer, contents, differences, killed, never_stopped
+from benchmarks.kills import CASES, Case, Trainer, contents, differences, killed, uninterrupted
 
 TWICE = [case for case in CASES if case.framework == "pytorch"][::3]
 """Cases that are killed a second time, one side of each algorithm."""
@@ -33,7 +33,7 @@ def trainer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trainer]:
 
 @pytest.fixture(scope="module")
 def reference(trainer: Trainer, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Case], tuple[Path, float]]:
-    return cache(lambda case: never_stopped(trainer, case, tmp_path_factory.mktemp("reference")))
+    return cache(lambda case: uninterrupted(trainer, case, tmp_path_factory.mktemp("reference")))
 
 
 @pytest.mark.parametrize(
@@ -56,6 +56,6 @@ def test_the_comparison_detects_different_runs(trainer: Trainer, tmp_path: Path)
     runs = []
     for seed, folder in enumerate(folders):
         folder.mkdir()
-        runs.append(never_stopped(trainer, Case("sac", "1", seed=seed), folder)[0])
+        runs.append(uninterrupted(trainer, Case("sac", "1", seed=seed), folder)[0])
     assert set(differences(*runs)) == set(contents(runs[0]))
     assert differences(runs[0], runs[0]) == []

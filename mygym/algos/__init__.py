@@ -1,13 +1,13 @@
-"""The built-in algorithms: what each is, where its class is, and the defaults it ships with.
+"""Table of the built-in algorithms: class, defaults and help; the only source of their defaults.
 
-Only data here; classes are imported when they are used. Defaults are those with which each solves `reach`
-(`benchmarks/results/algorithms.md`).
+Only data here: classes are imported when used. With these defaults each algorithm solves `reach`
+(`benchmarks/results/algorithms.md`). `mygym describe algo NAME --yaml` prints the complete config of an algorithm.
 """
 
 from mygym.registry import Algorithm, add_algorithm
 
 _SMALL = {"net_arch": [64, 64], "optimizer_kwargs": {"fused": True}}
-"""Networks for which calling torch costs more than computing, the fused Adam included."""
+"""Small networks with fused Adam: for these sizes the overhead of torch calls exceeds the computation."""
 
 _OFF_POLICY = {
     "learning_rate": 2e-3,
@@ -18,7 +18,7 @@ _OFF_POLICY = {
     "policy_kwargs": _SMALL,
 }
 _JAX_OFF_POLICY = {**_OFF_POLICY, "train_freq": 4, "gradient_steps": 8, "policy_kwargs": {"net_arch": [64, 64]}}
-"""As many gradient steps in all; JAX makes one call of those between two rollouts."""
+"""The same number of gradient steps in fewer calls: JAX compiles the steps between two rollouts into one call."""
 
 _OFF_POLICY_RUN = {"n_envs": 4, "steps": 20_000, "eval": {"every": 500, "episodes": 25}}
 _ON_POLICY_RUN = {"n_envs": 8, "reward": "dense", "steps": 200_000, "normalize": True}
@@ -26,7 +26,7 @@ _ON_POLICY_RUN = {"n_envs": 8, "reward": "dense", "steps": 200_000, "normalize":
 _PPO = {"n_steps": 128, "batch_size": 128, "learning_rate": 1e-3, "gamma": 0.95}
 
 _IMITATION = {
-    "learning_rate": {"schedule": "linear", "from": 1e-3, "to": 1e-5},  # large steps at the end would spoil precision
+    "learning_rate": {"schedule": "linear", "from": 1e-3, "to": 1e-5},  # large steps at the end reduce precision
     "policy_kwargs": {"net_arch": [128, 128, 128], "optimizer_kwargs": {"fused": True}},
 }
 _IMITATION_RUN = {"n_envs": 8, "steps": 20_000, "eval": {"every": 5_000, "episodes": 30}}
@@ -38,7 +38,7 @@ BUILT_IN = (
         "mygym.algos.stable_baselines:PPO",
         defaults=_PPO,
         run_defaults=_ON_POLICY_RUN,
-        help="proximal policy optimisation: on-policy, robust, uses many environments",
+        help="proximal policy optimisation: on-policy, robust, for many environments",
     ),
     Algorithm(
         "multippo",
@@ -47,10 +47,10 @@ BUILT_IN = (
         defaults=_PPO,
         run_defaults={
             **_ON_POLICY_RUN,
-            "strategy": "experts",
+            "strategy": "mixture",
             "strategy_params": {"protocol": "single", "by": "stage"},
         },
-        help="proximal policy optimisation with networks of their own for each stage of the task",
+        help="proximal policy optimisation with separate networks for each stage of the task",
     ),
     Algorithm(
         "a2c",
@@ -91,7 +91,7 @@ BUILT_IN = (
         defaults={**_OFF_POLICY, "action_noise": 0.2},
         run_defaults=_OFF_POLICY_RUN,
         goal_relabelling=True,
-        help="deep deterministic policy gradient: off-policy, the classic with hindsight",
+        help="deep deterministic policy gradient: off-policy, the classic choice with hindsight",
     ),
     Algorithm(
         "tqc",
@@ -151,24 +151,24 @@ BUILT_IN = (
         "pytorch",
         "mygym.algos.contrib:RecurrentPPO",
         policy="MultiInputLstmPolicy",
-        defaults={"n_steps": 128, "batch_size": 128, "learning_rate": 1e-3, "gamma": 0.95},
+        defaults=_PPO,
         run_defaults=_ON_POLICY_RUN,
-        help="proximal policy optimisation with an LSTM: on-policy, remembers",
+        help="proximal policy optimisation with an LSTM: on-policy, with memory",
     ),
     Algorithm(
         "ppo_runner",
         "pytorch",
         "mygym.algos.ppo_runner:PPORunner",
-        defaults={"n_steps": 128, "batch_size": 128, "learning_rate": 1e-3, "gamma": 0.95},
+        defaults=_PPO,
         run_defaults={**_ON_POLICY_RUN, "eval": {"test_episodes": 25}},
-        help="proximal policy optimisation, a readable loop in one file: a runner to start from",
+        help="proximal policy optimisation as one readable loop: a runner to start from",
     ),
     Algorithm(
         "cem",
         "pytorch",
         "mygym.algos.cem:CEM",
         policy="LinearPolicy",
-        defaults={"policy_kwargs": {"with_bias": True}},  # observations are centred, and the goal's centre is another
+        defaults={"policy_kwargs": {"with_bias": True}},  # a bias, because goals are not centred where observations are
         run_defaults={
             "n_envs": 8,
             "reward": "dense",
@@ -195,14 +195,14 @@ BUILT_IN = (
         defaults=_IMITATION,
         run_defaults=_IMITATION_RUN,
         own_budget=True,
-        help="dataset aggregation: acts itself and learns what the scripted expert would have done; a runner",
+        help="dataset aggregation: the policy acts, the scripted expert labels its states; a runner",
     ),
     Algorithm(
         "ppo",
         "jax",
         "mygym.algos.sbx:PPO",
         policy="MlpPolicy",
-        defaults={"n_steps": 128, "batch_size": 128, "learning_rate": 1e-3, "gamma": 0.95},
+        defaults=_PPO,
         run_defaults=_ON_POLICY_RUN,
         dict_observations=False,
     ),
@@ -253,7 +253,7 @@ BUILT_IN = (
             "learning_rate": 2e-3,
             "gamma": 0.95,
             "train_freq": 3,
-            "gradient_steps": 6,  # a multiple of its policy_delay, which else is compiled for each remainder
+            "gradient_steps": 6,  # a multiple of policy_delay; otherwise each remainder is compiled separately
             "ent_coef": "auto_0.01",
             "policy_kwargs": {"net_arch": {"pi": [64, 64], "qf": [128, 128]}},
         },

@@ -1,4 +1,4 @@
-"""The cross-entropy method over the parameters of a policy."""
+"""Cross-entropy method over the parameters of a policy."""
 
 from __future__ import annotations
 
@@ -17,25 +17,24 @@ from mygym.runs.runner import SEEDS, Loop, Runner
 
 
 class CEM(Runner):
-    """Cross-entropy method (Rubinstein, 1999) with extra noise that fades (Szita and Lőrincz, 2006): no gradients.
+    """Cross-entropy method (Rubinstein, 1999) with decreasing extra noise (Szita and Lőrincz, 2006).
 
-    A generation draws `population` parameter vectors from a Gaussian with a standard deviation for each parameter,
-    tries each in the same few episodes, and fits the Gaussian to the `elites` best. The policy is the Gaussian's mean.
+    Each generation draws `population` parameter vectors from a diagonal Gaussian, evaluates them on the same episodes,
+    and fits the Gaussian to the `elites` best vectors. The policy is the mean of the Gaussian. No gradients are used.
 
     Args:
         policy: `LinearPolicy`, or `MlpPolicy` for a small network.
-        env: Vector environment with flat observations; as many vectors are tried at a time.
+        env: Vector environment with flat observations; each environment evaluates one vector at a time.
         population: Parameter vectors in a generation.
-        elites: How many of them the Gaussian is fitted to.
-        initial_std: Standard deviation at the start.
-        extra_std: Standard deviation of the noise that is added to the fitted one in generation 0, so that it does not
-            collapse early; it falls to nothing, linearly, by `extra_generations`.
-        extra_generations: See there.
-        smoothing: Share of the new fit in mean and standard deviation, the rest is that of before.
+        elites: Number of best vectors to which the Gaussian is fitted.
+        initial_std: Initial standard deviation of each parameter.
+        extra_std: Standard deviation of extra noise in generation 0, against early collapse; decreases linearly to 0.
+        extra_generations: Generation at which the extra noise reaches 0.
+        smoothing: Step size towards the new fit of mean and standard deviation, in (0, 1].
         policy_kwargs: Further arguments of the policy class, e.g. `net_arch`.
-        seed: Of everything random.
-        device: Of the policies.
-        verbose: 0 for silence.
+        seed: Random seed.
+        device: Device of the policies.
+        verbose: 0: no output.
     """
 
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {"LinearPolicy": ARSLinearPolicy, "MlpPolicy": ARSPolicy}
@@ -79,23 +78,23 @@ class CEM(Runner):
         )
 
     def setup(self) -> None:
-        """Begin at the policy's own parameters, unless a saved model brings others."""
+        """Start at the parameters of the policy, unless a saved model has set the mean."""
         if self.mean is None:
             self.mean = torch.as_tensor(self.policy.parameters_to_vector())
             self.std = torch.full_like(self.mean, self.initial_std)
 
     @classmethod
     def run_name(cls, hyperparameters: Mapping[str, Any], training_params: Mapping[str, Any]) -> str:
-        """Population and episodes, which decide what a generation costs."""
+        """Return a name with population and episodes, which determine the cost of a generation."""
         return f"population={hyperparameters['population']}_episodes={training_params['episodes']}"
 
     @torch.no_grad()
     def training(self, loop: Loop, *, episodes: int = 4) -> Curves:
-        """Generation after generation.
+        """Run generations until the loop ends.
 
         Args:
-            loop: The training environments and everything around them.
-            episodes: In which each parameter vector is tried; more of them make the choice of the elites surer.
+            loop: Training environments, logging and budget of the run.
+            episodes: Episodes per parameter vector; more episodes make the selection of elites more reliable.
         """
         while loop.goes_on():
             assert self.mean is not None
@@ -113,7 +112,7 @@ class CEM(Runner):
         return loop.curves()
 
     def _fit(self, elites: torch.Tensor) -> None:
-        """Mean and standard deviation of the elites, `(elites, parameters)`; Szita and Lőrincz' equation for noise."""
+        """Move mean and standard deviation towards those of the elites `(elites, parameters)`, plus extra noise."""
         assert self.mean is not None
         assert self.std is not None
         extra = self.extra_std * max(0.0, 1.0 - self.generation / self.extra_generations)
@@ -122,31 +121,31 @@ class CEM(Runner):
         self.std += self.smoothing * (fitted - self.std)
 
     def _returns(self, loop: Loop, candidates: torch.Tensor, episodes: int) -> torch.Tensor:
-        """Mean return of each of `candidates`, `(population, parameters)`, over the same `episodes` episodes.
+        """Return the mean return of each candidate `(population, parameters)` over the same `episodes` episodes.
 
-        With other episodes for each, luck with the goals would choose the elites.
+        With different episodes, easy goals would select the elites.
         """
         totals = torch.zeros(len(candidates), dtype=torch.float64)
-        for seed in np.random.randint(SEEDS, size=episodes):  # noqa: NPY002  (a run's state has the global generator)
+        for seed in np.random.randint(SEEDS, size=episodes):  # noqa: NPY002  (checkpoints contain the global generator)
             for start in range(0, len(candidates), loop.envs.num_envs):
                 group = slice(start, start + loop.envs.num_envs)
                 totals[group] += self._episode(loop, candidates[group], int(seed))
         return totals / episodes
 
     def _episode(self, loop: Loop, candidates: torch.Tensor, seed: int) -> torch.Tensor:
-        """Return of each of `candidates`, one for each environment at most, in the episode of `seed`."""
+        """Return each candidate's return in the episode of `seed`; at most one candidate per environment."""
         spare = loop.envs.num_envs - len(candidates)
         parameters = self._named(torch.cat([candidates, candidates[-1:].expand(spare, -1)]))
-        total, running = np.zeros(loop.envs.num_envs), np.ones(loop.envs.num_envs, dtype=bool)
+        total, is_running = np.zeros(loop.envs.num_envs), np.ones(loop.envs.num_envs, dtype=bool)
         loop.reset(seed)
-        while running.any():
+        while is_running.any():
             _, rewards, dones, _ = loop.step(self._act(parameters, torch.as_tensor(loop.observations)))
-            total += np.where(running, rewards, 0.0)
-            running &= ~dones
+            total += np.where(is_running, rewards, 0.0)
+            is_running &= ~dones
         return torch.as_tensor(total[: len(candidates)])
 
     def _named(self, vectors: torch.Tensor) -> dict[str, torch.Tensor]:
-        """`(n, parameters)` → the policy's parameters by name, `(n, …)` each."""
+        """Split vectors `(n, parameters)` into the policy's parameters by name, each `(n, …)`."""
         vectors, start = vectors.to(self.device), 0
         named = {}
         for name, parameter in self.policy.named_parameters():
@@ -156,11 +155,11 @@ class CEM(Runner):
         return named
 
     def _act(self, parameters: dict[str, torch.Tensor], observations: torch.Tensor) -> torch.Tensor:
-        """Action of the i-th of `parameters` on the i-th of `observations`, `(n, …)`."""
+        """Return the action of the i-th parameters on the i-th of the observations `(n, …)`."""
 
-        def one(own: dict[str, torch.Tensor], observation: torch.Tensor) -> torch.Tensor:
-            action: torch.Tensor = functional_call(self.policy, own, (observation.unsqueeze(0),))
+        def act(single: dict[str, torch.Tensor], observation: torch.Tensor) -> torch.Tensor:
+            action: torch.Tensor = functional_call(self.policy, single, (observation.unsqueeze(0),))
             return action.squeeze(0)
 
-        actions: torch.Tensor = vmap(one)(parameters, observations.to(self.device))
+        actions: torch.Tensor = vmap(act)(parameters, observations.to(self.device))
         return actions

@@ -1,4 +1,4 @@
-"""sb3-contrib's algorithms, with `state_dict`."""
+"""Algorithms of sb3-contrib with `state_dict`."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class CrossQ(Stateful, sb3_contrib.CrossQ):
 
 
 class ARS(Stateful, sb3_contrib.ARS):
-    """Augmented random search (Mania et al., 2018); a rollout begins before its perturbations are drawn."""
+    """Augmented random search (Mania et al., 2018); the rollout starts before its perturbations are drawn."""
 
     def _trigger_callback(
         self, _locals: dict[str, Any], _globals: dict[str, Any], callback: BaseCallback, n_envs: int
     ) -> None:
-        callback.update_locals(_locals)  # rewards that are not finite are seen at once
+        callback.update_locals(_locals)  # so that rewards that are not finite are detected at once
         super()._trigger_callback(_locals, _globals, callback, n_envs)
 
     def _do_one_update(self, callback: BaseCallback, async_eval: Any) -> None:
@@ -37,7 +37,7 @@ class ARS(Stateful, sb3_contrib.ARS):
 
 
 class _WithoutStart:
-    """A callback that has been told of the start of the rollout."""
+    """Wraps a callback whose `on_rollout_start` was already called."""
 
     def __init__(self, callback: BaseCallback) -> None:
         self.callback = callback

@@ -1,4 +1,4 @@
-"""Learning from a teacher, by default the scripted expert: behaviour cloning, and DAgger."""
+"""Imitation of a teacher, by default the scripted expert: behaviour cloning and DAgger."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from mygym.runs.runner import Loop, Runner
 
 
 class BC(Runner):
-    """Behaviour cloning: the expert drives, and the policy learns to do in each state what the expert did.
+    """Behaviour cloning: the expert acts, and the policy learns the expert's action in each state.
 
-    The expert is the scripted one, unless strategy `distill` sets another `teacher`. Rollouts alternate with gradient
-    steps on everything that was seen so far. The policy meets states of the expert's alone, so what it does in others,
-    where its own errors lead it, is left to chance: see `DAgger`.
+    The expert is the scripted expert unless strategy `distill` sets another `teacher`. Rollouts alternate with gradient
+    steps on all data so far. Training covers only states that the expert visits, so the policy is not trained for
+    states to which its errors lead: see `DAgger`.
 
     Args:
         policy: `MultiInputPolicy` or `MlpPolicy`, or a subclass of `ImitationPolicy`.
         env: Vector environment with scripted experts.
-        learning_rate: Of the policy's optimiser.
+        learning_rate: Learning rate of the optimiser.
         batch_size: States in a minibatch.
-        buffer_size: States that the data set holds; beyond them the newest take the place of the oldest.
-        **kwargs: Those of `Runner`.
+        buffer_size: Maximal number of states in the data set; new states then replace the oldest.
+        **kwargs: Arguments of `Runner`.
 
     Raises:
         ConfigError: The environment has no scripted expert.
@@ -60,27 +60,27 @@ class BC(Runner):
             make_expert(self.env)
 
     def setup(self) -> None:
-        """Make room for the data set."""
+        """Allocate the data set."""
         spaces = self.observation_space, self.action_space
         self.replay_buffer = ImitationBuffer(self.buffer_size, *spaces, self.device, self.n_envs)
 
     @property
     def student(self) -> ImitationPolicy:
-        """The policy, as what it is."""
+        """Policy with its type."""
         return cast(ImitationPolicy, self.policy)
 
     @property
     def expert_share(self) -> float:
-        """Probability with which it is the expert who acts, in each step of the rollout that comes."""
+        """Probability that the expert acts in a step of the next rollout."""
         return 1.0
 
     def training(self, loop: Loop, *, rollout_steps: int = 50, gradient_steps: int = 100) -> Curves:
-        """Rollout after rollout.
+        """Alternate rollouts and gradient steps until the loop ends.
 
         Args:
-            loop: The training environments and everything around them.
-            rollout_steps: Of each environment, between two phases of learning.
-            gradient_steps: After each rollout.
+            loop: Training environments, logging and budget of the run.
+            rollout_steps: Steps of each environment in a rollout.
+            gradient_steps: Gradient steps after each rollout.
         """
         expert = self.teacher or make_expert(loop.envs)
         while loop.goes_on():
@@ -93,23 +93,23 @@ class BC(Runner):
 
     @torch.no_grad()
     def _step(self, loop: Loop, expert: Expert) -> None:
-        """One step of each environment, driven by the expert or by the policy; the expert's action is the label."""
+        """Step each environment with the action of the expert or the policy; the expert's action is the label."""
         assert self.replay_buffer is not None
         labels = self.policy.scale_action(expert.act(loop.observations))
-        seen = obs_as_tensor(loop.observations, self.device)
-        self.student.standardize(seen)
+        observations = obs_as_tensor(loop.observations, self.device)
+        self.student.standardize(observations)
         self.replay_buffer.add(loop.observations, labels)
         share = self.expert_share
         if share < 1.0:
-            expert_acts = np.random.random(len(labels)) < share  # noqa: NPY002  (a run's state has this generator)
-            labels = np.where(expert_acts[:, None], labels, self.student(seen).cpu().numpy())
+            expert_acts = np.random.random(len(labels)) < share  # noqa: NPY002  (checkpoints contain this generator)
+            labels = np.where(expert_acts[:, None], labels, self.student(observations).cpu().numpy())
         loop.step(labels)
 
     def _excluded_save_params(self) -> list[str]:
         return [*super()._excluded_save_params(), "teacher"]
 
     def train(self, gradient_steps: int) -> None:
-        """Gradient steps on the mean absolute error: fingers close or open, and no mean of the two is right."""
+        """Make gradient steps on the mean absolute error, because the mean of an open and a closed gripper is wrong."""
         assert self.replay_buffer is not None
         optimizer = self.student.optimizer
         for group in optimizer.param_groups:
@@ -130,16 +130,16 @@ class BC(Runner):
 
 
 class DAgger(BC):
-    """Dataset aggregation (Ross, Gordon and Bagnell, 2011): the policy drives, the expert says what it would have done.
+    """Dataset aggregation (Ross, Gordon and Bagnell, 2011): the policy acts, the expert labels its states.
 
-    So the policy learns what to do in the states that its own errors lead it to. At first, while it knows nothing, the
-    expert drives; in rollout `i` the expert acts in a share `beta ** i` of the steps, the policy in the others.
+    The policy therefore learns what to do in states to which its errors lead. In rollout `i` the expert acts in a share
+    `beta ** i` of the steps and the policy in the rest.
 
     Args:
-        policy: As of `BC`.
-        env: As of `BC`.
-        beta: By which the expert's share of the steps falls from rollout to rollout; 0: the first one is the expert's.
-        **kwargs: Those of `BC`.
+        policy: See `BC`.
+        env: See `BC`.
+        beta: Factor of the expert's share from rollout to rollout; 0: the expert acts in the first rollout only.
+        **kwargs: Arguments of `BC`.
     """
 
     def __init__(
@@ -155,5 +155,5 @@ class DAgger(BC):
 
     @property
     def expert_share(self) -> float:
-        """See the class."""
+        """Share `beta ** i` in rollout `i`."""
         return float(self.beta**self.rollouts)

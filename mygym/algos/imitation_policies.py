@@ -1,4 +1,4 @@
-"""The policy of `mygym.algos.imitation`: a deterministic network on standardised observations."""
+"""Policy of `mygym.algos.imitation`: a deterministic network on standardised observations."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from stable_baselines3.common.torch_layers import (
 from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
 from torch import nn
 
-LEAST_STD = 0.01
-"""Below which a standard deviation counts as this: what hardly varies is noise, and shall not be blown up."""
+MIN_STD = 0.01
+"""Lower bound of standard deviations, so that nearly constant numbers (noise) are not amplified."""
 
 CLIP = 10.0
-"""Standard deviations from the mean at which a number is cut off."""
+"""Bound of standardised numbers, in standard deviations."""
 
 
 class Standardizer(nn.Module):
-    """A part of the observation with mean 0 and standard deviation 1 over all that was shown to it."""
+    """Standardises a part of the observation by the running mean and variance of all data so far."""
 
     count: torch.Tensor
     mean: torch.Tensor
@@ -37,34 +37,34 @@ class Standardizer(nn.Module):
         self.register_buffer("mean", torch.zeros(shape))
         self.register_buffer("variance", torch.ones(shape))
 
-    def show(self, values: torch.Tensor) -> None:
-        """Take `(n, …)` into account (Chan et al., 1979)."""
+    def update(self, values: torch.Tensor) -> None:
+        """Update mean and variance with values `(n, …)` (Chan et al., 1979)."""
         n, variance, mean = len(values), *torch.var_mean(values, dim=0, correction=0)
-        away, share = mean - self.mean, n / (self.count + n)
-        self.variance += share * (variance - self.variance + (1 - share) * away**2)
-        self.mean += share * away
+        difference, share = mean - self.mean, n / (self.count + n)
+        self.variance += share * (variance - self.variance + (1 - share) * difference**2)
+        self.mean += share * difference
         self.count += n
 
     def forward(self, values: torch.Tensor) -> torch.Tensor:
-        """`(n, …)` → the same shape."""
-        std = self.variance.sqrt().clamp(min=LEAST_STD)
+        """Standardise values `(n, …)`."""
+        std = self.variance.sqrt().clamp(min=MIN_STD)
         return ((values - self.mean) / std).clamp(-CLIP, CLIP)
 
 
 class ImitationPolicy(BasePolicy):
-    """A deterministic policy: standardised observation → features → layers → action within its bounds.
+    """Deterministic policy: standardised observation, features, layers, action in [-1, 1].
 
     Args:
-        observation_space: What it sees; images are seen as they are, all else is standardised.
-        action_space: A box.
+        observation_space: Observation space; everything but images is standardised.
+        action_space: Box action space.
         lr_schedule: Learning rate of the optimiser.
-        net_arch: Sizes of the hidden layers; three of 128 by default.
-        activation_fn: After each of them.
-        features_extractor_class: Makes one vector of the observation; by default it puts its parts in a row.
-        features_extractor_kwargs: Further arguments of it.
-        normalize_images: Whether images of bytes are divided by 255.
-        optimizer_class: Of the weights.
-        optimizer_kwargs: Further arguments of it.
+        net_arch: Sizes of the hidden layers; None: three layers of 128.
+        activation_fn: Activation after each hidden layer.
+        features_extractor_class: Maps the observation to one vector; None: concatenates its parts.
+        features_extractor_kwargs: Arguments of the features extractor.
+        normalize_images: Whether byte images are divided by 255.
+        optimizer_class: Class of the optimiser.
+        optimizer_kwargs: Arguments of the optimiser.
     """
 
     optimizer: torch.optim.Optimizer
@@ -107,7 +107,7 @@ class ImitationPolicy(BasePolicy):
         self._build(lr_schedule)
 
     def _build(self, lr_schedule: Schedule) -> None:
-        """Make the network and its optimiser."""
+        """Build the network and its optimiser."""
         assert self.features_extractor is not None
         layers = create_mlp(
             self.features_extractor.features_dim,
@@ -117,24 +117,24 @@ class ImitationPolicy(BasePolicy):
             squash_output=True,
         )
         self.network = nn.Sequential(*layers)
-        make: Any = self.optimizer_class
-        self.optimizer = make(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)
+        optimizer_class: Any = self.optimizer_class
+        self.optimizer = optimizer_class(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)
 
     def standardize(self, observations: PyTorchObs) -> None:
-        """Take observations `(n, …)` into account for means and standard deviations."""
+        """Update means and variances with observations `(n, …)`."""
         for name, standardizer in self.standardizers.items():
-            cast(Standardizer, standardizer).show(
+            cast(Standardizer, standardizer).update(
                 observations[name] if isinstance(observations, dict) else observations
             )
 
     def forward(self, observations: PyTorchObs) -> torch.Tensor:
-        """Actions `(n, A)` in [-1, 1] on observations `(n, …)`."""
-        seen = preprocess_obs(observations, self.observation_space, normalize_images=self.normalize_images)
-        if isinstance(seen, dict):
-            seen = {name: self._standardized(name, part) for name, part in seen.items()}
+        """Return actions `(n, A)` in [-1, 1] for observations `(n, …)`."""
+        inputs = preprocess_obs(observations, self.observation_space, normalize_images=self.normalize_images)
+        if isinstance(inputs, dict):
+            inputs = {name: self._standardized(name, part) for name, part in inputs.items()}
         else:
-            seen = self._standardized("flat", seen)
-        return cast(torch.Tensor, self.network(self.features_extractor(seen)))
+            inputs = self._standardized("flat", inputs)
+        return cast(torch.Tensor, self.network(self.features_extractor(inputs)))
 
     def _standardized(self, name: str, part: torch.Tensor) -> torch.Tensor:
         return cast(torch.Tensor, self.standardizers[name](part)) if name in self.standardizers else part

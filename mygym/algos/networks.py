@@ -1,6 +1,6 @@
-"""Parts of networks that configs name: activations, optimisers and feature extractors, in each framework.
+"""Table of the network parts that configs can name: activations, optimisers, feature extractors, by framework.
 
-Only data here; they are imported when they are used.
+Only data here: the parts are imported when used.
 """
 
 from mygym.registry import registry
@@ -9,7 +9,7 @@ ACTIVATIONS = {
     "relu": ("ReLU", "relu", "max(0, x)"),
     "leaky_relu": ("LeakyReLU", "leaky_relu", "x, or 0.01 x below zero"),
     "elu": ("ELU", "elu", "x, or exp(x) − 1 below zero"),
-    "gelu": ("GELU", "gelu", "x times the normal distribution up to x"),
+    "gelu": ("GELU", "gelu", "x times the cumulative normal distribution of x"),
     "silu": ("SiLU", "silu", "x times the sigmoid of x, also called swish"),
     "tanh": ("Tanh", "tanh", "hyperbolic tangent"),
     "sigmoid": ("Sigmoid", "sigmoid", "1 / (1 + exp(−x))"),
@@ -23,7 +23,7 @@ OPTIMIZERS = {
     "nadam": ("torch.optim:NAdam", "optax:nadam", "Adam with Nesterov momentum (Dozat, 2016)"),
     "radam": ("torch.optim:RAdam", "optax:radam", "rectified Adam (Liu et al., 2020)"),
     "rmsprop": ("torch.optim:RMSprop", "optax:rmsprop", "running mean of squared gradients (Hinton, 2012)"),
-    "sgd": ("torch.optim:SGD", "optax:sgd", "stochastic gradient descent, with momentum if wanted"),
+    "sgd": ("torch.optim:SGD", "optax:sgd", "stochastic gradient descent, optionally with momentum"),
 }
 """Name → in PyTorch, in JAX, help."""
 
@@ -31,7 +31,7 @@ RMSPROP_TF = "stable_baselines3.common.sb2_compat.rmsprop_tf_like:RMSpropTFLike"
 
 FEATURES_EXTRACTORS = {
     "flatten": ("FlattenExtractor", "one vector of all numbers"),
-    "combined": ("CombinedExtractor", "each part of a dictionary for itself, then joined; a small CNN for images"),
+    "combined": ("CombinedExtractor", "concatenates the parts of a dictionary; a small CNN for images"),
     "nature_cnn": ("NatureCNN", "three convolutions for images (Mnih et al., 2015)"),
 }
 """Name → class in `stable_baselines3.common.torch_layers`, help."""
@@ -41,7 +41,7 @@ for _name, (_torch, _flax, _help) in ACTIVATIONS.items():
     registry("activation").register(_name, _targets, _help, __name__)
 for _name, (_torch, _optax, _help) in OPTIMIZERS.items():
     registry("optimizer").register(_name, {"pytorch": _torch, "jax": _optax}, _help, __name__)
-registry("optimizer").register("rmsprop_tf", {"pytorch": RMSPROP_TF}, "RMSProp as TensorFlow has it", __name__)
+registry("optimizer").register("rmsprop_tf", {"pytorch": RMSPROP_TF}, "RMSProp as in TensorFlow", __name__)
 for _name, (_class, _help) in FEATURES_EXTRACTORS.items():
     _target = {"pytorch": f"stable_baselines3.common.torch_layers:{_class}"}
     registry("features_extractor").register(_name, _target, _help, __name__)

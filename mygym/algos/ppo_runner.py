@@ -1,4 +1,4 @@
-"""Proximal policy optimisation, whole in this file: rollout, advantages, clipped loss, minibatches."""
+"""Proximal policy optimisation in one file: rollout, advantages, clipped loss, minibatches."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from mygym.runs.optimization import parameter_groups
 from mygym.runs.runner import Loop, Runner
 
 Tensors = Any
-"""A tensor, or a dictionary of tensors where observations are dictionaries."""
+"""A tensor, or a dictionary of tensors for dictionary observations."""
 
 
 @dataclass(frozen=True)
 class Rollout:
-    """What the environments and the policy did, one row for each step of each environment: `(n_steps · n_envs, …)`."""
+    """Data of a rollout, one row for each step of each environment: `(n_steps · n_envs, …)`."""
 
     observations: Tensors
     actions: torch.Tensor
@@ -35,37 +35,37 @@ class Rollout:
     returns: torch.Tensor
 
     def minibatches(self, size: int) -> Iterator[Rollout]:
-        """All rows once, in random order."""
-        order = np.random.permutation(len(self.returns))  # noqa: NPY002  (a run's state has the global generator)
+        """Yield all rows once in random order, `size` at a time."""
+        order = np.random.permutation(len(self.returns))  # noqa: NPY002  (checkpoints contain the global generator)
         for start in range(0, len(order), size):
-            chosen = torch.as_tensor(order[start : start + size])
-            yield Rollout(*(_rows(getattr(self, field.name), chosen) for field in fields(self)))
+            rows = torch.as_tensor(order[start : start + size])
+            yield Rollout(*(_rows(getattr(self, field.name), rows) for field in fields(self)))
 
 
 class PPORunner(Runner):
     """Proximal policy optimisation (Schulman et al., 2017) as one readable loop.
 
-    Equation numbers are the paper's. With the same seed and config it does to the bit what SB3's `PPO` does
-    (`benchmarks/results/runners.md`).
+    Equation numbers refer to the paper. With the same seed and config the results are bit-identical to those of SB3's
+    `PPO` (`benchmarks/results/runners.md`).
 
     Args:
-        policy: An actor-critic policy: an alias or a class.
+        policy: Actor-critic policy: an alias or a class.
         env: Vector environment.
-        learning_rate: Of Adam.
+        learning_rate: Learning rate of Adam.
         n_steps: Steps of each environment in a rollout.
         batch_size: Rows in a minibatch.
         n_epochs: Passes over each rollout.
-        gamma: Discount.
+        gamma: Discount factor.
         gae_lambda: Trade-off of bias and variance in the advantages (Schulman et al., 2016).
-        clip_range: How far the probability ratio may leave 1 and still gain, ε of equation 7.
-        clip_range_vf: How far values may move in an update; None: as far as they like.
-        normalize_advantage: Whether advantages of a minibatch have mean 0 and standard deviation 1.
+        clip_range: Clipping range of the probability ratio around 1, ε of equation 7.
+        clip_range_vf: Clipping range of value changes in an update; None: no clipping.
+        normalize_advantage: Whether to normalise the advantages of a minibatch to mean 0 and standard deviation 1.
         ent_coef: Weight of the entropy bonus, c₂ of equation 9.
         vf_coef: Weight of the value loss, c₁ of equation 9.
-        max_grad_norm: Norm to which gradients are scaled down.
-        target_kl: Divergence from the rollout's policy beyond 1.5 times of which its updates end; None: none does.
+        max_grad_norm: Maximal norm of gradients.
+        target_kl: An update ends when the divergence from the rollout's policy exceeds 1.5 times this; None: no limit.
         groups: Optimiser settings by part of the policy, e.g. `{"critic": {"lr": 1e-3}}`: see `parameter_groups`.
-        **kwargs: Those of `Runner`.
+        **kwargs: Arguments of `Runner`.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class PPORunner(Runner):
             self._check_sizes(n_steps * self.n_envs)
 
     def setup(self) -> None:
-        """Give parts of the policy optimiser settings of their own, where there are any."""
+        """Set the optimiser settings of the parts in `groups`."""
         policy = self.actor_critic
         if self.groups:
             groups = parameter_groups(policy, self.groups, "algo_params.groups")
@@ -108,24 +108,24 @@ class PPORunner(Runner):
 
     @property
     def actor_critic(self) -> ActorCriticPolicy:
-        """The policy, as what it is."""
+        """Policy with its type."""
         return cast(ActorCriticPolicy, self.policy)
 
     def training(self, loop: Loop) -> Curves:
-        """Collect a rollout, learn from it, and again."""
+        """Alternate rollouts and updates until the loop ends."""
         while loop.goes_on():
             self._update(self._collect(loop))
         return loop.curves()
 
     @torch.no_grad()
     def _collect(self, loop: Loop) -> Rollout:
-        """`n_steps` steps of each environment with the policy as it is."""
+        """Collect `n_steps` steps of each environment with the current policy."""
         policy, steps = self.actor_critic, range(self.n_steps)
         observations, actions, values, log_probs, rewards, starts = ([] for _ in range(6))
         for _ in steps:
-            seen = obs_as_tensor(loop.observations, self.device)
-            action, value, log_prob = policy(seen)
-            observations.append(seen)
+            observation = obs_as_tensor(loop.observations, self.device)
+            action, value, log_prob = policy(observation)
+            observations.append(observation)
             starts.append(loop.episode_starts)
             _, reward, _, infos = loop.step(action)
             rewards.append(self._bootstrapped(reward, infos))
@@ -146,7 +146,7 @@ class PPORunner(Runner):
         )
 
     def _bootstrapped(self, rewards: NDArray[np.float32], infos: list[dict[str, Any]]) -> NDArray[np.float32]:
-        """An episode that was cut off goes on in the critic's eyes: what it expects from there is added (SB3 #633)."""
+        """Add the discounted value of the last observation to the rewards of truncated episodes (SB3 #633)."""
         for index, info in enumerate(infos):
             if info.get("TimeLimit.truncated") and info.get("terminal_observation") is not None:
                 last = self.actor_critic.obs_to_tensor(info["terminal_observation"])[0]
@@ -156,12 +156,12 @@ class PPORunner(Runner):
     def _advantages(
         self, rewards: NDArray[np.float32], values: NDArray[np.float32], starts: NDArray[np.bool_]
     ) -> NDArray[np.float32]:
-        """Generalised advantage estimates, equations 11 and 12.
+        """Return generalised advantage estimates (equations 11 and 12).
 
         Args:
             rewards: `(n_steps, n_envs)`.
             values: `(n_steps + 1, n_envs)`.
-            starts: `(n_steps + 1, n_envs)`, whether the observation is the first of an episode.
+            starts: `(n_steps + 1, n_envs)`, whether an observation is the first of an episode.
 
         Returns:
             `(n_steps, n_envs)`.
@@ -176,20 +176,20 @@ class PPORunner(Runner):
         return advantages
 
     def _update(self, rollout: Rollout) -> None:
-        """`n_epochs` passes over the rollout, ended early where the policy has gone too far from it."""
+        """Make `n_epochs` passes over the rollout; stop early if the divergence exceeds 1.5 · `target_kl`."""
         policy = self.actor_critic
         policy.set_training_mode(True)
         for group in policy.optimizer.param_groups:
             group["lr"] = self.groups.get(group.get("name", ""), {}).get("lr", self.learning_rate)
-        seen: dict[str, list[float]] = {}
+        metrics: dict[str, list[float]] = {}
         for _ in range(self.n_epochs):
             self._n_updates += 1
             divergence = 0.0
             for batch in rollout.minibatches(self.batch_size):
-                loss, figures = self._loss(batch)
-                for name, figure in figures.items():
-                    seen.setdefault(name, []).append(figure.item())
-                divergence = seen["approx_kl"][-1]
+                loss, values = self._loss(batch)
+                for name, value in values.items():
+                    metrics.setdefault(name, []).append(value.item())
+                divergence = metrics["approx_kl"][-1]
                 if self.target_kl is not None and divergence > 1.5 * self.target_kl:
                     break
                 policy.optimizer.zero_grad()
@@ -199,8 +199,8 @@ class PPORunner(Runner):
             else:
                 continue
             break
-        for name, values in seen.items():
-            self.logger.record(f"train/{name}", float(np.mean(values)))
+        for name, history in metrics.items():
+            self.logger.record(f"train/{name}", float(np.mean(history)))
         expected = explained_variance(rollout.values.cpu().numpy(), rollout.returns.cpu().numpy())
         self.logger.record("train/explained_variance", float(expected))
         if hasattr(policy, "log_std"):
@@ -210,7 +210,7 @@ class PPORunner(Runner):
         self.logger.record("train/n_updates", self._n_updates, exclude="tensorboard")
 
     def _loss(self, batch: Rollout) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-        """The loss of equation 9 with its sign turned, and figures for the log."""
+        """Return the negated objective of equation 9, and metrics for the log."""
         values, log_prob, entropy = self.actor_critic.evaluate_actions(batch.observations, batch.actions)
         values = values.flatten()
         advantages = batch.advantages
@@ -226,7 +226,7 @@ class PPORunner(Runner):
         entropy_loss = -(entropy if entropy is not None else -log_prob).mean()
         loss = policy_loss + self.ent_coef * entropy_loss + self.vf_coef * value_loss
         with torch.no_grad():
-            figures = {
+            metrics = {
                 "loss": loss,
                 "policy_gradient_loss": policy_loss,
                 "value_loss": value_loss,
@@ -234,11 +234,11 @@ class PPORunner(Runner):
                 "approx_kl": ((ratio - 1) - log_ratio).mean(),  # Schulman's k3 estimator
                 "clip_fraction": ((ratio - 1).abs() > self.clip_range).float().mean(),
             }
-        return loss, figures
+        return loss, metrics
 
     def _check_sizes(self, rows: int) -> None:
         if self.normalize_advantage and (rows < 2 or self.batch_size < 2):
-            raise ValueError("n_steps · n_envs and batch_size are at least 2, for advantages to be normalised")
+            raise ValueError("n_steps · n_envs and batch_size must be at least 2 to normalise advantages")
         if rows % self.batch_size:
             last = rows % self.batch_size
             warnings.warn(
@@ -247,17 +247,17 @@ class PPORunner(Runner):
 
 
 def _flat(values: torch.Tensor) -> torch.Tensor:
-    """`(n_steps, n_envs, …)` → `(n_envs · n_steps, …)`, one environment after the other."""
+    """Reshape `(n_steps, n_envs, …)` to `(n_envs · n_steps, …)`, one environment after the other."""
     return values.transpose(0, 1).reshape(-1, *values.shape[2:])
 
 
 def _stacked(observations: list[Tensors]) -> Tensors:
     if isinstance(observations[0], dict):
-        return {key: _flat(torch.stack([one[key] for one in observations])) for key in observations[0]}
+        return {key: _flat(torch.stack([step[key] for step in observations])) for key in observations[0]}
     return _flat(torch.stack(observations))
 
 
-def _rows(values: Tensors, chosen: torch.Tensor) -> Tensors:
+def _rows(values: Tensors, rows: torch.Tensor) -> Tensors:
     if isinstance(values, dict):
-        return {key: value[chosen] for key, value in values.items()}
-    return values[chosen]
+        return {key: value[rows] for key, value in values.items()}
+    return values[rows]

@@ -1,4 +1,4 @@
-"""SBX's algorithms: those of Stable-Baselines3 in JAX, with `state_dict`, and learning rates that follow schedules."""
+"""Algorithms of SBX (Stable-Baselines3 in JAX) with `state_dict` and learning rate schedules."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mygym.algos.stable_baselines import GaussianExploration
 from mygym.runs.checkpoints.state import Stateful
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)  # tensorflow-probability uses what JAX will drop
+    warnings.simplefilter("ignore", DeprecationWarning)  # tensorflow-probability uses deprecated JAX functions
     import optax
     import sbx
     from flax.training.train_state import TrainState
@@ -17,35 +17,35 @@ with warnings.catch_warnings():
     from sbx.td3.policies import TD3Policy
 
 
-class FollowingPolicy:
-    """Builds optimisers whose learning rate can be set, which those of SBX's TD3 and CrossQ lack."""
+class ScheduledPolicy:
+    """Mixin for policies whose optimisers have a fixed learning rate in SBX (TD3, CrossQ): makes it adjustable."""
 
     optimizer_class: Any
 
     def build(self, *args: Any) -> Any:
-        """As SBX's."""
-        own = self.optimizer_class
-        self.optimizer_class = optax.inject_hyperparams(own)
+        """Build the networks with adjustable optimisers."""
+        optimizer_class = self.optimizer_class
+        self.optimizer_class = optax.inject_hyperparams(optimizer_class)
         try:
             return super().build(*args)  # type: ignore[misc]
         finally:
-            self.optimizer_class = own
+            self.optimizer_class = optimizer_class
 
 
-class FollowingTD3Policy(FollowingPolicy, TD3Policy):
+class ScheduledTD3Policy(ScheduledPolicy, TD3Policy):
     """TD3's actor and critics."""
 
 
-class FollowingCrossQPolicy(FollowingPolicy, CrossQPolicy):
+class ScheduledCrossQPolicy(ScheduledPolicy, CrossQPolicy):
     """CrossQ's actor and critics."""
 
 
-class FollowingSimbaCrossQPolicy(FollowingPolicy, SimbaCrossQPolicy):
+class ScheduledSimbaCrossQPolicy(ScheduledPolicy, SimbaCrossQPolicy):
     """CrossQ's actor and critics with residual blocks (Lee et al., 2024)."""
 
 
-class Following:
-    """Sets every learning rate before each training, the entropy coefficient's too; SBX leaves some as they began."""
+class ScheduledLearningRate:
+    """Mixin that sets every learning rate before training, including the entropy coefficient's; SBX skips some."""
 
     def _setup_model(self) -> None:
         super()._setup_model()  # type: ignore[misc]
@@ -57,19 +57,19 @@ class Following:
             )
 
     def train(self, gradient_steps: int, batch_size: int) -> None:
-        """As SBX's."""
+        """Set the learning rates and train."""
         rate = self.lr_schedule(self._current_progress_remaining)  # type: ignore[attr-defined]
         states = {**vars(self.policy), "ent_coef_state": getattr(self, "ent_coef_state", None)}  # type: ignore[attr-defined]
         for name, state in states.items():
             if name.endswith("_state") and (hyperparams := _hyperparams(state)) is not None:
-                own = self.initial_qf_learning_rate if name.startswith("qf") else None  # type: ignore[attr-defined]
-                hyperparams["learning_rate"] = own or rate
+                qf_rate = self.initial_qf_learning_rate if name.startswith("qf") else None  # type: ignore[attr-defined]
+                hyperparams["learning_rate"] = qf_rate or rate
         self.logger.record("train/learning_rate", rate)  # type: ignore[attr-defined]
         super().train(gradient_steps, batch_size)  # type: ignore[misc]
 
 
 def _hyperparams(state: Any) -> dict[str, Any] | None:
-    """Those of a train state's optimiser that can be set."""
+    """Return the adjustable hyperparameters of a train state's optimiser."""
     return getattr(getattr(state, "opt_state", None), "hyperparams", None)
 
 
@@ -80,31 +80,31 @@ class PPO(Stateful, sbx.PPO):
         super().__init__(policy, env, clip_range_vf=clip_range_vf, **kwargs)
 
 
-class SAC(Following, Stateful, sbx.SAC):
+class SAC(ScheduledLearningRate, Stateful, sbx.SAC):
     """Soft actor-critic (Haarnoja et al., 2018)."""
 
 
-class TQC(Following, Stateful, sbx.TQC):
+class TQC(ScheduledLearningRate, Stateful, sbx.TQC):
     """Truncated quantile critics (Kuznetsov et al., 2020)."""
 
 
-class TD3(Following, GaussianExploration, Stateful, sbx.TD3):
+class TD3(ScheduledLearningRate, GaussianExploration, Stateful, sbx.TD3):
     """Twin delayed deep deterministic policy gradient (Fujimoto et al., 2018)."""
 
-    policy_aliases: ClassVar[dict[str, Any]] = {"MlpPolicy": FollowingTD3Policy, "MultiInputPolicy": FollowingTD3Policy}
+    policy_aliases: ClassVar[dict[str, Any]] = {"MlpPolicy": ScheduledTD3Policy, "MultiInputPolicy": ScheduledTD3Policy}
 
 
-class DDPG(Following, GaussianExploration, Stateful, sbx.DDPG):
+class DDPG(ScheduledLearningRate, GaussianExploration, Stateful, sbx.DDPG):
     """Deep deterministic policy gradient (Lillicrap et al., 2015)."""
 
-    policy_aliases: ClassVar[dict[str, Any]] = {"MlpPolicy": FollowingTD3Policy}
+    policy_aliases: ClassVar[dict[str, Any]] = {"MlpPolicy": ScheduledTD3Policy}
 
 
-class CrossQ(Following, Stateful, sbx.CrossQ):
+class CrossQ(ScheduledLearningRate, Stateful, sbx.CrossQ):
     """CrossQ: batch normalisation in place of target networks (Bhatt et al., 2024)."""
 
     policy_aliases: ClassVar[dict[str, Any]] = {
-        "MlpPolicy": FollowingCrossQPolicy,
-        "MultiInputPolicy": FollowingCrossQPolicy,
-        "SimbaPolicy": FollowingSimbaCrossQPolicy,
+        "MlpPolicy": ScheduledCrossQPolicy,
+        "MultiInputPolicy": ScheduledCrossQPolicy,
+        "SimbaPolicy": ScheduledSimbaCrossQPolicy,
     }

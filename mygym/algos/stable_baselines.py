@@ -1,4 +1,4 @@
-"""Stable-Baselines3's algorithms, with `state_dict` and exploration noise as plain numbers."""
+"""Algorithms of Stable-Baselines3 with `state_dict` and exploration noise as plain numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mygym.runs.checkpoints.state import Stateful
 
 
 class GaussianExploration:
-    """Lets `action_noise` be a number: the standard deviation of Gaussian noise on each component of the action."""
+    """Mixin that accepts a number as `action_noise`: the standard deviation of Gaussian noise on the actions."""
 
     def __init__(
         self, policy: Any, env: GymEnv | str | None, action_noise: ActionNoise | float | None = None, **kwargs: Any

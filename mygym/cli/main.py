@@ -14,7 +14,7 @@ from mygym.errors import MygymError, bad_value
 COMMANDS = {
     "train": "train a robot arm and save, evaluate and film it",
     "evaluate": "judge a run, or a scripted policy",
-    "search": "the best path through the experts of a run",
+    "search": "the best path through the super-networks of a run",
     "demos": "record episodes of an expert or a policy, to learn from",
     "replay": "play such episodes again, and film them",
     "list": "what can be named: robots, tasks, algorithms …",

@@ -19,7 +19,7 @@ examples:
   mygym search runs/reach/panda/ppo/1a2b3c4d/seed_0 --method random --tries 50 --episodes 100
   mygym search RUN --budget-us 80 --out RUN/fast.safetensors      then: python evaluate.py RUN/fast.safetensors
 
-A run with `--strategy experts` whose networks are drawn (`by: sampler`) or mixed has as many paths as there are choices
+A run with `--strategy mixture` whose networks are drawn (`by: sampler`) or mixed has as many paths as there are choices
 of one candidate in each layer. Each is measured, and judged by the same episodes; the run stays as it is.
 """
 METHODS = ("evolutionary", "random")

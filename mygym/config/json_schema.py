@@ -43,9 +43,10 @@ def json_schema() -> Json:
         own["anyOf"] = [{"enum": registry(kind).names()}, *own.pop("anyOf", [{"type": own.pop("type", "string")}])]
     names = registry("strategy").names()
     params = {name: _section(parameters(registry("strategy").get(name).load())) for name in names}
+    params |= {alias: params[name] for alias, name in registry("strategy").aliases.items()}
     joined = {"type": "object", "properties": params, "additionalProperties": False}
     cases = [
-        *(_where({"strategy": {"const": name}}, {"strategy_params": params[name]}) for name in names),
+        *(_where({"strategy": {"const": name}}, {"strategy_params": params[name]}) for name in params),
         _where({"strategy": {"pattern": r"\+"}}, {"strategy_params": joined}),
         *_of_algorithms(),
     ]

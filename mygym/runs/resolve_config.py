@@ -17,7 +17,7 @@ from mygym.models.controllers import Controller
 from mygym.registry import DESCRIPTIONS, Algorithm, algorithm, registry
 from mygym.registry.signatures import parameters
 from mygym.runs.requirements import REQUIREMENTS
-from mygym.runs.strategies import JOIN, joined, said_in, sections, strategies_of
+from mygym.runs.strategies import JOIN, joined, said_in, sections, strategies_of, without_aliases
 from mygym.runs.variants import variants
 from mygym.tasks.lookup import find_task
 from mygym.tasks.observations import default_components, find_component
@@ -46,7 +46,7 @@ def resolve_config(
     Raises:
         ConfigError: A key, a type, a value, or what does not go together.
     """
-    mine = [Layer("file", file or {}), Layer(origin, overrides or {})]
+    mine = without_aliases([Layer("file", file or {}), Layer(origin, overrides or {})])
     first = resolve(mine).config  # the user's own mistakes come before anything that is derived from them
     for module in first.imports:
         if module not in sys.modules:
@@ -127,7 +127,7 @@ def resolve_config(
     settled: dict[str, Any] = {}
     for one in strategies_of(chosen.config):
         with said_in(one.section):
-            settled[one.name] = one.settled()
+            settled[one.name] = one.complete_params()
     if left_open := joined(settled):
         derived["strategy_params"] = left_open
     if "buffer_size" in params and "buffer_size" not in first.algo_params:
@@ -172,7 +172,8 @@ def _check_algorithm(entry: Algorithm) -> None:
 
 
 def _of_algorithm(entry: Algorithm, values: Mapping[str, Any]) -> Layer:
-    return Layer(f"algorithm {entry.name}", values)
+    (layer,) = without_aliases([Layer(f"algorithm {entry.name}", values)])
+    return layer
 
 
 def _of_strategy(said: RunConfig) -> tuple[Layer, Layer]:

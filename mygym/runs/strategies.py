@@ -3,15 +3,43 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from mygym.config import RunConfig
+from mygym.config import Layer, RunConfig
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import registry
 
 JOIN = "+"
 SECTION = "strategy_params"
+
+
+def without_aliases(layers: Sequence[Layer]) -> list[Layer]:
+    """Replace aliases of strategies: in `strategy`, and in the keys of `strategy_params` of joined strategies.
+
+    Args:
+        layers: Layers of a config, of which the last with a `strategy` decides whether strategies are joined.
+
+    Raises:
+        ConfigError: `strategy_params` has a strategy and its alias.
+    """
+    aliases = registry("strategy").aliases
+    names = [layer.values["strategy"] for layer in layers if isinstance(layer.values.get("strategy"), str)]
+    is_joined = bool(names) and JOIN in names[-1]
+    replaced = []
+    for layer in layers:
+        values = dict(layer.values)
+        if isinstance(name := values.get("strategy"), str):
+            values["strategy"] = JOIN.join(aliases.get(part, part) for part in name.split(JOIN))
+        if is_joined and isinstance(params := values.get(SECTION), Mapping):
+            for alias in params.keys() & aliases.keys():
+                if aliases[alias] in params:
+                    why = f"is another name of {SECTION}.{aliases[alias]}"
+                    raise ConfigError(bad_value(f"{SECTION}.{alias}", params[alias], "one of the two keys", why))
+            values[SECTION] = {aliases.get(key, key): part for key, part in params.items()}
+        replaced.append(replace(layer, values=values))
+    return replaced
 
 
 def sections(strategy: str, params: Mapping[str, Any]) -> dict[str, tuple[str, Mapping[str, Any]]]:
@@ -25,13 +53,12 @@ def sections(strategy: str, params: Mapping[str, Any]) -> dict[str, tuple[str, M
         ConfigError: A name is there twice; or of joined ones, parameters that are of none of them.
         RegistryError: A name is not known.
     """
-    names = strategy.split(JOIN)
+    names = [registry("strategy").get(name, "strategy").name for name in strategy.split(JOIN)]
     for name in names:
-        registry("strategy").get(name, "strategy")
         if names.count(name) > 1:
             raise ConfigError(bad_value("strategy", strategy, "each name once", f"names {name} twice"))
     if len(names) == 1:
-        return {strategy: (SECTION, params)}
+        return {names[0]: (SECTION, params)}
     for name, given in params.items():
         if name not in names or not isinstance(given, Mapping):
             example = f"parameters by strategy, e.g. {{{names[0]}: {{…}}}}"

@@ -57,7 +57,7 @@ def variants(config: RunConfig) -> list[Variant]:
 
 def judged(config: RunConfig) -> list[Variant]:
     """What evaluations and films play."""
-    return _laid_over(config, _deciding(config).judged(config))
+    return _laid_over(config, _deciding(config).evaluation_variants(config))
 
 
 def _deciding(config: RunConfig) -> Any:

@@ -1,4 +1,4 @@
-"""Strategies: what trains next, whatever the algorithm. Only data here; classes are imported when they are used."""
+"""Strategies: what a run trains next, with any algorithm. Only import strings here: classes are imported when used."""
 
 from mygym.registry import registry
 from mygym.strategies.strategy import Strategy, register_strategy
@@ -7,14 +7,14 @@ __all__ = ["Strategy", "register_strategy"]
 
 BUILT_IN = {
     "standard": ("mygym.strategies.strategy:Strategy", "one task, one network"),
-    "curriculum": ("mygym.strategies.curriculum:Curriculum", "easier tasks first; on where success is measured"),
-    "multitask": ("mygym.strategies.multitask:MultiTask", "several tasks in one run, with one network"),
-    "experts": (
-        "mygym.strategies.mixture.mixture:Experts",
-        "several networks in one policy, by stage, task, sampler or gate",
+    "curriculum": ("mygym.strategies.curriculum:Curriculum", "easier tasks first; advances by success rate"),
+    "multitask": ("mygym.strategies.multitask:MultiTask", "several tasks in one run with one network"),
+    "mixture": (
+        "mygym.strategies.mixture.mixture:Mixture",
+        "several networks in one policy, chosen by stage, task, sampler or gate",
     ),
     "demos": ("mygym.strategies.demos:Demos", "demonstrations in replay, as a warm start and as a loss"),
-    "distill": ("mygym.strategies.distill:Distill", "a student learns from the scripted expert, or from other runs"),
+    "distill": ("mygym.strategies.distill:Distill", "a student learns from the scripted expert or from trained runs"),
 }
 
 for _name, (_target, _help) in BUILT_IN.items():

@@ -1,48 +1,39 @@
-"""Easier tasks first: levels of difficulty, climbed as success is measured."""
+"""Strategy `curriculum`: levels of increasing difficulty; success rates decide when to change the level."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
 
 from mygym.errors import ConfigError, bad_value
+from mygym.strategies.curriculum_levels import backward, forward
 from mygym.strategies.strategy import Strategy
 from mygym.tasks.lookup import find_task
-from mygym.tasks.subtask import SubTask
-from mygym.tasks.task import Task
-from mygym.tasks.task_params import change_task
 
 if TYPE_CHECKING:
     from mygym.config import RunConfig
 
 
-PARTS = 3
-"""Of each stage, by which `backward` levels grow: between the first touch of an object and a firm grasp there is much
-to be found out."""
-
-
 class Curriculum(Strategy):
-    """Easier tasks first, the run's own last; a level is climbed when enough of the latest episodes succeed.
+    """Easier tasks first; the level advances when enough recent episodes succeed.
 
-    Weights, optimiser and replay buffer are carried over. Training episodes count, exploration included; evaluations
-    are of the run's own task from the beginning.
+    Weights, optimiser and replay buffer are kept between levels. Success rates are those of training episodes,
+    exploration included; evaluations always use the run's task.
 
     Args:
-        levels: Parts of a config, from easy to hard, each laid over the run's: `{task: AG}`, or `{task_params:
-            {tolerance: 0.1}}`, `{randomize: …}`, `{reward: dense}`. The run's own config follows them as the last.
-            `backward`: its ends, each a third of a stage longer, before which the scripted expert does the rest
-            (Florensa et al., 2017). `forward`: the beginnings of its stages (`A`, `AG`, `AGM`). Either is a wider goal
-            where there is one stage.
-        advance_at: Success rate at which to go on to the next level.
-        go_back_at: Success rate in rehearsed episodes, if there are any, below which to go back to the level before.
-        window: Episodes over which either is measured.
-        patience: Env steps after which to go on all the same, and then never back; None: never.
-        rehearsal: Share of episodes that play an earlier level, so that it is not forgotten.
+        levels: Parts of a config, from easy to hard, each overriding the run's: `{task: AG}`, `{task_params:
+            {tolerance: 0.1}}`, `{randomize: …}` or `{reward: dense}`. The run's config is the last level. `backward`:
+            the ends of the task, each a third of a stage longer; the scripted expert plays the part before (Florensa
+            et al., 2017). `forward`: the beginnings of the task (`A`, `AG`, `AGM`). For tasks of one stage both mean a
+            wider goal.
+        advance_at: Success rate at which the next level begins.
+        go_back_at: Success rate of rehearsed episodes below which the previous level returns.
+        window: Number of episodes over which both rates are measured.
+        patience: Env steps after which the next level begins regardless; levels then never go back. null: never.
+        rehearsal: Share of episodes on earlier levels, against forgetting.
     """
 
-    kept = ("level", "outcomes", "rehearsed", "began")
+    checkpointed = ("level", "outcomes", "rehearsed", "level_start")
 
     def __init__(
         self,
@@ -57,13 +48,13 @@ class Curriculum(Strategy):
         self.levels, self.advance_at, self.go_back_at = levels, advance_at, go_back_at
         self.window, self.patience, self.rehearsal = window, patience, rehearsal
         self.level = self.last = 0
-        """Index of the level that is trained, and of the last."""
+        """Index of the current level, and of the last."""
         self.outcomes: list[bool] = []
-        """Whether the latest episodes of the level were successes."""
+        """Success of the latest episodes of the current level."""
         self.rehearsed: list[bool] = []
-        """Whether those of earlier levels were, since the level began."""
-        self.began = 0
-        """Env steps at which the level began."""
+        """Success of the latest episodes of earlier levels, since the current level began."""
+        self.level_start = 0
+        """Env steps at the start of the current level."""
         if levels == []:
             raise ConfigError(bad_value("strategy_params.levels", levels, "backward, forward, or parts of a config"))
         if not 0.0 < advance_at <= 1.0:
@@ -78,62 +69,63 @@ class Curriculum(Strategy):
             raise ConfigError(bad_value("strategy_params.rehearsal", rehearsal, "0 or more, below 1"))
 
     def run_defaults(self) -> Mapping[str, Any]:
-        """One network for all levels: spaces that do not depend on the task, where it changes."""
-        return {"spaces": "shared"} if any("task" in part for part in self._parts(self.config)) else {}
+        """Return shared spaces if the task changes: one network serves all levels."""
+        return {"spaces": "shared"} if any("task" in part for part in self._easier_levels(self.config)) else {}
 
-    def settled(self) -> Mapping[str, Any]:
-        """The levels."""
-        return {"levels": [dict(part) for part in self._parts(self.config)]}
+    def complete_params(self) -> Mapping[str, Any]:
+        """Return the levels as parts of a config."""
+        return {"levels": [dict(part) for part in self._easier_levels(self.config)]}
 
     def variants(self, config: RunConfig) -> Sequence[Mapping[str, Any]]:
-        """The levels."""
-        return (*self._parts(config), {})
+        """Return the levels, the run's config last."""
+        return (*self._easier_levels(config), {})
 
     def requires(self) -> Sequence[str]:
-        """More than one level."""
+        """Require more than one level."""
         return ("several_variants",)
 
     def prepare_env(self) -> None:
-        """Play the first level."""
-        self._check_time()
-        self.last = len(self._parts(self.config))
-        self._play()
+        """Start with the first level."""
+        self._check_steps()
+        self.last = len(self._easier_levels(self.config))
+        self._set_weights()
 
     def on_episode(self, variant: int, success: bool, total_reward: float) -> None:
-        """Count an episode of the level that is trained, or of those before."""
+        """Record the success of an episode of the current level or of an earlier level."""
         if variant == self.level:
             self.outcomes = [*self.outcomes, success][-self.window :]
         elif variant < self.level:
             self.rehearsed = [*self.rehearsed, success][-self.window :]
 
     def step(self) -> None:
-        """Change the level if it is time to."""
-        rate = _rate(self.outcomes)
-        waited = self.patience is not None and self.num_timesteps - self.began >= self.patience
-        mastered = len(self.outcomes) == self.window and rate >= self.advance_at
-        forgotten = len(self.rehearsed) == self.window and _rate(self.rehearsed) < self.go_back_at
-        if self.level < self.last and (mastered or waited):
-            self._change(self.level + 1)
-        elif forgotten and self.patience is None:
-            self._change(self.level - 1)
+        """Change the level if its success rates call for it."""
+        rate = _success_rate(self.outcomes)
+        is_overdue = self.patience is not None and self.num_timesteps - self.level_start >= self.patience
+        is_mastered = len(self.outcomes) == self.window and rate >= self.advance_at
+        is_forgotten = len(self.rehearsed) == self.window and _success_rate(self.rehearsed) < self.go_back_at
+        if self.level < self.last and (is_mastered or is_overdue):
+            self._change_level(self.level + 1)
+        elif is_forgotten and self.patience is None:
+            self._change_level(self.level - 1)
         self.logger.record("strategy/level", self.level)
         self.logger.record("strategy/success_rate", rate)
 
     def outcome(self) -> Mapping[str, Any]:
-        """The level that is trained, and the last, from 0."""
+        """Return the current level and the last, counted from 0."""
         return {"level": self.level, "last_level": self.last}
 
-    def _change(self, level: int) -> None:
-        self.level, self.outcomes, self.rehearsed, self.began = level, [], [], self.num_timesteps
-        self._play()
+    def _change_level(self, level: int) -> None:
+        self.level, self.outcomes, self.rehearsed, self.level_start = level, [], [], self.num_timesteps
+        self._set_weights()
 
-    def _play(self) -> None:
+    def _set_weights(self) -> None:
         levels = range(self.last + 1)
         weights = [self.rehearsal / self.level if index < self.level else 0.0 for index in levels]
         weights[self.level] = 1.0 - sum(weights)
         self.training_env.env_method("set_weights", weights)
 
-    def _parts(self, config: RunConfig) -> Sequence[Mapping[str, Any]]:
+    def _easier_levels(self, config: RunConfig) -> Sequence[Mapping[str, Any]]:
+        """Return all levels but the last."""
         if not isinstance(self.levels, str):
             return tuple(self.levels)
         task = find_task(config.task)
@@ -141,81 +133,22 @@ class Curriculum(Strategy):
             return ({"task_params": {"tolerance": 2 * (config.task_params.tolerance or task.tolerance)}},)
         return backward(task, config) if self.levels == "backward" else forward(task, config)
 
-    def _check_time(self) -> None:
-        """Refuse levels that cannot all be climbed within the run's steps.
+    def _check_steps(self) -> None:
+        """Check that the run is long enough to reach the last level.
 
         Raises:
-            ConfigError: Even if every episode succeeded at once, or by `patience`, the last would not be reached.
+            ConfigError: The last level is out of reach, even if every episode succeeds or `patience` always ends.
         """
-        from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm  # two seconds, and help needs none
+        from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm  # two seconds to import
 
-        below, steps = len(self._parts(self.config)), self.config.steps
+        below, steps = len(self._easier_levels(self.config)), self.config.steps
         rollout = self.model.n_steps * self.model.n_envs if isinstance(self.model, OnPolicyAlgorithm) else 1
         fastest = below * max(min(self.window, self.patience or self.window), rollout)
         if fastest >= steps:
-            why = f"never reach the last of {below + 1} levels, of which each takes {fastest // below} at least"
+            why = f"cannot reach the last of {below + 1} levels, each of which takes at least {fastest // below} steps"
             allowed = f"more than {fastest}; or fewer levels, a smaller window, shorter rollouts"
             raise ConfigError(bad_value("steps", steps, allowed, why))
 
 
-def _rate(outcomes: Sequence[bool]) -> float:
+def _success_rate(outcomes: Sequence[bool]) -> float:
     return sum(outcomes) / max(len(outcomes), 1)
-
-
-def backward(task: Task, config: RunConfig) -> Sequence[Mapping[str, Any]]:
-    """The ends of a task, from the last stage on, each a third of a stage longer, and given as much more time."""
-    horizon, hold = config.task_params.horizon or task.horizon, config.task_params.hold or task.hold
-    count = PARTS * len(task.stage_names)
-    return tuple(
-        {
-            "task_params": {
-                "stages_done": round((count - left) / PARTS, 3),
-                "horizon": max(math.ceil(horizon * left / count), hold + 1),
-            }
-        }
-        for left in range(PARTS, count)
-    )
-
-
-def forward(task: Task, config: RunConfig) -> Sequence[Mapping[str, Any]]:
-    """The beginnings of a task of several stages, with what `config` has changed of its numbers."""
-    begun: list[list[dict[str, Any]]] = []
-    for number, one in enumerate(task.subtasks):
-        before = [_plainly(other) for other in task.subtasks[:number]]
-        names = [stage.name for stage in task.composed[number]]
-        what = {key: value for key, value in _plainly(one).items() if key in ("object", "part")}
-        begun += [[*before, {**what, "stages": names[:end]}] for end in range(1, len(names))]
-        if number < len(task.subtasks) - 1:
-            begun.append([*before, _plainly(one)])
-    return tuple({"task": said, "task_params": _numbers(task, find_task(said), config)} for said in begun)
-
-
-def _plainly(one: SubTask) -> dict[str, Any]:
-    """A sub-task as a config says it."""
-    said = {key: value for key, value in asdict(one).items() if value != getattr(SubTask, key, None)}
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in said.items()}
-
-
-def _numbers(task: Task, begun: Task, config: RunConfig) -> dict[str, Any]:
-    """`task_params` of what is begun of `task`: the objects that play its roles, and what the config has changed."""
-    own = config.task_params.model_dump(mode="json", exclude_none=True)
-    areas = own.pop("areas")
-    asked = change_task(task, own)
-    keys = ("tolerance", "hold", "distractors", "rotation")
-    changed: dict[str, Any] = {key: own[key] for key in keys if getattr(asked, key) != getattr(task, key)}
-    if asked.horizon != task.horizon:
-        share = len(begun.stage_names) / len(task.stage_names)
-        changed["horizon"] = max(math.ceil(asked.horizon * share), asked.hold + 1)
-    elsewhere = _areas(task) - _areas(begun)
-    by_role = {
-        "objects": {role: name for role in begun.roles if (name := asked.asset(role)) != role},
-        "colors": {role: color for role, color in own["colors"].items() if role in begun.roles},
-        "areas": {name: area for name, area in areas.items() if name not in elsewhere},
-    }
-    return {**changed, **{key: said for key, said in by_role.items() if said}}
-
-
-def _areas(task: Task) -> set[str]:
-    """Names of those that goals and objects are drawn from."""
-    goals = {name for number in range(len(task.subtasks)) for name in task.goal_areas(number)}
-    return goals | {f"{role}_start" for role in task.roles}

@@ -1,4 +1,4 @@
-"""Replay minibatches of which a share are demonstrations."""
+"""Replay minibatches with a share of demonstrations."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from mygym.runs.routed_vec_env import seen
 
 
 def demonstration_buffer(model: OffPolicyAlgorithm, steps: Transitions, variants: Sequence[int]) -> ReplayBuffer:
-    """A buffer that holds demonstrations and nothing else, of the class and arguments of the model's own.
+    """Return a replay buffer of demonstrations, with the class and arguments of the model's replay buffer.
 
-    So hindsight replay relabels demonstrations as it does what the policy lives through.
+    Hindsight replay therefore relabels demonstrations as it relabels the policy's episodes.
 
     Args:
-        model: Whose replay buffer is there.
-        steps: Whole episodes, or stretches that end as if truncated.
-        variants: Of each step, which of several tasks was played: by that one's reward it is relabelled.
+        model: Model whose replay buffer class is used.
+        steps: Whole episodes, or parts that end as if truncated.
+        variants: Variant that was played in each step; its reward function relabels the step.
     """
     kwargs = dict(model.replay_buffer_kwargs)
     cls = type(model.replay_buffer)
@@ -39,8 +39,8 @@ def demonstration_buffer(model: OffPolicyAlgorithm, steps: Transitions, variants
     timeouts = steps.truncated & ~steps.terminated
     for row in range(len(actions)):
         buffer.add(
-            at(steps.observations, row),
-            at(steps.next_observations, row),
+            _observation(steps.observations, row),
+            _observation(steps.next_observations, row),
             actions[row, None],
             steps.rewards[row, None],
             (steps.terminated | steps.truncated)[row, None],
@@ -50,52 +50,52 @@ def demonstration_buffer(model: OffPolicyAlgorithm, steps: Transitions, variants
 
 
 def label_buffer(model: BaseAlgorithm, steps: Transitions, labels: NDArray[np.float32]) -> ImitationBuffer:
-    """A buffer that holds what was seen in demonstrations, and `labels` `(n, A)` of what to do there."""
+    """Return a buffer of the demonstrated observations and their target actions `labels` `(n, A)`."""
     buffer = ImitationBuffer(len(labels), seen(model.observation_space), model.action_space, model.device)
     for row, label in enumerate(model.policy.scale_action(labels)):
-        buffer.add(at(steps.observations, row), label)
+        buffer.add(_observation(steps.observations, row), label)
     return buffer
 
 
-def at(observations: Observations, row: int) -> Any:
-    """Those of one step, `(1, …)`."""
+def _observation(observations: Observations, row: int) -> Any:
+    """Return the observation of one step, `(1, …)`."""
     if isinstance(observations, dict):
         return {key: values[row, None] for key, values in observations.items()}
     return observations[row, None]
 
 
 def mix(buffer: ReplayBuffer, demonstrations: ReplayBuffer, share: float) -> None:
-    """Let `buffer.sample` draw a share of each minibatch from `demonstrations` (Ball et al., 2023).
+    """Make `buffer.sample` draw a share of each minibatch from `demonstrations` (Ball et al., 2023).
 
-    What is saved of `buffer` is as before. The two are spread evenly over the minibatch, because SBX's algorithms
-    draw many minibatches at a time and take slices.
+    The saved content of `buffer` does not change. Both sources are spread evenly over the minibatch, because SBX's
+    algorithms draw many minibatches at once and slice them.
 
     Args:
-        buffer: The model's own.
-        demonstrations: Of the same class.
-        share: In [0, 1]; rounded to a number of transitions.
+        buffer: The model's replay buffer.
+        demonstrations: Buffer of the same class.
+        share: Share in [0, 1]; rounded to a number of transitions.
     """
-    own = buffer.sample
+    sample_replay = buffer.sample
 
     def sample(batch_size: int, env: Any = None) -> Any:
-        shown = round(share * batch_size)
-        if shown in (0, batch_size):
-            return (demonstrations.sample if shown else own)(batch_size, env=env)
-        parts = own(batch_size - shown, env=env), demonstrations.sample(shown, env=env)
-        order = torch.as_tensor(spread(batch_size - shown, shown), device=buffer.device)
-        return type(parts[0])(*(_merged(one, other, order) for one, other in zip(*parts, strict=True)))
+        demonstrated = round(share * batch_size)
+        if demonstrated in (0, batch_size):
+            return (demonstrations.sample if demonstrated else sample_replay)(batch_size, env=env)
+        batches = sample_replay(batch_size - demonstrated, env=env), demonstrations.sample(demonstrated, env=env)
+        order = torch.as_tensor(spread(batch_size - demonstrated, demonstrated), device=buffer.device)
+        return type(batches[0])(*(_merged(first, second, order) for first, second in zip(*batches, strict=True)))
 
     buffer.sample = sample  # type: ignore[method-assign]
 
 
-def spread(own: int, shown: int) -> NDArray[np.int64]:
-    """`(own + shown,)`: an order of `own` rows and `shown` rows after them in which every stretch has its share."""
-    places = [(np.arange(count) + 0.5) / count for count in (own, shown)]
-    return np.argsort(np.concatenate(places), kind="stable")
+def spread(first: int, second: int) -> NDArray[np.int64]:
+    """Return an order `(first + second,)` that mixes `first` rows with the `second` rows after them evenly."""
+    positions = [(np.arange(count) + 0.5) / count for count in (first, second)]
+    return np.argsort(np.concatenate(positions), kind="stable")
 
 
-def _merged(one: Any, other: Any, order: torch.Tensor) -> Any:
-    """Rows of both in `order`; of a dictionary those of each part, of what neither has nothing."""
-    if isinstance(one, dict):
-        return {key: _merged(one[key], other[key], order) for key in one}
-    return None if one is None else torch.cat((one, other))[order]
+def _merged(first: Any, second: Any, order: torch.Tensor) -> Any:
+    """Concatenate rows, or each entry of dictionaries, and reorder them; None stays None."""
+    if isinstance(first, dict):
+        return {key: _merged(first[key], second[key], order) for key in first}
+    return None if first is None else torch.cat((first, second))[order]

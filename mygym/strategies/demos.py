@@ -1,4 +1,4 @@
-"""Demonstrations beside what the policy lives through itself."""
+"""Strategy `demos`: demonstrations in addition to the policy's own experience."""
 
 from __future__ import annotations
 
@@ -27,32 +27,33 @@ from mygym.strategies.losses import actor_optimizer, add_loss, imitation_loss
 from mygym.strategies.strategy import Strategy
 
 EPISODES = 100
-"""That are recorded where nobody says how many."""
+"""Default number of recorded demonstrations."""
 
-BATCH = 256
+BATCH_SIZE = 256
 """Demonstrated states in a minibatch of the imitation loss."""
 
-RATES = (1e-3, 1e-5)
-"""Learning rate of the warm start at its beginning and its end; large steps at the end would spoil precision."""
+WARM_START_RATES = (1e-3, 1e-5)
+"""Initial and final learning rate of the warm start; large steps at the end would reduce precision."""
 
 SHARE, WARM_START, WEIGHT = 0.5, 2000, 1.0
-"""Defaults, where the algorithm can."""
+"""Defaults where the algorithm supports them."""
 
 
 class Demos(Strategy):
     """Demonstrations in each replay minibatch (RLPD: Ball et al., 2023), as a warm start, and as a loss.
 
-    Observations are normalised unless the config says otherwise, by figures that demonstrations begin: a network that
-    gets them in metres hardly imitates.
+    Observations are normalised unless the config sets `normalize`, with statistics initialised from demonstrations:
+    imitation hardly works on observations in metres.
 
     Args:
-        dataset: Path of a dataset of `mygym demos`; null: the scripted expert plays before training, on seeds of its
-            own, what `mygym demos` would record with the run's config and seed.
-        episodes: How many demonstrations; null: all of the dataset, or 100.
-        share: Part of each replay minibatch that is drawn from demonstrations; null: 0.5 where there is replay, else 0.
+        dataset: Path of a dataset of `mygym demos`; null: before training the scripted expert plays demonstrations as
+            `mygym demos` would record them with the run's config and seed.
+        episodes: Number of demonstrations; null: all of the dataset, or 100.
+        share: Share of each replay minibatch that is drawn from demonstrations; null: 0.5 for algorithms with replay,
+            else 0.
         warm_start: Gradient steps of behaviour cloning on the actor before training; null: 2000 with pytorch, else 0.
-        weight: Of a loss that keeps the actor near the demonstrations while it trains (Nair et al., 2018): a number or
-            a schedule; null: 1 with pytorch, else 0.
+        weight: Weight of a loss that keeps the actor near the demonstrations during training (Nair et al., 2018): a
+            number or a schedule; null: 1 with pytorch, else 0.
     """
 
     def __init__(
@@ -78,118 +79,123 @@ class Demos(Strategy):
             raise ConfigError(bad_value("strategy_params.weight", weight, "0 or more, a schedule, or null"))
 
     def run_defaults(self) -> Mapping[str, Any]:
-        """Normalised observations."""
+        """Return normalised observations."""
         return {"normalize": True}
 
-    def settled(self) -> Mapping[str, Any]:
-        """What the algorithm can; and where the dataset is, as a run is also resumed from other folders.
+    def complete_params(self) -> Mapping[str, Any]:
+        """Return the uses that the algorithm supports, and the absolute path of the dataset.
+
+        The path is absolute because a run can be resumed from any folder.
 
         Raises:
-            ConfigError: It could use no demonstration.
+            ConfigError: The algorithm would not use the demonstrations.
         """
         algo, framework = self.config.algo, self.config.framework
-        replays = issubclass(algorithm(algo, framework).combo()[0], OffPolicyAlgorithm)
-        follows = framework == "pytorch"
-        share = self.share if self.share is not None else SHARE if replays else 0.0
-        warm_start = self.warm_start if self.warm_start is not None else WARM_START if follows else 0
-        weight = self.weight if self.weight is not None else WEIGHT if follows else 0.0
-        if share and not replays:
-            why = f"needs replay of transitions, which {algo} has none of"
+        has_replay = issubclass(algorithm(algo, framework).combo()[0], OffPolicyAlgorithm)
+        is_torch = framework == "pytorch"
+        share = self.share if self.share is not None else SHARE if has_replay else 0.0
+        warm_start = self.warm_start if self.warm_start is not None else WARM_START if is_torch else 0
+        weight = self.weight if self.weight is not None else WEIGHT if is_torch else 0.0
+        if share and not has_replay:
+            why = f"needs a replay buffer, and {algo} has none"
             raise ConfigError(bad_value("strategy_params.share", share, "0, or an off-policy algo, such as sac", why))
         if not (share or warm_start or weight):
-            why = "uses no demonstration, as warm_start and weight are 0 too"
-            allowed = "above 0 with an off-policy algo; or one of the others above 0, with framework pytorch"
+            why = "uses no demonstration, because warm_start and weight are 0 too"
+            allowed = "above 0 with an off-policy algo; or warm_start or weight above 0, with framework pytorch"
             raise ConfigError(bad_value("strategy_params.share", share, allowed, why))
-        found: dict[str, Any] = {"share": share, "warm_start": warm_start, "weight": weight}
+        params: dict[str, Any] = {"share": share, "warm_start": warm_start, "weight": weight}
         if self.dataset is not None:
-            found["dataset"] = str(Path(self.dataset).expanduser().absolute())
+            params["dataset"] = str(Path(self.dataset).expanduser().absolute())
         elif self.episodes is None:
-            found["episodes"] = EPISODES
-        return found
+            params["episodes"] = EPISODES
+        return params
 
     def requires(self) -> Sequence[str]:
-        """For behaviour cloning an actor that follows gradients and goes by what it sees now."""
+        """Require a gradient-based, memoryless actor for behaviour cloning."""
         return ("actor_optimizer", "no_memory") if self.warm_start or self.weight else ()
 
     def prepare_data(self) -> None:
-        """Get demonstrations, let replay mix them in, and the actor imitate them."""
-        shown = self._recorded() if self.dataset is None else self._loaded(self.dataset)
-        steps = shown.transitions()
-        labels = steps.expert_actions if shown.about["policy"] == "oracle" else steps.actions
+        """Load or record demonstrations, mix them into replay, and imitate them."""
+        demonstrations = self._recorded() if self.dataset is None else self._loaded(self.dataset)
+        steps = demonstrations.transitions()
+        labels = steps.expert_actions if demonstrations.about["policy"] == "oracle" else steps.actions
         self.labels = label_buffer(self.model, steps, labels)
         self.normalizer = self.model.get_vec_normalize_env()
         if self.normalizer is not None:
-            _show(self.normalizer.obs_rms, steps.observations)
+            _update_statistics(self.normalizer.obs_rms, steps.observations)
         if self.share:
             model = cast(OffPolicyAlgorithm, self.model)
             assert model.replay_buffer is not None
-            variants = np.repeat(played_as(shown, self.config), [len(one) for one in shown.episodes]).tolist()
+            lengths = [len(episode) for episode in demonstrations.episodes]
+            variants = np.repeat(played_as(demonstrations, self.config), lengths).tolist()
             mix(model.replay_buffer, demonstration_buffer(model, steps, variants), self.share)
         if self.warm_start:
             self._imitate(self.warm_start)
         if self.weight:
-            said = self.weight if isinstance(self.weight, dict) else {"schedule": "constant", "value": self.weight}
-            self.schedule = parse("strategy_params.weight", said, Range(0), self.config.steps)
+            schedule = self.weight if isinstance(self.weight, dict) else {"schedule": "constant", "value": self.weight}
+            self.schedule = parse("strategy_params.weight", schedule, Range(0), self.config.steps)
             add_loss(self._optimizer(), self._weighted_loss)
 
     def step(self) -> None:
-        """Say how many env steps the demonstrations have taken."""
+        """Log the number of demonstrated env steps."""
         self.logger.record("strategy/demonstrated_steps", self.labels.size())
 
     def imitation_loss(self) -> torch.Tensor:
-        """`()`: of a minibatch of demonstrated states, as the normaliser now has them."""
-        seen, labels = self.labels.sample(BATCH, self.normalizer)
-        # Its noise is part of what it does: an actor that explored on would not come to what demonstrations show.
-        return imitation_loss(self.model.policy, seen, labels, deterministic=getattr(self.model, "use_sde", False))
+        """Return the loss `()` on a minibatch of demonstrated states, normalised with the current statistics."""
+        observations, labels = self.labels.sample(BATCH_SIZE, self.normalizer)
+        # With exploration noise, so that the actor also learns to explore less around the demonstrations.
+        deterministic = getattr(self.model, "use_sde", False)
+        return imitation_loss(self.model.policy, observations, labels, deterministic=deterministic)
 
     def _loaded(self, dataset: str) -> Demonstrations:
-        """The dataset, or its first episodes.
+        """Return the dataset, or its first episodes.
 
         Raises:
-            ConfigError: It is none, or not of what is trained, or none of its episodes succeed, or they are too few.
+            ConfigError: Not a dataset, not of the run's tasks, no successful episode, or too few episodes.
         """
         demonstrations = load_demonstrations(dataset, "strategy_params.dataset")
         check_fits(demonstrations, self.config, rewards=bool(self.share))
         count = len(demonstrations)
         if self.episodes is not None and self.episodes > count:
-            why = f"is more than {dataset} holds"
+            why = f"is more than {dataset} contains"
             raise ConfigError(bad_value("strategy_params.episodes", self.episodes, f"1 to {count}, or null", why))
-        chosen = demonstrations.episodes[: self.episodes]
-        if not any(one.success for one in chosen):
-            why = f"has no success among {len(chosen)} episodes"
+        episodes = demonstrations.episodes[: self.episodes]
+        if not any(episode.success for episode in episodes):
+            why = f"has no success among {len(episodes)} episodes"
             allowed = "demonstrations of which some end in success: mygym demos"
             raise ConfigError(bad_value("strategy_params.dataset", dataset, allowed, why))
-        return replace(demonstrations, episodes=chosen)
+        return replace(demonstrations, episodes=episodes)
 
     def _recorded(self) -> Demonstrations:
-        """Those of the scripted expert.
+        """Return demonstrations of the scripted expert.
 
         Raises:
-            ConfigError: It fails too often.
+            ConfigError: The expert fails too often.
         """
         config, wanted = self.config, self.episodes or EPISODES
         with contextlib.closing(factory.make_env(config)) as env:
             expert = OraclePolicy([env], config.seed)
-            solved = (one for one in attempts(expert, env, config.seed, wanted) if one.success)
+            solved = (episode for episode in attempts(expert, env, config.seed, wanted) if episode.success)
             episodes = tuple(itertools.islice(solved, wanted))
             spaces = env.observation_space, env.action_space
         if len(episodes) < wanted:
             allowed = "a dataset of demonstrations that end in success: mygym demos"
-            why = f"leaves them to the scripted expert, who solves {len(episodes)} of {ATTEMPTS * wanted} episodes"
+            why = f"needs the scripted expert, which solves only {len(episodes)} of {ATTEMPTS * wanted} episodes"
             raise ConfigError(bad_value("strategy_params.dataset", None, allowed, why))
         return Demonstrations(Path(), episodes, *spaces, config.model_dump(mode="json"), {"policy": "oracle"})
 
     def _imitate(self, gradient_steps: int) -> None:
-        """Behaviour cloning, with an optimiser of its own: the algorithm's begins fresh."""
+        """Run behaviour cloning with a separate optimiser, so that the algorithm's optimiser starts fresh."""
         policy: Any = self.model.policy
-        own = torch.optim.Adam([one for group in self._optimizer().param_groups for one in group["params"]], fused=True)
+        parameters = [p for group in self._optimizer().param_groups for p in group["params"]]
+        optimizer = torch.optim.Adam(parameters, fused=True)
         policy.set_training_mode(True)
-        for rate in np.linspace(*RATES, gradient_steps):
-            own.param_groups[0]["lr"] = rate
-            own.zero_grad()
+        for rate in np.linspace(*WARM_START_RATES, gradient_steps):
+            optimizer.param_groups[0]["lr"] = rate
+            optimizer.zero_grad()
             self.imitation_loss().backward()  # type: ignore[no-untyped-call]
-            own.step()
-        own.zero_grad()
+            optimizer.step()
+        optimizer.zero_grad()
         policy.set_training_mode(False)
         if hasattr(policy, "actor_target"):
             policy.actor_target.load_state_dict(policy.actor.state_dict())
@@ -204,15 +210,15 @@ class Demos(Strategy):
         return weight * loss
 
     def _optimizer(self) -> torch.optim.Optimizer:
-        found = actor_optimizer(self.model)
-        assert found is not None  # required
-        return found
+        optimizer = actor_optimizer(self.model)
+        assert optimizer is not None  # see `requires`
+        return optimizer
 
 
-def _show(figures: Any, observations: Observations) -> None:
-    """Let a normaliser's running figures take observations into account."""
+def _update_statistics(statistics: Any, observations: Observations) -> None:
+    """Update a normaliser's running statistics with observations."""
     if isinstance(observations, dict):
-        for key, running in figures.items():
+        for key, running in statistics.items():
             running.update(observations[key])
     else:
-        figures.update(observations)
+        statistics.update(observations)

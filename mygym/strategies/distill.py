@@ -1,4 +1,4 @@
-"""A student that learns from teachers, alone or beside an algorithm's own objective."""
+"""Strategy `distill`: a student learns from teachers, alone or in addition to an algorithm's objective."""
 
 from __future__ import annotations
 
@@ -16,39 +16,40 @@ from mygym.errors import ConfigError, bad_value
 from mygym.registry import algorithm
 from mygym.runs.imitation_buffer import ImitationBuffer
 from mygym.runs.routed_vec_env import seen
+from mygym.strategies.gaussians import divergence, family, gaussian
 from mygym.strategies.losses import actor_optimizer, add_loss, imitation_loss
-from mygym.strategies.mixture.gaussians import divergence, family, gaussian
 from mygym.strategies.strategy import Strategy
-from mygym.strategies.teachers import Teachers, absolute, read_teachers
+from mygym.strategies.teacher_config import absolute, read_teachers
+from mygym.strategies.teachers import Teachers
 
 WEIGHT = {"schedule": "linear", "from": 10.0, "to": 1.0}
-"""Unless another is asked for: at first the teacher decides, whatever a critic that knows nothing says."""
+"""Default weight: at first the teacher outweighs the untrained critic."""
 
 
 class Distill(Strategy):
-    """A student learns from a teacher: the scripted expert, or runs that were trained before.
+    """A student learns from teachers: the scripted expert, or trained runs.
 
-    With `--algo dagger` or `bc` it learns from nothing else, and `teacher` alone counts. With an algorithm that learns
-    from rewards the teacher says what it would do in the states that the student comes to, and the student is drawn
-    there with a weight that falls: kickstarting (Schmitt et al., 2018). Where both draw from the same kind of
-    Gaussian, the loss is KL(teacher ‖ student), else the mean absolute error of the student's actions, exploration
-    included. Learning by labels is easier where observations are normalised (`normalize: true`). Of `trpo`
-    it is a step of Adam's after the line search, in which `target_kl` has no say.
+    With `--algo dagger` or `bc` the student learns from the teacher alone, and only `teacher` is used. With an
+    algorithm that learns from rewards, a loss with a decreasing weight draws the student towards the teacher's actions
+    in the states that the student visits: kickstarting (Schmitt et al., 2018). If both have the same kind of Gaussian,
+    the loss is KL(teacher ‖ student), else the mean absolute error of the student's actions, exploration included.
+    Imitation works better on normalised observations (`normalize: true`). With `trpo` the loss is an Adam step after
+    the line search, not limited by `target_kl`.
 
-    A run sees what it was trained on, in the student's environments and without noise; so the student may observe less
-    than its teacher. One that was trained with `experts` teaches by all of them: in each state that one answers whom
-    the stage, the gate or the path that was found calls; a file of `mygym search --out` is another path of them.
+    A teacher run receives the observations of its training, built from the student's environments and without noise;
+    so the student may observe less than its teacher. A run trained with `mixture` teaches with all of its candidates:
+    stage, gate or the selected path determine which one is used; a file of `mygym search --out` has another path.
 
     Args:
-        teacher: `oracle`, the scripted expert; the path of a run; a list of these, of which one is drawn in each state;
-            or a mapping from the label of each task that is played to these.
-        weight: Of the loss that is added: a number or a schedule. None: linear from 10 to 1 over the run. While it is 0
-            the teacher is not asked.
-        batch_size: States in a minibatch, of which there is one for each step of the actor's optimiser.
-        buffer_size: Latest states that minibatches are drawn from; checkpoints hold them.
+        teacher: `oracle`, the scripted expert; the path of a run; a list of these, from which one is drawn in each
+            state; or a mapping from the label of each task to these.
+        weight: Weight of the added loss: a number or a schedule. null: linear from 10 to 1 over the run. While it is 0
+            the teacher is not queried.
+        batch_size: States in a minibatch; one minibatch for each step of the actor's optimiser.
+        buffer_size: Number of latest states from which minibatches are drawn; checkpoints contain them.
     """
 
-    kept = ("losses",)
+    checkpointed = ("losses",)
 
     def __init__(
         self,
@@ -66,27 +67,27 @@ class Distill(Strategy):
                 raise ConfigError(bad_value(f"strategy_params.{name}", value, "1 or more"))
         self._schedule(None)
         self.losses: list[float] = []
-        """Since the last `step`."""
+        """Losses since the last `step`."""
         self.labels: ImitationBuffer | None = None
-        """What the student saw, and the teacher's answers; None where the algorithm itself keeps them."""
+        """Observations of the student and answers of the teachers; None if the algorithm stores them."""
 
     def run_defaults(self) -> Mapping[str, Any]:
-        """Normalised observations, but of algorithms that imitate by themselves: in metres they are hardly imitated."""
+        """Return normalised observations, except for imitation algorithms, which standardise them."""
         return {} if algorithm(self.config.algo, self.config.framework).own_budget else {"normalize": True}
 
-    def settled(self) -> Mapping[str, Any]:
-        """The schedule, and where the teachers are."""
+    def complete_params(self) -> Mapping[str, Any]:
+        """Return the schedule, and absolute paths of the teachers."""
         return {"teacher": absolute(self.teacher), "weight": self.weight}
 
     def requires(self) -> Sequence[str]:
-        """A network that follows gradients, and goes by what it sees now: teachers are asked about single states."""
+        """Require a gradient-based, memoryless actor: teachers are queried on single states."""
         return ("actor_optimizer", "no_memory")
 
     def prepare_model(self) -> None:
-        """Ask the teachers in, and add their loss to the student's own."""
+        """Load the teachers and add their loss to the student's."""
         model: Any = self.model
         self.teachers: Teachers = read_teachers(self.teacher, self.config, self.training_env)
-        if hasattr(model, "teacher"):  # as of `BC`
+        if hasattr(model, "teacher"):  # imitation algorithms, see `BC`
             model.teacher = self.teachers
             return
         self.has_gaussians = self.teachers.family is not None and self.teachers.family == family(model.policy)
@@ -97,19 +98,19 @@ class Distill(Strategy):
         self.normalizer = unwrap_vec_normalize(self.training_env)
         self.schedule = self._schedule(self.config.steps)
         optimizer = actor_optimizer(model)
-        assert optimizer is not None
+        assert optimizer is not None  # see `requires`
         add_loss(optimizer, self.loss)
 
     def on_step(self, observations: Any) -> None:
-        """Ask the teachers what to do where the environments are."""
+        """Query the teachers in the current states."""
         if self.labels is None or self.current_weight() == 0.0:
             return
-        # Kept as they were, and normalised when they are drawn: with the figures that the student is trained with then.
+        # Stored raw and normalised when sampled, with the statistics of that moment, like the student's inputs.
         raw = observations if self.normalizer is None else self.normalizer.get_original_obs()
         self.labels.add(raw, self.teachers.gaussians() if self.has_gaussians else self.teachers.act(raw))
 
     def step(self) -> None:
-        """Say what the teachers' part was."""
+        """Log weight and mean loss."""
         if self.labels is None:
             return
         self.logger.record("strategy/weight", self.current_weight())
@@ -118,38 +119,39 @@ class Distill(Strategy):
             self.losses = []
 
     def current_weight(self) -> float:
-        """Of the teachers' loss now."""
+        """Return the current weight of the loss."""
         return self.schedule.value(self.num_timesteps, self.config.steps)
 
     def loss(self) -> torch.Tensor | None:
-        """`()`: the weighted loss of a minibatch; None while there is none."""
+        """Return the weighted loss `()` of a minibatch; None without weight or answers."""
         weight = self.current_weight()
         if self.labels is None or weight == 0.0 or self.labels.size() == 0:
             return None
-        states, answers = self.labels.sample(self.batch_size, self.normalizer)
+        observations, answers = self.labels.sample(self.batch_size, self.normalizer)
         policy: Any = self.model.policy
         if self.has_gaussians:
-            loss = divergence(answers, gaussian(policy, states))
-        else:  # its noise is part of what it does: a student that explored on would not see what its teacher shows
-            loss = imitation_loss(policy, states, answers, deterministic=getattr(self.model, "use_sde", False))
+            loss = divergence(answers, gaussian(policy, observations))
+        else:  # with exploration noise, so that the student also learns to explore less
+            deterministic = getattr(self.model, "use_sde", False)
+            loss = imitation_loss(policy, observations, answers, deterministic=deterministic)
         self.losses.append(loss.item())
         return weight * loss
 
     def state_dict(self) -> dict[str, Any]:
-        """With the states and answers."""
+        """Return the state with observations and answers."""
         return {**super().state_dict(), "labels": None if self.labels is None else self.labels.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The inverse of `state_dict`."""
+        """Restore the state that `state_dict` returned."""
         super().load_state_dict(state)
         if self.labels is not None:
             self.labels.load_state_dict(state["labels"])
 
     def _schedule(self, total_steps: int | None) -> Schedule:
-        """The weight as a schedule.
+        """Return the weight as a schedule.
 
         Raises:
-            ConfigError: It is none, or goes below 0.
+            ConfigError: Not a schedule, or it falls below 0.
         """
-        said = self.weight if isinstance(self.weight, Mapping) else {"schedule": "constant", "value": self.weight}
-        return parse("strategy_params.weight", said, Range(0.0), total_steps)
+        schedule = self.weight if isinstance(self.weight, Mapping) else {"schedule": "constant", "value": self.weight}
+        return parse("strategy_params.weight", schedule, Range(0.0), total_steps)

@@ -1,4 +1,4 @@
-"""Losses of a strategy's own, on top of whatever an algorithm minimises."""
+"""Losses that a strategy adds to an algorithm's own loss."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from torch.nn import functional
 
 
 def actor_optimizer(model: Any) -> torch.optim.Optimizer | None:
-    """The optimiser of the network that acts; None of a model without gradients, or of another framework."""
+    """Return the optimiser of the actor; None for models without gradients or of another framework."""
     policy = model.policy
     optimizer = getattr(getattr(policy, "actor", policy), "optimizer", None)
     return optimizer if isinstance(optimizer, torch.optim.Optimizer) else None
 
 
 def add_loss(optimizer: torch.optim.Optimizer, loss: Callable[[], torch.Tensor | None]) -> None:
-    """Add the gradient of `loss` to what `optimizer` is about to step along, in each of its steps from now on.
+    """Add the gradient of `loss` to the gradients in every step of `optimizer` from now on.
 
-    So a model's own `train` minimises its loss plus this one, though it knows nothing of it. Gradients that a model
-    clips are clipped before.
+    A model's `train` then minimises the sum of both losses without changes to its code. Models that clip gradients
+    clip them before this gradient is added.
 
     Args:
-        optimizer: As of `actor_optimizer`.
-        loss: Computes a scalar from the parameters as they are; None: nothing is to be added.
+        optimizer: Optimiser of the actor, see `actor_optimizer`.
+        loss: Computes a scalar from the current parameters; None adds nothing.
     """
 
     def add(*_: Any) -> None:
@@ -36,16 +36,16 @@ def add_loss(optimizer: torch.optim.Optimizer, loss: Callable[[], torch.Tensor |
 
 
 def imitation_loss(policy: Any, observations: Any, labels: torch.Tensor, *, deterministic: bool = True) -> torch.Tensor:
-    """Mean absolute error of what the policy would do.
+    """Return the mean absolute error of the policy's actions.
 
-    The absolute one, as fingers close or open, and no mean of the two is right.
+    Absolute rather than squared: a gripper is closed or open, and the mean of the two is wrong.
 
     Args:
-        policy: One of SB3's.
-        observations: `(n, …)`, or a dictionary of such, as the policy is trained on them.
-        labels: `(n, A)` in [-1, 1], what it should do.
-        deterministic: Without exploration. With it, it also learns to explore less; not for state-dependent
-            exploration, whose noise is drawn before.
+        policy: SB3 policy.
+        observations: `(n, …)`, or a dictionary of such tensors, preprocessed as in training.
+        labels: `(n, A)` in [-1, 1], the target actions.
+        deterministic: Without exploration. With exploration the policy also learns to explore less; not possible with
+            state-dependent exploration, whose noise is drawn earlier.
 
     Returns:
         `()`.

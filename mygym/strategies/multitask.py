@@ -1,4 +1,4 @@
-"""Several tasks in one run, with one network."""
+"""Strategy `multitask`: several tasks in one run with one network."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from numpy.typing import NDArray
 
 from mygym.errors import ConfigError, bad_value
 from mygym.runs.variants import variants
-from mygym.strategies.mixture.path_sampling import LEAST, followed, shares
+from mygym.strategies.gradient_bandit import MIN_SHARE, bandit_step, probabilities
 from mygym.strategies.strategy import Strategy
 
 if TYPE_CHECKING:
     from mygym.config import RunConfig
 
-SHARPNESS = 100.0
-"""How far learned weights go for learning progress; where it is the usual one, they come back to all alike."""
+INVERSE_TEMPERATURE = 100.0
+"""Inverse temperature of the task sampler; at average progress sampling is uniform."""
 
 
 class MultiTask(Strategy):
-    """Several tasks, or robots with equal spaces, in one run with one network; results say how each is done.
+    """Several tasks, or robots with equal spaces, in one run with one network; results are reported for each task.
 
     Args:
-        tasks: Names or compositions; or parts of a config, such as `{task: push, robot: kuka}`. None: reach and push.
-        sampler: What the next episode of an environment plays. `fair`: each task once before any twice. `uniform`:
-            drawn, all alike. `adaptive`: drawn by learning progress, the change of the success rate (Matiisen et al.,
-            2017). `differentiable`: drawn by weights that gradient ascent learns, for learning progress too (the
-            gradient bandit of Sutton and Barto, 2018, section 2.8), and forgets.
-        rate: How fast the measured success rates, or the learned weights, follow; in (0, 1].
-        identify: What the observation has appended of the task: `none`; a `one_hot` vector; or `stages`, an embedding
-            by what the task is composed of, where one that was never trained has its place too.
+        tasks: Names or compositions; or parts of a config, such as `{task: push, robot: kuka}`. null: reach and push.
+        sampler: Task of an environment's next episode. `fair`: each task once before any twice. `uniform`: drawn with
+            equal probability. `adaptive`: drawn in proportion to learning progress, the change of the success rate
+            (Matiisen et al., 2017). `differentiable`: drawn with weights that gradient ascent learns from learning
+            progress (the gradient bandit of Sutton and Barto, 2018, section 2.8), with forgetting.
+        rate: Step size of the running success rates and of the learned weights; in (0, 1].
+        identify: Task code appended to the observation: `none`; a `one_hot` vector; or `stages`, an embedding of the
+            task's stages, which also places tasks that were never trained.
     """
 
-    kept = ("fast", "slow", "logits", "baseline", "is_told")
+    checkpointed = ("fast", "slow", "logits", "baseline", "has_sent_weights")
 
     def __init__(
         self,
@@ -52,80 +52,81 @@ class MultiTask(Strategy):
         if not 0.0 < rate <= 1.0:
             raise ConfigError(bad_value("strategy_params.rate", rate, "above 0, up to 1"))
         self.fast, self.slow = np.zeros(len(self.tasks)), np.zeros(len(self.tasks))
-        """Running success rates, of which one follows quickly."""
+        """`(tasks,)`: fast and slow running success rates."""
         self.logits = np.zeros(len(self.tasks))
+        """`(tasks,)`: learned weights of `differentiable`."""
         self.baseline = 0.0
-        """Running learning progress of whatever is played."""
-        self.is_told = False
-        """Whether the environments know the weights."""
-        self.labels: list[str] = []
+        """Running mean of the learning progress over all tasks."""
+        self.has_sent_weights = False
+        """Whether the environments have the current weights."""
 
     def run_defaults(self) -> Mapping[str, Any]:
-        """The first task stands for the run, with what all say alike; spaces that all share."""
+        """Return the first task, the values that all tasks have in common, and shared spaces."""
         first, *others = self.variants(self.config)
-        alike = {
-            key: value for key, value in first.items() if key == "task" or all(o.get(key) == value for o in others)
+        common = {
+            key: value
+            for key, value in first.items()
+            if key == "task" or all(other.get(key) == value for other in others)
         }
-        return {**alike, "spaces": "shared"}
+        return {**common, "spaces": "shared"}
 
-    def settled(self) -> Mapping[str, Any]:
-        """The tasks.
+    def complete_params(self) -> Mapping[str, Any]:
+        """Return the tasks.
 
         Raises:
-            ConfigError: The run's own is none of them.
+            ConfigError: The run's task is not one of them.
         """
-        own, played = self.config.task, [one.get("task", self.config.task) for one in self.variants(self.config)]
-        if own not in played:
-            why = "would not be played, as it is none of strategy_params.tasks"
-            raise ConfigError(bad_value("task", own, played, why))
+        task, tasks = self.config.task, [part.get("task", self.config.task) for part in self.variants(self.config)]
+        if task not in tasks:
+            raise ConfigError(bad_value("task", task, tasks, "is not one of strategy_params.tasks"))
         return {"tasks": self.tasks}
 
     def variants(self, config: RunConfig) -> Sequence[Mapping[str, Any]]:
-        """The tasks."""
-        return tuple(one if isinstance(one, Mapping) else {"task": one} for one in self.tasks)
+        """Return the tasks."""
+        return tuple(task if isinstance(task, Mapping) else {"task": task} for task in self.tasks)
 
-    def judged(self, config: RunConfig) -> Sequence[Mapping[str, Any]]:
-        """The tasks."""
+    def evaluation_variants(self, config: RunConfig) -> Sequence[Mapping[str, Any]]:
+        """Return the tasks."""
         return self.variants(config)
 
     def prepare_env(self) -> None:
-        """Learn what the tasks are called."""
-        self.labels = [one.label for one in variants(self.config)]
+        """Read the labels of the tasks for the log."""
+        self.labels = [variant.label for variant in variants(self.config)]
 
     def on_episode(self, variant: int, success: bool, total_reward: float) -> None:
-        """Measure success and, by it, learning progress."""
+        """Update the success rates, and the learned weights from learning progress."""
         self.fast[variant] += self.rate * (success - self.fast[variant])
         self.slow[variant] += self.rate / 5 * (success - self.slow[variant])
-        self.is_told = False
+        self.has_sent_weights = False
         if self.sampler == "differentiable":
             progress = self._progress()[variant]
-            advantage, step = np.array([progress - self.baseline]), self.rate * SHARPNESS
-            learned = followed(self.logits[None], np.array([[variant]]), advantage, step)[0]
-            self.logits = (1.0 - self.rate) * learned  # forgets: what is learned next is another task
+            advantage, step_size = np.array([progress - self.baseline]), self.rate * INVERSE_TEMPERATURE
+            logits = bandit_step(self.logits[None], np.array([[variant]]), advantage, step_size)[0]
+            self.logits = (1.0 - self.rate) * logits  # forget: which task makes progress changes
             self.baseline += self.rate * (progress - self.baseline)
 
     def step(self) -> None:
-        """Say how often each task is played."""
-        if self.sampler == "fair" or self.is_told:  # environments take turns by themselves
+        """Set how often each task is played."""
+        if self.sampler == "fair" or self.has_sent_weights:  # fair: environments take turns by themselves
             return
-        self.is_told = True
+        self.has_sent_weights = True
         weights = self.weights()
         self.training_env.env_method("set_weights", weights.tolist())
         for label, weight in zip(self.labels, weights, strict=True):
             self.logger.record(f"strategy/weight_{label}", weight)
 
     def weights(self) -> NDArray[np.float64]:
-        """`(tasks,)`: share of the episodes that each is played in."""
+        """Return the share of episodes of each task, `(tasks,)`."""
         count = len(self.tasks)
-        even = np.full(count, 1.0 / count)
+        uniform = np.full(count, 1.0 / count)
         if self.sampler == "uniform":
-            return even
+            return uniform
         if self.sampler == "differentiable":
-            return shares(self.logits)
+            return probabilities(self.logits)
         progress = self._progress()
         total = progress.sum()
-        return LEAST * even + (1.0 - LEAST) * progress / total if total > 0 else even
+        return MIN_SHARE * uniform + (1.0 - MIN_SHARE) * progress / total if total > 0 else uniform
 
     def _progress(self) -> NDArray[np.float64]:
-        """`(tasks,)`: by how much success has changed of late, for the worse as well: what is forgotten is played."""
+        """Return the recent change of each success rate, `(tasks,)`; absolute, so forgotten tasks are played again."""
         return np.abs(self.fast - self.slow)

@@ -1,4 +1,4 @@
-"""What a strategy can require of a run, checked when all is built and before anything is written."""
+"""What a strategy can require of a run; checked when the run is built and before anything is written."""
 
 from __future__ import annotations
 
@@ -27,43 +27,43 @@ REQUIREMENTS: Mapping[str, tuple[Callable[[Strategy], bool], str]] = {
     ),
     "actor_optimizer": (
         lambda strategy: actor_optimizer(strategy.model) is not None,
-        "an algorithm of framework pytorch that follows gradients, such as sac or ppo",
+        "a gradient-based algorithm of framework pytorch, such as sac or ppo",
     ),
     "no_memory": (
         lambda strategy: not hasattr(strategy.model.policy, "lstm_actor"),
-        "an algorithm whose policy acts on what it sees now, such as ppo",
+        "an algorithm with a memoryless policy, such as ppo",
     ),
 }
-"""Name in what `Strategy.requires` gives → whether a strategy has it, and what to say of it."""
+"""Name in `Strategy.requires` → test of a strategy, and what is allowed (for the message)."""
 
 
 def prepared(config: Any, env: Any, model: Any) -> list[Strategy]:
-    """The run's strategies, ready to train.
+    """Return the strategies of a run, ready to train.
 
     Raises:
-        ConfigError: The run lacks what one requires.
+        ConfigError: The run lacks a requirement of a strategy.
     """
     strategies: list[Strategy] = strategies_of(config)
-    for one in strategies:
-        one.training_env, one.model = env, model
-        _check(one)
-    for prepare in ("prepare_env", "prepare_model", "prepare_data"):
-        for one in strategies:
-            with said_in(one.section):
-                getattr(one, prepare)()
+    for strategy in strategies:
+        strategy.training_env, strategy.model = env, model
+        _check(strategy)
+    for method in ("prepare_env", "prepare_model", "prepare_data"):
+        for strategy in strategies:
+            with said_in(strategy.section):
+                getattr(strategy, method)()
     return strategies
 
 
 def _check(strategy: Strategy) -> None:
-    """Refuse a run that lacks what a strategy requires.
+    """Check that the run meets the requirements of a strategy.
 
     Raises:
-        ConfigError: It does.
+        ConfigError: A requirement is unknown or not met.
     """
     for name in strategy.requires():
         if name not in REQUIREMENTS:
-            why = f"is required by strategy {strategy.name}, and nothing known"
+            why = f"is an unknown requirement of strategy {strategy.name}"
             raise ConfigError(bad_value("requires", name, REQUIREMENTS, why))
-        met, needed = REQUIREMENTS[name]
-        if not met(strategy):
-            raise ConfigError(bad_value("strategy", strategy.name, needed, f"requires {name.replace('_', ' ')}"))
+        is_met, allowed = REQUIREMENTS[name]
+        if not is_met(strategy):
+            raise ConfigError(bad_value("strategy", strategy.name, allowed, f"requires {name.replace('_', ' ')}"))

@@ -1,4 +1,4 @@
-"""`Strategy`: the base class of what decides what trains next."""
+"""`Strategy`: base class of strategies, which decide what a run trains next."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
-from mygym.errors import RegistryError, bad_value
-from mygym.registry import registry
-from mygym.registry.signatures import first_line
+from mygym.registry import decorator
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
@@ -24,150 +22,165 @@ S = TypeVar("S")
 
 
 class Strategy:
-    """Decides what trains next: which task, which network, which teacher. This one, `standard`, changes nothing.
+    """Base class of strategies: a strategy decides which task, network or teacher trains next.
 
-    A subclass has its parameters as keyword-only parameters of its constructor, with annotations and defaults: the
-    config's `strategy_params`. It overrides what it needs; everything else is as without a strategy. In the order in
-    which they are called:
+    The base class itself is the strategy `standard`, which changes nothing.
 
-    1. `run_defaults`: config values. `variants` and `judged`: what the environments play, as parts of a config.
-    2. `wrap_env`, `policy_class`: what the environments and the policy are made of.
-    3. `requires`: what must be there, checked when all is built and before anything is written.
-    4. `prepare_env`, `prepare_model`, `prepare_data`: once, before training; `model` and `training_env` are there.
-    5. `step`: before every iteration. `on_step`, `on_episode`, `on_evaluation`: what came of it. `finish`: at the end.
-       `outcome`: what to tell of it.
-    6. `state_dict`, `load_state_dict`: what a resumed run goes on from.
+    A subclass declares its parameters as keyword-only constructor parameters with annotations and defaults; they are
+    the config's `strategy_params`. It overrides the methods that it needs.
 
-    One object lives from 3 to 6; those of 1 and 2 are constructed for the purpose, and what they keep is lost.
+    Life cycle: a strategy belongs to one run. It is constructed with its parameters, then `name`, `section` and
+    `config` are set, and the methods are called in this order:
 
-    A strategy that goes on from random numbers draws them from torch's or numpy's global generators, or has the state
-    of a generator of its own in `state_dict`.
+    1. While the config is resolved: `run_defaults`, then `variants`, `evaluation_variants` and `complete_params`.
+    2. While the run is built: `wrap_env`, then `policy_class` (`training_env` is set).
+    3. Before anything is written: `requires` (`model` is set).
+    4. Once before training: `prepare_env`, `prepare_model`, `prepare_data`.
+    5. On a resumed run: `load_state_dict`.
+    6. During training: `on_step`, `on_episode`, `on_evaluation`, and `step` before every iteration;
+       `state_dict` for each checkpoint, `outcome` for each record.
+    7. After training: `finish`.
+
+    Methods of step 1 depend on the parameters and the config alone. A config may also be resolved without a run
+    (`--explain`, `mygym evaluate`), so they have no side effects.
+
+    Random numbers come from torch's or numpy's global generators, whose states checkpoints contain; a strategy with
+    a generator of its own adds its state to `state_dict`.
     """
 
     phase: ClassVar[Literal["rollout", "gradient"]] = "rollout"
-    """What `step` comes before: each rollout, or each phase of gradient steps that follows one."""
+    """When `step` is called: before each rollout, or before the gradient steps that follow each rollout."""
 
     identify: Literal["none", "one_hot", "stages"] = "none"
-    """What the observation tells of the variant that is played, see `mygym.runs.variants.codes`; unless it is nothing,
-    `judged` are all of them."""
+    """Task code that is appended to observations, see `mygym.runs.variants.codes`; unless it is `none`,
+    `evaluation_variants` must be the same as `variants`."""
 
     name: str
-    """Under which it is registered."""
+    """Registered name."""
     section: str
-    """Key of its parameters in the config."""
+    """Key of the parameters in the config: `strategy_params`, of joined strategies `strategy_params.NAME`."""
     config: RunConfig
-    """The run's; complete as soon as it is built."""
+    """Config of the run; complete when the run is built."""
     model: BaseAlgorithm
+    """Model that is trained."""
     training_env: VecEnv
-    """Its environments; of several variants each is a `MultiTaskEnv`."""
+    """Training environments; with several variants each of them is a `MultiTaskEnv`."""
 
-    # Before anything is built ---------------------------------------------------------------------------------------
+    # 1. While the config is resolved --------------------------------------------------------------------------------
 
     def run_defaults(self) -> Mapping[str, Any]:
-        """Config values that the strategy prefers; what the user says, which `config` has by now, comes over them."""
+        """Return config values that the strategy prefers; values of the user override them."""
         return {}
 
-    def settled(self) -> Mapping[str, Any]:
-        """What the parameters come to that the user has left open: for the config that is written to the run."""
+    def complete_params(self) -> Mapping[str, Any]:
+        """Return values for parameters that the user has left unset; they are written to the run's config."""
         return {}
 
     def variants(self, config: RunConfig) -> Sequence[Mapping[str, Any]]:
-        """What the training environments play, each a part of a config that is laid over the run's.
+        """Return the task variants of the training environments, each a part of a config that overrides `config`.
 
-        More than one takes `training_env.env_method("set_weights", …)`, see `MultiTaskEnv`, to say how often each is
-        played. One that names another `task` has that task's own workspace and numbers.
+        With several variants, `training_env.env_method("set_weights", weights)` sets how often each is played, see
+        `MultiTaskEnv`. A variant with another `task` gets the workspace and the numbers of that task.
         """
         return ({},)
 
-    def judged(self, config: RunConfig) -> Sequence[Mapping[str, Any]]:
-        """What evaluations and films play, in equal shares; by default the run's own config."""
+    def evaluation_variants(self, config: RunConfig) -> Sequence[Mapping[str, Any]]:
+        """Return the variants of evaluations and videos, in equal shares; by default the run's config alone."""
         return ({},)
 
-    def requires(self) -> Sequence[str]:
-        """What the run must have: names in `mygym.strategies.requirements.REQUIREMENTS`."""
-        return ()
-
-    # When it is built -----------------------------------------------------------------------------------------------
+    # 2. While the run is built --------------------------------------------------------------------------------------
 
     def wrap_env(self, env: VecEnv) -> VecEnv:
-        """The training environments with what the strategy puts around them."""
+        """Return the training environments with the strategy's wrappers around them."""
         return env
 
     def policy_class(self, cls: type[BasePolicy]) -> type[BasePolicy]:
-        """The class of the policy, in place of the algorithm's; `config` and `training_env` are there.
+        """Return the policy class to use in place of the algorithm's class `cls`.
 
         Raises:
-            ConfigError: The strategy is not for such a policy.
+            ConfigError: The strategy does not support this policy class.
         """
         return cls
 
+    # 3. Before anything is written ----------------------------------------------------------------------------------
+
+    def requires(self) -> Sequence[str]:
+        """Return what the run must provide: names in `mygym.strategies.requirements.REQUIREMENTS`."""
+        return ()
+
+    # 4. Once before training ----------------------------------------------------------------------------------------
+
     def prepare_env(self) -> None:
-        """Tell `training_env` how to begin."""
+        """Set the initial state of `training_env`, e.g. the weights of its variants."""
 
     def prepare_model(self) -> None:
-        """Change `model` before it trains."""
+        """Change `model`, e.g. add a loss."""
 
     def prepare_data(self) -> None:
-        """Read or collect what training needs besides the environments."""
+        """Load or record data that training needs, e.g. demonstrations."""
 
-    # While it trains ------------------------------------------------------------------------------------------------
+    # 6. During training ---------------------------------------------------------------------------------------------
 
     def step(self) -> None:
-        """Decide what the next iteration trains. What it raises ends the run, with a checkpoint."""
+        """Decide what the next iteration trains. An exception ends the run after a checkpoint is written."""
 
     def on_step(self, observations: Any) -> None:
-        """The training environments have begun, or made a step.
+        """Handle new observations: called when training begins and after every environment step.
 
         Args:
-            observations: `(n_envs, …)`, or a dictionary of such, on which the next actions are chosen; normalised where
-                the run normalises.
+            observations: `(n_envs, …)`, or a dictionary of such arrays; the next actions are chosen from them.
+                Normalised if the run normalises observations.
         """
 
     def on_episode(self, variant: int, success: bool, total_reward: float) -> None:
-        """A training episode has ended.
+        """Handle the end of a training episode.
 
         Args:
-            variant: Index in `variants`.
-            success: Whether it ended in success, exploration included.
-            total_reward: Sum of its rewards.
+            variant: Index of the variant in `variants`.
+            success: Whether the episode ended in success (with exploration).
+            total_reward: Sum of the rewards.
         """
 
     def on_evaluation(self, record: Mapping[str, Any]) -> None:
-        """An evaluation has been made; `record` is its entry in the result's `evaluations`."""
-
-    def finish(self, judge: Callable[[], Evaluation]) -> None:
-        """Learning is over: change `model` before it is saved and judged.
-
-        Args:
-            judge: Plays episodes with `model` as it is, the same ones in each call, which are not those of the result.
-        """
+        """Handle an evaluation; `record` is its entry in the `evaluations` of result.json."""
 
     def outcome(self) -> Mapping[str, Any]:
-        """What it has come to by now, in plain data: for the evaluations' records and lines, and for result.json."""
+        """Return the current outcome as plain data, for evaluation records, printed lines and result.json."""
         return {}
+
+    # 7. After training ----------------------------------------------------------------------------------------------
+
+    def finish(self, judge: Callable[[], Evaluation]) -> None:
+        """Change `model` before it is saved and evaluated.
+
+        Args:
+            judge: Evaluates `model` on the same episodes in each call; the final evaluation uses other episodes.
+        """
+
+    # Logging --------------------------------------------------------------------------------------------------------
 
     @property
     def logger(self) -> Logger:
-        """The run's; what is recorded as `strategy/NAME` is in progress.jsonl and TensorBoard."""
+        """Logger of the run: values recorded as `strategy/NAME` appear in progress.jsonl and TensorBoard."""
         return self.model.logger
 
     @property
     def num_timesteps(self) -> int:
-        """Env steps so far."""
+        """Number of env steps so far."""
         return int(self.model.num_timesteps)
 
     # Checkpoints ----------------------------------------------------------------------------------------------------
 
-    kept: ClassVar[tuple[str, ...]] = ()
-    """Names of attributes that `state_dict` has: numbers, text, lists, dictionaries, arrays, tensors."""
+    checkpointed: ClassVar[tuple[str, ...]] = ()
+    """Names of attributes in `state_dict`: numbers, text, lists, dictionaries, arrays or tensors."""
 
     def state_dict(self) -> dict[str, Any]:
-        """What the strategy goes on from; by default the attributes named in `kept`."""
-        return {name: copy.deepcopy(getattr(self, name)) for name in self.kept}
+        """Return the state from which a resumed run continues; by default the attributes in `checkpointed`."""
+        return {name: copy.deepcopy(getattr(self, name)) for name in self.checkpointed}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The inverse of `state_dict`."""
-        for name in self.kept:
+        """Restore the state that `state_dict` returned."""
+        for name in self.checkpointed:
             setattr(self, name, copy.deepcopy(state[name]))
 
 
@@ -175,18 +188,18 @@ def register_strategy(name: str, *, help: str = "", override: bool = False) -> C
     """Class decorator that registers a strategy.
 
     Args:
-        name: Keyword for `--strategy`.
-        help: One line; by default the first of the docstring.
-        override: Replace one of the same name.
+        name: Name in configs and for `--strategy`.
+        help: One line for listings; by default the first line of the docstring.
+        override: Replace a strategy of the same name.
 
     Raises:
-        RegistryError: It is no strategy, or the name is taken.
+        RegistryError: The class is not a subclass of `Strategy`, or the name is taken.
     """
-
-    def decorate(cls: type[S]) -> type[S]:
-        if not (inspect.isclass(cls) and issubclass(cls, Strategy)):
-            raise RegistryError(bad_value("register_strategy", name, "a subclass of Strategy", "decorates no strategy"))
-        registry("strategy").register(name, cls, help or first_line(cls), override=override)
-        return cls
-
-    return decorate
+    return decorator(
+        "strategy",
+        name,
+        check=lambda cls: inspect.isclass(cls) and issubclass(cls, Strategy),
+        allowed="a subclass of Strategy",
+        help=help,
+        override=override,
+    )

@@ -1,4 +1,4 @@
-"""Every registered algorithm leaves a whole run directory; what else each must do is in tests/checks."""
+"""Tests of every registered algorithm: its run directory, logs, result and weights; see also tests/checks."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ EVALUATION_KEYS = {
 
 
 def train(algo: str, framework: str, logdir: Path, **config: Any) -> Result:
-    named = {"algo": algo, "framework": framework, "algo_params": small(algo, framework)}
-    return mygym.train({**named, "logdir": str(logdir), **SHORT, **config})
+    values = {"algo": algo, "framework": framework, "algo_params": small(algo, framework)}
+    return mygym.train({**values, "logdir": str(logdir), **SHORT, **config})
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The run of an algorithm in a framework, trained once."""
+    """Return a function that trains an algorithm in a framework once."""
     logdir, runs = tmp_path_factory.mktemp("runs"), {}
 
     def run(algo: str, framework: str) -> Result:
@@ -64,7 +64,7 @@ each = partial(pytest.mark.parametrize, ("algo", "framework"), COMBOS_QUICKLY)
 
 
 @each()
-def test_an_algorithm_leaves_a_whole_run_directory(algo: str, framework: str, trained: Any) -> None:
+def test_the_run_directory_is_complete(algo: str, framework: str, trained: Any) -> None:
     path = trained(algo, framework).path
     assert re.fullmatch(rf"reach/panda/{algo}/([\w.=-]+-)?[0-9a-f]{{8}}/seed_0", "/".join(path.parts[-5:]))
     names = {entry.name for entry in path.iterdir() if not entry.name.startswith(".")}
@@ -81,10 +81,10 @@ def test_an_algorithm_leaves_a_whole_run_directory(algo: str, framework: str, tr
         "tensorboard",
         "videos",
     }
-    films = sorted(video.name for video in (path / "videos").iterdir())
-    assert films[-1] == "final.mp4"
-    assert all(re.fullmatch(r"failed_in_(approach|done)_seed_\d+\.mp4", film) for film in films[:-1])
-    assert bool(films[:-1]) == (trained(algo, framework).success_rate < 1)
+    videos = sorted(video.name for video in (path / "videos").iterdir())
+    assert videos[-1] == "final.mp4"
+    assert all(re.fullmatch(r"failed_in_(approach|done)_seed_\d+\.mp4", video) for video in videos[:-1])
+    assert bool(videos[:-1]) == (trained(algo, framework).success_rate < 1)
     assert (path / "videos" / "final.mp4").stat().st_size > 1000
     assert list((path / "tensorboard").iterdir())
     assert len(list((path / "checkpoints").glob("step_*"))) <= 2
@@ -97,7 +97,7 @@ def test_an_algorithm_leaves_a_whole_run_directory(algo: str, framework: str, tr
 
 
 @each()
-def test_logs_are_whole_and_agree(algo: str, framework: str, trained: Any) -> None:
+def test_the_logs_are_complete_and_consistent(algo: str, framework: str, trained: Any) -> None:
     result = trained(algo, framework)
     lines = [json.loads(line) for line in (result.path / "progress.jsonl").read_text().splitlines()]
     assert lines
@@ -118,9 +118,9 @@ def test_the_result_is_complete_and_consistent(algo: str, framework: str, traine
     result = trained(algo, framework)
     content = json.loads((result.path / "result.json").read_text())
     assert set(content) == RESULT_KEYS
-    said = {"schema": 1, "status": "done", "error": None, "algo": algo, "framework": framework, "robot": "panda"}
-    said |= {"task": "reach", "workspace": "table", "engine": "pybullet", "seed": 0}
-    assert said.items() <= content.items()
+    expected = {"schema": 1, "status": "done", "error": None, "algo": algo, "framework": framework, "robot": "panda"}
+    expected |= {"task": "reach", "workspace": "table", "engine": "pybullet", "seed": 0}
+    assert expected.items() <= content.items()
     assert content["config_hash"] == result.path.parent.name.rpartition("-")[2]
     assert content["steps"] >= 150
     assert 0 <= content["success_rate"] <= 1
@@ -131,22 +131,22 @@ def test_the_result_is_complete_and_consistent(algo: str, framework: str, traine
     evaluations = content["evaluations"]
     assert all(set(evaluation) == EVALUATION_KEYS for evaluation in evaluations)
     assert evaluations[0]["steps"] == 0
-    hundreds = [evaluation["steps"] // 100 for evaluation in evaluations]  # a rollout may leave some out
+    hundreds = [evaluation["steps"] // 100 for evaluation in evaluations]  # a rollout may skip some
     assert hundreds == sorted(set(hundreds))
     times = [evaluation["wall_time_s"] for evaluation in evaluations]
     assert times == sorted(times)
     assert times[-1] < content["wall_time_s"]
     assert all(0 <= evaluation["success_rate"] <= 1 for evaluation in evaluations)
     for threshold, first in content["time_to_threshold"].items():
-        good = [evaluation for evaluation in evaluations if evaluation["success_rate"] >= float(threshold)]
-        assert (first["steps"] if first else None) == (good[0]["steps"] if good else None)
+        reached = [evaluation for evaluation in evaluations if evaluation["success_rate"] >= float(threshold)]
+        assert (first["steps"] if first else None) == (reached[0]["steps"] if reached else None)
     assert "0.95" in content["time_to_threshold"]
     assert {"python", "mygym", "pybullet", "torch", "stable-baselines3", "gymnasium"} <= content["versions"].keys()
 
 
 @each()
-def test_the_saved_model_is_what_was_judged(algo: str, framework: str, trained: Any) -> None:
-    """The figures of result.json come from model.zip, and policy.safetensors says the same."""
+def test_the_result_is_that_of_the_saved_model(algo: str, framework: str, trained: Any) -> None:
+    """result.json has the evaluation of model.zip, and policy.safetensors acts the same."""
     result = trained(algo, framework)
     envs = [mygym.make_env(result.path) for _ in range(SHORT["eval"]["episodes"])]  # batches of the same size
     evaluation = evaluate_policy(mygym.load(result.path), envs, episode_seeds(0, FINAL, 5))
@@ -155,7 +155,7 @@ def test_the_saved_model_is_what_was_judged(algo: str, framework: str, trained: 
         env.close()
 
 
-ACTS = """
+PRINT_ACTIONS = """
 import sys, numpy, mygym
 env, policy = mygym.make_env(sys.argv[1]), mygym.load(sys.argv[1])
 print([policy.predict(env.reset(seed=seed)[0])[0].tobytes().hex() for seed in range(3)])
@@ -169,13 +169,13 @@ def test_a_policy_acts_the_same_in_another_process(algo: str, framework: str, tr
     path = trained(algo, framework).path
     with mygym.make_env(path) as env:
         policy = mygym.load(path)
-        here = [policy.predict(env.reset(seed=seed)[0])[0].tobytes().hex() for seed in range(3)]
-    done = python("-c", ACTS, str(path))
-    assert done.stdout.strip() == str(here), done.stderr
+        actions = [policy.predict(env.reset(seed=seed)[0])[0].tobytes().hex() for seed in range(3)]
+    process = python("-c", PRINT_ACTIONS, str(path))
+    assert process.stdout.strip() == str(actions), process.stderr
 
 
 @pytest.mark.parametrize(("algo", "framework"), [("crossq", "pytorch"), ("ppo", "jax"), ("sac", "pytorch")])
-def test_a_run_says_when_its_observations_are_flattened(
+def test_a_run_notes_flattened_observations(
     algo: str, framework: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     train(algo, framework, tmp_path, steps=20, video={"episodes": 0})
@@ -189,26 +189,26 @@ def test_a_run_says_when_its_observations_are_flattened(
     [("ppo", "pytorch"), ("sac", "pytorch"), ("cem", "pytorch"), ("dagger", "pytorch"), ("sac", "jax")],
 )
 def test_the_same_seed_gives_the_same_weights(algo: str, framework: str, trained: Any) -> None:
-    """To the bit, also when nothing but what is watched differs; the second run stands beside the first.
+    """Bit-identical also with other evaluations and logs; the second run is saved beside the first.
 
-    That a plain second run of each algorithm has the same weights is for tests/checks/test_algorithms.py.
+    Equal weights of an identical second run, for every algorithm: see tests/checks/test_algorithms.py.
     """
     first = trained(algo, framework)
-    watched = {
+    monitoring = {
         "eval": {"every": 40, "episodes": 3, "final_episodes": 1},
         "video": {"episodes": 0},
         "tensorboard": False,
     }
-    second = train(algo, framework, first.path.parents[4], **watched)
+    second = train(algo, framework, first.path.parents[4], **monitoring)
     assert second.path == first.path.with_name("seed_0_2")
-    one, other = (load_tensors(run.path / "policy.safetensors") for run in (first, second))
-    assert one.keys() == other.keys()
-    for key, value in one.items():
-        np.testing.assert_array_equal(value, other[key])
-    third = train(algo, framework, first.path.parents[4], **watched, seed=1)
+    weights, same = (load_tensors(run.path / "policy.safetensors") for run in (first, second))
+    assert weights.keys() == same.keys()
+    for key, value in weights.items():
+        np.testing.assert_array_equal(value, same[key])
+    third = train(algo, framework, first.path.parents[4], **monitoring, seed=1)
     assert third.path == first.path.with_name("seed_1")
     different = load_tensors(third.path / "policy.safetensors")
-    assert any(not np.array_equal(value, different[key]) for key, value in one.items())
+    assert any(not np.array_equal(value, different[key]) for key, value in weights.items())
 
 
 @each()
@@ -217,17 +217,17 @@ def test_hyperparameters_reach_the_algorithm(algo: str, framework: str, trained:
     model = mygym.load(trained(algo, framework).path).model
     for name, value in config["algo_params"].items():
         if isinstance(value, int | float) and not callable(getattr(model, name, None)):
-            held = getattr(model, name, value)
-            if isinstance(held, int | float) and name not in (
+            actual = getattr(model, name, value)
+            if isinstance(actual, int | float) and name not in (
                 "buffer_size",
                 "learning_starts",
                 "n_steps",
-            ):  # these suit acting
-                assert held == value, name
+            ):  # these are smaller in a loaded policy
+                assert actual == value, name
 
 
 @each()
-def test_a_wrong_hyperparameter_leaves_nothing_behind(algo: str, framework: str, tmp_path: Path) -> None:
+def test_an_unknown_hyperparameter_leaves_no_files(algo: str, framework: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"algo_params\.polcy_kwargs.*did you mean 'policy_kwargs'"):
         train(algo, framework, tmp_path, algo_params={"polcy_kwargs": {}})
     assert list(tmp_path.iterdir()) == []
@@ -252,7 +252,7 @@ def test_a_wrong_hyperparameter_leaves_nothing_behind(algo: str, framework: str,
         ("ppo", {"policy_kwargs": {"net_arch": {"pi": 3}}}),
     ],
 )
-def test_what_the_class_refuses_is_the_users_mistake(algo: str, params: dict[str, Any], tmp_path: Path) -> None:
+def test_values_that_the_class_refuses_are_config_errors(algo: str, params: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="algo_params"):
         mygym.train({"algo": algo, "logdir": str(tmp_path), **SHORT, "n_envs": 1, "algo_params": params})
     assert list(tmp_path.iterdir()) == []
@@ -267,8 +267,8 @@ def test_what_the_class_refuses_is_the_users_mistake(algo: str, params: dict[str
         pytest.param("sac", "jax", marks=pytest.mark.slow),
     ],
 )
-def test_worker_processes_learn_the_same(algo: str, framework: str, trained: Any, tmp_path: Path) -> None:
+def test_worker_processes_give_the_same_weights(algo: str, framework: str, trained: Any, tmp_path: Path) -> None:
     result = train(algo, framework, tmp_path, subprocesses=True)
-    one, other = (load_tensors(run.path / "policy.safetensors") for run in (trained(algo, framework), result))
-    for key, value in one.items():
-        np.testing.assert_array_equal(value, other[key])
+    first, second = (load_tensors(run.path / "policy.safetensors") for run in (trained(algo, framework), result))
+    for key, value in first.items():
+        np.testing.assert_array_equal(value, second[key])

@@ -1,4 +1,4 @@
-"""Learning from the scripted expert: who drives, whose actions are learnt, and that it comes to something."""
+"""Tests of imitation of the scripted expert: acting, labels, success, and the policy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
 
 import mygym
 from mygym.algos.imitation import BC, DAgger
-from mygym.algos.imitation_policies import CLIP, LEAST_STD, ImitationPolicy, Standardizer
+from mygym.algos.imitation_policies import CLIP, MIN_STD, ImitationPolicy, Standardizer
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
 
@@ -23,8 +23,8 @@ N_ENVS, ROLLOUT = 2, 6
 SMALL: dict[str, Any] = {"batch_size": 16, "policy_kwargs": {"net_arch": [16]}, "seed": 0, "device": "cpu"}
 
 
-def learned(cls: type[BC], rollouts: int = 3, **hyperparameters: Any) -> BC:
-    """A runner after some rollouts on a task with a gripper, seeded."""
+def trained(cls: type[BC], rollouts: int = 3, **hyperparameters: Any) -> BC:
+    """Return a seeded runner after some rollouts on a task with a gripper."""
     env = VecMonitor(DummyVecEnv([lambda: RobotEnv("pick_and_place", task_params={"horizon": 30})] * N_ENVS))
     env.seed(0)
     runner = cls("MultiInputPolicy", env, **SMALL, **hyperparameters)
@@ -32,48 +32,48 @@ def learned(cls: type[BC], rollouts: int = 3, **hyperparameters: Any) -> BC:
     return runner.learn(rollouts * ROLLOUT * N_ENVS)
 
 
-def expert_drove(runner: BC) -> list[bool]:
-    """Of each step, whether what was seen next is what comes when the label is acted on, in all environments."""
+def expert_acted(runner: BC) -> list[bool]:
+    """Return for each step whether the stored observations follow from acting with the labels."""
     envs = DummyVecEnv([lambda: RobotEnv("pick_and_place", task_params={"horizon": 30})] * N_ENVS)
     envs.seed(0)
-    seen, drove = envs.reset(), []
+    observations, acted = envs.reset(), []
     assert runner.replay_buffer is not None
     for step in range(runner.replay_buffer.pos):
         stored = {name: rows[step] for name, rows in runner.replay_buffer.observations.items()}
-        drove.append(all(np.array_equal(seen[name], stored[name]) for name in seen))
-        seen = envs.step(runner.replay_buffer.actions[step])[0]
+        acted.append(all(np.array_equal(observations[name], stored[name]) for name in observations))
+        observations = envs.step(runner.replay_buffer.actions[step])[0]
     envs.close()
-    return drove
+    return acted
 
 
-def test_the_expert_drives_while_it_is_cloned() -> None:
-    assert all(expert_drove(learned(BC)))
+def test_in_behaviour_cloning_the_expert_acts() -> None:
+    assert all(expert_acted(trained(BC)))
 
 
-def test_the_policy_drives_after_the_first_rollout() -> None:
-    drove = expert_drove(learned(DAgger, beta=0.0))
-    assert all(drove[: ROLLOUT + 1])
-    assert not any(drove[ROLLOUT + 1 :])
+def test_with_beta_0_the_policy_acts_after_the_first_rollout() -> None:
+    acted = expert_acted(trained(DAgger, beta=0.0))
+    assert all(acted[: ROLLOUT + 1])
+    assert not any(acted[ROLLOUT + 1 :])
 
 
-def test_labels_are_the_experts_whoever_drives(monkeypatch: pytest.MonkeyPatch) -> None:
-    said = []
-    own = RobotEnv.expert_action
-    monkeypatch.setattr(RobotEnv, "expert_action", lambda env: said.append(own(env)) or said[-1])
-    runner = learned(DAgger, beta=0.5)
+def test_labels_are_always_the_actions_of_the_expert(monkeypatch: pytest.MonkeyPatch) -> None:
+    actions = []
+    act = RobotEnv.expert_action
+    monkeypatch.setattr(RobotEnv, "expert_action", lambda env: actions.append(act(env)) or actions[-1])
+    runner = trained(DAgger, beta=0.5)
     assert runner.replay_buffer is not None
     labels = runner.replay_buffer.actions[: runner.replay_buffer.pos]
-    np.testing.assert_allclose(labels.reshape(len(said), -1), said, atol=1e-6)
+    np.testing.assert_allclose(labels.reshape(len(actions), -1), actions, atol=1e-6)
 
 
-def test_the_experts_share_falls_from_rollout_to_rollout() -> None:
-    runner = learned(DAgger, rollouts=3, beta=0.5)
+def test_the_share_of_the_expert_decreases() -> None:
+    runner = trained(DAgger, rollouts=3, beta=0.5)
     assert runner.expert_share == 0.5**3
-    assert learned(BC, rollouts=1).expert_share == 1.0
+    assert trained(BC, rollouts=1).expert_share == 1.0
 
 
-def test_the_oldest_states_make_room() -> None:
-    runner = learned(DAgger, rollouts=3, buffer_size=10)
+def test_new_states_replace_the_oldest() -> None:
+    runner = trained(DAgger, rollouts=3, buffer_size=10)
     assert runner.replay_buffer is not None
     assert (runner.replay_buffer.full, runner.replay_buffer.pos) == (True, 3 * ROLLOUT % 5)
 
@@ -84,13 +84,13 @@ def test_an_environment_without_an_expert_is_refused(cls: type[BC]) -> None:
         cls("MlpPolicy", gymnasium.make("Pendulum-v1"))
 
 
-# What it comes to ----------------------------------------------------------------------------------------------------
+# Success ----------------------------------------------------------------------------------------------------
 
 
 def train(logdir: Path, **config: Any) -> Any:
     quiet = {"video": {"episodes": 0}, "tensorboard": False, "logdir": str(logdir), "stop_at_success": None}
-    judged = {"every": 10**6, "episodes": 1, "final_episodes": config.pop("episodes", 1)}
-    return mygym.train({**quiet, "eval": judged, **config})
+    evaluation = {"every": 10**6, "episodes": 1, "final_episodes": config.pop("episodes", 1)}
+    return mygym.train({**quiet, "eval": evaluation, **config})
 
 
 def test_dagger_picks_and_places(tmp_path: Path) -> None:
@@ -98,24 +98,24 @@ def test_dagger_picks_and_places(tmp_path: Path) -> None:
     assert result.success_rate >= 0.85, result.stage_reached
 
 
-def test_cloning_reaches(tmp_path: Path) -> None:
+def test_behaviour_cloning_reaches(tmp_path: Path) -> None:
     result = train(tmp_path, algo="bc", task="reach", steps=2_000, episodes=40)
     assert result.success_rate >= 0.9
 
 
-OTHERS: dict[str, dict[str, Any]] = {
+SETTINGS: dict[str, dict[str, Any]] = {
     "joints": {"control": "joint_delta"},
     "shared spaces": {"spaces": "shared", "task": "push"},
     "two arms": {"robot": "panda_pair", "workspace": "table"},
-    "its own observations": {"observations": ["ee_position", "goal_from_ee"]},
+    "observations": {"observations": ["ee_position", "goal_from_ee"]},
     "normalised": {"normalize": True},
-    "the other name": {"algo_params": {"policy": "MlpPolicy"}},
-    "another reward": {"reward": "staged", "task": "push"},
+    "policy alias": {"algo_params": {"policy": "MlpPolicy"}},
+    "reward": {"reward": "staged", "task": "push"},
 }
 
 
-@pytest.mark.parametrize("more", OTHERS.values(), ids=OTHERS)
-def test_the_loss_falls_whatever_is_seen_and_done(more: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize("more", SETTINGS.values(), ids=SETTINGS)
+def test_the_loss_decreases_in_all_settings(more: dict[str, Any], tmp_path: Path) -> None:
     result = train(tmp_path, algo="dagger", steps=800, **{"task": "reach", **more})
     lines = [line for line in (result.path / "progress.jsonl").read_text().splitlines() if "train/loss" in line]
     losses = [json.loads(line)["train/loss"] for line in lines]
@@ -130,24 +130,24 @@ def test_observations_may_be_flat() -> None:
     assert runner.predict(env.reset())[0].shape == (N_ENVS, 3)
 
 
-# The policy ----------------------------------------------------------------------------------------------------------
+# Policy ----------------------------------------------------------------------------------------------------------
 
 
-def test_standardized_numbers_have_mean_0_and_deviation_1_over_all_that_was_shown() -> None:
+def test_standardized_numbers_have_mean_0_and_deviation_1() -> None:
     rng = np.random.default_rng(0)
     values = torch.as_tensor(rng.normal([5.0, -2.0, 7.0], [0.1, 30.0, 0.0], (1000, 3)), dtype=torch.float32)
     standardizer = Standardizer((3,))
     for part in values.split([1, 8, 500, 491]):
-        standardizer.show(part)
+        standardizer.update(part)
     torch.testing.assert_close(standardizer.mean, values.mean(dim=0))
-    seen = standardizer(values)
-    torch.testing.assert_close(seen[:, :2].mean(dim=0), torch.zeros(2), atol=1e-3, rtol=0)
-    torch.testing.assert_close(seen[:, :2].std(dim=0, correction=0), torch.ones(2), atol=1e-3, rtol=0)
-    assert standardizer(values[0] + 1e-3)[2] == pytest.approx(1e-3 / LEAST_STD, abs=1e-3)  # not blown up
+    standardized = standardizer(values)
+    torch.testing.assert_close(standardized[:, :2].mean(dim=0), torch.zeros(2), atol=1e-3, rtol=0)
+    torch.testing.assert_close(standardized[:, :2].std(dim=0, correction=0), torch.ones(2), atol=1e-3, rtol=0)
+    assert standardizer(values[0] + 1e-3)[2] == pytest.approx(1e-3 / MIN_STD, abs=1e-3)  # not amplified
     assert standardizer(values[0] + 1e6).max() == CLIP
 
 
-def test_images_are_seen_as_they_are() -> None:
+def test_images_are_not_standardised() -> None:
     parts = {"camera": spaces.Box(0, 255, (3, 36, 36), np.uint8), "joints": spaces.Box(-1, 1, (4,))}
     policy = ImitationPolicy(spaces.Dict(parts), spaces.Box(-1, 1, (2,)), lambda _: 1e-3)
     assert list(policy.standardizers) == ["joints"]
@@ -165,7 +165,7 @@ def test_actions_are_within_their_bounds() -> None:
     assert (np.ptp(actions, axis=0) > 0.9 * (high - low)).all()
 
 
-def test_the_network_is_as_it_was_asked_for() -> None:
+def test_the_network_has_the_requested_layers() -> None:
     policy = ImitationPolicy(
         spaces.Box(-1, 1, (3,)), spaces.Box(-1, 1, (2,)), lambda _: 0.5, net_arch=[8, 4], activation_fn=torch.nn.SiLU
     )

@@ -1,4 +1,4 @@
-"""The runners that are shipped: PPO as SB3's to the bit, the cross-entropy method as its equations say."""
+"""Tests of the shipped runners: PPO is bit-identical to SB3's, the cross-entropy method follows its equations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from safetensors.numpy import load_file as load_tensors
 from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
 
 import mygym
-from benchmarks.kills import SMALL, Case, Trainer, differences, killed, never_stopped
+from benchmarks.kills import SMALL, Case, Trainer, differences, killed, uninterrupted
 from mygym.algos.cem import CEM
 from mygym.algos.ppo_runner import PPORunner
 from mygym.algos.stable_baselines import PPO
@@ -50,44 +50,43 @@ PARAMS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("params", PARAMS.values(), ids=PARAMS)
-def test_ppo_does_what_sb3s_does_to_the_bit(params: dict[str, Any], tmp_path: Path) -> None:
-    ours, theirs = (
+def test_ppo_is_bit_identical_to_sb3(params: dict[str, Any], tmp_path: Path) -> None:
+    runner, sb3 = (
         mygym.train(config(algo, tmp_path, algo_params=params, normalize=True)) for algo in ("ppo_runner", "ppo")
     )
-    one, other = (load_tensors(result.path / "policy.safetensors") for result in (ours, theirs))
-    assert one.keys() == other.keys()
-    for key, value in one.items():
-        np.testing.assert_array_equal(value, other[key])
-    for record, same in zip(ours.evaluations, theirs.evaluations, strict=True):
+    weights, expected = (load_tensors(result.path / "policy.safetensors") for result in (runner, sb3))
+    assert weights.keys() == expected.keys()
+    for key, value in weights.items():
+        np.testing.assert_array_equal(value, expected[key])
+    for record, same in zip(runner.evaluations, sb3.evaluations, strict=True):
         assert {**record, "wall_time_s": 0} == {**same, "wall_time_s": 0}
 
 
-def test_the_hyperparameters_are_sb3s() -> None:
-    ours, theirs = parameters(PPORunner), parameters(PPO)
-    not_ours = {"use_sde", "sde_sample_freq", "rollout_buffer_class", "rollout_buffer_kwargs"}
-    assert ours.keys() == theirs.keys() - not_ours | {"groups"}
-    shared = ours.keys() & theirs.keys()
-    assert {name: ours[name].default for name in shared} == {name: theirs[name].default for name in shared}
+def test_ppo_has_the_hyperparameters_of_sb3() -> None:
+    runner, sb3 = parameters(PPORunner), parameters(PPO)
+    unsupported = {"use_sde", "sde_sample_freq", "rollout_buffer_class", "rollout_buffer_kwargs"}
+    assert runner.keys() == sb3.keys() - unsupported | {"groups"}
+    shared = runner.keys() & sb3.keys()
+    assert {name: runner[name].default for name in shared} == {name: sb3[name].default for name in shared}
 
 
-def test_parts_of_the_policy_learn_at_rates_of_their_own(tmp_path: Path) -> None:
+def test_groups_set_learning_rates_of_parts_of_the_policy(tmp_path: Path) -> None:
     params = {"n_steps": 16, "batch_size": 16, "policy_kwargs": {"net_arch": [8]}}
     groups = {"critic": {"lr": 0.05}, "log_std": {"lr": 1e-12}}
     settings = config("ppo_runner", tmp_path, algo_params={**params, "groups": groups}, checkpoint={"every": 50})
     result = mygym.train(settings)
     usual = mygym.train(config("ppo_runner", tmp_path, algo_params=params))
-    one, other = (load_tensors(run.path / "policy.safetensors") for run in (result, usual))
-    assert np.abs(one["log_std"]).max() < 1e-9 < np.abs(other["log_std"]).max()
-    moved = np.abs(one["value_net.bias"]).max(), np.abs(other["value_net.bias"]).max()
-    assert moved[0] > 3 * moved[1]
+    grouped, ungrouped = (load_tensors(run.path / "policy.safetensors") for run in (result, usual))
+    assert np.abs(grouped["log_std"]).max() < 1e-9 < np.abs(ungrouped["log_std"]).max()
+    assert np.abs(grouped["value_net.bias"]).max() > 3 * np.abs(ungrouped["value_net.bias"]).max()
     run = stopped(merged(settings, {"logdir": str(tmp_path / "stopped"), "tensorboard": True}), step=150)
-    again = load_tensors(mygym.train(resume=run).path / "policy.safetensors")
-    for key, value in one.items():
-        np.testing.assert_array_equal(value, again[key])
+    resumed = load_tensors(mygym.train(resume=run).path / "policy.safetensors")
+    for key, value in grouped.items():
+        np.testing.assert_array_equal(value, resumed[key])
 
 
 @pytest.mark.parametrize(
-    ("algo", "params", "words"),
+    ("algo", "params", "message"),
     [
         ("ppo_runner", {"groups": {"critc": {"lr": 1e-3}}}, r"algo_params\.groups\.critc.*did you mean 'critic'"),
         ("ppo_runner", {"groups": {"critic": {"rate": 1e-3}}}, r"algo_params\.groups\.critic\.rate"),
@@ -99,14 +98,14 @@ def test_parts_of_the_policy_learn_at_rates_of_their_own(tmp_path: Path) -> None
         ("cem", {"smoothing": 0}, r"algo_params\.smoothing: 0 is out of range"),
     ],
 )
-def test_what_cannot_train_is_refused(algo: str, params: dict[str, Any], words: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=words):
+def test_invalid_hyperparameters_are_refused(algo: str, params: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=message):
         mygym.train(config(algo, tmp_path, algo_params=params, n_envs=1))
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.filterwarnings("default:the last minibatch")
-def test_a_minibatch_that_is_not_full_is_told_of() -> None:
+def test_a_partial_minibatch_warns() -> None:
     env = DummyVecEnv([RobotEnv])
     with pytest.warns(UserWarning, match="the last minibatch has 4 of 8 rows"):
         PPORunner("MultiInputPolicy", env, n_steps=20, batch_size=8, device="cpu")
@@ -125,7 +124,7 @@ def test_a_minibatch_that_is_not_full_is_told_of() -> None:
         pytest.param("dagger", {"batch_size": 32, "policy_kwargs": {"net_arch": [16]}}, marks=pytest.mark.slow),
     ],
 )
-def test_a_killed_runner_ends_as_if_it_had_never_stopped(
+def test_a_killed_run_equals_an_uninterrupted_run(
     algo: str, params: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(SMALL, algo, params)  # type: ignore[arg-type]
@@ -133,7 +132,7 @@ def test_a_killed_runner_ends_as_if_it_had_never_stopped(
     folders = [tmp_path / name for name in ("whole", "killed")]
     for folder in folders:
         folder.mkdir()
-    run, seconds = never_stopped(trainer, case, folders[0])
+    run, seconds = uninterrupted(trainer, case, folders[0])
     other, reached = killed(trainer, case, folders[1], [0.7 * seconds, 0.5 * seconds])
     assert reached
     assert differences(run, other) == [], reached
@@ -143,7 +142,7 @@ def test_a_killed_runner_ends_as_if_it_had_never_stopped(
 
 
 EASY = {"horizon": 15, "tolerance": 0.12, "hold": 1}
-"""Episodes of which some end before others."""
+"""Task parameters with which some episodes end earlier than others."""
 
 
 def cem(n_envs: int, **params: Any) -> CEM:
@@ -162,36 +161,36 @@ def test_the_gaussian_is_fitted_to_the_elites() -> None:
     expected = np.sqrt(elites.numpy().var(axis=0) + (0.6 * 3 / 4) ** 2)
     np.testing.assert_allclose(runner.mean, 0.5 * elites.numpy().mean(axis=0), rtol=1e-5)
     np.testing.assert_allclose(runner.std, 0.5 * 2.0 + 0.5 * expected, rtol=1e-5)
-    runner.generation = 4  # the noise is gone, and the collapse of equal elites is possible
+    runner.generation = 4  # without extra noise equal elites collapse the deviation
     runner._fit(elites[:1].expand(5, -1))
     np.testing.assert_allclose(runner.std, 0.5 * (0.5 * 2.0 + 0.5 * expected), rtol=1e-5)
     runner.env.close()
 
 
 @pytest.mark.parametrize("n_envs", [1, 2, 3])
-def test_candidates_are_tried_in_the_same_episodes(n_envs: int) -> None:
-    """Their returns are those of the policy with their weights, however many environments there are."""
-    runner, found = cem(n_envs, population=4, elites=2), []
+def test_candidates_are_evaluated_on_the_same_episodes(n_envs: int) -> None:
+    """Returns equal those of a policy with the candidate's weights, for any number of environments."""
+    runner, results = cem(n_envs, population=4, elites=2), []
     torch.manual_seed(1)
     candidates = torch.randn(4, len(runner.mean))
     steady = torch.cat([torch.zeros(3, 9), -10 * torch.eye(3), 10 * torch.eye(3)], dim=1)  # from achieved to desired
-    candidates[1] = steady.flatten()  # it is there before the others
+    candidates[1] = steady.flatten()  # it reaches the goal before the others
 
-    class Once(CEM):
+    class ReturnsRecorder(CEM):
         def training(self, loop: Loop, *, episodes: int = 2) -> Any:
             with torch.no_grad():
                 while loop.goes_on():
                     np.random.seed(5)  # noqa: NPY002
-                    found.append(self._returns(loop, candidates, episodes))
+                    results.append(self._returns(loop, candidates, episodes))
             return loop.curves()
 
-    runner.__class__ = Once
+    runner.__class__ = ReturnsRecorder
     runner.learn(1)
     np.random.seed(5)  # noqa: NPY002
     seeds = np.random.randint(2**30, size=2)  # noqa: NPY002
     solved: list[bool] = []
     with RobotEnv(goal_env=False, task_params=EASY, reward="dense") as env:
-        for candidate, total in zip(candidates, found[0], strict=True):
+        for candidate, total in zip(candidates, results[0], strict=True):
             runner.policy.load_from_vector(candidate.numpy())
             returns = []
             for seed in seeds:
@@ -214,14 +213,14 @@ def test_the_policy_is_the_mean(policy: str, tmp_path: Path) -> None:
     runner = CEM(policy, env, population=4, elites=2, seed=0, device="cpu", **kwargs).learn(50)
     np.testing.assert_array_equal(runner.policy.parameters_to_vector(), runner.mean.numpy())
     runner.save(tmp_path / "model.zip")
-    again = CEM.load(tmp_path / "model.zip", env=env, device="cpu")
-    assert again.generation == runner.generation > 0
-    np.testing.assert_array_equal(again.mean, runner.mean)
-    np.testing.assert_array_equal(again.std, runner.std)
+    loaded = CEM.load(tmp_path / "model.zip", env=env, device="cpu")
+    assert loaded.generation == runner.generation > 0
+    np.testing.assert_array_equal(loaded.mean, runner.mean)
+    np.testing.assert_array_equal(loaded.std, runner.std)
     env.close()
 
 
-def test_cem_comes_nearer(tmp_path: Path) -> None:
-    """A few generations are enough to see it learn; that it solves reach: benchmarks/results/runners.md."""
+def test_cem_reduces_the_distance(tmp_path: Path) -> None:
+    """A few generations reduce the distance; for solving reach see benchmarks/results/runners.md."""
     result = mygym.train(config("cem", tmp_path, steps=16_000, n_envs=8, eval={"every": 16_000, "episodes": 20}))
     assert result.evaluations[-1]["mean_distance"] < 0.75 * result.evaluations[0]["mean_distance"]

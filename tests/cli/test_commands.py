@@ -231,7 +231,7 @@ def test_names_stay_text_and_numbers_become_numbers(mygym_command: Command) -> N
 
 
 def test_the_last_line_tells_of_each_task_and_of_what_the_strategies_came_to(mygym_command: Command) -> None:
-    strategy = ("--strategy", "multitask+experts", "--set", "strategy_params.multitask.tasks=[reach, push]")
+    strategy = ("--strategy", "multitask+experts", "--set", "strategy_params.multitask.tasks=[reach, push]")  # an alias
     by_sampler = ("--set", "strategy_params.experts={by: sampler, candidates: 2}")
     outcome = mygym_command("train", *TRAIN, "--algo", "a2c", *strategy, *by_sampler)
     assert outcome.code == 0, outcome.err
@@ -239,8 +239,8 @@ def test_the_last_line_tells_of_each_task_and_of_what_the_strategies_came_to(myg
     result = json.loads((run / "result.json").read_text())
     by_task = ", ".join(f"{task} {rate:.0%}" for task, rate in result["success_by_task"].items())
     assert set(result["success_by_task"]) == {"reach", "push"}
-    path = result["strategy"]["experts"]["path"]
-    assert f" s; {by_task}; experts: path {path}\n" in outcome.err + outcome.out
+    path = result["strategy"]["mixture"]["path"]
+    assert f" s; {by_task}; mixture: path {path}\n" in outcome.err + outcome.out
 
 
 def test_train_then_evaluate_the_run(mygym_command: Command, tmp_path: Path) -> None:

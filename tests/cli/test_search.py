@@ -21,7 +21,7 @@ Command = Callable[..., Outcome]
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One whose path is drawn among three, on normalised observations."""
     params = {"by": "sampler", "candidates": 3, "tries": 1}
-    said = {"strategy": "experts", "strategy_params": params, "normalize": True, "steps": 64}
+    said = {"strategy": "mixture", "strategy_params": params, "normalize": True, "steps": 64}
     return mygym.train(config("ppo", tmp_path_factory.mktemp("runs"), **said)).path
 
 
@@ -48,7 +48,7 @@ def test_what_it_writes_acts_by_the_path(run: Path, mygym_command: Command) -> N
 
 def test_a_run_without_paths_is_refused(tmp_path: Path) -> None:
     plain = mygym.train(config("ppo", tmp_path, steps=32))
-    with pytest.raises(ConfigError, match="has no super-networks; allowed: a run with strategy experts"):
+    with pytest.raises(ConfigError, match="has no super-networks; allowed: a run with strategy mixture"):
         mygym.search(plain.path)
 
 

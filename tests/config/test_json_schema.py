@@ -53,7 +53,7 @@ def test_a_strategy_has_its_own_parameters(strategy: str) -> None:
         ({"algo": "sac", "algo_params": {"tua": 0.1}}, "$.algo_params"),
         ({"algo": "sac", "framework": "jax", "algo_params": {"tua": 0.1}}, "$.algo_params"),
         ({"strategy": "curriculum", "strategy_params": {"levels": "sideways"}}, "$.strategy_params.levels"),
-        ({"strategy": "experts", "strategy_params": {"tau": "warm"}}, "$.strategy_params.tau"),
+        ({"strategy": "mixture", "strategy_params": {"tau": "warm"}}, "$.strategy_params.tau"),
     ],
 )
 def test_a_mistake_is_found(config: dict[str, Any], where: str) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import numpy as np
 import pytest
 
@@ -13,13 +15,13 @@ import mygym.errors
 from mygym.checks import check
 from mygym.cli.describe import complete_config
 from mygym.config import load_file
+from mygym.config.json_schema import json_schema
 from mygym.registry import algorithm, implemented_combos, registry
 from mygym.runs.resolve_config import resolve_config
 from mygym.tasks.lookup import find_task
 from tests.docs.documents import ROOT
 
 CONFIGS = sorted(path for path in (ROOT / "configs").iterdir() if path.is_file())
-COMPLETE = sorted((ROOT / "configs" / "algos").iterdir())
 BUILT_IN = [
     (e.name, framework) for e in registry("algorithm") if e.origin == "mygym.algos" for framework in e.frameworks
 ]
@@ -136,50 +138,59 @@ def test_reach_yaml_is_the_default_run() -> None:
     assert resolve_config(load_file(ROOT / "configs/reach.yaml")).values() == resolve_config().values()
 
 
-# one config for each built-in algorithm, with every value written out ---------------------------------------------
+# complete configs: `mygym describe algo NAME --yaml`  ---------------------------------------------------
 
 
-def test_every_built_in_algorithm_has_a_complete_config() -> None:
-    algorithms = [(content["algo"], content["framework"]) for content in map(load_file, COMPLETE)]
-    assert sorted(algorithms) == sorted(BUILT_IN)
+def complete(algo: str, framework: str, folder: Path) -> dict[str, Any]:
+    """Return the printed complete config of an algorithm, read from a file."""
+    path = folder / "complete.yaml"
+    path.write_text(complete_config(algo, framework), encoding="utf-8")
+    return load_file(path)
 
 
-@pytest.mark.parametrize("path", COMPLETE, ids=lambda path: path.stem)
-def test_a_complete_config_is_strict_and_up_to_date(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    content = load_file(path)
-    assert content["strict"] is True
-    expected = complete_config(content["algo"], content["framework"])
-    assert text == expected, f"{text.splitlines()[1].partition(': ')[2]} > {path}"
+@pytest.fixture(scope="module")
+def validator() -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(json.loads(json.dumps(json_schema())))
 
 
-SLOW = ("crossq_jax", "ddpg_jax", "td3_jax", "tqc_jax")
-"""What of JAX compiles longest; README.md trains two of them, and tests/algos each, with small networks."""
+@pytest.mark.parametrize(("algo", "framework"), BUILT_IN)
+def test_a_complete_config_sets_every_value(algo: str, framework: str, validator: Any, tmp_path: Path) -> None:
+    content = complete(algo, framework, tmp_path)
+    assert (content["algo"], content["framework"], content["strict"]) == (algo, framework, True)
+    assert resolve_config(content).values() == {
+        **resolve_config({"algo": algo, "framework": framework}).values(),
+        **content,
+    }
+    assert list(validator.iter_errors(content)) == []
+
+
+SLOW = [("crossq", "jax"), ("ddpg", "jax"), ("td3", "jax"), ("tqc", "jax")]
+"""JAX algorithms that compile longest; tests/algos train all of them, with small networks."""
 
 
 @pytest.mark.parametrize(
-    "path",
-    [pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if path.stem in SLOW else []) for path in COMPLETE],
+    ("algo", "framework"),
+    [pytest.param(*combo, marks=[pytest.mark.slow] if combo in SLOW else []) for combo in BUILT_IN],
 )
-def test_a_complete_config_runs(path: Path, tmp_path: Path) -> None:
-    content = load_file(path)
-    algo, framework, params = content["algo"], content["framework"], content["algo_params"]
+def test_a_complete_config_runs(algo: str, framework: str, tmp_path: Path) -> None:
+    content = complete(algo, framework, tmp_path)
+    params = content["algo_params"]
     warm = params.get("learning_starts", 0) // content["n_envs"] + 4
     short = {"steps": warm * content["n_envs"], "eval": {**content["eval"], "episodes": 1, "final_episodes": 1}}
     quick = {**short, "video": {**content["video"], "episodes": 0}, "tensorboard": False, "logdir": str(tmp_path)}
     fewer = {key: value for key, value in {"n_delta": 2, "n_top": 1, "n_epochs": 1}.items() if key in params}
     result = mygym.train({**content, **quick, "algo_params": {**params, **fewer}})
     assert result.status == "done"
-    if framework == "pytorch" and algo in ("ppo", "sac"):  # nothing that shapes a run is missing: the weights are equal
-        size = {key: value for key, value in params.items() if key == "buffer_size"}  # follows the steps
+    if framework == "pytorch" and algo in ("ppo", "sac"):  # the config is complete: weights equal those of the defaults
+        size = {key: value for key, value in params.items() if key == "buffer_size"}  # depends on the steps
         again = mygym.train({"algo": algo, **quick, "algo_params": {**size, **fewer}})
         assert again.config_hash == result.config_hash
-        first, other = (run.path / "policy.safetensors" for run in (result, again))
-        assert first.read_bytes() == other.read_bytes()
+        weights = [(run.path / "policy.safetensors").read_bytes() for run in (result, again)]
+        assert weights[0] == weights[1]
 
 
-def test_strict_names_what_is_missing() -> None:
-    content = load_file(ROOT / "configs/algos/ppo.yaml")
+def test_strict_names_what_is_missing(tmp_path: Path) -> None:
+    content = complete("ppo", "pytorch", tmp_path)
     del content["algo_params"]["policy_kwargs"]["optimizer_kwargs"]["eps"], content["n_envs"]
     with pytest.raises(mygym.errors.ConfigError, match="missing") as error:
         resolve_config(content)

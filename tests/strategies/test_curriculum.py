@@ -1,4 +1,4 @@
-"""Easier tasks first."""
+"""Tests of strategy `curriculum`."""
 
 from __future__ import annotations
 
@@ -23,78 +23,78 @@ from mygym.strategies.requirements import prepared
 from tests.components import TASKS
 
 
-def settled(**said: Any) -> Any:
-    return resolve_config(overrides={"strategy": "curriculum", **said}).config
+def resolved(**overrides: Any) -> Any:
+    return resolve_config(overrides={"strategy": "curriculum", **overrides}).config
 
 
 @pytest.mark.parametrize("task", [*TASKS, "AGMDW", "AGR"])
-@pytest.mark.parametrize("way", ["forward", "backward"])
-def test_every_task_has_easier_levels(task: str, way: str) -> None:
-    config = settled(task=task, strategy_params={"levels": way})
+@pytest.mark.parametrize("kind", ["forward", "backward"])
+def test_every_task_has_easier_levels(task: str, kind: str) -> None:
+    config = resolved(task=task, strategy_params={"levels": kind})
     levels = variants(config)
     assert len(levels) >= 2
     assert levels[-1].config == config
-    assert len({one.label for one in levels}) == len(levels)
+    assert len({level.label for level in levels}) == len(levels)
 
 
 @pytest.mark.parametrize("task", ["reach", "AGM", "open_drawer", "set_table"])
-@pytest.mark.parametrize("way", ["forward", "backward"])
-def test_they_are_played_with_one_network(task: str, way: str) -> None:
-    config = settled(task=task, algo="ppo", strategy_params={"levels": way})
-    env = factory.make_vec_env(config.model_copy(update={"n_envs": 1}))  # refuses spaces that differ
+@pytest.mark.parametrize("kind", ["forward", "backward"])
+def test_all_levels_have_equal_spaces(task: str, kind: str) -> None:
+    config = resolved(task=task, algo="ppo", strategy_params={"levels": kind})
+    env = factory.make_vec_env(config.model_copy(update={"n_envs": 1}))  # refuses different spaces
     env.close()
 
 
-def test_hindsight_does_without_staged_levels() -> None:
-    """The buffer would hold rewards that no goal decides."""
+def test_hindsight_excludes_staged_rewards() -> None:
+    """Staged rewards do not depend on goals alone, so they cannot be relabelled."""
     levels = {"levels": [{"reward": "staged"}]}
-    assert settled(task="AGM", algo="sac", reward="sparse", strategy_params={"levels": [{"reward": "dense"}]}).her
-    assert not settled(task="AGM", algo="sac", reward="sparse", strategy_params=levels).her
+    assert resolved(task="AGM", algo="sac", reward="sparse", strategy_params={"levels": [{"reward": "dense"}]}).her
+    assert not resolved(task="AGM", algo="sac", reward="sparse", strategy_params=levels).her
     with pytest.raises(ConfigError, match="cannot relabel the staged reward"):
-        settled(task="AGM", algo="sac", reward="sparse", her=True, strategy_params=levels)
+        resolved(task="AGM", algo="sac", reward="sparse", her=True, strategy_params=levels)
 
 
-def test_levels_of_stages() -> None:
-    assert [one.label for one in variants(settled(task="AGM", strategy_params={"levels": "forward"}))] == [
+def test_forward_levels() -> None:
+    assert [level.label for level in variants(resolved(task="AGM", strategy_params={"levels": "forward"}))] == [
         "approach",
         "approach_grasp",
         "AGM",
     ]
 
 
-def test_levels_of_stages_keep_what_the_user_has_changed() -> None:
-    """Each in its share of the time; objects and areas where the level has them."""
-    said = {"object": "cylinder", "rotation": [0, 0.5], "horizon": 200, "tolerance": 0.03, "distractors": ["apple"]}
+def test_forward_levels_keep_changes_to_the_task() -> None:
+    """The horizon is in proportion; objects and areas are those that a level uses."""
+    changes = {"object": "cylinder", "rotation": [0, 0.5], "horizon": 200, "tolerance": 0.03, "distractors": ["apple"]}
     areas = {"cube_start": {"low": [-0.1, -0.1, 0.02], "high": [0.0, 0.1, 0.02]}}
-    config = settled(task="AGM", task_params={**said, "areas": areas}, strategy_params={"levels": "forward"})
-    params = [one.config.task_params for one in variants(config)]
-    assert [one.horizon for one in params] == [67, 134, 200]
-    assert {(one.tolerance, one.rotation) for one in params} == {(0.03, (0.0, 0.5))}
-    assert [[thing.object for thing in one.distractors or ()] for one in params] == [["apple"]] * 3
-    assert [set(one.areas) for one in params] == [set(), {"cube_start"}, {"cube_start"}]  # approach: a point in the air
+    config = resolved(task="AGM", task_params={**changes, "areas": areas}, strategy_params={"levels": "forward"})
+    params = [level.config.task_params for level in variants(config)]
+    assert [p.horizon for p in params] == [67, 134, 200]
+    assert {(p.tolerance, p.rotation) for p in params} == {(0.03, (0.0, 0.5))}
+    assert [[d.object for d in p.distractors or ()] for p in params] == [["apple"]] * 3
+    assert [set(p.areas) for p in params] == [set(), {"cube_start"}, {"cube_start"}]  # approach uses no object
     assert params[1].objects == {"cube": "cylinder"}
     factory.make_vec_env(config.model_copy(update={"n_envs": 1})).close()
 
 
-def test_levels_from_the_end() -> None:
-    levels = variants(settled(task="AGM", task_params={"horizon": 60}, strategy_params={"levels": "backward"}))
-    begun = [one.config.task_params.stages_done for one in levels]
-    assert begun == [2.0, 1.667, 1.333, 1.0, 0.667, 0.333, 0.0]
-    assert [one.config.task_params.horizon for one in levels] == [20, 27, 34, 40, 47, 54, 60]
+def test_backward_levels() -> None:
+    levels = variants(resolved(task="AGM", task_params={"horizon": 60}, strategy_params={"levels": "backward"}))
+    stages_done = [level.config.task_params.stages_done for level in levels]
+    assert stages_done == [2.0, 1.667, 1.333, 1.0, 0.667, 0.333, 0.0]
+    assert [level.config.task_params.horizon for level in levels] == [20, 27, 34, 40, 47, 54, 60]
 
 
 @pytest.mark.parametrize("task", [*TASKS, "AGM", "AGMDW"])
-def test_from_the_end_there_is_less_and_less_done(task: str) -> None:
-    """A level begins with the potential that it says, or a step beyond, however little time it has itself."""
-    levels = [one for one in variants(settled(task=task)) if one.config.task_params.stages_done]
-    for one in {levels[0].label: levels[0], levels[-1].label: levels[-1]}.values() if levels else ():
-        with contextlib.closing(RobotEnv(**factory.env_arguments(one.config))) as env:
-            said = one.config.task_params.stages_done
-            assert said is not None
+def test_backward_levels_start_at_their_stage(task: str) -> None:
+    """The potential at the start is at least `stages_done`, even with a short horizon."""
+    levels = [level for level in variants(resolved(task=task)) if level.config.task_params.stages_done]
+    for level in {levels[0].label: levels[0], levels[-1].label: levels[-1]}.values() if levels else ():
+        with contextlib.closing(RobotEnv(**factory.env_arguments(level.config))) as env:
+            stages_done = level.config.task_params.stages_done
+            assert stages_done is not None
             for seed in range(2):
                 _, info = env.reset(seed=seed)
-                assert said <= len(env.task.stage_names) + float(env._episode.potential[0])
-                assert info["stage"] >= int(said)
+                assert stages_done <= len(env.task.stage_names) + float(env._episode.potential[0])
+                assert info["stage"] >= int(stages_done)
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def curriculum(request: pytest.FixtureRequest) -> Iterator[Curriculum]:
 
 def shares(strategy: Curriculum) -> list[float]:
     weights = strategy.training_env.get_attr("_weights")
-    assert all(np.array_equal(one, weights[0]) for one in weights)
+    assert all(np.array_equal(row, weights[0]) for row in weights)
     return [round(float(weight), 6) for weight in weights[0]]
 
 
@@ -129,46 +129,46 @@ def outcomes(strategy: Curriculum, *successes: bool, variant: int | None = None)
     strategy.step()
 
 
-def test_it_goes_on_with_success_and_back_without(curriculum: Curriculum) -> None:
+def test_levels_follow_success_rates(curriculum: Curriculum) -> None:
     assert shares(curriculum) == [1.0, 0.0, 0.0]
     outcomes(curriculum, True, True, True)
-    assert curriculum.level == 0  # three are too few to measure by
+    assert curriculum.level == 0  # fewer episodes than the window
     outcomes(curriculum, False)
     assert (curriculum.level, shares(curriculum)) == (1, [0.2, 0.8, 0.0])
     outcomes(curriculum, True, True, True, True, variant=0)
     outcomes(curriculum, True, True, True, True, variant=2)
-    assert curriculum.level == 1  # of other levels
+    assert curriculum.level == 1  # episodes of other levels do not count
     outcomes(curriculum, True, True, True, True)
     assert (curriculum.level, shares(curriculum)) == (2, [0.1, 0.1, 0.8])
     outcomes(curriculum, True, True, True, True)
     assert curriculum.level == 2  # the last
     outcomes(curriculum, False, False, False, False)
-    assert curriculum.level == 2  # what is new may take its time
+    assert curriculum.level == 2  # failures of the current level do not go back
     outcomes(curriculum, False, False, True, variant=0)
     assert curriculum.level == 2
     outcomes(curriculum, False, variant=1)
-    assert curriculum.level == 2  # a quarter is enough
+    assert curriculum.level == 2  # a success rate of go_back_at is enough
     outcomes(curriculum, False, False, False, variant=1)
-    assert curriculum.level == 1  # what was mastered is forgotten
+    assert curriculum.level == 1  # earlier levels are forgotten
     assert (curriculum.outcomes, curriculum.rehearsed) == ([], [])
 
 
-def test_a_run_says_which_level_it_has_come_to(tmp_path: Path) -> None:
-    """Here to the last, by patience; a goal of 20 cm leaves few places where nothing is solved yet."""
+def test_results_have_the_level(tmp_path: Path) -> None:
+    """Patience advances to the last level; goals of 20 cm leave few unsolved starts."""
     params = {"levels": [{"task_params": {"tolerance": 0.2}}], "patience": 40}
-    said = {"strategy": "curriculum", "strategy_params": params, "algo": "sac", "steps": 120, "n_envs": 1}
-    said |= {"eval": {"every": 30, "episodes": 1, "final_episodes": 1}, "video": {"episodes": 0}}
-    result = mygym.train({**said, "logdir": str(tmp_path)})
+    overrides = {"strategy": "curriculum", "strategy_params": params, "algo": "sac", "steps": 120, "n_envs": 1}
+    overrides |= {"eval": {"every": 30, "episodes": 1, "final_episodes": 1}, "video": {"episodes": 0}}
+    result = mygym.train({**overrides, "logdir": str(tmp_path)})
     assert result.strategy == {"curriculum": {"level": 1, "last_level": 1}}
-    assert [one["strategy"]["curriculum"]["level"] for one in result.evaluations] == [0, 0, 1, 1, 1]
+    assert [record["strategy"]["curriculum"]["level"] for record in result.evaluations] == [0, 0, 1, 1, 1]
     written = json.loads((result.path / "result.json").read_text())
     assert (written["strategy"], written["evaluations"]) == (result.strategy, result.evaluations)
     logged = [json.loads(line) for line in (result.path / "progress.jsonl").read_text().splitlines()]
-    assert {one["strategy/level"] for one in logged if "strategy/level" in one} == {0, 1}
+    assert {line["strategy/level"] for line in logged if "strategy/level" in line} == {0, 1}
 
 
 @pytest.mark.parametrize("curriculum", [{"patience": 100}], indirect=True)
-def test_patience_has_an_end(curriculum: Curriculum) -> None:
+def test_patience_advances_and_never_goes_back(curriculum: Curriculum) -> None:
     curriculum.model.num_timesteps = 99
     outcomes(curriculum)
     assert curriculum.level == 0
@@ -198,7 +198,7 @@ def test_patience_has_an_end(curriculum: Curriculum) -> None:
         ({"levels": [{"task_params": {"tolerance": 0.6}}]}, "areas.*or a smaller tolerance"),
     ],
 )
-def test_what_makes_no_sense_is_refused(params: dict[str, Any], key: str, tmp_path: Path) -> None:
+def test_invalid_parameters_are_refused(params: dict[str, Any], key: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=key):
         mygym.train({"strategy": "curriculum", "strategy_params": params, "logdir": str(tmp_path)})
     assert not list(tmp_path.iterdir())
@@ -213,11 +213,11 @@ def test_what_makes_no_sense_is_refused(params: dict[str, Any], key: str, tmp_pa
         ("ppo", {"patience": 10}, 6 * 1024, 6 * 1024),
     ],
 )
-def test_levels_that_cannot_be_climbed_in_time_are_refused(
+def test_too_few_steps_for_the_levels_are_refused(
     algo: str, params: dict[str, Any], steps: int, least: int, tmp_path: Path
 ) -> None:
     rollouts = {"algo_params": {"n_steps": 128}, "n_envs": 8} if algo == "ppo" else {}
-    said = {"strategy": "curriculum", "strategy_params": params, "task": "AGM", "algo": algo, "steps": steps}
-    with pytest.raises(ConfigError, match=rf"steps: {steps} never reach the last of 7 .* more than {least};"):
-        mygym.train({**said, **rollouts, "logdir": str(tmp_path)})
+    overrides = {"strategy": "curriculum", "strategy_params": params, "task": "AGM", "algo": algo, "steps": steps}
+    with pytest.raises(ConfigError, match=rf"steps: {steps} cannot reach the last of 7 .* more than {least};"):
+        mygym.train({**overrides, **rollouts, "logdir": str(tmp_path)})
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""Demonstrations in replay minibatches, as a warm start, and as a loss."""
+"""Tests of strategy `demos`: replay minibatches, warm start, loss."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ from tests.runs.test_resuming import config, stopped
 EPISODES = 3
 
 
-def said(algo: str, folder: Path, params: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+def settings(algo: str, folder: Path, params: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
     quick = {"episodes": EPISODES, "warm_start": 3}
     return config(algo, folder, strategy="demos", strategy_params={**quick, **(params or {})}, **more)
 
 
 @contextlib.contextmanager
 def ready(algo: str = "sac", params: dict[str, Any] | None = None, **more: Any) -> Iterator[Demos]:
-    """A strategy that is ready to train."""
-    settled = from_python(said(algo, Path("runs"), params, **more)).config
-    with contextlib.closing(factory.make_vec_env(settled)) as env:
-        (*_, strategy) = prepared(settled, env, factory.build_model(settled, env))
+    """Yield a strategy that is ready to train."""
+    resolved = from_python(settings(algo, Path("runs"), params, **more)).config
+    with contextlib.closing(factory.make_vec_env(resolved)) as env:
+        (*_, strategy) = prepared(resolved, env, factory.build_model(resolved, env))
         assert isinstance(strategy, Demos)
         yield strategy
 
@@ -51,8 +51,8 @@ def weights(run: Any) -> bytes:
     return (run.path / "policy.safetensors").read_bytes()
 
 
-def lived_through(strategy: Demos, steps: int = 30) -> OffPolicyAlgorithm:
-    """Its model after some episodes of its own."""
+def with_rollouts(strategy: Demos, steps: int = 30) -> OffPolicyAlgorithm:
+    """Return its model after some rollouts."""
     model = strategy.model
     assert isinstance(model, OffPolicyAlgorithm)
     model._setup_learn(1000)
@@ -66,33 +66,35 @@ def lived_through(strategy: Demos, steps: int = 30) -> OffPolicyAlgorithm:
     return model
 
 
-@pytest.mark.parametrize(("share", "batch", "shown"), [(0.5, 64, 32), (0.25, 30, 8), (0.0, 16, 0), (1.0, 16, 16)])
-def test_a_minibatch_has_exactly_its_share(share: float, batch: int, shown: int) -> None:
+@pytest.mark.parametrize(
+    ("share", "batch", "demonstrated"), [(0.5, 64, 32), (0.25, 30, 8), (0.0, 16, 0), (1.0, 16, 16)]
+)
+def test_a_minibatch_has_exactly_its_share(share: float, batch: int, demonstrated: int) -> None:
     with ready(params={"share": share}, task_params={"horizon": 20}) as strategy:
-        model = lived_through(strategy)
+        model = with_rollouts(strategy)
         assert model.replay_buffer is not None
         sample = model.replay_buffer.sample(batch)
         known = {row.tobytes() for row in strategy.labels.observations["observation"][:, 0]}  # type: ignore[index,call-overload]
-    found = [row.tobytes() in known for row in sample.observations["observation"].numpy()]
-    assert (len(found), sum(found)) == (batch, shown)
+    is_demonstrated = [row.tobytes() in known for row in sample.observations["observation"].numpy()]
+    assert (len(is_demonstrated), sum(is_demonstrated)) == (batch, demonstrated)
 
 
 @pytest.mark.parametrize("params", [{"by": "sampler", "tries": 1}, {"protocol": "gumbel_softmax"}, {"protocol": "sum"}])
-def test_several_networks_imitate(params: dict[str, Any], tmp_path: Path) -> None:
-    """What is shown says nothing of the route that an on-policy rollout keeps to."""
-    both = {"demos": {"episodes": EPISODES, "warm_start": 3}, "experts": {"candidates": 2, **params}}
-    result = mygym.train(config("ppo", tmp_path, strategy="demos+experts", strategy_params=both, steps=64))
+def test_a_mixture_imitates(params: dict[str, Any], tmp_path: Path) -> None:
+    """Demonstrations have no route of an on-policy rollout."""
+    both = {"demos": {"episodes": EPISODES, "warm_start": 3}, "mixture": {"candidates": 2, **params}}
+    result = mygym.train(config("ppo", tmp_path, strategy="demos+mixture", strategy_params=both, steps=64))
     assert "strategy/imitation_loss" in (result.path / "progress.jsonl").read_text()
 
 
-def test_every_slice_of_a_minibatch_has_its_share() -> None:
-    for own, shown in [(64, 64), (96, 32), (90, 10)]:
-        comes = spread(own, shown) >= own
-        expected = 32 * shown / (own + shown)
-        assert all(abs(part.sum() - expected) <= 1 for part in comes[: len(comes) // 32 * 32].reshape(-1, 32))
+def test_every_slice_of_a_minibatch_has_the_share() -> None:
+    for first, second in [(64, 64), (96, 32), (90, 10)]:
+        is_second = spread(first, second) >= first
+        expected = 32 * second / (first + second)
+        assert all(abs(s.sum() - expected) <= 1 for s in is_second[: len(is_second) // 32 * 32].reshape(-1, 32))
 
 
-def test_demonstrations_are_relabelled_as_all_else() -> None:
+def test_hindsight_relabels_demonstrations() -> None:
     with ready(params={"share": 1.0}, normalize=False) as strategy:
         model = strategy.model
         assert isinstance(model, OffPolicyAlgorithm)
@@ -106,34 +108,34 @@ def test_demonstrations_are_relabelled_as_all_else() -> None:
             [{}] * 200,
             indices=[0],
         )
-        shown = strategy.labels.observations["desired_goal"][:, 0]  # type: ignore[index,call-overload]
+        demonstrated = strategy.labels.observations["desired_goal"][:, 0]  # type: ignore[index,call-overload]
     assert sample.rewards.numpy()[:, 0] == pytest.approx(rewards)
     assert set(np.unique(rewards)) == {-1.0, 0.0}
-    goals = {row.tobytes() for row in shown}
-    others = [row.tobytes() not in goals for row in sample.observations["desired_goal"].numpy()]
-    assert sum(others) > 100  # four of five have a goal of hindsight's
+    goals = {row.tobytes() for row in demonstrated}
+    relabelled = [row.tobytes() not in goals for row in sample.observations["desired_goal"].numpy()]
+    assert sum(relabelled) > 100  # four of five goals are relabelled
 
 
-def test_joined_with_several_tasks_each_demonstration_is_of_its_own(tmp_path: Path) -> None:
+def test_joined_with_multitask_each_demonstration_keeps_its_task(tmp_path: Path) -> None:
     params = {"multitask": {"tasks": ["reach", "AG"]}, "demos": {"episodes": 4, "warm_start": 3, "share": 1.0}}
-    settings = config("sac", tmp_path, strategy="multitask+demos", strategy_params=params, task_params={})
-    del settings["task_params"]
-    settled = from_python(settings).config
-    with contextlib.closing(factory.make_vec_env(settled)) as env:
-        model = factory.build_model(settled, env)
-        prepared(settled, env, model)
-        drawn = model.replay_buffer.sample(100)  # asks the task that was played for each reward
+    values = config("sac", tmp_path, strategy="multitask+demos", strategy_params=params, task_params={})
+    del values["task_params"]
+    resolved = from_python(values).config
+    with contextlib.closing(factory.make_vec_env(resolved)) as env:
+        model = factory.build_model(resolved, env)
+        prepared(resolved, env, model)
+        drawn = model.replay_buffer.sample(100)  # computes each reward with its task
     assert set(np.unique(drawn.rewards.numpy())) == {-1.0, 0.0}
-    mygym.demonstrate(settled, out=tmp_path / "both", episodes=4)
-    assert sorted(played_as(mygym.load_demonstrations(tmp_path / "both"), settled)) == [0, 0, 1, 1]
+    mygym.demonstrate(resolved, out=tmp_path / "both", episodes=4)
+    assert sorted(played_as(mygym.load_demonstrations(tmp_path / "both"), resolved)) == [0, 0, 1, 1]
 
 
-def test_demonstrations_are_played_as_the_last_level_of_a_curriculum(datasets: Path) -> None:
-    settled = from_python({"strategy": "curriculum+demos", "reward": "sparse"}).config
-    assert played_as(mygym.load_demonstrations(datasets / "reach"), settled) == [1]
+def test_demonstrations_belong_to_the_last_level_of_a_curriculum(datasets: Path) -> None:
+    resolved = from_python({"strategy": "curriculum+demos", "reward": "sparse"}).config
+    assert played_as(mygym.load_demonstrations(datasets / "reach"), resolved) == [1]
 
 
-def test_what_is_normalised_is_so_when_it_is_drawn() -> None:
+def test_demonstrations_are_normalised_when_sampled() -> None:
     with ready(params={"share": 1.0}) as strategy:
         model = strategy.model
         assert isinstance(model, OffPolicyAlgorithm)
@@ -144,28 +146,28 @@ def test_what_is_normalised_is_so_when_it_is_drawn() -> None:
     assert drawn.observations["observation"].std(0).mean() == pytest.approx(1.0, abs=0.3)
 
 
-def test_without_hindsight_a_run_goes_on_as_if_it_had_never_stopped(tmp_path: Path) -> None:
-    """With hindsight it does in tests/strategies/test_strategy.py."""
-    reference = mygym.train(said("sac", tmp_path / "whole", her=False))
-    run = stopped(said("sac", tmp_path / "stopped", her=False), step=150)
+def test_without_hindsight_a_resumed_run_equals_an_uninterrupted_run(tmp_path: Path) -> None:
+    """With hindsight: see tests/strategies/test_strategy.py."""
+    reference = mygym.train(settings("sac", tmp_path / "whole", her=False))
+    run = stopped(settings("sac", tmp_path / "stopped", her=False), step=150)
     mygym.train(resume=run)
     assert differences(reference.path, run) == []
 
 
-def test_a_dataset_gives_what_recording_gives(tmp_path: Path) -> None:
-    settings = said("sac", tmp_path / "recorded", steps=60)
-    recorded = mygym.train(settings)
-    of_env = {key: settings[key] for key in ("task_params",)}
+def test_a_dataset_equals_recording(tmp_path: Path) -> None:
+    values = settings("sac", tmp_path / "recorded", steps=60)
+    recorded = mygym.train(values)
+    of_env = {key: values[key] for key in ("task_params",)}
     mygym.demonstrate({**of_env, "reward": "sparse"}, out=tmp_path / "dataset", episodes=EPISODES + 1)
-    loaded = mygym.train(said("sac", tmp_path / "loaded", {"dataset": str(tmp_path / "dataset")}, steps=60))
+    loaded = mygym.train(settings("sac", tmp_path / "loaded", {"dataset": str(tmp_path / "dataset")}, steps=60))
     assert weights(recorded) == weights(loaded)
 
 
-def test_the_warm_start_imitates_and_is_what_is_judged_first(tmp_path: Path) -> None:
+def test_the_warm_start_imitates_before_the_first_evaluation(tmp_path: Path) -> None:
     more = {
         "normalize": False,
         "algo_params": {"policy_kwargs": {"net_arch": [64]}},
-    }  # figures go on at the first reset
+    }  # statistics change at the first reset
     errors = []
     for steps in (0, 500):
         params = {"warm_start": steps, "weight": 0}
@@ -175,22 +177,22 @@ def test_the_warm_start_imitates_and_is_what_is_judged_first(tmp_path: Path) -> 
             with contextlib.closing(factory.make_env(strategy.config)) as env:
                 judged = evaluate_policy(policy, [env], episode_seeds(0, EVALUATION, 1))
     assert errors[1] < 0.7 * errors[0]
-    result = mygym.train(said("sac", tmp_path, params, steps=60, **more))
+    result = mygym.train(settings("sac", tmp_path, params, steps=60, **more))
     assert result.evaluations[0]["mean_distance"] == judged.mean_distance
 
 
-def test_a_warm_start_is_also_that_of_target_networks() -> None:
+def test_the_warm_start_updates_target_networks() -> None:
     with ready("td3") as strategy:
         policy: Any = strategy.model.policy
-        for one, other in zip(policy.actor.parameters(), policy.actor_target.parameters(), strict=True):
-            assert torch.equal(one, other)
+        for parameter, target in zip(policy.actor.parameters(), policy.actor_target.parameters(), strict=True):
+            assert torch.equal(parameter, target)
 
 
-def test_the_loss_keeps_the_actor_near_as_long_as_it_weighs() -> None:
+def test_the_loss_acts_while_its_weight_is_above_0() -> None:
     losses = []
     for weight in ({"schedule": "linear", "from": 50, "to": 0, "until": 200}, 0):
         with ready(params={"weight": weight, "warm_start": 0}) as strategy:
-            model = lived_through(strategy)
+            model = with_rollouts(strategy)
             model.train(gradient_steps=100, batch_size=32)
             with torch.no_grad():
                 losses.append(float(np.mean([strategy.imitation_loss() for _ in range(10)])))
@@ -216,14 +218,14 @@ OFF_POLICY = [
 @pytest.mark.parametrize("algo", OFF_POLICY)
 def test_every_off_policy_algorithm(algo: str) -> None:
     with ready(algo) as strategy:
-        model = lived_through(strategy)
-        model.train(gradient_steps=3, batch_size=32)  # CrossQ updates its actor in each third
+        model = with_rollouts(strategy)
+        model.train(gradient_steps=3, batch_size=32)  # CrossQ updates its actor in every third step
         assert {"strategy/imitation_loss", "train/critic_loss"} <= set(recorded(strategy))
-        assert all(torch.isfinite(one).all() for one in model.policy.parameters())
+        assert all(torch.isfinite(p).all() for p in model.policy.parameters())
 
 
 @pytest.mark.parametrize(
-    ("algo", "framework", "settled"),
+    ("algo", "framework", "expected"),
     [
         ("sac", "pytorch", (0.5, 2000, 1.0)),
         ("ppo", "pytorch", (0.0, 2000, 1.0)),
@@ -231,9 +233,11 @@ def test_every_off_policy_algorithm(algo: str) -> None:
         ("sac", "jax", (0.5, 0, 0.0)),
     ],
 )
-def test_parameters_are_what_the_algorithm_can(algo: str, framework: str, settled: tuple[float, int, float]) -> None:
+def test_default_parameters_depend_on_the_algorithm(
+    algo: str, framework: str, expected: tuple[float, int, float]
+) -> None:
     params = from_python({"algo": algo, "framework": framework, "strategy": "demos"}).config.strategy_params
-    assert (params["share"], params["warm_start"], params["weight"], params["episodes"]) == (*settled, 100)
+    assert (params["share"], params["warm_start"], params["weight"], params["episodes"]) == (*expected, 100)
 
 
 @pytest.fixture(scope="module")
@@ -254,36 +258,36 @@ def datasets(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("sac", {"dataset": "reach"}, {"control": "joint_delta"}, "control: 'joint_delta' is not what"),
         ("sac", {"dataset": "reach"}, {"spaces": "shared"}, "observation_space: .* is not that of"),
         ("sac", {"dataset": "failures", "episodes": 1}, {}, "dataset: .*has no success among 1 episodes"),
-        ("sac", {"dataset": "reach"}, {}, "episodes: 3 is more than .*reach holds; allowed: 1 to 1, or null"),
-        ("sac", {}, {"task_params": {"horizon": 4, "hold": 3}}, "dataset: .* who solves . of 30 episodes"),
+        ("sac", {"dataset": "reach"}, {}, "episodes: 3 is more than .*reach contains; allowed: 1 to 1, or null"),
+        ("sac", {}, {"task_params": {"horizon": 4, "hold": 3}}, "dataset: .* which solves only . of 30 episodes"),
         ("sac", {"share": 1.1}, {}, "share: 1.1 is not allowed; allowed: 0 to 1"),
         ("sac", {"warm_start": -1}, {}, "warm_start: -1 is not allowed; allowed: 0 or more"),
         ("sac", {"weight": -1.0}, {}, "weight: -1.0 is not allowed; allowed: 0 or more"),
         ("sac", {"weight": {"schedule": "liner"}}, {}, "did you mean 'linear'"),
         ("sac", {"share": 0, "warm_start": 0, "weight": 0}, {}, "uses no demonstration"),
-        ("ppo", {"share": 0.5}, {}, "share: 0.5 needs replay of transitions, which ppo has none of"),
-        ("dagger", {"share": 0.5}, {}, "share: 0.5 needs replay of transitions"),
-        ("ars", {}, {}, "requires actor optimizer; allowed: an algorithm of framework pytorch"),
+        ("ppo", {"share": 0.5}, {}, "share: 0.5 needs a replay buffer, and ppo has none"),
+        ("dagger", {"share": 0.5}, {}, "share: 0.5 needs a replay buffer"),
+        ("ars", {}, {}, "requires actor optimizer; allowed: a gradient-based algorithm of framework pytorch"),
         ("cem", {}, {}, "requires actor optimizer"),
         ("recurrent_ppo", {}, {}, "requires no memory"),
         ("ppo", {"warm_start": None}, {"framework": "jax"}, "uses no demonstration"),
     ],
     ids=str,
 )
-def test_what_cannot_be_is_refused_before_anything_is_written(
+def test_invalid_parameters_are_refused_before_anything_is_written(
     algo: str, params: dict[str, Any], more: dict[str, Any], message: str, datasets: Path, tmp_path: Path
 ) -> None:
     if "dataset" in params:
         params = params | {"dataset": str(datasets / params["dataset"])}
     with pytest.raises(ConfigError, match=message):
-        mygym.train(said(algo, tmp_path, params, **{"task_params": {}, "reward": "sparse", **more}))
+        mygym.train(settings(algo, tmp_path, params, **{"task_params": {}, "reward": "sparse", **more}))
     assert not list(tmp_path.iterdir())
 
 
-def test_the_command_says_so_too(datasets: Path, tmp_path: Path, capsys: Any) -> None:
+def test_the_command_refuses_them_too(datasets: Path, tmp_path: Path, capsys: Any) -> None:
     flags = ["--strategy", "demos", "--set", f"strategy_params.dataset={datasets / 'reach'}", "--robot", "kuka"]
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as error:
         command("train", [*flags, "--logdir", str(tmp_path)])
-    assert ended.value.code == 2
+    assert error.value.code == 2
     assert "robot: 'kuka'" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""A student that learns from teachers."""
+"""Tests of strategy `distill`."""
 
 from __future__ import annotations
 
@@ -22,39 +22,39 @@ from mygym.runs import factory
 from mygym.runs.resolve_config import from_python
 from mygym.runs.strategy_callback import StrategyCallback
 from mygym.strategies.distill import Distill
-from mygym.strategies.mixture.gaussians import divergence, family, gaussian
+from mygym.strategies.gaussians import divergence, family, gaussian
 from mygym.strategies.requirements import prepared
-from mygym.strategies.teachers import ORACLE, read_teachers
+from mygym.strategies.teacher_config import ORACLE, read_teachers
 from tests.runs.test_resuming import config, stopped
 
 Train = Callable[..., Path]
 FEW = ["ee_position", "gripper_width", "object_position"]
-"""No velocities, and nothing relative: less than a teacher sees."""
+"""Observations without velocities and relative positions, fewer than a teacher has."""
 
 GRADIENTS = ["ppo", "a2c", "ppo_runner", "trpo", "sac", "tqc", "crossq", "td3", "ddpg"]
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Train:
-    """Trains a teacher, badly, once for each config."""
-    known: dict[str, Path] = {}
+    """Return a function that trains a short teacher run, once for each config."""
+    cache: dict[str, Path] = {}
 
     def trained(algo: str, **more: Any) -> Path:
         key = f"{algo} {more}"
-        if key not in known:
+        if key not in cache:
             short = {"steps": 64, "eval": {"every": 1000, "episodes": 1, "final_episodes": 1}, **more}
-            known[key] = mygym.train(config(algo, tmp_path_factory.mktemp("teacher"), **short)).path
-        return known[key]
+            cache[key] = mygym.train(config(algo, tmp_path_factory.mktemp("teacher"), **short)).path
+        return cache[key]
 
     return trained
 
 
 @contextmanager
 def student(algo: str, teacher: Any, weight: Any = None, **more: Any) -> Iterator[Distill]:
-    """A strategy with the student that it has prepared, and its environments, all seeded."""
+    """Yield a prepared strategy with a seeded student and environments."""
     params = {"teacher": teacher, "weight": weight}
-    said = config(algo, Path("nowhere"), strategy="distill", strategy_params=params, **more)
-    resolved = from_python(said).config
+    values = config(algo, Path("nowhere"), strategy="distill", strategy_params=params, **more)
+    resolved = from_python(values).config
     with closing(factory.make_vec_env(resolved)) as env:
         model = factory.build_model(resolved, env)
         model.set_logger(Logger(None, []))
@@ -63,16 +63,16 @@ def student(algo: str, teacher: Any, weight: Any = None, **more: Any) -> Iterato
         yield strategy
 
 
-def visit(strategy: Distill, steps: int = 20, look: Callable[[], Any] = lambda: None) -> list[Any]:
-    """Random actions; the teacher is told of each state, and what `look` sees there is returned."""
+def visit(strategy: Distill, steps: int = 20, query: Callable[[], Any] = lambda: None) -> list[Any]:
+    """Take random actions, query the teacher in each state, and return what `query` returns there."""
     env, rng = strategy.training_env, np.random.default_rng(0)
     strategy.on_step(env.reset())
-    looks = [look()]
+    results = [query()]
     for _ in range(steps):
-        seen = env.step(rng.uniform(-1, 1, (env.num_envs, *env.action_space.shape)).astype(np.float32))[0]
-        strategy.on_step(seen)
-        looks.append(look())
-    return looks
+        observations = env.step(rng.uniform(-1, 1, (env.num_envs, *env.action_space.shape)).astype(np.float32))[0]
+        strategy.on_step(observations)
+        results.append(query())
+    return results
 
 
 def answers(strategy: Distill) -> Any:
@@ -80,16 +80,16 @@ def answers(strategy: Distill) -> Any:
     return strategy.labels.actions[: strategy.labels.pos]
 
 
-# What is learnt -----------------------------------------------------------------------------------------------------
+# Learning -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("algo", GRADIENTS)
-def test_steps_of_the_optimiser_bring_the_student_to_its_teacher(algo: str) -> None:
+def test_optimiser_steps_reduce_the_loss(algo: str) -> None:
     with student(algo, ORACLE, weight=1.0) as strategy:
-        strategy.step = lambda: None  # type: ignore[method-assign]  # which forgets losses
+        strategy.step = lambda: None  # type: ignore[method-assign]  # it would clear the losses
         strategy.model.learn(110, callback=StrategyCallback([strategy], lambda: None))
-        assert strategy.losses  # of the algorithm's own training
-        assert len(answers(strategy)) == 1 + strategy.num_timesteps / 2  # of the first states, and after each step
+        assert strategy.losses  # from the training of the algorithm
+        assert len(answers(strategy)) == 1 + strategy.num_timesteps / 2  # first states, then one for each step
         strategy.losses = []
         optimizer = getattr(strategy.model.policy, "actor", strategy.model.policy).optimizer
         for _ in range(60):
@@ -98,25 +98,25 @@ def test_steps_of_the_optimiser_bring_the_student_to_its_teacher(algo: str) -> N
         assert np.mean(strategy.losses[-10:]) < 0.95 * np.mean(strategy.losses[:5])
 
 
-@pytest.mark.parametrize("more", [{}, {"algo_params": {"use_sde": True}}], ids=["noise in each step", "for a while"])
-def test_a_student_explores_less_where_its_teacher_is_sure(more: dict[str, Any]) -> None:
+@pytest.mark.parametrize("more", [{}, {"algo_params": {"use_sde": True}}], ids=["gaussian", "state-dependent"])
+def test_the_loss_reduces_exploration(more: dict[str, Any]) -> None:
     with student("sac", ORACLE, weight=1.0, **more) as strategy:
         strategy.model.learn(110, callback=StrategyCallback([strategy], lambda: None))
-        if more:  # whose noise is left alone
+        if more:  # state-dependent noise is not trained
             return
         assert strategy.labels is not None
-        seen, _ = strategy.labels.sample(64)
+        states, _ = strategy.labels.sample(64)
         actor: Any = strategy.model.policy.actor
-        before = gaussian(strategy.model.policy, seen)[:, 3:].mean()
+        before = gaussian(strategy.model.policy, states)[:, 3:].mean()
         for _ in range(60):
             actor.optimizer.zero_grad()
             actor.optimizer.step()
-        assert gaussian(strategy.model.policy, seen)[:, 3:].mean() < before - 0.1
+        assert gaussian(strategy.model.policy, states)[:, 3:].mean() < before - 0.1
 
 
-def test_answers_are_the_scripted_experts_in_the_states_that_the_student_sees() -> None:
+def test_answers_are_the_actions_of_the_scripted_expert() -> None:
     with student("sac", ORACLE, task="AGM") as strategy:
-        expected = visit(strategy, look=lambda: np.stack(strategy.training_env.env_method("expert_action")))
+        expected = visit(strategy, query=lambda: np.stack(strategy.training_env.env_method("expert_action")))
         np.testing.assert_array_equal(answers(strategy), expected)
 
 
@@ -128,42 +128,42 @@ def test_answers_are_the_scripted_experts_in_the_states_that_the_student_sees() 
         ("ddpg", "sac", {"observations": FEW}),
     ],
 )
-def test_answers_are_those_of_a_run_in_its_own_view(algo: str, teacher: str, more: dict[str, Any], run: Train) -> None:
+def test_answers_use_the_observations_of_the_teacher(algo: str, teacher: str, more: dict[str, Any], run: Train) -> None:
     path = run(teacher, task="AGM", normalize=teacher == "ppo")
     policy = mygym.load(path)
     views = [mygym.make_env(path) for _ in range(2)]
 
-    def look() -> Any:
+    def query() -> Any:
         for view, state in zip(views, strategy.training_env.env_method("state_dict"), strict=True):
-            view.load_state_dict(state)  # the same episode in the teacher's own environment
-        seen = [view.state_dict()["observation"] for view in views]
-        joined = {key: np.stack([one[key] for one in seen]) for key in seen[0]} if isinstance(seen[0], dict) else seen
-        return policy.predict(np.stack(joined) if isinstance(joined, list) else joined, deterministic=True)[0]
+            view.load_state_dict(state)  # the same episode in the teacher's environment
+        rows = [view.state_dict()["observation"] for view in views]
+        batch = {key: np.stack([row[key] for row in rows]) for key in rows[0]} if isinstance(rows[0], dict) else rows
+        return policy.predict(np.stack(batch) if isinstance(batch, list) else batch, deterministic=True)[0]
 
     with student(algo, str(path), task="AGM", **more) as strategy:
         assert not strategy.has_gaussians
-        expected = visit(strategy, 6, look)
+        expected = visit(strategy, 6, query)
         np.testing.assert_array_equal(answers(strategy), expected)
     for view in views:
         view.close()
 
 
 @pytest.mark.parametrize("algo", ["ppo", "sac"])
-def test_a_gaussian_is_the_policys_own(algo: str, run: Train) -> None:
+def test_gaussian_returns_the_distribution_of_the_policy(algo: str, run: Train) -> None:
     policy = mygym.load(run(algo)).model.policy
-    seen, _ = policy.obs_to_tensor({k: v[None] for k, v in policy.observation_space.sample().items()})
-    mean, log_std = gaussian(policy, seen).chunk(2, dim=-1)
+    observation, _ = policy.obs_to_tensor({k: v[None] for k, v in policy.observation_space.sample().items()})
+    mean, log_std = gaussian(policy, observation).chunk(2, dim=-1)
     torch.manual_seed(0)
-    action = policy(seen)[0] if algo == "ppo" else policy(seen)
+    action = policy(observation)[0] if algo == "ppo" else policy(observation)
     torch.manual_seed(0)
     drawn = mean + log_std.exp() * torch.normal(torch.zeros_like(mean), torch.ones_like(mean))
     torch.testing.assert_close(action.reshape(-1), (drawn if algo == "ppo" else drawn.tanh()).reshape(-1))
 
 
-def test_the_divergence_is_that_of_the_whole_action() -> None:
+def test_the_divergence_sums_over_action_components() -> None:
     teacher, pupil = torch.randn(2, 50, 6).unbind()
-    one, other = (Independent(Normal(t[:, :3], t[:, 3:].exp()), 1) for t in (teacher, pupil))
-    torch.testing.assert_close(divergence(teacher, pupil), kl_divergence(one, other).mean())
+    p, q = (Independent(Normal(t[:, :3], t[:, 3:].exp()), 1) for t in (teacher, pupil))
+    torch.testing.assert_close(divergence(teacher, pupil), kl_divergence(p, q).mean())
     ratio, apart = (teacher - pupil)[:, 3:].exp() ** 2, ((teacher - pupil)[:, :3] / pupil[:, 3:].exp()) ** 2
     torch.testing.assert_close(divergence(teacher, pupil), (ratio + apart - 1 - ratio.log()).sum(-1).mean() / 2)
 
@@ -171,7 +171,9 @@ def test_the_divergence_is_that_of_the_whole_action() -> None:
 @pytest.mark.parametrize(
     ("algo", "teacher", "kind"), [("ppo", "ppo", "plain"), ("tqc", "sac", "squashed"), ("ppo", "sac", None)]
 )
-def test_gaussians_of_one_family_are_compared_as_such(algo: str, teacher: str, kind: str | None, run: Train) -> None:
+def test_gaussians_of_one_family_are_compared_by_divergence(
+    algo: str, teacher: str, kind: str | None, run: Train
+) -> None:
     with student(algo, str(run(teacher)), weight=1.0) as strategy:
         assert strategy.has_gaussians == (kind is not None)
         assert strategy.teachers.family == family(mygym.load(run(teacher)).model.policy)
@@ -182,7 +184,7 @@ def test_gaussians_of_one_family_are_compared_as_such(algo: str, teacher: str, k
         assert value.item() > 0
 
 
-def test_one_that_is_its_own_teacher_has_nothing_to_learn(run: Train) -> None:
+def test_the_loss_of_a_copy_of_the_teacher_is_0(run: Train) -> None:
     path = run("ppo", normalize=True)
     with student("ppo", str(path), weight=1.0, normalize=True) as strategy:
         teacher = mygym.load(path)
@@ -192,15 +194,15 @@ def test_one_that_is_its_own_teacher_has_nothing_to_learn(run: Train) -> None:
         assert strategy.normalizer is not None
         for key, running in strategy.normalizer.obs_rms.items():
             running.mean, running.var = teacher.normalizer[key]["mean"], teacher.normalizer[key]["var"]
-        value = strategy.loss()  # what it saw is normalised as it is drawn, by the figures of that moment
+        value = strategy.loss()  # states are normalised when sampled, with current statistics
         assert value is not None
         assert value.item() == pytest.approx(0.0, abs=1e-6)
 
 
-# By which weight ----------------------------------------------------------------------------------------------------
+# Weight ----------------------------------------------------------------------------------------------------
 
 
-def test_the_weight_scales_the_gradient_and_at_0_there_is_none() -> None:
+def test_the_weight_scales_the_gradient() -> None:
     with student("sac", ORACLE, weight={"schedule": "linear", "from": 0.5, "to": 0.0, "until": 100}) as strategy:
         visit(strategy)
         actor: Any = strategy.model.policy.actor
@@ -213,14 +215,14 @@ def test_the_weight_scales_the_gradient_and_at_0_there_is_none() -> None:
             value = strategy.loss()
             if value is not None:
                 value.backward()
-            given = [one.grad for one in actor.parameters() if one.grad is not None]
-            gradients.append(torch.cat([one.reshape(-1) for one in given]) if given else None)
+            parts = [p.grad.reshape(-1) for p in actor.parameters() if p.grad is not None]
+            gradients.append(torch.cat(parts) if parts else None)
         assert gradients[0] is not None
         torch.testing.assert_close(gradients[1], gradients[0] / 2)
         assert gradients[2:] == [None, None]
 
 
-def test_with_no_weight_nothing_changes(run: Train, tmp_path: Path) -> None:
+def test_weight_0_changes_nothing(run: Train, tmp_path: Path) -> None:
     params = {"teacher": str(run("ppo")), "weight": 0}
     trained = [
         mygym.train(config("sac", tmp_path, steps=120, normalize=True, **more)).path
@@ -229,84 +231,84 @@ def test_with_no_weight_nothing_changes(run: Train, tmp_path: Path) -> None:
     assert len({(path / "policy.safetensors").read_bytes() for path in trained}) == 1
 
 
-def test_by_default_the_weight_falls_over_the_run(tmp_path: Path) -> None:
+def test_the_default_weight_falls_over_the_run(tmp_path: Path) -> None:
     result = mygym.train(config("ppo", tmp_path, strategy="distill"))
     lines = [json.loads(line) for line in (result.path / "progress.jsonl").read_text().splitlines()]
-    told = [line["strategy/weight"] for line in lines if "strategy/weight" in line]
-    assert told == sorted(told, reverse=True)
-    assert (told[0], 1.0 < told[-1] < 4.0) == (10.0, True)
+    weights = [line["strategy/weight"] for line in lines if "strategy/weight" in line]
+    assert weights == sorted(weights, reverse=True)
+    assert (weights[0], 1.0 < weights[-1] < 4.0) == (10.0, True)
     written = yaml.safe_load((result.path / "config.yaml").read_text())["strategy_params"]
     assert written["weight"] == {"schedule": "linear", "from": 10.0, "to": 1.0}
 
 
-# Which teachers -----------------------------------------------------------------------------------------------------
+# Teachers -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("algo", ["dagger", "bc"])
-def test_imitation_learns_from_a_run_that_sees_more(algo: str, run: Train) -> None:
+def test_imitation_learns_from_a_run_with_more_observations(algo: str, run: Train) -> None:
     path = run("ppo", task="AGM", normalize=True)
     with student(algo, str(path), task="AGM", observations=FEW) as strategy:
         labels = []
         teacher: Any = strategy.model.teacher  # type: ignore[attr-defined]
-        ask = teacher.act
-        teacher.act = lambda seen: labels.append(ask(seen)) or labels[-1]
+        act = teacher.act
+        teacher.act = lambda observations: labels.append(act(observations)) or labels[-1]
         strategy.model.learn(100)
-        own = strategy.model.replay_buffer  # type: ignore[attr-defined]
-        np.testing.assert_allclose(own.actions[: own.pos], labels[: own.pos], atol=1e-6)
-        assert own.observations["observation"].shape[-1] < len(mygym.load(path).normalizer["observation"]["mean"])
+        buffer = strategy.model.replay_buffer  # type: ignore[attr-defined]
+        np.testing.assert_allclose(buffer.actions[: buffer.pos], labels[: buffer.pos], atol=1e-6)
+        assert buffer.observations["observation"].shape[-1] < len(mygym.load(path).normalizer["observation"]["mean"])
 
 
-def test_each_state_is_for_one_of_several_teachers(run: Train) -> None:
+def test_each_state_is_answered_by_one_of_several_teachers(run: Train) -> None:
     paths = [run("ppo", seed=seed) for seed in (1, 2)]
     policies = [mygym.load(path) for path in paths]
     with student("td3", [str(path) for path in paths]) as strategy:
         env = strategy.training_env
 
-        def look() -> Any:
-            seen = [one["observation"] for one in env.env_method("state_dict")]
-            joined = {key: np.stack([one[key] for one in seen]) for key in seen[0]}
-            return [policy.predict(joined, deterministic=True)[0] for policy in policies]
+        def query() -> Any:
+            rows = [state["observation"] for state in env.env_method("state_dict")]
+            batch = {key: np.stack([row[key] for row in rows]) for key in rows[0]}
+            return [policy.predict(batch, deterministic=True)[0] for policy in policies]
 
-        both = np.array(visit(strategy, 20, look)).swapaxes(0, 1)  # teacher, step, environment, action
-        of = [np.isclose(answers(strategy), one, atol=1e-6).all(axis=-1) for one in both]
-        assert (of[0] ^ of[1]).all()
-        assert 0.2 < of[0].mean() < 0.8
+        both = np.array(visit(strategy, 20, query)).swapaxes(0, 1)  # teacher, step, environment, action
+        matches = [np.isclose(answers(strategy), actions, atol=1e-6).all(axis=-1) for actions in both]
+        assert (matches[0] ^ matches[1]).all()
+        assert 0.2 < matches[0].mean() < 0.8
 
 
-def test_each_task_has_its_own_teacher(run: Train) -> None:
+def test_each_task_has_its_teacher(run: Train) -> None:
     push = run("ppo", task="push", spaces="shared")
     taught = {"teacher": {"reach": ORACLE, "push": str(push)}}
     params = {"multitask": {"tasks": ["reach", "push"]}, "distill": taught}
-    said = config("sac", Path("nowhere"), strategy="multitask+distill", strategy_params=params, n_envs=3)
-    resolved = from_python({**said, "normalize": False}).config
+    values = config("sac", Path("nowhere"), strategy="multitask+distill", strategy_params=params, n_envs=3)
+    resolved = from_python({**values, "normalize": False}).config
     with closing(factory.make_vec_env(resolved)) as env:
         env.seed(0)
         teachers = read_teachers(taught["teacher"], resolved, env)
         for _ in range(2):
-            seen = env.reset()
-            answer, played = teachers.act(seen), env.get_attr("variant")
+            observations = env.reset()
+            answer, played = teachers.act(observations), env.get_attr("variant")
             assert set(played) == {0, 1}
             expert, trained = np.stack(env.env_method("expert_action")), mygym.load(push)
             for row, variant in enumerate(played):
-                alone = {key: part[row] for key, part in seen.items()}
-                expected = expert[row] if variant == 0 else trained.predict(alone, deterministic=True)[0]
+                observation = {key: part[row] for key, part in observations.items()}
+                expected = expert[row] if variant == 0 else trained.predict(observation, deterministic=True)[0]
                 np.testing.assert_allclose(answer[row], expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("normalize", [True, False])
-def test_a_student_of_several_networks_sees_what_evaluations_see(normalize: bool, tmp_path: Path) -> None:
-    params = {"experts": {"by": "sampler", "candidates": 2, "tries": 1}}
-    said = config("ppo", tmp_path, strategy="distill+experts", strategy_params=params, normalize=normalize, steps=64)
-    lines = (mygym.train(said).path / "progress.jsonl").read_text()
+def test_a_mixture_can_be_a_student(normalize: bool, tmp_path: Path) -> None:
+    params = {"mixture": {"by": "sampler", "candidates": 2, "tries": 1}}
+    values = config("ppo", tmp_path, strategy="distill+mixture", strategy_params=params, normalize=normalize, steps=64)
+    lines = (mygym.train(values).path / "progress.jsonl").read_text()
     assert "strategy/loss" in lines
     assert "strategy/usage_entropy" in lines
 
 
-def test_a_run_goes_on_as_if_it_had_never_stopped(run: Train, tmp_path: Path) -> None:
-    params = {"teacher": [ORACLE, str(run("ppo"))], "buffer_size": 60}  # overwritten
-    said = {"strategy": "distill", "strategy_params": params, "normalize": True}
-    reference = mygym.train(config("sac", tmp_path / "whole", **said))
-    path = stopped(config("sac", tmp_path / "stopped", **said), step=150)
+def test_a_resumed_run_equals_an_uninterrupted_run(run: Train, tmp_path: Path) -> None:
+    params = {"teacher": [ORACLE, str(run("ppo"))], "buffer_size": 60}  # smaller than the run
+    overrides = {"strategy": "distill", "strategy_params": params, "normalize": True}
+    reference = mygym.train(config("sac", tmp_path / "whole", **overrides))
+    path = stopped(config("sac", tmp_path / "stopped", **overrides), step=150)
     mygym.train(resume=path)
     assert differences(reference.path, path) == []
 
@@ -314,12 +316,12 @@ def test_a_run_goes_on_as_if_it_had_never_stopped(run: Train, tmp_path: Path) ->
 def test_the_path_of_a_teacher_is_absolute(run: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = run("ppo")
     monkeypatch.chdir(path.parent)
-    said = config("dagger", tmp_path, strategy="distill", strategy_params={"teacher": [path.name, ORACLE]}, steps=32)
-    written = yaml.safe_load((mygym.train(said).path / "config.yaml").read_text())
+    values = config("dagger", tmp_path, strategy="distill", strategy_params={"teacher": [path.name, ORACLE]}, steps=32)
+    written = yaml.safe_load((mygym.train(values).path / "config.yaml").read_text())
     assert written["strategy_params"]["teacher"] == [str(path), ORACLE]
 
 
-# What does not fit --------------------------------------------------------------------------------------------------
+# Invalid teachers --------------------------------------------------------------------------------------------------
 
 REACH: dict[str, Any] = {"task": "reach"}
 REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
@@ -329,25 +331,25 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
     "objects": (
         ("ppo", {"task": "push"}),
         REACH,
-        "it needs to see what is not there .*a run of the same task on panda",
+        "it needs an observation that .* lacks .*a run of the same task on panda",
     ),
     "sizes": (("ppo", {"task": "AGM"}), {"task": "AGMDW"}, "it was trained on observations of another size"),
-    "actions": (("ppo", {"spaces": "shared"}), REACH, "it has 5 actions, and there are 3 here"),
-    "control": (("ppo", {"control": "ee_absolute"}), REACH, "it moves the robot by ee_absolute.*control: ee_delta"),
-    "memory": (("recurrent_ppo", {}), REACH, "acts on what it remembers"),
+    "actions": (("ppo", {"spaces": "shared"}), REACH, "it has 5 actions, the student has 3"),
+    "control": (("ppo", {"control": "ee_absolute"}), REACH, "it uses control ee_absolute.*control: ee_delta"),
+    "memory": (("recurrent_ppo", {}), REACH, "has a memory"),
     "no teacher": ([], REACH, "names no teacher"),
     "no such task": ({"push": ORACLE}, REACH, r"strategy_params.teacher.push: 'oracle'.*not played; allowed: reach"),
     "a task without": ({}, REACH, "strategy_params.teacher.reach: None is missing"),
 }
 
 
-@pytest.mark.parametrize(("teacher", "own", "message"), REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize(("teacher", "overrides", "message"), REFUSED.values(), ids=REFUSED)
 def test_a_teacher_that_does_not_fit_is_refused_before_anything_is_written(
-    teacher: Any, own: dict[str, Any], message: str, run: Train, tmp_path: Path
+    teacher: Any, overrides: dict[str, Any], message: str, run: Train, tmp_path: Path
 ) -> None:
-    named = str(run(teacher[0], **teacher[1])) if isinstance(teacher, tuple) else teacher
+    value = str(run(teacher[0], **teacher[1])) if isinstance(teacher, tuple) else teacher
     with pytest.raises(ConfigError, match=message) as error:
-        mygym.train(config("ppo", tmp_path, strategy="distill", strategy_params={"teacher": named}, **own))
+        mygym.train(config("ppo", tmp_path, strategy="distill", strategy_params={"teacher": value}, **overrides))
     assert str(error.value).startswith("strategy_params.teacher")
     assert not list(tmp_path.iterdir())
 
@@ -370,11 +372,11 @@ def test_parameters_are_checked(params: dict[str, Any], message: str, tmp_path: 
 @pytest.mark.parametrize(
     ("algo", "message"),
     [
-        ("ars", "requires actor optimizer; allowed: an algorithm of framework pytorch"),
+        ("ars", "requires actor optimizer; allowed: a gradient-based algorithm of framework pytorch"),
         ("recurrent_ppo", "requires no memory"),
     ],
 )
-def test_a_student_that_cannot_be_taught_is_refused(algo: str, message: str, tmp_path: Path) -> None:
+def test_unsupported_students_are_refused(algo: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=message):
         mygym.train(config(algo, tmp_path, strategy="distill"))
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""Several strategies in one run."""
+"""Tests of joined strategies."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from mygym.runs.result import Result
 from mygym.strategies import Strategy, register_strategy
 from tests.runs.test_resuming import config, stopped
 
-DONE: list[str] = []
+CALLS: list[str] = []
 
 
 class Rated(Strategy):
     """Raises the entropy coefficient before gradient steps.
 
     Args:
-        rate: By how much each time.
+        rate: Increase of the coefficient in each step.
     """
 
     phase = "gradient"
-    kept = ("times",)
+    checkpointed = ("times",)
 
     def __init__(self, *, rate: float = 1e-3) -> None:
         self.rate = rate
@@ -40,42 +40,44 @@ class Rated(Strategy):
         return {"n_envs": 3}
 
     def prepare_model(self) -> None:
-        DONE.append(f"{self.name} is told of {len(self.training_env.get_attr('labels'))} environments")
+        CALLS.append(f"{self.name} prepares {len(self.training_env.get_attr('labels'))} environments")
 
     def step(self) -> None:
         self.times += 1
         self.model.ent_coef = self.rate * self.times  # type: ignore[attr-defined]
 
     def on_evaluation(self, record: Any) -> None:
-        DONE.append(f"{self.name} is told of {record['steps']} steps")
+        CALLS.append(f"{self.name} evaluated at {record['steps']} steps")
 
 
 @pytest.fixture(autouse=True)
 def rated() -> None:
-    DONE.clear()
+    CALLS.clear()
     register_strategy("rated")(Rated)
 
 
 PARAMS = {"multitask": {"tasks": ["reach", "AG"], "sampler": "adaptive"}, "rated": {"rate": 2e-3}}
 EVALUATED = {"every": 100, "episodes": 1, "final_episodes": 2}
-SAID = {"strategy": "multitask+rated", "strategy_params": PARAMS, "eval": EVALUATED}
+OVERRIDES = {"strategy": "multitask+rated", "strategy_params": PARAMS, "eval": EVALUATED}
 
 
-def test_each_does_its_part_and_a_resumed_run_goes_on_with_all(tmp_path: Path) -> None:
-    reference = mygym.train(config("ppo", tmp_path / "whole", **SAID))
+def test_every_strategy_is_called_and_resumed(tmp_path: Path) -> None:
+    reference = mygym.train(config("ppo", tmp_path / "whole", **OVERRIDES))
     assert set(Result.read(reference.path).success_by_task) == {"reach", "AG"}  # type: ignore[union-attr]
-    assert DONE[:2] == ["rated is told of 2 environments", "rated is told of 0 steps"]
-    run = stopped(config("ppo", tmp_path / "stopped", **SAID), step=150)
+    assert CALLS[:2] == ["rated prepares 2 environments", "rated evaluated at 0 steps"]
+    run = stopped(config("ppo", tmp_path / "stopped", **OVERRIDES), step=150)
     mygym.train(resume=run)
     assert differences(reference.path, run) == []
     alone = mygym.train(
-        config("ppo", tmp_path / "alone", **SAID | {"strategy": "multitask", "strategy_params": PARAMS["multitask"]})
+        config(
+            "ppo", tmp_path / "alone", **OVERRIDES | {"strategy": "multitask", "strategy_params": PARAMS["multitask"]}
+        )
     )
     weights = [(path / "policy.safetensors").read_bytes() for path in (reference.path, alone.path)]
     assert weights[0] != weights[1]
 
 
-def test_a_config_has_the_parameters_of_each(tmp_path: Path) -> None:
+def test_a_resolved_config_has_the_parameters_of_each_strategy(tmp_path: Path) -> None:
     resolved = from_python({"strategy": "multitask+rated", "strategy_params": {"rated": {"rate": 0.5}}})
     params = resolved.config.strategy_params
     assert params["rated"] == {"rate": 0.5}
@@ -103,12 +105,12 @@ def test_refused(strategy: str, params: dict[str, Any], why: str, tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_flags_and_help_say_whose_a_parameter_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_flags_and_help_group_parameters_by_strategy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["train", "--strategy", "multitask+rated", "--help"])
-    said = capsys.readouterr().out
-    assert "strategy_params of multitask: --set strategy_params.multitask.NAME=VALUE" in said
-    assert "strategy_params of rated: --set strategy_params.rated.NAME=VALUE" in said
+    output = capsys.readouterr().out
+    assert "strategy_params of multitask: --set strategy_params.multitask.NAME=VALUE" in output
+    assert "strategy_params of rated: --set strategy_params.rated.NAME=VALUE" in output
     flags = [
         "--strategy",
         "multitask+rated",
@@ -127,12 +129,12 @@ def test_flags_and_help_say_whose_a_parameter_is(tmp_path: Path, capsys: pytest.
         "eval.final_episodes=2",
     ]
     with pytest.raises(SystemExit, match="0"):
-        main(["train", *flags, "--logdir", str(tmp_path), *(word for one in fast for word in ("--set", one))])
+        main(["train", *flags, "--logdir", str(tmp_path), *(word for value in fast for word in ("--set", value))])
     run = Path(capsys.readouterr().out.rstrip().rpartition("run: ")[2])
     assert load_file(run / "config.yaml")["strategy_params"]["rated"] == {"rate": 0.25}
 
 
-def test_what_a_strategy_refuses_later_has_its_key_too(tmp_path: Path) -> None:
+def test_errors_while_preparing_name_the_section(tmp_path: Path) -> None:
     params = {"distill": {"teacher": {"reach": "oracle"}}}
     with pytest.raises(ConfigError, match=r"^strategy_params\.distill\.teacher"):
         mygym.train(config("sac", tmp_path, strategy="multitask+distill", strategy_params=params))

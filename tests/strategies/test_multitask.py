@@ -1,4 +1,4 @@
-"""Several tasks in one run."""
+"""Tests of strategy `multitask`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mygym.errors import ConfigError
 from mygym.runs import factory
 from mygym.runs.resolve_config import from_python
 from mygym.runs.variants import PLAYED, codes, variants
-from mygym.strategies.mixture.path_sampling import LEAST
+from mygym.strategies.gradient_bandit import MIN_SHARE
 from mygym.strategies.multitask import MultiTask
 from mygym.tasks.components import stage_columns
 
@@ -36,7 +36,7 @@ def quick(tmp_path: Path, **params: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
-def test_results_say_how_each_task_is_done(sampler: str, tmp_path: Path) -> None:
+def test_results_have_the_success_of_each_task(sampler: str, tmp_path: Path) -> None:
     result = mygym.train(quick(tmp_path, sampler=sampler, identify="one_hot" if sampler == "fair" else "none"))
     assert result.status == "done"
     assert result.path.relative_to(tmp_path).parts[0] == "reach+push"
@@ -47,18 +47,18 @@ def test_results_say_how_each_task_is_done(sampler: str, tmp_path: Path) -> None
     assert [episode.task for episode in evaluation.episodes].count("push") == 2
 
 
-def test_an_embedding_has_the_place_of_each_stage() -> None:
+def test_the_stage_code_has_the_position_of_each_stage() -> None:
     config = from_python(quick(Path("nowhere"), tasks=["AGM", "reach", "AG"], identify="stages")).config
-    told = codes(config, variants(config))
-    assert told is not None
+    task_codes = codes(config, variants(config))
+    assert task_codes is not None
     columns = [*stage_columns(), ""]
-    found = [{columns[place]: float(row[place]) for place in np.flatnonzero(row)} for row in told]
-    assert found[0] == pytest.approx({"approach": 1.0, "grasp": 2 / 3, "move": 1 / 3})
-    assert found[1:] == [{"approach": 1.0}, {"approach": 1.0, "grasp": 0.5}]
+    by_name = [{columns[column]: float(row[column]) for column in np.flatnonzero(row)} for row in task_codes]
+    assert by_name[0] == pytest.approx({"approach": 1.0, "grasp": 2 / 3, "move": 1 / 3})
+    assert by_name[1:] == [{"approach": 1.0}, {"approach": 1.0, "grasp": 0.5}]
     env = factory.make_env(config)
     for seed in range(3):
         observation, info = env.reset(seed=seed)
-        assert observation["observation"][env.components["variant"]].tolist() == told[info["variant"]].tolist()  # type: ignore[index]
+        assert observation["observation"][env.components["variant"]].tolist() == task_codes[info["variant"]].tolist()  # type: ignore[index]
     env.close()
 
 
@@ -72,18 +72,18 @@ PARTS = [
 
 
 @pytest.mark.parametrize("parts", list(itertools.permutations(PARTS, 2)), ids=str)
-def test_what_one_task_says_is_said_of_it_alone(parts: tuple[dict[str, Any], ...]) -> None:
+def test_the_config_of_one_task_does_not_affect_the_others(parts: tuple[dict[str, Any], ...]) -> None:
     config = from_python({"strategy": "multitask", "strategy_params": {"tasks": list(parts)}}).config
-    for part, one in zip(parts, variants(config), strict=True):
+    for part, variant in zip(parts, variants(config), strict=True):
         alone = from_python({"spaces": "shared", **part}).config
-        assert [getattr(one.config, key) for key in PLAYED] == [getattr(alone, key) for key in PLAYED]
+        assert [getattr(variant.config, key) for key in PLAYED] == [getattr(alone, key) for key in PLAYED]
 
 
-def test_a_task_that_would_not_be_played_is_refused() -> None:
+def test_the_runs_task_must_be_one_of_the_tasks() -> None:
     params = {"tasks": ["reach", "AGM"]}
     for task in ("reach", "AGM"):
         assert from_python({"strategy": "multitask", "strategy_params": params, "task": task}).config.task == task
-    with pytest.raises(ConfigError, match=r"task: 'push' would not be played, .*; allowed: reach, AGM"):
+    with pytest.raises(ConfigError, match=r"task: 'push' is not one of strategy_params.tasks; allowed: reach, AGM"):
         from_python({"strategy": "multitask", "strategy_params": params, "task": "push"})
 
 
@@ -100,23 +100,23 @@ def strategy(sampler: Any, rate: float) -> MultiTask:
 
 @pytest.mark.parametrize("sampler", ["adaptive", "differentiable"])
 @pytest.mark.parametrize("rate", [0.05, 0.1])
-def test_what_is_being_learned_is_played_most_and_nothing_never(sampler: str, rate: float) -> None:
-    """Of three tasks, played as often as it says, one is mastered already and one never; the third is learned."""
-    known, learned = round(10 / rate), round(30 / rate)  # episodes until it is clear what is mastered; and of learning
+def test_the_task_with_progress_is_played_most(sampler: str, rate: float) -> None:
+    """Of three tasks sampled by its weights, one is mastered, one is never solved, and the third improves."""
+    warm_up, learning = round(10 / rate), round(30 / rate)  # episodes
     played: list[list[int]] = []
     weights = []
     for seed in range(5):
         learner, rng = strategy(sampler, rate), np.random.default_rng(seed)
         assert learner.weights() == pytest.approx([1 / 3] * 3)
         played.append([0, 0, 0])
-        for number in range(-known, learned):
-            which = int(rng.choice(3, p=learner.weights()))
-            played[-1][which] += number >= 0
-            learner.on_episode(which, bool(rng.random() < (0.0, number / learned, 1.0)[which]), 0.0)
+        for number in range(-warm_up, learning):
+            task = int(rng.choice(3, p=learner.weights()))
+            played[-1][task] += number >= 0
+            learner.on_episode(task, bool(rng.random() < (0.0, number / learning, 1.0)[task]), 0.0)
             weights.append(learner.weights())
     assert np.argmax(np.sum(played, axis=0)) == 1
-    assert np.mean(played, axis=0)[1] > 0.5 * learned
-    assert np.min(weights) >= LEAST / 3 - 1e-9
+    assert np.mean(played, axis=0)[1] > 0.5 * learning
+    assert np.min(weights) >= MIN_SHARE / 3 - 1e-9
     assert np.sum(weights, axis=1) == pytest.approx(np.ones(len(weights)))
 
 
@@ -131,7 +131,7 @@ def test_what_is_being_learned_is_played_most_and_nothing_never(sampler: str, ra
         ({"tasks": ["reach", {"task": "AGM", "robot": "kuka"}]}, "gripper"),
     ],
 )
-def test_what_makes_no_sense_is_refused(params: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_invalid_parameters_are_refused(params: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=message):
         mygym.train({"strategy": "multitask", "strategy_params": params, "logdir": str(tmp_path)})
     assert not list(tmp_path.iterdir())

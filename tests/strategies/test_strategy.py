@@ -1,4 +1,4 @@
-"""What every strategy can rely on."""
+"""Tests of the life cycle of strategies."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.runs.test_resuming import config, stopped
 CALLS: list[str] = []
 
 
-class Noted(Strategy):
-    """Notes what is called.
+class Recorded(Strategy):
+    """Records its calls.
 
     Args:
         extra: A number.
@@ -51,7 +51,7 @@ class Noted(Strategy):
         CALLS.append(f"on_evaluation {record['steps']}")
 
 
-class BeforeGradients(Noted):
+class BeforeGradients(Recorded):
     phase = "gradient"
 
 
@@ -61,8 +61,8 @@ def calls() -> None:
 
 
 def test_the_order_of_calls(tmp_path: Path) -> None:
-    register_strategy("noted")(Noted)
-    mygym.train(config("ppo", tmp_path, strategy="noted", steps=96))
+    register_strategy("recorded")(Recorded)
+    mygym.train(config("ppo", tmp_path, strategy="recorded", steps=96))
     assert CALLS[:5] == ["requires", "prepare_env", "prepare_model", "prepare_data", "on_evaluation 0"]
     assert [call for call in CALLS if call.startswith("step")] == ["step 0", "step 32", "step 64"]
     assert "on_episode" in CALLS
@@ -70,22 +70,22 @@ def test_the_order_of_calls(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("algo", "steps"), [("ppo", [32, 64, 96]), ("ppo_runner", [32, 64, 96])])
-def test_a_step_before_each_phase_of_gradient_steps(algo: str, steps: list[int], tmp_path: Path) -> None:
+def test_phase_gradient_steps_before_gradient_steps(algo: str, steps: list[int], tmp_path: Path) -> None:
     register_strategy("before_gradients")(BeforeGradients)
     mygym.train(config(algo, tmp_path, strategy="before_gradients", steps=96))
     assert [call for call in CALLS if call.startswith("step")] == [f"step {step}" for step in steps]
 
 
 @pytest.mark.parametrize("phase", ["rollout", "gradient"])
-def test_what_a_step_raises_ends_the_run_with_a_checkpoint(phase: str, tmp_path: Path) -> None:
+def test_an_exception_in_step_ends_the_run_with_a_checkpoint(phase: str, tmp_path: Path) -> None:
     class Failing(Strategy):
         def step(self) -> None:
             if self.num_timesteps >= 64:
-                raise LookupError("no such thing")
+                raise LookupError("not available")
 
     Failing.phase = phase  # type: ignore[assignment]
     register_strategy("failing")(Failing)
-    with pytest.raises(RunError, match="LookupError: no such thing") as error:
+    with pytest.raises(RunError, match="LookupError: not available") as error:
         mygym.train(config("ppo", tmp_path, strategy="failing", checkpoint={"every": 10_000}))
     run = error.value.run
     assert run is not None
@@ -99,44 +99,44 @@ CHANGING: list[tuple[str, str, dict[str, Any]]] = [
     ("curriculum", "ppo", {"levels": [{"task_params": {"tolerance": 0.1}}, {"reward": "dense"}], "window": 2}),
     ("multitask", "ppo", {"tasks": ["reach", "AG"], "sampler": "adaptive"}),
     ("multitask", "sac", {"tasks": ["reach", "AG"], "sampler": "differentiable", "identify": "stages"}),
-    ("experts", "ppo", {"by": "sampler", "sampler": "differentiable", "candidates": 3, "units": "blocks", "tries": 1}),
-    ("experts", "sac", {"by": "sampler", "sampler": "fair", "candidates": 2}),
-    ("experts", "ppo", {"protocol": "gumbel_softmax", "candidates": 2, "balance": 0.1}),
-    ("experts", "td3", {"protocol": "gumbel_softmax", "candidates": 2, "balance": 0.1}),
+    ("mixture", "ppo", {"by": "sampler", "sampler": "differentiable", "candidates": 3, "units": "blocks", "tries": 1}),
+    ("mixture", "sac", {"by": "sampler", "sampler": "fair", "candidates": 2}),
+    ("mixture", "ppo", {"protocol": "gumbel_softmax", "candidates": 2, "balance": 0.1}),
+    ("mixture", "td3", {"protocol": "gumbel_softmax", "candidates": 2, "balance": 0.1}),
     ("demos", "sac", {"episodes": 2, "warm_start": 3, "weight": {"schedule": "linear", "from": 1, "to": 0}}),
     ("distill", "ppo", {}),
 ]
 
 
 @pytest.mark.parametrize(("strategy", "algo", "params"), CHANGING, ids=str)
-def test_a_run_goes_on_as_if_it_had_never_stopped(
+def test_a_resumed_run_equals_an_uninterrupted_run(
     strategy: str, algo: str, params: dict[str, Any], tmp_path: Path
 ) -> None:
-    said = {"strategy": strategy, "strategy_params": params}
-    reference = mygym.train(config(algo, tmp_path / "whole", **said))
-    run = stopped(config(algo, tmp_path / "stopped", **said), step=150)
+    overrides = {"strategy": strategy, "strategy_params": params}
+    reference = mygym.train(config(algo, tmp_path / "whole", **overrides))
+    run = stopped(config(algo, tmp_path / "stopped", **overrides), step=150)
     mygym.train(resume=run)
     assert differences(reference.path, run) == []
 
 
-def test_without_parameters_it_changes_nothing(tmp_path: Path) -> None:
-    register_strategy("noted")(Noted)
-    plain, noted = (mygym.train(config("sac", tmp_path / one, strategy=one)) for one in ("standard", "noted"))
-    weights = [(run.path / "policy.safetensors").read_bytes() for run in (plain, noted)]
+def test_a_passive_strategy_changes_nothing(tmp_path: Path) -> None:
+    register_strategy("recorded")(Recorded)
+    runs = [mygym.train(config("sac", tmp_path / name, strategy=name)) for name in ("standard", "recorded")]
+    weights = [(run.path / "policy.safetensors").read_bytes() for run in runs]
     assert weights[0] == weights[1]
 
 
-def test_what_it_requires_is_checked_before_anything_is_written(tmp_path: Path) -> None:
+def test_requirements_are_checked_before_anything_is_written(tmp_path: Path) -> None:
     class Demanding(Strategy):
-        asked: ClassVar[str] = "replay_buffer"
+        required: ClassVar[str] = "replay_buffer"
 
         def requires(self) -> tuple[str, ...]:
-            return (self.asked,)
+            return (self.required,)
 
     register_strategy("demanding")(Demanding)
     with pytest.raises(ConfigError, match="requires replay buffer; allowed: an off-policy algorithm"):
         mygym.train(config("ppo", tmp_path, strategy="demanding"))
-    Demanding.asked = "replay_bufer"
+    Demanding.required = "replay_bufer"
     with pytest.raises(ConfigError, match="did you mean 'replay_buffer'"):
         mygym.train(config("ppo", tmp_path, strategy="demanding"))
     assert not list(tmp_path.iterdir())
@@ -147,17 +147,17 @@ def test_what_it_requires_is_checked_before_anything_is_written(tmp_path: Path) 
     [({"extar": 1}, "did you mean 'extra'"), ({"extra": "many"}, "a whole number"), ({"extra": None}, "extra")],
 )
 def test_parameters_are_checked(params: dict[str, Any], message: str, tmp_path: Path) -> None:
-    register_strategy("noted")(Noted)
+    register_strategy("recorded")(Recorded)
     with pytest.raises(ConfigError, match=message):
-        mygym.train(config("ppo", tmp_path, strategy="noted", strategy_params=params))
+        mygym.train(config("ppo", tmp_path, strategy="recorded", strategy_params=params))
 
 
-def test_what_is_no_strategy_is_refused() -> None:
+def test_other_classes_are_refused() -> None:
     with pytest.raises(RegistryError, match="a subclass of Strategy"):
         register_strategy("odd")(int)
 
 
-def test_a_registered_strategy_is_listed_with_the_line_it_stands_in() -> None:
-    register_strategy("noted")(Noted)
-    entry = registry("strategy").get("noted")
-    assert (entry.help, entry.origin.rpartition(":")[0]) == ("Notes what is called.", __file__)
+def test_a_registered_strategy_is_listed_with_its_origin() -> None:
+    register_strategy("recorded")(Recorded)
+    entry = registry("strategy").get("recorded")
+    assert (entry.help, entry.origin.rpartition(":")[0]) == ("Records its calls.", __file__)

@@ -1,1 +1,10 @@
-"""Strategy `mixture`: super-networks with several experts, and the search for a path through them."""
+"""Strategy `mixture`: super-networks of several candidates, and the search for a path through them.
+
+- `mixture`: the strategy and its parameters.
+- `protocols`: forward protocols and the checks of their numbers (no torch).
+- `routing`: which candidate an observation selects (by stage or by task).
+- `path_sampler`: which candidates the next rollout uses (sampled).
+- `path_search`: the best path of a trained super-network.
+- `forward_state`, `supernet`: the torch modules.
+- `network_slots`, `policies`: policies of any algorithm with super-networks in place of their networks.
+"""

@@ -1,4 +1,4 @@
-"""Several networks in one policy: who is passed, and how often each is."""
+"""Strategy `mixture`: several networks in one policy, and which of them each pass uses."""
 
 from __future__ import annotations
 
@@ -6,13 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
 from numpy.typing import NDArray
 
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import algorithm
-from mygym.strategies.mixture.path_sampling import draw_fair, draw_learned, draw_uniform, followed
-from mygym.strategies.protocols import Protocol, Units, check_tau, check_weights, usage_entropy
+from mygym.strategies.mixture.path_sampler import PathSampler
+from mygym.strategies.mixture.protocols import (
+    Protocol,
+    Units,
+    check_candidates,
+    check_tau,
+    check_weights,
+    usage_entropy,
+)
 from mygym.strategies.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -21,40 +27,40 @@ if TYPE_CHECKING:
 
     from mygym.runs.evaluation import Evaluation
     from mygym.runs.routed_vec_env import RoutedVecEnv
-    from mygym.strategies.mixture.expert_routes import ByObservation
-    from mygym.strategies.mixture.supernet import ForwardState
+    from mygym.strategies.mixture.forward_state import ForwardState
+    from mygym.strategies.mixture.routing import ByObservation
 
 CANDIDATES = 4
-"""Experts of a run that nothing says the number of."""
+"""Default number of candidates where stages or tasks do not determine it."""
 
 
-class Experts(Strategy):
-    """Several networks in one policy: an expert for each stage or task, or a super-network to search.
+class Mixture(Strategy):
+    """Several networks in one policy: one for each stage or task, or a super-network to search.
 
-    Actor and critics alike are replaced. Mixtures are of outputs, so of a Gaussian policy they mix means.
+    Actor and critic networks are replaced. A mixture combines outputs; of a Gaussian policy it combines the means.
 
     Args:
-        protocol: How the candidates are passed. `single`: one of them. `sum`: all, with given weights. `softmax`: all,
-            with weights of a learned gate. `gumbel_softmax`: the same with noise and a temperature that falls.
-        by: Which candidate `single` passes. `stage`: that of the stage in the observation. `task`: that of the task
-            that `identify` appends. `sampler`: one that is drawn for each rollout, on-policy for each environment;
-            after training a search finds the path to act by.
-        candidates: How many, or a list of their `net_arch`; None: one for each stage or task, else 4.
+        protocol: How candidates are combined. `single`: one of them. `sum`: all, with given weights. `softmax`: all,
+            with weights of a learned gate. `gumbel_softmax`: the same with noise and a falling temperature.
+        by: What selects the candidate of `single`. `stage`: the stage in the observation. `task`: the task code that
+            `identify` appends. `sampler`: drawn for each rollout, on-policy for each environment; after training a
+            search selects the final path.
+        candidates: Number of candidates, or a list of their `net_arch`; null: one for each stage or task, else 4.
         units: `whole` networks, or `blocks`: each linear layer is a choice of its own.
-        sampler: `fair`: each candidate once before any twice (Chu et al., 2021). `uniform`: drawn, all alike.
-            `differentiable`: drawn with weights that gradient ascent learns from rewards (the gradient bandit of Sutton
-            and Barto, 2018, section 2.8).
+        sampler: `fair`: each candidate once before any twice (Chu et al., 2021). `uniform`: drawn with equal
+            probability. `differentiable`: drawn with weights that gradient ascent learns from rewards (the gradient
+            bandit of Sutton and Barto, 2018, section 2.8).
         rate: Step size of the learned weights.
-        weights: Of `sum`, one for each candidate; None: all alike.
-        tau: Temperature of `gumbel_softmax` at the beginning.
-        tau_end: And at the end of the run; it falls by equal factors.
-        balance: Coefficient of the gate's importance loss (Shazeer et al., 2017), against one candidate doing it all.
-        search: How a sampler's path is found: `random`, or `evolutionary` (Guo et al., 2020).
-        tries: Paths that are judged; all, where there are not more.
-        budget_us: Most microseconds that a forward pass of the actor may take; None: as many as it likes.
+        weights: Weights of `sum`, one for each candidate; null: equal weights.
+        tau: Initial temperature of `gumbel_softmax`.
+        tau_end: Final temperature; it decays geometrically over the run.
+        balance: Coefficient of the gate's importance loss (Shazeer et al., 2017), which keeps all candidates in use.
+        search: Search for the path of a sampler: `random`, or `evolutionary` (Guo et al., 2020).
+        tries: Number of paths to evaluate; all paths if there are fewer.
+        budget_us: Longest forward pass of the actor in microseconds; null: no limit.
     """
 
-    kept = ("queues", "counts", "logits", "baseline", "drawn", "began", "rewards", "used")
+    checkpointed = ("rollout_start", "used")
 
     def __init__(
         self,
@@ -75,39 +81,25 @@ class Experts(Strategy):
     ) -> None:
         self.protocol: Protocol = protocol
         self.units: Units = units
-        self.by, self.candidates, self.sampler, self.rate = by, candidates, sampler, rate
-        self.weights, self.tau, self.tau_end, self.balance = weights, tau, tau_end, balance
+        self.by, self.candidates = by, candidates
+        self.sampler: Literal["fair", "uniform", "differentiable"] = sampler
+        self.rate, self.weights = rate, weights
+        self.tau, self.tau_end, self.balance = tau, tau_end, balance
         self.search, self.tries, self.budget_us = search, tries, budget_us
-        self.queues: list[list[int]] = []
-        """Of each layer the candidates that `fair` has still to draw."""
-        self.counts: NDArray[Any] | None = None
-        """`(layers, candidates)`: how often a sampler has drawn each."""
-        self.logits: NDArray[Any] | None = None
-        """`(layers, candidates)`: what `differentiable` learns."""
-        self.baseline = 0.0
-        """Running reward of a step, whatever is passed."""
-        self.drawn: NDArray[Any] | None = None
-        """`(n, layers)`: what the last rollout has passed."""
-        self.began = 0
-        """Env steps at which it began."""
+        self.path_sampler: PathSampler | None = None
+        """Draws the path of each rollout; None: nothing is sampled."""
+        self.rollout_start = 0
+        """Env steps at the start of the current rollout."""
         self.used: NDArray[Any] | None = None
-        """`(layers, candidates)`: share of each in the last batch."""
+        """`(layers, candidates)`: share of each candidate in the last batch."""
         self.path: list[int] = []
-        """The candidate of each layer that the search has chosen; empty before it."""
-        said = len(candidates) if isinstance(candidates, list) else candidates
-        if said is not None and said < 1:
-            raise ConfigError(bad_value("strategy_params.candidates", candidates, "1 or more"))
-        for number, arch in enumerate(candidates if isinstance(candidates, list) else ()):
-            if not _is_arch(arch):
-                allowed = "sizes of its hidden layers, each 1 or more, e.g. [64, 64]; or such of {pi: …, qf: …}"
-                raise ConfigError(bad_value(f"strategy_params.candidates.{number}", arch, allowed))
-        if isinstance(candidates, list) and units == "blocks":
-            why = "are of different sizes, which layers that are chosen one by one cannot be"
-            raise ConfigError(bad_value("strategy_params.candidates", candidates, "a number, or units whole", why))
+        """Candidate of each layer that the search has selected; empty before the search."""
+        self.candidate_count = check_candidates("strategy_params.candidates", candidates, units)
+        """Number of candidates that the user has set."""
         if weights is not None and protocol != "sum":
             raise ConfigError(bad_value("strategy_params.weights", weights, ["null"], "are only for protocol sum"))
         if weights is not None:
-            check_weights("strategy_params.weights", weights, said or len(weights))
+            check_weights("strategy_params.weights", weights, self.candidate_count or len(weights))
         check_tau("strategy_params.tau", tau)
         check_tau("strategy_params.tau_end", tau_end)
         for name, value in (("balance", balance), ("rate", rate)):
@@ -121,20 +113,20 @@ class Experts(Strategy):
         if budget_us is not None and budget_us <= 0:
             raise ConfigError(bad_value("strategy_params.budget_us", budget_us, "above 0, or null"))
 
-    # What it is made of ---------------------------------------------------------------------------------------------
+    # Environments and networks --------------------------------------------------------------------------------------
 
     @property
-    def samples(self) -> bool:
-        """Whether a sampler draws what is passed."""
+    def is_sampled(self) -> bool:
+        """Whether candidates are drawn for each rollout."""
         return self.protocol == "single" and self.by == "sampler"
 
     def wrap_env(self, env: VecEnv) -> VecEnv:
-        """Observations of on-policy algorithms with the route in them, so that each update passes the rollout's.
+        """Add the route to the observations of on-policy algorithms, so that updates repeat the rollout's passes.
 
         Raises:
-            ConfigError: They are flat.
+            ConfigError: The observations are flat.
         """
-        if not self.samples and self.protocol != "gumbel_softmax":
+        if not self.is_sampled and self.protocol != "gumbel_softmax":
             return env
         from gymnasium import spaces
         from stable_baselines3.common.policies import ActorCriticPolicy
@@ -142,80 +134,78 @@ class Experts(Strategy):
         from mygym.config.hyperparameters import Schema
         from mygym.runs.routed_vec_env import RoutedVecEnv
 
-        said = self.config.algo_params
-        cls = Schema(algorithm(self.config.algo, self.config.framework), said).component(("policy",))
+        params = self.config.algo_params
+        cls = Schema(algorithm(self.config.algo, self.config.framework), params).component(("policy",))
         if not (isinstance(cls, type) and issubclass(cls, ActorCriticPolicy)):
             return RoutedVecEnv(env, 1, shown=False)
         if not isinstance(env.observation_space, spaces.Dict):
-            why = "has a route for each rollout, which flat observations have no place for"
+            why = "needs a route in the observation, which flat observations cannot contain"
             raise ConfigError(bad_value(f"{self.section}.by", self.by, ["stage", "task"], why))
-        layers = _depth(said.get("policy_kwargs", {}).get("net_arch")) if self.units == "blocks" else 1
-        return RoutedVecEnv(env, layers * (1 if self.samples else self._experts(env)[0]), shown=True)
+        layers = _depth(params.get("policy_kwargs", {}).get("net_arch")) if self.units == "blocks" else 1
+        return RoutedVecEnv(env, layers * (1 if self.is_sampled else self._routing(env)[0]), shown=True)
 
     def policy_class(self, cls: type[BasePolicy]) -> type[BasePolicy]:
-        """Super-networks in place of its networks.
+        """Return a subclass with super-networks.
 
         Raises:
-            ConfigError: It has none that are known, or observations do not tell what to pass.
+            ConfigError: The networks of `cls` cannot be replaced, or observations do not select a candidate.
         """
-        from mygym.strategies.mixture.expert_policies import with_experts
-        from mygym.strategies.mixture.expert_routes import Layout
+        from mygym.strategies.mixture.policies import mixture_policy
+        from mygym.strategies.mixture.routing import Layout
 
-        count, by = self._experts(self.training_env)
+        count, by = self._routing(self.training_env)
         archs = self.candidates if isinstance(self.candidates, list) else [None] * count
-        return with_experts(cls, Layout(tuple(archs), self.units, by))
+        return mixture_policy(cls, Layout(tuple(archs), self.units, by))
 
-    def _experts(self, env: VecEnv) -> tuple[int, ByObservation | None]:
-        """How many candidates there are, and what in the observation tells which is passed."""
-        said = len(self.candidates) if isinstance(self.candidates, list) else self.candidates
+    def _routing(self, env: VecEnv) -> tuple[int, ByObservation | None]:
+        """Return the number of candidates, and the observation component that selects one."""
         if self.protocol != "single" or self.by == "sampler":
-            return said or len(self.weights or []) or CANDIDATES, None
-        from mygym.strategies.mixture.expert_routes import by_observation
+            return self.candidate_count or len(self.weights or []) or CANDIDATES, None
+        from mygym.strategies.mixture.routing import by_observation
 
-        count, found = by_observation(self.config, env, self.by, f"{self.section}.by")
-        if said not in (None, count):
+        count, component = by_observation(self.config, env, self.by, f"{self.section}.by")
+        if self.candidate_count not in (None, count):
             why = f"is not one for each {self.by}"
             raise ConfigError(bad_value(f"{self.section}.candidates", self.candidates, f"{count}, or null", why))
-        return count, found
+        return count, component
 
     def prepare_model(self) -> None:
-        """Set the protocol, and the loss of the gates.
+        """Set the forward protocol and add the loss of the gates.
 
         Raises:
-            ConfigError: No path could be within the budget.
+            ConfigError: No path is within the budget.
         """
         from mygym.strategies.losses import add_loss
-        from mygym.strategies.mixture.expert_policies import optimized, supernets
+        from mygym.strategies.mixture.network_slots import optimized_modules, supernets
         from mygym.strategies.mixture.path_search import check_budget
 
         state = self.forward_state
-        self.queues = [[] for _ in range(state.layers)]
-        self.counts = np.zeros((state.layers, state.candidates))
-        self.logits = np.zeros((state.layers, state.candidates))
-        if self.samples and self.budget_us is not None:
-            check_budget(self.model.policy, self.budget_us, f"{self.section}.budget_us")
+        if self.is_sampled:
+            self.path_sampler = PathSampler(self.sampler, self.rate, state.layers, state.candidates)
+            if self.budget_us is not None:
+                check_budget(self.model.policy, self.budget_us, f"{self.section}.budget_us")
         state.set_forward_state(self.protocol, weights=self.weights, tau=self.tau)
         if self.balance:
-            for owner in optimized(self.model.policy):
-                add_loss(owner.optimizer, partial(_balance, supernets(owner), self.balance))
+            for module in optimized_modules(self.model.policy):
+                add_loss(module.optimizer, partial(_balance_loss, supernets(module), self.balance))
 
     @property
     def forward_state(self) -> ForwardState:
-        """How the policy's networks are passed."""
+        """Forward state of the policy's super-networks."""
         policy: Any = self.model.policy
         state: ForwardState = policy.forward_state
         return state
 
-    # While it trains ------------------------------------------------------------------------------------------------
+    # Training -------------------------------------------------------------------------------------------------------
 
     def step(self) -> None:
-        """Draw what the rollout passes, and say how much each candidate is used."""
-        if self.samples:
-            self._learn()
-            self._draw()
+        """Draw the routes of the next rollout, and log how evenly candidates are used."""
+        if self.path_sampler is not None:
+            self._learn(self.path_sampler)
+            self._draw(self.path_sampler)
         elif self.protocol == "gumbel_softmax":
-            done = min(self.num_timesteps / self.config.steps, 1.0)
-            self.forward_state.set_forward_state(self.protocol, tau=self.tau * (self.tau_end / self.tau) ** done)
+            progress = min(self.num_timesteps / self.config.steps, 1.0)
+            self.forward_state.set_forward_state(self.protocol, tau=self.tau * (self.tau_end / self.tau) ** progress)
             self._draw_noise()
         self.used = self._usage()
         if self.used is not None:
@@ -223,46 +213,34 @@ class Experts(Strategy):
         if self.protocol == "gumbel_softmax":
             self.logger.record("strategy/tau", float(self.forward_state.tau))
 
-    def _draw(self) -> None:
-        """Routes; the first environment's is what evaluations judge, and all that an off-policy algorithm passes."""
-        assert self.counts is not None
-        assert self.logits is not None
-        env, state = self._routed_env, self.forward_state
-        count = env.num_envs if env.shown else 1
-        if self.sampler == "fair":
-            self.drawn = draw_fair(self.queues, count, state.candidates)
-        elif self.sampler == "uniform":
-            self.drawn = draw_uniform(count, state.layers, state.candidates)
-        else:
-            self.drawn = draw_learned(self.logits, count)
-        self.counts += np.eye(state.candidates)[self.drawn].sum(0)
-        self.began = self.num_timesteps
-        state.set_forward_state("single", path=self.drawn[0].tolist())
-        self._show(self.drawn)
+    def _draw(self, sampler: PathSampler) -> None:
+        """Draw routes; evaluations and off-policy algorithms use that of the first environment."""
+        env = self._routed_env
+        drawn = sampler.draw(env.num_envs if env.shown else 1)
+        self.rollout_start = self.num_timesteps
+        self.forward_state.set_forward_state("single", path=drawn[0].tolist())
+        self._set_routes(drawn)
 
-    def _learn(self) -> None:
-        """Let the sampler's weights follow the rewards of the rollout that is over."""
-        env, steps = self._routed_env, self.num_timesteps - self.began
-        if self.sampler == "differentiable" and self.drawn is not None and steps:
-            assert self.logits is not None
+    def _learn(self, sampler: PathSampler) -> None:
+        """Update the sampler's weights with the rewards of the rollout that has ended."""
+        env, steps = self._routed_env, self.num_timesteps - self.rollout_start
+        if steps:
             rewards = env.rewards * env.num_envs / steps
-            rewards = rewards if env.shown else rewards.mean(keepdims=True)
-            self.logits = followed(self.logits, self.drawn, rewards - self.baseline, self.rate)
-            self.baseline += self.rate * (float(rewards.mean()) - self.baseline)
+            sampler.learn(rewards if env.shown else rewards.mean(keepdims=True))
         env.rewards[:] = 0.0
 
     def _draw_noise(self) -> None:
-        """Noise of the rollout: of each environment, or off-policy one for all that is learned until the next."""
+        """Draw the noise of the next rollout: for each environment, or off-policy one sample for all updates."""
         import torch
 
         env, state = self._routed_env, self.forward_state
         rows = env.num_envs if env.shown else 1
         noise = -torch.empty(rows, state.layers, state.candidates).exponential_().log()
         state.noise = noise[0].to(state.tau.device)
-        self._show(noise.flatten(1).numpy())
+        self._set_routes(noise.flatten(1).numpy())
 
-    def _show(self, routes: NDArray[Any]) -> None:
-        """Have the observation that is there, and all until the next rollout, hold the routes `(n_envs, …)`."""
+    def _set_routes(self, routes: NDArray[Any]) -> None:
+        """Put the routes `(n_envs, …)` into the current observation and those of the next rollout."""
         env = self._routed_env
         if env.shown:
             env.routes[:, : routes.shape[1]] = routes
@@ -277,39 +255,37 @@ class Experts(Strategy):
             env = env.venv
         return env
 
-    @property
-    def rewards(self) -> NDArray[np.float64] | None:
-        """`(n_envs,)`: rewards since the rollout began; None where nothing follows them."""
-        return self._routed_env.rewards if self.samples else None
-
-    @rewards.setter
-    def rewards(self, values: NDArray[np.float64] | None) -> None:
-        if values is not None:
-            self._routed_env.rewards[:] = values
-
     def _usage(self) -> NDArray[Any] | None:
-        """`(layers, candidates)`: share of each: of a sampler's draws, else in the last batch that was learned from."""
-        if self.samples:
-            assert self.counts is not None
-            total = self.counts.sum(-1, keepdims=True)
-            return self.counts / total if total.all() else None
-        from mygym.strategies.mixture.expert_policies import actor_of
+        """Return the share of each candidate, `(layers, candidates)`: in all draws, or in the last training batch."""
+        if self.path_sampler is not None:
+            return self.path_sampler.usage()
+        from mygym.strategies.mixture.network_slots import acting_supernet
 
-        usage = actor_of(self.model.policy).usage()
+        usage = acting_supernet(self.model.policy).usage()
         return self.used if usage is None else usage.cpu().numpy()
 
     def state_dict(self) -> dict[str, Any]:
-        """What it has drawn and learned."""
+        """Return the state with that of the sampler and the rewards of the current rollout."""
         self.used = self._usage()
-        return super().state_dict()
+        state = super().state_dict()
+        if self.path_sampler is not None:
+            state |= {"path_sampler": self.path_sampler.state_dict(), "rewards": self._routed_env.rewards.copy()}
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the state that `state_dict` returned."""
+        super().load_state_dict(state)
+        if self.path_sampler is not None:
+            self.path_sampler.load_state_dict(state["path_sampler"])
+            self._routed_env.rewards[:] = state["rewards"]
 
     def outcome(self) -> Mapping[str, Any]:
-        """The path that the policy acts by, once a search has found it."""
+        """Return the path that the search has selected."""
         return {"path": list(self.path)} if self.path else {}
 
     def finish(self, judge: Callable[[], Evaluation]) -> None:
-        """Find the path to act by, where training has left that open."""
-        if not self.samples:
+        """Search for the final path if candidates were sampled."""
+        if not self.is_sampled:
             return
         from mygym.strategies.mixture.path_search import search_paths
 
@@ -318,20 +294,13 @@ class Experts(Strategy):
         self.path = policy.forward_state.path.tolist()
 
 
-def _is_arch(said: Any) -> bool:
-    """Whether it is a `net_arch` that SB3 can build."""
-    if isinstance(said, Mapping):
-        return all(isinstance(part, list) and _is_arch(part) for part in said.values())
-    return isinstance(said, list) and all(type(size) is int and size > 0 for size in said)
-
-
 def _depth(net_arch: Any) -> int:
-    """Linear layers of the deepest network; SB3's own have two hidden ones."""
-    parts = net_arch.values() if isinstance(net_arch, dict) else [net_arch]
-    return 1 + max((2 if part is None else len(part) for part in parts), default=0)
+    """Return the number of linear layers of the deepest network; SB3's default has two hidden layers."""
+    archs = net_arch.values() if isinstance(net_arch, dict) else [net_arch]
+    return 1 + max((2 if arch is None else len(arch) for arch in archs), default=0)
 
 
-def _balance(networks: Sequence[Any], coefficient: float) -> Any:
-    """The importance losses of the networks that have been passed; None if none has."""
+def _balance_loss(networks: Sequence[Any], coefficient: float) -> Any:
+    """Return the weighted importance losses of networks that were passed; None if there are none."""
     losses = [loss for network in networks if (loss := network.balance_loss()) is not None]
     return coefficient * sum(losses) if losses else None

@@ -1,4 +1,4 @@
-"""Super-networks: what each protocol computes, of whole networks and of blocks."""
+"""Tests of super-networks: outputs of each protocol, with whole networks and with blocks."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from mygym.errors import ConfigError
+from mygym.strategies.mixture.protocols import Units, usage_entropy
 from mygym.strategies.mixture.supernet import SuperNet
-from mygym.strategies.protocols import Units, usage_entropy
 
 K, ROWS = 3, 7
 UNITS: tuple[Units, ...] = ("whole", "blocks")
@@ -31,15 +31,15 @@ def made(units: Units) -> tuple[SuperNet, list[nn.Sequential], torch.Tensor]:
 
 
 def by_hand(candidates: list[nn.Sequential], units: Units, x: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """The sum of outputs with weights `(n, depth, K)`."""
+    """Return the sum of outputs with weights `(n, depth, K)`."""
     if units == "whole":
-        return sum(weights[:, 0, k, None] * one(x) for k, one in enumerate(candidates))  # type: ignore[return-value]
-    hidden = torch.tanh(sum(weights[:, 0, k, None] * one[0](x) for k, one in enumerate(candidates)))  # type: ignore[arg-type]
-    return sum(weights[:, 1, k, None] * one[2](hidden) for k, one in enumerate(candidates))  # type: ignore[return-value]
+        return sum(weights[:, 0, k, None] * net(x) for k, net in enumerate(candidates))  # type: ignore[return-value]
+    hidden = torch.tanh(sum(weights[:, 0, k, None] * net[0](x) for k, net in enumerate(candidates)))  # type: ignore[arg-type]
+    return sum(weights[:, 1, k, None] * net[2](hidden) for k, net in enumerate(candidates))  # type: ignore[return-value]
 
 
 @pytest.mark.parametrize("units", UNITS)
-def test_single_passes_one_of_each_layer(units: Units) -> None:
+def test_single_uses_the_candidate_of_the_path(units: Units) -> None:
     net, candidates, x = made(units)
     path = [2] if units == "whole" else [2, 1]
     net.state.set_forward_state("single", path=path)
@@ -48,17 +48,17 @@ def test_single_passes_one_of_each_layer(units: Units) -> None:
 
 
 @pytest.mark.parametrize("units", UNITS)
-def test_single_passes_each_row_where_its_route_says(units: Units) -> None:
+def test_single_routes_each_row(units: Units) -> None:
     net, candidates, x = made(units)
     numbers = torch.randint(K, (ROWS, net.depth))
     net.state.route(numbers)
     torch.testing.assert_close(net(x), by_hand(candidates, units, x, torch.eye(K)[numbers]))
-    net.state.route(torch.full((ROWS, 1), 1))  # one expert for all layers
+    net.state.route(torch.full((ROWS, 1), 1))  # one candidate for all layers
     torch.testing.assert_close(net(x), candidates[1](x))
 
 
 @pytest.mark.parametrize("units", UNITS)
-def test_sum_has_the_weights_that_are_given(units: Units) -> None:
+def test_sum_uses_given_weights(units: Units) -> None:
     net, candidates, x = made(units)
     given = torch.tensor([0.2, 0.5, 0.3])
     net.state.set_forward_state("sum", weights=given)
@@ -66,7 +66,7 @@ def test_sum_has_the_weights_that_are_given(units: Units) -> None:
 
 
 @pytest.mark.parametrize("units", UNITS)
-def test_softmax_has_the_weights_of_the_gate(units: Units) -> None:
+def test_softmax_uses_the_weights_of_the_gate(units: Units) -> None:
     net, candidates, x = made(units)
     net.state.set_forward_state("softmax")
     scores = (x @ net.gate.weight.T + net.gate.bias).view(ROWS, net.depth, K)
@@ -74,7 +74,7 @@ def test_softmax_has_the_weights_of_the_gate(units: Units) -> None:
 
 
 @pytest.mark.parametrize("units", UNITS)
-def test_gumbel_softmax_has_noise_while_training_and_a_temperature(units: Units) -> None:
+def test_gumbel_softmax_uses_noise_in_training_and_the_temperature(units: Units) -> None:
     net, candidates, x = made(units)
     net.state.set_forward_state("gumbel_softmax", tau=0.5)
     scores = (x @ net.gate.weight.T + net.gate.bias).view(ROWS, net.depth, K)
@@ -82,31 +82,31 @@ def test_gumbel_softmax_has_noise_while_training_and_a_temperature(units: Units)
     torch.testing.assert_close(net(x), by_hand(candidates, units, x, ((scores + noise) / 0.5).softmax(-1)))
     net.eval()
     torch.testing.assert_close(net(x), by_hand(candidates, units, x, (scores / 0.5).softmax(-1)))
-    net.state.batch.noise = rows = torch.randn(ROWS, net.depth, K)  # stored noise counts whenever it is there
+    net.state.batch.noise = rows = torch.randn(ROWS, net.depth, K)  # noise of the batch is used in evaluation mode too
     torch.testing.assert_close(net(x), by_hand(candidates, units, x, ((scores + rows) / 0.5).softmax(-1)))
 
 
 @pytest.mark.parametrize("units", UNITS)
-def test_only_what_is_passed_has_gradients(units: Units) -> None:
+def test_only_used_candidates_have_gradients(units: Units) -> None:
     net, candidates, x = made(units)
     net.state.route(torch.tensor([[0], [2]] * 3 + [[0]]))
     net(x).sum().backward()
-    assert all(one.grad is not None for k in (0, 2) for one in candidates[k].parameters())
-    assert all(one.grad is None for one in candidates[1].parameters())
+    assert all(p.grad is not None for k in (0, 2) for p in candidates[k].parameters())
+    assert all(p.grad is None for p in candidates[1].parameters())
     assert net.gate.weight.grad is None
 
 
-def test_only_what_is_passed_is_computed() -> None:
+def test_only_used_candidates_are_computed() -> None:
     net, candidates, x = made("whole")
     calls: list[int] = []
-    for number, one in enumerate(candidates):
-        one.register_forward_hook(lambda *_, number=number: calls.append(number))
+    for number, candidate in enumerate(candidates):
+        candidate.register_forward_hook(lambda *_, number=number: calls.append(number))
     net.state.set_forward_state("single", path=[1])
     net(x)
     assert calls == [1]
 
 
-def test_batch_statistics_are_of_all_rows() -> None:
+def test_batch_statistics_use_all_rows() -> None:
     from sb3_contrib.common.torch_layers import BatchRenorm1d
 
     torch.manual_seed(0)
@@ -118,7 +118,7 @@ def test_batch_statistics_are_of_all_rows() -> None:
     torch.testing.assert_close(out[-1], candidates[1](x)[-1])
 
 
-def test_the_state_is_saved_with_the_weights() -> None:
+def test_the_forward_state_is_saved_with_the_weights() -> None:
     net, _, x = made("blocks")
     net.state.set_forward_state("single", path=[1, 2], tau=0.3)
     other = SuperNet(networks(), "blocks")
@@ -137,18 +137,18 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("said", "message"), WRONG, ids=str)
-def test_what_no_network_could_do_is_refused(said: dict[str, Any], message: str) -> None:
+@pytest.mark.parametrize(("values", "message"), WRONG, ids=str)
+def test_invalid_forward_states_are_refused(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        made("whole")[0].state.set_forward_state(**said)
+        made("whole")[0].state.set_forward_state(**values)
 
 
-def test_candidates_there_must_be_and_blocks_must_fit() -> None:
+def test_invalid_candidates_are_refused() -> None:
     with pytest.raises(ConfigError, match="candidates: 0"):
         SuperNet([])
     larger = nn.Sequential(nn.Linear(4, 9), nn.Tanh(), nn.Linear(9, 2))
     assert SuperNet([*networks(1), larger], "whole").depth == 1
-    with pytest.raises(ConfigError, match="units: 'blocks' takes candidates of the same layers"):
+    with pytest.raises(ConfigError, match="units: 'blocks' needs candidates with the same layers"):
         SuperNet([*networks(1), larger], "blocks")
 
 
@@ -158,7 +158,7 @@ def test_entropy_of_usage_is_between_0_and_1() -> None:
     assert usage_entropy(np.array([[0.5, 0.5, 0.0, 0.0]])) == pytest.approx(0.5)
 
 
-def test_the_importance_loss_spreads_a_gate_that_has_collapsed() -> None:
+def test_the_importance_loss_rebalances_a_collapsed_gate() -> None:
     net, _, x = made("whole")
     nn.init.zeros_(net.gate.weight)
     net.gate.bias.data = torch.tensor([4.0, 0.0, 0.0])
@@ -177,9 +177,9 @@ def test_the_importance_loss_spreads_a_gate_that_has_collapsed() -> None:
 
 
 @pytest.mark.parametrize(("name", "value"), [("number", 9), ("number", -1), ("path", 3), ("path", -1), ("tau", 0.0)])
-def test_a_state_that_none_could_be_is_not_loaded(name: str, value: float) -> None:
+def test_invalid_saved_states_are_not_loaded(name: str, value: float) -> None:
     net = made("whole")[0]
     saved = net.state_dict()
     saved[f"own_state.{name}"] = torch.full_like(saved[f"own_state.{name}"], value)
-    with pytest.raises(RuntimeError, match="own_state is no state of 3 candidates"):
+    with pytest.raises(RuntimeError, match="own_state is not a valid state of 3 candidates"):
         net.load_state_dict(saved)

@@ -1,4 +1,4 @@
-"""Policies that draw their actions from a Gaussian, and how far one is from another."""
+"""Gaussian policies: parameters of their action distribution, and the divergence of two of them."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from torch.distributions import Normal, kl_divergence
 
 
 def family(policy: Any) -> str | None:
-    """`plain`, as ppo's, or `squashed` by tanh, as sac's: what a policy draws actions from; None: from neither.
+    """Return the kind of Gaussian of a policy: `plain` (as PPO's), `squashed` by tanh (as SAC's), or None.
 
-    State-dependent exploration is neither: its noise stays the same for a while.
+    State-dependent exploration is neither: its noise stays constant over several steps.
     """
     if isinstance(policy, ActorCriticPolicy):
         return "plain" if type(policy.action_dist) is DiagGaussianDistribution else None
-    drawn_from = getattr(getattr(policy, "actor", None), "action_dist", None)
-    return "squashed" if isinstance(drawn_from, SquashedDiagGaussianDistribution) else None
+    distribution = getattr(getattr(policy, "actor", None), "action_dist", None)
+    return "squashed" if isinstance(distribution, SquashedDiagGaussianDistribution) else None
 
 
 def gaussian(policy: Any, observations: Any) -> torch.Tensor:
-    """Mean and logarithm of the standard deviation of each action, before any squashing.
+    """Return mean and logarithm of the standard deviation of each action, before squashing.
 
     Args:
-        policy: One that is of a `family`.
-        observations: `(n, …)`, or a dictionary of such, as the policy is trained on them.
+        policy: Policy with a `family`.
+        observations: `(n, …)`, or a dictionary of such tensors, preprocessed as in training.
 
     Returns:
         `(n, 2A)`: the means, then the logarithms.
@@ -39,14 +39,14 @@ def gaussian(policy: Any, observations: Any) -> torch.Tensor:
 
 
 def divergence(teacher: torch.Tensor, student: torch.Tensor) -> torch.Tensor:
-    """KL(teacher ‖ student), the mean over states; squashing both by the same function does not change it.
+    """Return KL(teacher ‖ student), averaged over states; squashing both by the same function does not change it.
 
     Args:
-        teacher: `(n, 2A)`, as of `gaussian`.
-        student: The same.
+        teacher: `(n, 2A)`, see `gaussian`.
+        student: `(n, 2A)`.
 
     Returns:
         `()`.
     """
-    one, other = (Normal(mean, log_std.exp()) for mean, log_std in (t.chunk(2, dim=-1) for t in (teacher, student)))
-    return kl_divergence(one, other).sum(dim=-1).mean()
+    p, q = (Normal(mean, log_std.exp()) for mean, log_std in (t.chunk(2, dim=-1) for t in (teacher, student)))
+    return kl_divergence(p, q).sum(dim=-1).mean()

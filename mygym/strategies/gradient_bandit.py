@@ -1,0 +1,37 @@
+"""Gradient bandit (Sutton and Barto, 2018, section 2.8): sampling weights that gradient ascent learns from rewards."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+MIN_SHARE = 0.1
+"""Share of draws that is spread uniformly, so that every choice keeps being sampled."""
+
+
+def probabilities(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the sampling probabilities `(…, n)` of logits `(…, n)`: softmax mixed with `MIN_SHARE` of uniform."""
+    mixed: NDArray[np.float64] = MIN_SHARE / logits.shape[-1] + (1.0 - MIN_SHARE) * softmax(logits)
+    return mixed
+
+
+def bandit_step(
+    logits: NDArray[np.float64], drawn: NDArray[np.int64], advantages: NDArray[np.float64], rate: float
+) -> NDArray[np.float64]:
+    """Return the logits after one step of the gradient bandit (equation 2.12).
+
+    Args:
+        logits: `(layers, candidates)`.
+        drawn: `(n, layers)`, the candidates that were drawn.
+        advantages: `(n,)`, reward of each draw minus the baseline.
+        rate: Step size.
+    """
+    one_hot = np.eye(logits.shape[-1])[drawn]
+    return logits + rate * np.tensordot(advantages, one_hot - softmax(logits), axes=1)
+
+
+def softmax(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the softmax `(…, n)` of logits `(…, n)` over the last axis."""
+    powers = np.exp(logits - logits.max(-1, keepdims=True))
+    normalized: NDArray[np.float64] = powers / powers.sum(-1, keepdims=True)
+    return normalized

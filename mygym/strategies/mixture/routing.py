@@ -1,0 +1,105 @@
+"""Routing by observation: which candidate an observation selects, by its stage or by its task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gymnasium import spaces
+
+from mygym.errors import ConfigError, bad_value
+from mygym.runs.strategies import strategies_of
+from mygym.runs.variants import variants
+from mygym.strategies.mixture.protocols import Units
+from mygym.tasks.components import stage_columns
+from mygym.tasks.lookup import find_task
+
+if TYPE_CHECKING:
+    from stable_baselines3.common.vec_env import VecEnv
+
+    from mygym.config import RunConfig
+
+
+@dataclass(frozen=True)
+class ByObservation:
+    """One-hot component of the observation that selects the candidate."""
+
+    key: str | None
+    """Key in a dictionary observation; None: the observation is flat."""
+    start: int
+    stop: int
+    candidates: tuple[int, ...]
+    """Candidate for each index of the component, plus one entry for all zeros where that can occur."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Super-network in place of each network of a policy."""
+
+    archs: tuple[Any, ...]
+    """`net_arch` of each candidate; None: the policy's."""
+    units: Units
+    by: ByObservation | None = None
+    """Routing of rows; None: by the `route` in observations, or by the path."""
+
+
+def by_observation(config: RunConfig, env: VecEnv, by: str, key: str) -> tuple[int, ByObservation | None]:
+    """Return the number of candidates by `stage` or `task`, and the observation component that selects them.
+
+    A completed task counts as its last stage. With shared spaces a candidate belongs to a stage name in any task.
+
+    Args:
+        config: Config of the run.
+        env: Training environments.
+        by: `stage` or `task`.
+        key: Config key of `by`, for messages.
+
+    Returns:
+        The number of candidates, and None if it is 1.
+
+    Raises:
+        ConfigError: The observations lack the component.
+    """
+    (components,) = env.get_attr("components", indices=[0])
+    stage_names = find_task(config.task).stage_names
+    if by == "task":
+        one_hot = all(strategy.identify in ("none", "one_hot") for strategy in strategies_of(config))
+        name, candidates = "variant" if one_hot else "", list(range(len(variants(config))))
+    elif "stage" in components:
+        name, candidates = "stage", [*range(len(stage_names)), len(stage_names) - 1]
+    else:
+        name, candidates = "stage_name", _candidates_by_stage_name(config)
+    count = max(candidates) + 1
+    if count == 1:
+        return 1, None
+    if name not in components:
+        raise ConfigError(bad_value(key, by, _remedies(config)[by], "is not in the observation"))
+    position = _position(env.observation_space, components[name], at_end=name == "variant")
+    return count, ByObservation(*position, tuple(candidates))
+
+
+def _candidates_by_stage_name(config: RunConfig) -> list[int]:
+    """Return the candidate for each index of `stage_name`, and for none; stages of no task use the last candidate."""
+    columns = stage_columns()
+    names = [name for variant in variants(config) for name in find_task(variant.config.task).stage_names]
+    used = list(dict.fromkeys(columns.index(name) if name in columns else len(columns) for name in names))
+    return [used.index(column) if column in used else len(used) - 1 for column in range(len(columns) + 2)]
+
+
+def _remedies(config: RunConfig) -> Mapping[str, str]:
+    names = ["stage", *(config.observations or ["…"])]
+    return {
+        "stage": f"sampler; or observations with stage, such as [{', '.join(names)}]",
+        "task": "stage or sampler; or several tasks with a code in the observation: strategy multitask, "
+        "identify: one_hot",
+    }
+
+
+def _position(space: spaces.Space[Any], component: slice, at_end: bool) -> tuple[str | None, int, int]:
+    """Return key, start and stop of a component; `at_end`: it is the last, after the goals of flat observations too."""
+    if isinstance(space, spaces.Dict):
+        return "observation", component.start, component.stop
+    assert space.shape is not None
+    shift = space.shape[0] - component.stop if at_end else 0
+    return None, component.start + shift, component.stop + shift
