@@ -170,7 +170,7 @@ def test_what_was_changed_is_found(dataset: Path, tmp_path: Path, capsys: pytest
     assert ended.value.code == 1
     assert video.is_file()
     said = capsys.readouterr()
-    assert "not as stored: 0 from step 0" in said.err
+    assert "differ from the dataset: 0 from step 0" in said.err
     assert f"video: {video}" in said.out
 
 
@@ -220,12 +220,12 @@ def test_the_commands(command: Callable[..., Outcome]) -> None:
     flags = ["--robot", "kuka", "--episodes", "2", "--noise", "[0, 0.1]", "--partial", "0.5", "--seed", "3"]
     code, out, err = command("demos", "[approach, push]", *flags, "--set", "reward=dense", "--out", "new")
     assert (code, out) == (0, "dataset: new\n")
-    assert err.startswith("2 episodes, of 2 played 100.0% solved; ")
+    assert err.startswith("2 episodes; 100.0% of 2 attempts solved; ")
     made = mygym.load_demonstrations("new")
     assert (made.config.robot, made.config.task, made.config.reward) == ("kuka", ["approach", "push"], "dense")
     assert (made.about["noise"], made.about["partial"], made.about["seed"]) == ([0.0, 0.1], 0.5, 3)
     steps = sum(map(len, made.episodes))
-    assert command("replay", "new") == (0, f"2 episodes, {steps} steps; 0 not as stored\n", "")
+    assert command("replay", "new") == (0, f"2 episodes, {steps} steps; 0 differ from the dataset\n", "")
     assert command("replay", "new", "--episode", "1")[1].startswith("1 episodes, ")
     assert command("demos", "reach", "--out", "new")[::2] == (
         2,
