@@ -18,12 +18,12 @@ def template(file: str) -> str:
     return (files("mygym.cli.new") / "templates" / f"{file}.template").read_text(encoding="utf-8")
 
 
-def fill(file: str, request: Request, **values: str) -> str:
+def fill(file: str, request: Request, /, **values: str) -> str:
     """Return a template with its `$name`, `$class_name` and further placeholders replaced."""
     return Template(template(file)).substitute(name=request.name, class_name=request.cls, **values)
 
 
-def fill_class(file: str, request: Request, **values: str) -> str:
+def fill_class(file: str, request: Request, /, **values: str) -> str:
     """Return a template whose class has the name of the request.
 
     Raises:
