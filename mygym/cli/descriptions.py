@@ -74,7 +74,7 @@ def _describe_file(kind: str, path: Path) -> dict[str, Any]:
 
     if kind == "object":
         return _object(path)
-    return _inferred_robot(path) if kind == "robot" and path.suffix == ".urdf" else read_mapping(path)
+    return _inferred_robot(path) if kind == "robot" and path.suffix == ".urdf" else dict(read_mapping(path))
 
 
 def _describe_other(entry: Entry, target: Any) -> dict[str, Any]:
@@ -148,6 +148,17 @@ def _stage(entry: Entry, stage: Any) -> dict[str, Any]:
     }
 
 
+def _predicate(entry: Entry, predicate: Any) -> dict[str, Any]:
+    term = "a flag" if predicate.goal is None else getattr(predicate.goal, "name", "depends on the stage")
+    return {
+        "event": predicate.event,
+        "must last": predicate.lasts,
+        "excludes": list(predicate.excludes) or "nothing",
+        "holds at reset": predicate.initial,
+        "term in goal vectors": term,
+    }
+
+
 def _reward(entry: Entry, reward: Any) -> dict[str, Any]:
     return {
         "documentation": inspect.getdoc(reward.function) or "",
@@ -216,6 +227,7 @@ DESCRIPTIONS: Mapping[str, Callable[[Entry, Any], dict[str, Any]]] = {
     "schedule": _schedule,
     "strategy": _strategy,
     "stage": _stage,
+    "predicate": _predicate,
     "reward": _reward,
     "observation": _observation,
 }

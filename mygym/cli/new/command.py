@@ -10,7 +10,9 @@ from mygym.cli.arguments import command_kind
 from mygym.cli.command import argument, command
 from mygym.errors import ConfigError, bad_value
 
-KINDS_IN_WORDS = "algo, policy, strategy, task, stage, reward, observation, robot, workspace, object or env"
+KINDS_IN_WORDS = (
+    "algo, policy, strategy, task, stage, predicate, reward, observation, controller, robot, workspace, object or env"
+)
 
 PARSER = command(
     "mygym new",
@@ -29,8 +31,10 @@ mygym new policy wide --base sac          networks for SAC
 mygym new strategy widen                  algos/widen.py, which chooses what to train next
 mygym new task tidy                       envs/tidy.py, a composition of stages
 mygym new stage hoist                     envs/hoist.py, a stage for compositions
+mygym new predicate raised                envs/raised.py, a predicate and a stage that gives it
 mygym new reward bonus                    envs/bonus.py, a function of the goals
 mygym new observation height              envs/height.py, a component of observations
+mygym new controller fine                 envs/fine.py, end-effector control with smaller displacements
 mygym new robot arm --urdf arm.urdf       envs/robots/arm.yaml; without --urdf a small arm
 mygym new workspace desk                  envs/workspaces/desk.yaml
 mygym new object stool                    envs/objects/stool.yaml; with --urdf FILE the object of the URDF
@@ -42,8 +46,8 @@ No file is overwritten; on an error, no file is written.
 """,
 )
 
-TRAIN_FLAGS = ("algo", "task", "robot", "workspace", "reward")
-"""Kinds that `train.py` has a flag for."""
+TRAIN_FLAGS = {kind: kind for kind in ("algo", "task", "robot", "workspace", "reward")} | {"controller": "control"}
+"""Kind → flag of `train.py`."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -74,7 +78,7 @@ def main(arguments: Sequence[str]) -> None:
     if kind == "robot" and request.urdf is not None:
         _print_inferred(request.urdf)
     train = train_command(folder)
-    flag = f"--{kind} {options.name}" if kind in TRAIN_FLAGS else f"--config configs/{options.name}.yaml"
+    flag = f"--{TRAIN_FLAGS[kind]} {options.name}" if kind in TRAIN_FLAGS else f"--config configs/{options.name}.yaml"
     checks = [f"mygym check {checked} {options.name}" for checked in CHECKED_KINDS.get(kind, (kind,))]
     print(f"\n{'train, check and test it:' if checks else 'train and test it:'}")
     for line in (f"{train} {flag}", *checks, f"pytest tests/test_{options.name}.py"):
@@ -84,7 +88,7 @@ def main(arguments: Sequence[str]) -> None:
 def _check_flags(kind: str, options: argparse.Namespace) -> None:
     """Refuse flags that do not apply to the kind."""
     values = {
-        "--class": (options.class_name, ["algo", "policy", "strategy"]),
+        "--class": (options.class_name, ["algo", "policy", "strategy", "controller"]),
         "--base": (options.base, ["algo", "policy"]),
         "--framework": (options.framework, ["algo", "policy"]),
         "--urdf": (options.urdf, ["robot", "object"]),

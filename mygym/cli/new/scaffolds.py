@@ -15,8 +15,10 @@ SCAFFOLDS: Mapping[str, Callable[[Request], dict[str, str]]] = {
     "strategy": learning_files.strategy_files,
     "task": task_files.task_files,
     "stage": task_files.stage_files,
+    "predicate": task_files.predicate_files,
     "reward": task_files.reward_files,
     "observation": task_files.observation_files,
+    "controller": task_files.controller_files,
     "robot": asset_files.robot_files,
     "workspace": asset_files.workspace_files,
     "object": asset_files.object_files,
@@ -24,8 +26,14 @@ SCAFFOLDS: Mapping[str, Callable[[Request], dict[str, str]]] = {
 }
 """Kind on the command line → function that returns path and content of the files."""
 
-CHECKED_KINDS: Mapping[str, tuple[str, ...]] = {"env": ("task", "workspace"), "reward": (), "observation": ()}
-"""Kind → kinds that `mygym check` validates, where they differ; the tests of the others use their environment."""
+CHECKED_KINDS: Mapping[str, tuple[str, ...]] = {
+    "predicate": ("stage",),
+    "reward": (),
+    "observation": (),
+    "controller": (),
+    "env": ("task", "workspace"),
+}
+"""Kind → kinds that `mygym check` validates, if not the kind itself; without any, the test validates an environment."""
 
 
 def new_files(kind: str, request: Request) -> dict[Path, str]:

@@ -1,10 +1,18 @@
-"""Files of new tasks and of their elements: stages, rewards, observations; in `envs/`."""
+"""Files of new tasks and of their elements: stages, predicates, rewards, observations, controllers; in `envs/`."""
 
 from __future__ import annotations
 
 from mygym.cli.new.naming import check_free
 from mygym.cli.new.request import Request
-from mygym.cli.new.templates import checks_test, checks_test_file, config_file, env_test_file, fill, template
+from mygym.cli.new.templates import (
+    checks_test,
+    checks_test_file,
+    config_file,
+    env_test_file,
+    fill,
+    fill_class,
+    template,
+)
 from mygym.envs.ids import env_id
 
 
@@ -52,6 +60,18 @@ def stage_files(request: Request) -> dict[str, str]:
     }
 
 
+def predicate_files(request: Request) -> dict[str, str]:
+    """Return the files of a predicate, and of a stage of the same name that gives it."""
+    for kind in ("predicate", "stage"):
+        check_free(kind, request.name)
+    config = {"task": f"[approach, grasp, {request.name}]", "reward": "staged"}
+    return {
+        f"envs/{request.name}.py": fill("predicate.py", request),
+        **config_file(request, config, "Trains the default algorithm on a task that ends with this predicate."),
+        **checks_test_file(request, checks_test("stage", request)),
+    }
+
+
 def reward_files(request: Request) -> dict[str, str]:
     """Return the files of a reward."""
     check_free("reward", request.name)
@@ -70,5 +90,16 @@ def observation_files(request: Request) -> dict[str, str]:
     return {
         f"envs/{request.name}.py": fill("observation.py", request),
         **config_file(request, config, "Trains the default algorithm on the task reach with this observation."),
+        **env_test_file(request),
+    }
+
+
+def controller_files(request: Request) -> dict[str, str]:
+    """Return the files of a controller."""
+    check_free("controller", request.name)
+    config = {"task": "reach", "control": request.name}
+    return {
+        f"envs/{request.name}.py": fill_class("controller.py", request),
+        **config_file(request, config, "Trains the default algorithm on the task reach with this controller."),
         **env_test_file(request),
     }
