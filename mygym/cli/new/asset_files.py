@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from mygym.cli.new.naming import check_free
 from mygym.cli.new.request import Request
-from mygym.cli.new.templates import checks_test, checks_test_file, config_file, fill, template
+from mygym.cli.new.templating import checks_test, checks_test_file, config_file, fill, template
 
 if TYPE_CHECKING:
     from mygym.models.robot import GripperSpec

@@ -55,7 +55,7 @@ def main(arguments: Sequence[str]) -> None:
     options = PARSER.parse(arguments)
     from mygym.cli.new.request import Request
     from mygym.cli.new.scaffolds import CHECKED_KINDS, SCAFFOLDS, new_files
-    from mygym.cli.new.templates import train_command
+    from mygym.cli.new.templating import train_command
     from mygym.cli.new.writing import write_new
 
     kind = command_kind(options.kind)

@@ -8,7 +8,7 @@ from string import Template
 
 from mygym.cli.new.naming import check_free
 from mygym.cli.new.request import Request
-from mygym.cli.new.templates import checks_test, checks_test_file, config_file, fill_class, template
+from mygym.cli.new.templating import checks_test, checks_test_file, config_file, fill_class, template
 from mygym.config.hyperparameters import Schema
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import Algorithm, algorithm

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mygym.cli.new.naming import check_free
 from mygym.cli.new.request import Request
-from mygym.cli.new.templates import (
+from mygym.cli.new.templating import (
     checks_test,
     checks_test_file,
     config_file,

@@ -1,4 +1,4 @@
-"""Templates of new files, and the config and test that every kind has."""
+"""Filling of templates, and the config and test that every kind has."""
 
 from __future__ import annotations
 
