@@ -1,4 +1,4 @@
-"""Errors a user can cause and mend: one type per kind of mistake, one message with key, value, allowed and nearest."""
+"""Errors that a user can correct: one type per kind of mistake, messages with key, value, allowed and nearest."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pathlib import Path
 
 
 class MygymError(Exception):
-    """Base of every error that the command line prints as one message and ends with `exit_code`."""
+    """Base class of the errors that the command line prints as one line and exits with `exit_code` for."""
 
     exit_code = 2
     run: Path | None = None
-    """The run directory, when there is one already."""
+    """The run directory, if it exists already."""
 
 
 class ConfigError(MygymError):
@@ -23,12 +23,18 @@ class RegistryError(MygymError):
     """A name is not registered, or registered twice."""
 
 
+class UnknownNameError(RegistryError, KeyError):
+    """A name or framework is not registered; mappings such as `implemented_combos` raise it as their KeyError."""
+
+    __str__ = Exception.__str__  # KeyError's is the repr of the message
+
+
 class AssetError(MygymError):
     """The description of a robot, workspace or object is wrong or incomplete."""
 
 
 class DivergedError(MygymError):
-    """Training produced a number that is not finite."""
+    """Training or the physics produced a number that is not finite."""
 
     exit_code = 1
 
@@ -40,19 +46,19 @@ class InterruptedRunError(MygymError):
 
 
 class RunError(MygymError):
-    """A run could not go on or could not be written, through no fault of the config."""
+    """A run cannot continue or cannot be written, though its config is valid."""
 
     exit_code = 1
 
 
 def bad_value(key: str, value: object, allowed: Iterable[object] | str, why: str = "") -> str:
-    """The one form of our messages: `key: value …; allowed: …; did you mean …?`.
+    """Return a message in the form of all messages: `key: value …; allowed: …; did you mean …?`.
 
     Args:
         key: Dotted name of the setting, as the user would type it.
-        value: What was given.
-        allowed: A range in words, or the names to choose from (these give the nearest one as well).
-        why: What is wrong, when the value alone does not tell.
+        value: The value that was given.
+        allowed: A range in words, or the names to choose from (the message then has the nearest as well).
+        why: What is wrong, if the value alone does not show it.
     """
     text = f"{key}: {value!r} {why or 'is not allowed'}"
     if isinstance(allowed, str):
@@ -62,6 +68,11 @@ def bad_value(key: str, value: object, allowed: Iterable[object] | str, why: str
 
 
 def did_you_mean(value: object, names: Iterable[str], most: int = 1, cutoff: float = 0.6) -> str:
-    """`; did you mean …?` with up to `most` of the names that are alike by at least `cutoff`; empty if none is."""
-    near = difflib.get_close_matches(str(value), list(names), n=most, cutoff=cutoff)
+    """Return `; did you mean …?` with the `nearest` names; empty if there is none."""
+    near = nearest(value, names, most, cutoff)
     return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
+
+
+def nearest(value: object, names: Iterable[str], most: int = 1, cutoff: float = 0.6) -> list[str]:
+    """Return up to `most` names whose similarity to `value` is at least `cutoff`, in [0, 1], the nearest first."""
+    return difflib.get_close_matches(str(value), list(names), n=most, cutoff=cutoff)

@@ -134,7 +134,7 @@ class HoverPolicy:
 
 def _beside(env: Any) -> NDArray[np.float64]:
     """`(3,)` m: where to hover."""
-    context = StageContext(env.world.state, env.progress, env.goals, env.task.steps[0])
+    context = StageContext(env.world.state, env.progress, env.goals, env.task.bound_stages[0])
     there = lifted(context.target, ABOVE)
     if not context.has_target:
         there = limited(context.target, context.start_ee_position, BESIDE * context.thresholds.tolerance)

@@ -13,7 +13,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-from mygym.registry import REGISTRIES, user_files
+from mygym.registry import REGISTRIES, isolated
 
 ROOT = Path(__file__).parent.parent
 
@@ -47,29 +47,17 @@ def old_objects() -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def what_is_there() -> None:
-    """The project's own files are read once, and not for each test."""
+def scanned_project() -> None:
+    """Load the built-in components and those of this repository once, and not in each test."""
     for registry in REGISTRIES.values():
         registry.names()
 
 
 @pytest.fixture(autouse=True)
 def registries() -> Iterator[None]:
-    """What a test registers is gone after it."""
-    before = {kind: dict(registry._entries) for kind, registry in REGISTRIES.items()}
-    read, modules = set(user_files._read), dict(user_files._modules)
-    yield
-    for kind, entries in before.items():
-        REGISTRIES[kind]._entries.clear()
-        REGISTRIES[kind]._entries.update(entries)
-        REGISTRIES[kind].conflicts.clear()
-        REGISTRIES[kind].unreadable.clear()
-    user_files._modules.clear()
-    user_files._modules.update(modules)
-    user_files._read.clear()
-    user_files._read.update(read)
-    for name in [name for name in sys.modules if name.startswith(f"{user_files.PACKAGE}.")]:
-        del sys.modules[name]
+    """Undo what a test registers."""
+    with isolated():
+        yield
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from mygym.checks.tasks import expert_solves
 from mygym.envs.supported import a_robot_for
 from mygym.errors import ConfigError
 from mygym.registry import registry
-from mygym.tasks.context import StageContext, Step
+from mygym.tasks.context import BoundStage, StageContext
 from mygym.tasks.grammar import parse
 from mygym.tasks.predicates import PREDICATES
 from mygym.tasks.progress import Progress
@@ -153,7 +153,7 @@ def _at_target(context: StageContext) -> Any:
     return context.target
 
 
-def _visited(config: Mapping[str, Any]) -> tuple[list[State], list[Progress], Any, Step]:
+def _visited(config: Mapping[str, Any]) -> tuple[list[State], list[Progress], Any, BoundStage]:
     """States and progress of an expert's episode in which the last stage is active, the goals, and the stage bound."""
     states: list[State] = []
     progresses: list[Progress] = []
@@ -161,13 +161,13 @@ def _visited(config: Mapping[str, Any]) -> tuple[list[State], list[Progress], An
         env.reset(seed=0)
         ended = False
         while not ended:
-            if env.progress.stage[0] == len(env.task.steps) - 1:
+            if env.progress.stage[0] == len(env.task.bound_stages) - 1:
                 states.append(_joined([env.world.state]))
                 progresses.append(_joined([env.progress]))
             _, _, terminated, truncated, _ = env.step(env.expert_action())
             ended = terminated or truncated
     demand(states, f"the experts of {', '.join(env.task.stage_names[:-1])} do not come to where it begins")
-    return states, progresses, env.goals, env.task.steps[-1]
+    return states, progresses, env.goals, env.task.bound_stages[-1]
 
 
 def _joined(batches: list[Any]) -> Any:

@@ -13,7 +13,7 @@ import yaml
 from mygym.cli.arguments import parse_task
 from mygym.errors import RegistryError
 from mygym.registry import Algorithm, Entry, parameters_of, registry
-from mygym.registry.signatures import first_line, place
+from mygym.registry.signatures import first_line, source_location
 
 ROBOT_KEYS = ("urdf", "base_position", "base_orientation", "joints", "end_effector", "gripper", "motor")
 """Keys of a robot's YAML file."""
@@ -26,7 +26,7 @@ def describe_task(name: str) -> dict[str, Any]:
         ConfigError: The text is no task.
     """
     from mygym.tasks.goals import goal_space
-    from mygym.tasks.task import find_task
+    from mygym.tasks.lookup import find_task
 
     task = find_task(parse_task(name))
     workspace = yaml.safe_load(Path(registry("workspace").get(task.workspace).load()).read_text(encoding="utf-8"))
@@ -101,7 +101,7 @@ def _algorithm(algorithm: Algorithm) -> dict[str, Any]:
     training = {row.pop("name"): row for row in training_parameters(algorithm)}
     return {
         "class": f"{cls.__module__}.{cls.__qualname__}",
-        "source": place(cls),
+        "source": source_location(cls),
         "requires": list(algorithm.needs),
         "hindsight": algorithm.goal_relabelling,
         "example": {"algo": algorithm.name, "framework": algorithm.framework, **algorithm.run_defaults},
@@ -127,10 +127,9 @@ def _strategy(entry: Entry, target: Any) -> dict[str, Any]:
 
 def _stage(entry: Entry, stage: Any) -> dict[str, Any]:
     """Return the properties of a stage that matter in a composition, with the meaning of its predicates."""
-    from mygym.tasks.predicates import PREDICATES
-
+    registered = registry("predicate")
     predicates = {
-        key: {name: PREDICATES[name].help if name in PREDICATES else "unknown" for name in getattr(stage, key)}
+        key: {name: registered.get(name).help if name in registered else "unknown" for name in getattr(stage, key)}
         for key in ("requires", "gives", "ends")
     }
     completion = (first_line(stage.complete) or "see its code") if stage.complete else "nothing else"
@@ -217,7 +216,7 @@ def _network_part(entry: Entry, framework: str) -> dict[str, Any]:
     except RegistryError as error:  # its package is not installed
         return {"missing": str(error)}
     return {
-        "source": place(component),
+        "source": source_location(component),
         "parameters": {name: parameter.help for name, parameter in parameters_of(entry, framework).items()},
     }
 

@@ -62,7 +62,7 @@ def _row(entry: Entry) -> dict[str, Any]:
         "kind": entry.kind,
         "name": entry.name,
         "frameworks": list(entry.frameworks),
-        "requires": list(entry.requires),
+        "requires": list(entry.listed_requirements),
         "help": entry.help,
         "origin": entry.origin,
     }

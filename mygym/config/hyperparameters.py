@@ -23,7 +23,7 @@ from mygym.config.ranges import LARGEST, RANGES
 from mygym.config.schedules import Schedule, is_schedule, parse
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import Algorithm, registry
-from mygym.registry.signatures import REQUIRED, Parameter, choices, fits, in_words, parameters, place
+from mygym.registry.signatures import REQUIRED, Parameter, choices, fits, in_words, parameters, source_location
 
 SECTION = "algo_params"
 
@@ -193,7 +193,7 @@ class Schema:
         """
         for parameter in self.known.values():
             if parameter.required and parameter.annotation is Any and parameter.name not in self.kwargs:
-                where = place(parameter.declared_by)
+                where = source_location(parameter.declared_by)
                 raise ConfigError(
                     f"{where}: {self.cls.__name__}: parameter {parameter.name!r} has neither a type annotation nor a "
                     f"default; give it one, as in `{parameter.name}: float = 0.1`"

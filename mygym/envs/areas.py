@@ -83,7 +83,7 @@ def _uses(task: Task, world: World, areas: Mapping[str, Box], name: str) -> Iter
     for number, (one, stages) in enumerate(zip(task.subtasks, task.composed, strict=True)):
         if one.part:
             return
-        step = next(step for step in task.steps if step.subtask == number)
+        step = next(step for step in task.bound_stages if step.subtask == number)
         given = [fact for stage in stages for fact in stage.gives]
         if name == one.via or (name in task.goal_areas(number) and (step.object is None or "struck" in given)):
             yield Use("the goal")

@@ -9,7 +9,7 @@ import numpy as np
 
 from mygym.errors import ConfigError, bad_value
 from mygym.models.objects import ObjectSpec
-from mygym.models.tool_yaw import TURN_RANGE
+from mygym.models.tool_yaw import YAW_RANGE
 from mygym.sim.moving_distractor import MovingDistractor
 from mygym.sim.world import World
 from mygym.tasks.sampling import Area, sample_in
@@ -134,21 +134,21 @@ def draw_goals(rng: np.random.Generator, task: Task, world: World, areas: Mappin
     radius = {name: _radius(spec) for name, spec in zip(names, world.objects, strict=True)}
     positions: dict[int, float] = {}
     for number, (one, slots) in enumerate(zip(task.subtasks, task.goal_slots, strict=True)):
-        step = next(step for step in task.steps if step.subtask == number)
+        step = next(step for step in task.bound_stages if step.subtask == number)
         spec = world.objects[step.object] if step.object is not None else None
         if one.part:
             part = step.part or 0
             at = positions.get(part, float(state.part_position[0, part]))
-            positions[part] = goals[slots.place, 0] = _part_goal(rng, world, part, one, at, step.thresholds.tolerance)
+            positions[part] = goals[slots.goal, 0] = _part_goal(rng, world, part, one, at, step.thresholds.tolerance)
             continue
         lift = spec.half_height if spec else 0.0
         if one.onto:
             base = world.objects[roles.index(one.onto)]
-            goals[slots.place] = where[one.onto]
-            goals[slots.place, 2] += base.size[2] - base.half_height + lift
+            goals[slots.goal] = where[one.onto]
+            goals[slots.goal, 2] += base.size[2] - base.half_height + lift
         elif one.path:
-            goals[[*slots.path, slots.place]] = np.array(world.workspace.paths[one.path])
-            goals[[*slots.path, slots.place], 2] += lift
+            goals[[*slots.path, slots.goal]] = np.array(world.workspace.paths[one.path])
+            goals[[*slots.path, slots.goal], 2] += lift
         else:
             among = task.goal_areas(number)
             area = areas[among[0] if len(among) == 1 else among[int(rng.integers(len(among)))]]
@@ -160,19 +160,19 @@ def draw_goals(rng: np.random.Generator, task: Task, world: World, areas: Mappin
                 if name != one.object and (spec or name not in roles)
                 for place in _way(where[name], moving.get(name))
             ]
-            goals[slots.place] = _goal_in(rng, area, start - (0.0, 0.0, lift), away, others, spec)
-            goals[slots.place, 2] += lift
+            goals[slots.goal] = _goal_in(rng, area, start - (0.0, 0.0, lift), away, others, spec)
+            goals[slots.goal, 2] += lift
         if one.via:
             goals[slots.path[0]] = sample_in(rng, areas[one.via])
-        if slots.heading is not None:
+        if slots.yaw is not None:
             low, high = one.to or TURN
             side = 1.0 if rng.random() < 0.5 else -1.0
             orientation = state.object_orientation[0, step.object or 0]
             yaw = 2.0 * math.atan2(orientation[2], orientation[3])
             turn = side * (low + rng.random() * (high - low))
-            goals[slots.heading, 0] = yaw + (turn if abs(yaw + turn) < TURN_RANGE - MARGIN else -turn)
+            goals[slots.yaw, 0] = yaw + (turn if abs(yaw + turn) < YAW_RANGE - MARGIN else -turn)
         if spec is not None:
-            where[one.object] = goals[slots.place].copy()
+            where[one.object] = goals[slots.goal].copy()
     return goals
 
 

@@ -326,7 +326,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
     @property
     def goals(self) -> NDArray[np.float64]:
-        """`(1, G, 3)` m, world frame: the goal points of the task, see `Step.place`. A copy."""
+        """`(1, G, 3)` m, world frame: the goal points of the task, see `BoundStage.goal_slot`. A copy."""
         return self._goals.copy()
 
     @property
@@ -417,7 +417,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
     def _begin_stages(self) -> None:
         """Let the expert do what is done when an episode begins."""
-        missing = self.task.stages_done - len(self.task.steps)
+        missing = self.task.stages_done - len(self.task.bound_stages)
         for _ in range(self._lead_in_steps):
             if self._progress.stage[0] >= math.floor(self.task.stages_done) and self._potential[0] >= missing:
                 break
@@ -470,8 +470,8 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
     def _marked(self) -> NDArray[np.float64] | None:
         """`(3,)` m: the goal that is drawn, that of the sub-task under way; None where it is no point."""
-        step = self.task.steps[min(int(self._progress.stage[0]), len(self.task.steps) - 1)]
-        return None if step.part is not None else self._goals[0, step.place]
+        step = self.task.bound_stages[min(int(self._progress.stage[0]), len(self.task.bound_stages) - 1)]
+        return None if step.part is not None else self._goals[0, step.goal_slot]
 
 
 def _task_with(said: Any, task_params: Mapping[str, Any]) -> tuple[Task, dict[str, Any], dict[str, Any]]:

@@ -1,7 +1,7 @@
-"""Turning the tool about its own axis: angles in rad, 0 as it is held at home.
+"""Yaw of the tool: its rotation in rad about the tool's own z axis, 0 as held at home.
 
-An angle is positive against the tool's z axis: of a tool that points down, counter-clockwise seen from above, so that
-what it holds gets just so much more yaw.
+Positive yaw turns against the tool's z axis: for a tool that points down, counter-clockwise seen from above, so a held
+object's yaw changes by the same angle.
 """
 
 from __future__ import annotations
@@ -12,30 +12,30 @@ import numpy as np
 
 from mygym.types import FloatArray
 
-TURN_STEP = 0.08
-"""rad: turn that an action component of 1 asks for; 2 rad/s, which the wrists of all robots that ship can follow."""
+YAW_STEP = 0.08
+"""rad: yaw change of an action component of 1; 2 rad/s, which the wrists of all built-in robots can follow."""
 
-TURN_LAG = 0.2
-"""rad: the commanded turn never leads the measured one by more, as the position by `EE_LAG`."""
+YAW_LAG = 0.2
+"""rad: limit of the distance between commanded and measured yaw (as `EE_LAG` for the position)."""
 
-TURN_RANGE = math.pi / 2
-"""rad: the tool is turned so far to either side at most; two fingers need no more."""
+YAW_RANGE = math.pi / 2
+"""rad: largest yaw to either side; two fingers need no more."""
 
 
-def turned(held: FloatArray, angle: float) -> FloatArray:
-    """The orientation `(3, 3)` that is held at home, turned."""
-    sine, cosine = math.sin(angle), math.cos(angle)
+def rotate_about_tool_axis(held: FloatArray, yaw: float) -> FloatArray:
+    """Return the orientation `(3, 3)` held at home, rotated by a yaw in rad."""
+    sine, cosine = math.sin(yaw), math.cos(yaw)
     about_z = np.array([[cosine, sine, 0.0], [-sine, cosine, 0.0], [0.0, 0.0, 1.0]])
     rotation: FloatArray = held @ about_z
     return rotation
 
 
-def turn_between(held: FloatArray, rotation: FloatArray) -> float:
-    """By how much an orientation `(3, 3)` is turned from that held at home; what is tilted besides is left out."""
+def yaw_between(held: FloatArray, rotation: FloatArray) -> float:
+    """Return the yaw in rad from the orientation `(3, 3)` held at home to another; tilt is ignored."""
     relative = held.T @ rotation
     return math.atan2(relative[0, 1] - relative[1, 0], relative[0, 0] + relative[1, 1])
 
 
-def within(value: float, middle: float, reach: float) -> float:
-    """The value, or what is next to it at most `reach` from the middle."""
-    return min(max(value, middle - reach), middle + reach)
+def clamp_around(value: float, centre: float, radius: float) -> float:
+    """Return the value clamped to `centre` ± `radius`."""
+    return min(max(value, centre - radius), centre + radius)

@@ -1,11 +1,13 @@
-"""What is known by name: `components` of every kind, and `algorithms`, of which each framework may have its own."""
+"""Find components by name: built-in ones, the user's, and those of installed plug-ins.
+
+`registry(kind).get(name)` returns an entry, `register_KIND` and `decorator` add one, and `refresh` scans the user's
+folders again. `implemented_combos` is a view of the algorithms in each framework.
+"""
 
 from mygym.registry.algorithms import (
     Algorithm,
     add_algorithm,
     algorithm,
-    implemented_combos,
-    is_environment,
     parameters_of,
     register_activation,
     register_algorithm,
@@ -13,47 +15,35 @@ from mygym.registry.algorithms import (
     register_optimizer,
     register_policy,
 )
-from mygym.registry.components import (
-    ALIASES,
-    ASSETS,
-    BUILTIN_FOLDERS,
-    BUILTIN_MODULES,
-    DESCRIPTIONS,
-    REGISTRIES,
-    Deferred,
-    Entry,
-    Registry,
-    decorator,
-    first_comment,
-    registered_twice,
-    registry,
-    resolve,
-)
+from mygym.registry.builtins import ASSETS, BUILTIN_FOLDERS, BUILTIN_MODULES, DESCRIPTIONS, KINDS
+from mygym.registry.combos import implemented_combos, is_environment
+from mygym.registry.components import REGISTRIES, Registry, isolated, refresh, registry
+from mygym.registry.decorators import decorator
+from mygym.registry.entries import Entry, resolve
 
 __all__ = [
-    "ALIASES",
     "ASSETS",
     "BUILTIN_FOLDERS",
     "BUILTIN_MODULES",
     "DESCRIPTIONS",
+    "KINDS",
     "REGISTRIES",
     "Algorithm",
-    "Deferred",
     "Entry",
     "Registry",
     "add_algorithm",
     "algorithm",
     "decorator",
-    "first_comment",
     "implemented_combos",
     "is_environment",
+    "isolated",
     "parameters_of",
+    "refresh",
     "register_activation",
     "register_algorithm",
     "register_features_extractor",
     "register_optimizer",
     "register_policy",
-    "registered_twice",
     "registry",
     "resolve",
 ]

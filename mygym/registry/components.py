@@ -1,187 +1,61 @@
-"""One registry for every kind of component.
+"""`Registry`, name → component, for every kind of component.
 
-Nothing here imports what it names: built-ins are import strings and files, resolved when an entry is used, so that
+No component is imported here: built-in ones are import strings and files, which an entry resolves when it is used. So
 `import mygym`, `--help` and `list` stay fast and need neither torch nor pybullet.
 """
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import importlib
-import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from mygym.errors import RegistryError, bad_value, did_you_mean
-from mygym.registry.signatures import first_line
-
-T = TypeVar("T")
-
-ASSETS = Path(__file__).parents[1] / "assets"
-
-BUILTIN_MODULES: Mapping[str, str] = {
-    "algorithm": "mygym.algos",
-    "policy": "mygym.experts",
-    "features_extractor": "mygym.algos.networks",
-    "activation": "mygym.algos.networks",
-    "optimizer": "mygym.algos.networks",
-    "schedule": "mygym.config.schedules",
-    "observation": "mygym.tasks.components",
-    "reward": "mygym.tasks.rewards",
-    "predicate": "mygym.tasks.predicates",
-    "strategy": "mygym.strategies",
-    "randomizer": "mygym.envs.randomizers",
-    "task": "mygym.tasks.named",
-    "stage": "mygym.tasks.stages",
-}
-"""Light modules that register the built-ins of a kind when they are imported, which happens at the first look-up."""
-
-BUILTIN_FOLDERS: Mapping[str, str] = {"robot": "robots", "workspace": "workspaces", "object": "objects"}
-"""Folders of `assets/` in which each YAML file, also in folders of theirs, is one component under its stem's name."""
-
-EXTRA_FOLDERS: Mapping[str, str] = {"example_robot_data": "mygym[robots]"}
-"""Folders of these whose components need an extra of mygym: what to install."""
-
-DESCRIPTIONS = (".yaml", ".yml", ".urdf")
-"""What the name of a file ends in that can be given instead of the name of a component of these kinds."""
-
-BUILTIN_STRINGS: Mapping[str, Mapping[str, tuple[str, str]]] = {
-    "controller": {
-        "ee_delta": (
-            "mygym.models.controllers:EndEffectorDelta",
-            "moves the commanded end-effector position by up to 5 cm",
-        ),
-        "ee_absolute": (
-            "mygym.models.controllers:EndEffectorAbsolute",
-            "commands the end effector's position within the tool's bounds, held upright",
-        ),
-        "joint_delta": ("mygym.models.joint_controllers:JointDelta", "moves the commanded joint angles"),
-        "joint_position": (
-            "mygym.models.joint_controllers:JointPosition",
-            "commands joint angles over their whole range",
-        ),
-        "joint_velocity": (
-            "mygym.models.joint_controllers:JointVelocity",
-            "commands joint velocities up to their limits",
-        ),
-        "joint_torque": (
-            "mygym.models.joint_controllers:JointTorque",
-            "commands joint torques up to their limits, on top of gravity and friction compensation",
-        ),
-    },
-}
-
-ALIASES: Mapping[str, Mapping[str, str]] = {
-    "controller": {"step": "ee_delta", "absolute": "ee_absolute", "joints": "joint_position"}
-}
-"""Other names under which the command line and configs know a component."""
-
-EXTRAS: Mapping[str, str] = {
-    **dict.fromkeys(("sbx", "jax", "jaxlib", "flax", "optax", "tensorflow_probability"), "jax"),
-    **dict.fromkeys(("minari", "h5py"), "demos"),
-}
-"""Package as it is imported → the extra of mygym that installs it."""
-
+from mygym.errors import RegistryError, UnknownNameError, bad_value, did_you_mean, nearest
+from mygym.registry.builtins import (
+    ALIASES,
+    ASSETS,
+    BUILTIN_FOLDERS,
+    BUILTIN_MODULES,
+    DESCRIPTIONS,
+    FOLDER_EXTRAS,
+    KINDS,
+)
+from mygym.registry.discovery import ScannedFile, Scanner, first_comment
+from mygym.registry.entries import Deferred, Entry, caller, registered_twice, requirements, with_extras
+from mygym.registry.source_names import SourceName
+from mygym.registry.user_files import PACKAGE, execute
 
 MOST_NAMES = 60
-"""Names that a message has room for; of more it has the nearest."""
-
-
-@dataclass(frozen=True)
-class Deferred:
-    """A component that a user's file will register when it is executed."""
-
-    path: Path
-    execute: Callable[[Path], None]
-    frameworks: tuple[str, ...] = ()
-    """Of an algorithm or a part of networks."""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One registered component."""
-
-    kind: str
-    name: str
-    target: Any
-    """The component itself, an import string `module:attribute`, the path of a YAML file, or a `Deferred` one."""
-    help: str
-    """One line for listings."""
-    origin: str
-    """Where it was registered: `file:line` or a module."""
-    requires: tuple[str, ...] = ()
-    """What it needs, in words that a listing shows."""
-
-    @property
-    def built_in(self) -> bool:
-        """Whether code of this package has registered it."""
-        return self.origin.startswith(str(ASSETS.parent))
-
-    @property
-    def frameworks(self) -> tuple[str, ...]:
-        """Frameworks in which it is there; none for what belongs to no framework."""
-        if isinstance(self.target, Deferred):
-            return self.target.frameworks
-        return tuple(self.target) if isinstance(self.target, Mapping) else ()
-
-    def load(self) -> Any:
-        """The component itself; import strings are resolved, users' files executed, paths handed over as they are.
-
-        Of a component of a framework (an algorithm, a part of a network): framework → that framework's.
-        """
-        if isinstance(self.target, Deferred):
-            self.target.execute(self.target.path)
-            entry = registry(self.kind).get(self.name)
-            if isinstance(entry.target, Deferred):
-                raise RegistryError(f"{self.kind} {self.name!r}: {self.target.path} names it but does not register it")
-            return entry.load()
-        return resolve(self.target, f"{self.kind} {self.name!r}")
-
-    def load_for(self, framework: str) -> Any:
-        """The component in one framework.
-
-        Raises:
-            RegistryError: It is not there in this framework.
-        """
-        there = self.load()
-        if framework not in there:
-            why = f"does not have {self.kind} {self.name!r}"
-            raise RegistryError(bad_value("framework", framework, sorted(there), why))
-        return resolve(there[framework], f"{self.kind} {self.name!r}")
-
-
-def resolve(target: Any, wanted_by: str = "") -> Any:
-    """`"module:attribute"` → the attribute; anything else as it is."""
-    if not isinstance(target, str):
-        return target
-    module_name, _, attribute = target.partition(":")
-    try:
-        return getattr(importlib.import_module(module_name), attribute)
-    except ModuleNotFoundError as error:
-        package = (error.name or "").partition(".")[0]
-        install = f'"mygym[{EXTRAS[package]}]"' if package in EXTRAS else package
-        raise RegistryError(f"{wanted_by}: needs the package {package!r}: pip install {install}") from error
-
-
-def registered_twice(kind: str, name: str, first: str, second: str, way_out: str = ", or say override=True") -> str:
-    """The message when two places claim one name."""
-    return f"{kind} {name!r} is registered twice: {first} and {second}; choose another name{way_out}"
+"""Most names that a message lists; of more it lists the nearest."""
 
 
 class Registry:
-    """Name → `Entry` for one kind of component; built-ins and the user's files join at the first look-up."""
+    """Name → `Entry` of one kind of component.
 
-    def __init__(self, kind: str) -> None:
+    Built-in components are registered at the first look-up. The user's folders are scanned once for each current folder
+    and script, and again when a name is missing or by `refresh`.
+    """
+
+    def __init__(self, kind: str, scanner: Scanner) -> None:
         self.kind = kind
-        self._entries: dict[str, Entry] = {}
-        self._builtins_loaded = False
-        self.discover: Callable[[str], None] | None = None
-        """Set by `mygym.registry.user_files`: registers what the user's folders hold of this kind."""
         self.conflicts: dict[str, str] = {}
-        """Names that a user's file takes from something else without asking → the message."""
+        """Name that a user's file takes without `override=True` → message."""
         self.unreadable: dict[Path, str] = {}
-        """Users' files that cannot be parsed, in which a name that is missing may be → the message."""
+        """User's file that cannot be read, and may have registered a missing name → message."""
+        self.aliases: dict[str, str] = dict(ALIASES.get(kind, {}))
+        """Alias → name, for configs and flags."""
+        self._scanner = scanner
+        self._entries: dict[str, Entry] = {}
+        self._watchers: list[Callable[[Entry], object]] = []
+        self._scanned: list[ScannedFile] = []
+        self._conflicting: dict[str, Path] = {}
+        self._replaced: dict[str, Entry] = {}
+        self._loading = self._loaded = False
+        scanner.receivers.append(self._queue)
 
     def register(
         self,
@@ -191,166 +65,267 @@ class Registry:
         origin: str | None = None,
         override: bool = False,
         requires: Sequence[str] = (),
+        framework: str | None = None,
+        aliases: Sequence[str] = (),
     ) -> None:
-        """Add a component.
+        """Register a component.
+
+        Args:
+            name: An identifier.
+            target: The component or an import string `module:attribute`.
+            help: One line for listings.
+            origin: `file:line`; by default the caller's.
+            override: Replace a component of the same name.
+            requires: Requirements, in words for listings.
+            framework: Framework of the component; the component's other frameworks are kept.
+            aliases: Other names for the same component.
 
         Raises:
-            RegistryError: The name is taken (both places are named) and `override` is not set, or is no identifier.
+            RegistryError: The name or an alias is taken and `override` is False (the message has both origins), or the
+                name is not an identifier.
         """
         if not name.isidentifier():
             raise RegistryError(bad_value(self.kind, name, "letters, digits and _", "is not a name"))
         origin = origin or caller()
-        self._load_builtins()
-        known = self._entries.get(name)
-        awaited = known is not None and isinstance(known.target, Deferred) and origin.startswith(str(known.target.path))
-        if known is not None and not override and not awaited and known.origin != origin:
+        known = self.peek(name)
+        if framework is not None:
+            others = dict(known.target) if known is not None and isinstance(known.target, Mapping) else {}
+            override = override or (bool(others) and framework not in others)
+            help = help or (known.help if known else "")
+            target = {**others, framework: target}
+            requires = requirements(target)
+        if known is not None and not override and known.origin != origin and not _declares(known, origin):
             raise RegistryError(registered_twice(self.kind, name, known.origin, origin))
-        self._entries[name] = Entry(self.kind, name, target, help, origin, tuple(requires))
+        for alias in aliases:
+            holder = self._find(alias)
+            if holder is not None and holder.name != name and not override:
+                raise RegistryError(registered_twice(self.kind, alias, holder.origin, origin))
+        self._add(Entry(self.kind, name, target, help, origin, tuple(requires)))
+        self.aliases |= dict.fromkeys(aliases, name)
 
-    def get(self, name: str, key: str | None = None) -> Entry:
-        """The entry under `name` or its alias; of robots, workspaces and objects also that of a file of one's own.
+    def remove(self, name: str) -> None:
+        """Remove a component.
 
         Raises:
-            RegistryError: No such name or file; the message has the names and the nearest. `key` is what the user typed
-                it as.
+            KeyError: No component has this name.
         """
-        if self.kind in BUILTIN_FOLDERS and Path(name).suffix in DESCRIPTIONS:
-            return self._of_file(name, key)
-        self._load_all()
-        if name in self.conflicts:
-            raise RegistryError(self.conflicts[name])
-        entry = self._entries.get(ALIASES.get(self.kind, {}).get(name, name))
-        if entry is None:
-            names, why = self.names(), f"is not a known {self.kind}"
-            message = bad_value(key or self.kind, name, names, why)
-            if len(names) > MOST_NAMES:
-                message = bad_value(key or self.kind, name, f"a name of `mygym list {self.kind}`", why)
-                message += did_you_mean(name, names, most=3)
-            raise RegistryError("; ".join([message, *self.unreadable.values()]))
+        del self._entries[name]
+
+    def get(self, name: str, key: str | None = None) -> Entry:
+        """Return the entry of a name or alias; robots, workspaces and objects may also be given as files.
+
+        Args:
+            name: Name, alias or file.
+            key: Config key or flag that the user typed, for the message.
+
+        Raises:
+            UnknownNameError: No such name or file; the message lists the names and the nearest.
+            RegistryError: A user's file takes the name without `override=True`.
+        """
+        entry = self._find(name)
+        if entry is None or not self._is_current() or name in self.conflicts:
+            return self._search(name, key or self.kind)
         return entry
 
-    def _of_file(self, name: str, key: str | None) -> Entry:
-        path = Path(name).expanduser().absolute()
-        if not path.is_file():
-            allowed = f"a file, or a name of `mygym list {self.kind}`"
-            raise RegistryError(bad_value(key or self.kind, name, allowed, "is not a file"))
-        return Entry(self.kind, name, path, "", str(path))
+    def peek(self, name: str) -> Entry | None:
+        """Return the entry of a name, without scanning the user's folders; None if there is none."""
+        self._load_builtins()
+        return self._entries.get(name)
 
     def names(self) -> list[str]:
-        """All names, sorted."""
-        self._load_all()
+        """Return all names, sorted."""
+        self._update()
         return sorted(self._entries)
 
+    def watch(self, callback: Callable[[Entry], object]) -> None:
+        """Call `callback` for each built-in entry now, and for every entry that is added later."""
+        self._load_builtins()
+        for entry in self._entries.values():
+            callback(entry)
+        self._watchers.append(callback)
+
     def __contains__(self, name: object) -> bool:
-        self._load_all()
+        self._update()
+        if name not in self._entries:
+            self._update(rescan=True)
         return name in self._entries
 
     def __iter__(self) -> Iterator[Entry]:
-        self._load_all()
+        self._update()
         if self.conflicts:
             raise RegistryError(next(iter(self.conflicts.values())))
         return iter([self._entries[name] for name in sorted(self._entries)])
 
-    def _load_all(self) -> None:
+    def _search(self, name: str, key: str) -> Entry:
+        if self.kind in BUILTIN_FOLDERS and Path(name).suffix in DESCRIPTIONS:
+            return self._file_entry(name, key)
+        self._update()
+        if self._find(name) is None:
+            self._update(rescan=True)
+        if name in self.conflicts:
+            raise RegistryError(self.conflicts[name])
+        entry = self._find(name)
+        if entry is None:
+            raise self._unknown_name(name, key)
+        return entry
+
+    def _find(self, name: str) -> Entry | None:
+        """Return the registered entry of a name or alias; None if there is none."""
+        return self._entries.get(name) or self._entries.get(self.aliases.get(name, name))
+
+    def _file_entry(self, name: str, key: str) -> Entry:
+        path = Path(name).expanduser().absolute()
+        if not path.is_file():
+            allowed = f"a file, or a name of `mygym list {self.kind}`"
+            raise UnknownNameError(bad_value(key, name, allowed, "is not a file"))
+        return Entry(self.kind, name, path, "", str(path))
+
+    def _unknown_name(self, name: str, key: str) -> UnknownNameError:
+        why = f"is not a known {self.kind}"
+        labels = {known: with_extras(known, entry.missing_extras) for known, entry in sorted(self._entries.items())}
+        if len(labels) <= MOST_NAMES:
+            message = bad_value(key, name, ", ".join(labels.values()) or "nothing", why) + did_you_mean(name, labels)
+        else:
+            message = bad_value(key, name, f"a name of `mygym list {self.kind}`", why)
+            message += did_you_mean(name, labels, most=3)
+            near = nearest(name, labels, most=3)
+            message += "".join(f"; {labels[known]}" for known in near if labels[known] != known)
+        return UnknownNameError("; ".join([message, *self.unreadable.values()]))
+
+    def _is_current(self) -> bool:
+        """Whether the built-in components and those of the last scan are registered, and the folder is the same."""
+        return self._loaded and not self._scanned and self._scanner.is_current()
+
+    def _update(self, rescan: bool = False) -> None:
+        """Register the built-in components and those in the user's folders, scanning them if necessary."""
         self._load_builtins()
-        if self.discover is not None:
-            self.discover(self.kind)
+        if self._loading:  # the user's components come after all built-in ones
+            return
+        if rescan or not self._scanner.is_current():
+            self._scanner.scan()
+        scanned, self._scanned = self._scanned, []
+        for file in scanned:
+            self._merge(file)
+
+    def _queue(self, file: ScannedFile) -> None:
+        """Keep a scanned file until the next look-up, which registers its components."""
+        if file.kind in (None, self.kind):
+            self._scanned.append(file)
+
+    def _merge(self, file: ScannedFile) -> None:
+        """Register the components of a new or changed file; those that it declared before are forgotten."""
+        self.unreadable.pop(file.path, None)
+        for name in [name for name, path in self._conflicting.items() if path == file.path]:
+            del self._conflicting[name], self.conflicts[name]
+        for name in [name for name, entry in self._entries.items() if _is_unused(entry, file.path)]:
+            del self._entries[name]
+            if name in self._replaced:
+                self._entries[name] = self._replaced.pop(name)
+        if file.error:
+            self.unreadable[file.path] = file.error
+        for component in file.components:
+            if component.kind == self.kind:
+                self._merge_component(component, file)
+
+    def _merge_component(self, component: SourceName, file: ScannedFile) -> None:
+        name, path = component.name, file.path
+        known = self._entries.get(name)
+        if known is not None and known.origin.startswith(str(path)):
+            return
+        if known is not None and not component.override:
+            remedy = ", or pass override=True" if file.kind is None else ""
+            self.conflicts[name] = registered_twice(self.kind, name, known.origin, str(path), remedy)
+            self._conflicting[name] = path
+            return
+        if known is not None:
+            self._replaced[name] = known
+        target: Any = path
+        if file.kind is None:
+            target = Deferred(path, lambda: self._execute(name, file), component.frameworks)
+        self._add(Entry(self.kind, name, target, component.help, str(path)))
+        self.aliases |= {alias: name for alias in component.aliases if self._find(alias) is None}
+
+    def _execute(self, name: str, file: ScannedFile) -> Entry:
+        execute(file.module, file.path)
+        return self._entries[name]
+
+    def _add(self, entry: Entry) -> None:
+        self._entries[entry.name] = entry
+        for callback in self._watchers:
+            callback(entry)
 
     def _load_builtins(self) -> None:
-        if self._builtins_loaded:
+        if self._loaded or self._loading:
             return
-        self._builtins_loaded = True
-        for name, (target, help) in BUILTIN_STRINGS.get(self.kind, {}).items():
-            self._entries[name] = Entry(self.kind, name, target, help, target.partition(":")[0])
-        if self.kind in BUILTIN_FOLDERS:
-            for path in sorted((ASSETS / BUILTIN_FOLDERS[self.kind]).rglob("*.yaml")):
-                origin = path.relative_to(ASSETS.parent).as_posix()
-                needs = (EXTRA_FOLDERS[path.parent.name],) if path.parent.name in EXTRA_FOLDERS else ()
-                self._entries[path.stem] = Entry(self.kind, path.stem, path, first_comment(path), origin, needs)
-        if self.kind in BUILTIN_MODULES:
-            importlib.import_module(BUILTIN_MODULES[self.kind])
+        self._loading = True
+        try:
+            if self.kind in BUILTIN_FOLDERS:
+                for path in sorted((ASSETS / BUILTIN_FOLDERS[self.kind]).rglob("*.yaml")):
+                    self._add(self._asset_entry(path))
+            if self.kind in BUILTIN_MODULES:
+                importlib.import_module(BUILTIN_MODULES[self.kind])
+        finally:
+            self._loading = False
+        self._loaded = True
+
+    def _asset_entry(self, path: Path) -> Entry:
+        origin = path.relative_to(ASSETS.parent).as_posix()
+        extra = FOLDER_EXTRAS.get(path.parent.name)
+        requires = () if extra is None else (f"mygym[{extra}]",)
+        return Entry(self.kind, path.stem, path, first_comment(path), origin, requires)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the registered components and messages, for `restore`."""
+        names = ("_entries", "aliases", "conflicts", "unreadable", "_conflicting", "_replaced", "_scanned")
+        return {name: copy.copy(getattr(self, name)) for name in names}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Return to the state of a `snapshot`."""
+        vars(self).update(state)
 
 
-REGISTRIES: dict[str, Registry] = {
-    kind: Registry(kind)
-    for kind in (
-        *("algorithm", "policy", "features_extractor", "activation", "optimizer", "schedule", "strategy"),
-        *(
-            "robot",
-            "workspace",
-            "object",
-            "controller",
-            "task",
-            "stage",
-            "predicate",
-            "reward",
-            "observation",
-            "randomizer",
-        ),
-    )
-}
-"""Every kind of component."""
+_scanner = Scanner()
+
+REGISTRIES: dict[str, Registry] = {kind: Registry(kind, _scanner) for kind in KINDS}
+"""Registry of every kind of component."""
 
 
 def registry(kind: str) -> Registry:
-    """The registry of one kind.
+    """Return the registry of a kind.
 
     Raises:
-        RegistryError: No such kind.
+        UnknownNameError: No such kind.
     """
     if kind not in REGISTRIES:
-        raise RegistryError(bad_value("kind", kind, sorted(REGISTRIES), "is not a kind of component"))
+        raise UnknownNameError(bad_value("kind", kind, sorted(REGISTRIES), "is not a kind of component"))
     return REGISTRIES[kind]
 
 
-def decorator(
-    kind: str,
-    name: str,
-    *,
-    build: Callable[[Any], Any] | None = None,
-    check: Callable[[Any], bool] = callable,
-    allowed: str = "a class or a function",
-    help: str = "",
-    override: bool = False,
-) -> Callable[[T], T]:
-    """Decorator that registers a component under `name`; the base of every `register_KIND`.
-
-    Args:
-        kind: Kind of component.
-        name: Name in configs and flags.
-        build: Builds the registered object from the decorated one; None: the decorated object itself.
-        check: Whether the decorated object is of the right type.
-        allowed: Type that `check` accepts, for the message.
-        help: One line for listings; by default the first line of the docstring.
-        override: Replace a component of the same name.
-
-    Raises:
-        RegistryError: When applied: `check` fails, or the name is taken or is not an identifier.
-    """
-    origin = caller()
-
-    def register(component: T) -> T:
-        if not check(component):
-            raise RegistryError(bad_value(f"register_{kind}", name, allowed, f"does not decorate one ({origin})"))
-        target = component if build is None else build(component)
-        registry(kind).register(name, target, help or first_line(component), origin, override)
-        return component
-
-    return register
+def refresh() -> None:
+    """Scan the user's folders again, e.g. after a file was added, changed or removed."""
+    _scanner.scan()
 
 
-def caller() -> str:
-    """`file:line` of the first frame outside this package and outside functions called `register_…` or within them."""
-    frame = inspect.currentframe()
-    while frame is not None and (
-        frame.f_globals.get("__package__") == __package__ or frame.f_code.co_qualname.startswith("register_")
-    ):
-        frame = frame.f_back
-    return "unknown" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+@contextlib.contextmanager
+def isolated() -> Iterator[None]:
+    """Context manager that undoes every registration, scan and import of a user's file within it, for tests."""
+    registries = {kind: components.snapshot() for kind, components in REGISTRIES.items()}
+    scanner = _scanner.snapshot()
+    try:
+        yield
+    finally:
+        for kind, state in registries.items():
+            REGISTRIES[kind].restore(state)
+        _scanner.restore(scanner)
+        for module in [module for module in sys.modules if module.startswith(f"{PACKAGE}.")]:
+            del sys.modules[module]
 
 
-def first_comment(path: Path) -> str:
-    """The text of a YAML file's first line, if that is a comment: its one line of help."""
-    with path.open(encoding="utf-8") as file:
-        line = file.readline()
-    return line.lstrip("# ").rstrip() if line.startswith("#") else ""
+def _declares(known: Entry, origin: str) -> bool:
+    """Whether `known` was read from the source of the file that registers it now, at `origin`."""
+    return isinstance(known.target, Deferred) and origin.startswith(str(known.target.path))
+
+
+def _is_unused(entry: Entry, path: Path) -> bool:
+    """Whether an entry was read from the file `path`, which was not executed."""
+    return entry.target == path or (isinstance(entry.target, Deferred) and entry.target.path == path)

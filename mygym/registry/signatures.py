@@ -1,4 +1,4 @@
-"""What a class or function takes: each parameter with its type, default and text, read from signature and docstring."""
+"""Parameters of classes and functions: type, default and help, read from signature and docstring."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from dataclasses import dataclass
 from typing import Any
 
 REQUIRED = inspect.Parameter.empty
-"""In place of a default, where there is none."""
+"""Default of a parameter that has none."""
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a class's constructor or of a function."""
+    """A parameter of a class's constructor or of a function."""
 
     name: str
     annotation: Any
-    """Its type hint; without one the type of its default; `Any` where neither tells."""
+    """Type hint; without one the type of the default; `Any` if both are missing."""
     default: Any
-    """`REQUIRED` where it must be given."""
+    """`REQUIRED` if there is none."""
     declared_by: Callable[..., Any]
-    """The class or function in whose signature it stands."""
+    """Class or function whose signature declares it."""
     keyword_only: bool = False
-    """Whether it cannot be given by its position."""
+    """Whether it cannot be given by position."""
 
     @property
     def required(self) -> bool:
@@ -34,41 +34,41 @@ class Parameter:
 
     @property
     def type_in_words(self) -> str:
-        """What may be given, for messages and help."""
+        """Type in words, for messages and help."""
         return in_words(self.annotation)
 
     @property
     def help(self) -> str:
-        """Its text in the docstring of whoever declares it."""
-        return _texts(self.declared_by).get(self.name, "")
+        """Description in the docstring of the declaring class or function."""
+        return _descriptions(self.declared_by).get(self.name, "")
 
 
 def parameters(owner: Callable[..., Any], leave_out: Iterable[str] = ()) -> dict[str, Parameter]:
-    """Named parameters; of a class those of its constructor, where `*args, **kwargs` take the parents' along the MRO.
+    """Return the named parameters of a function, or of a class's constructor, positional ones first.
 
-    What can be given by position comes first, in its order.
+    Where a constructor takes `**kwargs`, the parameters of the next class in the MRO follow.
 
     Args:
         owner: A class or a function.
-        leave_out: Names that somebody else sets.
+        leave_out: Names to omit.
     """
     if not inspect.isclass(owner):
         return {p.name: p for p in _declared(owner, owner) if p.name not in leave_out}
-    found: dict[str, Parameter] = {}
+    result: dict[str, Parameter] = {}
     for base in owner.__mro__:
         init = base.__dict__.get("__init__")
         if init is None or base is object:
             continue
         for parameter in _declared(base, init):
             if parameter.name != "self" and parameter.name not in leave_out:
-                found.setdefault(parameter.name, parameter)
-        if not any(one.kind is one.VAR_KEYWORD for one in inspect.signature(init).parameters.values()):
+                result.setdefault(parameter.name, parameter)
+        if not any(p.kind is p.VAR_KEYWORD for p in inspect.signature(init).parameters.values()):
             break
-    return dict(sorted(found.items(), key=lambda item: item[1].keyword_only))
+    return dict(sorted(result.items(), key=lambda item: item[1].keyword_only))
 
 
-def place(owner: Callable[..., Any]) -> str:
-    """`file:line` of a class or function, as far as Python knows."""
+def source_location(owner: Callable[..., Any]) -> str:
+    """Return `file:line` of a class or function; its dotted name if there is no source."""
     try:
         return f"{inspect.getsourcefile(owner)}:{inspect.getsourcelines(owner)[1]}"
     except (OSError, TypeError):
@@ -76,12 +76,12 @@ def place(owner: Callable[..., Any]) -> str:
 
 
 def first_line(owner: object) -> str:
-    """The first line of the docstring, of the class's own."""
+    """Return the first line of a docstring; empty if there is none."""
     return inspect.cleandoc(getattr(owner, "__doc__", None) or "").partition("\n")[0]
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Whether a value that YAML can hold fits a type hint; what YAML cannot express is left to whoever takes it."""
+    """Whether a value that YAML can hold fits a type hint; True for hints that YAML cannot express."""
     origin = typing.get_origin(hint)
     options = typing.get_args(hint)
     if hint is Any or isinstance(hint, str | typing.TypeVar | typing.ForwardRef):
@@ -115,21 +115,22 @@ def fits(value: Any, hint: Any) -> bool:
 
 
 def choices(hint: Any) -> list[str]:
-    """Texts that a type hint names one by one."""
+    """Return the strings that a type hint enumerates as literals."""
     if typing.get_origin(hint) is typing.Literal:
-        return [one for one in typing.get_args(hint) if isinstance(one, str)]
+        return [option for option in typing.get_args(hint) if isinstance(option, str)]
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return [name for one in typing.get_args(hint) for name in choices(one)]
+        return [name for option in typing.get_args(hint) for name in choices(option)]
     return []
 
 
 def in_words(hint: Any) -> str:
-    """A type hint as a person would say what may be given."""
+    """Return a type hint in words for messages, e.g. `a list of a number`."""
     names = {"None": "null", "NoneType": "null", "bool": "true or false", "int": "a whole number", "float": "a number",
              "str": "text", "Any": "anything"}  # fmt: skip
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
-        return " or ".join(dict.fromkeys(in_words(one) for one in inner if typing.get_origin(one) is not Callable))
+        options = [option for option in inner if typing.get_origin(option) is not Callable]
+        return " or ".join(dict.fromkeys(map(in_words, options)))
     if origin is typing.Literal:
         return " or ".join(map(str, inner))
     if origin is tuple:
@@ -145,37 +146,37 @@ def in_words(hint: Any) -> str:
 
 def _declared(owner: Callable[..., Any], function: Callable[..., Any]) -> Iterator[Parameter]:
     hints = _hints(function)
-    for one in inspect.signature(function).parameters.values():
-        if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY):
-            without = Any if one.default is one.empty or one.default is None else type(one.default)
-            yield Parameter(one.name, hints.get(one.name, without), one.default, owner, one.kind is one.KEYWORD_ONLY)
+    for p in inspect.signature(function).parameters.values():
+        if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY):
+            fallback = Any if p.default is p.empty or p.default is None else type(p.default)
+            yield Parameter(p.name, hints.get(p.name, fallback), p.default, owner, p.kind is p.KEYWORD_ONLY)
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """Type hints, each for itself where one cannot be resolved: it may be imported for type checkers alone."""
+    """Return type hints, resolved one by one if they do not resolve together: some may be for type checkers only."""
     try:
         return typing.get_type_hints(function)
     except Exception:  # noqa: BLE001  (an annotation can raise anything)
         hints: dict[str, Any] = {}
         for name, annotation in getattr(function, "__annotations__", {}).items():
-            one = types.SimpleNamespace(__annotations__={name: annotation})
+            annotated = types.SimpleNamespace(__annotations__={name: annotation})
             try:
-                hints |= typing.get_type_hints(one, getattr(function, "__globals__", {}))
+                hints |= typing.get_type_hints(annotated, getattr(function, "__globals__", {}))
             except Exception:  # noqa: BLE001
                 hints[name] = Any
         return hints
 
 
-def _texts(owner: Callable[..., Any]) -> dict[str, str]:
-    """Parameter → its text, from the docstrings of a class and of its constructor, in any of the usual styles."""
+def _descriptions(owner: Callable[..., Any]) -> dict[str, str]:
+    """Return parameter → description, from the docstrings of a class and its constructor in any common style."""
     import docstring_parser
 
-    texts: dict[str, str] = {}
-    own = (owner.__doc__, owner.__dict__["__init__"].__doc__) if inspect.isclass(owner) else (owner.__doc__,)
-    for doc in own:
+    descriptions: dict[str, str] = {}
+    docs = (owner.__doc__, owner.__dict__["__init__"].__doc__) if inspect.isclass(owner) else (owner.__doc__,)
+    for doc in docs:
         try:
             parsed = docstring_parser.parse(doc or "")
         except docstring_parser.ParseError:
             continue
-        texts |= {one.arg_name: " ".join((one.description or "").split()) for one in parsed.params}
-    return texts
+        descriptions |= {p.arg_name: " ".join((p.description or "").split()) for p in parsed.params}
+    return descriptions

@@ -245,7 +245,7 @@ class World:
         self._read_state()
         for index, part in enumerate(self._leads):
             measured = state.joint_position[0, self._joints[index]], self._ee_position(index)
-            state.command_offset[0, part] = self.controllers[index].lead(*measured)
+            state.command_offset[0, part] = self.controllers[index].command_offset(*measured)
         if self.turning:
             state.tool_yaw_offset[0] = self.controller.tool_yaw_offset(float(state.tool_yaw[0]))
 
@@ -308,7 +308,7 @@ class World:
         state, client = self.state, self._client
         self._body.read(state)
         if self.turning:
-            state.tool_yaw[0] = self.controller.measured_turn(state.joint_position[0, self._joints[0]])
+            state.tool_yaw[0] = self.controller.measured_tool_yaw(state.joint_position[0, self._joints[0]])
         for k, (body, spec) in enumerate(zip(self._bodies, self.objects, strict=True)):
             position, orientation = bullet.getBasePositionAndOrientation(body, physicsClientId=client)
             velocity, spin = bullet.getBaseVelocity(body, physicsClientId=client)

@@ -149,7 +149,7 @@ def object_present(context: EpisodeContext) -> Array:
 def object_active(context: EpisodeContext) -> Array:
     """`(N, R)`: 1 for the object that the active stage acts on, else 0."""
     roles = range(len(context.task.roles))
-    return _by_stage(context, [[step.object == slot for slot in roles] for step in context.task.steps])
+    return _by_stage(context, [[bound.object == slot for slot in roles] for bound in context.task.bound_stages])
 
 
 # parts --------------------------------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ def part_present(context: EpisodeContext) -> Array:
 def part_active(context: EpisodeContext) -> Array:
     """`(N, p)`: 1 for the part that the active stage acts on, else 0."""
     slots = context.task.part_slots
-    return _by_stage(context, [[step.part == slot for slot in slots] for step in context.task.steps])
+    return _by_stage(context, [[bound.part == slot for slot in slots] for bound in context.task.bound_stages])
 
 
 # distractors --------------------------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ def distractor_velocity(context: EpisodeContext) -> Array:
 @register_observation("goal", 5, tells_goal=True, unit="m, of a part m or rad", frame="world")
 def goal(context: EpisodeContext) -> Array:
     """`(N, 3)` m, world frame: the goal point of the sub-task under way; of a part its position (m or rad), 0, 0."""
-    return _of_active_step(context, lambda context: context.goal)
+    return _of_active_stage(context, lambda context: context.goal)
 
 
 @register_observation("goal_from_ee", 5, tells_goal=True, unit="m", frame="world axes, from the end effector")
@@ -232,9 +232,9 @@ def goal_from_ee(context: EpisodeContext) -> Array:
     """`(N, 3)` m, world axes: from the end effector to the goal point; zeros where the goal is a part's position."""
 
     def way(context: StageContext) -> Array:
-        return context.goal * 0.0 if context.step.part is not None else context.goal - context.ee_position
+        return context.goal * 0.0 if context.bound.part is not None else context.goal - context.ee_position
 
-    return _of_active_step(context, way)
+    return _of_active_stage(context, way)
 
 
 @register_observation(
@@ -250,14 +250,14 @@ def goal_from_object(context: EpisodeContext) -> Array:
     """`(N, 3)` m, world axes: what the object has yet to go; of a part m or rad, 0, 0; zeros where there is neither."""
 
     def way(context: StageContext) -> Array:
-        if context.step.part is None:
+        if context.bound.part is None:
             return context.goal - context.target  # the same point where there is no object
         left = context.goal[:, 0] - context.part_position
         xp = namespace(left)
         return xp.stack([left, left * 0.0, left * 0.0], axis=-1)
 
     task = context.task
-    return _of_active_step(context, way)[:, : 3 * bool(task.roles or task.part_slots)]
+    return _of_active_stage(context, way)[:, : 3 * bool(task.roles or task.part_slots)]
 
 
 @register_observation("waypoint", 5, of="waypoints", size=3, tells_goal=True, unit="m", frame="world")
@@ -265,10 +265,10 @@ def waypoint(context: EpisodeContext) -> Array:
     """`(N, 3)` m, world frame: where the object should be now, on a path or behind a moving goal."""
 
     def point(context: StageContext) -> Array:
-        return context.step.stage.waypoint(context) if context.step.stage.waypoint else context.goal
+        return context.bound.stage.waypoint(context) if context.bound.stage.waypoint else context.goal
 
-    there = any(step.stage.waypoint is not None for step in context.task.steps)
-    return _of_active_step(context, point)[:, : 3 * there]
+    there = any(bound.stage.waypoint is not None for bound in context.task.bound_stages)
+    return _of_active_stage(context, point)[:, : 3 * there]
 
 
 # progress -----------------------------------------------------------------------------------------------------------
@@ -278,7 +278,7 @@ def waypoint(context: EpisodeContext) -> Array:
 def stage(context: EpisodeContext) -> Array:
     """`(N, stages + 1)`: one-hot of the active stage, the last for all done."""
     xp = namespace(context.state.time)
-    stages = xp.arange(len(context.task.steps) + 1)
+    stages = xp.arange(len(context.task.bound_stages) + 1)
     return xp.astype(context.progress.stage[:, None] == stages, context.state.ee_position.dtype)
 
 
@@ -304,7 +304,7 @@ def _rows_by_name(stages: tuple[str, ...]) -> list[list[bool]]:
 def subtask(context: EpisodeContext) -> Array:
     """`(N, sub-tasks)`: one-hot of the sub-task under way; zeros when all is done."""
     numbers = range(len(context.task.subtasks))
-    return _by_stage(context, [[step.subtask == number for number in numbers] for step in context.task.steps])
+    return _by_stage(context, [[bound.subtask == number for number in numbers] for bound in context.task.bound_stages])
 
 
 @register_observation("time", 1, unit="share of the horizon")
@@ -348,12 +348,12 @@ def _by_stage(context: EpisodeContext, rows: Sequence[Sequence[bool]]) -> Array:
     return xp.take(table, context.progress.stage, axis=0)
 
 
-def _of_active_step(context: EpisodeContext, points: Callable[[StageContext], Array]) -> Array:
+def _of_active_stage(context: EpisodeContext, points: Callable[[StageContext], Array]) -> Array:
     """`(N, 3)`: of each episode what the active step sees; when all is done, what the last one does."""
     xp = namespace(context.state.time)
-    steps, last = context.task.steps, len(context.task.steps) - 1
-    found = context.goals[:, steps[0].place]
+    bound_stages, last = context.task.bound_stages, len(context.task.bound_stages) - 1
+    found = context.goals[:, bound_stages[0].goal_slot]
     for index in active(context.progress.stage, last + 1):
-        staged = StageContext(context.state, context.progress, context.goals, steps[min(index, last)])
+        staged = StageContext(context.state, context.progress, context.goals, bound_stages[min(index, last)])
         found = xp.where((context.progress.stage == index)[:, None], points(staged), found)
     return found

@@ -33,7 +33,7 @@ class Thresholds:
 
 
 @dataclass(frozen=True)
-class Step:
+class BoundStage:
     """A stage bound to what it acts on."""
 
     stage: Stage
@@ -43,11 +43,11 @@ class Step:
     """Slot of the object in `State`; None: the stage acts on a part, or on nothing."""
     part: int | None
     """Slot of the drawer, door, lever … in `State`."""
-    place: int
+    goal_slot: int
     """Slot of the sub-task's goal point in the goals `(N, G, 3)`."""
-    path: tuple[int, ...] = ()
+    path_slots: tuple[int, ...] = ()
     """Slots of the points on the way there, in order; empty: straight on."""
-    heading: int | None = None
+    yaw_slot: int | None = None
     """Slot of the heading (its first number, rad) that the object should have."""
     thresholds: Thresholds = Thresholds()
     label: str = ""
@@ -66,40 +66,40 @@ class StageContext:
     progress: Progress
     goals: Array
     """`(N, G, 3)`: every goal point of the task, m in the world frame."""
-    step: Step
+    bound: BoundStage
 
     @property
     def thresholds(self) -> Thresholds:
         """Distances of the facts."""
-        return self.step.thresholds
+        return self.bound.thresholds
 
     @property
     def goal(self) -> Array:
         """`(N, 3)` m, world frame; of a part its position (m or rad) comes first, then zeros."""
-        return self.goals[:, self.step.place]
+        return self.goals[:, self.bound.goal_slot]
 
     @property
     def path(self) -> Array:
         """`(N, P, 3)` m: the points to pass, the goal last."""
-        return self.goals[:, [*self.step.path, self.step.place]]
+        return self.goals[:, [*self.bound.path_slots, self.bound.goal_slot]]
 
     @property
-    def goal_heading(self) -> Array:
+    def goal_yaw(self) -> Array:
         """`(N,)` rad: the yaw that the object should have."""
-        return self.goals[:, self.step.heading or 0, 0]
+        return self.goals[:, self.bound.yaw_slot or 0, 0]
 
     @property
     def has_target(self) -> bool:
         """Whether there is an object or a part to act on, not just a point."""
-        return self.step.object is not None or self.step.part is not None
+        return self.bound.object is not None or self.bound.part is not None
 
     @property
     def target(self) -> Array:
         """`(N, 3)` m: what is approached: where the object is taken, the handle, or, without either, the goal."""
-        if self.step.object is not None:
-            return self.grip_position(self.step.grip)
-        if self.step.part is not None:
-            return self.state.part_handle_position[:, self.step.part]
+        if self.bound.object is not None:
+            return self.grip_position(self.bound.grip)
+        if self.bound.part is not None:
+            return self.state.part_handle_position[:, self.bound.part]
         return self.goal
 
     @property
@@ -110,48 +110,48 @@ class StageContext:
     @property
     def object_position(self) -> Array:
         """`(N, 3)` m: of the object that the stage acts on; of a part its handle's."""
-        return self.target if self.step.object is None else self.state.object_position[:, self.step.object]
+        return self.target if self.bound.object is None else self.state.object_position[:, self.bound.object]
 
     def grip_position(self, grip: tuple[float, float, float]) -> Array:
         """`(N, 3)` m: the place on the object that is so far from its centre, along its axes as it lies."""
         if not any(grip):
             return self.object_position
         xp = namespace(self.state.time)
-        cosine, sine = xp.cos(self.object_heading), xp.sin(self.object_heading)
+        cosine, sine = xp.cos(self.object_yaw), xp.sin(self.object_yaw)
         offset = [cosine * grip[0] - sine * grip[1], sine * grip[0] + cosine * grip[1], 0.0 * cosine + grip[2]]
         return self.object_position + xp.stack(offset, axis=-1)
 
     @property
     def object_velocity(self) -> Array:
         """`(N, 3)` m/s."""
-        return self.state.object_velocity[:, self.step.object or 0]
+        return self.state.object_velocity[:, self.bound.object or 0]
 
     @property
     def object_spin(self) -> Array:
         """`(N, 3)` rad/s."""
-        return self.state.object_angular_velocity[:, self.step.object or 0]
+        return self.state.object_angular_velocity[:, self.bound.object or 0]
 
     @property
-    def object_heading(self) -> Array:
+    def object_yaw(self) -> Array:
         """`(N,)` rad: the object's yaw, that of its x axis."""
-        return heading(self.state.object_orientation[:, self.step.object or 0])
+        return yaw(self.state.object_orientation[:, self.bound.object or 0])
 
     @property
     def part_position(self) -> Array:
         """`(N,)` m or rad."""
-        return self.state.part_position[:, self.step.part or 0]
+        return self.state.part_position[:, self.bound.part or 0]
 
     @property
     def handle_motion(self) -> Array:
         """`(N, 3)`: how the part's handle moves with it, m/m or m/rad."""
-        return self.state.part_handle_motion[:, self.step.part or 0]
+        return self.state.part_handle_motion[:, self.bound.part or 0]
 
     @property
     def finger_contact(self) -> Array:
         """`(N, F)` bool: which fingers press on the object; `F` = 0 for a part."""
-        if self.step.object is None:
+        if self.bound.object is None:
             return _none(self.state)
-        return self.state.finger_contact[:, self.step.object]
+        return self.state.finger_contact[:, self.bound.object]
 
     @property
     def start_ee_position(self) -> Array:
@@ -161,12 +161,12 @@ class StageContext:
     @property
     def start_object_position(self) -> Array:
         """`(N, 3)` m: where the object was when the stage began."""
-        return self.progress.start_object_position[:, self.step.object or 0]
+        return self.progress.start_object_position[:, self.bound.object or 0]
 
     @property
     def start_part_position(self) -> Array:
         """`(N,)` m or rad: where the part was when the stage began."""
-        return self.progress.start_part_position[:, self.step.part or 0]
+        return self.progress.start_part_position[:, self.bound.part or 0]
 
     @property
     def count(self) -> Array:
@@ -174,7 +174,7 @@ class StageContext:
         return self.progress.count
 
 
-def heading(orientation: Array) -> Array:
+def yaw(orientation: Array) -> Array:
     """`(…,)` rad: the yaw of quaternions `(…, 4)`, that of their x axis seen from above."""
     xp = namespace(orientation)
     x, y, z, w = (orientation[..., i] for i in range(4))

@@ -24,7 +24,7 @@ def advance(task: Task, progress: Progress, state: State, goals: Array) -> Progr
         state: After the step.
         goals: `(N, G, 3)` goal points in the world frame.
     """
-    total = len(task.steps)
+    total = len(task.bound_stages)
     before = progress.stage
     after, count = before, progress.count
     for index in active(before, total):
@@ -55,9 +55,9 @@ def _following(task: Task, index: int, progress: Progress, state: State, goals: 
     """`(N,)`: the stage after this step for episodes in stage `index`, and what it has counted."""
     xp = namespace(state.time)
     count = progress.count
-    if index < len(task.steps):
-        context = StageContext(state, progress, goals, task.steps[index])
-        stage = context.step.stage
+    if index < len(task.bound_stages):
+        context = StageContext(state, progress, goals, task.bound_stages[index])
+        stage = context.bound.stage
         first, *others = (PREDICATES[fact].begins for fact in stage.gives)
         complete = first(context)
         for begins in others:
@@ -70,7 +70,7 @@ def _following(task: Task, index: int, progress: Progress, state: State, goals: 
     else:
         following = xp.full(state.time.shape, index, dtype=xp.int64)
     for fact, giver in task.plan.kept[index]:  # latest giver first, so that the earliest loss wins
-        keeps = PREDICATES[fact].keeps(StageContext(state, progress, goals, task.steps[giver]))
+        keeps = PREDICATES[fact].keeps(StageContext(state, progress, goals, task.bound_stages[giver]))
         following = xp.where(keeps, following, giver)
     return following, count
 
@@ -78,11 +78,13 @@ def _following(task: Task, index: int, progress: Progress, state: State, goals: 
 def potential(task: Task, progress: Progress, state: State, goals: Array) -> Array:
     """`(N,)` in [−stages, 0]: stages done, plus how far along the active one is, minus their number; 0 at the end."""
     xp = namespace(state.time)
-    count = len(task.steps)
+    count = len(task.bound_stages)
     total = xp.astype(progress.stage, state.ee_position.dtype) - count
     for index in active(progress.stage, count):
         if index < count:
-            share = task.steps[index].stage.potential(StageContext(state, progress, goals, task.steps[index]))
+            share = task.bound_stages[index].stage.potential(
+                StageContext(state, progress, goals, task.bound_stages[index])
+            )
             total = total + xp.where(progress.stage == index, share, 0.0)
     return total
 
@@ -94,14 +96,14 @@ def is_success(task: Task, progress: Progress) -> Array:
 
 def act(task: Task, progress: Progress, state: State, goals: Array) -> ArmCommand:
     """What the expert of the active stage wants."""
-    last = len(task.steps) - 1
+    last = len(task.bound_stages) - 1
     motions = []
     for index in active(progress.stage, last + 1):
-        step = task.steps[min(index, last)]  # when all is done, the last stage's expert holds what it has
+        bound = task.bound_stages[min(index, last)]  # when all is done, the last stage's expert holds what it has
         motions.append(
             (
                 progress.stage == index,
-                step.stage.expert(StageContext(state, progress, goals, step), _entry(task, index)),
+                bound.stage.expert(StageContext(state, progress, goals, bound), _entry(task, index)),
             )
         )
     if len(motions) == 1:
@@ -111,9 +113,9 @@ def act(task: Task, progress: Progress, state: State, goals: Array) -> ArmComman
 
 def _entry(task: Task, index: int) -> StartPose:
     """Where the stage after this one wants the end effector, if it acts on the same."""
-    steps = task.steps
-    if index + 1 < len(steps) and steps[index + 1].subtask == steps[index].subtask:
-        return steps[index + 1].stage.entry or _at_target
+    stages = task.bound_stages
+    if index + 1 < len(stages) and stages[index + 1].subtask == stages[index].subtask:
+        return stages[index + 1].stage.entry or _at_target
     return _at_target
 
 

@@ -14,7 +14,7 @@ from functools import cached_property
 
 from array_api_compat import device
 
-from mygym.tasks.context import StageContext, Step
+from mygym.tasks.context import BoundStage, StageContext
 from mygym.tasks.predicates import PREDICATES, length
 from mygym.tasks.progress import Progress
 from mygym.tasks.state import State, namespace
@@ -30,7 +30,7 @@ FLAG_METRES = 0.1
 ANGLE_METRES = 0.1
 """What a radian of a wrong heading adds to it, about."""
 
-SIZES = {"object": 3, "struck": 3, "end_effector": 3, "end_effector_from_object": 3, "part": 1, "heading": 2}
+SIZES = {"object": 3, "struck": 3, "end_effector": 3, "end_effector_from_object": 3, "part": 1, "yaw": 2}
 """How many numbers each kind of part of a goal vector has; of a flag, named by its fact, it is one."""
 
 
@@ -40,7 +40,7 @@ class GoalPart:
 
     kind: str
     """One of `SIZES`, or the fact that a flag is for."""
-    step: Step
+    bound: BoundStage
     """What it is about."""
     giver: int
     """Index of the stage that gives the fact."""
@@ -62,14 +62,14 @@ class GoalPart:
         """Distance, in its own unit, that counts as there."""
         if self.is_flag:
             return 0.5
-        return self.step.thresholds.angle if self.kind == "heading" else self.step.thresholds.tolerance
+        return self.bound.thresholds.angle if self.kind == "yaw" else self.bound.thresholds.tolerance
 
     @property
     def metres(self) -> float:
         """What one of its unit counts in the dense reward."""
         if self.is_flag:
             return FLAG_METRES
-        return ANGLE_METRES if self.kind == "heading" else 1.0
+        return ANGLE_METRES if self.kind == "yaw" else 1.0
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def goal_space(task: Task) -> GoalSpace:
     parts: list[GoalPart] = []
     first = 0
     for kind, giver in _kinds(task):
-        part = GoalPart(kind, task.steps[giver], giver, first)
+        part = GoalPart(kind, task.bound_stages[giver], giver, first)
         parts.append(part)
         first += part.size
     return GoalSpace(tuple(parts))
@@ -116,29 +116,29 @@ def _kinds(task: Task) -> Sequence[tuple[str, int]]:
     """Kinds of the parts with the stages that give them."""
     kinds: list[tuple[str, int]] = []
     for number in range(len(task.subtasks)):
-        given = [(fact, giver) for fact, giver in task.plan.gives if task.steps[giver].subtask == number]
+        given = [(fact, giver) for fact, giver in task.plan.gives if task.bound_stages[giver].subtask == number]
         givers = dict(given)
         fact = next((fact for fact in ("struck", "placed", "near") if fact in givers), None)
         if fact is not None:
-            kinds.append((_position(fact, task.steps[givers[fact]]), givers[fact]))
+            kinds.append((_position(fact, task.bound_stages[givers[fact]]), givers[fact]))
         if "turned" in givers:
-            kinds.append(("heading", givers["turned"]))
+            kinds.append(("yaw", givers["turned"]))
         since = givers[fact] if fact is not None else -1
         kinds += [(one, giver) for one, giver in given if giver >= since and one not in (fact, "turned")]
     return kinds
 
 
-def _position(fact: str, step: Step) -> str:
+def _position(fact: str, bound: BoundStage) -> str:
     if fact == "near":
-        return "end_effector_from_object" if step.object is not None or step.part is not None else "end_effector"
-    if step.part is not None:
+        return "end_effector_from_object" if bound.object is not None or bound.part is not None else "end_effector"
+    if bound.part is not None:
         return "part"
     return "struck" if fact == "struck" else "object"
 
 
 def achieved_goal(space: GoalSpace, progress: Progress, state: State, goals: Array) -> Array:
     """`(N, size)`: what has been achieved in `state`."""
-    return _vector(space, [_achieved(part, StageContext(state, progress, goals, part.step)) for part in space.parts])
+    return _vector(space, [_achieved(part, StageContext(state, progress, goals, part.bound)) for part in space.parts])
 
 
 def _achieved(part: GoalPart, context: StageContext) -> Array:
@@ -151,8 +151,8 @@ def _achieved(part: GoalPart, context: StageContext) -> Array:
         return context.ee_position - context.target
     if part.kind == "part":
         return context.part_position[:, None]
-    if part.kind == "heading":
-        return xp.stack([xp.cos(context.object_heading), xp.sin(context.object_heading)], axis=-1)
+    if part.kind == "yaw":
+        return xp.stack([xp.cos(context.object_yaw), xp.sin(context.object_yaw)], axis=-1)
     past = context.progress.stage > part.giver
     if part.kind == "struck":  # where it struck, as soon as it has
         return xp.where(past[:, None], context.start_object_position, context.object_position)
@@ -178,15 +178,15 @@ def _vector(space: GoalSpace, values: Sequence[Array]) -> Array:
 
 def _desired(part: GoalPart, goals: Array) -> Array:
     xp = namespace(goals)
-    place = goals[:, part.step.place]
+    place = goals[:, part.bound.goal_slot]
     if part.kind in ("object", "struck", "end_effector"):
         return place
     if part.kind == "end_effector_from_object":
         return xp.zeros_like(place)
     if part.kind == "part":
         return place[:, :1]
-    if part.kind == "heading":
-        angle = goals[:, part.step.heading or 0, 0]
+    if part.kind == "yaw":
+        angle = goals[:, part.bound.yaw_slot or 0, 0]
         return xp.stack([xp.cos(angle), xp.sin(angle)], axis=-1)
     return xp.ones_like(place[:, :1])
 

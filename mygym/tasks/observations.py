@@ -136,8 +136,8 @@ def default_components(task: Task, control: str, arms: int = 1) -> tuple[str, ..
         ]
     if task.part_slots:
         names += ["part_position", "part_velocity", "handle_from_ee"]
-    if len(task.steps) > 1:
+    if len(task.bound_stages) > 1:
         names += ["stage"]
-    if any(step.stage.waypoint is not None for step in task.steps):
+    if any(bound.stage.waypoint is not None for bound in task.bound_stages):
         names += ["waypoint"]
     return tuple(names)

@@ -71,22 +71,19 @@ def still_free(context: StageContext) -> Array:
 
 def placed(context: StageContext) -> Array:
     """The object is at the goal; a part is where it should be."""
-    if context.step.part is not None:
+    if context.bound.part is not None:
         return abs(context.part_position - context.goal[:, 0]) < context.thresholds.tolerance
     return distance(context.object_position, context.goal) < context.thresholds.tolerance
 
 
 def turned(context: StageContext) -> Array:
     """The object has the goal's heading."""
-    return abs(wrapped(context.object_heading - context.goal_heading)) < context.thresholds.angle
+    return abs(wrapped(context.object_yaw - context.goal_yaw)) < context.thresholds.angle
 
 
 def still_turned(context: StageContext) -> Array:
     """`turned` with slack."""
-    return (
-        abs(wrapped(context.object_heading - context.goal_heading))
-        < context.thresholds.slack * context.thresholds.angle
-    )
+    return abs(wrapped(context.object_yaw - context.goal_yaw)) < context.thresholds.slack * context.thresholds.angle
 
 
 def at_rest(context: StageContext) -> Array:
@@ -109,7 +106,7 @@ def still_launched(context: StageContext) -> Array:
 
 def touched(context: StageContext) -> Array:
     """The robot presses on the object."""
-    return context.state.touch[:, context.step.object or 0]
+    return context.state.touch[:, context.bound.object or 0]
 
 
 def offered(context: StageContext) -> Array:
@@ -119,14 +116,14 @@ def offered(context: StageContext) -> Array:
 
 def handed(context: StageContext) -> Array:
     """Every finger of the second hand presses on the object, and none of the first's."""
-    other = context.state.second_finger_contact[:, context.step.object or 0]
+    other = context.state.second_finger_contact[:, context.bound.object or 0]
     mine = context.finger_contact
     return other.all(-1) & ~mine.any(-1) if other.shape[-1] else context.state.time < 0
 
 
 def still_handed(context: StageContext) -> Array:
     """A finger of the second hand presses on it."""
-    return context.state.second_finger_contact[:, context.step.object or 0].any(-1)
+    return context.state.second_finger_contact[:, context.bound.object or 0].any(-1)
 
 
 def always(context: StageContext) -> Array:

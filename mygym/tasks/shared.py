@@ -25,7 +25,7 @@ SLOTS: Mapping[str, int] = {
 }
 """What components tell about → for how many of them there is room."""
 
-POSITIONS = ("end_effector", "object", "end_effector_from_object", "part", "heading")
+POSITIONS = ("end_effector", "object", "end_effector_from_object", "part", "yaw")
 """Kinds of goals in the order of their places among those of a sub-task, before the flags."""
 
 
@@ -57,7 +57,9 @@ def shared_goal_space(task: Task) -> GoalSpace:
         places[kind] = first
         first += SIZES.get(kind, 1)
     places["struck"] = places["object"]
-    parts = tuple(replace(part, first=part.step.subtask * first + places[part.kind]) for part in goal_space(task).parts)
+    parts = tuple(
+        replace(part, first=part.bound.subtask * first + places[part.kind]) for part in goal_space(task).parts
+    )
     return GoalSpace(parts, SLOTS["sub-tasks"] * first)
 
 

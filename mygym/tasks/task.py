@@ -12,7 +12,7 @@ from mygym.config.schema import Distractor, RunConfig
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import registry
 from mygym.tasks.checking import check_numbers, check_objects
-from mygym.tasks.context import Step, Thresholds
+from mygym.tasks.context import BoundStage, Thresholds
 from mygym.tasks.grammar import Plan, parse, plan
 from mygym.tasks.sequence import check_sequence
 from mygym.tasks.stage import Stage
@@ -93,12 +93,12 @@ class Task:
     def goal_count(self) -> int:
         """`G`: goal points of the task."""
         last = self.goal_slots[-1]
-        return 1 + (last.place if last.heading is None else last.heading)
+        return 1 + (last.goal if last.yaw is None else last.yaw)
 
     @cached_property
-    def steps(self) -> tuple[Step, ...]:
+    def bound_stages(self) -> tuple[BoundStage, ...]:
         """The stages, each bound to what it acts on."""
-        steps = []
+        bound_stages = []
         for number, (one, slots) in enumerate(zip(self.subtasks, self.goal_slots, strict=True)):
             thresholds = Thresholds(tolerance=one.tolerance or self.tolerance)
             thing = self.roles.index(one.object) if self._acts_on_object(number) else None
@@ -106,14 +106,16 @@ class Task:
             name = one.part or (self.called(one.object) if thing is not None else "")
             for stage in self.composed[number]:
                 label = stage.name if len(self.subtasks) == 1 else f"{stage.name} {name}".rstrip()
-                goal = slots.place, slots.path, slots.heading
-                steps.append(Step(stage, number, thing, part, *goal, thresholds, label, one.grip, one.deceleration))
-        return tuple(steps)
+                goal = slots.goal, slots.path, slots.yaw
+                bound_stages.append(
+                    BoundStage(stage, number, thing, part, *goal, thresholds, label, one.grip, one.deceleration)
+                )
+        return tuple(bound_stages)
 
     @cached_property
     def part_slots(self) -> tuple[int, ...]:
         """Slots in `State` of the parts that it is about."""
-        return tuple(dict.fromkeys(step.part for step in self.steps if step.part is not None))
+        return tuple(dict.fromkeys(bound.part for bound in self.bound_stages if bound.part is not None))
 
     @property
     def robot(self) -> str:
@@ -198,7 +200,7 @@ class Task:
     @property
     def labels(self) -> tuple[str, ...]:
         """Names of the stages in results: with what they act on, where there are several sub-tasks."""
-        return tuple(step.label for step in self.steps)
+        return tuple(bound.label for bound in self.bound_stages)
 
     def describe(self) -> str:
         """The stages in plain words."""
@@ -220,9 +222,9 @@ class Task:
 class GoalSlots:
     """Slots of a sub-task's goals: the place, the points on the way, the heading."""
 
-    place: int
+    goal: int
     path: tuple[int, ...]
-    heading: int | None
+    yaw: int | None
 
 
 OF_TASK = tuple(

@@ -112,7 +112,7 @@ def test_goals_are_unsolved_and_apart_from_each_other_and_from_what_lies_about(s
         assert env.compute_reward(observation["achieved_goal"], observation["desired_goal"], info) == -1.0
         where = dict(enumerate(env.world.state.object_position[0].copy()))
         for number, one in enumerate(env.task.subtasks):
-            slot, goal = roles.index(one.object), env.goals[0, env.task.goal_slots[number].place]
+            slot, goal = roles.index(one.object), env.goals[0, env.task.goal_slots[number].goal]
             assert np.linalg.norm(goal - where[slot]) > env.task.tolerance
             for other, place in where.items():
                 if other != slot and not one.onto:
@@ -174,18 +174,18 @@ def test_one_of_several_areas_is_drawn(sides: int, made: Any) -> None:
 
 
 def test_a_heading_is_to_be_turned_to_by_what_is_said_to_either_side(made: Any) -> None:
-    move = find_task("AGM").steps[-1].stage
+    move = find_task("AGM").bound_stages[-1].stage
     register_stage("twist", replace(move, name="twist", letter="", gives=("turned",), needs_turning=True))
     with RobotEnv([{"stages": ["approach", "grasp", "twist"], "to": [0.4, 0.6]}]) as env:
         turned = []
         for seed in range(30):
             env.reset(seed=seed)
             z, w = env.world.state.object_orientation[0, 0, 2:]
-            turned.append(env.goals[0, env.task.goal_slots[0].heading, 0] - 2 * math.atan2(z, w))
+            turned.append(env.goals[0, env.task.goal_slots[0].yaw, 0] - 2 * math.atan2(z, w))
         assert (np.abs(turned) >= 0.4).all()
         assert (np.abs(turned) <= 0.6).all()
         assert 0 < (np.array(turned) > 0).sum() < 30
-        assert env._goal_space.names == ("end_effector_from_object", "heading", "held")
+        assert env._goal_space.names == ("end_effector_from_object", "yaw", "held")
         assert env.observation_space["desired_goal"].shape == (6,)
 
 
@@ -254,7 +254,7 @@ def test_a_drawer_that_is_moved_reaches_its_goal_and_the_reward_says_so() -> Non
 
 def test_a_drawer_opened_and_shut_has_two_goals_of_which_the_second_is_elsewhere() -> None:
     opened = {"stages": ["approach", "shift", "leave"], "part": "cabinet.drawer", "to": [0.1, 0.2]}
-    withdraw = find_task("AGMDW").steps[-1].stage
+    withdraw = find_task("AGMDW").bound_stages[-1].stage
     register_stage("leave", replace(withdraw, name="leave", letter="", requires=("placed",)))
     with RobotEnv([opened, DRAWER | {"to": [0.0, 0.2]}], workspace="drawer", task_params={"tolerance": 0.04}) as env:
         for seed in range(20):

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
+import mygym
 from mygym.errors import RegistryError
-from mygym.models.controllers import EE_LAG
-from mygym.registry import ALIASES, registry
+from mygym.models.controllers import EE_LAG, EndEffectorController, EndEffectorDelta, register_controller
+from mygym.registry import registry
 from tests.components import ROBOTS
 from tests.worlds import MakeWorld, act_first, first_home, go, with_first
 
@@ -116,7 +122,73 @@ def test_action_size_and_names(make_world: MakeWorld) -> None:
 
 
 def test_aliases_and_unknown_names(make_world: MakeWorld) -> None:
-    for alias, name in ALIASES["controller"].items():
+    for alias, name in (("step", "ee_delta"), ("absolute", "ee_absolute"), ("joints", "joint_position")):
         assert type(make_world("kuka", objects=0, control=alias).controller) is registry("controller").get(name).load()
     with pytest.raises(RegistryError, match="did you mean 'ee_delta'"):
         make_world("kuka", control="ee_dleta")
+
+
+# registration ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("control", CONTROLLERS)
+def test_a_controller_that_remembers_its_command_has_an_offset(make_world: MakeWorld, control: str) -> None:
+    controller = make_world("panda", objects=0, control=control).controller
+    assert controller.remembers_command == (controller.command_offset_size > 0)
+
+
+def test_a_registered_controller_has_its_name_and_aliases() -> None:
+    @register_controller("calm", aliases=("slow",))
+    class Calm(EndEffectorDelta):
+        """Like `ee_delta`."""
+
+    assert registry("controller").get("slow").load() is Calm
+    assert registry("controller").get("calm").help == "Like `ee_delta`."
+    with pytest.raises(RegistryError, match="'slow' is registered twice"):
+        register_controller("slower", aliases=("slow",))(EndEffectorDelta)
+
+
+@pytest.mark.parametrize("wrong", [EndEffectorController, dict, len])
+def test_only_complete_controllers_are_registered(wrong: object) -> None:
+    with pytest.raises(RegistryError, match="a subclass of Controller"):
+        register_controller("wrong")(wrong)
+
+
+def test_listing_controllers_imports_neither_torch_nor_pybullet(
+    python: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    code = """
+import sys
+from mygym.registry import registry
+assert len([entry.help for entry in registry("controller")]) >= 6
+assert not {"torch", "pybullet"} & set(sys.modules)
+"""
+    result = python("-c", code)
+    assert result.returncode == 0, result.stderr
+
+
+# a custom controller: envs/smooth.py ----------------------------------------------------------------------------------
+
+
+def test_the_custom_controller_smooths_its_actions(make_world: MakeWorld) -> None:
+    world = make_world("panda", objects=0, control="ee_delta_smooth", gripper=False)
+    start = world.controller.ee_command.copy()  # type: ignore[attr-defined]
+    moved = []
+    for action in (1.0, 1.0, 0.0, 0.0):
+        world.step(np.array([action, 0.0, 0.0]))
+        moved.append(world.controller.ee_command[0] - start[0])  # type: ignore[attr-defined]
+    np.testing.assert_allclose(np.diff([0.0, *moved]), [0.025, 0.0375, 0.01875, 0.009375], atol=1e-12)
+    np.testing.assert_allclose(world.state.command_offset[0, 3:], [0.009375, 0.0, 0.0], atol=1e-12)
+
+
+def test_the_custom_controller_trains_and_its_expert_solves_tasks(tmp_path: Path) -> None:
+    config = {"task": "push", "control": "ee_delta_smooth"}
+    assert mygym.evaluate(policy="oracle", config=config, episodes=20).success_rate >= 0.95
+    with mygym.make_env(config) as env:
+        assert env.observation_space["observation"].shape == env.reset(seed=0)[0]["observation"].shape
+        assert "command_offset" in env.components
+    quiet: dict[str, Any] = {"video": {"episodes": 0}, "tensorboard": False}
+    trained = mygym.train(
+        {**config, **quiet, "algo": "ppo", "steps": 256, "logdir": str(tmp_path), "algo_params": {"n_steps": 128}}
+    )
+    assert trained.path.exists()

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from mygym.models.robot import load_robot
-from mygym.models.tool_yaw import TURN_LAG, TURN_RANGE, TURN_STEP
+from mygym.models.tool_yaw import YAW_LAG, YAW_RANGE, YAW_STEP
 from mygym.models.transforms import multiply_quaternions
 from mygym.models.workspace import load_workspace
+from mygym.registry import registry
 from mygym.sim.world import World
 from tests.components import CONTROLS, ROBOTS, covering
 from tests.worlds import MakeWorld, act_first, cube_at, go, two_armed
@@ -67,7 +68,7 @@ KNOCKS = {"joint_delta": 1.0, "joint_position": 0.1, "joint_velocity": 1.0, "joi
 """What is added to the last joint's component of the action."""
 
 
-@pytest.mark.parametrize("control", [control for control in CONTROLS if control.startswith("joint")])
+@pytest.mark.parametrize("control", KNOCKS)
 def test_an_expert_that_commands_joints_remembers_the_turn(make_world: MakeWorld, control: str) -> None:
     world = make_world("panda", objects=0, control=control, gripper=False, turning=True)
     start, turn = world.state.ee_position[0].copy(), turn_meter(world)
@@ -126,20 +127,20 @@ def test_a_delta_is_a_turn_step_and_the_wrist_follows(make_world: MakeWorld, rob
         turn = turn_meter(world)
         for step in range(1, 11):
             act_first(world, np.array([0.0, 0.0, 0.0, sign]))
-            assert sign * turn() == pytest.approx(step * TURN_STEP, abs=TURN_STEP)
+            assert sign * turn() == pytest.approx(step * YAW_STEP, abs=YAW_STEP)
         act_first(world, np.zeros(4))
         act_first(world, np.zeros(4))
-        assert sign * turn() == pytest.approx(10 * TURN_STEP, abs=TWO_DEGREES)
+        assert sign * turn() == pytest.approx(10 * YAW_STEP, abs=TWO_DEGREES)
 
 
 def test_an_absolute_action_is_an_angle_approached_step_by_step(make_world: MakeWorld) -> None:
     world = make_world("kuka", objects=0, control="ee_absolute", turning=True)
     turn, action = turn_meter(world), np.append(world.action_towards(world.state.ee_position[0])[:3], 0.5)
     world.step(action)
-    assert turn() < 1.5 * TURN_STEP
+    assert turn() < 1.5 * YAW_STEP
     for _ in range(15):
         world.step(action)
-    assert turn() == pytest.approx(TURN_RANGE / 2, abs=TWO_DEGREES)
+    assert turn() == pytest.approx(YAW_RANGE / 2, abs=TWO_DEGREES)
 
 
 def test_the_turn_has_a_range_and_comes_back_at_once(make_world: MakeWorld) -> None:
@@ -147,10 +148,10 @@ def test_the_turn_has_a_range_and_comes_back_at_once(make_world: MakeWorld) -> N
     turn = turn_meter(world)
     for _ in range(40):
         world.step(np.array([0.0, 0.0, 0.0, 1.0]))
-    assert turn() == pytest.approx(TURN_RANGE, abs=TWO_DEGREES)
+    assert turn() == pytest.approx(YAW_RANGE, abs=TWO_DEGREES)
     for _ in range(4):
         world.step(np.array([0.0, 0.0, 0.0, -1.0]))
-    assert turn() < TURN_RANGE - 2 * TURN_STEP
+    assert turn() < YAW_RANGE - 2 * YAW_STEP
 
 
 def test_a_turn_that_is_blocked_does_not_wind_up(make_world: MakeWorld) -> None:
@@ -158,7 +159,7 @@ def test_a_turn_that_is_blocked_does_not_wind_up(make_world: MakeWorld) -> None:
     joints, ee = world.state.joint_position[0], world.state.ee_position[0]
     for _ in range(10):
         world.controller.command(np.array([0.0, 0.0, 0.0, 1.0]), joints, ee)
-    assert world.controller.turn_command == pytest.approx(TURN_LAG, abs=1e-3)  # type: ignore[attr-defined]
+    assert world.controller.yaw_command == pytest.approx(YAW_LAG, abs=1e-3)  # type: ignore[attr-defined]
 
 
 def test_where_the_tool_points_forward_it_turns_about_that() -> None:
@@ -170,16 +171,17 @@ def test_where_the_tool_points_forward_it_turns_about_that() -> None:
     for _ in range(6):
         world.step(np.array([0.0, 0.0, 0.0, 1.0]))
     world.step(np.zeros(4))
-    assert turn() == pytest.approx(6 * TURN_STEP, abs=TWO_DEGREES)
+    assert turn() == pytest.approx(6 * YAW_STEP, abs=TWO_DEGREES)
     world.close()
 
 
 def test_only_end_effector_controllers_that_may_turn_have_the_action(make_world: MakeWorld) -> None:
     assert make_world("panda", objects=0).control_names == ("ee_x", "ee_y", "ee_z", "gripper")
     for control in CONTROLS:
+        commands = registry("controller").get(control).load().commands
         plain = make_world("panda", objects=0, control=control).control_names
         turning = make_world("panda", objects=0, control=control, turning=True).control_names
-        assert turning == ((*plain[:3], "tool_yaw", *plain[3:]) if control.startswith("ee") else plain)
+        assert turning == ((*plain[:3], "tool_yaw", *plain[3:]) if commands == "cartesian" else plain)
 
 
 # two arms -------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The user's own files: found without being executed, executed when used, and the same in every process."""
+"""The user's files: scanned without being executed, executed when used, under the same name in every process."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from mygym.registry import (
     BUILTIN_FOLDERS,
     algorithm,
     implemented_combos,
+    refresh,
     register_algorithm,
     registry,
     user_files,
@@ -47,7 +48,7 @@ from mygym.registry import implemented_combos
 implemented_combos["plugged"] = {"pytorch": [A2C, ("MultiInputPolicy", "env"), {"n_steps": 8}]}
 '''
 TASK = '''\
-"""A task of mine."""
+"""An example task."""
 from mygym.tasks.task import register_task
 
 register_task("tap", ["approach", "push"], help="touch and go", horizon=42)
@@ -68,7 +69,7 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def test_a_file_is_found_without_being_executed(folder: Path) -> None:
+def test_scanning_does_not_execute_files(folder: Path) -> None:
     path = write(folder / "algos" / "plugged_in.py", ALGORITHM)
     entry = registry("algorithm").get("plugged")
     assert "plugged" in registry("algorithm").names()
@@ -76,7 +77,7 @@ def test_a_file_is_found_without_being_executed(folder: Path) -> None:
     assert not path.with_name("executed.txt").exists()
 
 
-def test_a_file_is_executed_when_it_is_used_under_its_stable_name(folder: Path) -> None:
+def test_a_file_is_executed_under_its_stable_name_when_used(folder: Path) -> None:
     path = write(folder / "algos" / "plugged_in.py", ALGORITHM)
     cls, _, kwargs = implemented_combos["plugged"]["pytorch"]
     assert cls.__module__ == "mygym_user.algos.plugged_in"
@@ -85,13 +86,13 @@ def test_a_file_is_executed_when_it_is_used_under_its_stable_name(folder: Path) 
     assert algorithm("plugged").help == "A plugged-in algorithm."
 
 
-def test_the_dictionary_form_is_found_too(folder: Path) -> None:
+def test_the_dictionary_form_is_recognised(folder: Path) -> None:
     write(folder / "algos" / "dictionary.py", DICTIONARY_FORM)
     assert registry("algorithm").get("plugged").help == "The dictionary form."
     assert implemented_combos["plugged"]["pytorch"][2] == {"n_steps": 8}
 
 
-def test_a_task_file_becomes_a_task(folder: Path) -> None:
+def test_a_task_file_registers_a_task(folder: Path) -> None:
     write(folder / "envs" / "tap.py", TASK)
     assert registry("task").get("tap").help == "touch and go"
     assert find_task("tap").stage_names == ("approach", "push")
@@ -99,7 +100,7 @@ def test_a_task_file_becomes_a_task(folder: Path) -> None:
         assert env.task.horizon == 42
 
 
-def test_what_is_plugged_in_trains_and_loads(folder: Path) -> None:
+def test_algorithm_and_task_of_files_train_and_load(folder: Path) -> None:
     write(folder / "algos" / "plugged_in.py", ALGORITHM)
     write(folder / "envs" / "tap.py", TASK)
     short = {"steps": 32, "n_envs": 1, "eval": {"episodes": 1, "final_episodes": 1}, "video": {"episodes": 0}}
@@ -108,13 +109,15 @@ def test_what_is_plugged_in_trains_and_loads(folder: Path) -> None:
     assert mygym.load(result.path).model.__module__ == "mygym_user.algos.plugged_in"
 
 
-def test_files_beside_the_script_are_found_from_anywhere(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_beside_the_script_are_scanned_from_any_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(folder / "project" / "algos" / "plugged_in.py", ALGORITHM)
     monkeypatch.setattr(sys, "argv", [str(folder / "project" / "train.py")])
     assert "plugged" in registry("algorithm")
 
 
-def test_the_current_folder_comes_before_the_scripts(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_current_folder_takes_precedence_over_that_of_the_script(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(folder / "project" / "algos" / "same.py", ALGORITHM.replace("plugged", "beside_script"))
     here = write(folder / "algos" / "same.py", ALGORITHM)
     monkeypatch.setattr(sys, "argv", [str(folder / "project" / "train.py")])
@@ -122,24 +125,24 @@ def test_the_current_folder_comes_before_the_scripts(folder: Path, monkeypatch: 
     assert "beside_script" not in registry("algorithm")
 
 
-def test_a_run_directory_is_not_looked_into(folder: Path) -> None:
+def test_a_run_directory_is_not_scanned(folder: Path) -> None:
     write(folder / "algos" / "plugged_in.py", ALGORITHM)
     write(folder / "result.json", "{}")
     assert "plugged" not in registry("algorithm")
 
 
-def test_a_package_that_is_called_algos_is_not_the_users_folder(folder: Path) -> None:
+def test_a_package_called_algos_is_not_scanned(folder: Path) -> None:
     write(folder / "algos" / "__init__.py", "")
     write(folder / "algos" / "plugged_in.py", ALGORITHM)
     assert "plugged" not in registry("algorithm")
 
 
-def test_files_with_an_underscore_are_left_alone(folder: Path) -> None:
+def test_files_with_a_leading_underscore_are_not_scanned(folder: Path) -> None:
     write(folder / "algos" / "_helper.py", ALGORITHM)
     assert "plugged" not in registry("algorithm")
 
 
-def test_an_error_in_a_file_names_file_and_line(folder: Path) -> None:
+def test_an_error_in_a_file_has_file_and_line(folder: Path) -> None:
     path = write(folder / "algos" / "plugged_in.py", ALGORITHM + "\n1 / 0\n")
     line = ALGORITHM.count("\n") + 2
     with pytest.raises(RegistryError, match="ZeroDivisionError") as error:
@@ -154,7 +157,7 @@ def test_a_missing_package_in_a_file_is_named_with_file_and_line(folder: Path) -
     assert f"{path}:1:" in str(error.value)
 
 
-def test_a_syntax_error_is_shown_when_its_name_is_asked_for(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_syntax_error_is_shown_when_a_name_is_missing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(folder / "algos" / "plugged.py", "x = (\n" + ALGORITHM)
     assert "sac" in registry("algorithm")
     with pytest.raises(RegistryError) as error:
@@ -162,7 +165,7 @@ def test_a_syntax_error_is_shown_when_its_name_is_asked_for(folder: Path, capsys
     assert f"{path}:1" in str(error.value)
 
 
-def test_a_file_that_only_seems_to_register_is_told_of(folder: Path) -> None:
+def test_a_file_that_does_not_register_its_name_is_named(folder: Path) -> None:
     path = write(folder / "algos" / "seems.py", "if False:\n    register_algorithm('plugged')\n")
     with pytest.raises(RegistryError, match="does not register it") as error:
         algorithm("plugged")
@@ -170,7 +173,7 @@ def test_a_file_that_only_seems_to_register_is_told_of(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [ALGORITHM, DICTIONARY_FORM])
-def test_the_name_of_a_built_in_is_refused(folder: Path, text: str) -> None:
+def test_the_name_of_a_built_in_component_is_refused(folder: Path, text: str) -> None:
     path = write(folder / "algos" / "plugged_in.py", text.replace('"plugged"', '"sac"'))
     with pytest.raises(RegistryError, match="registered twice") as error:
         list(registry("algorithm"))
@@ -181,14 +184,14 @@ def test_the_name_of_a_built_in_is_refused(folder: Path, text: str) -> None:
 OBSERVATION = """
 from mygym.tasks.observations import register_observation
 @register_observation("plugged", 1)
-def plugged(situation):
-    return situation.state.ee_position
+def plugged(context):
+    return context.state.ee_position
 """
 RANDOMIZER = """
 from mygym.envs.randomizers import register_randomizer
 @register_randomizer("plugged", "m/s²", (0.0, 1.0), (0.0, 2.0))
-def plugged(variation, draw):
-    return variation
+def plugged(randomization, draw):
+    return randomization
 """
 
 
@@ -196,32 +199,31 @@ def plugged(variation, draw):
     ("kind", "built_in", "text"),
     [("observation", "ee_position", OBSERVATION), ("randomizer", "action_noise", RANDOMIZER)],
 )
-def test_decorated_functions_belong_to_the_file_that_has_them(
-    kind: str, built_in: str, text: str, folder: Path
-) -> None:
+def test_decorated_functions_have_their_file_as_origin(kind: str, built_in: str, text: str, folder: Path) -> None:
     path = write(folder / "envs" / "plugged_in.py", text)
     assert registry(kind).get("plugged").load() is not None
     entry = registry(kind).get("plugged")
     assert entry.origin == f"{path}:3"
     assert not entry.built_in
     write(folder / "envs" / "another.py", text.replace('"plugged"', f'"{built_in}"'))
+    refresh()
     with pytest.raises(RegistryError, match="registered twice"):
         registry(kind).get(built_in)
 
 
-def test_a_refused_file_stays_refused(folder: Path) -> None:
+def test_a_conflict_is_raised_each_time(folder: Path) -> None:
     write(folder / "algos" / "plugged_in.py", ALGORITHM.replace('"plugged"', '"sac"'))
     for _ in range(2):
         with pytest.raises(RegistryError, match="registered twice"):
             list(registry("algorithm"))
 
 
-def test_a_built_in_can_be_replaced_on_purpose(folder: Path) -> None:
+def test_override_replaces_a_built_in_component(folder: Path) -> None:
     write(folder / "algos" / "plugged_in.py", ALGORITHM.replace('"plugged",', '"sac", override=True,'))
     assert algorithm("sac").defaults["n_steps"] == 32
 
 
-def test_two_files_that_take_one_name_are_both_named(folder: Path) -> None:
+def test_two_files_with_one_name_are_both_in_the_message(folder: Path) -> None:
     first, second = (write(folder / "algos" / f"{name}.py", ALGORITHM) for name in ("first", "second"))
     with pytest.raises(RegistryError, match="registered twice") as error:
         list(registry("algorithm"))
@@ -229,7 +231,7 @@ def test_two_files_that_take_one_name_are_both_named(folder: Path) -> None:
     assert str(second) in str(error.value)
 
 
-def test_other_folders_with_the_files_name_as_a_beginning_are_no_exception(folder: Path) -> None:
+def test_files_whose_names_begin_alike_are_different_files(folder: Path) -> None:
     write(folder / "algos" / "a.py", ALGORITHM)
     write(folder / "algos" / "a_py.py", ALGORITHM)
     with pytest.raises(RegistryError, match="registered twice"):
@@ -242,8 +244,76 @@ def test_a_file_that_appears_later_is_found(folder: Path) -> None:
     assert "plugged" in registry("algorithm")
 
 
-def test_a_file_that_was_found_can_be_used_from_another_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a notebook that changes its folder."""
+def test_a_file_in_a_new_current_folder_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "plugged" not in registry("algorithm")
+    path = write(
+        folder / "elsewhere" / "algos" / "plugged_in.py", ALGORITHM.replace('"plugged",', '"sac", override=True,')
+    )
+    monkeypatch.chdir(folder / "elsewhere")
+    assert registry("algorithm").get("sac").origin == str(path)
+
+
+def test_refresh_sees_files_that_were_changed_and_removed(folder: Path) -> None:
+    path = write(folder / "algos" / "plugged_in.py", ALGORITHM.replace('"plugged"', '"sac"'))
+    with pytest.raises(RegistryError, match="registered twice"):
+        registry("algorithm").get("sac")
+    write(path, ALGORITHM.replace('"plugged",', '"sac", override=True,'))
+    refresh()
+    assert registry("algorithm").get("sac").origin == str(path)
+    write(path, "x = (\n")
+    refresh()
+    assert registry("algorithm").get("sac").origin == "mygym.algos"
+    with pytest.raises(RegistryError, match="SyntaxError"):
+        registry("algorithm").get("plugged")
+    write(path, ALGORITHM)
+    assert registry("algorithm").get("plugged").origin == str(path)
+    path.unlink()
+    refresh()
+    assert "plugged" not in registry("algorithm")
+
+
+def test_a_removed_current_folder_is_no_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = folder / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert registry("algorithm").get("sac").name == "sac"
+
+
+def test_two_files_with_one_module_name_are_not_confused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(folder / "algos" / "same.py", ALGORITHM)
+    assert algorithm("plugged").defaults["n_steps"] == 32
+    write(folder / "elsewhere" / "algos" / "same.py", ALGORITHM.replace('"plugged"', '"other"'))
+    monkeypatch.chdir(folder / "elsewhere")
+    with pytest.raises(RegistryError, match=r"same\.py was imported as mygym_user\.algos\.same already"):
+        algorithm("other")
+
+
+def test_importing_the_package_does_not_look_into_the_users_folders(folder: Path, python) -> None:
+    write(folder / "algos" / "plugged_in.py", ALGORITHM)
+    write(folder / "envs" / "tap.py", TASK)
+    code = """
+import sys
+touched = []
+def watch(event, arguments):
+    if event in ("open", "os.listdir", "os.scandir") and str(arguments[0]).startswith(("CWD/algos", "CWD/envs")):
+        touched.append(arguments[0])
+sys.addaudithook(watch)
+import mygym
+print(touched)
+from mygym.registry import registry
+assert "plugged" in registry("algorithm")
+print(touched != [])
+import gymnasium
+assert "tap" in registry("task")
+print("mygym/Tap-v0" in gymnasium.registry)
+"""
+    done = python("-c", code.replace("CWD", str(folder.resolve())), cwd=folder)
+    assert done.stdout.splitlines() == ["[]", "True", "True"], done.stdout + done.stderr
+
+
+def test_a_scanned_file_can_be_used_from_another_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a notebook that changes its current folder."""
     write(folder / "algos" / "plugged_in.py", ALGORITHM)
     assert "plugged" in registry("algorithm")
     (folder / "elsewhere").mkdir()
@@ -252,7 +322,7 @@ def test_a_file_that_was_found_can_be_used_from_another_folder(folder: Path, mon
     assert algorithm("plugged").defaults["n_steps"] == 32
 
 
-def test_objects_of_a_users_class_survive_the_way_to_another_process(folder: Path, python) -> None:
+def test_a_users_class_is_unpickled_in_another_process(folder: Path, python) -> None:
     write(folder / "algos" / "plugged_in.py", ALGORITHM)
     cls = implemented_combos["plugged"]["pytorch"][0]
     assert pickle.loads(pickle.dumps(cls)) is cls
@@ -262,7 +332,7 @@ def test_objects_of_a_users_class_survive_the_way_to_another_process(folder: Pat
     assert done.stdout.strip().endswith("mygym_user.algos.plugged_in"), done.stderr
 
 
-def test_listing_executes_no_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_listing_does_not_execute_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write(folder / "algos" / "plugged_in.py", ALGORITHM)
     with pytest.raises(SystemExit, match="0"):
         main(["list", "algorithm"])
@@ -287,7 +357,7 @@ def command(*words: str) -> int:
 
 @pytest.fixture
 def module(folder: Path) -> Iterator[str]:
-    """A module in the current folder that registers an algorithm and a task."""
+    """Name of a module in the current folder that registers an algorithm and a task."""
     write(folder / "mine" / "things.py", ALGORITHM + "\n" + TASK)
     write(folder / "mine" / "__init__.py", "")
     yield "mine.things"
@@ -295,7 +365,7 @@ def module(folder: Path) -> Iterator[str]:
         sys.modules.pop(name, None)
 
 
-def test_a_module_of_mine_trains_in_workers_and_is_named_in_the_config(
+def test_an_imported_module_trains_in_workers_and_is_named_in_the_config(
     folder: Path, module: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--import", module, "--algo", "plugged", "--task", "tap", *SHORT, "--n-envs", "2"]
@@ -308,7 +378,7 @@ def test_a_module_of_mine_trains_in_workers_and_is_named_in_the_config(
     assert command("train", "--resume", str(run), "--steps", "64", "--import", module) == 0
 
 
-def test_a_config_alone_imports_nothing(
+def test_a_config_imports_nothing_by_itself(
     folder: Path, module: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.syspath_prepend(folder)
@@ -329,7 +399,7 @@ def test_a_config_alone_imports_nothing(
         ("import no_such_package\n", ["things.py:1: ModuleNotFoundError", "no_such_package"]),
     ],
 )
-def test_a_module_that_raises_is_told_of(
+def test_a_module_that_raises_is_named_with_its_line(
     folder: Path, module: str, text: str, words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(folder / "mine" / "things.py", text)
@@ -339,13 +409,13 @@ def test_a_module_that_raises_is_told_of(
     assert "Traceback" not in message
 
 
-def test_a_module_that_is_not_there_is_told_of(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_module_is_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command("list", "--import", "not.there") == 2
     assert "error: --import not.there: ModuleNotFoundError" in capsys.readouterr().err
 
 
 def install(folder: Path, package: str, text: str) -> None:
-    """What pip leaves behind of a package whose module `plugin` is an entry point."""
+    """Write the files of an installed package whose module `plugin` is an entry point."""
     write(folder / "site" / package / "__init__.py", "")
     write(folder / "site" / package / "plugin.py", text)
     info = folder / "site" / f"{package}-1.0.dist-info"
@@ -363,7 +433,7 @@ def site(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         del sys.modules[name]
 
 
-def test_an_installed_package_is_found_without_being_imported(site: Path) -> None:
+def test_an_installed_plug_in_is_scanned_without_being_imported(site: Path) -> None:
     install(site, "good_plug", ALGORITHM)
     assert registry("algorithm").get("plugged").help == "A plugged-in algorithm."
     assert "good_plug" not in sys.modules
@@ -372,7 +442,7 @@ def test_an_installed_package_is_found_without_being_imported(site: Path) -> Non
     assert kwargs["n_steps"] == 32
 
 
-def test_one_plug_in_that_raises_leaves_the_others_alone(site: Path) -> None:
+def test_a_plug_in_that_raises_does_not_affect_others(site: Path) -> None:
     install(site, "good_plug", ALGORITHM)
     install(site, "bad_plug", ALGORITHM.replace('"plugged"', '"broken"') + "\n1 / 0\n")
     assert {"plugged", "broken", "sac"} <= set(registry("algorithm").names())
@@ -381,11 +451,11 @@ def test_one_plug_in_that_raises_leaves_the_others_alone(site: Path) -> None:
         algorithm("broken")
 
 
-def test_an_entry_point_that_leads_nowhere_is_told_of_when_a_name_is_missing(site: Path) -> None:
+def test_an_entry_point_without_module_is_named_when_a_name_is_missing(site: Path) -> None:
     install(site, "bad_plug", "")
     (site / "site" / "bad_plug" / "plugin.py").unlink()
     assert "sac" in registry("algorithm")
-    with pytest.raises(RegistryError, match=r"bad_plug\.plugin: an installed package names this plug-in"):
+    with pytest.raises(RegistryError, match=r"bad_plug\.plugin: an installed package declares this plug-in"):
         algorithm("plugged")
 
 
@@ -395,21 +465,21 @@ class Plugged(PPO):
 
 KWARGS = {"n_steps": 32, "batch_size": 16, "n_epochs": 1}
 
-FIVE_WAYS = ["decorator", "dictionary", "file", "package", "import"]
+FORMS = ["decorator", "dictionary", "file", "package", "import"]
 
 
-@pytest.mark.parametrize("way", FIVE_WAYS)
-def test_every_way_in_gives_the_same_algorithm(way: str, site: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Same help, same validation, same saved files, and the run is judged in another process' stead by its path."""
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_registers_the_same_algorithm(form: str, site: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same help, validation and saved files; the run is evaluated by its path."""
     text = ALGORITHM.replace('Path(__file__).with_name("executed.txt").write_text(__name__)', "")
     words: list[str] = []
-    if way == "decorator":
+    if form == "decorator":
         register_algorithm("plugged", defaults=KWARGS)(Plugged)
-    elif way == "dictionary":
+    elif form == "dictionary":
         implemented_combos["plugged"] = {"pytorch": (Plugged, ("MultiInputPolicy", "env"), KWARGS)}
-    elif way == "file":
+    elif form == "file":
         write(site / "algos" / "plugged_in.py", text)
-    elif way == "package":
+    elif form == "package":
         install(site, "good_plug", text)
     else:
         write(site / "good_plug.py", text)
@@ -431,7 +501,7 @@ def test_every_way_in_gives_the_same_algorithm(way: str, site: Path, capsys: pyt
 
 
 @pytest.mark.parametrize("kind", BUILTIN_FOLDERS)
-def test_a_yaml_file_is_a_component_under_its_stem(kind: str, folder: Path) -> None:
+def test_a_yaml_file_is_a_component_named_by_its_stem(kind: str, folder: Path) -> None:
     path = write(folder / "envs" / BUILTIN_FOLDERS[kind] / "mine.yaml", "# mine, in one line\nkey: 1\n")
     entry = registry(kind).get("mine")
     assert (entry.load(), entry.help, entry.origin) == (path, "mine, in one line", str(path))
@@ -441,7 +511,7 @@ def test_a_yaml_file_is_a_component_under_its_stem(kind: str, folder: Path) -> N
     assert [entry.name for entry in registry(kind) if entry.origin.startswith(str(folder))] == ["mine"]
 
 
-def test_a_yaml_file_of_the_name_of_a_built_in_is_refused(folder: Path) -> None:
+def test_a_yaml_file_with_the_name_of_a_built_in_component_is_refused(folder: Path) -> None:
     path = write(folder / "envs" / "objects" / "cube.yaml", "# mine\n")
     with pytest.raises(RegistryError, match="registered twice") as error:
         registry("object").get("cube")
@@ -449,13 +519,13 @@ def test_a_yaml_file_of_the_name_of_a_built_in_is_refused(folder: Path) -> None:
     assert "override" not in str(error.value)
 
 
-def test_yaml_files_in_a_run_directory_are_not_looked_at(folder: Path) -> None:
+def test_yaml_files_in_a_run_directory_are_not_scanned(folder: Path) -> None:
     write(folder / "envs" / "robots" / "mine.yaml", "# mine\n")
     write(folder / "result.json", "{}")
     assert "mine" not in registry("robot")
 
 
-def test_a_yaml_file_that_is_no_text_is_told_of_when_its_name_is_asked_for(folder: Path) -> None:
+def test_a_yaml_file_that_is_not_text_is_named_when_a_name_is_missing(folder: Path) -> None:
     path = write(folder / "envs" / "robots" / "mine.yaml", "")
     path.write_bytes(b"\xff\xfe")
     assert "panda" in registry("robot")
@@ -463,7 +533,7 @@ def test_a_yaml_file_that_is_no_text_is_told_of_when_its_name_is_asked_for(folde
         registry("robot").get("mine")
 
 
-def test_an_object_of_ones_own_is_pushed(folder: Path) -> None:
+def test_a_users_object_is_pushed(folder: Path) -> None:
     write(folder / "envs" / "objects" / "brick.yaml", (ASSETS / "objects" / "geometric" / "cube.yaml").read_text())
     with mygym.make_env({"task": "push", "task_params": {"object": "brick"}}) as env:
         env.reset(seed=0)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from mygym.registry import registry
-from mygym.tasks.context import ArmCommand, StageContext, Step
+from mygym.tasks.context import ArmCommand, BoundStage, StageContext
 from mygym.tasks.progress import Progress
 from mygym.tasks.state import State
 from mygym.tasks.task import Task, find_task
@@ -34,9 +34,9 @@ def the_task(said: Any) -> Task:
     return replace(find_task(LISTED.get(said, said) if isinstance(said, str) else said), parts=PARTS)
 
 
-def bound(stage: str = "push", object: int | None = 0, part: int | None = None, **how: Any) -> Step:
+def bound_stage(stage: str = "push", object: int | None = 0, part: int | None = None, **how: Any) -> BoundStage:
     """A stage on the first object, with the first goal."""
-    return Step(registry("stage").get(stage).load(), 0, object, part, place=0, **how)
+    return BoundStage(registry("stage").get(stage).load(), 0, object, part, goal_slot=0, **how)
 
 
 def random_goals(rng: np.random.Generator, n: int, points: int = 1) -> Any:
@@ -89,11 +89,11 @@ def random_progress(rng: np.random.Generator, state: State, stages: int) -> Prog
     )
 
 
-def random_view(rng: np.random.Generator, n: int, step: Step | None = None) -> StageContext:
+def random_view(rng: np.random.Generator, n: int, step: BoundStage | None = None) -> StageContext:
     """What a step on the first of two objects sees, or another step on the first of two parts."""
     goals = random_goals(rng, n, 2)
     state = random_state(rng, n, 2, 2, goals)
-    return StageContext(state, random_progress(rng, state, 3), goals, step or bound())
+    return StageContext(state, random_progress(rng, state, 3), goals, step or bound_stage())
 
 
 def worlds(said: Any, seed: int, n: int) -> tuple[Task, Progress, State, Any]:
@@ -101,14 +101,14 @@ def worlds(said: Any, seed: int, n: int) -> tuple[Task, Progress, State, Any]:
     task, rng = the_task(said), np.random.default_rng(seed)
     goals = random_goals(rng, n, task.goal_count)
     state = random_state(rng, n, len(task.roles), len(task.parts), goals, task.arms)
-    return task, random_progress(rng, state, len(task.steps)), state, goals
+    return task, random_progress(rng, state, len(task.bound_stages)), state, goals
 
 
 def each(value: Any, change: Callable[[Any], Any]) -> Any:
     """`value` with every array in it changed."""
     if isinstance(value, State | Progress | StageContext | ArmCommand):
         return type(value)(**{field.name: each(getattr(value, field.name), change) for field in fields(value)})
-    return value if value is None or isinstance(value, float | Step) else change(value)
+    return value if value is None or isinstance(value, float | BoundStage) else change(value)
 
 
 def one(value: Any, index: int) -> Any:
@@ -124,7 +124,7 @@ def arrays_of(value: Any) -> list[Any]:
     """The arrays in a result, as numpy."""
     if isinstance(value, State | Progress | StageContext | ArmCommand):
         return [array for field in fields(value) for array in arrays_of(getattr(value, field.name))]
-    return [] if value is None or isinstance(value, Step) else [np.asarray(value)]
+    return [] if value is None or isinstance(value, BoundStage) else [np.asarray(value)]
 
 
 def whole(motion: ArmCommand, state: State) -> ArmCommand:

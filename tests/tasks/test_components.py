@@ -46,7 +46,7 @@ def test_a_component_has_its_numbers_for_each_thing_that_it_tells_about(name: st
         "objects or parts": int(bool(task.roles or task.part_slots)),
         "distractors": now.state.object_position.shape[1] - len(task.roles),
         "sub-tasks": len(task.subtasks),
-        "waypoints": int(any(step.stage.waypoint is not None for step in task.steps)),
+        "waypoints": int(any(bound.stage.waypoint is not None for bound in task.bound_stages)),
     }
     assert set(counts) == set(SLOTS)
     if component.of in SLOTS:

@@ -31,14 +31,14 @@ def naive_stage(task: Task, progress: Progress, state: State, goals: Any) -> int
     stage = int(progress.stage[0])
 
     def context(index: int) -> StageContext:
-        return StageContext(state, progress, goals, task.steps[index])
+        return StageContext(state, progress, goals, task.bound_stages[index])
 
     lost = [giver for fact, giver in task.plan.kept[stage] if not PREDICATES[fact].keeps(context(giver))[0]]
     if lost:
         return min(lost)
-    if stage == len(task.steps):
+    if stage == len(task.bound_stages):
         return stage
-    active, here = task.steps[stage].stage, context(stage)
+    active, here = task.bound_stages[stage].stage, context(stage)
     complete = all(PREDICATES[fact].begins(here)[0] for fact in active.gives)
     return stage + (complete and (active.complete is None or bool(active.complete(here)[0])))
 
@@ -51,7 +51,7 @@ def test_advance_goes_one_stage_on_when_complete_and_back_to_what_was_lost(said:
     assert after.stage.tolist() == [
         naive_stage(task, one(progress, i), one(state, i), goals[i : i + 1]) for i in range(n)
     ]
-    done = after.stage == len(task.steps)
+    done = after.stage == len(task.bound_stages)
     assert after.held.tolist() == np.where(done, progress.held + 1, 0).tolist()
     moved = after.stage != progress.stage
     for name in ("ee_position", "object_position", "part_position"):
@@ -66,10 +66,10 @@ def test_a_stage_counts_from_when_it_begins(said: str, seed: int, n: int) -> Non
     task, progress, state, goals = worlds(said, seed, n)
     after = advance(task, progress, state, goals)
     for i in range(n):
-        step = task.steps[min(int(progress.stage[i]), len(task.steps) - 1)]
+        bound = task.bound_stages[min(int(progress.stage[i]), len(task.bound_stages) - 1)]
         counted = int(progress.count[i])
-        if step.stage.count is not None and progress.stage[i] < len(task.steps):
-            counted = int(step.stage.count(StageContext(one(state, i), one(progress, i), goals[i : i + 1], step))[0])
+        if bound.stage.count is not None and progress.stage[i] < len(task.bound_stages):
+            counted = int(bound.stage.count(StageContext(one(state, i), one(progress, i), goals[i : i + 1], bound))[0])
         assert after.count[i] == (0 if after.stage[i] != progress.stage[i] else counted)
 
 
@@ -120,7 +120,7 @@ def test_nothing_that_goes_in_is_changed(said: str, seed: int, n: int) -> None:
 @given(seed=SEEDS, n=SIZES)
 def test_potential_is_zero_when_all_is_done_and_never_above(said: str, seed: int, n: int) -> None:
     task, progress, state, goals = worlds(said, seed, n)
-    count = len(task.steps)
+    count = len(task.bound_stages)
     value = potential(task, progress, state, goals)
     done = progress.stage == count
     assert (value[done] == 0).all()
@@ -209,7 +209,7 @@ def test_a_state_that_the_engine_refills_does_not_change_progress() -> None:
 @pytest.mark.parametrize("n", [1, 9])
 def test_the_expert_acts_in_every_stage(said: str, n: int) -> None:
     task, progress, state, goals = worlds(said, 0, n)
-    for stage in range(len(task.steps) + 1):
+    for stage in range(len(task.bound_stages) + 1):
         motion = act(task, replace(progress, stage=np.full(n, stage)), state, goals)
         assert motion.target.shape == (n, 3)
         assert np.isfinite(motion.target).all()

@@ -59,7 +59,7 @@ def test_a_task_observes_what_matters_to_it_and_nothing_twice(said: str, control
     assert ("object_position" in names) == task.has_object
     assert ("part_position" in names) == bool(task.part_slots)
     assert ("joint_position" in names) == control.startswith("joint")
-    assert ("stage" in names) == (len(task.steps) > 1)
+    assert ("stage" in names) == (len(task.bound_stages) > 1)
 
 
 @pytest.mark.parametrize("said", SAID)

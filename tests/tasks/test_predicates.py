@@ -10,23 +10,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mygym.tasks.context import StageContext, Step, Thresholds, heading, wrapped
+from mygym.tasks.context import BoundStage, StageContext, Thresholds, wrapped, yaw
 from mygym.tasks.predicates import EXCLUDES, PREDICATES, distance
-from tests.tasks.states import as_torch, bound, one, random_view
+from tests.tasks.states import as_torch, bound_stage, one, random_view
 
 SEEDS = st.integers(0, 2**32 - 1)
 N = 64
 STEPS = {
-    "object": bound(object=1, heading=1),
-    "part": bound(object=None, part=1),
-    "point": bound("approach", object=None),
+    "object": bound_stage(object=1, yaw_slot=1),
+    "part": bound_stage(object=None, part=1),
+    "point": bound_stage("approach", object=None),
 }
 """What facts are about."""
 OF_OBJECTS = ("turned", "launched", "touched")
 CASES = [(fact, about) for fact in PREDICATES for about in STEPS if about == "object" or fact not in OF_OBJECTS]
 
 
-def view_of(seed: int, n: int, step: Step) -> StageContext:
+def view_of(seed: int, n: int, step: BoundStage) -> StageContext:
     return random_view(np.random.default_rng(seed), n, step)
 
 
@@ -64,7 +64,7 @@ def test_facts_are_the_same_in_batches_one_by_one_and_in_torch(name: str, about:
 @pytest.mark.parametrize("slot", [0, 1])
 @given(seed=SEEDS)
 def test_holding_takes_every_finger_on_the_steps_own_object(slot: int, seed: int) -> None:
-    context = view_of(seed, N, bound(object=slot))
+    context = view_of(seed, N, bound_stage(object=slot))
     assert PREDICATES["held"].begins(context).tolist() == context.state.finger_contact[:, slot].all(axis=1).tolist()
 
 
@@ -81,23 +81,25 @@ def test_a_part_is_placed_by_its_own_position_and_near_by_its_handle(seed: int) 
 @given(seed=SEEDS, turns=st.integers(-2, 2), off=st.floats(-1, 1))
 def test_turned_is_the_same_whole_turns_later(seed: int, turns: int, off: float) -> None:
     context = view_of(seed, 5, STEPS["object"])
-    context.goals[:, 1, 0] = context.object_heading + off + 2 * np.pi * turns
+    context.goals[:, 1, 0] = context.object_yaw + off + 2 * np.pi * turns
     expected = abs(off) < context.thresholds.angle
     if abs(abs(off) - context.thresholds.angle) > 1e-6:
         assert PREDICATES["turned"].begins(context).tolist() == [expected] * 5
 
 
-@given(yaw=st.floats(-3.1, 3.1))
-def test_heading_is_the_yaw_of_what_lies_flat(yaw: float) -> None:
-    quaternion = np.array([[0.0, 0.0, np.sin(yaw / 2), np.cos(yaw / 2)]])
-    assert heading(quaternion)[0] == pytest.approx(yaw)
-    assert wrapped(np.array([yaw + 4 * np.pi]))[0] == pytest.approx(yaw)
+@given(angle=st.floats(-3.1, 3.1))
+def test_heading_is_the_yaw_of_what_lies_flat(angle: float) -> None:
+    quaternion = np.array([[0.0, 0.0, np.sin(angle / 2), np.cos(angle / 2)]])
+    assert yaw(quaternion)[0] == pytest.approx(angle)
+    assert wrapped(np.array([angle + 4 * np.pi]))[0] == pytest.approx(angle)
 
 
 @pytest.mark.parametrize("name", ["placed", "near"])
 def test_a_step_has_thresholds_of_its_own(name: str) -> None:
     def begins(**thresholds: Any) -> Any:
-        step = replace(bound("approach", object=None if name == "near" else 0), thresholds=Thresholds(**thresholds))
+        step = replace(
+            bound_stage("approach", object=None if name == "near" else 0), thresholds=Thresholds(**thresholds)
+        )
         return PREDICATES[name].begins(view_of(0, 500, step))
 
     assert begins(tolerance=0.2).sum() > begins(tolerance=0.01).sum() > 0

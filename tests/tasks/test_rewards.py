@@ -17,11 +17,11 @@ from mygym.tasks.context import StageContext, Thresholds, wrapped
 from mygym.tasks.goals import GoalPart, GoalSpace, achieved_goal, desired_goal, goal_space
 from mygym.tasks.predicates import PREDICATES
 from tests.components import REWARDS, TASKS_AND_COMPOSITIONS
-from tests.tasks.states import LISTED, as_torch, bound, one, random_view, the_task, worlds
+from tests.tasks.states import LISTED, as_torch, bound_stage, one, random_view, the_task, worlds
 
 SAID = [*TASKS_AND_COMPOSITIONS, *LISTED]
 SEEDS = st.integers(0, 2**32 - 1)
-TURNED = replace(bound(heading=1), thresholds=Thresholds(angle=0.2))
+TURNED = replace(bound_stage(yaw_slot=1), thresholds=Thresholds(angle=0.2))
 
 
 def space_of(*kinds: str) -> GoalSpace:
@@ -35,8 +35,8 @@ def space_of(*kinds: str) -> GoalSpace:
 SPACES = {
     "a point": space_of("object"),
     "flags": space_of("object", "free", "clear"),
-    "parts": space_of("part", "object", "heading", "held"),
-    "heading": space_of("heading"),
+    "parts": space_of("part", "object", "yaw", "held"),
+    "yaw": space_of("yaw"),
 }
 SPACES |= {said: goal_space(the_task(said)) for said in ("reach", "AG", "AGMDW", *LISTED)}
 
@@ -52,7 +52,7 @@ def pairs(draw: Any, name: str | None = None) -> tuple[GoalSpace, Any, Any]:
         scale = rng.choice([0.0, 0.01, 0.03, 0.06, 1.0], (*batch, 1))
         if part.is_flag:
             desired[own], achieved[own] = 1.0, rng.integers(0, 2, (*batch, 1))
-        elif part.kind == "heading":
+        elif part.kind == "yaw":
             angle = rng.uniform(-4, 4, (*batch, 1))
             for array, yaw in ((desired, angle), (achieved, angle + 5 * scale)):
                 array[own] = np.concatenate([np.cos(yaw), np.sin(yaw)], axis=-1)
@@ -117,8 +117,8 @@ def test_parts_fill_the_vector_one_after_the_other_in_units_of_their_own(name: s
     assert covered == list(range(space.size))
     assert space.names == tuple(part.kind for part in space.parts)
     for part in space.parts:
-        angle = part.kind == "heading"
-        expected = part.step.thresholds.angle if angle else part.step.thresholds.tolerance
+        angle = part.kind == "yaw"
+        expected = part.bound.thresholds.angle if angle else part.bound.thresholds.tolerance
         assert part.tolerance == (0.5 if part.is_flag else expected)
         assert part.metres == (goals.FLAG_METRES if part.is_flag else goals.ANGLE_METRES if angle else 1.0)
 
@@ -150,10 +150,10 @@ def test_goal_vectors_are_the_same_in_batches_one_by_one_and_in_torch(said: str,
 def test_what_has_been_done_is_reached(said: str, seed: int) -> None:
     """The reward, which sees goal vectors alone, agrees with the stages when these have just ended."""
     task, progress, state, points = worlds(said, seed, 200)
-    space, last = goal_space(task), len(task.steps)
+    space, last = goal_space(task), len(task.bound_stages)
     done = np.ones(200, dtype=bool)
     for fact, giver in task.plan.gives:
-        done &= PREDICATES[fact].begins(StageContext(state, progress, points, task.steps[giver]))
+        done &= PREDICATES[fact].begins(StageContext(state, progress, points, task.bound_stages[giver]))
     reached = goals.goal_reached(space, achieved_goal(space, progress, state, points), desired_goal(space, points))
     # Nearer than `near`; or where something struck, which a stage that is over remembers from then.
     near = any(part.kind in ("end_effector_from_object", "struck") for part in space.parts)
@@ -189,17 +189,17 @@ def test_parts_of_goal_vectors_are_about_what_their_own_sub_task_acts_on() -> No
 @given(seed=SEEDS)
 def test_a_heading_is_desired_as_the_direction_of_its_angle(seed: int) -> None:
     context = random_view(np.random.default_rng(seed), 5, TURNED)
-    space = SPACES["heading"]
+    space = SPACES["yaw"]
     achieved = achieved_goal(space, context.progress, context.state, context.goals)
-    np.testing.assert_allclose(np.arctan2(achieved[:, 1], achieved[:, 0]), context.object_heading)
+    np.testing.assert_allclose(np.arctan2(achieved[:, 1], achieved[:, 0]), context.object_yaw)
     desired = desired_goal(space, context.goals)
     np.testing.assert_allclose(np.arctan2(desired[:, 1], desired[:, 0]), wrapped(context.goals[:, 1, 0]))
 
 
 def test_what_was_struck_stays_where_it_was_and_an_event_happened_when_its_stage_is_over() -> None:
-    context = random_view(np.random.default_rng(0), 6, bound())
+    context = random_view(np.random.default_rng(0), 6, bound_stage())
     progress = replace(context.progress, stage=np.array([0, 1, 2] * 2))
-    space = GoalSpace((GoalPart("struck", bound(), 1, 0), GoalPart("touched", bound(), 1, 3)))
+    space = GoalSpace((GoalPart("struck", bound_stage(), 1, 0), GoalPart("touched", bound_stage(), 1, 3)))
     achieved = achieved_goal(space, progress, context.state, context.goals)
     past = progress.stage > 1
     expected = np.where(past[:, None], progress.start_object_position[:, 0], context.state.object_position[:, 0])

@@ -19,7 +19,7 @@ def test_every_kind_of_goal_has_a_place_of_its_own() -> None:
         space = shared_goal_space(the_task(said))
         sizes.add(space.size)
         for part in space.parts:
-            kind = f"{part.step.subtask} {part.kind.replace('struck', 'object')}"
+            kind = f"{part.bound.subtask} {part.kind.replace('struck', 'object')}"
             for number in range(part.first, part.first + part.size):
                 places.setdefault(number, set()).add(kind)
     assert len(sizes) == 1
@@ -32,6 +32,6 @@ def test_there_is_room_for_three_sub_tasks() -> None:
         things = [f"thing {n}" for n in range(count)]
         return the_task(several(*things, stages=["approach", "push", "withdraw"]))
 
-    assert {part.step.subtask for part in shared_goal_space(pushes(3)).parts} == {0, 1, 2}
+    assert {part.bound.subtask for part in shared_goal_space(pushes(3)).parts} == {0, 1, 2}
     with pytest.raises(ConfigError, match="no room for 4 sub-tasks"):
         shared_goal_space(pushes(4))

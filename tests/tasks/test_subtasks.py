@@ -164,7 +164,9 @@ def test_a_drawer_is_opened_by_hand_counted_and_shut_again() -> None:
 
 def test_a_task_on_a_part_has_no_object_and_one_on_an_object_has_no_part() -> None:
     task = the_task(OPEN)
-    assert [(step.object, step.part, step.place) for step in task.steps] == 3 * [(None, 0, 0)] + 3 * [(0, None, 1)]
+    assert [(bound.object, bound.part, bound.goal_slot) for bound in task.bound_stages] == 3 * [(None, 0, 0)] + 3 * [
+        (0, None, 1)
+    ]
     assert (task.roles, task.part_slots, task.goal_areas(0)) == (("cube",), (0,), ())
     assert task.labels[:3] == ("approach cabinet.drawer", "shift cabinet.drawer", "withdraw cabinet.drawer")
     assert task.describe().startswith("approach the drawer, shift it to the goal, withdraw; then approach the cube")
@@ -179,27 +181,27 @@ def test_every_sub_task_has_its_own_goals_and_every_object_its_own_slot(said: li
     task = find_task([{"stages": one, "object": thing} for one, thing in zip(said, objects, strict=True)])
     assert task.roles == tuple(dict.fromkeys(objects))
     turning = ["R" in one for one in said]  # a heading has a slot of its own
-    assert [slots.place for slots in task.goal_slots] == [k + sum(turning[:k]) for k in range(len(said))]
+    assert [slots.goal for slots in task.goal_slots] == [k + sum(turning[:k]) for k in range(len(said))]
     assert task.goal_count == len(said) + sum(turning)
-    for step in task.steps:
-        assert step.place == task.goal_slots[step.subtask].place
-        assert task.roles[step.object or 0] == objects[step.subtask]
-        assert step.label == (step.stage.name + f" {objects[step.subtask]}" * (len(said) > 1))
+    for bound in task.bound_stages:
+        assert bound.goal_slot == task.goal_slots[bound.subtask].goal
+        assert task.roles[bound.object or 0] == objects[bound.subtask]
+        assert bound.label == (bound.stage.name + f" {objects[bound.subtask]}" * (len(said) > 1))
 
 
 def test_paths_and_headings_have_slots_before_and_after_the_place() -> None:
     plain = find_task(STACK)
     way = SubTask("AGMDW", "cube", path="rim")
     register_stage(
-        "twist", replace(plain.steps[2].stage, name="twist", letter="", gives=("turned",), needs_turning=True)
+        "twist", replace(plain.bound_stages[2].stage, name="twist", letter="", gives=("turned",), needs_turning=True)
     )
     turn = SubTask(("approach", "grasp", "twist"), "die")
     task = replace(plain, subtasks=(way, turn), path_points={"rim": 3})
-    assert [(slots.path, slots.place, slots.heading) for slots in task.goal_slots] == [((0, 1, 2), 3, None), ((), 4, 5)]
+    assert [(slots.path, slots.goal, slots.yaw) for slots in task.goal_slots] == [((0, 1, 2), 3, None), ((), 4, 5)]
     assert task.goal_count == 6
     assert task.needs_turning
-    assert task.steps[2].path == (0, 1, 2)
-    assert task.steps[-1].heading == 5
+    assert task.bound_stages[2].path_slots == (0, 1, 2)
+    assert task.bound_stages[-1].yaw_slot == 5
 
 
 def test_a_goal_on_an_object_takes_its_slot_even_if_nothing_acts_on_it() -> None:
@@ -211,7 +213,7 @@ def test_a_goal_on_an_object_takes_its_slot_even_if_nothing_acts_on_it() -> None
 
 def test_a_sub_task_without_an_object_acts_on_none_though_another_does() -> None:
     task = find_task([{"stages": "AGMDW"}, {"stages": "A"}])
-    assert (task.steps[-1].object, task.goal_areas(1), task.labels[-1]) == (None, ("reach",), "approach")
+    assert (task.bound_stages[-1].object, task.goal_areas(1), task.labels[-1]) == (None, ("reach",), "approach")
     assert task.describe().endswith("withdraw; then approach the goal")
 
 
@@ -247,8 +249,8 @@ def test_a_task_of_several_sub_tasks_can_be_registered() -> None:
 
 def test_thresholds_are_the_sub_tasks_own() -> None:
     task = replace(find_task([STACK[0] | {"tolerance": 0.01}, STACK[1]]), tolerance=0.03)
-    assert {step.thresholds.tolerance for step in task.steps[:5]} == {0.01}
-    assert {step.thresholds.tolerance for step in task.steps[5:]} == {0.03}
+    assert {bound.thresholds.tolerance for bound in task.bound_stages[:5]} == {0.01}
+    assert {bound.thresholds.tolerance for bound in task.bound_stages[5:]} == {0.03}
 
 
 @pytest.mark.parametrize(
@@ -329,7 +331,7 @@ def test_any_mappings_are_refused_or_a_task(said: list[dict[str, Any]]) -> None:
         return
     assert all(is_grammatical(one["stages"]) for one in said)
     assert task.describe()
-    assert len(task.labels) == len(task.steps) == len(task.plan.stages)
+    assert len(task.labels) == len(task.bound_stages) == len(task.plan.stages)
     assert find_task(said) == task
 
 
@@ -369,9 +371,9 @@ def two_armed() -> list[str]:
     def move(context: StageContext, entry: StartPose) -> ArmCommand:
         return ArmCommand(context.goal, context.state.time, turn_by=0.2 + context.state.time)
 
-    for step, expert in zip(find_task("AGM").steps[1:], (grasp, move), strict=True):
-        name = f"{step.stage.name}_with_both"
-        register_stage(name, replace(step.stage, name=name, letter="", expert=expert))
+    for bound, expert in zip(find_task("AGM").bound_stages[1:], (grasp, move), strict=True):
+        name = f"{bound.stage.name}_with_both"
+        register_stage(name, replace(bound.stage, name=name, letter="", expert=expert))
     return ["approach", "grasp_with_both", "move_with_both"]
 
 
@@ -388,7 +390,7 @@ def test_of_every_episode_the_motion_of_its_own_stage(seed: int, n: int, two_arm
     rest = state.second_ee_position[:, 0]
     np.testing.assert_array_equal(motion.second_target, np.where(stage[:, None] == 1, goals[:, 0] + 0.3, rest))
     np.testing.assert_array_equal(motion.second_gripper, np.where(stage == 1, 0.5, 1.0))
-    context = StageContext(state, progress, goals, find_task("AG").steps[0])
+    context = StageContext(state, progress, goals, find_task("AG").bound_stages[0])
     own = np.where(stage == 0, aligned(context), 0.0)  # who approaches aligns the hand with the object
     np.testing.assert_array_equal(motion.turn_by, np.where(stage >= 2, 0.2 + state.time, own))
     np.testing.assert_array_equal(motion.gripper, np.select([stage == 0, stage == 1], [1.0, CLOSED], state.time))

@@ -34,7 +34,7 @@ TIME_STEP = 0.04
 
 
 def _rotate_potential(context: StageContext) -> Array:
-    return 1.0 - abs(wrapped(context.object_heading - context.goal_heading)) / math.pi
+    return 1.0 - abs(wrapped(context.object_yaw - context.goal_yaw)) / math.pi
 
 
 def _rotate_expert(context: StageContext, entry: StartPose) -> ArmCommand:
@@ -42,7 +42,7 @@ def _rotate_expert(context: StageContext, entry: StartPose) -> ArmCommand:
     xp = namespace(context.goal)
     at_goal = distance(context.start_object_position, context.goal) < context.thresholds.tolerance
     target = xp.where(at_goal[:, None], context.start_ee_position, lifted(context.start_ee_position, 0.06))
-    missing = wrapped(context.goal_heading - context.object_heading)
+    missing = wrapped(context.goal_yaw - context.object_yaw)
     return ArmCommand(limited(context.ee_position, target, 0.02), CLOSED, xp.clip(missing, -0.1, 0.1))
 
 

@@ -19,7 +19,7 @@ FIRM = 5
 
 def _other_grip(context: StageContext) -> Array:
     """`(N, 3)`: where the second hand takes the object: at its other end."""
-    x, y, z = context.step.grip
+    x, y, z = context.bound.grip
     return context.grip_position((-x, y, z))
 
 
@@ -29,7 +29,7 @@ def _other_ee(context: StageContext) -> Array:
 
 def _other_holds(context: StageContext) -> Array:
     """Every finger of the second hand presses on the object."""
-    return context.state.second_finger_contact[:, context.step.object or 0].all(-1)
+    return context.state.second_finger_contact[:, context.bound.object or 0].all(-1)
 
 
 def _brought(context: StageContext, there: Array, at: Array) -> Array:
@@ -61,7 +61,7 @@ def _steps_held_by_both(context: StageContext) -> Array:
 def _hand_over_potential(context: StageContext) -> Array:
     xp = namespace(context.ee_position)
     close = 1.0 - xp.clip(distance(_other_ee(context), _other_grip(context)) / (3 * context.thresholds.near), 0.0, 1.0)
-    touch = xp.astype(context.state.second_finger_contact[:, context.step.object or 0], close.dtype)
+    touch = xp.astype(context.state.second_finger_contact[:, context.bound.object or 0], close.dtype)
     return 0.5 * close + 0.5 * touch.mean(-1)
 
 

@@ -28,15 +28,15 @@ LANDING = 0.04
 
 def approach_potential(context: StageContext) -> Array:
     """Share of the way to the target that is done."""
-    at_start = context.start_object_position if context.step.object is not None else context.target
+    at_start = context.start_object_position if context.bound.object is not None else context.target
     return share_covered(distance(context.ee_position, context.target), distance(context.start_ee_position, at_start))
 
 
 def aligned(context: StageContext) -> Array | None:
     """`(N,)` rad by which the tool has to turn yet to take the object as it would one that lies straight."""
-    if context.step.object is None:
+    if context.bound.object is None:
         return None
-    missing = wrapped(context.object_heading - context.state.tool_yaw)
+    missing = wrapped(context.object_yaw - context.state.tool_yaw)
     xp = namespace(missing)
     half = xp.where(missing > 0.5 * math.pi, missing - math.pi, missing)  # two fingers take it either way round
     return xp.where(half < -0.5 * math.pi, half + math.pi, half)

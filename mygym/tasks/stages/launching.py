@@ -60,7 +60,7 @@ def _departure(context: StageContext) -> Array:
     """
     xp = namespace(context.goal)
     way = with_height(context.goal - context.object_position, xp.zeros_like(context.goal[:, 2]))
-    twice = 2.0 * context.step.deceleration
+    twice = 2.0 * context.bound.deceleration
     rolls = length(context.object_spin[:, :2]) > ROLLS * length(context.object_velocity)
     slides = way * (twice / xp.clip(length(way)[:, None], 1e-6, None)) ** 0.5
     return xp.where(rolls[:, None], xp.sign(way) * (twice * abs(way)) ** 0.5, slides)
@@ -72,7 +72,7 @@ def _slide_expert(context: StageContext, entry: StartPose) -> ArmCommand:
     Where it goes astray, because what pushes it is flat, the hand goes farther round behind it.
     """
     xp = namespace(context.goal)
-    there, at, slowing = context.object_position, context.ee_position, context.step.deceleration
+    there, at, slowing = context.object_position, context.ee_position, context.bound.deceleration
     departure = _departure(context)
     needed = length(departure)
     way = horizontal(departure)

@@ -43,7 +43,7 @@ def limited(start: Array, end: Array, step: Array | float) -> Array:
 def over_then_down(context: StageContext, there: Array) -> Array:
     """Fly to `there` above the target and come down beside or onto it, so that nothing is knocked on the way."""
     xp = namespace(there)
-    cruise = context.target[:, 2] + (CRUISE if context.step.part is None else CRUISE_TO_HANDLE)
+    cruise = context.target[:, 2] + (CRUISE if context.bound.part is None else CRUISE_TO_HANDLE)
     above = planar_distance(context.ee_position, there) > 0.02
     return with_height(there, xp.where(above, xp.maximum(cruise, there[:, 2]), there[:, 2]))
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from mygym.envs.robot_env import RobotEnv
-from mygym.tasks.context import StageContext, Step
+from mygym.tasks.context import BoundStage, StageContext
 from mygym.tasks.progress import Progress
 from mygym.tasks.stages.guiding import BEHIND, GUIDE, HOVER, PASSED
 from mygym.tasks.state import State
@@ -28,7 +28,9 @@ def context(thing: Any, count: int = 0, tool: Any = FAR, path: Any = LYING, star
     progress = replace(Progress.at_reset(state), count=np.array([count]))
     state.object_position[0, 0] = thing
     last = len(path) - 1
-    return StageContext(state, progress, np.array([path]), Step(GUIDE, 0, 0, None, place=last, path=tuple(range(last))))
+    return StageContext(
+        state, progress, np.array([path]), BoundStage(GUIDE, 0, 0, None, goal_slot=last, path_slots=tuple(range(last)))
+    )
 
 
 def passed(*args: Any, **how: Any) -> int:
@@ -130,7 +132,7 @@ def test_torch_does_what_numpy_does() -> None:
         one = context(rng.normal(0.1, 0.1, 3), count, rng.normal(0.1, 0.1, 3))
         fields = {name: torch.from_numpy(getattr(one.progress, name)) for name in Progress.__slots__}
         state = {name: torch.from_numpy(getattr(one.state, name)) for name in State.__slots__}
-        other = StageContext(State(**state), Progress(**fields), torch.from_numpy(one.goals), one.step)
+        other = StageContext(State(**state), Progress(**fields), torch.from_numpy(one.goals), one.bound)
         for function in (GUIDE.potential, GUIDE.count, GUIDE.waypoint):
             assert function is not None
             np.testing.assert_allclose(function(one), function(other))

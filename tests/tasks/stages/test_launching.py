@@ -19,7 +19,7 @@ TASKS = ("throw", "hit_board", "score_goal", "slide")
 
 def seen(state: State, task: str = "slide") -> StageContext:
     one = find_task(task)
-    return StageContext(state, Progress.at_reset(state), np.zeros((1, one.goal_count, 3)), one.steps[-1])
+    return StageContext(state, Progress.at_reset(state), np.zeros((1, one.goal_count, 3)), one.bound_stages[-1])
 
 
 def moving(velocity: Any, hand: Any = (0.0, 0.0, 0.0), touch: bool = False) -> StageContext:
@@ -53,11 +53,11 @@ def test_what_comes_to_rest_elsewhere_has_to_be_launched_anew(at: Any, still: bo
 @pytest.mark.parametrize("task", TASKS)
 def test_the_expert_lets_go_in_motion_and_the_thing_ends_where_it_should(task: str) -> None:
     with RobotEnv(task) as env:
-        last = len(env.task.steps) - 1
+        last = len(env.task.bound_stages) - 1
         for seed in range(3):
             env.reset(seed=seed)
             low, high = (np.array(end) for end in (env.workspace.tool_bounds.low, env.workspace.tool_bounds.high))
-            goal = env.goals[0, env.task.steps[-1].place]
+            goal = env.goals[0, env.task.bound_stages[-1].goal_slot]
             assert ((goal[:2] < low[:2]) | (goal[:2] > high[:2])).any(), "within reach of the tool"
             flown, ended = 0, False
             while not ended:

@@ -1,0 +1,51 @@
+"""`ee_delta_smooth`: a custom controller, `ee_delta` with its actions smoothed by a first-order low-pass filter.
+
+mygym train --task reach --control ee_delta_smooth
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mygym.models.controllers import EE_STEP, EndEffectorDelta, register_controller, scale_to_unit
+from mygym.types import FloatArray
+
+GAIN = 0.5
+"""Share of a new action in the filtered one; the rest is the last filtered action."""
+
+
+@register_controller("ee_delta_smooth")
+class EndEffectorDeltaSmooth(EndEffectorDelta):
+    """Moves the commanded end-effector position by up to 5 cm, with smoothed actions."""
+
+    def reset(self, joint_position: FloatArray, ee_position: FloatArray) -> None:
+        """Set the command to a measured posture, and the filtered action to zero."""
+        super().reset(joint_position, ee_position)
+        self.filtered = np.zeros(3)
+
+    @property
+    def command_offset_size(self) -> int:
+        """6: the position's, and the filter's, without which the state would not be Markov."""
+        return 6
+
+    def command_offset(self, joint_position: FloatArray, ee_position: FloatArray) -> FloatArray:
+        """Return the offset of the commanded position and the last displacement: `(6,)` m, world frame."""
+        return np.append(super().command_offset(joint_position, ee_position), EE_STEP * self.filtered)
+
+    def command(self, action: FloatArray, joint_position: FloatArray, ee_position: FloatArray) -> FloatArray:
+        """Return joint targets for a displacement of 5 cm times the filtered action; the yaw is not filtered."""
+        self.filtered = (1 - GAIN) * self.filtered + GAIN * action[:3]
+        return super().command(np.append(self.filtered, action[3:]), joint_position, ee_position)
+
+    def action_towards(
+        self,
+        ee_target: FloatArray,
+        joint_position: FloatArray,
+        joint_velocity: FloatArray,
+        ee_position: FloatArray,
+        yaw_change: float,
+    ) -> FloatArray:
+        """Return the action whose filtered value is that of `ee_delta`, as far as one step allows."""
+        wanted = super().action_towards(ee_target, joint_position, joint_velocity, ee_position, yaw_change)
+        action = (wanted[:3] - (1 - GAIN) * self.filtered) / GAIN
+        return np.append(scale_to_unit(action), wanted[3:])

@@ -1,0 +1,37 @@
+"""Controllers: map an action in [-1, 1] to motor commands, and an end-effector target back to an action."""
+
+from mygym.models.controllers.controller import (
+    ArmLimits,
+    Controller,
+    InverseDynamics,
+    Mode,
+    register_controller,
+    scale_to_unit,
+)
+from mygym.models.controllers.end_effector import (
+    EE_LAG,
+    EE_STEP,
+    EndEffectorAbsolute,
+    EndEffectorController,
+    EndEffectorDelta,
+)
+from mygym.models.controllers.joint import JointController, JointDelta, JointPosition, JointTorque, JointVelocity
+
+__all__ = [
+    "EE_LAG",
+    "EE_STEP",
+    "ArmLimits",
+    "Controller",
+    "EndEffectorAbsolute",
+    "EndEffectorController",
+    "EndEffectorDelta",
+    "InverseDynamics",
+    "JointController",
+    "JointDelta",
+    "JointPosition",
+    "JointTorque",
+    "JointVelocity",
+    "Mode",
+    "register_controller",
+    "scale_to_unit",
+]

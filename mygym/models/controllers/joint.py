@@ -1,0 +1,173 @@
+"""Controllers of joint positions, velocities and torques."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mygym.models.controllers.controller import Controller, register_controller, scale_to_unit
+from mygym.models.controllers.end_effector import EE_STEP
+from mygym.models.tool_yaw import YAW_RANGE, YAW_STEP, clamp_around, rotate_about_tool_axis
+from mygym.types import FloatArray
+
+JOINT_LAG = 0.35
+"""rad: limit of the distance between commanded and measured joint position (as `EE_LAG` for the end effector)."""
+
+APPROACH_GAIN = 0.6
+"""Share of the way to a posture that experts cover in one step with velocity or torque commands: at 1 only the motors'
+limits would stop the arm."""
+
+
+class JointController(Controller):
+    """Base class of controllers that command joints; experts move the tool by the arm's kinematics."""
+
+    commands = "joint"
+    _held_yaw: float | None = None
+    """rad: yaw that the expert keeps; None before its first action after a reset."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """`joint_1` to `joint_J`."""
+        return tuple(f"joint_{index + 1}" for index in range(len(self.chain.home)))
+
+    def reset(self, joint_position: FloatArray, ee_position: FloatArray) -> None:
+        """Set the command to a measured posture: `(J,)` rad and `(3,)` m."""
+        super().reset(joint_position, ee_position)
+        self._held_yaw = None
+
+    def _rotation_towards(self, joint_position: FloatArray, yaw_change: float) -> FloatArray:
+        """Return the tool orientation `(3, 3)` at most `YAW_STEP` from the measured one, towards the wanted yaw."""
+        if not self.tool_yaw:
+            return self.chain.rotation
+        measured = self.measured_tool_yaw(joint_position)
+        if yaw_change or self._held_yaw is None:
+            self._held_yaw = clamp_around(measured + yaw_change, 0.0, YAW_RANGE)
+        return rotate_about_tool_axis(self.chain.rotation, clamp_around(self._held_yaw, measured, YAW_STEP))
+
+    def _posture_towards(
+        self, ee_target: FloatArray, joint_position: FloatArray, ee_position: FloatArray, yaw_change: float
+    ) -> FloatArray:
+        """Return joint positions at most `EE_STEP` (per axis) from the measured end effector, towards the target."""
+        rotation = self._rotation_towards(joint_position, yaw_change)
+        target = np.minimum(np.maximum(ee_target, self.low), self.high)
+        gap = target - ee_position
+        target = ee_position + gap * min(1.0, EE_STEP / max(float(np.abs(gap).max()), 1e-9))
+        return self.kinematics.inverse(self.joint_command, target, rotation, iterations=4)
+
+    def _velocity_towards(
+        self, ee_target: FloatArray, joint_position: FloatArray, ee_position: FloatArray, yaw_change: float
+    ) -> FloatArray:
+        """Return joint velocities `(J,)` rad/s towards the target, scaled down to the joints' limits."""
+        self.joint_command = joint_position
+        posture = self._posture_towards(ee_target, joint_position, ee_position, yaw_change)
+        velocity = APPROACH_GAIN * (posture - joint_position) / self.dt
+        return velocity / max(1.0, float(np.abs(velocity / self.limits.velocity).max()))
+
+
+@register_controller("joint_delta", help="moves the commanded joint angles")
+class JointDelta(JointController):
+    """Adds the action times the largest joint displacement of one step to the last commanded joint positions."""
+
+    remembers_command = True
+
+    @property
+    def command_offset_size(self) -> int:
+        """The number of joints."""
+        return len(self.chain.home)
+
+    def command_offset(self, joint_position: FloatArray, ee_position: FloatArray) -> FloatArray:
+        """Return the commanded joint positions relative to the measured ones: `(J,)` rad."""
+        return self.joint_command - joint_position
+
+    def command(self, action: FloatArray, joint_position: FloatArray, ee_position: FloatArray) -> FloatArray:
+        """Return the last command moved by the action, within lag and joint limits."""
+        target = self.joint_command + action * self.joint_step
+        target = np.minimum(np.maximum(target, joint_position - JOINT_LAG), joint_position + JOINT_LAG)
+        self.joint_command = np.minimum(np.maximum(target, self.chain.lower), self.chain.upper)
+        return self.joint_command
+
+    def action_towards(
+        self,
+        ee_target: FloatArray,
+        joint_position: FloatArray,
+        joint_velocity: FloatArray,
+        ee_position: FloatArray,
+        yaw_change: float,
+    ) -> FloatArray:
+        """Return the action towards the posture 5 cm nearer to the target, scaled down to one step."""
+        posture = self._posture_towards(ee_target, joint_position, ee_position, yaw_change)
+        return scale_to_unit((posture - self.joint_command) / self.joint_step)
+
+
+@register_controller("joint_position", aliases=("joints",), help="commands joint angles over their whole range")
+class JointPosition(JointController):
+    """Commands joint positions: an action of -1 is the lower limit, 1 the upper."""
+
+    def command(self, action: FloatArray, joint_position: FloatArray, ee_position: FloatArray) -> FloatArray:
+        """Return the action in rad."""
+        self.joint_command = (self.chain.upper + self.chain.lower + action * (self.chain.upper - self.chain.lower)) / 2
+        return self.joint_command
+
+    def action_towards(
+        self,
+        ee_target: FloatArray,
+        joint_position: FloatArray,
+        joint_velocity: FloatArray,
+        ee_position: FloatArray,
+        yaw_change: float,
+    ) -> FloatArray:
+        """Return the posture 5 cm nearer to the target, as an action."""
+        posture = self._posture_towards(ee_target, joint_position, ee_position, yaw_change)
+        return (2 * posture - self.chain.upper - self.chain.lower) / (self.chain.upper - self.chain.lower)
+
+
+@register_controller("joint_velocity", help="commands joint velocities up to their limits")
+class JointVelocity(JointController):
+    """Commands joint velocities as shares of the joints' limits."""
+
+    mode = "velocity"
+
+    def command(self, action: FloatArray, joint_position: FloatArray, ee_position: FloatArray) -> FloatArray:
+        """Return the action in rad/s, clipped so that no joint passes a position limit within the step."""
+        lowest, highest = (self.chain.lower - joint_position) / self.dt, (self.chain.upper - joint_position) / self.dt
+        return np.minimum(np.maximum(action * self.limits.velocity, lowest), highest)
+
+    def action_towards(
+        self,
+        ee_target: FloatArray,
+        joint_position: FloatArray,
+        joint_velocity: FloatArray,
+        ee_position: FloatArray,
+        yaw_change: float,
+    ) -> FloatArray:
+        """Return the velocity action towards the posture 5 cm nearer to the target."""
+        return self._velocity_towards(ee_target, joint_position, ee_position, yaw_change) / self.limits.velocity
+
+
+@register_controller(
+    "joint_torque", help="commands joint torques up to their limits, on top of gravity and friction compensation"
+)
+class JointTorque(JointController):
+    """Commands joint torques as shares of the joints' limits.
+
+    They add to gravity and friction compensation, as on real arms with this interface.
+    """
+
+    mode = "torque"
+
+    def command(self, action: FloatArray, joint_position: FloatArray, ee_position: FloatArray) -> FloatArray:
+        """Return the action in N m."""
+        return action * self.limits.effort
+
+    def action_towards(
+        self,
+        ee_target: FloatArray,
+        joint_position: FloatArray,
+        joint_velocity: FloatArray,
+        ee_position: FloatArray,
+        yaw_change: float,
+    ) -> FloatArray:
+        """Return the computed torque: within the step it gives the joints their velocities towards the target."""
+        velocity = self._velocity_towards(ee_target, joint_position, ee_position, yaw_change)
+        acceleration = (velocity - joint_velocity) / self.dt
+        torque = self.inverse_dynamics(joint_position, joint_velocity, acceleration)
+        return scale_to_unit(torque / self.limits.effort)

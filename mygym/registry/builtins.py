@@ -1,0 +1,60 @@
+"""Tables of the built-in components: the modules, folders, aliases and extras in which they come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+ASSETS = Path(__file__).parents[1] / "assets"
+
+KINDS = (
+    *("algorithm", "policy", "features_extractor", "activation", "optimizer", "schedule", "strategy"),
+    *("robot", "workspace", "object", "controller"),
+    *("task", "stage", "predicate", "reward", "observation", "randomizer"),
+)
+"""Kinds of components, in the order of `mygym list`."""
+
+FRAMEWORK_KINDS = ("algorithm", "policy", "features_extractor", "activation", "optimizer")
+"""Kinds whose components belong to a framework."""
+
+BUILTIN_MODULES: Mapping[str, str] = {
+    "algorithm": "mygym.algos",
+    "policy": "mygym.experts",
+    "features_extractor": "mygym.algos.networks",
+    "activation": "mygym.algos.networks",
+    "optimizer": "mygym.algos.networks",
+    "schedule": "mygym.config.schedules",
+    "observation": "mygym.tasks.components",
+    "reward": "mygym.tasks.rewards",
+    "predicate": "mygym.tasks.predicates",
+    "strategy": "mygym.strategies",
+    "randomizer": "mygym.envs.randomizers",
+    "controller": "mygym.models.controllers",
+    "task": "mygym.tasks.named",
+    "stage": "mygym.tasks.stages",
+}
+"""Kind → light module that registers its built-in components when it is imported, at the first look-up."""
+
+BUILTIN_FOLDERS: Mapping[str, str] = {"robot": "robots", "workspace": "workspaces", "object": "objects"}
+"""Kind → folder of `assets/`; each YAML file in it and its subfolders is one component, named by the file's stem."""
+
+ALIASES: Mapping[str, Mapping[str, str]] = {"strategy": {"experts": "mixture"}}
+"""Kind → alias → name, for built-in components that are not registered with their aliases."""
+
+DESCRIPTIONS = (".yaml", ".yml", ".urdf")
+"""Suffixes of the files that can be given instead of the name of a robot, workspace or object."""
+
+EXTRAS: Mapping[str, str] = {
+    **dict.fromkeys(("sbx", "jax", "jaxlib", "flax", "optax", "tensorflow_probability"), "jax"),
+    **dict.fromkeys(("minari", "h5py"), "demos"),
+}
+"""Package, as it is imported → the extra of mygym that installs it."""
+
+FRAMEWORK_EXTRAS: Mapping[str, str] = {"jax": "jax"}
+"""Framework → the extra of mygym that installs it."""
+
+FOLDER_EXTRAS: Mapping[str, str] = {"example_robot_data": "robots"}
+"""Subfolder of `assets/` → the extra of mygym that its components need."""
+
+EXTRA_DISTRIBUTIONS: Mapping[str, str] = {"robots": "example-robot-data"}
+"""Extra of mygym that installs no Python package → the distribution that it installs."""

@@ -1,0 +1,165 @@
+"""`Entry`, one registered component: its origin, its requirements, and how its target is loaded."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Any
+
+from mygym.errors import RegistryError, UnknownNameError, bad_value, did_you_mean
+from mygym.registry.builtins import ASSETS, EXTRA_DISTRIBUTIONS, EXTRAS, FRAMEWORK_EXTRAS
+
+
+@dataclass(frozen=True)
+class Deferred:
+    """A component that a user's file registers when it is executed."""
+
+    path: Path
+    register: Callable[[], Entry]
+    """Executes the file and returns the entry that the file has registered."""
+    frameworks: tuple[str, ...] = ()
+    """Frameworks of an algorithm, a policy or a part of a network."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A registered component."""
+
+    kind: str
+    name: str
+    target: Any
+    """The component, an import string `module:attribute`, the path of a YAML file, or a `Deferred` component."""
+    help: str
+    """One line for listings."""
+    origin: str
+    """Where it was registered: `file:line`, a module, or a file below `mygym/`."""
+    requires: tuple[str, ...] = ()
+    """Requirements, in words for listings."""
+
+    @property
+    def built_in(self) -> bool:
+        """Whether this package has registered it."""
+        return self.origin.startswith((f"{ASSETS.parent}{os.sep}", f"{ASSETS.name}/", f"{ASSETS.parent.name}."))
+
+    @property
+    def frameworks(self) -> tuple[str, ...]:
+        """Frameworks that have this component; empty if its kind is independent of frameworks."""
+        if isinstance(self.target, Deferred):
+            return self.target.frameworks
+        return tuple(self.target) if isinstance(self.target, Mapping) else ()
+
+    @property
+    def missing_extras(self) -> tuple[str, ...]:
+        """Extras that must be installed before the component can be used, e.g. `mygym[robots]`.
+
+        An extra of a framework counts if no other framework has the component.
+        """
+        extras = [word.removeprefix("mygym[").removesuffix("]") for word in self.requires if word.startswith("mygym[")]
+        if self.frameworks and all(framework in FRAMEWORK_EXTRAS for framework in self.frameworks):
+            extras += [FRAMEWORK_EXTRAS[framework] for framework in self.frameworks]
+        return tuple(f"mygym[{extra}]" for extra in dict.fromkeys(extras) if not is_installed(extra))
+
+    @property
+    def listed_requirements(self) -> tuple[str, ...]:
+        """`requires`, and the extras of its frameworks that are not installed, e.g. `mygym[jax] (jax)`."""
+        extras = {name: FRAMEWORK_EXTRAS[name] for name in self.frameworks if name in FRAMEWORK_EXTRAS}
+        return (
+            *self.requires,
+            *(f"mygym[{extra}] ({name})" for name, extra in extras.items() if not is_installed(extra)),
+        )
+
+    def load(self) -> Any:
+        """Return the component: import strings are resolved, users' files executed, paths returned unchanged.
+
+        The result is a mapping from framework to component for kinds that belong to a framework.
+        """
+        if isinstance(self.target, Deferred):
+            entry = self.target.register()
+            if isinstance(entry.target, Deferred):
+                raise RegistryError(
+                    f"{self.kind} {self.name!r}: {self.target.path} names it but does not register it when executed; "
+                    "if the file has changed, restart Python"
+                )
+            return entry.load()
+        return resolve(self.target, f"{self.kind} {self.name!r}")
+
+    def load_for(self, framework: str) -> Any:
+        """Return the component of one framework.
+
+        Raises:
+            RegistryError: The component does not exist in this framework.
+        """
+        component = self.load()
+        if framework not in component:
+            raise unknown_framework(framework, component, f"{self.kind} {self.name!r}")
+        return resolve(component[framework], f"{self.kind} {self.name!r}")
+
+
+def unknown_framework(framework: str, known: Mapping[str, Any], component: str) -> UnknownNameError:
+    """Return the error for a framework that does not have `component`."""
+    extras = {name: FRAMEWORK_EXTRAS[name] for name in known if name in FRAMEWORK_EXTRAS}
+    missing = {name: f"mygym[{extra}]" for name, extra in extras.items() if not is_installed(extra)}
+    labels = [with_extras(name, (missing[name],)) if name in missing else name for name in sorted(known)]
+    message = bad_value("framework", framework, ", ".join(labels), f"does not have {component}")
+    return UnknownNameError(message + did_you_mean(framework, known))
+
+
+def with_extras(name: str, extras: tuple[str, ...]) -> str:
+    """Return `name`, followed by the extras that it needs: `talos (needs mygym[robots])`."""
+    return f"{name} (needs {', '.join(extras)})" if extras else name
+
+
+def is_installed(extra: str) -> bool:
+    """Whether the packages of an extra of mygym are installed."""
+    if extra in EXTRA_DISTRIBUTIONS:
+        try:
+            return bool(distribution(EXTRA_DISTRIBUTIONS[extra]))
+        except PackageNotFoundError:
+            return False
+    return all(importlib.util.find_spec(package) for package, name in EXTRAS.items() if name == extra)
+
+
+def resolve(target: Any, wanted_by: str = "") -> Any:
+    """Return the attribute of an import string `module:attribute`; return any other target unchanged.
+
+    Raises:
+        RegistryError: A package is missing; the message has the command that installs it.
+    """
+    if not isinstance(target, str):
+        return target
+    module_name, _, attribute = target.partition(":")
+    try:
+        return getattr(importlib.import_module(module_name), attribute)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        install = f'"mygym[{EXTRAS[package]}]"' if package in EXTRAS else package
+        raise RegistryError(f"{wanted_by}: needs the package {package!r}: pip install {install}") from error
+
+
+def requirements(frameworks: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what a component needs in any of its frameworks, e.g. `flat observations (jax)`."""
+    needs = {framework: getattr(component, "needs", ()) for framework, component in frameworks.items()}
+    words = dict.fromkeys(word for framework_needs in needs.values() for word in framework_needs)
+    having = {word: [framework for framework in needs if word in needs[framework]] for word in words}
+    return tuple(word if len(names) == len(needs) else f"{word} ({', '.join(names)})" for word, names in having.items())
+
+
+def registered_twice(kind: str, name: str, first: str, second: str, remedy: str = ", or pass override=True") -> str:
+    """Return the message for a name that is registered in two places."""
+    return f"{kind} {name!r} is registered twice: {first} and {second}; choose another name{remedy}"
+
+
+def caller() -> str:
+    """Return `file:line` of the first frame outside this package and outside functions called `register_…`."""
+    frame = inspect.currentframe()
+    while frame is not None and (
+        frame.f_globals.get("__package__") == __package__ or frame.f_code.co_qualname.startswith("register_")
+    ):
+        frame = frame.f_back
+    return "unknown" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"

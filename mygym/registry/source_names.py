@@ -1,0 +1,67 @@
+"""Read the names that a Python file registers from its source, without executing the file."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mygym.registry.builtins import FRAMEWORK_KINDS, KINDS
+
+
+@dataclass(frozen=True)
+class SourceName:
+    """A registration in the source of a file."""
+
+    kind: str
+    name: str
+    help: str = ""
+    override: bool = False
+    frameworks: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+
+
+def source_names(path: Path) -> Iterator[SourceName]:
+    """Yield the registrations of a file.
+
+    Calls `register_KIND("name", …)`, also as decorators, and `implemented_combos["name"] = …` are recognised.
+
+    Raises:
+        SyntaxError, ValueError, OSError: The file cannot be read.
+    """
+    tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    docs = {
+        id(decorator): (ast.get_docstring(node) or "").partition("\n")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef | ast.FunctionDef)
+        for decorator in node.decorator_list
+    }
+    file_doc = (ast.get_docstring(tree) or "").partition("\n")[0]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and (name := _text(node.args[:1])):
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            kind = called.removeprefix("register_")
+            if kind != called and kind in KINDS:
+                keywords = {k.arg: k.value.value for k in node.keywords if isinstance(k.value, ast.Constant)}
+                help = str(keywords.get("help") or docs.get(id(node)) or file_doc)
+                framework = str(keywords.get("framework") or _text(node.args[1:2]) or "pytorch")
+                frameworks = (framework,) if kind in FRAMEWORK_KINDS else ()
+                listed = next((k.value for k in node.keywords if k.arg == "aliases"), None)
+                aliases = tuple(_text([item]) for item in getattr(listed, "elts", ()))
+                yield SourceName(kind, name, help, keywords.get("override") is True, frameworks, aliases)
+        elif isinstance(node, ast.Assign):
+            keys = node.value.keys if isinstance(node.value, ast.Dict) else []
+            for target in node.targets:
+                if (
+                    isinstance(target, ast.Subscript)
+                    and (getattr(target.value, "id", "") or getattr(target.value, "attr", "")) == "implemented_combos"
+                    and (name := _text([target.slice]))
+                ):
+                    yield SourceName("algorithm", name, file_doc, False, tuple(_text([key]) for key in keys if key))
+
+
+def _text(nodes: Sequence[ast.expr]) -> str:
+    """Return the string constant that is the first node; empty if it is none."""
+    value = nodes[0].value if nodes and isinstance(nodes[0], ast.Constant) else ""
+    return value if isinstance(value, str) else ""
