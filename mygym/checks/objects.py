@@ -11,9 +11,9 @@ import numpy as np
 
 from mygym.checks.suite import Check, demand
 from mygym.config import RunConfig
+from mygym.models.bounding_box import bounds
 from mygym.models.objects import ObjectSpec, density, load_object
 from mygym.models.robot import load_robot
-from mygym.models.shapes import bounds
 from mygym.models.workspace import load_workspace
 from mygym.registry import registry
 from mygym.sim.rendering.thumbnails import silhouette
@@ -40,7 +40,7 @@ SEEN = 0.02
 def object_checks(name: str) -> Iterator[Check]:
     """The suite of one object, on the default table beside the default robot."""
     subject = Subject(name)
-    yield Check("loads", lambda: demand(subject.spec.parts, "has no parts"))
+    yield Check("loads", lambda: demand(subject.spec.geoms, "has no parts"))
     yield Check("mass and inertia", subject.has_a_mass, needs=("loads",))
     yield Check("rests", subject.rests, needs=("loads",))
     yield Check("exact reset", subject.repeats_itself, needs=("loads",))
@@ -66,7 +66,7 @@ class Subject:
 
     def has_a_mass(self) -> None:
         """A mass, a centre and moments of inertia that a body of its size can have."""
-        inertial, (low, high) = self.spec.inertial, bounds(self.spec.parts)
+        inertial, (low, high) = self.spec.inertial, bounds(self.spec.geoms)
         lightest, heaviest = DENSITY
         dense = density(self.spec)
         words = f"a density of {dense:.4g} kg/m³ with {self.spec.mass:g} kg; from {lightest:g} to {heaviest:g} there is"

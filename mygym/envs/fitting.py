@@ -12,7 +12,7 @@ import numpy as np
 from mygym.envs.areas import check_room
 from mygym.envs.supported import robots_for
 from mygym.errors import AssetError, ConfigError, bad_value
-from mygym.models.fixtures import Movable
+from mygym.models.fixture_urdf import Movable
 from mygym.models.objects import ObjectSpec, load_object
 from mygym.models.robot import RobotSpec
 from mygym.models.workspace import Area, WorkspaceSpec, load_workspace

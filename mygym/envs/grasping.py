@@ -63,7 +63,7 @@ def _check_width(key: str, spec: ObjectSpec, robot: str, hand: float, largest: f
 
 def _width(spec: ObjectSpec) -> float:
     """By how much a hand must open to take an object, m."""
-    solid = [part.shape for part in spec.parts if part.collides]
+    solid = [geom.shape for geom in spec.geoms if geom.collides]
     return (BALL_SHARE if solid == ["sphere"] else 1.0) * spec.grasp_width
 
 
@@ -75,4 +75,4 @@ def _examples(fits: Callable[[ObjectSpec], bool]) -> str:
 
 def _base_for(thing: ObjectSpec) -> Callable[[ObjectSpec], bool]:
     """Whether an object is a block on which a thing has room."""
-    return lambda spec: spec.flat_top and len(spec.parts) == 1 and spec.grasp_width >= thing.grasp_width
+    return lambda spec: spec.flat_top and len(spec.geoms) == 1 and spec.grasp_width >= thing.grasp_width

@@ -1,4 +1,4 @@
-"""Reading the YAML files that describe robots, workspaces and objects into frozen dataclasses, strictly."""
+"""Reading and strict validation of the YAML files of robots, workspaces and objects into frozen dataclasses."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, TypeAdapter, V
 from mygym.errors import AssetError, bad_value
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
-"""Folder of the descriptions that come with the package: `robots/`, `workspaces/`, `objects/`."""
+"""Folder of the built-in descriptions: `robots/`, `workspaces/`, `objects/`."""
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The one in C, where it is there: building an environment is mostly reading its files."""
+"""The loader in C, where available: building an environment is mostly reading files."""
 
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 """The pydantic configuration of every description: `__pydantic_config__ = STRICT`."""
 
 
 def _number(value: object) -> object:
-    if isinstance(value, (bool, str)):  # YAML's `yes` and quoted numbers are mistakes, not numbers
+    if isinstance(value, (bool, str)):  # YAML's `yes` and quoted numbers are mistakes
         raise ValueError("a number")
     return value
 
 
-def _turn(quaternion: tuple[float, ...]) -> tuple[float, ...]:
+def _rotation(quaternion: tuple[float, ...]) -> tuple[float, ...]:
     if not any(quaternion):
         raise ValueError("a quaternion x, y, z, w that is not zero, such as [0, 0, 0, 1]")
     return quaternion
@@ -40,14 +40,14 @@ def _turn(quaternion: tuple[float, ...]) -> tuple[float, ...]:
 
 Number = Annotated[float, BeforeValidator(_number)]
 Vector = tuple[Number, Number, Number]
-Quaternion = Annotated[tuple[Number, Number, Number, Number], AfterValidator(_turn)]
+Quaternion = Annotated[tuple[Number, Number, Number, Number], AfterValidator(_rotation)]
 Color = tuple[Number, Number, Number, Number]
 
 Spec = TypeVar("Spec")
 
 
 def asset_names(kind: str) -> tuple[str, ...]:
-    """Names of the descriptions in `assets/KIND/` and its folders, by file name alone: no file is opened."""
+    """Return the names of the descriptions in `assets/KIND/` and its subfolders; no file is opened."""
     return tuple(sorted(_files(kind)))
 
 
@@ -56,10 +56,10 @@ def _files(kind: str) -> dict[str, Path]:
 
 
 def find_asset(kind: str, name: str | Path) -> Path:
-    """The file of a name (`panda`), or the given path when it ends in `.yaml` or `.yml`.
+    """Return the file of a name (`panda`), or the given path if it ends in `.yaml` or `.yml`.
 
     Raises:
-        AssetError: no such name or file.
+        AssetError: Unknown name or missing file.
     """
     path = Path(name)
     if path.suffix in (".yaml", ".yml"):
@@ -73,7 +73,7 @@ def find_asset(kind: str, name: str | Path) -> Path:
 
 
 def find_beside(path: Path, name: str) -> Path:
-    """The file `name` beside the file `path`, or in one of the packages of data; it may not exist.
+    """Return the file `name` beside the file `path`, or in a package of data; it may not exist.
 
     Raises:
         AssetError: The package is not installed.
@@ -87,17 +87,17 @@ def find_beside(path: Path, name: str) -> Path:
     if package == "pybullet_data":
         return Path(import_module(package).getDataPath()) / inside
     try:
-        found = distribution("example-robot-data")
+        installed = distribution("example-robot-data")
     except PackageNotFoundError as error:
         raise AssetError(bad_value("urdf", name, "pip install 'mygym[robots]'", "is not installed")) from error
-    return Path(str(found.locate_file("cmeel.prefix/share/example-robot-data/robots"))) / inside
+    return Path(str(installed.locate_file("cmeel.prefix/share/example-robot-data/robots"))) / inside
 
 
 def read_asset(spec: type[Spec], path: Path) -> Spec:
     """Read a YAML mapping into the dataclass `spec`.
 
     Raises:
-        AssetError: the file is not YAML, or has an unknown, missing or mistyped key; names file, key and allowed.
+        AssetError: The file is not YAML, or has an unknown, missing or mistyped key.
     """
     data = read_mapping(path)
     try:
@@ -108,7 +108,7 @@ def read_asset(spec: type[Spec], path: Path) -> Spec:
 
 
 def read_mapping(path: Path) -> Mapping[str, Any]:
-    """What a YAML file says, unchecked; not to be changed.
+    """Return the mapping of a YAML file, not validated; it is cached and must not be changed.
 
     Raises:
         AssetError: The file is not YAML, or not a mapping.
@@ -124,19 +124,19 @@ def read_mapping(path: Path) -> Mapping[str, Any]:
 
 @lru_cache(maxsize=512)
 def _parsed(text: str) -> Any:
-    """What YAML says: each environment reads its robot, its workspace and its objects again."""
+    """Parse YAML; cached, as each environment reads the files of its robot, workspace and objects again."""
     return yaml.load(text, Loader=_LOADER)  # noqa: S506  (a safe one)
 
 
 @cache
 def _adapter(spec: Any) -> TypeAdapter[Any]:
-    """What checks a mapping: made once, which takes longer than checking many."""
+    """Return the validator of a dataclass; cached, as building it takes longer than many validations."""
     return TypeAdapter(spec)
 
 
 def _explain(spec: type[Any], error: ValidationError) -> str:
-    """The first problem as one message in our form."""
-    # An unknown key first: a misspelt key is also reported as a missing one, and the misspelling is the cause.
+    """Return the first problem as a message."""
+    # An unknown key first: a misspelt key is reported as missing, too.
     problem = min(
         error.errors(), key=lambda item: item["type"] not in ("extra_forbidden", "unexpected_keyword_argument")
     )
@@ -156,7 +156,7 @@ def _explain(spec: type[Any], error: ValidationError) -> str:
 
 
 def _keys_at(spec: Any, location: tuple[int | str, ...]) -> list[str]:
-    """Field names of the dataclass found by walking `location` down from `spec`."""
+    """Return the field names of the dataclass at `location` below `spec`."""
     for part in location:
         spec = _member(spec, part)
     if get_origin(spec) in (Union, UnionType):

@@ -1,4 +1,4 @@
-"""How one episode differs from what the files say: numbers that the world, its pictures and the environment read."""
+"""Randomized parameters of one episode, read by the world, its renderer and the environment."""
 
 from __future__ import annotations
 
@@ -8,32 +8,33 @@ from functools import lru_cache
 from mygym.models.assets import Vector
 from mygym.models.inertia import Inertial
 from mygym.models.objects import ObjectSpec
-from mygym.models.shapes import PartSpec
+from mygym.models.shapes import GeomSpec
 
 Numbers = tuple[float, ...]
 
 
 @dataclass(frozen=True)
 class Light:
-    """Where the one lamp is, as a direction from the scene, and what it gives."""
+    """The scene's only light."""
 
     direction: Vector
+    """From the scene to the light."""
     color: Vector
     """Red, green and blue in [0, 1]."""
     ambient: float
-    """What every side gets, in [0, 1]."""
+    """Ambient light of all surfaces, in [0, 1]."""
     diffuse: float
-    """What sides that face the lamp get besides."""
+    """Additional light of surfaces that face the light."""
 
 
 @dataclass(frozen=True)
 class CameraShift:
-    """By how much every camera is moved."""
+    """Displacement of every camera."""
 
     target: Vector = (0.0, 0.0, 0.0)
-    """m: of the point that it looks at."""
+    """m: of the point that the camera looks at."""
     sideways: float = 0.0
-    """m: of itself, about the point that it looks at."""
+    """m: of the camera, about that point."""
     upwards: float = 0.0
     """m."""
     backwards: float = 0.0
@@ -42,64 +43,65 @@ class CameraShift:
 
 @dataclass(frozen=True)
 class EpisodeRandomization:
-    """What is different in an episode; as it stands here, nothing is.
+    """Randomized parameters of an episode; the defaults change nothing.
 
-    `k` objects and `J` joints of all arms have a number each, in the order of `State`; `()` leaves all as they are.
+    Tuples hold one number for each of the `k` objects, or of the `J` joints of all arms, in the order of `State`; `()`
+    changes nothing.
     """
 
     object_size: Numbers = ()
-    """Times its edges; its mass stays."""
+    """Factors of the edges; masses stay."""
     object_mass: Numbers = ()
-    """Times its own, and as much its moments of inertia."""
+    """Factors of mass and moments of inertia."""
     object_friction: Numbers = ()
-    """Times its own."""
+    """Factors."""
     object_damping: Numbers = ()
-    """Part of its velocity, and of its spin, that it loses in a second: of the air, or of what it drags."""
+    """Share of linear and angular velocity lost in a second."""
     joint_friction: Numbers = ()
-    """Part of the joint's largest torque that dry friction takes."""
+    """Dry friction as a share of the joint's largest torque."""
     joint_gain: Numbers = ()
-    """Times the velocity (or torque) that the motor is commanded."""
+    """Factors of the commanded velocity (or torque)."""
     action_delay: int = 0
-    """Control steps from when an action is given to when it is carried out."""
+    """Control steps between an action and its execution."""
     action_noise: float = 0.0
-    """Standard deviation of what is added to each action component."""
+    """Standard deviation of the noise on each action component."""
     observation_noise: float = 0.0
-    """Standard deviation of what is added to each measured component, in its own unit."""
+    """Standard deviation of the noise on each measured component, in the component's unit."""
     light: Light | None = None
     colors: int | None = None
-    """A seed: what has a colour gets another, drawn from it."""
+    """Seed of new colours."""
     color_change: float = 1.0
-    """How far colours go from their own, 1 to the drawn one."""
+    """Share of the way from the original colour to the new one."""
     textures: int | None = None
-    """A seed: what stands about and the objects get patterns, drawn from it."""
+    """Seed of textures for fixtures and objects."""
     texture_contrast: float = 1.0
     camera: CameraShift = CameraShift()
 
 
 @lru_cache(maxsize=1024)
 def scaled(spec: ObjectSpec, factor: float) -> ObjectSpec:
-    """An object of another size: as if made larger or smaller of a material of which it weighs the same."""
+    """Return an object scaled by a factor; its mass stays."""
     if factor == 1.0:
         return spec
     inertial = spec.inertial
     return replace(
         spec,
-        parts=tuple(_scaled_part(part, factor) for part in spec.parts),
+        geoms=tuple(_scaled_geom(geom, factor) for geom in spec.geoms),
         inertial=Inertial(inertial.mass, inertial.centre * factor, inertial.inertia * factor**2),
         rolling_friction=spec.rolling_friction * factor,
         spinning_friction=spec.spinning_friction * factor,
     )
 
 
-def _scaled_part(part: PartSpec, factor: float) -> PartSpec:
+def _scaled_geom(geom: GeomSpec, factor: float) -> GeomSpec:
     def times(vector: Vector) -> Vector:
         x, y, z = vector
         return x * factor, y * factor, z * factor
 
     return replace(
-        part,
-        size=tuple(edge * factor for edge in part.size),
-        position=times(part.position),
-        points=tuple(times(point) for point in part.points),
-        scale=times(part.scale) if part.shape == "mesh" else part.scale,
+        geom,
+        size=tuple(edge * factor for edge in geom.size),
+        position=times(geom.position),
+        points=tuple(times(point) for point in geom.points),
+        scale=times(geom.scale) if geom.shape == "mesh" else geom.scale,
     )

@@ -14,31 +14,32 @@ from numpy.typing import NDArray
 from mygym.models.robot import ArmSpec, RobotSpec
 from mygym.models.robot_model import robot_model
 from mygym.models.transforms import axis_angle_to_matrix, pose_matrix, quaternion_to_matrix
-from mygym.models.urdf import merge_fixed_joints, read_joints
+from mygym.models.urdf import read_joints
+from mygym.models.urdf_editing import merge_fixed_joints
 from mygym.types import FloatArray
 
 DAMPING = 0.02
-"""m: singular values below about this are not followed: safe with the arm stretched, and two steps still converge."""
+"""m: singular values below about this are damped: safe for a stretched arm, and two steps still converge."""
 
 ORIENTATION_WEIGHT = 0.3
-"""m/rad: what one radian of orientation error counts in metres of position error."""
+"""m/rad: position error that equals an orientation error of 1 rad."""
 
 NULL_SPACE_GAIN = 0.05
-"""Part of the way to the home posture that one iteration goes, where the end effector does not mind."""
+"""Share of the way to the home posture per iteration, in the null space of the end effector."""
 
 LARGEST_STEP = 0.3
-"""rad: joint steps of one iteration are cut to this, so that linearisation stays true."""
+"""rad: limit of the joint steps of one iteration, within which the linearisation holds."""
 
 TOLERANCE = 1e-4
-"""m: an error below this is none (orientation counts with `ORIENTATION_WEIGHT`)."""
+"""m: smaller errors count as zero (orientation weighted by `ORIENTATION_WEIGHT`)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Chain:
-    """A chain of `J` revolute joints with the base's pose in the world and the tool point included.
+    """A chain of `J` revolute joints, from the world frame to the tool point.
 
-    Joint `i` moves its frame by `basis[i, 0] + cos(q) basis[i, 1] + sin(q) basis[i, 2]` (Rodrigues), each a `(4, 4)`
-    matrix laid out in a row. Frames are turned so that every joint's axis is the z axis of its frame.
+    The transform of joint `i` is `basis[i, 0] + cos(q) basis[i, 1] + sin(q) basis[i, 2]` (Rodrigues), each a flattened
+    `(4, 4)` matrix. Frames are rotated so that every joint's axis is the z axis of its frame.
     """
 
     basis: FloatArray
@@ -46,7 +47,7 @@ class Chain:
     tool: FloatArray
     """`(4, 4)` pose of the tool point in the last joint's frame."""
     rotation: FloatArray
-    """`(3, 3)` the orientation that controllers hold: the tool's z axis along a given one, its x axis as at home."""
+    """`(3, 3)` the orientation that controllers hold: the tool's z axis in a given direction, its x axis as at home."""
     home: FloatArray
     """`(J,)` rad."""
     lower: FloatArray
@@ -56,34 +57,34 @@ class Chain:
 
 
 def make_chain(robot: RobotSpec, arm: ArmSpec, direction: Sequence[float]) -> Chain:
-    """The chain of one of a robot's arms.
+    """Return the chain of one of a robot's arms.
 
     Args:
-        robot: Says where its base is.
-        arm: Names the joints and the tool point.
+        robot: The robot, with its base pose.
+        arm: One of its arms.
         direction: `(3,)` unit vector in the world, along which the tool's z axis is held.
     """
     root = robot_model(robot)
-    placed = merge_fixed_joints(root)
+    merged = merge_fixed_joints(root)
     joints = read_joints(root)
     base = pose_matrix(robot.base_position, quaternion_to_matrix(robot.base_orientation))
-    turned = np.eye(4)
+    previous_align = np.eye(4)
     basis = []
     for index, spec in enumerate(arm.joints):
         joint = joints[spec.name]
-        align = pose_matrix(np.zeros(3), _z_to(np.array(joint.axis)))
-        origin = (base if index == 0 else turned.T) @ joint.origin @ align
-        turned = align
+        align = pose_matrix(np.zeros(3), rotation_of_z_to(np.array(joint.axis)))
+        origin = (base if index == 0 else previous_align.T) @ joint.origin @ align
+        previous_align = align
         rest, quarter, half = (
             pose_matrix(np.zeros(3), axis_angle_to_matrix((0, 0, 1), a)) for a in (0, np.pi / 2, np.pi)
         )
         middle = (rest + half) / 2
-        basis.append([(origin @ part).ravel() for part in (middle, rest - middle, quarter - middle)])
-    _, local = placed[arm.end_effector.link]
+        basis.append([(origin @ term).ravel() for term in (middle, rest - middle, quarter - middle)])
+    _, local = merged[arm.end_effector.link]
     offset = pose_matrix(arm.end_effector.position, quaternion_to_matrix(arm.end_effector.orientation))
     chain = Chain(
         basis=np.array(basis),
-        tool=turned.T @ local @ offset,
+        tool=previous_align.T @ local @ offset,
         rotation=np.eye(3),
         home=np.array([joint.home for joint in arm.joints]),
         lower=np.array([joint.lower for joint in arm.joints]),
@@ -93,32 +94,32 @@ def make_chain(robot: RobotSpec, arm: ArmSpec, direction: Sequence[float]) -> Ch
 
 
 def at_home(chain: Chain, home: FloatArray, direction: Sequence[float]) -> Chain:
-    """The same chain with another home `(J,)` rad, and the orientation that is held from there."""
+    """Return the chain with another home `(J,)` rad and the orientation held from there."""
     chain = replace(chain, home=home)
     return replace(chain, rotation=_pointing(np.asarray(direction, dtype=float), Kinematics(chain).pose(home)))
 
 
 def _pointing(z: FloatArray, pose: FloatArray) -> FloatArray:
-    """The rotation `(3, 3)` with this z axis whose x axis is closest to that of a pose `(4, 4)`, or to its z axis."""
+    """Return the rotation `(3, 3)` with a z axis, and the x axis closest to that of a pose `(4, 4)` (or to its -z)."""
     x = pose[:3, 0] - (pose[:3, 0] @ z) * z
-    if np.linalg.norm(x) < 0.1:  # the x axis is what is to become the z axis
+    if np.linalg.norm(x) < 0.1:  # the x axis is parallel to the new z axis
         x = -pose[:3, 2] + (pose[:3, 2] @ z) * z
     x = x / np.linalg.norm(x)
     return np.stack([x, np.cross(z, x), z], axis=1)
 
 
-def _z_to(axis: FloatArray) -> FloatArray:
-    """A rotation `(3, 3)` that takes the z axis to `axis`."""
+def rotation_of_z_to(axis: FloatArray, tolerance: float = 1e-9) -> FloatArray:
+    """Return the shortest rotation `(3, 3)` of the z axis to `axis`, taken as ±z if the sine is below `tolerance`."""
     axis = axis / np.linalg.norm(axis)
-    turn = np.cross((0.0, 0.0, 1.0), axis)
-    sine = float(np.linalg.norm(turn))
-    if sine < 1e-9:
+    normal = np.cross((0.0, 0.0, 1.0), axis)
+    sine = float(np.linalg.norm(normal))
+    if sine < tolerance:
         return np.eye(3) if axis[2] > 0 else np.diag([1.0, -1.0, -1.0])
-    return axis_angle_to_matrix(turn / sine, float(np.arctan2(sine, axis[2])))
+    return axis_angle_to_matrix(normal / sine, float(np.arctan2(sine, axis[2])))
 
 
 class Kinematics:
-    """Forward and inverse kinematics of a chain, with work space of its own: new arrays cost more than the sums."""
+    """Forward and inverse kinematics of a chain; arrays are reused, as allocation costs more than the arithmetic."""
 
     def __init__(self, chain: Chain) -> None:
         self.chain = chain
@@ -131,9 +132,9 @@ class Kinematics:
         self._pose = np.eye(4)
 
     def pose(self, q: FloatArray) -> FloatArray:
-        """Pose `(4, 4)` of the tool point in the world at joint positions `(J,)` rad.
+        """Return the pose `(4, 4)` of the tool point in the world at joint positions `(J,)` rad.
 
-        Asked again for the same array, it answers from memory: do not change the array in between.
+        The result for the last array object is cached: do not change that array in place.
         """
         if q is self._at:
             return self._pose
@@ -151,15 +152,15 @@ class Kinematics:
         return self._pose
 
     def joint_heights(self, q: FloatArray) -> FloatArray:
-        """`(J,)` m: how high the joints are above the world's origin at joint positions `(J,)` rad."""
+        """Return the heights of the joints above the world's origin, `(J,)` m, at joint positions `(J,)` rad."""
         self.pose(q)
         return self._frames[:, 2, 3].copy()
 
     def _jacobian(self, pose: FloatArray) -> FloatArray:
-        """Geometric Jacobian `(6, J)` where `pose` was last called: m/rad, then rad/rad times `ORIENTATION_WEIGHT`."""
+        """Return the geometric Jacobian `(6, J)` at the last `pose`: m/rad, then rad/rad times `ORIENTATION_WEIGHT`."""
         px, py, pz = pose[:3, 3].tolist()
         columns = []
-        # Plain floats: a handful of numbers, and every numpy call costs as much as thirty of these operations.
+        # Plain floats: for few numbers a numpy call costs as much as thirty of these operations.
         for (ax, ay, az), (x, y, z) in zip(
             self._frames[:, :3, 2].tolist(), self._frames[:, :3, 3].tolist(), strict=True
         ):
@@ -168,13 +169,13 @@ class Kinematics:
             columns.append((ay * z - az * y, az * x - ax * z, ax * y - ay * x, w * ax, w * ay, w * az))
         return np.array(columns).T
 
-    def _missing(self, pose: FloatArray, position: FloatArray, rotation: FloatArray) -> list[float]:
-        """What is missing to the target, 6 numbers: m, then rad times `ORIENTATION_WEIGHT`, in the world frame."""
+    def _error(self, pose: FloatArray, position: FloatArray, rotation: FloatArray) -> list[float]:
+        """Return the pose error, 6 numbers: m, then rad times `ORIENTATION_WEIGHT`, in the world frame."""
         (a, b, c, x), (d, e, f, y), (g, h, i, z), _ = pose.tolist()
         (o, p, q), (r, s, t), (u, v, w) = rotation.tolist()
         px, py, pz = position.tolist()
         weight = 0.5 * ORIENTATION_WEIGHT
-        # rotation @ pose.T: its skew part is the axis of the turn that is missing, times the sine of its angle.
+        # The skew part of rotation @ pose.T is the axis of the rotation error times the sine of its angle.
         return [
             px - x,
             py - y,
@@ -192,25 +193,25 @@ class Kinematics:
         iterations: int = 50,
         tolerance: float = TOLERANCE,
     ) -> FloatArray:
-        """Joint positions that bring the tool point to a pose, from a start nearby.
+        """Return joint positions that bring the tool point to a pose, from a start nearby.
 
-        Each iteration minimises |J dq - e|² + d² |dq - g (home - q)|², so the null space drifts to the home posture;
-        joint limits are kept by clipping, and the next iteration makes up for what clipping took.
+        Each iteration minimises |J dq - e|² + d² |dq - g (home - q)|², so the null space drifts to the home posture.
+        Positions are clipped to the joint limits; the next iteration corrects the resulting error.
 
         Args:
-            q: `(J,)` rad, where to start: the last command.
+            q: `(J,)` rad, start: the last command.
             position: `(3,)` m, target of the tool point in the world.
             rotation: `(3, 3)` target orientation.
-            iterations: At most so many; none when the error is below `TOLERANCE`, no further one below `tolerance`.
-            tolerance: m; orientation counts with `ORIENTATION_WEIGHT`.
+            iterations: Largest number; none if the first error is below `TOLERANCE`.
+            tolerance: m, error at which iterations stop; orientation is weighted by `ORIENTATION_WEIGHT`.
 
         Returns:
-            `(J,)` rad within the limits: a new array, or `q` itself when it is there already.
+            `(J,)` rad within the limits: a new array, or `q` itself if no iteration was needed.
         """
         chain = self.chain
         for iteration in range(iterations):
             pose = self.pose(q)
-            error = self._missing(pose, position, rotation)
+            error = self._error(pose, position, rotation)
             if max(map(abs, error)) < (tolerance if iteration else TOLERANCE):
                 break
             matrix = self._jacobian(pose)
@@ -225,11 +226,11 @@ class Kinematics:
         return q
 
     def residual(self, q: FloatArray, position: FloatArray, rotation: FloatArray) -> float:
-        """Distance in m from the tool point at `q` to a pose; orientation counts with `ORIENTATION_WEIGHT`."""
-        return float(np.linalg.norm(self._missing(self.pose(q), position, rotation)))
+        """Return the distance in m of the tool at `q` from a pose, orientation weighted by `ORIENTATION_WEIGHT`."""
+        return float(np.linalg.norm(self._error(self.pose(q), position, rotation)))
 
     def reachable(self, points: FloatArray, rotation: FloatArray, tolerance: float = 0.005) -> NDArray[np.bool_]:
-        """`(n,)`: whether the tool can be at each point `(n, 3)`, so turned, to `tolerance` m within joint limits."""
+        """Return `(n,)`: whether the tool reaches each point `(n, 3)` at a rotation, to `tolerance` m."""
         home = self.chain.home
         return np.array(
             [self.residual(self.inverse(home, p, rotation), p, rotation) < tolerance for p in points], dtype=bool

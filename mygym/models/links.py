@@ -1,4 +1,4 @@
-"""Links of a URDF, made of shapes: what is seen of them, what collides, what they weigh."""
+"""URDF links made of geoms: visuals, collisions and inertia."""
 
 from __future__ import annotations
 
@@ -9,76 +9,79 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mygym.models.assets import Color, Vector
+from mygym.models.collision_pieces import Piece, pieces, transformed
 from mygym.models.inertia import Inertial
 from mygym.models.meshes import obj_text
-from mygym.models.shapes import DRAWN, PartSpec, Piece, mesh_of, moved, pieces, pose_of
+from mygym.models.shapes import GeomSpec, pose_of
+from mygym.models.surfaces import DRAWN_CORNERS, mesh_of
 from mygym.models.temporary_files import temporary_file
-from mygym.models.transforms import matrix_to_rpy, pose_matrix, quaternion_to_matrix
+from mygym.models.transforms import pose_matrix, quaternion_to_matrix
+from mygym.models.urdf import INERTIA_ENTRIES, set_origin, text_of
 from mygym.types import FloatArray
 
 
 def link_element(
     name: str,
-    parts: Sequence[PartSpec],
+    geoms: Sequence[GeomSpec],
     color: Color | None = None,
     inertial: Inertial | None = None,
     collisions: bool = True,
     visuals: bool = True,
     origin: ArrayLike | None = None,
 ) -> ET.Element:
-    """A URDF `<link>` of parts; meshes that it needs become temporary files.
+    """Return a URDF `<link>` of geoms; its meshes become temporary files.
 
     Args:
-        name: Of the link.
-        parts: What it is made of.
-        color: Of parts that have none; without one those keep the mesh file's, or Bullet's.
-        inertial: Its mass; a link without one is massless.
-        collisions: Whether it has what collides.
-        visuals: Whether it has what is seen.
-        origin: `(4, 4)` pose of the parts' frame in the link's; the same frame without it.
+        name: Name of the link.
+        geoms: Geoms of the link.
+        color: Default colour of the geoms; without it those keep the mesh file's, or Bullet's.
+        inertial: Mass and inertia; None for a massless link.
+        collisions: Whether the link has collision shapes.
+        visuals: Whether the link has visual shapes.
+        origin: `(4, 4)` pose of the geoms' frame in the link's; None for the identity.
     """
     frame = np.eye(4) if origin is None else np.asarray(origin, dtype=float)
     link = ET.Element("link", name=name)
     if inertial is not None:
         _add_inertial(link, inertial, frame)
-    for part in parts if visuals else ():
-        if part.visible:
+    for geom in geoms if visuals else ():
+        if geom.visible:
             visual = ET.SubElement(link, "visual")
-            _add_origin(visual, frame @ pose_of(part))
-            _add_geometry(visual, part)
-            tint = part.color or color
+            set_origin(visual, frame @ pose_of(geom))
+            _add_geometry(visual, geom)
+            tint = geom.color or color
             if tint is not None:
                 words = " ".join(f"{value:.6g}" for value in tint)
                 ET.SubElement(ET.SubElement(visual, "material", name=f"color {words}"), "color", rgba=words)
     if collisions:
-        add_collisions(link, [moved(piece, frame) for piece in pieces(tuple(parts))])
+        add_collisions(link, [transformed(piece, frame) for piece in pieces(tuple(geoms))])
     return link
 
 
-def add_collisions(link: ET.Element, of: Sequence[Piece]) -> None:
-    """Add pieces in a URDF link's frame to it; hulls become temporary files."""
-    for piece in of:
+def add_collisions(link: ET.Element, shapes: Sequence[Piece]) -> None:
+    """Add collision pieces, given in the link's frame, to a URDF link; hulls become temporary files."""
+    for piece in shapes:
         collision = ET.SubElement(link, "collision")
-        _add_origin(collision, pose_matrix(piece.position, quaternion_to_matrix(piece.orientation)))
+        set_origin(collision, pose_matrix(piece.position, quaternion_to_matrix(piece.orientation)))
         _add_piece(collision, piece)
 
 
 def hull_file(points: tuple[Vector, ...]) -> str:
-    """Path of an OBJ file from whose corners Bullet makes a hull; it reads it once per process."""
+    """Return the path of an OBJ file of a hull's corners; Bullet reads the file once per process."""
     corners = "".join(f"v {x:.7g} {y:.7g} {z:.7g}\n" for x, y, z in points)
     faces = "".join(f"f 1 {number} {number + 1}\n" for number in range(2, len(points)))
     return temporary_file("hull.obj", corners + faces)
 
 
-def _add_geometry(element: ET.Element, part: PartSpec) -> None:
+def _add_geometry(element: ET.Element, geom: GeomSpec) -> None:
     geometry = ET.SubElement(element, "geometry")
-    if part.shape == "box":
-        _add_primitive(geometry, part.shape, part.size)
-    elif part.shape == "mesh":
-        ET.SubElement(geometry, "mesh", filename=part.file, scale=_words(part.scale))
+    if geom.shape == "box":
+        _add_primitive(geometry, geom.shape, geom.size)
+    elif geom.shape == "mesh":
+        ET.SubElement(geometry, "mesh", filename=geom.file, scale=text_of(geom.scale))
     else:
-        # Bullet draws round primitives with few corners.
-        file = temporary_file(f"{part.shape}.obj", obj_text(mesh_of(part, DRAWN)))
+        # Bullet draws its round primitives with few corners.
+        file = temporary_file(f"{geom.shape}.obj", obj_text(mesh_of(geom, DRAWN_CORNERS)))
         ET.SubElement(geometry, "mesh", filename=file)
 
 
@@ -92,7 +95,7 @@ def _add_piece(element: ET.Element, piece: Piece) -> None:
 
 def _add_primitive(geometry: ET.Element, shape: str, size: tuple[float, ...]) -> None:
     if shape == "box":
-        ET.SubElement(geometry, "box", size=_words(size))
+        ET.SubElement(geometry, "box", size=text_of(size))
     elif shape == "sphere":
         ET.SubElement(geometry, "sphere", radius=repr(size[0]))
     else:
@@ -101,16 +104,7 @@ def _add_primitive(geometry: ET.Element, shape: str, size: tuple[float, ...]) ->
 
 def _add_inertial(link: ET.Element, inertial: Inertial, frame: FloatArray) -> None:
     element = ET.SubElement(link, "inertial")
-    turned = frame[:3, :3] @ inertial.inertia @ frame[:3, :3].T
-    _add_origin(element, pose_matrix(frame[:3, :3] @ inertial.centre + frame[:3, 3], np.eye(3)))
+    rotated = frame[:3, :3] @ inertial.inertia @ frame[:3, :3].T
+    set_origin(element, pose_matrix(frame[:3, :3] @ inertial.centre + frame[:3, 3], np.eye(3)))
     ET.SubElement(element, "mass", value=repr(inertial.mass))
-    names = {"ixx": (0, 0), "iyy": (1, 1), "izz": (2, 2), "ixy": (0, 1), "ixz": (0, 2), "iyz": (1, 2)}
-    ET.SubElement(element, "inertia", {name: repr(float(turned[at])) for name, at in names.items()})
-
-
-def _add_origin(element: ET.Element, pose: FloatArray) -> None:
-    ET.SubElement(element, "origin", xyz=_words(pose[:3, 3]), rpy=_words(matrix_to_rpy(pose[:3, :3])))
-
-
-def _words(values: ArrayLike) -> str:
-    return " ".join(repr(float(value)) for value in np.asarray(values, dtype=float))
+    ET.SubElement(element, "inertia", {name: repr(float(rotated[at])) for name, at in INERTIA_ENTRIES.items()})

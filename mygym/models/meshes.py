@@ -14,13 +14,13 @@ from mygym.errors import AssetError, bad_value
 from mygym.types import FloatArray
 
 MARGIN = 0.001
-"""m by which Bullet makes every hull larger than its points."""
+"""m: margin by which Bullet enlarges every hull."""
 
-MOST_POINTS = 64
-"""Of a hull; more make contacts slower, not better."""
+MAX_HULL_POINTS = 64
+"""More points make contacts slower, not better."""
 
-MOST_HULLS = 32
-"""Groups of an OBJ file that become hulls of their own, as a convex decomposition has them; of more groups one hull."""
+MAX_HULLS = 32
+"""Groups of an OBJ file that become one hull each (a convex decomposition); more groups become a single hull."""
 
 CREASE = np.cos(np.radians(40.0))
 """Cosine of the angle between two faces above which their edge is drawn sharp."""
@@ -33,13 +33,13 @@ class Mesh:
     vertices: FloatArray
     """`(n, 3)` m."""
     faces: NDArray[np.int64]
-    """`(m, 3)` rows of `vertices`, counterclockwise seen from outside."""
+    """`(m, 3)` indices of `vertices`, counterclockwise seen from outside."""
 
 
 def outline(radius: float, sides: int, count: int) -> FloatArray:
-    """`(count, 2)` points around a circle, or (with `sides`) a regular polygon of that circumradius.
+    """Return `(count, 2)` points on a circle, or (with `sides`) on a regular polygon of that circumradius.
 
-    Points are at even angles; a polygon has its corners among them if `count` is a multiple of `sides`.
+    Points are at equal angles; they include the polygon's corners if `count` is a multiple of `sides`.
     """
     angles = 2 * np.pi * np.arange(count) / count
     radii = np.full(count, radius)
@@ -49,12 +49,17 @@ def outline(radius: float, sides: int, count: int) -> FloatArray:
     return np.stack([radii * np.cos(angles), radii * np.sin(angles)], axis=1)
 
 
+def ring_at(flat: FloatArray, z: float) -> FloatArray:
+    """Return points `(n, 2)` as points `(n, 3)` of one height, m."""
+    return np.column_stack([flat, np.full(len(flat), z)])
+
+
 def loft(rings: ArrayLike, closed: bool = False) -> Mesh:
-    """The surface through rings of points.
+    """Return the surface through rings of points.
 
     Args:
         rings: `(k, n, 3)` m, from one end to the other.
-        closed: Whether the last ring joins the first, as in a tube; otherwise both ends get flat faces.
+        closed: Whether the last ring joins the first, as in a tube; otherwise both ends are closed by flat faces.
     """
     points = np.asarray(rings, dtype=float)
     k, n, _ = points.shape
@@ -71,22 +76,22 @@ def loft(rings: ArrayLike, closed: bool = False) -> Mesh:
 
 
 def hull(points: ArrayLike) -> Mesh:
-    """The convex hull of points `(n, 3)`.
+    """Return the convex hull of points `(n, 3)`.
 
     Raises:
-        ValueError: they are fewer than four, or lie in one plane.
+        ValueError: Fewer than four points, or all in one plane.
     """
     from scipy.spatial import ConvexHull, QhullError
 
     cloud = np.asarray(points, dtype=float).reshape(-1, 3)
     try:
-        found = ConvexHull(cloud)
+        convex = ConvexHull(cloud)
     except (QhullError, ValueError):
         raise ValueError("a hull needs four points or more that do not lie in one plane") from None
-    vertices = cloud[found.vertices]
+    vertices = cloud[convex.vertices]
     number = np.full(len(cloud), -1)
-    number[found.vertices] = np.arange(len(vertices))
-    faces = number[found.simplices]
+    number[convex.vertices] = np.arange(len(vertices))
+    faces = number[convex.simplices]
     middle = vertices.mean(axis=0)
     a, b, c = (vertices[faces[:, corner]] for corner in range(3))
     inwards = np.einsum("ij,ij->i", np.cross(b - a, c - a), a - middle) < 0
@@ -94,35 +99,35 @@ def hull(points: ArrayLike) -> Mesh:
     return Mesh(vertices, faces)
 
 
-def few_points(points: ArrayLike, most: int = MOST_POINTS) -> FloatArray:
-    """At most `most` corners of the hull of points `(n, 3)`: the farthest in directions spread over the sphere."""
+def few_points(points: ArrayLike, limit: int = MAX_HULL_POINTS) -> FloatArray:
+    """Return at most `limit` corners of the hull of points `(n, 3)`: the farthest in evenly spread directions."""
     corners = hull(points).vertices
-    if len(corners) <= most:
+    if len(corners) <= limit:
         return corners
-    index = np.arange(most) + 0.5
-    polar, azimuth = np.arccos(1 - 2 * index / most), np.pi * (1 + 5**0.5) * index  # a Fibonacci lattice
+    index = np.arange(limit) + 0.5
+    polar, azimuth = np.arccos(1 - 2 * index / limit), np.pi * (1 + 5**0.5) * index  # a Fibonacci lattice
     directions = np.stack([np.cos(azimuth) * np.sin(polar), np.sin(azimuth) * np.sin(polar), np.cos(polar)], axis=1)
-    directions[:6] = np.concatenate([np.eye(3), -np.eye(3)])  # so that the bounding box stays
+    directions[:6] = np.concatenate([np.eye(3), -np.eye(3)])  # keeps the bounding box
     farthest: FloatArray = corners[np.unique((directions @ corners.T).argmax(axis=1))]
     return farthest
 
 
 def shrunk(points: ArrayLike, by: float = MARGIN) -> FloatArray:
-    """Corners of the hull of points `(n, 3)` with every face moved inwards by `by` m, or as far as it is thick."""
+    """Return the corners of the hull of points `(n, 3)`, every face moved inwards by `by` m or as far as possible."""
     from scipy.spatial import ConvexHull, HalfspaceIntersection
 
     cloud = np.asarray(points, dtype=float).reshape(-1, 3)
     planes = np.unique(ConvexHull(cloud).equations.round(9), axis=0)
     middle = cloud[ConvexHull(cloud).vertices].mean(axis=0)
-    room = -(planes[:, :3] @ middle + planes[:, 3])
-    planes[:, 3] += min(by, 0.9 * float(room.min()))
+    depth = -(planes[:, :3] @ middle + planes[:, 3])
+    planes[:, 3] += min(by, 0.9 * float(depth.min()))
     corners = HalfspaceIntersection(planes, middle).intersections
     _, first = np.unique(corners.round(6), axis=0, return_index=True)
     return few_points(corners[np.sort(first)])
 
 
 def volume_properties(mesh: Mesh) -> tuple[float, FloatArray, FloatArray]:
-    """Volume in m³, centroid `(3,)` in m and inertia `(3, 3)` about it for a density of 1 kg/m³, in kg m².
+    """Return volume in m³, centroid `(3,)` in m and inertia `(3, 3)` about it for a density of 1 kg/m³, in kg m².
 
     Sums over the tetrahedra between the faces and the origin (Tonon, J. Math. Stat. 2004).
     """
@@ -139,31 +144,31 @@ def volume_properties(mesh: Mesh) -> tuple[float, FloatArray, FloatArray]:
 
 
 def obj_text(mesh: Mesh) -> str:
-    """The mesh as an OBJ file with normals: smooth where faces meet at less than 40°, sharp elsewhere.
+    """Return the text of an OBJ file with normals: smooth where faces meet at less than 40°, sharp elsewhere.
 
-    The last quarter of a texture, as on Bullet's boxes, is laid on along x, y or z, whichever a face looks along.
+    Texture coordinates use the last quarter of a texture, as Bullet's boxes do, projected along each face's main axis.
     """
     corners = mesh.vertices[mesh.faces]
     crosses = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     lengths = np.linalg.norm(crosses, axis=1)
     faces, crosses = mesh.faces[lengths > 1e-12], crosses[lengths > 1e-12]
     units = crosses / lengths[lengths > 1e-12, None]
-    # Each corner of each face with each face that meets there, as rows of two arrays.
-    _, place = np.unique(mesh.vertices.round(7), axis=0, return_inverse=True)
-    at = place.ravel()[faces].ravel()
+    # Pairs of a corner of a face and a face that meets there, as two arrays.
+    _, point = np.unique(mesh.vertices.round(7), axis=0, return_inverse=True)
+    at = point.ravel()[faces].ravel()
     order = np.argsort(at, kind="stable")
     counts = np.bincount(at)
     first = np.concatenate([[0], np.cumsum(counts)])[at]
-    mine = np.repeat(np.arange(len(at)), counts[at])
-    within = np.arange(len(mine)) - np.repeat(np.cumsum(counts[at]) - counts[at], counts[at])
-    theirs = order[first[mine] + within] // 3
-    smooth = (units[mine // 3] * units[theirs]).sum(axis=1) > CREASE
+    corner = np.repeat(np.arange(len(at)), counts[at])
+    within = np.arange(len(corner)) - np.repeat(np.cumsum(counts[at]) - counts[at], counts[at])
+    neighbour = order[first[corner] + within] // 3
+    smooth = (units[corner // 3] * units[neighbour]).sum(axis=1) > CREASE
     normals = np.zeros((len(at), 3))
-    np.add.at(normals, mine[smooth], crosses[theirs[smooth]])
+    np.add.at(normals, corner[smooth], crosses[neighbour[smooth]])
     normals /= np.linalg.norm(normals, axis=1, keepdims=True)
     spread = (mesh.vertices[faces] - mesh.vertices.min(axis=0)) / np.ptp(mesh.vertices, axis=0).max()
-    seen = np.array([(1, 2), (0, 2), (0, 1)])[np.abs(crosses).argmax(axis=1)]
-    flat = np.take_along_axis(spread, seen[:, None, :], axis=2).reshape(-1, 2)
+    projected = np.array([(1, 2), (0, 2), (0, 1)])[np.abs(crosses).argmax(axis=1)]
+    flat = np.take_along_axis(spread, projected[:, None, :], axis=2).reshape(-1, 2)
     lines = [f"v {x:.6g} {y:.6g} {z:.6g}" for x, y, z in mesh.vertices.tolist()]
     lines += [f"vn {x:.4f} {y:.4f} {z:.4f}" for x, y, z in normals.tolist()]
     lines += [f"vt {u:.4f} {v:.4f}" for u, v in (0.75 + 0.249 * flat).tolist()]
@@ -183,13 +188,13 @@ def _outwards(mesh: Mesh) -> Mesh:
 
 @lru_cache(maxsize=256)
 def read_hulls(path: str) -> tuple[FloatArray, ...]:
-    """Points `(n, 3)` of the hulls that stand for a mesh file, each at most `MOST_POINTS`.
+    """Return the points `(n, 3)` of the hulls of a mesh file, each at most `MAX_HULL_POINTS`.
 
     Args:
-        path: An OBJ file, whose groups become a hull each (a convex decomposition), or an STL file.
+        path: An OBJ file, whose groups become one hull each (a convex decomposition), or an STL file.
 
     Raises:
-        AssetError: no such file, of another kind, damaged, or flat.
+        AssetError: The file is missing, of another type, invalid, or flat.
     """
     file = Path(path)
     readers = {".obj": _obj_groups, ".stl": _stl_groups}
@@ -202,22 +207,22 @@ def read_hulls(path: str) -> tuple[FloatArray, ...]:
         raise AssetError(bad_value("mesh", path, "an OBJ or STL file", why)) from error
     if not groups:
         raise AssetError(bad_value("mesh", path, "a mesh with faces", "is empty"))
-    if len(groups) > MOST_HULLS:
+    if len(groups) > MAX_HULLS:
         groups = [np.concatenate(groups)]
-    found = []
+    hulls = []
     for group in groups:
         try:
-            found.append(few_points(group))
+            hulls.append(few_points(group))
         except ValueError as error:
             if len(groups) == 1:
                 raise AssetError(bad_value("mesh", path, str(error), "has no volume")) from error
-    if not found:
+    if not hulls:
         raise AssetError(bad_value("mesh", path, "a mesh with a volume", "has no volume"))
-    return tuple(found)
+    return tuple(hulls)
 
 
 def _obj_groups(path: Path) -> list[FloatArray]:
-    """Points of the faces of each object or group of an OBJ file."""
+    """Return the points of the faces of each object or group of an OBJ file."""
     vertices: list[Sequence[float]] = []
     groups: list[set[int]] = [set()]
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -236,7 +241,7 @@ def _obj_groups(path: Path) -> list[FloatArray]:
 
 
 def _stl_groups(path: Path) -> list[FloatArray]:
-    """Points of a binary or ASCII STL file."""
+    """Return the points of a binary or ASCII STL file, as one group."""
     content = path.read_bytes()
     count = int(np.frombuffer(content[80:84], dtype="<u4")[0]) if len(content) >= 84 else -1
     if len(content) == 84 + 50 * count:
@@ -246,5 +251,5 @@ def _stl_groups(path: Path) -> list[FloatArray]:
         lines = (line.split() for line in content.decode("ascii").splitlines())
         points = np.array([[float(word) for word in words[1:4]] for words in lines if words[:1] == ["vertex"]])
     if len(points) == 0:
-        raise ValueError("it has no triangles")
+        raise ValueError("no triangles")
     return [np.unique(points.reshape(-1, 3), axis=0)]

@@ -11,69 +11,69 @@ from pydantic import Field
 
 from mygym.errors import AssetError, bad_value
 from mygym.models.assets import ASSETS, STRICT, Color, Number, Vector, asset_names, find_asset, find_beside, read_asset
+from mygym.models.bounding_box import bounds
 from mygym.models.inertia import Inertial, mass_properties, volume
 from mygym.models.object_urdf import read_object_urdf
 from mygym.models.rigid import RigidBody, rigid_body
-from mygym.models.shapes import NonNegative, PartSpec, Shape, bounds, check_part
+from mygym.models.shapes import GeomSpec, NonNegative, Shape, check_geom
 
-COLOR = (0.85, 0.25, 0.2, 1.0)
-"""Of what says none."""
+DEFAULT_COLOR = (0.85, 0.25, 0.2, 1.0)
 
 GRIPPER_WIDTH = 0.075
-"""m: what fits between the fingers of a parallel gripper that opens by 8 cm."""
+"""m: largest width between the fingers of a parallel gripper that opens by 8 cm."""
 
-LEVEL = 0.001
-"""m: what is lower than the top by less is at the top."""
+TOP_TOLERANCE = 0.001
+"""m: geoms whose tops are lower by less count as the top."""
 
 
 @dataclass(frozen=True)
 class ObjectFile:
-    """What an object's YAML file says: one shape, or `parts`, or a `urdf`; SI units."""
+    """YAML file of an object: one `shape`, or `parts`, or a `urdf`; SI units."""
 
     __pydantic_config__ = STRICT
 
     shape: Shape | None = None
     size: tuple[NonNegative, ...] = ()
-    """m: of the one shape, see `mygym.models.shapes.SIZES`."""
+    """m: see `mygym.models.shapes.SIZES`."""
     sides: int | None = None
     points: tuple[Vector, ...] = ()
     file: str = ""
     scale: Vector = (1.0, 1.0, 1.0)
-    parts: tuple[PartSpec, ...] = ()
-    """What a compound is made of, in place of `shape`."""
+    parts: tuple[GeomSpec, ...] = ()
+    """Geoms of a compound, in place of `shape`."""
     urdf: str = ""
     """A URDF file beside this one, or `pybullet_data/...`, in place of `shape`."""
     mass: Annotated[Number, Field(gt=0)] | None = None
-    """kg. Left out where every part says its own; for a URDF in place of its mass and inertia."""
+    """kg. Omitted if every part has its mass; replaces mass and inertia of a URDF."""
     friction: NonNegative | None = None
-    """Sliding friction; Bullet multiplies the values of the two bodies in contact. A URDF may say it."""
+    """Sliding friction; Bullet multiplies the values of the two bodies in contact. Optional for a URDF."""
     rolling_friction: NonNegative | None = None
     """m: rolling resistance of round shapes."""
     spinning_friction: NonNegative | None = None
-    """m: resistance to turning on the spot."""
+    """m: resistance to spinning about the contact normal."""
     restitution: Annotated[Number, Field(ge=0, le=1)] | None = None
     color: Color | None = None
-    """Of parts that have none of their own; of all that is seen of a URDF."""
+    """Default colour of the parts; colour of all visuals of a URDF."""
     category: str = ""
-    """Of those that come with the package the folder's name."""
+    """By default, for built-in objects, the folder's name."""
     name: str = ""
-    """The file's stem, unless given."""
+    """By default the file's stem."""
 
 
 @dataclass(frozen=True, eq=False)
 class ObjectSpec:
-    """A rigid object, in SI units. Its position is that of its centre of mass, its orientation that of its model."""
+    """A rigid object, in SI units. Its pose is the position of its centre of mass and the orientation of its model."""
 
     name: str
     category: str
-    parts: tuple[PartSpec, ...]
+    geoms: tuple[GeomSpec, ...]
     inertial: Inertial
     friction: float
     rolling_friction: float
     spinning_friction: float
     restitution: float
     color: Color | None
-    """Of parts that have none; a mesh of a URDF may have its own."""
+    """Default colour of the geoms; a mesh of a URDF may have another."""
 
     @property
     def mass(self) -> float:
@@ -82,123 +82,131 @@ class ObjectSpec:
 
     @cached_property
     def size(self) -> Vector:
-        """m: edges of the box around it as it is modelled."""
-        low, high = bounds(self.parts)
+        """m: edges of the bounding box in the model's orientation."""
+        low, high = bounds(self.geoms)
         x, y, z = (high - low).tolist()
         return x, y, z
 
     @cached_property
     def half_height(self) -> float:
-        """Height of the centre of mass above the table when the object lies as modelled, m."""
-        return float(self.inertial.centre[2] - bounds(self.parts)[0][2])
+        """m: height of the centre of mass above the table in the model's orientation."""
+        return float(self.inertial.centre[2] - bounds(self.geoms)[0][2])
 
     @property
     def grasp_width(self) -> float:
-        """m: its narrower horizontal edge as it lies, across which a gripper would close."""
+        """m: the narrower horizontal edge, across which a gripper closes."""
         return min(self.size[:2])
 
     @property
     def graspable(self) -> bool:
-        """Whether it fits between the fingers of a parallel gripper that opens by 8 cm."""
+        """Whether the object fits between the fingers of a parallel gripper that opens by 8 cm."""
         return self.grasp_width <= GRIPPER_WIDTH
 
     @cached_property
     def flat_top(self) -> bool:
-        """Whether something may stay on top of it, as it is modelled: there it is more than a ball, a tip or a roll."""
-        solid = [part for part in self.parts if part.collides]
-        tops = [float(bounds([part])[1][2]) for part in solid]
-        return any(not _is_round(part) for part, top in zip(solid, tops, strict=True) if top > max(tops) - LEVEL)
+        """Whether another object can rest on top, in the model's orientation: the top is no ball, tip or roll."""
+        solid = [geom for geom in self.geoms if geom.collides]
+        tops = [float(bounds([geom])[1][2]) for geom in solid]
+        return any(
+            not _is_round(geom) for geom, top in zip(solid, tops, strict=True) if top > max(tops) - TOP_TOLERANCE
+        )
 
     def in_color(self, color: Color) -> ObjectSpec:
-        """The same all in one colour; a mesh of a URDF may keep its own."""
-        return replace(self, color=color, parts=tuple(replace(part, color=None) for part in self.parts))
+        """Return the object in one colour; a mesh of a URDF may keep another."""
+        return replace(self, color=color, geoms=tuple(replace(geom, color=None) for geom in self.geoms))
 
     @cached_property
     def body(self) -> RigidBody:
-        """What is simulated."""
-        return rigid_body(self.parts, self.inertial)
+        """The body that is simulated."""
+        return rigid_body(self.geoms, self.inertial)
 
 
-def _is_round(part: PartSpec) -> bool:
-    """Whether a shape is round where it is highest."""
-    lies = any(angle % 180 for angle in part.euler[:2])
-    return {"cylinder": lies, "sphere": True, "capsule": True, "cone": lies or part.size[1:2] == (0.0,)}.get(
-        part.shape, False
+def _is_round(geom: GeomSpec) -> bool:
+    """Return whether a shape is round at its top."""
+    is_tilted = any(angle % 180 for angle in geom.euler[:2])
+    return {"cylinder": is_tilted, "sphere": True, "capsule": True, "cone": is_tilted or geom.size[1:2] == (0.0,)}.get(
+        geom.shape, False
     )
 
 
 def object_names() -> tuple[str, ...]:
-    """Objects that come with the package."""
+    """Return the names of the built-in objects."""
     return asset_names("objects")
 
 
 def load_object(name: str | Path) -> ObjectSpec:
-    """The object of this name, or of this YAML or URDF file.
+    """Load a built-in object by name, or an object from a YAML or URDF file.
 
     Raises:
-        AssetError: unknown name; a file with an unknown, missing or wrong key; a URDF or mesh that is missing or
-            damaged, or is no rigid body with a mass.
+        AssetError: Unknown name; an unknown, missing or invalid key; a missing or invalid URDF or mesh; or a URDF that
+            is no rigid body with a mass.
     """
     if Path(name).suffix == ".urdf":
         return _from_urdf(Path(name))
     path = find_asset("objects", name)
-    said = read_asset(ObjectFile, path)
-    category = said.category or (path.parent.name if path.is_relative_to(ASSETS) else "")
-    said = replace(said, name=said.name or path.stem, category=category)
+    file = read_asset(ObjectFile, path)
+    category = file.category or (path.parent.name if path.is_relative_to(ASSETS) else "")
+    file = replace(file, name=file.name or path.stem, category=category)
     try:
-        return _settled(path, said)
+        return _object(path, file)
     except AssetError as error:
         text = str(error)
         raise AssetError(text if text.startswith(str(path)) else f"{path}: {text}") from error
 
 
 def _from_urdf(path: Path) -> ObjectSpec:
-    return _settled(path, ObjectFile(urdf=str(path.absolute()), name=path.stem))
+    return _object(path, ObjectFile(urdf=str(path.absolute()), name=path.stem))
 
 
-def _settled(path: Path, said: ObjectFile) -> ObjectSpec:
-    ways = {"shape": said.shape, "parts": said.parts, "urdf": said.urdf}
-    given = [way for way, value in ways.items() if value]
+def _object(path: Path, file: ObjectFile) -> ObjectSpec:
+    """Validate an object file and return its object."""
+    sources = {"shape": file.shape, "parts": file.parts, "urdf": file.urdf}
+    given = [source for source, value in sources.items() if value]
     if len(given) != 1:
-        why = "is missing" if not given else "is given twice"
-        raise AssetError(bad_value(" and ".join(given) or "shape", None, f"exactly one of {', '.join(ways)}", why))
-    for key in ("size", "sides", "points", "file") if said.shape is None else ():
-        if value := getattr(said, key):
+        why = "is missing" if not given else "exclude each other"
+        raise AssetError(bad_value(" and ".join(given) or "shape", None, f"exactly one of {', '.join(sources)}", why))
+    for key in ("size", "sides", "points", "file") if file.shape is None else ():
+        if value := getattr(file, key):
             raise AssetError(bad_value(key, value, "with `shape`, or within one of `parts`", "belongs to no shape"))
-    friction, inertial = said.friction, None
-    if said.urdf:
-        found = read_object_urdf(find_beside(path, said.urdf), weighs=said.mass is None)
-        parts, inertial = found.parts, found.inertial
-        friction = found.friction if friction is None else friction
-        if said.color is not None:
-            parts = tuple(replace(part, color=said.color) for part in parts)
-    elif said.shape is not None:
-        parts = (
-            PartSpec(said.shape, said.size, sides=said.sides, points=said.points, file=said.file, scale=said.scale),
-        )
+    friction, inertial = file.friction, None
+    if file.urdf:
+        body = read_object_urdf(find_beside(path, file.urdf), with_inertial=file.mass is None)
+        geoms, inertial = body.geoms, body.inertial
+        friction = body.friction if friction is None else friction
+        if file.color is not None:
+            geoms = tuple(replace(geom, color=file.color) for geom in geoms)
     else:
-        parts = said.parts
-    if not said.urdf:
-        parts = tuple(replace(one, file=str(find_beside(path, one.file))) if one.file else one for one in parts)
-        for number, part in enumerate(parts):
-            check_part(part, f"parts.{number}." if said.parts else "")
-    if not any(part.collides for part in parts):
-        raise AssetError(bad_value("parts", "nothing that collides", "one part or more with `collides: true`"))
+        geoms = _geoms(path, file)
+    if not any(geom.collides for geom in geoms):
+        raise AssetError(bad_value("parts", "no collision shape", "one part or more with `collides: true`"))
     if friction is None:
         raise AssetError(bad_value("friction", None, "a number, e.g. 0.5", "is missing"))
     return ObjectSpec(
-        said.name,
-        said.category,
-        parts,
-        inertial or mass_properties(parts, said.mass),
+        file.name,
+        file.category,
+        geoms,
+        inertial or mass_properties(geoms, file.mass),
         friction,
-        said.rolling_friction or 0.0,
-        said.spinning_friction or 0.0,
-        said.restitution or 0.0,
-        said.color if said.color is not None or said.urdf else COLOR,
+        file.rolling_friction or 0.0,
+        file.spinning_friction or 0.0,
+        file.restitution or 0.0,
+        file.color if file.color is not None or file.urdf else DEFAULT_COLOR,
     )
 
 
+def _geoms(path: Path, file: ObjectFile) -> tuple[GeomSpec, ...]:
+    """Return the validated geoms of a shape or of parts, with absolute mesh file names."""
+    geoms = file.parts
+    if file.shape is not None:
+        geoms = (
+            GeomSpec(file.shape, file.size, sides=file.sides, points=file.points, file=file.file, scale=file.scale),
+        )
+    geoms = tuple(replace(geom, file=str(find_beside(path, geom.file))) if geom.file else geom for geom in geoms)
+    for number, geom in enumerate(geoms):
+        check_geom(geom, f"parts.{number}." if file.parts else "")
+    return geoms
+
+
 def density(spec: ObjectSpec) -> float:
-    """kg/m³ of what it is made of; hollow ones are made of their walls."""
-    return spec.mass / volume(spec.parts)
+    """Return the density in kg/m³; the volume of a hollow object is that of its walls."""
+    return spec.mass / volume(spec.geoms)

@@ -1,4 +1,4 @@
-"""Rigid bodies as Bullet simulates them: about their centre of mass, along their principal axes of inertia."""
+"""Rigid bodies as Bullet simulates them: in the frame of their centre of mass and principal axes of inertia."""
 
 from __future__ import annotations
 
@@ -7,52 +7,53 @@ from dataclasses import dataclass
 import numpy as np
 
 from mygym.models.assets import Quaternion, Vector
+from mygym.models.collision_pieces import Piece, pieces, transformed
 from mygym.models.inertia import Inertial, mass_properties
-from mygym.models.shapes import PartSpec, Piece, moved, pieces
+from mygym.models.shapes import GeomSpec
 from mygym.models.transforms import matrix_to_quaternion, pose_matrix
 from mygym.types import FloatArray
 
 ALIGNED = 1e-3
-"""Products of inertia below this part of the largest moment are left out: the axes are then the model's own."""
+"""Products of inertia below this share of the largest entry are ignored: the axes are then the model's."""
 
 
 @dataclass(frozen=True, eq=False)
 class RigidBody:
-    """Where a body collides and how it moves, in the frame of its centre of mass and principal axes."""
+    """Collision pieces and inertia of a body, in the frame of its centre of mass and principal axes."""
 
     mass: float
     """kg."""
     moments: Vector
     """kg m²: principal moments of inertia."""
     principal: Quaternion
-    """Orientation of the principal axes in the frame that the parts are modelled in."""
+    """Orientation of the principal axes in the model's frame."""
     aligned: bool
-    """Whether these axes are the model's."""
+    """Whether the principal axes are the model's axes."""
     pieces: tuple[Piece, ...]
     plain: bool
-    """Whether Bullet finds the same inertia by itself: of one solid box, ball or cylinder."""
+    """Whether Bullet computes the same inertia: true for a single solid box, ball or cylinder."""
 
 
-def rigid_body(parts: tuple[PartSpec, ...], inertial: Inertial) -> RigidBody:
-    """The body of parts with this mass, centre and inertia."""
+def rigid_body(geoms: tuple[GeomSpec, ...], inertial: Inertial) -> RigidBody:
+    """Return the body of geoms with a given mass, centre of mass and inertia."""
     inertia = inertial.inertia
     products = inertia - np.diag(np.diag(inertia))
     aligned = bool(np.abs(products).max() <= ALIGNED * np.abs(inertia).max())
     moments, axes = (np.diag(inertia), np.eye(3)) if aligned else np.linalg.eigh(inertia)
     if np.linalg.det(axes) < 0:
         axes[:, 0] = -axes[:, 0]
-    back = np.linalg.inv(pose_matrix(inertial.centre, axes)).astype(np.float64)
+    to_body = np.linalg.inv(pose_matrix(inertial.centre, axes)).astype(np.float64)
     qx, qy, qz, qw = (0.0, 0.0, 0.0, 1.0) if aligned else matrix_to_quaternion(axes).tolist()
     a, b, c = moments.tolist()
-    there = tuple(moved(piece, back) for piece in pieces(parts))
-    plain = len(there) == 1 and _has_inertia(there[0], inertial.mass, moments)
-    return RigidBody(inertial.mass, (a, b, c), (qx, qy, qz, qw), aligned, there, plain)
+    body_pieces = tuple(transformed(piece, to_body) for piece in pieces(geoms))
+    plain = len(body_pieces) == 1 and _has_inertia(body_pieces[0], inertial.mass, moments)
+    return RigidBody(inertial.mass, (a, b, c), (qx, qy, qz, qw), aligned, body_pieces, plain)
 
 
 def _has_inertia(piece: Piece, mass: float, moments: FloatArray) -> bool:
-    """Whether a piece of a primitive shape, alone and solid, would have these moments."""
+    """Return whether a solid body of one primitive piece has these principal moments `(3,)`."""
     if piece.shape not in ("box", "sphere", "cylinder"):
         return False
-    alone = mass_properties([PartSpec(piece.shape, piece.size)], mass)
-    middle = np.allclose(piece.position, 0.0, atol=1e-9) and abs(piece.orientation[3]) > 1 - 1e-12
-    return bool(middle and np.allclose(np.diag(alone.inertia), moments, rtol=1e-6))
+    primitive = mass_properties([GeomSpec(piece.shape, piece.size)], mass)
+    centred = np.allclose(piece.position, 0.0, atol=1e-9) and abs(piece.orientation[3]) > 1 - 1e-12
+    return bool(centred and np.allclose(np.diag(primitive.inertia), moments, rtol=1e-6))

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from mygym.errors import AssetError
 from mygym.models.assets import STRICT, Number, Quaternion, Vector, asset_names, find_asset, find_beside, read_asset
-from mygym.models.robot_model import check_model
+from mygym.models.robot_validation import check_model
 
 Positive = Annotated[Number, Field(gt=0)]
 
@@ -24,7 +24,7 @@ class JointSpec:
     name: str
     """The joint's name in the URDF."""
     home: Number
-    """rad: position after a reset, and where the null space is pulled to."""
+    """rad: position after a reset, and target of the null-space motion."""
     lower: Number
     """rad: lower position limit."""
     upper: Number
@@ -37,7 +37,7 @@ class JointSpec:
 
 @dataclass(frozen=True)
 class EndEffectorSpec:
-    """The tool point in the frame of a link: between the finger tips, or the tip of a tool; z points out."""
+    """Tool point in the frame of a link: between the finger tips, or at the tip of a tool; z points outwards."""
 
     __pydantic_config__ = STRICT
 
@@ -55,7 +55,7 @@ class GripperSpec:
 
     joints: tuple[str, ...]
     links: tuple[str, ...]
-    """The finger links whose contacts count, in the order of `State.finger_contact`."""
+    """Finger links whose contacts are observed, in the order of `State.finger_contact`."""
     closed: tuple[Number, ...]
     """m or rad: joint positions when closed."""
     open: tuple[Number, ...]
@@ -67,21 +67,21 @@ class GripperSpec:
     velocity: Positive
     """m/s or rad/s: largest speed of each finger."""
     friction: Positive = 1.0
-    """Of finger links of which the URDF does not say it; Bullet multiplies it by the object's."""
+    """Friction of finger links without one in the URDF; Bullet multiplies it by the object's."""
 
 
 @dataclass(frozen=True)
 class MotorSpec:
-    """How the motors follow their targets: the arm by velocities, fingers to positions."""
+    """Motor control: the arm follows velocities, the fingers positions."""
 
     __pydantic_config__ = STRICT
 
     position_gain: Positive = 50.0
-    """1/s, of the fingers: the inverse of the time in which an error falls to 37 %, while no limit binds."""
+    """1/s, of the fingers: inverse of the time in which an error falls to 37 %, within the limits."""
     acceleration: Positive = 60.0
-    """rad/s²: the arm slows down in time to need no harder braking. Larger follows closer and overshoots more."""
+    """rad/s²: deceleration limit of the arm. Larger values follow closer and overshoot more."""
     velocity_gain: Annotated[Number, Field(gt=0, le=1)] = 1.0
-    """Part of the velocity error that is corrected in one physics step."""
+    """Share of the velocity error that one physics step corrects."""
 
 
 @dataclass(frozen=True)
@@ -98,34 +98,34 @@ class ArmSpec:
 
 @dataclass(frozen=True)
 class MountSpec:
-    """A tool or a second arm from a URDF of its own, fixed to a link of the robot."""
+    """A tool or a second arm from another URDF, fixed to a link of the robot."""
 
     __pydantic_config__ = STRICT
 
     urdf: str
-    """As of the robot."""
+    """As `RobotSpec.urdf`."""
     link: str
-    """Of the robot: where the tool's root link is put."""
+    """Link of the robot on which the tool's root link is mounted."""
     position: Vector = (0.0, 0.0, 0.0)
     """m, in that link's frame."""
     orientation: Quaternion = (0.0, 0.0, 0.0, 1.0)
     prefix: str = ""
-    """Before the names of the tool's links and joints: of a URDF that the robot has already, to tell them apart."""
+    """Prefix of the names of the tool's links and joints, needed if the robot has links or joints of these names."""
 
 
 @dataclass(frozen=True)
 class RobotSpec:
     """One or two arms on a fixed base, in SI units.
 
-    Collision and visual shapes are those of the URDF; of collision meshes the smallest enclosing primitives are taken,
-    because every reset loads the robot anew.
+    Collision and visual shapes are the URDF's. Collision meshes are replaced by their smallest enclosing primitives,
+    because every reset loads the robot again.
     """
 
     __pydantic_config__ = STRICT
 
     urdf: str
     """File name, relative to the YAML file; `pybullet_data/...`, `example_robot_data/...` and `mygym/...` (its
-    `assets`) are looked up in these packages. Absolute once loaded."""
+    `assets`) are looked up in these packages. Absolute after loading."""
     base_position: Vector
     """m, of the URDF's root link."""
     base_orientation: Quaternion
@@ -134,16 +134,15 @@ class RobotSpec:
     end_effector: EndEffectorSpec
     gripper: GripperSpec | None = None
     second_arm: ArmSpec | None = None
-    """Acts in the same action vector; tasks of one arm are done by the first."""
+    """Its commands follow the first arm's in the action; tasks for one arm use the first."""
     mounts: tuple[MountSpec, ...] = ()
     locked: dict[str, Number] = field(default_factory=dict)
-    """rad or m: positions of joints that are neither of an arm nor of a gripper; the others of these are held at zero,
-    or at the limit next to it."""
+    """rad or m: positions of joints outside arms and grippers; by default zero or the nearest limit."""
     motor: MotorSpec = MotorSpec()
     cannot: tuple[str, ...] = ()
-    """Stages that its shape is not made for; a comment in its file says why."""
+    """Stages that its shape does not allow; a comment in its file states the reason."""
     name: str = ""
-    """The file's stem, unless given."""
+    """By default the file's stem."""
 
     @property
     def arms(self) -> tuple[ArmSpec, ...]:
@@ -153,16 +152,16 @@ class RobotSpec:
 
 
 def robot_names() -> tuple[str, ...]:
-    """Robots that come with the package; no file is opened."""
+    """Return the names of the built-in robots; no file is opened."""
     return asset_names("robots")
 
 
 def load_robot(name: str | Path) -> RobotSpec:
-    """The robot of this name, or of this YAML file.
+    """Load a built-in robot by name, or a robot from a YAML file.
 
     Raises:
-        AssetError: unknown name; an unknown, missing or wrong key; a URDF or mesh that is missing; a joint or link that
-            the URDF does not have; a moving link without mass or inertia.
+        AssetError: Unknown name; an unknown, missing or invalid key; a missing URDF or mesh; a joint or link that the
+            URDF lacks; or a moving link without mass or inertia.
     """
     path = find_asset("robots", name)
     spec = read_asset(RobotSpec, path)

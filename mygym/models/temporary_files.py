@@ -1,4 +1,4 @@
-"""Small files that Bullet reads: written once per process into a folder that goes with it."""
+"""Temporary files for Bullet: written once per process into a folder that is removed at its end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mygym.errors import RunError
 
 @cache
 def _folder(process: int) -> Path:
-    """A temporary folder of this process, removed when it ends."""
+    """Return the temporary folder of a process, removed when the process ends."""
     folder = Path(tempfile.mkdtemp(prefix="mygym-"))
 
     def remove() -> None:
@@ -37,15 +37,15 @@ def _written(process: int, name: str, content: str | bytes) -> str:
 
 
 def temporary_file(name: str, content: str | bytes) -> str:
-    """Path of a file with this content, written once per process (a forked child writes its own).
+    """Return the path of a file with this content, written once per process (a forked child writes another).
 
-    Different contents have different paths, because Bullet caches files by path and never looks again.
+    Different contents have different paths, because Bullet caches files by path.
 
     Args:
-        name: How the file's name ends, e.g. `panda.urdf`.
+        name: End of the file's name, such as `panda.urdf`.
         content: Text, or bytes.
 
     Raises:
-        RunError: the folder for temporary files cannot be written.
+        RunError: The folder for temporary files cannot be written.
     """
     return _written(os.getpid(), name, content)

@@ -9,14 +9,14 @@ from mygym.types import FloatArray
 
 
 def pose_matrix(position: ArrayLike, rotation: ArrayLike) -> FloatArray:
-    """The `(4, 4)` homogeneous matrix of a position `(3,)` and a rotation matrix `(3, 3)`."""
+    """Return the `(4, 4)` homogeneous matrix of a position `(3,)` and a rotation matrix `(3, 3)`."""
     pose = np.eye(4)
     pose[:3, :3], pose[:3, 3] = rotation, position
     return pose
 
 
 def quaternion_to_matrix(quaternion: ArrayLike) -> FloatArray:
-    """Rotation matrix `(3, 3)` of a quaternion `(4,)` of any length but zero."""
+    """Return the rotation matrix `(3, 3)` of a quaternion `(4,)` of any length but zero."""
     x, y, z, w = np.asarray(quaternion, dtype=float) / np.linalg.norm(quaternion)
     return np.array(
         [
@@ -28,7 +28,7 @@ def quaternion_to_matrix(quaternion: ArrayLike) -> FloatArray:
 
 
 def matrix_to_quaternion(matrix: FloatArray) -> FloatArray:
-    """The quaternion `(4,)` with w >= 0 of a rotation matrix (Bar-Itzhack 2000: the largest eigenvector)."""
+    """Return the quaternion `(4,)` with w >= 0 of a rotation matrix (Bar-Itzhack 2000: the largest eigenvector)."""
     (a, b, c), (d, e, f), (g, h, i) = matrix
     form = np.array(
         [
@@ -43,7 +43,7 @@ def matrix_to_quaternion(matrix: FloatArray) -> FloatArray:
 
 
 def multiply_quaternions(a: ArrayLike, b: ArrayLike) -> FloatArray:
-    """The rotation `b` followed by `a`, `(4,)`."""
+    """Return the product `a b` `(4,)`: the rotation `b` followed by `a`."""
     ax, ay, az, aw = np.asarray(a, dtype=float)
     bx, by, bz, bw = np.asarray(b, dtype=float)
     return np.array(
@@ -57,7 +57,7 @@ def multiply_quaternions(a: ArrayLike, b: ArrayLike) -> FloatArray:
 
 
 def rpy_to_matrix(rpy: ArrayLike) -> FloatArray:
-    """Rotation matrix of URDF's roll, pitch, yaw about the fixed axes x, y, z."""
+    """Return the rotation matrix of roll, pitch and yaw about the fixed axes x, y, z, as in URDF."""
     (cr, cp, cy), (sr, sp, sy) = np.cos(rpy), np.sin(rpy)
     return np.array(
         [
@@ -69,7 +69,7 @@ def rpy_to_matrix(rpy: ArrayLike) -> FloatArray:
 
 
 def matrix_to_rpy(matrix: FloatArray) -> FloatArray:
-    """The inverse of `rpy_to_matrix`; at a pitch of ±90° the yaw is chosen as 0."""
+    """Return roll, pitch and yaw of a rotation matrix; at a pitch of ±90° the yaw is 0."""
     pitch = np.arctan2(-matrix[2, 0], np.hypot(matrix[0, 0], matrix[1, 0]))
     if np.hypot(matrix[0, 0], matrix[1, 0]) < 1e-9:
         return np.array([np.arctan2(-np.sign(matrix[2, 0]) * matrix[0, 1], matrix[1, 1]), pitch, 0.0])
@@ -77,7 +77,7 @@ def matrix_to_rpy(matrix: FloatArray) -> FloatArray:
 
 
 def axis_angle_to_matrix(axis: ArrayLike, angle: float) -> FloatArray:
-    """Rodrigues' formula for a unit axis `(3,)`."""
+    """Return the rotation matrix of an angle about a unit axis `(3,)` (Rodrigues' formula)."""
     x, y, z = np.asarray(axis, dtype=float)
     cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
     result: FloatArray = np.eye(3) + np.sin(angle) * cross + (1 - np.cos(angle)) * cross @ cross

@@ -1,55 +1,36 @@
-"""URDF made light: fixed joints merged with correct inertias, and either collisions or visuals kept.
-
-Bullet's own `URDF_MERGE_FIXED_LINKS` adds masses without moving centres of mass, so merging is done here.
-"""
+"""URDF trees as `ElementTree` elements: reading a file, and access to joints, links, poses and inertias."""
 
 from __future__ import annotations
 
-import copy
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from mygym.errors import AssetError, bad_value
-from mygym.models.transforms import axis_angle_to_matrix, matrix_to_rpy, pose_matrix, rpy_to_matrix
+from mygym.models.transforms import matrix_to_rpy, pose_matrix, rpy_to_matrix
+from mygym.models.urdf_validation import check_numbers, check_tree, link_at
+from mygym.types import FloatArray, Vector
 
-Matrix = NDArray[np.float64]
-
-DYNAMIC = ("revolute", "continuous", "prismatic")
-KINDS = (*DYNAMIC, "fixed", "floating", "planar", "spherical")
-"""Of joints: the format's, and Bullet's `spherical`."""
-
-NUMBERS = {
-    "origin": {"xyz": 3, "rpy": 3},
-    "axis": {"xyz": 3},
-    "mass": {"value": 1},
-    "inertia": dict.fromkeys(("ixx", "iyy", "izz", "ixy", "ixz", "iyz"), 1),
-    "limit": dict.fromkeys(("lower", "upper", "effort", "velocity"), 1),
-    "box": {"size": 3},
-    "cylinder": {"radius": 1, "length": 1},
-    "capsule": {"radius": 1, "length": 1},
-    "sphere": {"radius": 1},
-    "mesh": {"scale": 3},
-}
-"""Element → attribute → how many numbers it holds."""
-
-NAMING = {"link": "name", "joint": "name", "material": "name", "parent": "link", "child": "link", "mimic": "joint"}
-"""Attributes of elements that name a link, a joint or a material."""
+INERTIA_ENTRIES = {"ixx": (0, 0), "iyy": (1, 1), "izz": (2, 2), "ixy": (0, 1), "ixz": (0, 2), "iyz": (1, 2)}
+"""Attribute of `<inertia>` → its place in the `(3, 3)` matrix."""
 
 
 @dataclass(frozen=True)
 class Joint:
-    """A joint of a URDF tree; `origin` is the 4 x 4 pose of the child frame in the parent frame at position zero."""
+    """A joint of a URDF tree. Limits are in rad or m, rad/s or m/s, and N m or N; infinite where missing."""
 
     name: str
     kind: str
+    """Joint type of the URDF, such as `revolute`."""
     parent: str
     child: str
-    origin: Matrix
-    axis: tuple[float, float, float]
+    origin: FloatArray
+    """`(4, 4)` pose of the child frame in the parent frame at position zero."""
+    axis: Vector
+    """In the joint's frame."""
     lower: float
     upper: float
     effort: float
@@ -58,72 +39,28 @@ class Joint:
 
 
 def read_urdf(path: Path) -> ET.Element:
-    """The `<robot>` element, with mesh file names made absolute.
+    """Read and validate a URDF file; return its `<robot>` element with absolute mesh file names.
 
     Raises:
-        AssetError: no such file, not XML, no `<robot>`, words in place of numbers, joints that do not make a tree of
-            the links, or a mesh that does not exist.
+        AssetError: The file does not exist or is not XML, has no `<robot>`, invalid numbers, links that do not form a
+            tree, or a missing mesh.
     """
     if not path.is_file():
         raise AssetError(bad_value("urdf", str(path), "an existing file", "is not a file"))
     try:
-        root = ET.parse(path).getroot()  # noqa: S314  the robot files that a user names are trusted
+        root = ET.parse(path).getroot()  # noqa: S314  robot files that a user names are trusted
     except ET.ParseError as error:
         raise AssetError(f"{path}: not a URDF file: {error}") from error
     if root.tag != "robot":
         raise AssetError(f"{path}: not a URDF file: it begins with <{root.tag}>, not with <robot>")
     try:
-        _check_numbers(root)
-        _check_tree(root)
+        check_numbers(root)
+        check_tree(root)
     except AssetError as error:
         raise AssetError(f"{path}: {error}") from error
     for mesh in root.iter("mesh"):
-        name = mesh.get("filename", "")
-        mesh.set("filename", str(_find_mesh(path, name)))
+        mesh.set("filename", str(_find_mesh(path, mesh.get("filename", ""))))
     return root
-
-
-def _check_numbers(root: ET.Element) -> None:
-    for part in (*root.findall("link"), *root.findall("joint")):
-        where = f"{part.tag} {part.get('name', '')}"
-        for element in part.iter():
-            for key, count in NUMBERS.get(element.tag, {}).items():
-                text = element.get(key)
-                if text is not None and not _are_numbers(text, count):
-                    allowed = "a number" if count == 1 else f"{count} numbers"
-                    raise AssetError(bad_value(f"{where}: {element.tag} {key}", text, allowed))
-            if element.tag == "inertia" and not {"ixx", "iyy", "izz"} <= set(element.keys()):
-                raise AssetError(bad_value(f"{where}: inertia", element.attrib, "ixx, iyy and izz", "lacks a moment"))
-
-
-def _are_numbers(text: str, count: int) -> bool:
-    try:
-        return len(_numbers(text)) == count
-    except ValueError:
-        return False
-
-
-def _check_tree(root: ET.Element) -> None:
-    links, above = links_of(root), {}
-    for element in root.findall("joint"):
-        name, kind = element.get("name", ""), element.get("type", "")
-        if kind not in KINDS:
-            raise AssetError(bad_value(f"joint {name}: type", kind, KINDS))
-        for end in ("parent", "child"):
-            if _link_of(element, end) not in links:
-                raise AssetError(bad_value(f"joint {name}: {end}", _link_of(element, end), links, "is not a link"))
-        child = _link_of(element, "child")
-        if child in above:
-            raise AssetError(bad_value(f"joint {name}: child", child, "one joint for each link", "hangs on two joints"))
-        above[child] = _link_of(element, "parent")
-        if kind in DYNAMIC and not any(_read_joint(element).axis):
-            raise AssetError(bad_value(f"joint {name}: axis", "0 0 0", "a direction, such as '0 0 1'"))
-    for link in links:
-        way = [link]
-        while way[-1] in above:
-            way.append(above[way[-1]])
-            if way[-1] == link:
-                raise AssetError(bad_value("joint", " - ".join(way), "a tree of links", "goes in a circle"))
 
 
 def _find_mesh(urdf: Path, name: str) -> Path:
@@ -137,7 +74,7 @@ def _find_mesh(urdf: Path, name: str) -> Path:
 
 
 def read_joints(root: ET.Element) -> dict[str, Joint]:
-    """All joints by name."""
+    """Return all joints by name."""
     return {joint.name: joint for joint in map(_read_joint, root.findall("joint"))}
 
 
@@ -148,8 +85,8 @@ def _read_joint(element: ET.Element) -> Joint:
     return Joint(
         name=element.get("name", ""),
         kind=element.get("type", ""),
-        parent=_link_of(element, "parent"),
-        child=_link_of(element, "child"),
+        parent=link_at(element, "parent"),
+        child=link_at(element, "child"),
         origin=origin_of(element),
         axis=(x, y, z),
         lower=values.get("lower", -np.inf),
@@ -160,163 +97,26 @@ def _read_joint(element: ET.Element) -> Joint:
     )
 
 
-def light_urdf(root: ET.Element, keep: str) -> str:
-    """The text of the same robot with fixed joints merged and only its collisions or its visuals kept.
-
-    Args:
-        root: From `read_urdf`; not changed.
-        keep: `"collision"` for a physics client (each link then gets a speck of a visual, see `TINY_BOX`),
-            `"visual"` for a client that only draws.
-    """
-    root = copy.deepcopy(root)
-    for link in root.findall("link"):
-        for shape in link.findall("visual" if keep == "collision" else "collision"):
-            link.remove(shape)
-    merge_fixed_joints(root)
-    if keep == "collision":
-        for link in root.findall("link"):
-            if link.find("collision") is not None:
-                visual = ET.SubElement(link, "visual")
-                ET.SubElement(ET.SubElement(visual, "geometry"), "box", size="0.0002 0.0002 0.0002")
-    return ET.tostring(root, encoding="unicode")
-
-
-def lock_joints(root: ET.Element, positions: dict[str, float]) -> None:
-    """Turn joints into fixed ones at the given positions (rad or m), in place: the motor solver then has less to do."""
-    for element in root.findall("joint"):
-        joint = _read_joint(element)
-        if joint.name not in positions:
-            continue
-        position, axis = positions[joint.name], np.array(joint.axis)
-        moved = np.eye(4)
-        if joint.kind == "prismatic":
-            moved[:3, 3] = position * axis
-        else:
-            moved[:3, :3] = axis_angle_to_matrix(axis, position)
-        set_origin(element, joint.origin @ moved)
-        element.set("type", "fixed")
-
-
-def attach(root: ET.Element, tool: ET.Element, link: str, pose: Matrix) -> None:
-    """Fix another URDF's tree to a link, in place.
-
-    Args:
-        root: From `read_urdf`; changed.
-        tool: From `read_urdf`; its elements go over to `root`.
-        link: Of `root`, which carries the tool.
-        pose: `(4, 4)` of the tool's root link in the frame of `link`.
-
-    Raises:
-        AssetError: A link or joint of this name is there already.
-    """
-    for kind in ("link", "joint"):
-        taken = {element.get("name") for element in root.findall(kind)}
-        twice = next((element.get("name") for element in tool.findall(kind) if element.get("name") in taken), None)
-        if twice is not None:
-            allowed = f"a tool whose {kind}s have names of their own, or a prefix"
-            raise AssetError(bad_value("mounts", twice, allowed, "is there twice"))
-    joint = ET.SubElement(root, "joint", name=f"{link}_to_{root_link(tool)}", type="fixed")
-    ET.SubElement(joint, "parent", link=link)
-    ET.SubElement(joint, "child", link=root_link(tool))
-    set_origin(joint, pose)
-    root.extend(tool.findall("link") + tool.findall("joint") + tool.findall("material"))
-
-
-def add_prefix(root: ET.Element, prefix: str) -> None:
-    """Put a prefix before the names of all links, joints and materials, wherever they are named, in place."""
-    for element in root.iter():
-        key = NAMING.get(element.tag, "")
-        if key in element.attrib:
-            element.set(key, prefix + element.attrib[key])
-
-
 def links_of(root: ET.Element) -> list[str]:
-    """Names of all links."""
+    """Return the names of all links."""
     return [link.get("name", "") for link in root.findall("link")]
 
 
 def root_link(root: ET.Element) -> str:
-    """The link that no joint carries.
+    """Return the name of the link without a parent joint.
 
     Raises:
-        AssetError: There is none, or more than one.
+        AssetError: No link or several links have no parent joint.
     """
-    carried = {_link_of(joint, "child") for joint in root.findall("joint")}
-    free = [name for name in links_of(root) if name not in carried]
-    if len(free) != 1:
-        raise AssetError(f"a URDF has one root link, this one has {len(free)}: {', '.join(free)}")
-    return free[0]
+    children = {link_at(joint, "child") for joint in root.findall("joint")}
+    roots = [name for name in links_of(root) if name not in children]
+    if len(roots) != 1:
+        raise AssetError(f"a URDF has one root link, this one has {len(roots)}: {', '.join(roots)}")
+    return roots[0]
 
 
-def without_friction(root: ET.Element) -> None:
-    """Take damping and friction from all joints, in place."""
-    for joint in root.findall("joint"):
-        for dynamics in joint.findall("dynamics"):
-            joint.remove(dynamics)
-
-
-def merge_fixed_joints(root: ET.Element) -> dict[str, tuple[str, Matrix]]:
-    """Merge every link behind a fixed joint into its parent, in place: shapes moved, inertias added.
-
-    Returns:
-        For every original link the link that now contains it, and its 4 x 4 pose in that link's frame.
-    """
-    links = {link.get("name", ""): link for link in root.findall("link")}
-    placed: dict[str, tuple[str, Matrix]] = {name: (name, np.eye(4)) for name in links}
-    for element in root.findall("joint"):
-        if element.get("type") != "fixed":
-            continue
-        parent, child, pose = _link_of(element, "parent"), _link_of(element, "child"), origin_of(element)
-        for shape in [*links[child].findall("visual"), *links[child].findall("collision")]:
-            set_origin(shape, pose @ origin_of(shape))
-            links[parent].append(shape)
-        _merge_inertial(links[parent], links[child], pose)
-        root.remove(element)
-        root.remove(links[child])
-        for other in root.findall("joint"):
-            if _link_of(other, "parent") == child:
-                set_origin(other, pose @ origin_of(other))
-                other.find("parent").set("link", parent)  # type: ignore[union-attr]
-        for name, (holder, local) in placed.items():
-            if holder == child:
-                placed[name] = (parent, pose @ local)
-    return placed
-
-
-def _merge_inertial(parent: ET.Element, child: ET.Element, pose: Matrix) -> None:
-    """Add the child's mass and inertia to the parent's by the parallel axis theorem."""
-    mass_a, centre_a, inertia_a = inertial(parent)
-    mass_b, centre_b, inertia_b = inertial(child)
-    if mass_b == 0.0:
-        return
-    centre_b = pose[:3, :3] @ centre_b + pose[:3, 3]
-    inertia_b = pose[:3, :3] @ inertia_b @ pose[:3, :3].T
-    mass = mass_a + mass_b
-    centre = (mass_a * centre_a + mass_b * centre_b) / mass
-    inertia = sum(
-        (
-            inertia + m * ((c - centre) @ (c - centre) * np.eye(3) - np.outer(c - centre, c - centre))
-            for m, c, inertia in ((mass_a, centre_a, inertia_a), (mass_b, centre_b, inertia_b))
-        ),
-        np.zeros((3, 3)),
-    )
-    set_inertial(parent, mass, centre, inertia)
-
-
-def set_inertial(link: ET.Element, mass: float, centre: Matrix, inertia: Matrix) -> None:
-    """Give a link its `<inertial>`: kg, centre of mass `(3,)` m and `(3, 3)` kg m², both in the link's frame."""
-    old = link.find("inertial")
-    if old is not None:
-        link.remove(old)
-    element = ET.SubElement(link, "inertial")
-    ET.SubElement(element, "origin", xyz=text_of(centre), rpy="0 0 0")
-    ET.SubElement(element, "mass", value=repr(float(mass)))
-    names = {"ixx": (0, 0), "iyy": (1, 1), "izz": (2, 2), "ixy": (0, 1), "ixz": (0, 2), "iyz": (1, 2)}
-    ET.SubElement(element, "inertia", {name: repr(float(inertia[at])) for name, at in names.items()})
-
-
-def inertial(link: ET.Element) -> tuple[float, Matrix, Matrix]:
-    """Mass in kg, centre of mass in m and 3 x 3 inertia in kg m², both in the link's frame."""
+def inertial(link: ET.Element) -> tuple[float, FloatArray, FloatArray]:
+    """Return mass in kg, centre of mass `(3,)` m and inertia `(3, 3)` kg m² about it, both in the link's frame."""
     element = link.find("inertial")
     mass = None if element is None else element.find("mass")
     tensor = None if element is None else element.find("inertia")
@@ -329,22 +129,28 @@ def inertial(link: ET.Element) -> tuple[float, Matrix, Matrix]:
     return float(mass.get("value", "0")), pose[:3, 3], pose[:3, :3] @ inertia @ pose[:3, :3].T
 
 
+def set_inertial(link: ET.Element, mass: float, centre: FloatArray, inertia: FloatArray) -> None:
+    """Set a link's `<inertial>`: kg, centre of mass `(3,)` m and inertia `(3, 3)` kg m², both in the link's frame."""
+    old = link.find("inertial")
+    if old is not None:
+        link.remove(old)
+    element = ET.SubElement(link, "inertial")
+    ET.SubElement(element, "origin", xyz=text_of(centre), rpy="0 0 0")
+    ET.SubElement(element, "mass", value=repr(float(mass)))
+    ET.SubElement(element, "inertia", {name: repr(float(inertia[at])) for name, at in INERTIA_ENTRIES.items()})
+
+
 def _numbers(text: str) -> list[float]:
     return [float(word) for word in text.split()]
 
 
-def text_of(values: Matrix) -> str:
-    """Numbers as URDF has them, to the last digit."""
-    return " ".join(repr(float(value)) for value in values)
+def text_of(values: ArrayLike) -> str:
+    """Return numbers as a URDF attribute, exact to the last digit."""
+    return " ".join(repr(float(value)) for value in np.asarray(values, dtype=float))
 
 
-def _link_of(joint: ET.Element, which: str) -> str:
-    element = joint.find(which)
-    return "" if element is None else element.get("link", "")
-
-
-def origin_of(element: ET.Element) -> Matrix:
-    """The `(4, 4)` pose that an element's `<origin>` gives."""
+def origin_of(element: ET.Element) -> FloatArray:
+    """Return the `(4, 4)` pose of an element's `<origin>`."""
     origin = element.find("origin")
     if origin is None:
         return np.eye(4)
@@ -352,8 +158,8 @@ def origin_of(element: ET.Element) -> Matrix:
     return pose_matrix(np.array(_numbers(origin.get("xyz", "0 0 0"))), rotation)
 
 
-def set_origin(element: ET.Element, pose: Matrix) -> None:
-    """Give an element the `<origin>` of a `(4, 4)` pose."""
+def set_origin(element: ET.Element, pose: FloatArray) -> None:
+    """Set an element's `<origin>` to a `(4, 4)` pose."""
     origin = element.find("origin")
     if origin is None:
         origin = ET.SubElement(element, "origin")

@@ -1,4 +1,4 @@
-"""Where a robot works, as data: `load_workspace("table") -> WorkspaceSpec`."""
+"""Workspaces as data: `load_workspace("table") -> WorkspaceSpec`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from pydantic import Field
 
 from mygym.errors import AssetError, bad_value
 from mygym.models.assets import STRICT, Number, Quaternion, Vector, asset_names, find_asset, read_asset
-from mygym.models.fixtures import FixtureSpec, check_fixture, movables, with_files
+from mygym.models.fixture_urdf import movables
+from mygym.models.fixture_validation import check_fixture
+from mygym.models.fixtures import FixtureSpec, with_files
 from mygym.models.robot import RobotSpec
 
 
 @dataclass(frozen=True)
 class Area:
-    """An axis-aligned box in the world frame, m. An edge of no length is allowed: a surface."""
+    """An axis-aligned box in the world frame, m. Edges may have length 0."""
 
     __pydantic_config__ = STRICT
 
@@ -28,7 +30,7 @@ class Area:
 
 @dataclass(frozen=True)
 class CameraSpec:
-    """A camera that looks at `target` from `distance` m; angles in degrees as Bullet has them."""
+    """A camera that looks at `target` from `distance` m; angles in degrees as in Bullet."""
 
     __pydantic_config__ = STRICT
 
@@ -42,21 +44,21 @@ class CameraSpec:
 
 @dataclass(frozen=True)
 class HomeSpec:
-    """What is different in a workspace for one of the robots that are at home there."""
+    """Settings of a workspace for one of its robots."""
 
     __pydantic_config__ = STRICT
 
     base_position: Vector | None = None
-    """m; by default the robot's own."""
+    """m; by default the robot's."""
     base_orientation: Quaternion | None = None
     areas: dict[str, Area] = field(default_factory=dict)
-    """In place of the workspace's areas of these names, and besides the others."""
+    """Replace the workspace's areas of the same names."""
     tool_home: Vector | None = None
     tool_bounds: Area | None = None
     cameras: dict[str, CameraSpec] = field(default_factory=dict)
-    """In place of the workspace's cameras of these names."""
+    """Replace the workspace's cameras of the same names."""
     unsuited: tuple[str, ...] = ()
-    """Tasks that it does not do well enough here; a comment says why."""
+    """Tasks that the robot does not do well enough here; a comment states the reason."""
 
 
 @dataclass(frozen=True)
@@ -67,32 +69,32 @@ class WorkspaceSpec:
 
     fixtures: dict[str, FixtureSpec]
     areas: dict[str, Area]
-    """Where tasks sample goals and starting positions, by name."""
+    """Areas in which tasks sample goals and starting positions, by name."""
     cameras: dict[str, CameraSpec]
     bounds: Area
-    """An object that leaves this box has left the workspace."""
+    """Box of the workspace; an object outside it is lost."""
     tool_bounds: Area
-    """Controllers command the end effector inside this box only."""
+    """Box in which controllers command the end effector."""
     tool_home: Vector = field(default=(0.0, 0.0, 0.2))
-    """m: where the end effector starts unless the reset says otherwise; the robot's home joints are close to it."""
+    """m: default start of the end effector; the robot's home joints are close to it."""
     tool_direction: Vector = (0.0, 0.0, -1.0)
-    """Unit vector along which controllers hold the tool's z axis: down, or forward where the work is on a wall."""
+    """Unit vector along which controllers hold the tool's z axis: down, or forward for work on a wall."""
     paths: dict[str, tuple[Vector, ...]] = field(default_factory=dict)
-    """m: points of surfaces that something is guided along, by name, the goal last."""
+    """m: points of paths that an object is guided along, by name; the last is the goal."""
     robots: dict[str, HomeSpec | None] = field(default_factory=dict)
-    """Robots that are at home here, with what is different for them; others find the areas as they are."""
+    """Robots that suit this workspace, with their settings; other robots get the general ones."""
     background: tuple[Number, Number, Number] = (1.0, 1.0, 1.0)
     name: str = ""
-    """The file's stem, unless given."""
+    """By default the file's stem."""
 
     @property
     def part_names(self) -> tuple[str, ...]:
-        """What moves, as `fixture.joint`, in the order of `State.part_position`."""
+        """Articulated parts as `fixture.joint`, in the order of `State.part_position`."""
         solid = {name: fixture for name, fixture in self.fixtures.items() if fixture.collides}
-        return tuple(f"{name}.{one.name}" for name, fixture in solid.items() for one in movables(fixture))
+        return tuple(f"{name}.{part.name}" for name, fixture in solid.items() for part in movables(fixture))
 
     def for_robot(self, name: str) -> WorkspaceSpec:
-        """The workspace as a robot finds it: with its own areas, bounds and home in place of the general ones."""
+        """Return the workspace with the robot's areas, cameras, bounds and home in place of the general ones."""
         home = self.robots.get(name) or HomeSpec()
         return replace(
             self,
@@ -103,7 +105,7 @@ class WorkspaceSpec:
         )
 
     def place(self, robot: RobotSpec) -> RobotSpec:
-        """The robot where it stands here: on its own base, unless the workspace has another for it."""
+        """Return the robot with the base pose that the workspace sets for it, if any."""
         home = self.robots.get(robot.name) or HomeSpec()
         return replace(
             robot,
@@ -113,16 +115,16 @@ class WorkspaceSpec:
 
 
 def workspace_names() -> tuple[str, ...]:
-    """Workspaces that come with the package."""
+    """Return the names of the built-in workspaces."""
     return asset_names("workspaces")
 
 
 def load_workspace(name: str | Path) -> WorkspaceSpec:
-    """The workspace of this name, or of this YAML file.
+    """Load a built-in workspace by name, or a workspace from a YAML file.
 
     Raises:
-        AssetError: unknown name, or a file with an unknown, missing or wrong key, a box whose low is above its high, a
-            fixture that cannot be.
+        AssetError: Unknown name; an unknown, missing or invalid key; a box whose low is above its high; or an invalid
+            fixture.
     """
     path = find_asset("workspaces", name)
     spec = read_asset(WorkspaceSpec, path)
@@ -148,9 +150,7 @@ def _check(spec: WorkspaceSpec) -> None:
         if not path:
             raise AssetError(bad_value(f"paths.{name}", [], "one point or more, the goal last", "is empty"))
         for index, point in enumerate(path):
-            if not all(
-                low <= at <= high for low, at, high in zip(spec.bounds.low, point, spec.bounds.high, strict=True)
-            ):
+            if not all(low <= x <= high for low, x, high in zip(spec.bounds.low, point, spec.bounds.high, strict=True)):
                 allowed = f"within bounds {list(spec.bounds.low)} … {list(spec.bounds.high)}"
                 raise AssetError(bad_value(f"paths.{name}.{index}", list(point), allowed))
     if "main" not in spec.cameras:

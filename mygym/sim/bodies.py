@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from mygym.models.collision_pieces import Piece
 from mygym.models.episode_randomization import EpisodeRandomization
 from mygym.models.inertia import Inertial
 from mygym.models.links import add_collisions, hull_file, link_element
 from mygym.models.objects import ObjectSpec
 from mygym.models.rigid import RigidBody
-from mygym.models.shapes import Piece
 from mygym.models.transforms import multiply_quaternions, pose_matrix
 from mygym.sim.bullet import TINY_BOX, bullet, urdf_file
 
@@ -154,7 +154,7 @@ def add_visual(client: int, spec: ObjectSpec, position: Sequence[float], orienta
     origin = pose_matrix(-spec.inertial.centre, np.eye(3))
     # Bullet warns of links without a mass, and turns the frame of those whose moments differ.
     ball = Inertial(1.0, spec.inertial.centre, np.eye(3))
-    robot.append(link_element(spec.name, spec.parts, spec.color, ball, collisions=False, origin=origin))
+    robot.append(link_element(spec.name, spec.geoms, spec.color, ball, collisions=False, origin=origin))
     path = urdf_file(spec.name, ET.tostring(robot, encoding="unicode"))
     return int(bullet.loadURDF(path, position, orientation, useFixedBase=True, physicsClientId=client))
 

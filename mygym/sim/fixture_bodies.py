@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from mygym.errors import ConfigError, bad_value
-from mygym.models.fixtures import FixtureSpec, Movable, base_parts, fixture_pose, fixture_urdf, movables
-from mygym.models.shapes import Piece, pieces
+from mygym.models.collision_pieces import Piece, pieces
+from mygym.models.fixture_urdf import Movable, fixture_pose, fixture_urdf, movables
+from mygym.models.fixtures import FixtureSpec, base_parts
 from mygym.models.workspace import WorkspaceSpec
 from mygym.sim.bodies import MOST_PIECES, create_collision
 from mygym.sim.bullet import TINY_BOX, bullet, urdf_file

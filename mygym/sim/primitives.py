@@ -1,7 +1,7 @@
-"""Meshes made into primitive shapes: the smallest box, cylinder, capsule or sphere around one.
+"""Replacement of collision meshes by the smallest enclosing box, cylinder, capsule or sphere.
 
-A reset loads the robot anew: a mesh there costs milliseconds, a primitive microseconds. Bullet's own loader reads the
-files, so whatever it can draw can collide.
+A reset loads the robot again: a mesh costs milliseconds, a primitive microseconds. Bullet's loader reads the files, so
+that every mesh that it can draw can collide.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ _ONE_LINK = """<robot name="mesh"><link name="mesh">
 
 @dataclass(frozen=True)
 class Primitive:
-    """A shape as URDF has it, and where it is."""
+    """A URDF geometry and its pose."""
 
     tag: str
     sizes: tuple[tuple[str, str], ...]
     """Attributes of the element."""
     pose: FloatArray
-    """`(4, 4)` in the frame of the points that it encloses."""
+    """`(4, 4)` in the frame of the enclosed points."""
     volume: float
     """m³."""
 
 
 def replace_meshes(root: ET.Element) -> None:
-    """Put primitives in the place of all collision meshes, in place; visual shapes stay.
+    """Replace all collision meshes by primitives, in place; visual shapes stay.
 
-    A robot without any collision shape collides with what is seen of it.
+    Visual shapes become the collision shapes of a robot without any.
 
     Raises:
         AssetError: Bullet cannot read a mesh.
@@ -52,9 +52,9 @@ def replace_meshes(root: ET.Element) -> None:
     if root.find("link/collision") is None:
         for link in root.findall("link"):
             for visual in link.findall("visual"):
-                seen = copy.deepcopy(visual)
-                seen.tag = "collision"
-                link.append(seen)
+                collision = copy.deepcopy(visual)
+                collision.tag = "collision"
+                link.append(collision)
     for collision in root.iterfind("link/collision"):
         geometry = collision.find("geometry")
         mesh = None if geometry is None else geometry.find("mesh")
@@ -72,7 +72,7 @@ def _around(filename: str, scale: str) -> Primitive:
 
 
 def mesh_points(filename: str, scale: str = "1 1 1") -> FloatArray:
-    """Corners `(n, 3)` m of the convex hull of a mesh file (OBJ, STL, Collada), scaled.
+    """Return the corners `(n, 3)` m of the convex hull of a mesh file (OBJ, STL, Collada), scaled.
 
     Raises:
         AssetError: Bullet cannot read it.
@@ -92,42 +92,42 @@ def mesh_points(filename: str, scale: str = "1 1 1") -> FloatArray:
 
 
 def enclosing(points: FloatArray) -> Primitive:
-    """The smallest of the boxes, cylinders, capsules and spheres about the axes of a cloud `(n, 3)` m of points.
+    """Return the smallest box, cylinder, capsule or sphere around points `(n, 3)` m.
 
-    Axes are those of the points' frame and of their principal components.
+    Its axes are those of the points' frame or of their principal components.
     """
     principal = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)[2].T
     if np.linalg.det(principal) < 0:
         principal[:, 2] *= -1
-    found = [shape for axes in (np.eye(3), principal) for shape in _about(points @ axes, axes)]
-    return min(found, key=lambda shape: shape.volume)
+    candidates = [shape for axes in (np.eye(3), principal) for shape in _candidates(points @ axes, axes)]
+    return min(candidates, key=lambda shape: shape.volume)
 
 
-def _about(points: FloatArray, axes: FloatArray) -> list[Primitive]:
-    """Candidates around points given along `axes` `(3, 3)`, whose columns are the axes."""
+def _candidates(points: FloatArray, axes: FloatArray) -> list[Primitive]:
+    """Return the enclosing primitives of points given in the coordinates of `axes` `(3, 3)` (columns)."""
     low, high = points.min(axis=0), points.max(axis=0)
     centre, edges = (low + high) / 2, np.maximum(high - low, SMALLEST)
     radius = max(float(np.linalg.norm(points - centre, axis=1).max()), SMALLEST)
-    at = pose_matrix(axes @ centre, axes)
-    found = [
-        Primitive("box", (("size", text_of(edges)),), at, float(np.prod(edges))),
-        Primitive("sphere", (("radius", repr(radius)),), at, 4 / 3 * np.pi * radius**3),
+    pose = pose_matrix(axes @ centre, axes)
+    candidates = [
+        Primitive("box", (("size", text_of(edges)),), pose, float(np.prod(edges))),
+        Primitive("sphere", (("radius", repr(radius)),), pose, 4 / 3 * np.pi * radius**3),
     ]
     for x, y, z in permutations(range(3)):
         if x > y:  # once for each axis z
             continue
-        turned = np.eye(3)[:, [x, y, z]]
-        if np.linalg.det(turned) < 0:
-            turned[:, 0] *= -1
-        at = pose_matrix(axes @ centre, axes @ turned)
-        along = points[:, z] - centre[z]
-        beside = np.hypot(points[:, x] - centre[x], points[:, y] - centre[y])
-        radius = max(float(beside.max()), SMALLEST)
-        found.append(_round("cylinder", radius, float(edges[z]), at, np.pi * radius**2 * edges[z]))
-        half = max(float((np.abs(along) - np.sqrt(np.maximum(radius**2 - beside**2, 0.0))).max()), SMALLEST / 2)
+        permuted = np.eye(3)[:, [x, y, z]]
+        if np.linalg.det(permuted) < 0:
+            permuted[:, 0] *= -1
+        pose = pose_matrix(axes @ centre, axes @ permuted)
+        axial = points[:, z] - centre[z]
+        radial = np.hypot(points[:, x] - centre[x], points[:, y] - centre[y])
+        radius = max(float(radial.max()), SMALLEST)
+        candidates.append(_round("cylinder", radius, float(edges[z]), pose, np.pi * radius**2 * edges[z]))
+        half = max(float((np.abs(axial) - np.sqrt(np.maximum(radius**2 - radial**2, 0.0))).max()), SMALLEST / 2)
         volume = np.pi * radius**2 * (2 * half + 4 / 3 * radius)
-        found.append(_round("capsule", radius, 2 * half, at, volume))
-    return found
+        candidates.append(_round("capsule", radius, 2 * half, pose, volume))
+    return candidates
 
 
 def _round(tag: str, radius: float, length: float, pose: FloatArray, volume: float) -> Primitive:

@@ -12,7 +12,7 @@ from mygym.models.controllers import Mode
 from mygym.models.robot import ArmSpec, GripperSpec, RobotSpec
 from mygym.models.robot_model import robot_model
 from mygym.models.transforms import matrix_to_quaternion, multiply_quaternions, pose_matrix, quaternion_to_matrix
-from mygym.models.urdf import light_urdf, merge_fixed_joints, without_friction
+from mygym.models.urdf_editing import light_urdf, merge_fixed_joints, remove_joint_dynamics
 from mygym.sim.bullet import bullet, urdf_file
 from mygym.sim.primitives import replace_meshes
 from mygym.tasks.state import State
@@ -57,7 +57,7 @@ class RobotBody:
         root = robot_model(robot, gripper)
         replace_meshes(root)
         if mode == "torque":  # friction is compensated too, as real arms do; Bullet's damping of light wrists explodes
-            without_friction(root)
+            remove_joint_dynamics(root)
         self._urdf = light_urdf(root, "collision")
         grips = [arm.gripper if gripper else None for arm in robot.arms]
         present = [grip for grip in grips if grip]

@@ -51,7 +51,7 @@ MISTAKES = [
     ("describe robot broken.urdf", ["broken.urdf", "not a URDF file"]),
     ("describe workspace notes.txt", ["workspace", "notes.txt"]),
     ("train --robot broken.urdf", ["broken.urdf", "not a URDF file"]),
-    ("train --robot block.urdf", ["robot", "block.urdf", "a URDF with joints that move"]),
+    ("train --robot block.urdf", ["robot", "block.urdf", "a URDF with moving joints"]),
     ("train --robot lost.yaml", ["lost.yaml", "end_effector.link", "'tipp'", "did you mean 'tip'"]),
     ("train --task raech", ["task", "'raech'", "push", "did you mean 'reach'"]),
     ("train --task GA", ["task", "'GA'", "grasp requires 'near'"]),

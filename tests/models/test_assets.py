@@ -13,7 +13,8 @@ from mygym.errors import AssetError
 from mygym.models.assets import ASSETS
 from mygym.models.objects import load_object, object_names
 from mygym.models.robot import load_robot, robot_names
-from mygym.models.urdf import light_urdf, read_urdf
+from mygym.models.urdf import read_urdf
+from mygym.models.urdf_editing import light_urdf
 from mygym.models.workspace import load_workspace, workspace_names
 from tests.components import ROBOTS
 

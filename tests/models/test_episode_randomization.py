@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mygym.models.bounding_box import bounds
 from mygym.models.episode_randomization import CameraShift, EpisodeRandomization, Light, scaled
 from mygym.models.objects import load_object
 from mygym.models.robot import load_robot
-from mygym.models.shapes import bounds
 from mygym.models.workspace import load_workspace
 from mygym.registry import registry
 from mygym.sim.bullet import bullet
@@ -126,8 +126,8 @@ def test_damping_takes_its_part_of_the_velocity_in_a_second(world: World) -> Non
 def test_any_object_can_have_another_size(entry: Any) -> None:
     spec = load_object(entry.load())
     larger = scaled(spec, 1.25)
-    assert (np.stack(bounds(larger.parts)), larger.mass) == (
-        pytest.approx(1.25 * np.stack(bounds(spec.parts)), abs=1e-4),
+    assert (np.stack(bounds(larger.geoms)), larger.mass) == (
+        pytest.approx(1.25 * np.stack(bounds(spec.geoms)), abs=1e-4),
         spec.mass,
     )
     assert larger.half_height == pytest.approx(1.25 * spec.half_height, abs=1e-4)

@@ -276,7 +276,7 @@ WRONG = {
         "<child link='lid'/></joint>",
         "joint: 'hinge' is revolute; allowed: an object is one rigid body",
     ),
-    "two bodies": (LINK + LINK.replace("thing", "other"), "link: .*do not hold together"),
+    "two bodies": (LINK + LINK.replace("thing", "other"), "link: .*are not connected"),
     "a missing mesh": (
         LINK.replace(f"<collision>{SHAPE}</collision>", MESH.format("no.obj")),
         "mesh filename: 'no.obj'",
@@ -333,7 +333,7 @@ BAD = {
     "a urdf that is not there": ("urdf: no.urdf", "urdf: .*no.urdf"),
     "masses that do not add up": (
         "parts: [{shape: sphere, size: [0.1], mass: 2}]\nmass: 1\nfriction: 0.5",
-        "mass: 1.0 .*what the parts say together",
+        "mass: 1.0 .*the sum of its parts",
     ),
 }
 

@@ -12,10 +12,13 @@ import pytest
 
 from mygym.errors import AssetError
 from mygym.models.assets import ASSETS
+from mygym.models.bounding_box import bounds
+from mygym.models.collision_pieces import pieces
 from mygym.models.inertia import mass_properties, volume
 from mygym.models.links import link_element
 from mygym.models.meshes import few_points, hull, obj_text, read_hulls, shrunk, volume_properties
-from mygym.models.shapes import SIZES, PartSpec, bounds, check_part, mesh_of, pieces
+from mygym.models.shapes import SIZES, GeomSpec, check_geom
+from mygym.models.surfaces import mesh_of
 from mygym.models.temporary_files import temporary_file
 from mygym.sim.bodies import create_collision
 from mygym.sim.bullet import bullet, connect, disconnect
@@ -23,16 +26,16 @@ from mygym.sim.bullet import bullet, connect, disconnect
 PI = math.pi
 CUBE = tuple((x, y, z) for x in (-0.02, 0.02) for y in (-0.02, 0.02) for z in (-0.02, 0.02))
 PARTS = {
-    "box": PartSpec("box", (0.1, 0.2, 0.3)),
-    "sphere": PartSpec("sphere", (0.03,)),
-    "cylinder": PartSpec("cylinder", (0.03, 0.08)),
-    "capsule": PartSpec("capsule", (0.02, 0.05)),
-    "cone": PartSpec("cone", (0.04, 0.0, 0.08)),
-    "prism": PartSpec("prism", (0.03, 0.04)),
-    "tube": PartSpec("tube", (0.04, 0.04, 0.006, 0.09)),
-    "torus": PartSpec("torus", (0.04, 0.01)),
-    "hull": PartSpec("hull", points=CUBE),
-    "mesh": PartSpec("mesh", file=str(ASSETS / "robots" / "meshes" / "kuka" / "link7.obj")),
+    "box": GeomSpec("box", (0.1, 0.2, 0.3)),
+    "sphere": GeomSpec("sphere", (0.03,)),
+    "cylinder": GeomSpec("cylinder", (0.03, 0.08)),
+    "capsule": GeomSpec("capsule", (0.02, 0.05)),
+    "cone": GeomSpec("cone", (0.04, 0.0, 0.08)),
+    "prism": GeomSpec("prism", (0.03, 0.04)),
+    "tube": GeomSpec("tube", (0.04, 0.04, 0.006, 0.09)),
+    "torus": GeomSpec("torus", (0.04, 0.01)),
+    "hull": GeomSpec("hull", points=CUBE),
+    "mesh": GeomSpec("mesh", file=str(ASSETS / "robots" / "meshes" / "kuka" / "link7.obj")),
 }
 BALL = 4 / 3 * PI * 0.02**3
 VOLUMES = {
@@ -81,7 +84,7 @@ def test_inertia_is_that_of_many_points(shape: str) -> None:
     np.testing.assert_allclose(inertial.inertia, np.trace(squares) * np.eye(3) - squares, atol=0.03 * size)
 
 
-def _inside(part: PartSpec, points: np.ndarray) -> np.ndarray:
+def _inside(part: GeomSpec, points: np.ndarray) -> np.ndarray:
     x, y, z = points.T
     r = np.hypot(x, y)
     size = part.size
@@ -109,20 +112,20 @@ def _inside(part: PartSpec, points: np.ndarray) -> np.ndarray:
 
 
 def test_two_halves_are_a_whole() -> None:
-    halves = [PartSpec("box", (0.1, 0.1, 0.1), position=(0, 0, z)) for z in (0.05, 0.15)]
-    whole = PartSpec("box", (0.2, 0.1, 0.1), position=(0, 0, 0.1), euler=(0, 90, 0))
+    halves = [GeomSpec("box", (0.1, 0.1, 0.1), position=(0, 0, z)) for z in (0.05, 0.15)]
+    whole = GeomSpec("box", (0.2, 0.1, 0.1), position=(0, 0, 0.1), euler=(0, 90, 0))
     np.testing.assert_allclose(mass_properties(halves, 2.0).inertia, mass_properties([whole], 2.0).inertia, atol=1e-12)
 
 
 def test_masses_of_parts() -> None:
-    head, handle = PartSpec("box", (0.1, 0.02, 0.02), mass=0.5), PartSpec("box", (0.02, 0.02, 0.2), (0.0, 0.0, -0.11))
+    head, handle = GeomSpec("box", (0.1, 0.02, 0.02), mass=0.5), GeomSpec("box", (0.02, 0.02, 0.2), (0.0, 0.0, -0.11))
     found = mass_properties([head, handle], 0.6)
     assert found.centre[2] == pytest.approx(-0.11 * 0.1 / 0.6)
     assert mass_properties([head], None).mass == 0.5
     for parts, mass, words in (
         ([head, handle], None, "is missing"),
-        ([head, handle], 0.5, "more than the parts"),
-        ([head], 0.6, "what the parts say together"),
+        ([head, handle], 0.5, "more than the sum"),
+        ([head], 0.6, "the sum of its parts"),
     ):
         with pytest.raises(AssetError, match=words):
             mass_properties(parts, mass)
@@ -131,7 +134,7 @@ def test_masses_of_parts() -> None:
 @pytest.mark.parametrize("turn", [(0.0, 0.0, 0.0), (30.0, -50.0, 70.0)])
 @pytest.mark.parametrize("shape", PARTS)
 def test_bullets_body_is_as_large_as_it_says(shape: str, turn: tuple[float, float, float], client: int) -> None:
-    part = PartSpec(**{**vars(PARTS[shape]), "position": (0.3, -0.2, 0.1), "euler": turn})
+    part = GeomSpec(**{**vars(PARTS[shape]), "position": (0.3, -0.2, 0.1), "euler": turn})
     collision = create_collision(client, pieces((part,)))
     body = bullet.createMultiBody(1.0, collision, -1, useMaximalCoordinates=True, physicsClientId=client)
     low, high = bounds([part])
@@ -149,7 +152,7 @@ def test_bullets_body_is_as_large_as_it_says(shape: str, turn: tuple[float, floa
 
 @pytest.mark.parametrize("sides", [None, 6])
 def test_a_tube_has_its_hole(sides: int | None, client: int) -> None:
-    part = PartSpec("tube", (0.04, 0.03, 0.01, 0.06), sides=sides)
+    part = GeomSpec("tube", (0.04, 0.03, 0.01, 0.06), sides=sides)
     collision = create_collision(client, pieces((part,)))
     body = bullet.createMultiBody(0.0, collision, -1, physicsClientId=client)
     peg = bullet.createCollisionShape(bullet.GEOM_SPHERE, radius=0.019, physicsClientId=client)
@@ -227,30 +230,30 @@ def test_bad_meshes(name: str, content: str | None, words: str, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("part", "words"),
     [
-        (PartSpec("box", (0.1, 0.1)), "parts.1.size: .*3 numbers for a box: edge along x"),
-        (PartSpec("cylinder", (0.0, 0.1)), "parts.1.size.*above 0"),
-        (PartSpec("cone", (0.0, 0.0, 0.1)), "parts.1.size.*above 0"),
-        (PartSpec("tube", (0.02, 0.01, 0.01, 0.1)), "parts.1.size.*thinner"),
-        (PartSpec("tube", (0.02, 0.02, 0.001, 0.1), sides=4), "parts.1.size.*thick enough"),
-        (PartSpec("torus", (0.01, 0.02)), "parts.1.size.*smaller than the ring"),
-        (PartSpec("sphere", (0.01, 0.02)), "parts.1.size.*thinner"),
-        (PartSpec("hull", points=CUBE[:3]), "parts.1.points.*four points"),
-        (PartSpec("hull", points=CUBE[:4]), "parts.1.points.*one plane"),
-        (PartSpec("hull", (0.1,), points=CUBE), "parts.1.size.*no numbers"),
-        (PartSpec("box", (0.1, 0.1, 0.1), sides=4), "parts.1.sides.*not for a box"),
-        (PartSpec("box", (0.1, 0.1, 0.1), points=CUBE), "parts.1.points.*not for a box"),
-        (PartSpec("mesh", file="none.obj"), "parts.1.file.*not a file"),
-        (PartSpec("mesh", file=PARTS["mesh"].file, scale=(1, 0, 1)), "parts.1.scale"),
+        (GeomSpec("box", (0.1, 0.1)), "parts.1.size: .*3 numbers for a box: edge along x"),
+        (GeomSpec("cylinder", (0.0, 0.1)), "parts.1.size.*above 0"),
+        (GeomSpec("cone", (0.0, 0.0, 0.1)), "parts.1.size.*above 0"),
+        (GeomSpec("tube", (0.02, 0.01, 0.01, 0.1)), "parts.1.size.*thinner"),
+        (GeomSpec("tube", (0.02, 0.02, 0.001, 0.1), sides=4), "parts.1.size.*thicker than"),
+        (GeomSpec("torus", (0.01, 0.02)), "parts.1.size.*smaller than the ring"),
+        (GeomSpec("sphere", (0.01, 0.02)), "parts.1.size.*thinner"),
+        (GeomSpec("hull", points=CUBE[:3]), "parts.1.points.*four points"),
+        (GeomSpec("hull", points=CUBE[:4]), "parts.1.points.*one plane"),
+        (GeomSpec("hull", (0.1,), points=CUBE), "parts.1.size.*no numbers"),
+        (GeomSpec("box", (0.1, 0.1, 0.1), sides=4), "parts.1.sides.*no key of a box"),
+        (GeomSpec("box", (0.1, 0.1, 0.1), points=CUBE), "parts.1.points.*no key of a box"),
+        (GeomSpec("mesh", file="none.obj"), "parts.1.file.*not a file"),
+        (GeomSpec("mesh", file=PARTS["mesh"].file, scale=(1, 0, 1)), "parts.1.scale"),
     ],
 )
-def test_bad_shapes(part: PartSpec, words: str) -> None:
+def test_bad_shapes(part: GeomSpec, words: str) -> None:
     with pytest.raises(AssetError, match=words):
-        check_part(part, "parts.1.")
+        check_geom(part, "parts.1.")
 
 
 def test_good_shapes() -> None:
     for part in PARTS.values():
-        check_part(part, "")
+        check_geom(part, "")
 
 
 def test_normals_are_smooth_on_a_ball_and_sharp_on_a_cube() -> None:

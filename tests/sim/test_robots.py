@@ -19,7 +19,8 @@ from mygym.errors import AssetError, ConfigError
 from mygym.models import assets
 from mygym.models.robot import load_robot
 from mygym.models.robot_model import robot_model
-from mygym.models.urdf import inertial, merge_fixed_joints, read_joints
+from mygym.models.urdf import inertial, read_joints
+from mygym.models.urdf_editing import merge_fixed_joints
 from mygym.registry import ASSETS, registry
 from mygym.sim.inference import find_robot, infer_robot, inferred_of, is_installed
 from mygym.sim.inspection import collisions
@@ -207,7 +208,8 @@ def test_two_arms_act_with_one_action_vector(tmp_path: Path, control: str) -> No
         half = world.action_size // 2
         assert env.action_space.shape == (2 * half,)
         assert world.control_names[half:] == tuple(f"second_{name}" for name in world.control_names[:half])
-        size = {"ee_delta": 18, "ee_absolute": 18, "joint_delta": 54}.get(control, 40)
+        size = 12 + sum(controller.command_offset_size for controller in world.controllers)
+        size += 28 if world.controller.commands == "joint" else 0
         assert env.observation_space["observation"].shape[0] == size
         env.reset(seed=1)
         other = world.state.second_ee_position[0, 0].copy()
@@ -320,9 +322,9 @@ MESH = '<link name="a"><collision><geometry><mesh filename="gone.stl"/></geometr
     ("text", "said"),
     [
         pytest.param("<robot", "not a URDF file", id="malformed"),
-        pytest.param(urdf(), "allowed: a URDF with joints that move", id="no joints"),
-        pytest.param(urdf("prismatic"), "allowed: a URDF with an arm of turning joints", id="no arm"),
-        pytest.param(urdf("revolute", mass=0), "link b has a mass of 0 kg: give its <inertial>", id="no mass"),
+        pytest.param(urdf(), "allowed: a URDF with moving joints", id="no joints"),
+        pytest.param(urdf("prismatic"), "allowed: a URDF with an arm of revolute joints", id="no arm"),
+        pytest.param(urdf("revolute", mass=0), "link b has a mass of 0 kg: set its <inertial>", id="no mass"),
         pytest.param(urdf("revolute", inertia=0), "link b has principal moments of inertia", id="no inertia"),
         pytest.param("<sdf/>", "it begins with <sdf>, not with <robot>", id="no robot"),
         pytest.param(urdf("revolute").replace('"-1"', '"low"'), "joint turn: limit lower: 'low'", id="no number"),
@@ -359,9 +361,9 @@ ROD = {"urdf": "tools/rod.urdf", "link": "lbr_iiwa_link_7"}
         ({"joints": [NO_JOINT]}, "joints.0.name: 'joint_9' is not a joint of the URDF"),
         ({"locked": {"elbow": 1.0}}, "locked: 'elbow' is not a joint of the URDF"),
         ({"end_effector": {"link": "tip"}}, "end_effector.link: 'tip' is not a link of the URDF"),
-        ({"end_effector": {"link": "lbr_iiwa_link_3"}}, "a link that lbr_iiwa_joint_7 carries"),
+        ({"end_effector": {"link": "lbr_iiwa_link_3"}}, "a link behind lbr_iiwa_joint_7"),
         ({"mounts": [ROD | {"link": "hand"}]}, "mounts.0.link: 'hand' is not a link"),
-        ({"mounts": [ROD, ROD]}, "mounts: 'rod' is there twice"),
+        ({"mounts": [ROD, ROD]}, "mounts: 'rod' is a link of both"),
         ({"joints": []}, "joints: [] is empty"),
     ],
 )  # fmt: skip

@@ -13,7 +13,7 @@ import yaml
 from numpy.typing import ArrayLike
 
 from mygym.errors import AssetError, ConfigError
-from mygym.models.fixtures import fixture_urdf
+from mygym.models.fixture_urdf import fixture_urdf
 from mygym.models.robot import load_robot
 from mygym.models.workspace import Area, load_workspace, workspace_names
 from mygym.registry import ASSETS

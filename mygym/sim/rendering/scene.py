@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mygym.models.episode_randomization import EpisodeRandomization
-from mygym.models.fixtures import fixture_pose, fixture_urdf
+from mygym.models.fixture_urdf import fixture_pose, fixture_urdf
 from mygym.models.robot_model import robot_model
-from mygym.models.urdf import light_urdf
+from mygym.models.urdf_editing import light_urdf
 from mygym.sim.bodies import add_visual
 from mygym.sim.bullet import bullet, disconnect, urdf_file
 from mygym.sim.rendering.appearance import Looks

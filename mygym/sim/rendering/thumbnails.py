@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 from mygym.errors import ConfigError, bad_value
+from mygym.models.bounding_box import bounds
 from mygym.models.objects import ObjectSpec
-from mygym.models.shapes import bounds
 from mygym.sim.bodies import add_visual
 from mygym.sim.bullet import bullet, connect, disconnect
 from mygym.sim.rendering.appearance import LIGHT
@@ -79,7 +79,7 @@ def _drawn(
 def _seen(
     client: int, spec: ObjectSpec, width: int, height: int
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
-    low, high = bounds(spec.parts)
+    low, high = bounds(spec.geoms)
     middle = (low + high) / 2 - spec.inertial.centre
     lift = float(-low[2] + spec.inertial.centre[2])
     body = add_visual(client, spec, (0.0, 0.0, lift), (0.0, 0.0, 0.0, 1.0))

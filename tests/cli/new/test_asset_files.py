@@ -46,6 +46,6 @@ def test_an_object_from_a_urdf(folder: Path) -> None:
 
 def test_a_urdf_without_an_arm_is_an_error(folder: Path) -> None:
     (folder / "box.urdf").write_text('<robot name="box"><link name="base"/></robot>')
-    with pytest.raises(AssetError, match="a URDF with joints that move"):
+    with pytest.raises(AssetError, match="a URDF with moving joints"):
         new("robot", "custom", urdf=folder / "box.urdf")
     assert not (folder / "envs").exists()

@@ -1,0 +1,177 @@
+"""Inference of a robot's gripper and tool point from its URDF."""
+
+from __future__ import annotations
+
+import math
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from mygym.models.kinematics import rotation_of_z_to
+from mygym.models.robot import EndEffectorSpec, GripperSpec
+from mygym.models.transforms import axis_angle_to_matrix, matrix_to_quaternion
+from mygym.models.urdf import Joint, inertial, origin_of
+from mygym.sim.primitives import mesh_points
+from mygym.types import FloatArray
+
+ROTARY_JOINT_TYPES = ("revolute", "continuous")
+
+FINGER_WORDS = ("finger", "jaw", "knuckle", "thumb")
+"""Words in the names of a gripper's joints or links; those of joints may also contain `grip`."""
+
+DEFAULT_FORCE = 20.0
+"""N: assumed where a URDF has no limit."""
+
+PAD = 0.01
+"""m from the finger tips to the point at which fingers hold an object."""
+
+SHORTEST_TOOL = 0.02
+"""m: a last link that is not longer is a flange, whose z axis points out."""
+
+
+def is_finger(joint: Joint) -> bool:
+    """Return whether the names of a joint and its child suggest a finger."""
+    name = joint.name.lower()
+    return "grip" in name or any(word in name or word in joint.child.lower() for word in FINGER_WORDS)
+
+
+def infer_gripper(root: ET.Element, joints: dict[str, Joint], wrist: str, notes: list[str]) -> GripperSpec | None:
+    """Return the gripper of the fingers behind a link: prismatic ones with limits, else revolute ones; or None.
+
+    One line about the result is added to `notes`.
+    """
+    carried = [joint for joint in _carried(joints, wrist) if is_finger(joint)]
+    limited = [joint for joint in carried if math.isfinite(joint.lower) and joint.lower < joint.upper < math.inf]
+    fingers = [joint for joint in limited if joint.kind == "prismatic"]
+    fingers = fingers or [joint for joint in limited if joint.kind == "revolute"]
+    if not fingers:
+        notes.append("no gripper")
+        return None
+    low, high = (_spread(root, joints, wrist, fingers, end) for end in ("lower", "upper"))
+    opens_at_upper = high > low if len(fingers) > 1 else fingers[0].upper > -fingers[0].lower
+    ranges = [(joint.lower, joint.upper) if opens_at_upper else (joint.upper, joint.lower) for joint in fingers]
+    if fingers[0].kind == "prismatic":
+        width = sum(abs(opened - closed) for closed, opened in ranges)
+    else:
+        width = max(abs(high - low), 0.01)
+    names = [joint.name for joint in fingers]
+    notes.append(f"a gripper of {', '.join(names)} that opens {100 * width:.1f} cm")
+    speeds = [joint.velocity for joint in fingers if 0 < joint.velocity < math.inf]
+    forces = [joint.effort for joint in fingers if 0 < joint.effort < math.inf]
+    return GripperSpec(
+        joints=tuple(names),
+        links=tuple(joint.child for joint in fingers),
+        closed=tuple(closed for closed, _ in ranges),
+        open=tuple(opened for _, opened in ranges),
+        width=round(width, 4),
+        force=min(forces, default=DEFAULT_FORCE),
+        velocity=min(speeds, default=0.1),
+    )
+
+
+def _carried(joints: dict[str, Joint], link: str) -> Iterator[Joint]:
+    """Yield all joints behind a link."""
+    for joint in joints.values():
+        if joint.parent == link:
+            yield joint
+            yield from _carried(joints, joint.child)
+
+
+def _spread(root: ET.Element, joints: dict[str, Joint], wrist: str, fingers: list[Joint], end: str) -> float:
+    """Return twice the mean distance of the fingers' centres of mass from their mean, or of one from the wrist, m."""
+    centres = np.array(_centres(root, joints, wrist, {joint.name: getattr(joint, end) for joint in fingers}))
+    middle = centres.mean(axis=0) if len(fingers) > 1 else np.zeros(3)
+    return 2 * float(np.linalg.norm(centres - middle, axis=1).mean())
+
+
+def _centres(root: ET.Element, joints: dict[str, Joint], wrist: str, positions: dict[str, float]) -> list[FloatArray]:
+    """Return centres of mass `(3,)` of the child links of joints at positions, in the frame of the wrist."""
+    centres = {link.get("name"): inertial(link)[1] for link in root.findall("link")}
+    children = [joints[name].child for name in positions]
+    return [
+        (pose @ [*centres[child], 1.0])[:3] for child in children for pose in _poses(joints, wrist, positions, child)
+    ]
+
+
+def _poses(joints: dict[str, Joint], wrist: str, positions: dict[str, float], link: str) -> Iterator[FloatArray]:
+    """Yield the pose `(4, 4)` of a link behind the wrist in the wrist's frame, joints at `positions` or at zero."""
+    poses = {wrist: np.eye(4)}
+    for joint in _carried(joints, wrist):
+        moved = np.eye(4)
+        if joint.kind == "prismatic":
+            moved[:3, 3] = positions.get(joint.name, 0.0) * np.array(joint.axis)
+        elif joint.kind in ROTARY_JOINT_TYPES:
+            moved[:3, :3] = axis_angle_to_matrix(joint.axis, positions.get(joint.name, 0.0))
+        poses[joint.child] = poses[joint.parent] @ joint.origin @ moved
+        if joint.child == link:
+            yield poses[link]
+
+
+def infer_tool(root: ET.Element, joints: dict[str, Joint], wrist: str, gripper: GripperSpec | None) -> EndEffectorSpec:
+    """Return the tool point: between the closed fingers, or at the end of the last link; z points there."""
+    if gripper:
+        closed = dict(zip(gripper.joints, gripper.closed, strict=True))
+        centre = np.mean(_centres(root, joints, wrist, closed), axis=0)
+        direction = centre / max(float(np.linalg.norm(centre)), 1e-6)
+        poses = [(link, pose) for link in gripper.links for pose in _poses(joints, wrist, closed, link)]
+        reaches = [
+            float((points @ direction).max()) for link, pose in poses for points in _shapes(root, joints, link, pose)
+        ]
+        return _pointing_along(wrist, direction * (max(reaches) - PAD if reaches else float(centre @ direction)))
+    link = _behind_fixed(joints, wrist)
+    points = np.concatenate([np.zeros((1, 3)), *_shapes(root, joints, link, np.eye(4))])
+    reach = np.concatenate([points.max(axis=0), -points.min(axis=0)])
+    longest = int((reach - np.roll(reach, 3)).argmax())  # an asymmetric extent
+    is_face = reach[2] < SHORTEST_TOOL / 4 and reach[5] > reach[2]  # the body ends at the origin along z: a flange
+    if reach[longest] >= SHORTEST_TOOL and not is_face:
+        return _pointing_along(link, np.eye(3)[longest % 3] * (1 if longest < 3 else -1) * reach[longest])
+    # A bare flange: z points away from the wrist's origin, or stays the link's z axis.
+    flange = next(_poses(joints, wrist, {}, link), np.eye(4))
+    if np.linalg.norm(flange[:3, 3]) < SHORTEST_TOOL:
+        return EndEffectorSpec(link)
+    return replace(_pointing_along(link, flange[:3, :3].T @ flange[:3, 3]), position=(0.0, 0.0, 0.0))
+
+
+def _pointing_along(link: str, offset: FloatArray) -> EndEffectorSpec:
+    """Return the tool point at an offset `(3,)` m in a link's frame, its z axis along the offset."""
+    length = float(np.linalg.norm(offset))
+    if length < 1e-6:
+        return EndEffectorSpec(link)
+    rotation = rotation_of_z_to(offset / length, tolerance=1e-6)
+    x, y, z, w = (float(value) for value in matrix_to_quaternion(rotation).round(6))
+    px, py, pz = (float(value) for value in offset.round(4))
+    return EndEffectorSpec(link, (px, py, pz), (x, y, z, w))
+
+
+def _behind_fixed(joints: dict[str, Joint], link: str) -> str:
+    """Return the last link of the chain of fixed joints behind a link."""
+    child = next((joint.child for joint in joints.values() if joint.parent == link and joint.kind == "fixed"), None)
+    return link if child is None else _behind_fixed(joints, child)
+
+
+def _shapes(root: ET.Element, joints: dict[str, Joint], link: str, pose: FloatArray) -> Iterator[FloatArray]:
+    """Yield points `(n, 3)` m on the collision shapes of a link and of all links behind it."""
+    for collision in root.findall(f"link[@name='{link}']/collision"):
+        shape_pose = pose @ origin_of(collision)
+        for shape in collision.findall("geometry/*"):
+            points = _points(shape)
+            yield points @ shape_pose[:3, :3].T + shape_pose[:3, 3]
+    for joint in joints.values():
+        if joint.parent == link:
+            yield from _shapes(root, joints, joint.child, pose @ joint.origin)
+
+
+def _points(shape: ET.Element) -> FloatArray:
+    """Return points `(n, 3)` m whose bounds are those of a shape, in the shape's frame."""
+    if shape.tag == "mesh":
+        return mesh_points(shape.get("filename", ""), shape.get("scale", "1 1 1"))
+    radius, length = float(shape.get("radius", "0")), float(shape.get("length", "0"))
+    half = np.array([radius, radius, length / 2])
+    if shape.tag == "box":
+        half = np.array([float(edge) for edge in shape.get("size", "0 0 0").split()]) / 2
+    elif shape.tag in ("sphere", "capsule"):
+        half = np.array([radius, radius, radius + length / 2])
+    corners: FloatArray = np.array(np.meshgrid(*([-1.0, 1.0],) * 3)).reshape(3, -1).T * half
+    return corners
