@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from mygym.config import load_file, merged, parse_overrides
 from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, bad_value
-from mygym.runs.directory import check_writable
+from mygym.runs.files import check_writable
 
 CONFIG_FLAGS = {
     "robot": ("R", "the arm (mygym list robot)"),

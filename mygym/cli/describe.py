@@ -17,7 +17,7 @@ from mygym.cli.list import kind_of
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import REGISTRIES, Algorithm, Entry, parameters_of, registry
 from mygym.registry.signatures import first_line, place
-from mygym.runs.directory import to_yaml
+from mygym.runs.files import to_yaml
 
 EXAMPLES = """\
 examples:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mygym.cli.arguments import Parser, add_config_flags, check_video, config_layers, count
 from mygym.config import Layer, resolve
 from mygym.errors import ConfigError, bad_value
-from mygym.runs.directory import check_writable
+from mygym.runs.files import check_writable
 
 if TYPE_CHECKING:
     from mygym.runs.evaluation import Evaluation

@@ -59,7 +59,7 @@ def main(arguments: Sequence[str]) -> None:
         dry_run(resolved)
     else:
         from mygym.api import train
-        from mygym.runs.strategy_callback import in_words
+        from mygym.runs.strategy_callback import outcome_texts
 
         try:
             flags.pop("imports", None)  # of the run, whose config names them
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str]) -> None:
         after = f"after {result.steps:,} steps, {result.wall_time_s:.1f} s"
         said = f"success {result.success_rate:.1%} of fresh episodes {after}"
         by_task = ", ".join(f"{task} {rate:.0%}" for task, rate in result.success_by_task.items())
-        say("; ".join(filter(None, (said, by_task, *in_words(result.strategy)))))
+        say("; ".join(filter(None, (said, by_task, *outcome_texts(result.strategy)))))
         print(f"run: {result.path}")
 
 

@@ -15,7 +15,7 @@ from mygym.config import Layer, RunConfig, parse_overrides, resolve
 from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import registry
-from mygym.runs.directory import check_writable
+from mygym.runs.files import check_writable
 
 if TYPE_CHECKING:
     import numpy as np

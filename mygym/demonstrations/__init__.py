@@ -1,4 +1,4 @@
-"""Demonstrations: episodes that somebody has played, recorded, stored, loaded, checked and played again."""
+"""Demonstrations: recorded episodes; how they are recorded, stored, loaded, checked and replayed."""
 
 from mygym.demonstrations.compatibility import check_fits, played_as
 from mygym.demonstrations.episodes import Demonstration, Demonstrations, Transitions

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stable_baselines3.common.logger import Logger
 
-from mygym.runs.callbacks import EvaluationCallback, LearningEnd, Marks
 from mygym.runs.evaluation import Episode, Evaluation
+from mygym.runs.evaluation_callback import EvaluationCallback, StopTraining
+from mygym.runs.marks import Marks
 
 
 @given(every=st.integers(1, 50), moves=st.lists(st.integers(1, 120), max_size=40))
@@ -46,7 +47,7 @@ def evaluations(rates: list[float], stop_at: float | None) -> tuple[list[bool], 
         callback.model.num_timesteps = 10 * number
         try:
             callback.on_rollout_start()
-        except LearningEnd:
+        except StopTraining:
             goes_on.append(False)
         else:
             goes_on.append(True)

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from mygym.errors import ConfigError, RunError
-from mygym.runs import directory
+from mygym.runs import directory, files
 
 
 def test_runs_of_one_seed_stand_beside_each_other(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_a_suffix_is_never_another_seed(tmp_path: Path) -> None:
     assert len({directory.create(str(tmp_path), "reach", "panda", "sac", "0a1b2c3d", 5) for _ in range(60)}) == 60
 
 
-@pytest.mark.parametrize("check", [directory.check_writable, lambda d: directory.create(d, "t", "r", "a", "h", 0)])
+@pytest.mark.parametrize("check", [files.check_writable, lambda d: directory.create(d, "t", "r", "a", "h", 0)])
 def test_a_file_in_the_way_is_refused(tmp_path: Path, check: Callable[[str], object]) -> None:
     (tmp_path / "file").write_text("mine")
     for place in (tmp_path / "file", tmp_path / "file" / "runs"):
@@ -40,12 +40,12 @@ def test_a_file_in_the_way_is_refused(tmp_path: Path, check: Callable[[str], obj
 def test_a_folder_that_may_not_be_written_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(ConfigError, match="logdir"):
-        directory.check_writable(str(tmp_path / "runs"))
+        files.check_writable(str(tmp_path / "runs"))
     tmp_path.chmod(0o700)
 
 
 def test_checking_a_place_leaves_nothing_there(tmp_path: Path) -> None:
-    directory.check_writable(str(tmp_path / "not" / "yet"))
+    files.check_writable(str(tmp_path / "not" / "yet"))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -67,7 +67,7 @@ def test_what_cannot_be_written_changes_nothing(tmp_path: Path, error: Exception
         raise error
 
     with pytest.raises((RunError, StrangeError)) as raised:
-        directory.write(path, save)
+        files.write(path, save)
     assert (path.read_text() if path.exists() else None) == before
     assert [other for other in tmp_path.iterdir() if other != path] == []
     if isinstance(error, OSError):
@@ -76,13 +76,13 @@ def test_what_cannot_be_written_changes_nothing(tmp_path: Path, error: Exception
 
 
 def test_json_has_no_numbers_that_json_does_not_know(tmp_path: Path) -> None:
-    directory.write_json(tmp_path / "x.json", {"a": float("nan"), "b": [float("inf"), 1.5], "c": {"d": -float("inf")}})
+    files.write_json(tmp_path / "x.json", {"a": float("nan"), "b": [float("inf"), 1.5], "c": {"d": -float("inf")}})
     text = (tmp_path / "x.json").read_text()
     assert json.loads(text, parse_constant=pytest.fail) == {"a": None, "b": [None, 1.5], "c": {"d": None}}
 
 
 def test_yaml_keeps_the_order(tmp_path: Path) -> None:
-    directory.write_yaml(tmp_path / "x.yaml", {"z": 1, "a": {"y": [1, 2], "b": None}})
+    files.write_yaml(tmp_path / "x.yaml", {"z": 1, "a": {"y": [1, 2], "b": None}})
     text = (tmp_path / "x.yaml").read_text()
     assert list(yaml.safe_load(text)) == ["z", "a"]
 
@@ -91,7 +91,7 @@ def test_a_run_is_found_and_what_is_none_is_told(tmp_path: Path) -> None:
     run = directory.create(str(tmp_path), "reach", "panda", "sac", "0a1b2c3d", 0)
     with pytest.raises(ConfigError, match="is not a run directory"):
         directory.find(run)
-    directory.write_yaml(run / directory.CONFIG, {})
+    files.write_yaml(run / directory.CONFIG, {})
     assert directory.find(str(run)) == run
     with pytest.raises(ConfigError) as error:
         directory.find(tmp_path)

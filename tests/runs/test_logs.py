@@ -29,7 +29,7 @@ def test_a_line_that_is_not_whole_is_cut_off(tmp_path: Path) -> None:
     whole.write_bytes(b"1\n2\n")
     cut.write_bytes(b"1\n2\n3")
     empty.write_bytes(b"")
-    logs.trim_to_whole_lines(whole, cut, empty, tmp_path / "missing")
+    logs.trim_partial_records(whole, cut, empty, tmp_path / "missing")
     assert [path.read_bytes() for path in (whole, cut, empty)] == [b"1\n2\n", b"1\n2\n", b""]
 
 
@@ -48,9 +48,9 @@ def test_logs_are_cut_to_where_they_were(tmp_path: Path) -> None:
     with (tmp_path / PROGRESS).open("ab") as file:
         file.write(b"3\n4")
     (tmp_path / MONITOR).write_bytes(b"of after the checkpoint\n")
-    assert list(logs.cut(tmp_path, known)) == []
+    assert list(logs.truncate(tmp_path, known)) == []
     assert ((tmp_path / PROGRESS).read_bytes(), (tmp_path / MONITOR).read_bytes()) == (b"1\n2\n", b"")
-    assert list(logs.cut(tmp_path, known)) == []
+    assert list(logs.truncate(tmp_path, known)) == []
 
 
 @pytest.mark.parametrize(("left", "whole"), [(b"1\n2", b"1\n"), (b"1\n", b"1\n"), (b"", b""), (None, None)])
@@ -58,7 +58,7 @@ def test_what_a_log_has_lost_is_told(left: bytes | None, whole: bytes | None, tm
     path = tmp_path / PROGRESS
     if left is not None:
         path.write_bytes(left)
-    (message,) = logs.cut(tmp_path, {PROGRESS: 10})
+    (message,) = logs.truncate(tmp_path, {PROGRESS: 10})
     assert f"{path} has lost {10 - len(left or b'')} of its 10 bytes" in message
     assert (path.read_bytes() if path.exists() else None) == whole
 
@@ -72,7 +72,7 @@ def test_episodes_go_on_under_one_heading(tmp_path: Path) -> None:
         if part == 1:  # its line is cut off again
             with path.open("rb+") as file:
                 file.truncate(path.stat().st_size - 1)
-            logs.trim_to_whole_lines(path)
+            logs.trim_partial_records(path)
     assert path.read_text() == '#{"t_start": 5.0}\nr,l,t,is_success\n-1.5,0,0.1,True\n-1.5,2,0.1,True\n'
 
 
@@ -96,7 +96,7 @@ def write_scalars(folder: Path, *steps: int) -> int:
 def test_tensorboard_reads_one_file_that_was_cut_and_went_on(tmp_path: Path) -> None:
     length = write_scalars(tmp_path / TENSORBOARD, 1, 2)
     write_scalars(tmp_path / TENSORBOARD, 3, 4)
-    assert list(logs.cut(tmp_path, {f"{TENSORBOARD}/{EVENTS}": length})) == []
+    assert list(logs.truncate(tmp_path, {f"{TENSORBOARD}/{EVENTS}": length})) == []
     write_scalars(tmp_path / TENSORBOARD, 5)
     assert [path.name for path in (tmp_path / TENSORBOARD).iterdir()] == [EVENTS]
     assert scalars(tmp_path / TENSORBOARD / EVENTS) == [(1, 0.1), (2, 0.2), (5, 0.5)]
@@ -108,7 +108,7 @@ def test_tensorboard_reads_what_follows_a_record_that_was_lost(tmp_path: Path) -
     whole = path.read_bytes()
     for lost in (1, 3, 4, 5, length // 2, length - 13, length - 1, length):
         path.write_bytes(whole[: length - lost])
-        (message,) = logs.cut(tmp_path, {f"{TENSORBOARD}/{EVENTS}": length})
+        (message,) = logs.truncate(tmp_path, {f"{TENSORBOARD}/{EVENTS}": length})
         assert f"{path} has lost {lost} " in message
         write_scalars(path.parent, 9)
         assert scalars(path)[-1] == (9, 0.9), lost

@@ -24,7 +24,7 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, InterruptedRunError, RunError
 from mygym.registry import register_algorithm
 from mygym.runs import directory
-from mygym.runs.curves import Curves, Mark, Score, Tally
+from mygym.runs.curves import Curves, EpisodeCounter, Mark, Score
 from mygym.runs.evaluation import EVALUATION, TEST, Evaluation, episode_seeds
 from mygym.runs.resolve_config import from_python
 from mygym.runs.result import Result
@@ -340,7 +340,7 @@ def beyond(runner: Runner, loop: Loop) -> Curves:
         (lambda self, loop: loop.curves(), "ended after 0 of 240 steps"),
         (unasked, r"loop.step\(\) without a loop.goes_on"),
         (beyond, r"loop.step\(\) without a loop.goes_on"),
-        (silent, "returned None in place of loop.curves"),
+        (silent, "returned None instead of loop.curves"),
     ],
 )
 def test_a_loop_that_is_wrong_is_told_of(training: Any, words: str, tmp_path: Path) -> None:
@@ -440,7 +440,7 @@ def test_the_training_figures_are_those_of_the_monitor(algo: str, tmp_path: Path
 
 
 def test_a_tally_counts_and_begins_again() -> None:
-    tally, other = Tally(), Tally()
+    tally, other = EpisodeCounter(), EpisodeCounter()
     tally.add({"r": -2.0, "is_success": np.True_})
     tally.add({"r": -4.0, "is_success": False})
     other.load_state_dict(json.loads(json.dumps(tally.state_dict())))
@@ -593,7 +593,7 @@ def test_a_name_that_no_directory_should_have_is_refused(name: Any, tmp_path: Pa
         def run_name(cls, hyperparameters: Mapping[str, Any], training_params: Mapping[str, Any]) -> str:
             return name
 
-    with pytest.raises(ConfigError, match=r"is what Named\.run_name gives"):
+    with pytest.raises(ConfigError, match=r"is the result of Named\.run_name"):
         train(Named, tmp_path)
     assert list(tmp_path.iterdir()) == []
 

@@ -15,7 +15,7 @@ from mygym.errors import RunError
 from mygym.registry import registry
 from mygym.runs import video
 from mygym.runs.evaluation import Evaluation, Failure, evaluate_policy
-from mygym.runs.video import PAUSE, film_failures
+from mygym.runs.video import PAUSE_FRAMES, record_failure_videos
 
 SMALL: dict[str, Any] = {"render_mode": "rgb_array", "render_width": 64, "render_height": 48}
 
@@ -31,9 +31,9 @@ def test_the_episode_that_failed_is_filmed_whatever_chose_its_actions(
     envs = [RobotEnv("push", task_params={"horizon": 40}, **SMALL) for _ in range(3)]
     evaluation = judged(envs, "random", 9)
     filmed: list[Evaluation] = []
-    film = video.film
-    monkeypatch.setattr(video, "film", lambda *how: filmed.append(film(*how)))
-    paths = film_failures(evaluation, envs[0], tmp_path / "new")
+    record_video = video.record_video
+    monkeypatch.setattr(video, "record_video", lambda *how: filmed.append(record_video(*how)))
+    paths = record_failure_videos(evaluation, envs[0], tmp_path / "new")
     for env in envs:
         env.close()
     names = [f"failed_in_{one.stage}_seed_{one.seed}.mp4" for one in evaluation.failures]
@@ -42,7 +42,7 @@ def test_the_episode_that_failed_is_filmed_whatever_chose_its_actions(
     for one, path in zip(filmed, paths, strict=True):
         (episode,) = one.episodes
         assert episode == next(other for other in evaluation.episodes if other.seed == episode.seed)
-        assert imageio_ffmpeg.count_frames_and_secs(str(path))[0] == episode.length + 1 + PAUSE
+        assert imageio_ffmpeg.count_frames_and_secs(str(path))[0] == episode.length + 1 + PAUSE_FRAMES
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_names_are_those_of_files_and_nothing_is_overwritten(stage: str, name: s
     evaluation = judged([env], "zero", 1)
     failed = Failure(stage, "fail", 5, np.zeros((2, 3)))
     for _ in range(2):
-        film_failures(Evaluation(evaluation.episodes, (failed,)), env, tmp_path)
+        record_failure_videos(Evaluation(evaluation.episodes, (failed,)), env, tmp_path)
     env.close()
     found = sorted(path.name for path in tmp_path.iterdir())
     expected = name or f"move_{'x' * 55}"
@@ -73,7 +73,7 @@ def test_a_film_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatc
     evaluation = judged([env], "zero", 1)
     monkeypatch.setattr(video, "_encode", fails)
     with pytest.raises(RunError, match="no encoder"):
-        film_failures(evaluation, env, tmp_path)
+        record_failure_videos(evaluation, env, tmp_path)
     env.close()
     assert list(tmp_path.iterdir()) == []
 

@@ -22,7 +22,8 @@ from mygym.config import merged
 from mygym.errors import RunError
 from mygym.registry import register_algorithm
 from mygym.runs import factory
-from mygym.runs.checkpoints import pytrees, serialization, state
+from mygym.runs.checkpoints import pytrees, serialization
+from mygym.runs.checkpoints.algorithm_state import load_algorithm_state
 from mygym.runs.policy import load_policy, save_policy
 from mygym.runs.resolve_config import from_python
 from mygym.runs.weights import load_weights, parameter_counts, weights
@@ -190,7 +191,7 @@ def test_a_state_of_other_networks_is_refused() -> None:
         (merged(saved, {"policy": {"squash_output": {"": jnp.zeros(2)}}}), "squash_output of .* holds no arrays"),
     ):
         with pytest.raises(ValueError, match=words):
-            state.load_algorithm_state(model, content)
+            load_algorithm_state(model, content)
 
 
 @pytest.mark.parametrize("algo", [algo for algo, _ in JAX])

@@ -21,7 +21,8 @@ from mygym.runs.checkpoints import replay_log
 from mygym.runs.checkpoints.checkpoints import Checkpoint, Checkpoints, _checksum_of
 from mygym.runs.checkpoints.replay_log import FOLDER
 from mygym.runs.checkpoints.serialization import to_files
-from mygym.runs.directory import checksum, sweep
+from mygym.runs.directory import remove_partial_files
+from mygym.runs.files import checksum
 from tests.runs.checkpoints.test_replay_log import BUFFERS, Filler, assert_same, content, loaded
 
 SIZE = 12
@@ -74,7 +75,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 def test_there_is_none_at_first(run: Run) -> None:
     assert run.checkpoints.newest(pytest.fail) is None
-    run.checkpoints.go_on_from(None)
+    run.checkpoints.discard_after(None)
 
 
 @pytest.mark.parametrize("keep", [1, 2, 5])
@@ -82,14 +83,14 @@ def test_the_newest_few_stay(keep: int, run: Run) -> None:
     run.checkpoints.keep = keep
     for number in range(1, 7):
         run.write()
-        known = [run.checkpoints._read(path) for path in run.checkpoints._all()]
+        known = [run.checkpoints.read(path) for path in run.checkpoints.paths()]
         assert [one.steps for one in known] == [4 * i for i in range(1, number + 1)][-keep:]
         for one in known:
             run.assert_right(one)
         assert set(names(run.folder / FOLDER)) == {chunk["file"] for one in known for chunk in one.chunks}
     newest = run.checkpoints.newest(pytest.fail)
     assert (newest.steps, newest.finished) == (24, False)
-    assert set(names(run.folder)) == {FOLDER, *(path.name for path in run.checkpoints._all())}
+    assert set(names(run.folder)) == {FOLDER, *(path.name for path in run.checkpoints.paths())}
 
 
 def test_a_second_checkpoint_of_as_many_steps_is_the_newer_one(run: Run) -> None:
@@ -107,7 +108,7 @@ def test_order_is_that_of_numbers(run: Run) -> None:
     run.checkpoints.keep = 99
     for steps in (9, 10, 100, 10**10, 10**11, *[5] * 11):
         run.checkpoints.write(steps, steps, {})
-    found = [path.name for path in run.checkpoints._all()]
+    found = [path.name for path in run.checkpoints.paths()]
     assert found[:11] == ["step_0000000005", *(f"step_0000000005_{number}" for number in range(2, 12))]
     assert found[11:] == [f"step_{steps:010d}" for steps in (9, 10, 100, 10**10, 10**11)]
 
@@ -119,11 +120,11 @@ def test_what_came_after_a_checkpoint_is_removed_when_a_run_goes_on_from_it(run:
     again = Checkpoints(run.path, 3)
     newest = again.newest(str)
     assert newest.steps == 8
-    again.go_on_from(newest)
-    assert [path.name for path in again._all()] == ["step_0000000004", "step_0000000008"]
+    again.discard_after(newest)
+    assert [path.name for path in again.paths()] == ["step_0000000004", "step_0000000008"]
     assert set(names(run.folder / FOLDER)) == {chunk["file"] for chunk in newest.chunks}
     run.assert_right(again.newest(pytest.fail))
-    Checkpoints(run.path, 3).go_on_from(None)
+    Checkpoints(run.path, 3).discard_after(None)
     assert names(run.folder) == [FOLDER]
     assert names(run.folder / FOLDER) == []
 
@@ -139,7 +140,7 @@ def test_what_is_in_the_way_is_removed_too(run: Run) -> None:
     again = Checkpoints(run.path, 1)
     newest = again.newest(str)
     assert newest.path == second
-    again.go_on_from(newest)
+    again.discard_after(newest)
     again.write(20, {}, {})
     assert not any(path.exists() for path in (first, third, run.folder / FOLDER / chunk))
 
@@ -150,7 +151,7 @@ def test_other_things_in_the_folder_are_left_alone(run: Run) -> None:
         (run.folder / name).write_text("mine")
     run.checkpoints.keep = 1
     run.write()
-    run.checkpoints.go_on_from(None)
+    run.checkpoints.discard_after(None)
     assert names(run.folder) == ["notes.txt", "old", FOLDER, "step_1.zip", "step_x"]
 
 
@@ -283,28 +284,28 @@ def test_a_fault_at_any_moment_leaves_whole_checkpoints_only(
         run.path.mkdir()
         for _ in range(4):  # the first chunk is about to be needed no more
             run.write()
-        assert [path.name[-2:] for path in run.checkpoints._all()] == ["12", "16"]
+        assert [path.name[-2:] for path in run.checkpoints.paths()] == ["12", "16"]
         with pytest.MonkeyPatch.context() as patch:
             fault = Fault(patch, number, error, after)
             with contextlib.suppress(RunError if isinstance(error, OSError) else KeyboardInterrupt):
                 run.write()
             passed = fault.left > 0
-        found = {path.name: run.checkpoints._read(path) for path in run.checkpoints._all()}
+        found = {path.name: run.checkpoints.read(path) for path in run.checkpoints.paths()}
         for checkpoint in found.values():
             run.assert_right(checkpoint)
         assert {"step_0000000016"} < {*found, "step_0000000020" if passed else ""}
-        sweep(run.path)
+        remove_partial_files(run.path)
         assert all(path.name.startswith("step_") or path.name == FOLDER for path in run.folder.iterdir())
         again = Checkpoints(run.path, 2)
         newest = again.newest(pytest.fail)
-        again.go_on_from(newest)
+        again.discard_after(newest)
         run.assert_right(newest)
         run.checkpoints, run.steps, run.buffer = again, newest.steps, loaded(MAKE, SIZE, 1, newest, again)
         run.write()
-        for path in again._all():
-            run.assert_right(again._read(path))
+        for path in again.paths():
+            run.assert_right(again.read(path))
         assert set(names(run.folder / FOLDER)) == {
-            chunk["file"] for path in again._all() for chunk in again._read(path).chunks
+            chunk["file"] for path in again.paths() for chunk in again.read(path).chunks
         }
     assert number > 10
 
@@ -360,7 +361,7 @@ def test_chunks_that_are_elsewhere_are_refused(name: Any, run: Run, monkeypatch:
     assert len(told) == 2
     assert read
     assert b"mine" not in read
-    run.checkpoints.go_on_from(found)
+    run.checkpoints.discard_after(found)
     run.checkpoints.keep = 1
     run.write()
     for folder in folders:
@@ -396,5 +397,5 @@ def test_any_text_is_no_manifest(text: str, tmp_path: Path) -> None:
     told: list[str] = []
     assert Checkpoints(tmp_path, 1).newest(told.append) is None
     assert "manifest.json" in told[0]
-    Checkpoints(tmp_path, 1).go_on_from(None)
+    Checkpoints(tmp_path, 1).discard_after(None)
     assert list((tmp_path / "checkpoints").iterdir()) == []

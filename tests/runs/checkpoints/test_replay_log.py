@@ -201,7 +201,7 @@ def test_a_buffer_comes_back_however_much_came_between_checkpoints(kind: str, n_
                 assert_same(content(fresh), history[-1][1])
                 for one, other in zip(sampled(fresh), sampled(buffer), strict=True):
                     assert_same(one, other)
-                known = [checkpoints._read(path) for path in checkpoints._all()]
+                known = [checkpoints.read(path) for path in checkpoints.paths()]
                 assert files(run) == {chunk["file"] for one in known for chunk in one.chunks}
                 assert all(chunk["rows"] <= size for one in known for chunk in one.chunks)
                 assert len(known) == min(len(history), 2)
@@ -212,7 +212,7 @@ def test_a_buffer_comes_back_however_much_came_between_checkpoints(kind: str, n_
                     history.pop()
                 checkpoints = Checkpoints(run, keep=2)
                 checkpoint = checkpoints.newest(str)
-                checkpoints.go_on_from(checkpoint)
+                checkpoints.discard_after(checkpoint)
                 buffer = loaded(make, size, n_envs, checkpoint, checkpoints)
                 steps = checkpoint.steps
                 assert_same(content(buffer), history[-1][1])

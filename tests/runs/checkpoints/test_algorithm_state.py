@@ -14,7 +14,9 @@ import torch
 
 from mygym.config import merged
 from mygym.runs import factory
-from mygym.runs.checkpoints import state
+from mygym.runs.checkpoints.algorithm_state import algorithm_state, load_algorithm_state, unsaved
+from mygym.runs.checkpoints.env_state import env_state, load_env_state
+from mygym.runs.checkpoints.random_state import load_random_state, random_state
 from mygym.runs.checkpoints.replay_log import ReplayLog
 from mygym.runs.checkpoints.serialization import from_files, to_files
 from mygym.runs.resolve_config import from_python
@@ -48,8 +50,8 @@ def made() -> Iterator[Any]:
 
 def state_of(model: Any, env: Any, folder: Path) -> dict[str, Any]:
     """As a checkpoint holds it, through the file and back."""
-    own = model.state_dict() if hasattr(model, "state_dict") else state.algorithm_state(model)
-    tree = {"algorithm": own, "random": state.random_state(), "env": state.env_state(env)}
+    own = model.state_dict() if hasattr(model, "state_dict") else algorithm_state(model)
+    tree = {"algorithm": own, "random": random_state(), "env": env_state(env)}
     loaded: dict[str, Any] = from_files(to_files(tree))
     if getattr(model, "replay_buffer", None) is not None:
         log = ReplayLog(Path(tempfile.mkdtemp(dir=folder)))
@@ -61,12 +63,12 @@ def load(model: Any, env: Any, content: dict[str, Any]) -> None:
     if hasattr(model, "load_state_dict"):
         model.load_state_dict(content["algorithm"])
     else:
-        state.load_algorithm_state(model, content["algorithm"])
+        load_algorithm_state(model, content["algorithm"])
     if "replay" in content:
         log, saved = content["replay"]
         ReplayLog(log.folder).load(model.replay_buffer, saved, log.chunks, log.steps)
-    assert state.load_env_state(env, content["env"])
-    state.load_random_state(content["random"])
+    assert load_env_state(env, content["env"])
+    load_random_state(content["random"])
 
 
 def weights(model: Any) -> dict[str, Any]:
@@ -88,7 +90,7 @@ def test_learning_goes_on_from_a_state_as_if_it_had_never_stopped(
     algo: str, framework: str, made: Any, tmp_path: Path
 ) -> None:
     model, env = made(algo, framework)
-    assert state.unsaved(model) == []
+    assert unsaved(model) == []
     model.learn(STEPS)
     content = state_of(model, env, tmp_path)
     at_the_stop = weights(model)
@@ -122,7 +124,7 @@ def test_what_a_class_decided_is_the_same_when_its_config_is_repeated(algo: str,
 def test_a_state_is_a_copy(made: Any, tmp_path: Path) -> None:
     model, env = made("sac")
     model.learn(60)
-    content = {"algorithm": model.state_dict(), "random": state.random_state(), "env": state.env_state(env)}
+    content = {"algorithm": model.state_dict(), "random": random_state(), "env": env_state(env)}
     before = {key: value.clone() for key, value in content["algorithm"]["parameters"]["policy"].items()}
     model.learn(120, reset_num_timesteps=False)
     assert_same(content["algorithm"]["parameters"]["policy"], before)
@@ -140,9 +142,9 @@ def test_the_normaliser_comes_back(made: Any, tmp_path: Path) -> None:
 
 
 def test_random_generators_come_back() -> None:
-    saved = state.random_state()
+    saved = random_state()
     drawn = [np.random.random(3).tolist(), torch.rand(3).tolist()]  # noqa: NPY002
-    state.load_random_state(saved)
+    load_random_state(saved)
     assert [np.random.random(3).tolist(), torch.rand(3).tolist()] == drawn  # noqa: NPY002
 
 
