@@ -96,7 +96,7 @@ class Checkpoints:
                     "chunks": self.replay.chunks,
                     "files": {name: checksum(content) for name, content in files.items()},
                 }
-                files[MANIFEST] = json.dumps({**manifest, "sha256": _checksum_of(manifest)}, indent=2).encode()
+                files[MANIFEST] = json.dumps({**manifest, "sha256": manifest_checksum(manifest)}, indent=2).encode()
                 for name, content in files.items():
                     write_bytes(temporary / name, content)
                 temporary.rename(path)
@@ -188,13 +188,14 @@ def _manifest(path: Path) -> Any:
         expected, schema = manifest.pop("sha256"), manifest["schema"]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{MANIFEST} is not a manifest: {type(error).__name__}: {error}") from None
-    _compare(MANIFEST, _checksum_of(manifest), expected)
+    _compare(MANIFEST, manifest_checksum(manifest), expected)
     if schema != SCHEMA:
         raise ValueError(f"{MANIFEST}: schema {schema} is not {SCHEMA}")
     return manifest
 
 
-def _checksum_of(manifest: Mapping[str, Any]) -> str:
+def manifest_checksum(manifest: Mapping[str, Any]) -> str:
+    """Return the checksum of a manifest without its own checksum."""
     return checksum(json.dumps(manifest, sort_keys=True).encode())
 
 
