@@ -291,7 +291,7 @@ def disk(tmp_path: Path, mounted: list[Path]) -> Disk:
 MOMENTS: Mapping[str, tuple[Any, str, int, dict[str, Any]]] = {
     "replay/rows_000000000000_000000000060_at_60.safetensors": (RobotEnv, "step", 0, {"call": 35, "where": trains}),
     ".step_0000000060.part/tensors.safetensors": (checkpoints, "write_bytes", 8 * KB, {"call": 5}),
-    "model.zip": (session.Session, "_save", 12 * KB, {"where": lambda _, model, policy: model == "model.zip"}),
+    "model.zip": (session.Session, "save_model", 12 * KB, {"where": lambda _, model, policy: model == "model.zip"}),
     "videos/final.mp4": (video, "_encode", 0, {}),
     "result.json": (result.Result, "write", 0, {}),
 }

@@ -69,13 +69,13 @@ class Session:
         self.progress = ProgressBarCallback(config.steps)
         self.divergence = DivergenceCallback()
         self.evaluations = EvaluationCallback(
-            self._evaluate,
+            self.evaluate,
             config.eval.every,
             config.stop_at_success,
             self.clock.elapsed,
             on_best=self._save_best,
             on_record=self._on_record,
-            test=partial(self._evaluate, purpose=TEST) if config.eval.test_episodes else None,
+            test=partial(self.evaluate, purpose=TEST) if config.eval.test_episodes else None,
         )
         self.checkpointing = CheckpointCallback(config.checkpoint.every, self._write_checkpoint, self.stop)
         self.strategies = StrategyCallback(strategies, self._write_checkpoint)
@@ -158,12 +158,21 @@ class Session:
         if self.stop.received:
             raise KeyboardInterrupt
         self.stop.immediate = True
-        self.strategies.finish(partial(self._evaluate, len(self.evaluations.records)))
+        self.strategies.finish(partial(self.evaluate, len(self.evaluations.records)))
         self.result.steps = int(self.model.num_timesteps)
         self.result.steps_per_second = self.result.steps / max(self.clock.learning() - self.evaluations.seconds, 1e-9)
-        self._save(directory.MODEL, directory.POLICY)
+        self.save_model(directory.MODEL, directory.POLICY)
 
-    def _evaluate(self, number: int, purpose: int = EVALUATION) -> Evaluation:
+    def evaluate(self, number: int, purpose: int = EVALUATION) -> Evaluation:
+        """Evaluate the current policy.
+
+        Args:
+            number: Number of the evaluation, which selects the seeds.
+            purpose: `EVALUATION` or `TEST`.
+
+        Raises:
+            DivergedError: The mean return is not finite.
+        """
         config = self.resolved.config
         count = config.eval.test_episodes if purpose == TEST else config.eval.episodes
         seeds = round_robin(episode_seeds(config.seed, purpose, count, number), self.eval_envs[0])
@@ -179,9 +188,18 @@ class Session:
 
     def _save_best(self) -> None:
         self.divergence.check_weights()
-        self._save(directory.BEST_MODEL, directory.BEST_POLICY)
+        self.save_model(directory.BEST_MODEL, directory.BEST_POLICY)
 
-    def _save(self, model: str, policy: str) -> None:
+    def save_model(self, model: str, policy: str) -> None:
+        """Save the model as an SB3 file and as safetensors.
+
+        Args:
+            model: Name of the SB3 file.
+            policy: Name of the safetensors file.
+
+        Raises:
+            RunError: A file cannot be written, or the run directory is gone.
+        """
         self.guard.check()
         files.write(self.path / model, self.model.save)
         receipts.record(self.path / model)
@@ -210,7 +228,7 @@ class Session:
             f"interrupted after {steps:,} steps; go on with: python train.py --resume {self.path}"
         )
         with contextlib.suppress(MygymError):  # resuming needs only the checkpoint
-            self._save(directory.MODEL, directory.POLICY)
+            self.save_model(directory.MODEL, directory.POLICY)
         try:
             self._write_result()
         except MygymError as error:
@@ -234,7 +252,7 @@ class Session:
                 files.write_text(self.path / directory.TRACEBACK, "".join(traceback.format_exception(error)))
             if diverged and self.divergence.finite_weights:
                 self.divergence.restore()
-                self._save(directory.MODEL, directory.POLICY)
+                self.save_model(directory.MODEL, directory.POLICY)
         with contextlib.suppress(MygymError, OSError):
             self._write_result()
         return self._with_run(raised)
