@@ -21,7 +21,7 @@ from mygym.experts import ZeroPolicy
 from mygym.registry import registry
 from mygym.runs import factory
 from mygym.runs.evaluation import DEMONSTRATION, episode_seeds
-from mygym.runs.video import PAUSE
+from mygym.runs.video import PAUSE_FRAMES
 from tests.components import small
 
 HARD: dict[str, Any] = {"task": "push", "task_params": {"horizon": 25}}
@@ -146,11 +146,11 @@ def test_a_film_of_one_or_all_from_any_camera(dataset: Path, tmp_path: Path) -> 
     for camera in ("main", "top"):
         mygym.replay(dataset, episode=1, video=tmp_path / f"{camera}.mp4", camera=camera, **size)
         films[camera] = (tmp_path / f"{camera}.mp4").read_bytes()
-        assert imageio_ffmpeg.count_frames_and_secs(str(tmp_path / f"{camera}.mp4"))[0] == lengths[1] + 1 + PAUSE
+        assert imageio_ffmpeg.count_frames_and_secs(str(tmp_path / f"{camera}.mp4"))[0] == lengths[1] + 1 + PAUSE_FRAMES
     assert films["main"] != films["top"]
     mygym.replay(dataset, video=tmp_path / "new" / "all.mp4", **size)
     frames = imageio_ffmpeg.count_frames_and_secs(str(tmp_path / "new" / "all.mp4"))[0]
-    assert frames == sum(lengths) + 3 * (1 + PAUSE)
+    assert frames == sum(lengths) + 3 * (1 + PAUSE_FRAMES)
     reader = imageio_ffmpeg.read_frames(str(tmp_path / "new" / "all.mp4"))
     assert next(reader)["size"] == (32, 16)
     reader.close()

@@ -9,7 +9,7 @@ from typing import Any
 from mygym.config import load_file, merged, parse_overrides
 from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, bad_value
-from mygym.runs.directory import check_writable
+from mygym.runs.files import check_writable
 
 CONFIG_FLAGS = {
     "robot": ("R", "robot arm: a name of `mygym list robot`, or a URDF or YAML file"),

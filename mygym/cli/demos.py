@@ -66,7 +66,7 @@ def main(arguments: Sequence[str]) -> None:
     seed = resolve([Layer("flag", {"seed": flags.get("seed", file.get("seed", 0))})]).config.seed
 
     from mygym.demonstrating import demonstrate, is_run
-    from mygym.demonstrations.keyboard import HOW, KEYBOARD
+    from mygym.demonstrations.keyboard import INSTRUCTIONS, KEYBOARD
     from mygym.runs.resolve_config import resolve_config
 
     of_run = is_run(options.policy)
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str]) -> None:
     if not of_run and not file and options.task is None:
         raise ConfigError("demos: give a TASK, e.g. mygym demos pick_and_place --out demos/pick")
     if options.policy == KEYBOARD:
-        print_note(HOW)
+        print_note(INSTRUCTIONS)
     dataset = demonstrate(
         None if of_run else resolve_config(file, flags),
         out=options.out,

@@ -10,7 +10,7 @@ from mygym.cli.command import JSON, argument, command
 from mygym.cli.descriptions import describe_component, describe_task
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import REGISTRIES, registry
-from mygym.runs.directory import to_yaml
+from mygym.runs.files import to_yaml
 
 PARSER = command(
     "mygym describe",

@@ -13,7 +13,7 @@ from mygym.cli.command import JSON, TRUST, argument, command
 from mygym.cli.output import print_json
 from mygym.config import Layer, resolve
 from mygym.errors import ConfigError, bad_value
-from mygym.runs.directory import check_writable
+from mygym.runs.files import check_writable
 
 if TYPE_CHECKING:
     from mygym.runs.evaluation import Evaluation

@@ -75,7 +75,7 @@ def main(arguments: Sequence[str]) -> None:
 def _train(config: Any, resume: str | None) -> None:
     """Train, and print the result and the path of the run, also of a failed run."""
     from mygym.api import train
-    from mygym.runs.strategy_callback import in_words
+    from mygym.runs.strategy_callback import outcome_texts
 
     try:
         result = train(config, resume=resume)
@@ -86,7 +86,7 @@ def _train(config: Any, resume: str | None) -> None:
     cost = f"{result.steps:,} steps, {result.wall_time_s:.1f} s"
     success = f"success {result.success_rate:.1%} of fresh episodes after {cost}"
     by_task = ", ".join(f"{task} {rate:.0%}" for task, rate in result.success_by_task.items())
-    print_note("; ".join(filter(None, (success, by_task, *in_words(result.strategy)))))
+    print_note("; ".join(filter(None, (success, by_task, *outcome_texts(result.strategy)))))
     print(f"run: {result.path}")
 
 

@@ -13,7 +13,7 @@ from mygym.cli.arguments import parse_integer
 from mygym.cli.command import SET, argument, command
 from mygym.config import RunConfig
 from mygym.errors import ConfigError, bad_value
-from mygym.runs.directory import check_writable
+from mygym.runs.files import check_writable
 
 if TYPE_CHECKING:
     import numpy as np

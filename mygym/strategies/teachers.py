@@ -16,7 +16,7 @@ from mygym.envs.composing import Composition
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, bad_value
 from mygym.runs import devices, directory, factory
-from mygym.runs.checkpoints.state import load_random_state, random_state
+from mygym.runs.checkpoints.random_state import load_random_state, random_state
 from mygym.runs.loading import config_of_run, load
 from mygym.runs.policy import Policy
 from mygym.runs.variants import Variant, codes, variants

@@ -199,6 +199,6 @@ def test_distractors_lie_about_without_an_object_and_areas_that_nobody_draws_fro
 def test_results_call_stages_by_what_they_act_on() -> None:
     with RobotEnv(STACK, task_params={"horizon": 25}) as env:
         evaluation = evaluate_policy(registry("policy").get("oracle").load()([env], 0), [env], range(3))
-        ended = {episode.ended_in for episode in evaluation.episodes}
+        ended = {episode.final_stage for episode in evaluation.episodes}
     assert ended <= {*env.task.labels, "done"}
     assert any(name.endswith("die") for name in ended)

@@ -18,7 +18,7 @@ from torch import nn
 
 from mygym.algos.imitation_policies import ImitationPolicy
 from mygym.errors import ConfigError, bad_value
-from mygym.runs.routed_vec_env import ROUTE, seen
+from mygym.runs.routed_vec_env import ROUTE, without_route
 from mygym.strategies.mixture.expert_routes import ByObservation, Layout
 from mygym.strategies.mixture.supernet import ForwardState, Route, SuperNet, route_rows
 
@@ -86,7 +86,7 @@ class ExpertPolicy:
         """One that knows of no routes."""
         policy = cast(Any, self)
         extractor: BaseFeaturesExtractor = policy.features_extractor_class(
-            seen(policy.observation_space), **policy.features_extractor_kwargs
+            without_route(policy.observation_space), **policy.features_extractor_kwargs
         )
         return extractor
 

@@ -238,7 +238,7 @@ def test_a_sampled_run_acts_by_the_path_that_its_search_has_found(tmp_path: Path
     from mygym.runs.session import Session
 
     asked: list[list[int]] = []
-    usual = Session._evaluate
+    usual = Session.evaluate
 
     def evaluated(self: Session, number: int, purpose: int = 1) -> Any:
         asked.append(self.model.policy.forward_state.path.tolist())
@@ -247,7 +247,7 @@ def test_a_sampled_run_acts_by_the_path_that_its_search_has_found(tmp_path: Path
             object.__setattr__(evaluation.episodes[0], "success", True)
         return evaluation
 
-    monkeypatch.setattr(Session, "_evaluate", evaluated)
+    monkeypatch.setattr(Session, "evaluate", evaluated)
     params = {"by": "sampler", "candidates": 3, "tries": 3}
     result = mygym.train(config("ppo", tmp_path, strategy="experts", strategy_params=params, stop_at_success=None))
     assert asked[-3:] == [[0], [1], [2]]
