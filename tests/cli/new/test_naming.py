@@ -59,8 +59,11 @@ TAKEN = [
     ("env", "table"),
     ("env", "cube"),
     ("stage", "grasp"),
+    ("predicate", "held"),
+    ("predicate", "grasp"),  # the stage of the predicate
     ("reward", "sparse"),
     ("observation", "ee_position"),
+    ("controller", "ee_delta"),
     ("robot", "panda"),
     ("workspace", "table"),
     ("task", "gym"),  # mygym/Gym-v0

@@ -17,7 +17,7 @@ from mygym.cli.new.writing import write_new
 from tests.cli.new.conftest import new
 from tests.conftest import ROOT
 
-QUICK_KINDS = ("algo", "robot", "reward", "observation")
+QUICK_KINDS = ("algo", "robot", "reward", "observation", "controller")
 SLOW_KINDS = tuple(kind for kind in SCAFFOLDS if kind not in QUICK_KINDS)
 
 
