@@ -1,4 +1,4 @@
-"""Train a robot arm: `python train.py --help`."""
+"""Train a robot arm; `python train.py --help` prints all flags and examples."""
 
 from mygym.cli.main import train
 

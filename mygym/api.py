@@ -14,13 +14,13 @@ from mygym.envs.multi_task_env import AnyEnv
 from mygym.envs.supported import support_warning
 from mygym.errors import ConfigError, DivergedError, RunError, bad_value
 from mygym.registry import algorithm, registry
-from mygym.runs import directory, factory
-from mygym.runs.evaluation import BATCH, EXTRA, Evaluation, Predicts, episode_seeds, evaluate_policy, in_turn
+from mygym.runs import directory, factory, files
+from mygym.runs.evaluation import BATCH, EXTRA, Evaluation, Predicts, episode_seeds, evaluate_policy, round_robin
 from mygym.runs.loading import config_of_run, load
 from mygym.runs.resolve_config import from_python
 from mygym.runs.result import Result
 from mygym.runs.variants import judged
-from mygym.runs.video import film, film_failures
+from mygym.runs.video import record_failure_videos, record_video
 from mygym.sim.inference import inferred_of
 
 __all__ = ["Config", "config_of", "evaluate", "load", "make_env", "train"]
@@ -48,7 +48,7 @@ def train(config: Config | None = None, *, resume: str | Path | None = None) -> 
     started = time.perf_counter()
     if resume is None:
         resolved = config if isinstance(config, Resolved) else from_python(config or {})
-        directory.check_writable(resolved.config.logdir)
+        files.check_writable(resolved.config.logdir)
         return _run(resolved, started)
     from mygym.runs import resuming
 
@@ -150,15 +150,15 @@ def evaluate(
         envs = judging_envs(stack, settled, episodes)
         _tell_of_robot(settled, envs[0])
         acting = policy_for(envs)
-        seeds = in_turn(episode_seeds(seed, EXTRA, episodes), envs[0])
+        seeds = round_robin(episode_seeds(seed, EXTRA, episodes), envs[0])
         try:
             evaluation = evaluate_policy(acting, envs, seeds)
         except (DivergedError, ValueError) as error:  # torch's distributions raise the latter
             raise RunError(f"{run or policy}: cannot be judged: {' '.join(str(error).split())}") from error
         if video is not None:
-            film(policy_for(envs[:1]), envs[0], seeds[: max(settled.video.episodes, 1)], Path(video))
+            record_video(policy_for(envs[:1]), envs[0], seeds[: max(settled.video.episodes, 1)], Path(video))
         if failure_videos is not None:
-            film_failures(evaluation, envs[0], Path(failure_videos))
+            record_failure_videos(evaluation, envs[0], Path(failure_videos))
     return evaluation
 
 

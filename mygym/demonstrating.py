@@ -19,12 +19,12 @@ from mygym.demonstrations.recording import replay as played_again
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.registry import registry
-from mygym.runs import directory, factory
+from mygym.runs import directory, factory, files
 from mygym.runs.evaluation import Predicts
 from mygym.runs.result import versions
 from mygym.runs.stop_request import StopRequest
 from mygym.runs.variants import judged
-from mygym.runs.video import Film
+from mygym.runs.video import VideoRecorder
 
 __all__ = ["Replay", "demonstrate", "load_demonstrations", "replay"]
 
@@ -68,7 +68,7 @@ def demonstrate(
     if episodes < 1:
         raise ConfigError(bad_value("episodes", episodes, "at least 1"))
     storage.require_minari()
-    directory.check_new(path, "out", "a folder")
+    files.check_new(path, "out", "a folder")
     of_run = is_run(policy)
     if of_run and config:
         raise ConfigError(bad_value("policy", str(policy), "a config or a run", "is a run, which has a config"))
@@ -91,7 +91,7 @@ def demonstrate(
             for one in attempts(acting, env, seed, episodes, levels, str(policy), keep_failures):
                 played, solved = played + 1, solved + one.success
                 if one.success or keep_failures:
-                    store(one.stretch(partial))
+                    store(one.segment(partial))
                     kept += 1
                     bar.update()
                 if stop.received:
@@ -153,7 +153,7 @@ def replay(
     if episode is not None and not 0 <= episode < len(demonstrations):
         raise ConfigError(bad_value("episode", episode, f"0 to {len(demonstrations) - 1}"))
     chosen = range(len(demonstrations)) if episode is None else [episode]
-    film = None if video is None else Film()
+    film = None if video is None else VideoRecorder()
     replays = []
     with contextlib.closing(_showing(demonstrations.config, camera=camera, width=width, height=height)) as env:
         if video is not None:

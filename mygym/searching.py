@@ -8,8 +8,9 @@ from typing import Any
 
 from mygym.api import config_of, judging_envs, load
 from mygym.errors import ConfigError, bad_value
-from mygym.runs.directory import check_new, find_policy
-from mygym.runs.evaluation import EVALUATION, episode_seeds, evaluate_policy, in_turn
+from mygym.runs.directory import find_policy
+from mygym.runs.evaluation import EVALUATION, episode_seeds, evaluate_policy, round_robin
+from mygym.runs.files import check_new
 from mygym.runs.policy import save_policy
 from mygym.strategies.mixture.path_search import Method, Tried, check_budget, search_paths
 
@@ -64,7 +65,7 @@ def search(
         check_budget(network, budget_us, "budget_us")
     with contextlib.ExitStack() as stack:
         envs = judging_envs(stack, config, episodes)
-        seeds = in_turn(episode_seeds(seed, EVALUATION, episodes), envs[0])
+        seeds = round_robin(episode_seeds(seed, EVALUATION, episodes), envs[0])
         found = search_paths(network, lambda: evaluate_policy(policy, envs, seeds), method, tries, budget_us, seed)
     if not found:
         why = f"is less than any of {tries} paths takes here"

@@ -21,7 +21,7 @@ from mygym.experts import ZeroPolicy
 from mygym.registry import registry
 from mygym.runs import factory
 from mygym.runs.evaluation import DEMONSTRATION, episode_seeds
-from mygym.runs.video import PAUSE
+from mygym.runs.video import PAUSE_FRAMES
 from tests.components import small
 
 HARD: dict[str, Any] = {"task": "push", "task_params": {"horizon": 25}}
@@ -146,11 +146,11 @@ def test_a_film_of_one_or_all_from_any_camera(dataset: Path, tmp_path: Path) -> 
     for camera in ("main", "top"):
         mygym.replay(dataset, episode=1, video=tmp_path / f"{camera}.mp4", camera=camera, **size)
         films[camera] = (tmp_path / f"{camera}.mp4").read_bytes()
-        assert imageio_ffmpeg.count_frames_and_secs(str(tmp_path / f"{camera}.mp4"))[0] == lengths[1] + 1 + PAUSE
+        assert imageio_ffmpeg.count_frames_and_secs(str(tmp_path / f"{camera}.mp4"))[0] == lengths[1] + 1 + PAUSE_FRAMES
     assert films["main"] != films["top"]
     mygym.replay(dataset, video=tmp_path / "new" / "all.mp4", **size)
     frames = imageio_ffmpeg.count_frames_and_secs(str(tmp_path / "new" / "all.mp4"))[0]
-    assert frames == sum(lengths) + 3 * (1 + PAUSE)
+    assert frames == sum(lengths) + 3 * (1 + PAUSE_FRAMES)
     reader = imageio_ffmpeg.read_frames(str(tmp_path / "new" / "all.mp4"))
     assert next(reader)["size"] == (32, 16)
     reader.close()
@@ -170,7 +170,7 @@ def test_what_was_changed_is_found(dataset: Path, tmp_path: Path, capsys: pytest
     assert ended.value.code == 1
     assert video.is_file()
     said = capsys.readouterr()
-    assert "not as stored: 0 from step 0" in said.err
+    assert "differ from the dataset: 0 from step 0" in said.err
     assert f"video: {video}" in said.out
 
 
@@ -220,12 +220,12 @@ def test_the_commands(command: Callable[..., Outcome]) -> None:
     flags = ["--robot", "kuka", "--episodes", "2", "--noise", "[0, 0.1]", "--partial", "0.5", "--seed", "3"]
     code, out, err = command("demos", "[approach, push]", *flags, "--set", "reward=dense", "--out", "new")
     assert (code, out) == (0, "dataset: new\n")
-    assert err.startswith("2 episodes, of 2 played 100.0% solved; ")
+    assert err.startswith("2 episodes; 100.0% of 2 attempts solved; ")
     made = mygym.load_demonstrations("new")
     assert (made.config.robot, made.config.task, made.config.reward) == ("kuka", ["approach", "push"], "dense")
     assert (made.about["noise"], made.about["partial"], made.about["seed"]) == ([0.0, 0.1], 0.5, 3)
     steps = sum(map(len, made.episodes))
-    assert command("replay", "new") == (0, f"2 episodes, {steps} steps; 0 not as stored\n", "")
+    assert command("replay", "new") == (0, f"2 episodes, {steps} steps; 0 differ from the dataset\n", "")
     assert command("replay", "new", "--episode", "1")[1].startswith("1 episodes, ")
     assert command("demos", "reach", "--out", "new")[::2] == (
         2,

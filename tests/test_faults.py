@@ -45,7 +45,7 @@ from mygym.config import merged
 from mygym.envs.robot_env import RobotEnv
 from mygym.models import temporary_files
 from mygym.registry import register_algorithm
-from mygym.runs import callbacks, directory, logs, result, session, video, worker_vec_env
+from mygym.runs import divergence_callback, files, logs, progress_bar, result, session, video, worker_vec_env
 from mygym.runs.checkpoints import checkpoints, replay_log
 from mygym.runs.checkpoints.checkpoints import Checkpoints
 from mygym.runs.logs import EVENTS
@@ -155,7 +155,7 @@ def train(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Train:
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = mygym.train({**CONFIG, "logdir": str(tmp_path_factory.mktemp("undisturbed"))}).path
-    assert imageio_ffmpeg.count_frames_and_secs(str(run / "videos" / "final.mp4"))[0] == 11 + video.PAUSE
+    assert imageio_ffmpeg.count_frames_and_secs(str(run / "videos" / "final.mp4"))[0] == 11 + video.PAUSE_FRAMES
     return run
 
 
@@ -291,7 +291,7 @@ def disk(tmp_path: Path, mounted: list[Path]) -> Disk:
 MOMENTS: Mapping[str, tuple[Any, str, int, dict[str, Any]]] = {
     "replay/rows_000000000000_000000000060_at_60.safetensors": (RobotEnv, "step", 0, {"call": 35, "where": trains}),
     ".step_0000000060.part/tensors.safetensors": (checkpoints, "write_bytes", 8 * KB, {"call": 5}),
-    "model.zip": (session.Session, "_save", 12 * KB, {"where": lambda _, model, policy: model == "model.zip"}),
+    "model.zip": (session.Session, "save_model", 12 * KB, {"where": lambda _, model, policy: model == "model.zip"}),
     "videos/final.mp4": (video, "_encode", 0, {}),
     "result.json": (result.Result, "write", 0, {}),
 }
@@ -450,7 +450,7 @@ def not_permitted(*folders: Path) -> Iterator[None]:
 @holds("the log directory belongs to another user")
 def test_a_log_directory_of_another_user(row: Row, train: Train, before: Any, foreign_folder: Path) -> None:
     with contextlib.ExitStack() as stack:
-        before(directory, "check_writable", lambda *_: stack.enter_context(not_permitted(foreign_folder)))
+        before(files, "check_writable", lambda *_: stack.enter_context(not_permitted(foreign_folder)))
         outcome = train(logdir=foreign_folder)
     assert_ends_as(row, outcome)
     assert not list(foreign_folder.iterdir())
@@ -535,7 +535,7 @@ def test_checkpoints_that_are_removed(
 
 def in_workers(before: Any, do: Callable[[Any], Any]) -> None:
     """Let `do(envs)` happen in the twentieth step."""
-    before(callbacks.DivergenceCallback, "_on_step", lambda callback: do(callback.training_env), call=20)
+    before(divergence_callback.DivergenceCallback, "_on_step", lambda callback: do(callback.training_env), call=20)
 
 
 @holds("a worker process is killed", "a worker process hangs")
@@ -639,7 +639,7 @@ def test_a_gradient_that_is_not_finite(row: Row, base: type, number: float, trai
 @holds("a callback raises", "an environment raises")
 def test_code_that_raises(row: Row, train: Train, before: Any, undisturbed: Path) -> None:
     if "callback" in row.fault:
-        before(callbacks.ProgressBarCallback, "_on_step", mistake, call=35)
+        before(progress_bar.ProgressBarCallback, "_on_step", mistake, call=35)
     else:
         before(RobotEnv, "step", mistake, call=35, where=trains)
     outcome = train()

@@ -29,8 +29,8 @@ import mygym
 from mygym.cli.main import run as command
 from mygym.config import merged
 from mygym.errors import ConfigError, MygymError, RunError
-from mygym.runs.checkpoints import state
 from mygym.runs.checkpoints.checkpoints import Checkpoints
+from mygym.runs.checkpoints.random_state import load_random_state, random_state
 from mygym.runs.checkpoints.receipts import RECEIPTS
 from mygym.runs.result import Result
 from tests.components import small
@@ -242,7 +242,7 @@ def test_a_run_without_a_whole_checkpoint_begins_again(run: Path, longer: dict[s
     assert refused("resume", run) is None
     assert (run / "policy.safetensors").read_bytes() == longer["sac"]
     message = capsys.readouterr().err
-    assert message.count("manifest.json is no manifest") == 2
+    assert message.count("manifest.json is not a manifest") == 2
     assert "starts again from step 0" in message
 
 
@@ -661,7 +661,7 @@ def tampered(run: Path, change: Callable[[Any, Any], object]) -> None:
     manifest = json.loads((newest.path / "manifest.json").read_bytes())
     kept = {key: manifest[key] for key in ("schema", "steps", "finished", "logs", "versions", "chunks")}
     change(tree, kept)
-    for path in checkpoints._all():
+    for path in checkpoints.paths():
         shutil.rmtree(path)
     forged(newest.path, tree, **kept)
 
@@ -689,11 +689,11 @@ def test_a_forged_checkpoint_is_refused_or_works(step: int, originals: dict[str,
 
 @pytest.mark.parametrize("place", [625, 10**9, -1])
 def test_a_random_generator_does_not_read_beyond_its_memory(place: int) -> None:
-    before = state.random_state()
+    before = random_state()
     name, keys, *_ = before["numpy"]
-    with pytest.raises(ValueError, match=f"{place} is no place"):
-        state.load_random_state({**before, "numpy": (name, keys, place, 0, 0.0)})
-    state.load_random_state(before)
+    with pytest.raises(ValueError, match=f"{place} is not a position"):
+        load_random_state({**before, "numpy": (name, keys, place, 0, 0.0)})
+    load_random_state(before)
 
 
 # the command line ---------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 import sb3_contrib
 from stable_baselines3.common.callbacks import BaseCallback
 
-from mygym.runs.checkpoints.state import Stateful
+from mygym.runs.checkpoints.algorithm_state import Stateful
 
 
 class TQC(Stateful, sb3_contrib.TQC):

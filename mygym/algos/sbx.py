@@ -6,7 +6,7 @@ import warnings
 from typing import Any, ClassVar
 
 from mygym.algos.stable_baselines import GaussianExploration
-from mygym.runs.checkpoints.state import Stateful
+from mygym.runs.checkpoints.algorithm_state import Stateful
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # tensorflow-probability uses deprecated JAX functions

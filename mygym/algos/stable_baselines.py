@@ -9,7 +9,7 @@ import stable_baselines3 as sb3
 from stable_baselines3.common.noise import ActionNoise, NormalActionNoise
 from stable_baselines3.common.type_aliases import GymEnv
 
-from mygym.runs.checkpoints.state import Stateful
+from mygym.runs.checkpoints.algorithm_state import Stateful
 
 
 class GaussianExploration:

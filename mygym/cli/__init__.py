@@ -1,1 +1,1 @@
-"""The command line: one thin module per command, `main` to choose and to end with the right exit code."""
+"""The command line: one module per command, and `main`, which selects the command."""

@@ -1,96 +1,91 @@
-"""`mygym card`: how often chance, idleness and the expert solve a task, and what they are paid."""
+"""`mygym card`: success rates and returns of random, idle and expert policies on a task."""
 
 from __future__ import annotations
 
-import argparse
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from mygym.cli.arguments import CONFIG_FLAGS, Parser, add_import_flag, count, flag_value, import_modules
-from mygym.cli.main import say
-from mygym.cli.tables import print_table
+from mygym.cli.arguments import CONFIG_FLAGS, flag_value, parse_count
+from mygym.cli.command import CONFIG, JSON, SET, argument, command
+from mygym.cli.output import print_json, print_note, print_table
 from mygym.config import Layer, load_file, merged, parse_overrides, resolve
 from mygym.errors import ConfigError
 
-EXAMPLES = """\
-examples:
-  mygym card push
-  mygym card AGMDW --robot xarm6_gripper --control joint_delta
-  mygym card "[approach, push]" --episodes 20
-  mygym card open_drawer --json
-  mygym card --config mine.yaml --set task_params.tolerance=0.02
-
-A task is to be worth learning: not solved at its reset (at most 0.5 % of resets) nor by chance or idleness (at most
-5 % of episodes; 20 % where a point in space is all there is to reach), solved by its expert (at least 95 %), whom each
-kind of reward pays more than any idle policy. Of 100 episodes none solved show, with 95 % confidence, that at most 3 %
-are, and all solved that at least 97 % are (the column `bound`). `mygym check task NAME` fails where a card does.
-"""
 FLAGS = ("robot", "workspace", "control")
+
+PARSER = command(
+    "mygym card",
+    "Measure how hard a task is: success rates and returns of random, idle and scripted expert policies.",
+    argument("task", nargs="?", metavar="TASK", help=CONFIG_FLAGS["task"][1]),
+    CONFIG,
+    SET,
+    *(argument(f"--{key}", metavar=CONFIG_FLAGS[key][0], help=CONFIG_FLAGS[key][1]) for key in FLAGS),
+    argument("--episodes", default="100", metavar="N", help="episodes of each policy, and 6 N resets (default 100)"),
+    JSON,
+    examples="""
+mygym card push
+mygym card AGMDW --robot xarm6_gripper --control joint_delta
+mygym card "[approach, push]" --episodes 20
+mygym card open_drawer --json
+mygym card --config my_run.yaml --set task_params.tolerance=0.02
+""",
+    notes="""
+A good task is solved neither at its reset (at most 0.5 % of resets) nor by random or idle policies (at most 5 % of
+episodes; 20 % where the goal is only a point to reach). Its expert solves it (at least 95 %), and every kind of reward
+pays the expert more than any idle policy. The column `bound` has the limit at 95 % confidence: after 100 episodes
+without success, at most 3 % are solved; after 100 successes, at least 97 %. `mygym check task NAME` fails if the card
+has a flaw.
+""",
+)
 
 
 def main(arguments: Sequence[str]) -> None:
     """Run the command."""
-    options = _parser().parse_args(arguments)
-    import_modules(options)
-    episodes = count(options.episodes, "--episodes")
-    flags = {key: flag_value(key, said) for key in ("task", *FLAGS) if (said := getattr(options, key)) is not None}
+    options = PARSER.parse(arguments)
+    episodes = parse_count(options.episodes, "--episodes")
+    texts = {key: getattr(options, key) for key in ("task", *FLAGS)}
+    flags = {key: flag_value(key, text) for key, text in texts.items() if text is not None}
     file = load_file(options.config) if options.config else {}
     flags = merged(flags, parse_overrides(options.set))
-    resolve([Layer("file", file), Layer("flag", flags)])  # mistakes of kind, before a robot is looked for
+    resolve([Layer("file", file), Layer("flag", flags)])  # report wrong types before the robot is loaded
     config = merged(file, flags)
     if "task" not in config:
         raise ConfigError("card: give a TASK, or a --config that names one")
 
-    from mygym.checks.cards import IDLE, REWARDS, in_words, make_card
+    from mygym.checks.cards import make_card
 
     name = options.task or options.config or config["task"]
-    card = make_card(config, episodes, lambda said: say(f"card of {name}: {said}"))
-    content = card.to_json()
+    card = make_card(config, episodes, lambda message: print_note(f"card of {name}: {message}")).to_json()
     if options.json:
-        print(json.dumps(content, indent=2))
-        return
-    print(f"{content['task']}: {content['words']}")
-    where = f"{content['robot']}, workspace {content['workspace']}, {content['control']}"
-    print(f"{where}; {in_words(episodes)} of each policy")
+        print_json(card)
+    else:
+        _print_card(card, episodes)
+
+
+def _print_card(card: Mapping[str, Any], episodes: int) -> None:
+    from mygym.checks.cards import IDLE, REWARDS, in_words
+
+    print(f"{card['task']}: {card['words']}")
+    print(f"{card['robot']}, workspace {card['workspace']}, {card['control']}; {in_words(episodes)} of each policy")
     print_table(
         [
             {
                 "policy": policy,
-                "solved": f"{one['success_rate']:.1%}",
-                "bound": f"≤ {one['at_most']:.1%}" if policy in IDLE else f"≥ {one['at_least']:.1%}",
-                "steps": f"{one['mean_length']:.1f}",
-                **{f"{kind} return": f"{one['returns'][kind]:.2f}" for kind in REWARDS},
-                "episodes end in": ", ".join(f"{stage} {count}" for stage, count in one["stage_reached"].items()),
+                "solved": f"{values['success_rate']:.1%}",
+                "bound": f"≤ {values['at_most']:.1%}" if policy in IDLE else f"≥ {values['at_least']:.1%}",
+                "steps": f"{values['mean_length']:.1f}",
+                **{f"{kind} return": f"{values['returns'][kind]:.2f}" for kind in REWARDS},
+                "episodes end in": ", ".join(f"{stage} {count}" for stage, count in values["stage_reached"].items()),
             }
-            for policy, one in content["policies"].items()
+            for policy, values in card["policies"].items()
         ]
     )
-    print(f"solved at reset: {content['solved_at_reset']:.1%} of {content['resets']} resets")
-    for demanded, said in content["flaws"].items():
-        print(f"{demanded}: NO, {said}")
-    if content["flaws"]:
+    print(f"solved at reset: {card['solved_at_reset']:.1%} of {card['resets']} resets")
+    for requirement, reason in card["flaws"].items():
+        print(f"{requirement}: NO, {reason}")
+    if card["flaws"]:
         return
-    if content["untold"]:
-        print(f"nothing wrong so far, but {'; '.join(content['untold'])}: more --episodes are needed to tell")
+    if card["untold"]:
+        print(f"no flaw so far, but {'; '.join(card['untold'])}: run more --episodes to be sure")
     else:
-        print("nothing is wrong with it")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser(
-        "mygym card",
-        description="How often chance, idleness and the scripted expert solve a task, and what they are paid for it.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("task", nargs="?", metavar="TASK", help=CONFIG_FLAGS["task"][1])
-    parser.add_argument("--config", metavar="FILE", help="YAML or JSON file with any of the config's keys")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any key of the config")
-    for key in FLAGS:
-        metavar, help = CONFIG_FLAGS[key]
-        parser.add_argument(f"--{key}", metavar=metavar, help=help)
-    parser.add_argument("--episodes", default="100", metavar="N", help="of each policy, and 6 N resets (default 100)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    add_import_flag(parser)
-    return parser
+        print("no flaw")

@@ -1,92 +1,107 @@
-"""`mygym check`: the conformance suite of a component."""
+"""`mygym check`: validate a component."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from mygym.cli.arguments import Parser, add_import_flag, count, import_modules
-from mygym.cli.list import kind_of
+from mygym.cli.arguments import command_kind, parse_count, registry_kind
+from mygym.cli.command import JSON, argument, command
+from mygym.cli.output import print_json
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import registry
 
 if TYPE_CHECKING:
     from mygym.checks import Outcome
 
-EXAMPLES = """\
-examples:
-  mygym check algo sac
-  mygym check algo mine --steps 500
-  mygym check task push
-  mygym check robot --all
-  mygym check workspace drawer --robot kuka
-  mygym check object path/to/thing.urdf
-  mygym check algo mine --json --import my.module
-
-An algorithm constructs, takes the observations that it says, trains, acts the same when it is loaded, is told whole by
-config and result, repeats itself, resumes, and ends with a clear message in a bad environment. The built-in ones pass
-the same. Nothing is left behind. Exit codes: 0 all passed, 1 a check failed, 2 wrong input.
-"""
+PARSER = command(
+    "mygym check",
+    "Validate a component: run all checks of its kind.",
+    argument("kind", metavar="KIND", help="algo, policy, strategy, task, stage, robot, workspace or object"),
+    argument("name", nargs="?", metavar="NAME", help="a name of `mygym list KIND`, or a URDF or YAML file"),
+    argument("--all", action="store_true", help="check all components of the kind"),
+    argument("--framework", metavar="F", help="framework of an algorithm or policy: pytorch, jax (default: its first)"),
+    argument("--steps", metavar="N", help="env steps of each training (default 2000; of a policy 500)"),
+    argument("--robot", metavar="R", help="robot that is tried in a workspace (default: all robots with a pose in it)"),
+    JSON,
+    examples="""
+mygym check algo sac
+mygym check algo my_algo --steps 500
+mygym check task push
+mygym check robot --all
+mygym check workspace drawer --robot kuka
+mygym check object path/to/thing.urdf
+mygym check algo my_algo --json --import my.module
+""",
+    notes="""
+The checks of an algorithm: it can be constructed, accepts the observations that its registration names, trains, acts
+the same after loading, is completely described by config and result, is repeatable, resumes, and ends with a clear
+message in a broken environment. Built-in components pass the same checks. All files that the checks write are removed.
+Exit codes: 0 all checks passed, 1 a check failed, 2 invalid input.
+""",
+)
 
 
 def main(arguments: Sequence[str]) -> None:
     """Run the command."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    import_modules(options)
-    from mygym.checks import KINDS, TRAINED
-
-    kind = kind_of(options.kind)
-    if kind not in KINDS:
-        kinds = ["algo" if one == "algorithm" else one for one in KINDS]
-        raise ConfigError(bad_value("check", options.kind, kinds, "has no conformance suite"))
-    if (options.name is None) != options.all:
-        raise ConfigError("check: give either a NAME or --all")
-    for flag in ("steps", "framework"):
-        if getattr(options, flag) is not None and kind not in TRAINED:
-            raise ConfigError(bad_value(f"--{flag}", kind, TRAINED, "is not trained"))
-    if options.robot is not None and kind != "workspace":
-        raise ConfigError(bad_value("--robot", kind, ["workspace"], "is not tried with a robot of your choice"))
+    options = PARSER.parse(arguments)
+    kind, steps = _validate(options)
     outcomes = []
-    for outcome in _outcomes(kind, options, count(options.steps, "--steps") if options.steps is not None else None):
+    for outcome in _outcomes(kind, options, steps):
         outcomes.append(outcome)
         if not options.json:
-            _tell(outcome)
+            _print_outcome(outcome)
     if options.json:
-        print(json.dumps([asdict(outcome) for outcome in outcomes], indent=2))
-    failed = sum(outcome.failed for outcome in outcomes)
-    if not options.json:
-        counts = {status: sum(one.status == status for one in outcomes) for status in ("passed", "failed", "left out")}
-        seconds = sum(outcome.seconds for outcome in outcomes)
-        print(", ".join(f"{count} {status}" for status, count in counts.items()) + f", {seconds:.1f} s")
-    if failed:
+        print_json([asdict(outcome) for outcome in outcomes])
+    else:
+        _print_summary(outcomes)
+    if any(outcome.failed for outcome in outcomes):
         sys.stdout.flush()
         sys.exit(1)
 
 
+def _validate(options: argparse.Namespace) -> tuple[str, int | None]:
+    """Return the kind and the env steps of each training; None: the default of the kind."""
+    from mygym.checks import KINDS, TRAINED
+
+    kind = registry_kind(options.kind)
+    if kind not in KINDS:
+        raise ConfigError(bad_value("check", options.kind, map(command_kind, KINDS), "has no checks"))
+    if (options.name is None) != options.all:
+        raise ConfigError("check: give either a NAME or --all")
+    for flag in ("steps", "framework"):
+        if getattr(options, flag) is not None and kind not in TRAINED:
+            raise ConfigError(bad_value(f"--{flag}", kind, map(command_kind, TRAINED), "is not trained"))
+    if options.robot is not None and kind != "workspace":
+        raise ConfigError(bad_value("--robot", kind, ["workspace"], "is not checked with a robot"))
+    return kind, None if options.steps is None else parse_count(options.steps, "--steps")
+
+
 def _outcomes(kind: str, options: argparse.Namespace, steps: int | None) -> Iterator[Outcome]:
+    """Run the checks of the chosen components."""
     from mygym.checks import TRAINED, check
 
     config = {"imports": options.imports} if options.imports else {}
-    said = options.framework
     for name in _installed(kind) if options.all else [options.name]:
         entry = registry(kind).get(name, options.kind)
-        there = entry.frameworks if kind in TRAINED and entry.frameworks else ("pytorch",)
-        every = [one for one in there if said in (None, one)]
-        for framework in every if options.all else [said or there[0]]:
-            begun = check(kind, name, framework, steps, config, options.robot)  # refuses wrong names
+        available = entry.frameworks if kind in TRAINED and entry.frameworks else ("pytorch",)
+        if options.all:
+            frameworks = [name for name in available if options.framework in (None, name)]
+        else:
+            frameworks = [options.framework or available[0]]
+        for framework in frameworks:
+            outcomes = check(kind, name, framework, steps, config, options.robot)  # raises if a name is unknown
             if not options.json:
-                words = f" ({framework})" if entry.frameworks else ""
-                print(f"{kind} {name}{words}", flush=True)
-            yield from begun
+                suffix = f" ({framework})" if entry.frameworks else ""
+                print(f"{kind} {name}{suffix}", flush=True)
+            yield from outcomes
 
 
 def _installed(kind: str) -> list[str]:
-    """All of a kind; of robots those whose models are there."""
+    """Return the names of a kind; of robots only those whose model files are installed."""
     if kind != "robot":
         return registry(kind).names()
     from mygym.sim.inference import is_installed
@@ -94,25 +109,12 @@ def _installed(kind: str) -> list[str]:
     return [name for name in registry(kind).names() if is_installed(name)]
 
 
-def _tell(outcome: Outcome) -> None:
+def _print_outcome(outcome: Outcome) -> None:
     status = outcome.status.upper() if outcome.failed else outcome.status
     print(f"  {status:<9}{outcome.check:<29}{outcome.seconds:6.1f} s  {outcome.why}".rstrip(), flush=True)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser(
-        "mygym check",
-        description="Check that a component does what every component of its kind must do.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("kind", metavar="KIND", help="algo, policy, task, stage, robot, workspace or object")
-    parser.add_argument("name", nargs="?", metavar="NAME", help="a name of `mygym list KIND`")
-    parser.add_argument("--all", action="store_true", help="all of the kind")
-    parser.add_argument("--framework", metavar="F", help="of an algorithm or policy: pytorch, jax (default: its first)")
-    parser.add_argument("--steps", metavar="N", help="env steps of each training (default 2000; of a policy 500)")
-    parser.add_argument("--robot", metavar="R", help="of a workspace: the robot to try (default: those at home there)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    add_import_flag(parser)
-    return parser
+def _print_summary(outcomes: Sequence[Outcome]) -> None:
+    statuses = [outcome.status for outcome in outcomes]
+    counts = ", ".join(f"{statuses.count(status)} {status}" for status in ("passed", "failed", "left out"))
+    print(f"{counts}, {sum(outcome.seconds for outcome in outcomes):.1f} s")

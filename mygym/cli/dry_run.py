@@ -1,4 +1,4 @@
-"""`--dry-run`: builds everything that a run needs, and what its strategies prepare; writes nothing."""
+"""`--dry-run`: build the environments, model and strategies of a run, without writing a file."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mygym.cli.main import say
+from mygym.cli.output import print_note
 from mygym.config import Resolved
 
 if TYPE_CHECKING:
     from gymnasium import Space
 
 STEPS = 200
+"""Control steps that are timed."""
 
 
 def compact(space: Space[Any]) -> str:
-    """A space in one line, whatever the number of its bounds."""
+    """Return one line that describes a space, also if its bounds differ."""
     from gymnasium import spaces
 
     if isinstance(space, spaces.Dict):
@@ -38,12 +39,12 @@ def dry_run(resolved: Resolved) -> None:
     env = make_vec_env(resolved.config)
     try:
         model = build_model(resolved.config, env)
-        prepared(as_built(resolved, model).config, env, model)  # refuses a teacher or a dataset that does not fit
-        if doubt := support_warning(resolved.config):
-            say(f"note: {doubt}")
+        prepared(as_built(resolved, model).config, env, model)  # raises if a teacher or a dataset does not fit
+        if warning := support_warning(resolved.config):
+            print_note(f"note: {warning}")
         print(f"observation: {compact(env.observation_space)}")
         slices = env.get_attr("components")[0].items()
-        print(f"observed: {', '.join(f'{name} {place.stop - place.start}' for name, place in slices)}")
+        print(f"observed: {', '.join(f'{name} {part.stop - part.start}' for name, part in slices)}")
         print(f"action: {compact(env.action_space)}")
         print(f"algorithm: {type(model).__name__} from {type(model).__module__}")
         for name, count in parameter_counts(model).items():

@@ -1,4 +1,4 @@
-"""`--explain`: every value of a config and where it came from."""
+"""`--explain`: print every value of a config and its origin."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from mygym.config.layers import flatten
 def explain(resolved: Resolved) -> None:
     """Print one line for each value: key, value, origin."""
     values = dict(flatten(resolved.values()))
-    shown = {key: json.dumps(value) for key, value in values.items()}
-    key_width = max(map(len, shown))
-    value_width = min(40, max(map(len, shown.values())))
-    for key, text in shown.items():
+    texts = {key: json.dumps(value) for key, value in values.items()}
+    key_width = max(map(len, texts))
+    value_width = min(40, max(map(len, texts.values())))
+    for key, text in texts.items():
         print(f"{key:<{key_width}}  {text:<{value_width}}  {resolved.origins[key]}")

@@ -1,55 +1,16 @@
-"""`mygym list`: what can be named."""
+"""`mygym list`: list components."""
 
 from __future__ import annotations
 
-import argparse
-import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from mygym.cli.arguments import Parser, add_import_flag, import_modules
-from mygym.cli.tables import print_table
+from mygym.cli.arguments import registry_kind
+from mygym.cli.command import JSON, argument, command
+from mygym.cli.output import print_json, print_table
 from mygym.registry import REGISTRIES, Entry, registry
 
-EXAMPLES = """\
-examples:
-  mygym list
-  mygym list algo
-  mygym list robot --json
-  mygym list object             with category, size, mass, friction, and how wide what a gripper of 8 cm can take is
-"""
-
-
-def main(arguments: Sequence[str]) -> None:
-    """Run the command."""
-    parser = Parser(
-        "mygym list",
-        description="What can be named in configs and flags.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("kind", nargs="?", metavar="KIND", help=f"one of {', '.join(REGISTRIES)}, or algo")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    add_import_flag(parser)
-    options = parser.parse_args(arguments)
-    import_modules(options)
-    kinds = [kind_of(options.kind)] if options.kind else list(REGISTRIES)
-    listed = {kind: [_row(entry) for entry in registry(kind)] for kind in kinds}
-    if kinds == ["object"]:  # reading what they are takes longer than their names do
-        listed["object"] = [row | _measures(row["name"]) for row in listed["object"]]
-    if kinds == ["randomizer"]:
-        listed["randomizer"] = [row | _range(row["name"]) for row in listed["randomizer"]]
-    if kinds == ["stage"]:
-        listed["stage"] = [row | _composes(row["name"]) for row in listed["stage"]]
-    if options.json:
-        print(json.dumps([row for rows in listed.values() for row in rows], indent=2))
-        return
-    for kind, rows in listed.items():
-        shown = [key for key in (*SHOWN, "help") if any(row.get(key) for row in rows)]
-        print_table([{key: _text(key, row[key]) for key in shown} for row in rows], title=kind)
-
-
-SHOWN = (
+COLUMNS = (
     "name",
     "letter",
     "frameworks",
@@ -63,17 +24,52 @@ SHOWN = (
     "default",
     "allowed",
     "unit",
+    "help",
 )
-"""Columns of the tables, but for the last; those that are empty are left out."""
+"""Columns of the tables; empty columns are omitted."""
+
+PARSER = command(
+    "mygym list",
+    "List the components that configs and flags can name.",
+    argument("kind", nargs="?", metavar="KIND", help=f"{', '.join(REGISTRIES)}; algo is short for algorithm"),
+    JSON,
+    examples="""
+mygym list
+mygym list algo
+mygym list robot --json
+mygym list object             with category, size, mass, friction and width in a gripper that opens 8 cm
+""",
+)
 
 
-def kind_of(said: str) -> str:
-    """A kind of component, by its name or the command line's."""
-    return {"algo": "algorithm"}.get(said, said)
+def main(arguments: Sequence[str]) -> None:
+    """Run the command."""
+    options = PARSER.parse(arguments)
+    kinds = [registry_kind(options.kind)] if options.kind else list(REGISTRIES)
+    rows_of = {kind: [_row(entry) for entry in registry(kind)] for kind in kinds}
+    if len(kinds) == 1 and (details := DETAILS.get(kinds[0])):  # reading them takes time
+        rows_of = {kind: [row | details(row["name"]) for row in rows] for kind, rows in rows_of.items()}
+    if options.json:
+        print_json([row for rows in rows_of.values() for row in rows])
+        return
+    for kind, rows in rows_of.items():
+        columns = [key for key in COLUMNS if key == "help" or any(row.get(key) for row in rows)]
+        print_table([{key: _text(key, row[key]) for key in columns} for row in rows], title=kind)
 
 
-def _measures(name: str) -> dict[str, Any]:
-    """What an object is, m and kg; a file that is wrong says so in place of its help."""
+def _row(entry: Entry) -> dict[str, Any]:
+    return {
+        "kind": entry.kind,
+        "name": entry.name,
+        "frameworks": list(entry.frameworks),
+        "requires": list(entry.listed_requirements),
+        "help": entry.help,
+        "origin": entry.origin,
+    }
+
+
+def _object_details(name: str) -> dict[str, Any]:
+    """Return category, size in m, mass in kg, …; the help of an invalid file is its error."""
     from mygym.errors import AssetError
     from mygym.models.objects import load_object
 
@@ -90,32 +86,30 @@ def _measures(name: str) -> dict[str, Any]:
     }
 
 
-def _composes(name: str) -> dict[str, Any]:
-    """Which facts a stage needs and leaves behind, and what it does."""
+def _stage_details(name: str) -> dict[str, Any]:
+    """Return the letter and the predicates of a stage; its help is the phrase."""
     stage = registry("stage").get(name).load()
-    facts = {"requires": list(stage.requires), "gives": list(stage.gives)}
-    return {"letter": stage.letter, **facts, "help": stage.words()}
+    predicates = {"requires": list(stage.requires), "gives": list(stage.gives)}
+    return {"letter": stage.letter, **predicates, "help": stage.words()}
 
 
-def _range(name: str) -> dict[str, Any]:
+def _randomizer_details(name: str) -> dict[str, Any]:
     from mygym.envs.randomizers import find_randomizer
 
-    one = find_randomizer(name)
-    return {"default": list(one.default), "allowed": list(one.allowed), "unit": one.unit}
+    randomizer = find_randomizer(name)
+    return {"default": list(randomizer.default), "allowed": list(randomizer.allowed), "unit": randomizer.unit}
 
 
-def _row(entry: Entry) -> dict[str, Any]:
-    return {
-        "kind": entry.kind,
-        "name": entry.name,
-        "frameworks": list(entry.frameworks),
-        "requires": list(entry.listed_requirements),
-        "help": entry.help,
-        "origin": entry.origin,
-    }
+DETAILS: Mapping[str, Callable[[str], dict[str, Any]]] = {
+    "object": _object_details,
+    "stage": _stage_details,
+    "randomizer": _randomizer_details,
+}
+"""Kind → further columns of a component, when only this kind is listed."""
 
 
 def _text(key: str, value: Any) -> str:
+    """Return the text of a table cell."""
     if value is None or value == []:
         return ""
     if key == "size":

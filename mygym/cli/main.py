@@ -1,39 +1,45 @@
-"""`mygym COMMAND …`, and the exit codes of every command."""
+"""The `mygym` program: selects the command and sets the exit code."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import NoReturn
 
+from mygym.cli.output import print_note
 from mygym.errors import MygymError, bad_value
 
 COMMANDS = {
-    "train": "train a robot arm and save, evaluate and film it",
-    "evaluate": "judge a run, or a scripted policy",
-    "search": "the best path through the super-networks of a run",
-    "demos": "record episodes of an expert or a policy, to learn from",
-    "replay": "play such episodes again, and film them",
-    "list": "what can be named: robots, tasks, algorithms …",
-    "describe": "everything about one of them",
-    "schema": "of configs, for editors",
-    "view": "pictures of robots, workspaces and objects",
-    "new": "files for one of your own: an algorithm, a task, a robot …",
-    "card": "how hard a task is: for chance, idleness and its expert",
-    "check": "whether one does all that it must",
+    "train": "train a robot arm; save, evaluate and film the policy",
+    "evaluate": "evaluate a run or a scripted policy",
+    "search": "search the best path through the super-networks of a run",
+    "demos": "record demonstrations of an expert or a policy",
+    "replay": "replay and film demonstrations",
+    "list": "list components: robots, tasks, algorithms …",
+    "describe": "describe a component",
+    "schema": "print the JSON schema of configs",
+    "view": "draw robots, workspaces, objects and tasks",
+    "new": "scaffold a component: an algorithm, a task, a robot …",
+    "card": "measure how hard a task is",
+    "check": "validate a component",
 }
+"""Command → help; the command `NAME` is `mygym.cli.NAME.main`."""
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """The `mygym` program."""
+    """Run the `mygym` program and exit.
+
+    Args:
+        arguments: Words of the command line; None: those of the process.
+    """
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words or words[0] in {"-h", "--help"}:
         print("usage: mygym COMMAND [options]\n\ncommands:")
         print("\n".join(f"  {name:<10}{help}" for name, help in COMMANDS.items()))
-        print("\n`mygym COMMAND --help` has the options and examples.")
+        print("\nexamples:\n  mygym train --task push --steps 300000\n  mygym list robot")
+        print("\n`mygym COMMAND --help` prints the options and examples of a command; `mygym --version` the version.")
         sys.exit(0)
     if words[0] == "--version":
         from mygym import __version__
@@ -46,17 +52,17 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def train() -> NoReturn:
-    """The program `train.py`."""
+    """Run the program `train.py`."""
     run("train", sys.argv[1:])
 
 
 def evaluate() -> NoReturn:
-    """The program `evaluate.py`."""
+    """Run the program `evaluate.py`."""
     run("evaluate", sys.argv[1:])
 
 
 def run(command: str, arguments: Sequence[str]) -> NoReturn:
-    """Run one command and end the process: 0 done, 2 wrong input, 1 anything else, 130 interrupted."""
+    """Run a command and exit: 0 done, 2 invalid input, 1 any other error, 130 interrupted."""
     _open_streams()
     perform: Callable[[Sequence[str]], None] = import_module(f"mygym.cli.{command}").main
     try:
@@ -67,24 +73,18 @@ def run(command: str, arguments: Sequence[str]) -> NoReturn:
     except KeyboardInterrupt:
         _fail("interrupted", 130)
     except BrokenPipeError:
-        sys.stderr.close()  # whoever read our output has gone, e.g. `mygym list | head -1`
+        sys.stderr.close()  # the reader of the output has gone, e.g. `mygym list | head -1`
         sys.exit(1)
-    _leave(0)
-
-
-def say(message: str) -> None:
-    """Tell something on standard error, if anybody listens."""
-    with contextlib.suppress(OSError):
-        print(message, file=sys.stderr, flush=True)
+    _exit(0)
 
 
 def _fail(message: str, code: int) -> NoReturn:
-    say(message if code == 130 else f"error: {message}")
-    _leave(code)
+    print_note(message if code == 130 else f"error: {message}")
+    _exit(code)
 
 
-def _leave(code: int) -> NoReturn:
-    """End the process with `code`: with words left for a reader who has gone, Python would make 120 of it."""
+def _exit(code: int) -> NoReturn:
+    """Exit with `code`, also if standard error is closed: Python would exit with 120 when it cannot flush it."""
     try:
         sys.stderr.flush()
     except OSError:
@@ -93,9 +93,13 @@ def _leave(code: int) -> NoReturn:
 
 
 def _open_streams() -> None:
-    """Give a process that was started without standard streams (`2>&-`) some: files would take their numbers."""
+    """Open missing standard streams (`2>&-`): otherwise the next files that are opened would get their numbers."""
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(number, True)
     os.close(number)
     sys.stdout = sys.stdout or os.fdopen(1, "w")
     sys.stderr = sys.stderr or os.fdopen(2, "w")
+
+
+if __name__ == "__main__":
+    main()

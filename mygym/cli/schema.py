@@ -1,34 +1,28 @@
-"""`mygym schema`: the JSON schema of configs."""
+"""`mygym schema`: print the JSON schema of configs."""
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Sequence
 
-from mygym.cli.arguments import Parser, add_import_flag, import_modules
+from mygym.cli.command import command
+from mygym.cli.output import print_json
 
-EXAMPLES = """\
-examples:
-  mygym schema > mygym.schema.json
-
-An editor that knows YAML then completes and checks a config whose first line is
+PARSER = command(
+    "mygym schema",
+    "Print the JSON schema of configs, for editors.",
+    examples="mygym schema > mygym.schema.json",
+    notes="""
+An editor with YAML support then completes and validates every config that starts with the line
   # yaml-language-server: $schema=mygym.schema.json
-Your own algorithms and strategies are in it: print it again when you have written another.
-"""
+The schema includes your components: print it again after you add one.
+""",
+)
 
 
 def main(arguments: Sequence[str]) -> None:
     """Run the command."""
-    parser = Parser(
-        "mygym schema",
-        description="Print the JSON schema of configs, for editors.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add_import_flag(parser)
-    import_modules(parser.parse_args(arguments))
+    PARSER.parse(arguments)
 
     from mygym.config.json_schema import json_schema
 
-    print(json.dumps(json_schema(), indent=2))
+    print_json(json_schema())

@@ -1,49 +1,59 @@
-"""`mygym train`, which `python train.py` is too."""
+"""`mygym train` and `python train.py`: train a robot arm."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from mygym.cli.arguments import Parser, add_config_flags, config_layers, import_modules
-from mygym.cli.main import say
+from mygym.cli.arguments import CONFIG_FLAGS, config_layers
+from mygym.cli.command import argument, command
+from mygym.cli.output import print_note, print_table
 from mygym.config import merged
 from mygym.errors import ConfigError, MygymError, bad_value
 
-EXAMPLES = """\
-examples:
-  python train.py                                        a Panda learns to reach, in seconds
-  python train.py --robot kuka --seed 1
-  python train.py --algo ppo --task push --steps 300000
-  python train.py --strategy curriculum --task AGM --algo tqc
-  python train.py --strategy multitask --set 'strategy_params.tasks=[reach, push, AGM]'
-  python train.py --task AGMDW --set reward=staged --n-envs 8
-  python train.py --config configs/push.yaml --set algo_params.learning_rate=3e-4
-  python train.py --algo tqc --explain                   every value and where it came from
-  python train.py --algo tqc --help                      its hyperparameters, with type, default and text
-  python train.py --algo mine --import my.module         an algorithm of a module of yours
-  python train.py --resume runs/reach/panda/sac/1a2b3c4d/seed_0 --steps 40000
-
-The last line printed is `run: PATH`; PATH/config.yaml repeats the run.
-Ctrl-C and SIGTERM stop a run with a checkpoint; --resume goes on from the newest, after a crash too, and ends with the
-same weights as if the run had never stopped. What may be set with it: steps, stop_at_success, eval, checkpoint, video,
-tensorboard.
-"""
+PARSER = command(
+    "train.py",
+    "Train a robot arm in PyBullet; save, evaluate and film the policy.",
+    argument("-h", "--help", action="store_true", help="print this help; with --algo its hyperparameters too"),
+    argument("--resume", metavar="RUN", help="continue a run that was stopped, or extend it with more --steps"),
+    argument("--explain", action="store_true", help="print every value of the config and its origin, then stop"),
+    argument("--dry-run", action="store_true", help="build everything, print sizes and timings, then stop"),
+    config_flags=CONFIG_FLAGS,
+    add_help=False,
+    examples="""
+python train.py                                        a Panda learns to reach in a few seconds
+python train.py --robot kuka --seed 1
+python train.py --algo ppo --task push --steps 300000
+python train.py --strategy curriculum --task AGM --algo tqc
+python train.py --strategy multitask --set 'strategy_params.tasks=[reach, push, AGM]'
+python train.py --task AGMDW --set reward=staged --n-envs 8
+python train.py --config configs/push.yaml --set algo_params.learning_rate=3e-4
+python train.py --algo tqc --explain                   every value of the config and its origin
+python train.py --algo tqc --help                      hyperparameters of TQC: type, default, help
+python train.py --algo my_algo --import my.module      an algorithm of your module
+python train.py --resume runs/reach/panda/sac/1a2b3c4d/seed_0 --steps 40000
+""",
+    notes="""
+`mygym train` is the same program. The last line printed is `run: PATH`; PATH/config.yaml repeats the run.
+Ctrl-C and SIGTERM save a checkpoint and stop; --resume continues from the newest checkpoint, also after a crash, and
+ends with the same weights as a run without a stop. Keys that may change then: steps, stop_at_success, eval, checkpoint,
+video, tensorboard.
+""",
+)
 
 
 def main(arguments: Sequence[str]) -> None:
     """Run the command."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
+    options = PARSER.parse(arguments)
     if options.help:
-        _help(parser, options)
+        _print_help(options)
         return
     file, flags = config_layers(options)
     if options.resume and (options.explain or options.dry_run):
-        wrong = "--explain" if options.explain else "--dry-run"
-        raise ConfigError(
-            bad_value("train.py", wrong, "--config RUN/config.yaml in place of --resume RUN", "is for new runs")
-        )
+        flag = "--explain" if options.explain else "--dry-run"
+        allowed = "--config RUN/config.yaml in place of --resume RUN"
+        raise ConfigError(bad_value("train.py", flag, allowed, "is for new runs"))
 
     from mygym.runs.resolve_config import resolve_config
 
@@ -58,63 +68,57 @@ def main(arguments: Sequence[str]) -> None:
 
         dry_run(resolved)
     else:
-        from mygym.api import train
-        from mygym.runs.strategy_callback import in_words
-
-        try:
-            flags.pop("imports", None)  # of the run, whose config names them
-            result = train(resolved or merged(file, flags), resume=options.resume)
-        except MygymError as error:
-            if error.run is not None:
-                print(f"run: {error.run}", flush=True)
-            raise
-        after = f"after {result.steps:,} steps, {result.wall_time_s:.1f} s"
-        said = f"success {result.success_rate:.1%} of fresh episodes {after}"
-        by_task = ", ".join(f"{task} {rate:.0%}" for task, rate in result.success_by_task.items())
-        say("; ".join(filter(None, (said, by_task, *in_words(result.strategy)))))
-        print(f"run: {result.path}")
+        flags.pop("imports", None)  # the config of the run names them
+        _train(resolved or merged(file, flags), options.resume)
 
 
-def _help(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """The flags, and the parameters of the algorithm and the strategies that are named."""
-    print(parser.format_help())
+def _train(config: Any, resume: str | None) -> None:
+    """Train, and print the result and the path of the run, also of a failed run."""
+    from mygym.api import train
+    from mygym.runs.strategy_callback import outcome_texts
+
+    try:
+        result = train(config, resume=resume)
+    except MygymError as error:
+        if error.run is not None:
+            print(f"run: {error.run}", flush=True)
+        raise
+    cost = f"{result.steps:,} steps, {result.wall_time_s:.1f} s"
+    success = f"success {result.success_rate:.1%} of fresh episodes after {cost}"
+    by_task = ", ".join(f"{task} {rate:.0%}" for task, rate in result.success_by_task.items())
+    print_note("; ".join(filter(None, (success, by_task, *outcome_texts(result.strategy)))))
+    print(f"run: {result.path}")
+
+
+def _print_help(options: argparse.Namespace) -> None:
+    """Print the flags, and the parameters of the chosen algorithm and strategies."""
+    print(PARSER.format_help())
     if options.strategy:
-        from mygym.cli.tables import print_table, strategy_parameters
-        from mygym.runs.strategies import sections
-
-        import_modules(options)
-        for name, (section, _) in sections(options.strategy, {}).items():
-            if rows := strategy_parameters(name):
-                print(f"strategy_params of {name}: --set {section}.NAME=VALUE")
-                print_table(rows)
+        _print_strategies(options.strategy)
     if options.algo or options.config:
-        from mygym.cli.tables import hyperparameters, print_table, training_parameters
-        from mygym.registry import algorithm
-
         file, flags = config_layers(options)
-        said = {"algo": "sac", "framework": "pytorch", **file, **flags}
-        entry = algorithm(said["algo"], said["framework"])
-        tables = {"algo_params": hyperparameters(entry), "training_params": training_parameters(entry)}
-        for section, rows in tables.items():
-            if rows:
-                print(f"{section} of {entry.name} ({entry.framework}): --set {section}.NAME=VALUE")
-                print_table(rows)
+        _print_algorithm({"algo": "sac", "framework": "pytorch", **file, **flags})
     elif not options.strategy:
         print("With --algo A, --help lists the hyperparameters of A too; with --strategy S the parameters of S.")
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser(
-        "train.py",
-        description="Train a robot arm in PyBullet; evaluate, film and save it.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-        add_help=False,
-    )
-    parser.add_argument("-h", "--help", action="store_true", help="print this, with --algo its hyperparameters too")
-    add_config_flags(parser)
-    parser.add_argument("--resume", metavar="RUN", help="go on with a run that was stopped, or that is to be longer")
-    parser.add_argument("--explain", action="store_true", help="print every value and where it came from, then stop")
-    parser.add_argument("--dry-run", action="store_true", help="build everything, print sizes and timings, then stop")
-    return parser
+def _print_strategies(strategy: str) -> None:
+    from mygym.cli.parameters import strategy_parameters
+    from mygym.runs.strategies import sections
+
+    for name, (section, _) in sections(strategy, {}).items():
+        if rows := strategy_parameters(name):
+            print(f"strategy_params of {name}: --set {section}.NAME=VALUE")
+            print_table(rows)
+
+
+def _print_algorithm(config: Mapping[str, Any]) -> None:
+    from mygym.cli.parameters import hyperparameters, training_parameters
+    from mygym.registry import algorithm
+
+    entry = algorithm(config["algo"], config["framework"])
+    tables = {"algo_params": hyperparameters(entry), "training_params": training_parameters(entry)}
+    for section, rows in tables.items():
+        if rows:
+            print(f"{section} of {entry.name} ({entry.framework}): --set {section}.NAME=VALUE")
+            print_table(rows)

@@ -1,4 +1,4 @@
-"""Whether demonstrations are of what a run is to learn."""
+"""Compatibility of demonstrations with a run that learns from them."""
 
 from __future__ import annotations
 
@@ -15,58 +15,59 @@ from mygym.runs.variants import judged, variants
 from mygym.tasks.lookup import find_task
 
 MEANING = ("task", "robot", "workspace", "control")
-"""Keys of a config that say what observations and actions mean, be the spaces equal or not."""
+"""Config keys that determine the meaning of observations and actions, even if the spaces are equal."""
 
 
 def check_fits(demonstrations: Demonstrations, config: RunConfig, *, rewards: bool = True) -> None:
-    """Refuse demonstrations of another task, robot, workspace or controller, of other rewards or of other spaces.
+    """Refuse demonstrations of another task, robot, workspace, controller or space, or with other rewards.
 
-    A run of several tasks may have demonstrations of some. Numbers of the task, its objects and what is randomised may
-    differ.
+    A multi-task run may use demonstrations of some of its tasks. Task parameters, objects and randomization may differ.
 
     Args:
-        demonstrations: What is to be learned from.
+        demonstrations: Demonstrations to learn from.
         config: The run's complete config.
         rewards: Whether the stored rewards are used.
 
     Raises:
-        ConfigError: The key, what the run has there, what they were recorded with, and what to do.
+        ConfigError: Names the key, its value in the run and in the demonstrations, and a remedy.
     """
     keys = (*MEANING, "reward") if rewards else MEANING
-    played = [one.config for one in (*variants(config), *judged(config))]
-    for shown in (one.config for one in judged(demonstrations.config)):
-        lacking = [
-            [key for key in keys if _value(one, key) != _value(shown, key)]
-            for one in played  # what differs from each
+    run_configs = [variant.config for variant in (*variants(config), *judged(config))]
+    for recorded in (variant.config for variant in judged(demonstrations.config)):
+        differences = [
+            [key for key in keys if _value(run_config, key) != _value(recorded, key)] for run_config in run_configs
         ]
-        nearest = min(range(len(played)), key=lambda index: len(lacking[index]))
-        if lacking[nearest]:
-            key = lacking[nearest][0]
+        nearest = min(range(len(run_configs)), key=lambda index: len(differences[index]))
+        if differences[nearest]:
+            key = differences[nearest][0]
             why = f"is not what {demonstrations.path} was recorded with"
-            allowed = f"{_value(shown, key)}, or demonstrations of your own: mygym demos"
-            raise ConfigError(bad_value(key, _value(played[nearest], key), allowed, why))
+            allowed = f"{_value(recorded, key)}, or new demonstrations: mygym demos"
+            raise ConfigError(bad_value(key, _value(run_configs[nearest], key), allowed, why))
     with contextlib.closing(factory.make_env(config)) as env:
         for name in ("observation_space", "action_space"):
             _check_space(demonstrations, name, getattr(env, name))
 
 
 def played_as(demonstrations: Demonstrations, config: RunConfig) -> list[int]:
-    """Of each demonstration the index among what the run plays (`variants`): that of its very config, or one that fits.
+    """Return for each demonstration the index of the run's variant with the same config, or with a compatible one.
 
     Args:
-        demonstrations: Those that `check_fits` lets pass.
-        config: The run's complete config.
+        demonstrations: Demonstrations that pass `check_fits`.
+        config: The run's complete config, whose `variants` are indexed.
     """
-    played = [one.config for one in variants(config)]
-    shown = {one.label: one.config for one in judged(demonstrations.config)}
-    found = {}
-    for label, one in shown.items():
-        fitting = [
-            index for index, other in enumerate(played) if all(_value(one, k) == _value(other, k) for k in MEANING)
+    run_configs = [variant.config for variant in variants(config)]
+    indices = {}
+    for variant in judged(demonstrations.config):
+        recorded = variant.config
+        compatible = [
+            index
+            for index, run_config in enumerate(run_configs)
+            if all(_value(recorded, key) == _value(run_config, key) for key in MEANING)
         ]
-        same = [index for index in fitting if played[index] == one]
-        found[label] = (same or fitting)[-1]  # of a curriculum the run's own config is the last
-    return [found[one.task or next(iter(found))] for one in demonstrations.episodes]
+        equal = [index for index in compatible if run_configs[index] == recorded]
+        indices[variant.label] = (equal or compatible)[-1]  # the last variant of a curriculum is the run's config
+    first = next(iter(indices))
+    return [indices[demonstration.task or first] for demonstration in demonstrations.episodes]
 
 
 def _check_space(demonstrations: Demonstrations, name: str, space: gymnasium.Space[Any]) -> None:
@@ -74,9 +75,9 @@ def _check_space(demonstrations: Demonstrations, name: str, space: gymnasium.Spa
     if space == recorded:
         return
     why = f"is not that of {demonstrations.path}, {_shape(recorded)}"
-    settings = "observations, spaces and randomize" if name == "observation_space" else "spaces"
-    said = {key: demonstrations.values.get(key) for key in ("observations", "spaces")}
-    allowed = f"{settings} as they were recorded with ({said}), or demonstrations of your own: mygym demos"
+    keys = "observations, spaces and randomize" if name == "observation_space" else "spaces"
+    values = {key: demonstrations.values.get(key) for key in ("observations", "spaces")}
+    allowed = f"{keys} of the recording ({values}), or new demonstrations: mygym demos"
     raise ConfigError(bad_value(name, _shape(space), allowed, why))
 
 
@@ -85,7 +86,7 @@ def _value(config: RunConfig, key: str) -> Any:
 
 
 def _shape(space: gymnasium.Space[Any]) -> Any:
-    """Shapes of a space, for a message; of a dictionary those of its parts."""
+    """Return the shape of a space for a message; for a dictionary, the shape of each part."""
     if isinstance(space, gymnasium.spaces.Dict):
         return {key: part.shape for key, part in space.spaces.items()}
     return space.shape

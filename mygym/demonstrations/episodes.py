@@ -1,4 +1,4 @@
-"""What a demonstration is: an episode, or a stretch of one, that can be played again to the bit."""
+"""Data classes of demonstrations: recorded episodes, or segments of episodes, that can be replayed bit by bit."""
 
 from __future__ import annotations
 
@@ -17,76 +17,80 @@ from mygym.runs.evaluation import DEMONSTRATION
 from mygym.runs.resolve_config import resolve_config
 
 Observations = dict[str, NDArray[np.float32]] | NDArray[np.float32]
-"""With a leading axis of time; a goal dictionary, or flat."""
+"""Observations with a leading time axis: a goal dictionary or a flat array."""
 
 
 @dataclass(frozen=True, eq=False)
 class Demonstration:
-    """An episode of `T` steps, or a stretch of that many; `A` numbers are an action."""
+    """An episode, or a segment of an episode, of `T` steps with actions of `A` numbers."""
 
     seed: int
-    """Of the reset. With the actions it is the episode, to the bit."""
+    """Seed of the reset; with the actions it reproduces the episode bit by bit."""
     observations: Observations
     """`(T + 1, …)`."""
     actions: NDArray[np.float32]
-    """`(T, A)`: what was done, noise included."""
+    """`(T, A)`: executed actions, noise included."""
     expert_actions: NDArray[np.float32]
-    """`(T + 1, A)`: what the scripted expert would do at each observation."""
+    """`(T + 1, A)`: action of the scripted expert at each observation."""
     rewards: NDArray[np.float64]
     """`(T,)`."""
     terminated: NDArray[np.bool_]
     """`(T,)`."""
     truncated: NDArray[np.bool_]
-    """`(T,)`; true at the end of a stretch that is cut off before the episode's end, too."""
+    """`(T,)`; also true at the end of a segment that ends before the episode."""
     stages: NDArray[np.int64]
     """`(T + 1,)`: index of the active stage at each observation."""
     lead_in: NDArray[np.float32]
-    """`(L, A)`: what was done between the reset and the first observation; empty for one that begins at the reset."""
+    """`(L, A)`: actions between the reset and the first observation; empty unless this is a later segment."""
     success: bool
-    """Of the whole episode."""
+    """Whether the whole episode ended in success."""
     noise: float = 0.0
-    """Standard deviation of what was added to the policy's actions."""
+    """Standard deviation of the noise added to the policy's actions."""
     task: str = ""
-    """What was played, where there are several tasks."""
+    """Task of the episode, if there are several tasks."""
 
     def __len__(self) -> int:
         return len(self.actions)
 
-    def stretch(self, share: float) -> Demonstration:
-        """As many steps as `share`, in (0, 1], of all, from a place that the seed decides."""
+    def segment(self, share: float) -> Demonstration:
+        """Return a segment whose start is random and decided by the seed.
+
+        Args:
+            share: Length of the segment as a share of the steps, in (0, 1].
+        """
         steps = len(self)
         kept = max(1, round(share * steps))
         if kept >= steps:
             return self
         first = int(np.random.default_rng([DEMONSTRATION, 1, self.seed]).integers(steps - kept + 1))
-        of_steps, of_observations = slice(first, first + kept), slice(first, first + kept + 1)
-        truncated = self.truncated[of_steps].copy()
-        truncated[-1] |= not self.terminated[of_steps][-1]
+        step_slice, observation_slice = slice(first, first + kept), slice(first, first + kept + 1)
+        truncated = self.truncated[step_slice].copy()
+        truncated[-1] |= not self.terminated[step_slice][-1]
         return replace(
             self,
-            observations=_each(self.observations, lambda values: values[of_observations]),
-            actions=self.actions[of_steps],
-            expert_actions=self.expert_actions[of_observations],
-            rewards=self.rewards[of_steps],
-            terminated=self.terminated[of_steps],
+            observations=_map(self.observations, lambda values: values[observation_slice]),
+            actions=self.actions[step_slice],
+            expert_actions=self.expert_actions[observation_slice],
+            rewards=self.rewards[step_slice],
+            terminated=self.terminated[step_slice],
             truncated=truncated,
-            stages=self.stages[of_observations],
+            stages=self.stages[observation_slice],
             lead_in=np.concatenate([self.lead_in, self.actions[:first]]),
         )
 
 
 @dataclass(frozen=True, eq=False)
 class Transitions:
-    """Steps of all episodes one after the other, as a replay buffer or a loss wants them; `n` in all."""
+    """The `n` steps of all episodes one after the other, as for a replay buffer or a loss."""
 
     observations: Observations
     """`(n, …)`."""
     next_observations: Observations
     """`(n, …)`."""
     actions: NDArray[np.float32]
-    """`(n, A)`: what was done."""
+    """`(n, A)`: executed actions."""
     expert_actions: NDArray[np.float32]
-    """`(n, A)`: what the scripted expert would have done."""
+    """`(n, A)`: actions of the scripted expert."""
     rewards: NDArray[np.float64]
     """`(n,)`."""
     terminated: NDArray[np.bool_]
@@ -104,47 +108,48 @@ class Demonstrations:
     observation_space: spaces.Space[Any]
     action_space: spaces.Space[Any]
     values: Mapping[str, Any]
-    """The complete config that they were recorded with."""
+    """Values of the complete config of the recording."""
     about: Mapping[str, Any]
-    """How they were recorded: `policy`, `noise`, `partial`, `keep_failures`, `attempts`, `solved`, `versions`."""
+    """Properties of the recording: `policy`, `noise`, `partial`, `keep_failures`, `attempts`, `solved`, `versions`."""
 
     def __len__(self) -> int:
         return len(self.episodes)
 
     @cached_property
     def config(self) -> RunConfig:
-        """`values`, checked.
+        """The validated config of the recording.
 
         Raises:
-            ConfigError: They name what is not there, such as a task of somebody else's.
+            ConfigError: The config names an unknown component, such as a third-party task.
         """
         return resolve_config(self.values).config
 
     @property
     def mean_length(self) -> float:
         """Mean number of steps."""
-        return float(np.mean([len(one) for one in self.episodes]))
+        return float(np.mean([len(episode) for episode in self.episodes]))
 
     def transitions(self) -> Transitions:
-        """All steps as arrays, new ones."""
+        """Return all steps in new arrays."""
+        episodes = self.episodes
         return Transitions(
-            observations=_joined([_each(one.observations, lambda values: values[:-1]) for one in self.episodes]),
-            next_observations=_joined([_each(one.observations, lambda values: values[1:]) for one in self.episodes]),
-            actions=np.concatenate([one.actions for one in self.episodes]),
-            expert_actions=np.concatenate([one.expert_actions[:-1] for one in self.episodes]),
-            rewards=np.concatenate([one.rewards for one in self.episodes]),
-            terminated=np.concatenate([one.terminated for one in self.episodes]),
-            truncated=np.concatenate([one.truncated for one in self.episodes]),
+            observations=_concatenated([_map(e.observations, lambda values: values[:-1]) for e in episodes]),
+            next_observations=_concatenated([_map(e.observations, lambda values: values[1:]) for e in episodes]),
+            actions=np.concatenate([e.actions for e in episodes]),
+            expert_actions=np.concatenate([e.expert_actions[:-1] for e in episodes]),
+            rewards=np.concatenate([e.rewards for e in episodes]),
+            terminated=np.concatenate([e.terminated for e in episodes]),
+            truncated=np.concatenate([e.truncated for e in episodes]),
         )
 
 
-def _each(observations: Observations, change: Callable[[NDArray[np.float32]], NDArray[np.float32]]) -> Observations:
+def _map(observations: Observations, change: Callable[[NDArray[np.float32]], NDArray[np.float32]]) -> Observations:
     if isinstance(observations, dict):
         return {key: change(values) for key, values in observations.items()}
     return change(observations)
 
 
-def _joined(parts: list[Any]) -> Observations:
+def _concatenated(parts: list[Any]) -> Observations:
     if isinstance(parts[0], dict):
         return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
     return np.concatenate(parts)

@@ -1,4 +1,4 @@
-"""A person at the keyboard drives the arm, in a window: demonstrations by teleoperation."""
+"""Teleoperation: a policy whose actions come from the keyboard, through the simulator's window."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from numpy.typing import NDArray
 from mygym.envs.multi_task_env import AnyEnv
 
 KEYBOARD = "keyboard"
-"""What the command line calls whoever sits there."""
+"""Name of the keyboard policy on the command line."""
 
 SPEED = 0.01
-"""m by which a key that is held down moves the target in a step."""
+"""Motion of the target while a key is held, m per step."""
 
 LEAD = 0.04
-"""m by which the target leads the end effector at most: it stops soon after the key is released."""
+"""Maximum distance of the target from the end effector, m; a small value lets the arm stop soon after the key."""
 
 TURN = 0.06
-"""rad by which a key that is held down turns the tool in a step."""
+"""Rotation of the tool while a key is held, rad per step."""
 
-PACE = 0.1
-"""s that a step takes at least: slower than life, which is too fast for people."""
+STEP_DURATION = 0.1
+"""Minimum duration of a step, s; real time is too fast for a human operator."""
 
 MOVES = {
     "up": (0.0, 1.0, 0.0),
@@ -35,53 +35,54 @@ MOVES = {
     "w": (0.0, 0.0, 1.0),
     "s": (0.0, 0.0, -1.0),
 }
-"""Key → where it moves the end effector: to the right, away from and above whoever looks."""
+"""Key → direction of the end effector's motion in the view: right, away from the viewer, up."""
 
 TURNS = {"a": 1.0, "d": -1.0}
-"""Key → which way it turns the tool, counter-clockwise seen from above."""
+"""Key → direction of the tool's rotation, counter-clockwise seen from above."""
 
 END = "q"
-"""Key that ends all."""
+"""Key that ends the recording."""
 
-HOW = (
+INSTRUCTIONS = (
     "arrow keys move the end effector, w and s lift and lower it, a and d turn the tool, space closes and opens the "
     "gripper; an episode begins with the first key and is kept if it ends in success; q ends"
 )
-"""For people, before they begin."""
+"""Instructions for the operator."""
 
 
-class GivenUp(Exception):  # noqa: N818  (it is no error)
-    """Whoever drives has had enough."""
+class RecordingEnded(Exception):  # noqa: N818  (no error)
+    """Raised when the operator ends the recording."""
 
 
 class Keyboard:
-    """A policy whose actions a person decides.
+    """Policy whose actions come from the keyboard.
 
     Args:
-        env: One with `render_mode="human"`.
+        env: Environment with `render_mode="human"`.
     """
 
     def __init__(self, env: AnyEnv) -> None:
         self.env = env
         self.target: NDArray[np.float64] = np.zeros(3)
-        """`(3,)` m, world frame: where the end effector is sent."""
+        """`(3,)` m, world frame: commanded position of the end effector."""
         self.gripper = 1.0
+        """Gripper command: 1 open, −1 closed."""
         self._held: Set[str] = frozenset()
         self._next = 0.0
 
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
     ) -> tuple[NDArray[np.float32], None]:
-        """Actions `(1, A)`; at the start of an episode it waits for a key.
+        """Return actions `(1, A)`; at the start of an episode, wait for a key.
 
         Raises:
-            GivenUp: `END` was pressed, or the window closed.
+            RecordingEnded: `END` was pressed, or the window was closed.
         """
         world = self.env.world
-        at = world.state.ee_position[0]
+        position = world.state.ee_position[0]
         keys = self._keys()
         if episode_start is None or episode_start[0]:
-            self.target, self.gripper = at.copy(), 1.0
+            self.target, self.gripper = position.copy(), 1.0
             while not keys:
                 keys = self._keys()
         if "space" in keys and "space" not in self._held:
@@ -90,19 +91,19 @@ class Keyboard:
         right, away, above = (sum(MOVES[key][axis] for key in keys & MOVES.keys()) for axis in range(3))
         yaw = math.radians(world.workspace.cameras["main"].yaw)
         move = (right * math.cos(yaw) - away * math.sin(yaw), right * math.sin(yaw) + away * math.cos(yaw), above)
-        self.target = np.clip(self.target + SPEED * np.array(move), at - LEAD, at + LEAD)
+        self.target = np.clip(self.target + SPEED * np.array(move), position - LEAD, position + LEAD)
         turn = TURN * sum(TURNS[key] for key in keys & TURNS.keys())
         return world.action_towards(self.target, self.gripper, turn)[None].astype(np.float32), None
 
     def _keys(self) -> Set[str]:
-        """What is held down, looked at as often as `PACE` allows.
+        """Return the pressed keys, after the rest of `STEP_DURATION` since the last call.
 
         Raises:
-            GivenUp: `END` is among them, or the window was closed.
+            RecordingEnded: `END` is pressed, or the window was closed.
         """
         time.sleep(max(0.0, self._next - time.perf_counter()))
-        self._next = time.perf_counter() + PACE
+        self._next = time.perf_counter() + STEP_DURATION
         keys: Set[str] | None = self.env.pressed_keys()
         if keys is None or END in keys:
-            raise GivenUp
+            raise RecordingEnded
         return keys

@@ -1,4 +1,4 @@
-"""Episodes are played and recorded, and played again as they were recorded."""
+"""Recording and replay of demonstrations."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from mygym.demonstrations.episodes import Demonstration, Observations
-from mygym.demonstrations.keyboard import GivenUp
+from mygym.demonstrations.keyboard import RecordingEnded
 from mygym.envs.multi_task_env import AnyEnv, MultiTaskEnv
 from mygym.errors import DivergedError, RunError
 from mygym.experts import make_expert
-from mygym.runs.evaluation import DEMONSTRATION, Predicts, episode_seeds, in_turn, stacked
-from mygym.runs.video import Film
+from mygym.runs.evaluation import DEMONSTRATION, Predicts, episode_seeds, round_robin, stack_observations
+from mygym.runs.video import VideoRecorder
 
 ATTEMPTS = 10
-"""Episodes that are played for each that is wanted, before a policy is said to fail too often."""
+"""Maximum number of episodes to play for each requested demonstration."""
 
 
 def attempts(
@@ -28,42 +28,45 @@ def attempts(
     name: str = "oracle",
     keep_failures: bool = False,
 ) -> Iterator[Demonstration]:
-    """Episodes on seeds that no training and no evaluation uses, until they are too many or whoever drives gives up.
+    """Play and yield episodes on demonstration seeds, up to `ATTEMPTS` per requested one or until the operator ends.
 
     Args:
-        policy: Gets batches of one observation.
-        env: Where they are played.
+        policy: Policy that receives batches of one observation.
+        env: The environment.
         seed: Decides the episodes.
-        episodes: How many are wanted.
-        levels: Of noise, as many episodes of each as can be: the next is of the one of which the fewest were kept.
-        name: Of the policy, for messages.
-        keep_failures: Whether episodes that do not end in success are kept too.
+        episodes: Number of requested demonstrations.
+        levels: Noise levels; the next episode gets the level with the fewest kept episodes.
+        name: Name of the policy, for messages.
+        keep_failures: Whether episodes without success are kept.
+
+    Yields:
+        Every episode, kept or not.
 
     Raises:
         RunError: The policy's actions are not finite.
     """
-    seeds = in_turn(episode_seeds(seed, DEMONSTRATION, ATTEMPTS * episodes), env)
+    seeds = round_robin(episode_seeds(seed, DEMONSTRATION, ATTEMPTS * episodes), env)
     kept = [0] * len(levels)
-    for one in seeds:
+    for episode_seed in seeds:
         level = kept.index(min(kept))
         try:
-            played = play(policy, env, one, levels[level])
-        except GivenUp:
+            demonstration = play(policy, env, episode_seed, levels[level])
+        except RecordingEnded:
             return
-        except (DivergedError, ValueError) as error:  # torch's distributions raise the latter
+        except (DivergedError, ValueError) as error:  # torch's distributions raise ValueError
             raise RunError(f"{name}: cannot be recorded: {' '.join(str(error).split())}") from error
-        kept[level] += played.success or keep_failures
-        yield played
+        kept[level] += demonstration.success or keep_failures
+        yield demonstration
 
 
 def play(policy: Predicts, env: AnyEnv, seed: int, noise: float = 0.0) -> Demonstration:
-    """Record one episode.
+    """Play and record an episode.
 
     Args:
-        policy: Gets batches of one observation.
-        env: Where it is played.
-        seed: Decides the episode, and what the noise is.
-        noise: Standard deviation of the normal noise on each number of an action; the sum is clipped to the space.
+        policy: Policy that receives batches of one observation.
+        env: The environment.
+        seed: Decides the episode and its noise.
+        noise: Standard deviation of the normal noise added to each action; the sum is clipped to the action space.
 
     Raises:
         DivergedError: An action is not finite.
@@ -75,12 +78,12 @@ def play(policy: Predicts, env: AnyEnv, seed: int, noise: float = 0.0) -> Demons
     actions, rewards, ends = [], [], []
     memory, starts, done = None, np.ones(1, dtype=bool), False
     while not done:
-        predicted, memory = policy.predict(stacked([observation]), memory, starts, deterministic=True)
+        predicted, memory = policy.predict(stack_observations([observation]), memory, starts, deterministic=True)
         starts = np.zeros(1, dtype=bool)
-        wanted = predicted[0] + rng.normal(0.0, noise, low.shape) if noise else predicted[0]
-        if not np.isfinite(wanted).all():
-            raise DivergedError(f"action {np.asarray(wanted).tolist()} is not finite")  # clipping would hide it
-        action = np.clip(wanted, low, high).astype(np.float32)
+        unclipped = predicted[0] + rng.normal(0.0, noise, low.shape) if noise else predicted[0]
+        if not np.isfinite(unclipped).all():
+            raise DivergedError(f"action {np.asarray(unclipped).tolist()} is not finite")  # clipping would hide it
+        action = np.clip(unclipped, low, high).astype(np.float32)
         observation, reward, terminated, truncated, info = env.step(action)
         observations.append(observation)
         infos.append(info)
@@ -91,13 +94,13 @@ def play(policy: Predicts, env: AnyEnv, seed: int, noise: float = 0.0) -> Demons
         done = terminated or truncated
     return Demonstration(
         seed=seed,
-        observations=stacked(observations),
+        observations=stack_observations(observations),
         actions=np.array(actions, dtype=np.float32),
         expert_actions=np.array(labels, dtype=np.float32),
         rewards=np.array(rewards, dtype=np.float64),
         terminated=np.array([end[0] for end in ends]),
         truncated=np.array([end[1] for end in ends]),
-        stages=np.array([one["stage"] for one in infos], dtype=np.int64),
+        stages=np.array([step_info["stage"] for step_info in infos], dtype=np.int64),
         lead_in=np.empty((0, *low.shape), dtype=np.float32),
         success=bool(info["is_success"]),
         noise=noise,
@@ -105,19 +108,19 @@ def play(policy: Predicts, env: AnyEnv, seed: int, noise: float = 0.0) -> Demons
     )
 
 
-def replay(demonstration: Demonstration, env: AnyEnv, film: Film | None = None) -> int | None:
-    """Play it again: an exact reset, then the same actions.
+def replay(demonstration: Demonstration, env: AnyEnv, recorder: VideoRecorder | None = None) -> int | None:
+    """Replay a demonstration: an exact reset, then the same actions.
 
     Args:
-        demonstration: What to play.
-        env: One as it was recorded in.
-        film: Where its pictures go; `env` then has `render_mode="rgb_array"`.
+        demonstration: The demonstration.
+        env: An environment with the config of the recording.
+        recorder: Captures the frames; `env` then has `render_mode="rgb_array"`.
 
     Returns:
-        The first step after which the observation or what the expert would do there, or a reward or the end before it,
-        is not as stored, 0 being the beginning; None where everything is as it was, to the bit.
+        The first step (0: the first observation) whose observation, expert action, reward or termination differs from
+        the recording; None if everything is bit-identical.
     """
-    differs, expert = None, make_expert(env)
+    first_difference, expert = None, make_expert(env)
     observation, _ = env.reset(seed=demonstration.seed)
     for action in demonstration.lead_in:
         observation, *_ = env.step(action)
@@ -129,11 +132,11 @@ def replay(demonstration: Demonstration, env: AnyEnv, film: Film | None = None) 
             same = _is_same(observation, demonstration.observations, step)
             same &= np.array_equal(expert.act(observation), demonstration.expert_actions[step])
             same &= reward == demonstration.rewards[step - 1] and terminated == demonstration.terminated[step - 1]
-        if not same and differs is None:
-            differs = step
-        if film is not None:
-            film.show(env)
-    return differs
+        if not same and first_difference is None:
+            first_difference = step
+        if recorder is not None:
+            recorder.capture(env)
+    return first_difference
 
 
 def _is_same(observation: Any, stored: Observations, step: int) -> bool:

@@ -1,10 +1,9 @@
-"""Demonstrations on disk: a Minari dataset in a folder that the user names, with the config inside."""
+"""Storage of demonstrations as a Minari dataset with the config of the recording in its metadata."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
-import json
 import os
 import re
 import shutil
@@ -16,34 +15,32 @@ import gymnasium
 import numpy as np
 from filelock import FileLock, Timeout
 from gymnasium import spaces
-from numpy.typing import NDArray
 
-from mygym.demonstrations.episodes import Demonstration, Demonstrations
+from mygym.demonstrations.episodes import Demonstration
 from mygym.envs.ids import ANY_TASK
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.registry import resolve
-from mygym.runs import directory
+from mygym.runs import directory, files
 
 DATA = "data"
-"""Folder in a dataset's that holds its files, where `minari.load_dataset` looks for them."""
+"""Subfolder of a dataset with its files, where `minari.load_dataset` expects them."""
 
-METADATA = "metadata.json"
 HDF5 = "main_data.hdf5"
 OVERHEAD = 2**17
-"""Bytes that HDF5 takes for an episode besides twice its numbers, at most."""
+"""Upper bound of the space that HDF5 needs for an episode in addition to twice its arrays, bytes."""
 
-OURS = "mygym"
-"""Key of Minari's metadata that holds the config and how the episodes were recorded."""
+METADATA_KEY = "mygym"
+"""Key of Minari's metadata that holds the config and the other properties of the recording."""
 
-Store = Callable[[Demonstration], None]
-Tell = Callable[[Mapping[str, Any]], None]
+StoreEpisode = Callable[[Demonstration], None]
+StoreMetadata = Callable[[Mapping[str, Any]], None]
 
 
 def require_minari() -> None:
-    """Refuse to begin without the packages of the extra `demos`.
+    """Check that the packages of the extra `demos` are installed.
 
     Raises:
-        RegistryError: One is missing; says what to install.
+        RegistryError: A package is missing; the message has the install command.
     """
     for package in ("minari", "h5py"):
         resolve(f"{package}:__version__", "demonstrations")
@@ -55,37 +52,37 @@ def storing(
     observation_space: spaces.Space[Any],
     action_space: spaces.Space[Any],
     arguments: Mapping[str, Any] | None = None,
-) -> Iterator[tuple[Store, Tell]]:
-    """Write a dataset: whole at `path` when the block ends, nothing there if it fails.
+) -> Iterator[tuple[StoreEpisode, StoreMetadata]]:
+    """Write a dataset atomically: it appears at `path` when the block ends, and not at all if the block fails.
 
-    Until then it is in `.NAME.part` beside it; what a process that was killed has left there, the next one removes.
+    Until then it is in `.NAME.part` in the same folder. Remains of a killed process are removed.
 
     Args:
         path: The dataset's folder, which does not exist.
-        observation_space: Of the episodes.
-        action_space: Of the episodes.
-        arguments: Those of `mygym/Gym-v0` that make the environment, for Minari's `recover_environment`.
+        observation_space: Space of the observations.
+        action_space: Space of the actions.
+        arguments: Arguments of `mygym/Gym-v0` that build the environment, for Minari's `recover_environment`.
 
     Yields:
-        What stores an episode; and what stores how they were recorded, `config` among it.
+        A function that stores an episode, and a function that stores the properties of the recording with its `config`.
 
     Raises:
-        ConfigError: Another process is writing the same, or what is in `.NAME.part` is none of ours.
+        ConfigError: Another process is writing the same dataset, or `.NAME.part` contains foreign files.
         RunError: Writing failed.
     """
     spec = None
     if arguments is not None:
         spec = copy.deepcopy(gymnasium.spec(ANY_TASK))
         spec.kwargs = dict(arguments)
-    part = path.absolute().with_name(f".{path.name}.part")  # Minari measures no files of a relative path
-    with _claimed(part):
+    part = path.absolute().with_name(f".{path.name}.part")  # Minari cannot measure files under a relative path
+    with _exclusive_folder(part):
         with _writing(path):
             storage = resolve("minari.dataset.minari_storage:MinariStorage").new(
                 part / DATA, observation_space, action_space, env_spec=spec, data_format="hdf5", jpeg_encoding=False
             )
         yield (
-            lambda demonstration: _store(path, storage, demonstration),
-            lambda about: _tell(path, storage, about),
+            lambda demonstration: _store_episode(path, storage, demonstration),
+            lambda about: _store_metadata(path, storage, about),
         )
         with _writing(path):
             for file in (part / DATA).iterdir():
@@ -96,13 +93,19 @@ def storing(
 
 
 @contextlib.contextmanager
-def _claimed(part: Path) -> Iterator[None]:
-    """An empty folder that no other process writes into; gone when the block ends."""
+def _exclusive_folder(part: Path) -> Iterator[None]:
+    """Create an empty folder, locked against other processes; remove it when the block ends.
+
+    Raises:
+        ConfigError: Another process holds the lock, or the folder contains foreign files.
+        RunError: The folder cannot be written.
+    """
     with _writing(part):
         part.mkdir(parents=True, exist_ok=True)
-        ours = (part / directory.LOCK).exists() or not any(part.iterdir())
-    if not ours:
-        raise ConfigError(bad_value("out", str(part), "another folder", "is in the way, and somebody else's"))
+        removable = (part / directory.LOCK).exists() or not any(part.iterdir())
+    if not removable:
+        why = "exists and was not written by mygym demos"
+        raise ConfigError(bad_value("out", str(part), "another folder", why))
     lock = FileLock(part / directory.LOCK)
     try:
         lock.acquire(timeout=0)
@@ -111,9 +114,9 @@ def _claimed(part: Path) -> Iterator[None]:
         raise ConfigError(bad_value("out", str(part), "another folder", why)) from None
     try:
         with _writing(part):
-            for left in part.iterdir():
-                if left.name != directory.LOCK:
-                    directory.remove(left)
+            for remains in part.iterdir():
+                if remains.name != directory.LOCK:
+                    files.remove(remains)
         yield
     finally:
         shutil.rmtree(part, ignore_errors=True)
@@ -122,49 +125,53 @@ def _claimed(part: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    """As `directory.writing`, in one line: HDF5 has several to say."""
+    """Convert system errors as `files.writing`, with one-line messages: those of HDF5 have several lines."""
     try:
-        with directory.writing(path):
+        with files.writing(path):
             yield
     except RunError as error:
         raise RunError(" ".join(str(error).split())) from error
 
 
-def _store(path: Path, storage: Any, one: Demonstration) -> None:
-    infos: dict[str, Any] = {"expert_action": one.expert_actions, "stage": one.stages}
-    if len(one.lead_in):
-        infos["lead_in"] = one.lead_in
+def _store_episode(path: Path, storage: Any, demonstration: Demonstration) -> None:
+    infos: dict[str, Any] = {"expert_action": demonstration.expert_actions, "stage": demonstration.stages}
+    if len(demonstration.lead_in):
+        infos["lead_in"] = demonstration.lead_in
     buffer = resolve("minari.data_collector:EpisodeBuffer")(
-        seed=one.seed,
-        observations=one.observations,
-        actions=one.actions,
-        rewards=one.rewards,
-        terminations=one.terminated,
-        truncations=one.truncated,
+        seed=demonstration.seed,
+        observations=demonstration.observations,
+        actions=demonstration.actions,
+        rewards=demonstration.rewards,
+        terminations=demonstration.terminated,
+        truncations=demonstration.truncated,
         infos=infos,
     )
     with _writing(path):
-        _make_room(storage.data_path / HDF5, one)
+        _check_space_left(storage.data_path / HDF5, demonstration)
         number = storage.total_episodes
         storage.update_episodes([buffer])
-        said = {"success": one.success, "noise": one.noise, "task": one.task}
-        storage.update_episode_metadata([said], [number])
+        metadata = {"success": demonstration.success, "noise": demonstration.noise, "task": demonstration.task}
+        storage.update_episode_metadata([metadata], [number])
 
 
-def _make_room(file: Path, one: Demonstration) -> None:
-    """Fail while nothing is open if an episode finds no room: of a disk that becomes full, HDF5 may crash."""
-    arrays = [value for value in vars(one).values() if isinstance(value, np.ndarray)]
-    arrays += one.observations.values() if isinstance(one.observations, dict) else []
+def _check_space_left(file: Path, demonstration: Demonstration) -> None:
+    """Write and remove as many bytes as the episode needs, because HDF5 may crash when the disk becomes full.
+
+    Raises:
+        OSError: The disk is full.
+    """
+    arrays = [value for value in vars(demonstration).values() if isinstance(value, np.ndarray)]
+    arrays += demonstration.observations.values() if isinstance(demonstration.observations, dict) else []
     with file.open("rb+", buffering=0) as ballast:
-        end, wanted = ballast.seek(0, os.SEEK_END), OVERHEAD + 2 * sum(array.nbytes for array in arrays)
+        end, remaining = ballast.seek(0, os.SEEK_END), OVERHEAD + 2 * sum(array.nbytes for array in arrays)
         try:
-            while wanted:
-                wanted -= ballast.write(bytes(wanted))
+            while remaining:
+                remaining -= ballast.write(bytes(remaining))
         finally:
             ballast.truncate(end)
 
 
-def _tell(path: Path, storage: Any, about: Mapping[str, Any]) -> None:
+def _store_metadata(path: Path, storage: Any, about: Mapping[str, Any]) -> None:
     name = re.sub(r"[^-\w]", "_", path.name)
     with _writing(path):
         storage.update_metadata(
@@ -172,108 +179,6 @@ def _tell(path: Path, storage: Any, about: Mapping[str, Any]) -> None:
                 "dataset_id": name if re.search(r"[-_\w]-v\d+$", name) else f"{name}-v0",
                 "minari_version": resolve("minari:__version__"),
                 "algorithm_name": str(about["policy"]),
-                OURS: dict(about),
+                METADATA_KEY: dict(about),
             }
         )
-
-
-def load_demonstrations(dataset: str | Path, key: str = "dataset") -> Demonstrations:
-    """Read a dataset that `mygym demos` has written; none of the code that somebody may have put there is run.
-
-    Args:
-        dataset: Its folder.
-        key: The setting that named it.
-
-    Raises:
-        ConfigError: It is none.
-        RegistryError: The extra `demos` is not installed.
-        RunError: It is damaged.
-    """
-    path = Path(dataset)
-    metadata = _metadata(path, key)
-    require_minari()
-    try:
-        storage = resolve("minari.dataset.minari_storage:MinariStorage").read(path / DATA)
-        numbers = range(storage.total_episodes)
-        episodes = tuple(
-            _demonstration(number, content, said, storage)
-            for number, content, said in zip(
-                numbers, storage.get_episodes(numbers), storage.get_episode_metadata(numbers), strict=True
-            )
-        )
-        if not episodes:
-            raise ValueError("it holds no episode")
-        about = dict(metadata[OURS])
-        values = about.pop("config")
-        if not isinstance(values, dict) or not isinstance(about.get("policy"), str):
-            raise ValueError("it does not say how it was recorded")
-    except Exception as error:  # whatever Minari and HDF5 raise
-        raise RunError(f"{path}: cannot be read: {type(error).__name__}: {' '.join(str(error).split())}") from error
-    return Demonstrations(path, episodes, storage.observation_space, storage.action_space, values, about)
-
-
-def _metadata(path: Path, key: str) -> dict[str, Any]:
-    """Minari's metadata of a dataset of ours.
-
-    Raises:
-        ConfigError: There is none.
-    """
-    why = "is not a dataset of demonstrations"
-    try:
-        metadata = json.loads((path / DATA / METADATA).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        metadata = None
-    if isinstance(metadata, dict) and isinstance(metadata.get(OURS), dict):
-        if {"observation_space", "action_space"} <= metadata.keys():
-            return metadata
-        why = "says no spaces"  # Minari would build the environment that it names, whatever that is
-    near: list[str] = []
-    with contextlib.suppress(OSError):
-        near = sorted(str(found.parent.parent) for found in path.glob(f"*/{DATA}/{METADATA}"))[:5]
-    raise ConfigError(bad_value(key, str(path), near or "the path that mygym demos printed last", why))
-
-
-def _demonstration(number: int, content: Mapping[str, Any], said: Mapping[str, Any], storage: Any) -> Demonstration:
-    """One episode.
-
-    Raises:
-        ValueError: It is not as it was written.
-    """
-    infos = content["infos"]
-    actions = content["actions"]
-    one = Demonstration(
-        seed=int(said["seed"]),
-        observations=content["observations"],
-        actions=actions,
-        expert_actions=infos["expert_action"],
-        rewards=content["rewards"],
-        terminated=content["terminations"],
-        truncated=content["truncations"],
-        stages=infos["stage"],
-        lead_in=infos.get("lead_in", np.empty((0, *actions.shape[1:]), dtype=np.float32)),
-        success=bool(said["success"]),
-        noise=float(said["noise"]),
-        task=str(said["task"]),
-    )
-    steps, action = len(one), storage.action_space.shape
-    shapes: list[tuple[NDArray[Any], tuple[int, ...]]] = [
-        *((array, (steps,)) for array in (one.rewards, one.terminated, one.truncated)),
-        *((array, (len(array), *action)) for array in (one.actions, one.lead_in)),
-        *((one.expert_actions, (steps + 1, *action)), (one.stages, (steps + 1,))),
-        *((array, (steps + 1, *shape)) for array, shape in _shaped(one.observations, storage.observation_space)),
-    ]
-    low, high = storage.action_space.low, storage.action_space.high
-    for array in (one.actions, one.expert_actions, one.lead_in):
-        if not ((low <= array) & (array <= high)).all():
-            raise ValueError(f"episode {number} has an action that is not in the action space")
-    if not steps or any(array.shape != shape or not np.isfinite(array).all() for array, shape in shapes):
-        raise ValueError(f"episode {number} is not as it was written")
-    return one
-
-
-def _shaped(observations: Any, space: Any) -> Iterator[tuple[NDArray[Any], tuple[int, ...]]]:
-    """Arrays of observations, with the shape that each has at a time."""
-    if isinstance(space, spaces.Dict):
-        yield from ((observations[key], part.shape) for key, part in space.spaces.items() if part.shape is not None)
-    else:
-        yield observations, space.shape

@@ -1,1 +1,1 @@
-"""What one run is: its directory, evaluation, callbacks, state, saved policy, film and result."""
+"""Execution of one training run: directory, environments, callbacks, checkpoints, evaluation, videos, result."""

@@ -1,4 +1,4 @@
-"""Where networks compute: the device and the threads of a framework."""
+"""Devices and threads of the frameworks."""
 
 from __future__ import annotations
 
@@ -6,34 +6,34 @@ import os
 
 from mygym.errors import ConfigError, bad_value
 
-_ABSENT = (RuntimeError, AssertionError, NotImplementedError, ImportError, IndexError)
-"""What a framework raises for a device that it has not."""
+_MISSING_DEVICE = (RuntimeError, AssertionError, NotImplementedError, ImportError, IndexError)
+"""Exceptions that a framework raises for a missing device."""
 
 _XLA_THREADS = "PJRT_NPROC"
-"""Read by XLA when JAX computes for the first time in a process, and never again."""
+"""Environment variable that XLA reads at JAX's first computation in a process, and never again."""
 
 
 def use(framework: str, device: str, threads: int) -> None:
-    """Let a framework compute on `device` with so many threads, of which JAX keeps the number it was first told.
+    """Let a framework compute on `device` with `threads` threads; JAX keeps the number of its first call.
 
     Raises:
-        ConfigError: The device is not there.
+        ConfigError: The device is missing.
     """
     import torch
 
-    torch.set_num_threads(threads)  # replay buffers are torch's whatever the framework
+    torch.set_num_threads(threads)  # replay buffers use torch in every framework
     try:
         if framework == "jax":
             _use_in_jax(device, threads)
         else:
             torch.empty(0, device=device)
-    except _ABSENT as error:
+    except _MISSING_DEVICE as error:
         why = " ".join(str(error).split())
         raise ConfigError(bad_value("device", device, f"cpu, or cuda where {framework} has it", why)) from error
 
 
 def or_cpu(framework: str, device: str, threads: int) -> str:
-    """`device`, which is in use then; `"cpu"` where it is not there."""
+    """Use `device` and return it; return `"cpu"` if the device is missing."""
     try:
         use(framework, device, threads)
     except ConfigError:

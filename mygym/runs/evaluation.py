@@ -1,4 +1,4 @@
-"""Evaluation: seeded episodes in environments of their own, several side by side to call the network in batches."""
+"""Evaluation of a policy over seeded episodes, in several environments side by side to batch the network calls."""
 
 from __future__ import annotations
 
@@ -13,69 +13,69 @@ from numpy.typing import NDArray
 from mygym.envs.multi_task_env import AnyEnv, MultiTaskEnv
 
 BATCH = 4
-"""Environments that an evaluation steps side by side: more would save network calls and cost 30 MB each."""
+"""Number of environments of an evaluation; more would save network calls and need 30 MB each."""
 
 TRAINING, EVALUATION, FINAL, EXTRA, TEST, DEMONSTRATION = range(6)
-"""What seeds are for: the bits above the lowest 30, so that no episode of one purpose is ever one of another.
+"""Purposes of episode seeds, stored in the bits above the lowest 30, so that seeds of two purposes never coincide.
 
-EVALUATION chooses the best model (validation seeds), TEST judges at the same marks and chooses nothing.
+EVALUATION seeds (validation) select the best model; TEST seeds are used at the same marks and select nothing.
 """
+
+NOT_HELD = "all stages were complete, but not for long enough"
+"""Phrase of failures after the last stage."""
 
 
 class Predicts(Protocol):
-    """SB3's way of acting."""
+    """Protocol of SB3's `predict`."""
 
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False
     ) -> tuple[NDArray[np.float32], Any]:
-        """Actions, and the memory of a recurrent policy."""
+        """Return actions and the state of a recurrent policy."""
         ...
 
 
 @dataclass(frozen=True)
 class Episode:
-    """What happened in one episode."""
+    """Outcome of one episode."""
 
     seed: int
     success: bool
     total_reward: float
     length: int
+    """Steps."""
     distance: float
-    """m to the goal at the end."""
-    ended_in: str
-    """Name of the stage that was active at the end, or `done`; after the task's, where there are several."""
+    """Distance to the goal at the end, m."""
+    final_stage: str
+    """Name of the stage that was active at the end, or `done`; with several tasks it follows the task's name."""
     task: str = ""
-    """What was played, where there are several tasks."""
+    """Task of the episode, if there are several tasks."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A stage in which episodes ended without success, with the first of them."""
+    """First failed episode of a stage."""
 
     stage: str
-    """Its name, or `done`."""
+    """Name of the stage, or `done`."""
     phrase: str
-    """What the stage does, in words."""
+    """Description of the stage in words."""
     seed: int
     actions: NDArray[np.float64] = field(repr=False, compare=False)
-    """`(steps, A)`: with the seed they are the episode, to the bit, whatever policy chose them."""
-
-
-NOT_HELD = "all stages were complete, but not for long enough"
-"""What episodes lack that end without success after the last stage."""
+    """`(steps, A)`; with the seed they reproduce the episode bit by bit."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Episodes of one policy."""
+    """Outcomes of a policy's episodes."""
 
     episodes: tuple[Episode, ...]
     failures: tuple[Failure, ...] = ()
-    """One for each stage in which any failed, in the order of the stages."""
+    """The first failed episode of each stage with failures, in the order of the stages."""
 
     @property
     def solved(self) -> int:
-        """How many episodes ended in success."""
+        """Number of episodes that ended in success."""
         return sum(episode.success for episode in self.episodes)
 
     @property
@@ -100,22 +100,24 @@ class Evaluation:
 
     @property
     def stage_reached(self) -> dict[str, int]:
-        """Stage name → how many episodes ended in it; `done` for all stages complete."""
-        return dict(Counter(episode.ended_in for episode in self.episodes))
+        """Number of episodes that ended in each stage; `done`: all stages complete."""
+        return dict(Counter(episode.final_stage for episode in self.episodes))
 
     @property
     def success_by_task(self) -> dict[str, float]:
-        """Task → share of its episodes that ended in success; empty where there is only one."""
-        played = dict.fromkeys(episode.task for episode in self.episodes if episode.task)
-        outcomes = {task: [one.success for one in self.episodes if one.task == task] for task in played}
-        return {task: sum(ends) / len(ends) for task, ends in sorted(outcomes.items())}
+        """Success rate of each task; empty for a single task."""
+        successes: dict[str, list[bool]] = {}
+        for episode in self.episodes:
+            if episode.task:
+                successes.setdefault(episode.task, []).append(episode.success)
+        return {task: sum(outcomes) / len(outcomes) for task, outcomes in sorted(successes.items())}
 
     def failed_in(self, stage: str) -> int:
-        """How many episodes ended in a stage without success."""
-        return sum(episode.ended_in == stage and not episode.success for episode in self.episodes)
+        """Return the number of failed episodes that ended in `stage`."""
+        return sum(episode.final_stage == stage and not episode.success for episode in self.episodes)
 
     def summary(self) -> dict[str, Any]:
-        """The figures that result.json lists for each evaluation."""
+        """Return the figures of one entry of result.json's `evaluations`."""
         figures: dict[str, Any] = {
             "success_rate": self.success_rate,
             "mean_return": self.mean_return,
@@ -126,13 +128,20 @@ class Evaluation:
 
 
 def episode_seeds(seed: int, purpose: int, count: int, number: int = 0) -> list[int]:
-    """`count` episode seeds for the `number`-th evaluation of a purpose in the run of `seed`."""
+    """Return episode seeds.
+
+    Args:
+        seed: Seed of the run.
+        purpose: `TRAINING`, `EVALUATION`, `FINAL`, `EXTRA`, `TEST` or `DEMONSTRATION`.
+        count: Number of seeds.
+        number: Number of the evaluation among those of its purpose.
+    """
     words = np.random.SeedSequence([seed, purpose, number]).generate_state(count)
     return [(int(word) >> 2) | (purpose << 30) for word in words]
 
 
-def in_turn(seeds: Sequence[int], env: AnyEnv) -> list[int]:
-    """`seeds`, raised by as little as lets the tasks of `env` take turns: by its seed an episode's task is decided."""
+def round_robin(seeds: Sequence[int], env: AnyEnv) -> list[int]:
+    """Shift each seed to the next value whose residue selects the next task of `env` (round robin)."""
     count = len(env.labels) if isinstance(env, MultiTaskEnv) else 1
     return [seed + (index - seed) % count for index, seed in enumerate(seeds)]
 
@@ -141,16 +150,16 @@ def evaluate_policy(
     policy: Predicts,
     envs: Sequence[AnyEnv],
     seeds: Sequence[int],
-    watch: Callable[[int, AnyEnv], None] | None = None,
+    on_step: Callable[[int, AnyEnv], None] | None = None,
     deterministic: bool = True,
 ) -> Evaluation:
     """Run one episode for each seed.
 
     Args:
-        policy: Gets batches of observations with leading axis `len(envs)`.
-        envs: Environments that nothing else uses; as many run side by side.
-        seeds: One for each episode.
-        watch: Called after each reset and step with the episode's index and its environment, e.g. to film it.
+        policy: Policy that receives batches of observations with leading axis `len(envs)`.
+        envs: Environments, used for nothing else; their number is the number of simultaneous episodes.
+        seeds: Seeds of the episodes.
+        on_step: Called after each reset and step with the episode's index and its environment, e.g. to record a video.
         deterministic: Whether the policy acts without noise.
     """
     episodes: list[Episode | None] = [None] * len(seeds)
@@ -160,7 +169,7 @@ def evaluate_policy(
     rewards = np.zeros(len(envs))
     lengths = np.zeros(len(envs), dtype=int)
     observations: list[Any] = [None] * len(envs)
-    first: dict[str, int] = {}
+    first_failed: dict[str, int] = {}
     failures: dict[str, tuple[int, int, Failure]] = {}
 
     def begin(slot: int) -> None:
@@ -169,14 +178,15 @@ def evaluate_policy(
         if index is not None or observations[slot] is None:
             observations[slot], _ = envs[slot].reset(seed=seeds[index if index is not None else 0])
         starts[slot], rewards[slot], lengths[slot] = True, 0.0, 0
-        if watch is not None and index is not None:
-            watch(index, envs[slot])
+        if on_step is not None and index is not None:
+            on_step(index, envs[slot])
 
     for slot in range(len(envs)):
         begin(slot)
     memory = None
     while any(index is not None for index in running):
-        actions, memory = policy.predict(stacked(observations), memory, starts.copy(), deterministic=deterministic)
+        batch = stack_observations(observations)
+        actions, memory = policy.predict(batch, memory, starts.copy(), deterministic=deterministic)
         starts[:] = False
         for slot, index in enumerate(running):
             if index is None:
@@ -185,35 +195,36 @@ def evaluate_policy(
             observations[slot], reward, terminated, truncated, info = env.step(actions[slot])
             rewards[slot] += reward
             lengths[slot] += 1
-            if watch is not None:
-                watch(index, env)
+            if on_step is not None:
+                on_step(index, env)
             if terminated or truncated:
-                number, played = info["stage"], env.label if isinstance(env, MultiTaskEnv) else ""
+                number, task = info["stage"], env.label if isinstance(env, MultiTaskEnv) else ""
                 stage = (*env.task.labels, "done")[number]
-                stage = f"{played}: {stage}" if played else stage
+                stage = f"{task}: {stage}" if task else stage
                 episodes[index] = Episode(
                     seed=seeds[index],
                     success=bool(info["is_success"]),
                     total_reward=float(rewards[slot]),
                     length=int(lengths[slot]),
                     distance=env.goal_distance(),
-                    ended_in=stage,
-                    task=played,
+                    final_stage=stage,
+                    task=task,
                 )
-                if not info["is_success"] and index < first.get(stage, len(seeds)):  # they end in any order
-                    first[stage], actions_taken = index, env.state_dict()["actions"]
+                if not info["is_success"] and index < first_failed.get(stage, len(seeds)):  # they end in any order
+                    first_failed[stage], actions_taken = index, env.state_dict()["actions"]
                     phrase = (*env.task.phrases, NOT_HELD)[number]
                     failure = Failure(stage, phrase, seeds[index], actions_taken)
                     failures[stage] = (info.get("variant", 0), number, failure)
                 begin(slot)
+    in_stage_order = sorted(failures.values(), key=lambda entry: entry[:2])
     return Evaluation(
         tuple(episode for episode in episodes if episode is not None),
-        tuple(failure for *_, failure in sorted(failures.values(), key=lambda one: one[:2])),
+        tuple(failure for *_, failure in in_stage_order),
     )
 
 
-def stacked(observations: Sequence[Any]) -> Any:
-    """Observations with a leading axis; of dictionaries a dictionary."""
+def stack_observations(observations: Sequence[Any]) -> Any:
+    """Return observations stacked along a new leading axis; for dictionaries, a dictionary of stacked arrays."""
     if isinstance(observations[0], dict):
         return {key: np.stack([observation[key] for observation in observations]) for key in observations[0]}
     return np.stack(observations)

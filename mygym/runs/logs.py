@@ -1,4 +1,4 @@
-"""Log files that only grow: a checkpoint knows how long they were, and a resumed run goes on from there."""
+"""Log files that only grow: a checkpoint records their lengths, and a resumed run truncates them to these."""
 
 from __future__ import annotations
 
@@ -17,35 +17,36 @@ from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.summary.writer.record_writer import RecordWriter
 from torch.utils.tensorboard.writer import FileWriter, SummaryWriter
 
-from mygym.runs.directory import MONITOR, PROGRESS, TENSORBOARD, writing
+from mygym.runs.directory import MONITOR, PROGRESS, TENSORBOARD
+from mygym.runs.files import writing
 
 EVENTS = "events.out.tfevents.mygym"
 
 _NOT_LOGGED = frozenset({"time/iterations"})
-"""SB3 counts rollouts from the start of a process; env steps tell the same."""
+"""SB3 counts rollouts from the start of the process, so a resumed run would begin at 0 again."""
 
 
 def lengths(run: Path) -> dict[str, int]:
-    """Bytes in each log file of a run."""
-    return {name: path.stat().st_size for name, path in _files(run) if path.exists()}
+    """Return the length in bytes of each log file of a run."""
+    return {name: path.stat().st_size for name, path in _log_files(run) if path.exists()}
 
 
-def cut(run: Path, known: Mapping[str, int]) -> Iterator[str]:
-    """Cut each log file to the length that it had, at the end of a line; yields a message for each that is shorter."""
-    for name, path in _files(run):
+def truncate(run: Path, known: Mapping[str, int]) -> Iterator[str]:
+    """Truncate each log file to its length in `known`; yield a message for each file that is shorter."""
+    for name, path in _log_files(run):
         length = int(known.get(name, 0))
-        found = path.stat().st_size if path.exists() else 0
-        if found > length:
+        current = path.stat().st_size if path.exists() else 0
+        if current > length:
             with path.open("rb+") as file:
                 file.truncate(length)
-        elif found < length:
+        elif current < length:
             if path.exists():
-                trim_to_whole_lines(path)
-            yield f"{path} has lost {length - found} of its {length} bytes; new lines follow those that are left"
+                trim_partial_records(path)
+            yield f"{path} has lost {length - current} of its {length} bytes; new lines follow the remaining ones"
 
 
-def trim_to_whole_lines(*paths: Path) -> None:
-    """Cut off a last line, or record of TensorBoard's, that was not written to its end."""
+def trim_partial_records(*paths: Path) -> None:
+    """Remove an incomplete last line, or an incomplete last record of a TensorBoard file."""
     for path in paths:
         if path.is_file():
             with path.open("rb+") as file:
@@ -54,36 +55,36 @@ def trim_to_whole_lines(*paths: Path) -> None:
 
 
 def _end_of_records(content: bytes) -> int:
-    """Where the last whole TFRecord ends: length (8 bytes), checksum (4), data, checksum (4)."""
+    """Return the end of the last complete TFRecord: length (8 bytes), checksum (4), data, checksum (4)."""
     end = 0
     while len(content) >= (following := end + 16 + int.from_bytes(content[end : end + 8], "little")):
         end = following
     return end
 
 
-def _files(run: Path) -> list[tuple[str, Path]]:
+def _log_files(run: Path) -> list[tuple[str, Path]]:
     return [(name, run / name) for name in (PROGRESS, MONITOR, f"{TENSORBOARD}/{EVENTS}")]
 
 
-class _Growing:
-    """A file at whose end pieces are put: each is whole in it, or, where that cannot be, not there at all."""
+class _AppendOnlyFile:
+    """File to which records are appended completely or not at all."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         with writing(path):
             self.file = path.open("ab", buffering=0)
 
-    def write(self, piece: str | bytes) -> None:
-        """Append `piece`.
+    def write(self, record: str | bytes) -> None:
+        """Append `record`.
 
         Raises:
-            RunError: It cannot be written.
+            RunError: The file cannot be written.
         """
-        rest = piece.encode() if isinstance(piece, str) else piece
+        rest = record.encode() if isinstance(record, str) else record
         length = self.length()
         try:
             with writing(self.path):
-                while rest:  # a disk that becomes full takes a part of it
+                while rest:  # a disk that becomes full takes a part of the record
                     rest = rest[self.file.write(rest) :]
         except BaseException:
             with contextlib.suppress(OSError):
@@ -91,11 +92,11 @@ class _Growing:
             raise
 
     def length(self) -> int:
-        """Bytes in it."""
+        """Return the length in bytes."""
         return os.fstat(self.file.fileno()).st_size
 
     def flush(self) -> None:
-        """There is nothing to do: what `write` was given is in the file."""
+        """Do nothing: `write` is not buffered."""
 
     def close(self) -> None:
         """Close the file."""
@@ -103,10 +104,14 @@ class _Growing:
 
 
 class JsonLines(KVWriter):
-    """SB3 log writer: one JSON object a line, whole lines only."""
+    """SB3 log writer of one JSON object per line.
+
+    Args:
+        path: The file, to which lines are appended.
+    """
 
     def __init__(self, path: Path) -> None:
-        self.file = _Growing(path)
+        self.file = _AppendOnlyFile(path)
 
     def write(self, key_values: dict[str, Any], key_excluded: dict[str, Any], step: int = 0) -> None:
         """Append the values of one dump."""
@@ -130,13 +135,13 @@ def _plain(value: Any) -> float | int | None:
 
 
 class EpisodesCsv:
-    """Writes `monitor.csv` in the form of SB3's `Monitor`: a line for each episode.
+    """Writer of `monitor.csv` in the format of SB3's `Monitor`: one line per episode.
 
     Args:
-        path: The file; lines are appended to what it has.
-        keys: What is written besides return `r`, length `l` and time `t`.
-        started: Time of the run's start, s since the epoch.
-        note: Called with each episode as well.
+        path: The file, to which lines are appended.
+        keys: Columns besides return `r`, length `l` and time `t`.
+        started: Start of the run, s since the epoch.
+        on_episode: Called with each episode.
     """
 
     def __init__(
@@ -144,10 +149,10 @@ class EpisodesCsv:
         path: Path,
         keys: tuple[str, ...],
         started: float,
-        note: Callable[[Mapping[str, Any]], None] = lambda episode: None,
+        on_episode: Callable[[Mapping[str, Any]], None] = lambda episode: None,
     ) -> None:
-        self.file = _Growing(path)
-        self.note = note
+        self.file = _AppendOnlyFile(path)
+        self.on_episode = on_episode
         self.writer = csv.DictWriter(self.file, fieldnames=("r", "l", "t", *keys), lineterminator="\n")
         if not self.file.length():
             self.file.write(f"#{json.dumps({'t_start': started})}\n")
@@ -156,7 +161,7 @@ class EpisodesCsv:
     def write_row(self, episode: Mapping[str, Any]) -> None:
         """Append an episode."""
         self.writer.writerow(episode)
-        self.note(episode)
+        self.on_episode(episode)
 
     def close(self) -> None:
         """Close the file."""
@@ -164,19 +169,24 @@ class EpisodesCsv:
 
 
 class TensorBoard(TensorBoardOutputFormat):
-    """SB3's TensorBoard output into one file that grows.
+    """SB3's TensorBoard output (scalars, text, hyperparameters, images) into one file without a writer thread.
 
-    The usual writer begins a new file at each start, named after the clock, and hands its records to a thread through a
-    queue, which a full disk stops for good; here they are in the file when `write` returns.
+    torch's `SummaryWriter(purge_step=…)` starts a new file at each resume. The discarded steps stay in the old file:
+    TensorBoard hides them, but other readers find each step twice. Its writer thread loses queued events when the
+    process is killed, and reports a full disk some events later. Here an event is in the file when `write` returns, and
+    `truncate` cuts the file exactly at the checkpoint.
+
+    Args:
+        folder: Folder of the event file.
     """
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(exist_ok=True)
-        self.writer = _Writer(folder)
+        self.writer = _SummaryWriter(folder)
         self._is_closed = False
 
 
-class _Writer(SummaryWriter):
+class _SummaryWriter(SummaryWriter):
     def _get_file_writer(self) -> Any:
         if self.file_writer is None:
             vars(self).update(
@@ -187,14 +197,14 @@ class _Writer(SummaryWriter):
 
 class _FileWriter(FileWriter):
     def __init__(self, folder: Path) -> None:
-        self.event_writer = _Events(folder)
+        self.event_writer = _EventWriter(folder)
 
 
-class _Events:
-    """In place of TensorBoard's `EventFileWriter`, without its thread."""
+class _EventWriter:
+    """Replacement of TensorBoard's `EventFileWriter` that writes in the calling thread."""
 
     def __init__(self, folder: Path) -> None:
-        self.file = _Growing(folder / EVENTS)
+        self.file = _AppendOnlyFile(folder / EVENTS)
         self.records = RecordWriter(self.file)
         if not self.file.length():
             self.add_event(Event(wall_time=time.time(), file_version="brain.Event:2"))

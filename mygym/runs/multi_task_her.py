@@ -9,15 +9,15 @@ from numpy.typing import NDArray
 from stable_baselines3 import HerReplayBuffer
 
 KEPT = ("variant", "TimeLimit.truncated")
-"""Of a transition's info: which task was played, by which its reward is computed; and what SB3 asks for."""
+"""Keys of a transition's info to keep: the variant, whose reward function is used, and SB3's time-limit flag."""
 
 
 class MultiTaskHerReplayBuffer(HerReplayBuffer):
-    """Keeps of each transition the task that was played; the whole infos would be most of its memory.
+    """Hindsight replay buffer that keeps the task variant of each transition, and not the whole info.
 
     Args:
-        *args: As of `HerReplayBuffer`.
-        **kwargs: The same; `copy_info_dict` is what hands the task to `compute_reward`.
+        *args: As for `HerReplayBuffer`.
+        **kwargs: As for `HerReplayBuffer`; `copy_info_dict` passes the variant to `compute_reward`.
     """
 
     def add(  # type: ignore[override]

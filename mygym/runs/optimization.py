@@ -1,4 +1,4 @@
-"""Helpers for training loops of one's own: a loss that is evaluated again and again, optimiser settings by part."""
+"""Helpers for custom training loops: repeated evaluation of a loss, and optimiser settings for parts of a policy."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import torch
 from torch import nn
 
 from mygym.errors import ConfigError, bad_value
-from mygym.runs.checkpoints.state import load_random_state, random_state
+from mygym.runs.checkpoints.random_state import load_random_state, random_state
 
 PARTS = ("encoder", "actor", "critic", "log_std")
-"""Parts of a policy that may have optimiser settings of their own."""
+"""Parts of a policy that may have separate optimiser settings."""
 
 _CRITIC = ("critic", "value_net", "lstm_critic", "q_net", "quantile_net")
 _TARGET = "_target"
 
 
 class Closure(Protocol):
-    """What `loss_closure` gives."""
+    """Protocol of the functions of `loss_closure`."""
 
     def __call__(self, backward: bool = True) -> torch.Tensor:
-        """The loss now, `()`, without a graph; with `backward` the gradients are in `.grad` of the parameters."""
+        """Return the loss `()` without a graph; with `backward`, write the gradients to `.grad` of the parameters."""
         ...
 
 
@@ -33,12 +33,12 @@ def loss_closure(
     optimizer: torch.optim.Optimizer | None = None,
     max_grad_norm: float | None = None,
 ) -> Closure:
-    """A function that evaluates forward pass and loss as often as wanted, each time with the same random numbers.
+    """Return a function that evaluates forward pass and loss repeatedly, each time with the same random numbers.
 
-    What dropout and sampling draw in the first call, they draw in every other, so that the values belong to one
-    function of the parameters: for `torch.optim.LBFGS.step(closure)`, line searches, and methods that look at a second
-    point before they step. However often it is called, Python's, numpy's and torch's global generators end where one
-    evaluation leaves them. Generators of one's own are not rewound.
+    Dropout and sampling draw the same numbers in every call, so all values belong to the same function of the
+    parameters, as required by `torch.optim.LBFGS.step(closure)`, line searches, and methods that evaluate a second
+    point before a step. After any number of calls, the global generators of Python, numpy and torch are in the state
+    after a single evaluation. Other generators are not rewound.
 
         closure = loss_closure(lambda: policy_loss(batch), policy.optimizer, max_grad_norm=0.5)
         before = closure()                    # gradients at this point
@@ -46,15 +46,15 @@ def loss_closure(
         after = closure(backward=False)       # the same batch, the same dropout, other weights
 
     Args:
-        loss: Computes the scalar loss of one batch from the parameters as they are.
-        optimizer: Whose gradients are cleared before each backward pass; None: they add up, as torch leaves them.
-        max_grad_norm: Norm of all the optimiser's gradients together to which they are scaled down.
+        loss: Computes the scalar loss of one batch from the current parameters.
+        optimizer: Optimiser whose gradients are cleared before each backward pass; None: gradients add up, as in torch.
+        max_grad_norm: Maximum norm of the optimiser's gradients, taken together.
 
     Raises:
-        ValueError: `max_grad_norm` without an optimiser, whose gradients it would be of.
+        ValueError: `max_grad_norm` is given without an optimiser.
     """
     if max_grad_norm is not None and optimizer is None:
-        raise ValueError("max_grad_norm is of an optimiser's gradients: there is none")
+        raise ValueError("max_grad_norm needs an optimizer")
     start: dict[str, Any] = {}
 
     def evaluate(backward: bool) -> torch.Tensor:
@@ -65,8 +65,8 @@ def loss_closure(
             if backward:
                 value.backward()  # type: ignore[no-untyped-call]
                 if max_grad_norm is not None and optimizer is not None:
-                    own = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-                    nn.utils.clip_grad_norm_(own, max_grad_norm)
+                    optimized = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+                    nn.utils.clip_grad_norm_(optimized, max_grad_norm)
         return value.detach()
 
     def closure(backward: bool = True) -> torch.Tensor:
@@ -86,24 +86,24 @@ def loss_closure(
 def parameter_groups(
     policy: nn.Module, settings: Mapping[str, Mapping[str, Any]], key: str = "groups"
 ) -> list[dict[str, Any]]:
-    """Split a policy's parameters into `PARTS`, each with optimiser settings of its own.
+    """Split a policy's parameters into `PARTS` with separate optimiser settings.
 
-    `encoder` are features extractors, whether actor and critic share one or not; `log_std` is the standard deviation of
-    exploration; `critic` are value functions; `actor` is everything else. Each parameter is in exactly one part, except
-    those of target networks, which follow others and are in none. Parts without parameters are left out.
+    `encoder`: features extractors, shared or not; `log_std`: standard deviation of the exploration noise; `critic`:
+    value functions; `actor`: all other parameters. Each parameter is in exactly one part. Parameters of target
+    networks, which are not optimised, are in none. Parts without parameters are omitted.
 
         torch.optim.Adam(parameter_groups(policy, {"critic": {"lr": 1e-3}}), lr=3e-4)
 
     Args:
-        policy: An SB3 policy, or one of the modules `actor` and `critic` of an off-policy one.
-        settings: Part → settings of its optimiser, e.g. `lr` or `weight_decay`; the others have the optimiser's.
-        key: What the user calls `settings`, for messages.
+        policy: An SB3 policy, or the module `actor` or `critic` of an off-policy policy.
+        settings: Part → optimiser settings, e.g. `lr` or `weight_decay`; other settings are those of the optimiser.
+        key: Name of `settings` in the config, for messages.
 
     Returns:
-        What torch's optimisers take as their first argument; the name of the part is in `name`.
+        The first argument of torch's optimisers; the name of the part is in `name`.
 
     Raises:
-        ConfigError: No such part, or one without parameters; no such setting, or a number that it cannot be.
+        ConfigError: Unknown part, part without parameters, unknown setting, or a value out of range.
     """
     parts: dict[str, list[nn.Parameter]] = {part: [] for part in PARTS}
     root = "critic." if any(name.startswith("qf") for name, _ in policy.named_children()) else ""
@@ -113,14 +113,14 @@ def parameter_groups(
     present = [part for part in PARTS if parts[part]]
     for part, values in settings.items():
         if part not in present:
-            why = "has no parameters in this policy" if part in PARTS else "is no part of a policy"
+            why = "has no parameters in this policy" if part in PARTS else "is not a part of a policy"
             raise ConfigError(bad_value(f"{key}.{part}", part, present, why))
         _check(f"{key}.{part}", values, getattr(policy, "optimizer_class", torch.optim.Adam))
     return [{"params": parts[part], "name": part, **settings.get(part, {})} for part in present]
 
 
 def _part(name: str) -> str | None:
-    """The part that a parameter belongs to, by its dotted name; None for target networks."""
+    """Return the part of a parameter from its dotted name; None for target networks."""
     words = name.split(".")
     if any(word.endswith(_TARGET) for word in words):
         return None
@@ -132,9 +132,13 @@ def _part(name: str) -> str | None:
 
 
 def _check(key: str, values: Mapping[str, Any], optimizer: type) -> None:
-    """Refuse settings that torch would keep and never look at, and numbers that it only checks for all groups."""
+    """Refuse settings that torch would silently ignore, and values that torch does not check for each group.
+
+    Raises:
+        ConfigError: Unknown setting, or a value out of range.
+    """
     if not isinstance(values, Mapping):
-        raise ConfigError(bad_value(key, values, "settings by name, e.g. {lr: 1e-3}", "is no mapping"))
+        raise ConfigError(bad_value(key, values, "settings by name, e.g. {lr: 1e-3}", "is not a mapping"))
     known = [name for name in inspect.signature(optimizer).parameters if name != "params"]
     for name, value in values.items():
         if name not in known:

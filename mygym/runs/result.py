@@ -1,4 +1,4 @@
-"""result.json: what a run came to, written whenever a run ends, however it ends."""
+"""result.json: the outcome of a run, written whenever a run ends."""
 
 from __future__ import annotations
 
@@ -11,19 +11,22 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Self
 
-from mygym.runs.directory import RESULT, write_json
+from mygym.runs.directory import RESULT
+from mygym.runs.files import write_json
 
 THRESHOLDS = (0.5, 0.8, 0.9, 0.95, 0.98)
-"""Success rates for which a result says when they were first measured."""
+"""Success rates for which `time_to_threshold` is reported."""
 
 PACKAGES = ("mygym", "pybullet", "gymnasium", "stable-baselines3", "sb3-contrib", "sbx-rl", "torch", "jax", "numpy")
+"""Packages whose versions are reported."""
 
 
 @dataclass
 class Result:
-    """Outcome of a run; `path` is its directory."""
+    """Outcome of a run."""
 
     path: Path
+    """The run directory."""
     algo: str
     framework: str
     robot: str
@@ -36,21 +39,24 @@ class Result:
     """`done`, `diverged`, `interrupted` or `failed`."""
     error: str | None = None
     steps: int = 0
+    """Env steps."""
     success_rate: float | None = None
-    """Of the saved model over fresh episodes."""
+    """Success rate of the saved model over fresh episodes."""
     mean_return: float | None = None
+    """Mean return of the saved model over the same episodes."""
     wall_time_s: float = 0.0
     steps_per_second: float = 0.0
-    """Env steps over training time, evaluations left out."""
+    """Env steps per second of training, evaluations excluded."""
     evaluations: list[dict[str, Any]] = field(default_factory=list)
     stage_reached: dict[str, int] = field(default_factory=dict)
+    """Number of final episodes that ended in each stage."""
     success_by_task: dict[str, float] = field(default_factory=dict)
-    """Of the saved model, where a run has several tasks."""
+    """Success rate of the saved model for each task; empty for a single task."""
     strategy: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """What each strategy has come to, of those that tell: a curriculum's level, a super-network's path."""
+    """Outcome of each strategy that reports one, e.g. the level of a curriculum or the path of a super-network."""
 
     def time_to_threshold(self) -> dict[str, dict[str, Any] | None]:
-        """For each threshold the first evaluation that reached it."""
+        """Return the first evaluation that reached each threshold; None if no evaluation did."""
         reached = {}
         for threshold in THRESHOLDS:
             first = next((e for e in self.evaluations if e["success_rate"] >= threshold), None)
@@ -58,39 +64,40 @@ class Result:
         return reached
 
     def to_json(self) -> dict[str, Any]:
-        """The content of result.json."""
+        """Return the content of result.json."""
         content = {"schema": 1, **asdict(self)}
         del content["path"]
         return {**content, "time_to_threshold": self.time_to_threshold(), "versions": versions()}
 
     @classmethod
     def read(cls, run: Path) -> Self | None:
-        """The result in a run directory; None if there is none that can be read."""
+        """Return the result in a run directory; None if it is missing or unreadable."""
         try:
             content = json.loads((run / RESULT).read_text(encoding="utf-8"))
-            content = {"strategy": {}, **content}  # of runs before there was any
-            result = cls(path=run, **{one.name: content[one.name] for one in fields(cls) if one.name != "path"})
-            result.time_to_threshold()  # fails where the evaluations are none
-            judged = (result.success_rate, result.mean_return) if result.status == "done" else ()
-            numbers = (result.steps, result.wall_time_s, result.steps_per_second, *judged)
+            content = {"strategy": {}, **content}  # absent in older runs
+            names = [entry.name for entry in fields(cls) if entry.name != "path"]
+            result = cls(path=run, **{name: content[name] for name in names})
+            result.time_to_threshold()  # fails if the evaluations are malformed
+            final = (result.success_rate, result.mean_return) if result.status == "done" else ()
+            numbers = (result.steps, result.wall_time_s, result.steps_per_second, *final)
             return result if all(isinstance(number, int | float) for number in numbers) else None
         except (OSError, ValueError, LookupError, TypeError, RecursionError):
             return None
 
     def write(self) -> None:
-        """Write result.json, whole or not at all."""
+        """Write result.json atomically."""
         write_json(self.path / RESULT, self.to_json())
 
 
-_version = cache(version)  # the packages' descriptions are parsed anew each time
+_version = cache(version)  # `version` parses the package's metadata at every call
 
 
 def versions() -> Mapping[str, str]:
-    """Versions of Python and of the packages that shape a result."""
-    found = {"python": platform.python_version()}
+    """Return the versions of Python and of the packages that shape a result."""
+    result = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
-            found[package] = _version(package)
+            result[package] = _version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return result

@@ -45,7 +45,7 @@ def plan(run: Path, changes: Mapping[str, Any], tell: Callable[[str], None]) -> 
         ConfigError: A change would change what was learnt so far, or the run cannot be resumed, or not here.
         RunError: The newest checkpoint was not written by a run.
     """
-    directory.sweep(run)
+    directory.remove_partial_files(run)
     before = resolve_config(load_file(run / directory.CONFIG))
     devices.use(before.config.framework, before.config.device, before.config.threads)  # reading arrays may be the first
     result = Result.read(run)

@@ -1,4 +1,4 @@
-"""What training environments show besides what there is to see: which way the policy's networks are passed."""
+"""Vector environment whose observations include a route through the networks of a mixture policy."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 
 ROUTE = "route"
-"""The part of the observation that holds it; evaluations have no such part."""
+"""Key of the route in the observation; observations of evaluations have no such key."""
 
 
 class RoutedVecEnv(VecEnvWrapper):
-    """Adds to each observation the route that its environment has been given.
+    """Wrapper that adds to each observation the route of its environment.
 
-    So whatever an algorithm stores of an observation, and passes to its policy again, has the route with it.
+    An algorithm then stores the route with the observation, and its policy receives both.
 
     Args:
-        venv: Environments; with dictionary observations, if `shown`.
-        width: Numbers of a route.
-        shown: Whether observations have it; rewards are counted either way.
+        venv: Environments; if `shown`, with dictionary observations.
+        width: Length of a route.
+        shown: Whether observations include the route; rewards are summed in both cases.
     """
 
     def __init__(self, venv: VecEnv, width: int, shown: bool) -> None:
@@ -32,16 +32,16 @@ class RoutedVecEnv(VecEnvWrapper):
         super().__init__(venv, observation_space=space)
         self.shown = shown
         self.routes: NDArray[np.float32] = np.zeros((venv.num_envs, width), dtype=np.float32)
-        """`(n_envs, width)`: what is added; set before a rollout."""
+        """`(n_envs, width)`: routes to add; set before a rollout."""
         self.rewards: NDArray[np.float64] = np.zeros(venv.num_envs)
-        """`(n_envs,)`: sum of the rewards since somebody set it to 0."""
+        """`(n_envs,)`: sums of rewards since a strategy has reset them to 0."""
 
     def reset(self) -> Any:
-        """Begin episodes."""
+        """Reset all environments."""
         return self.routed(self.venv.reset())
 
     def step_wait(self) -> Any:
-        """The environments' answer."""
+        """Return the results of the step, with routes."""
         observations, rewards, dones, infos = self.venv.step_wait()
         self.rewards += rewards
         if self.shown:
@@ -51,12 +51,12 @@ class RoutedVecEnv(VecEnvWrapper):
         return self.routed(observations), rewards, dones, infos
 
     def routed(self, observations: Any) -> Any:
-        """`observations` of all environments with the routes as they are now."""
+        """Return the observations of all environments with the current routes."""
         return {**observations, ROUTE: self.routes.copy()} if self.shown else observations
 
 
-def seen(space: spaces.Space[Any]) -> spaces.Space[Any]:
-    """The observation space without the route."""
+def without_route(space: spaces.Space[Any]) -> spaces.Space[Any]:
+    """Return the observation space without the route."""
     if not isinstance(space, spaces.Dict) or ROUTE not in space.spaces:
         return space
     return spaces.Dict({key: part for key, part in space.spaces.items() if key != ROUTE})

@@ -1,4 +1,4 @@
-"""`Runner`: the base class of algorithms that write the training loop themselves, and `Loop`, which they get for it."""
+"""`Runner`: base class of algorithms with a custom training loop."""
 
 from __future__ import annotations
 
@@ -9,12 +9,8 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
-import numpy as np
 import torch
-from gymnasium import spaces
-from numpy.typing import NDArray
 from stable_baselines3.common.base_class import BaseAlgorithm
-from stable_baselines3.common.callbacks import BaseCallback, CallbackList
 from stable_baselines3.common.policies import (
     ActorCriticCnnPolicy,
     ActorCriticPolicy,
@@ -23,36 +19,30 @@ from stable_baselines3.common.policies import (
 )
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
 from stable_baselines3.common.utils import safe_mean
-from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.registry.signatures import parameters
-from mygym.runs.callbacks import EvaluationCallback
-from mygym.runs.checkpoints.state import Stateful
+from mygym.runs.checkpoints.algorithm_state import Stateful
 from mygym.runs.curves import Curves
-from mygym.runs.evaluation import Evaluation
+from mygym.runs.loop import SEEDS, Loop, Observations, TrainingStopped
 
-Observations = Any
-"""`(n_envs, …)` float32, or a dictionary of such arrays for goal environments."""
-
-SEEDS = 2**30
-"""How many seeds training has: those of evaluations begin here (`mygym.runs.evaluation.episode_seeds`)."""
+__all__ = ["SEEDS", "Curves", "Loop", "Observations", "Runner", "setting_name"]
 
 _NAME = re.compile(r"[A-Za-z0-9_=][A-Za-z0-9_.=-]{0,79}")
 
 
 class Runner(Stateful, BaseAlgorithm):
-    """Base class of algorithms that need the training loop itself.
+    """Base class of algorithms that define the training loop.
 
-    A subclass has its *hyperparameters* (what the algorithm is) as parameters of its constructor: the config's
-    `algo_params`. It has its *training parameters* (how long, how often) as keyword-only parameters of `training`, with
-    annotations and defaults: the config's `training_params`. Everything else is as for SB3's algorithms: `policy`,
-    `predict`, `save`, `load`, checkpoints, evaluations, results.
+    A subclass defines its *hyperparameters* (of the algorithm) as parameters of its constructor: the config's
+    `algo_params`. It defines its *training parameters* (durations, frequencies) as keyword-only parameters of
+    `training`, with annotations and defaults: the config's `training_params`. Everything else is as in SB3's
+    algorithms: `policy`, `predict`, `save`, `load`, checkpoints, evaluations, results.
 
         class Climber(Runner):
             def __init__(self, policy, env, *, noise: float = 0.1, **kwargs):
                 self.noise = noise
-                self.best = -1e9              # the loop goes on from it: an attribute, not a local variable
+                self.best = -1e9              # needed by later iterations: an attribute, not a local variable
                 super().__init__(policy, env, **kwargs)
 
             def training(self, loop, *, steps_per_try: int = 100) -> Curves:
@@ -60,26 +50,27 @@ class Runner(Stateful, BaseAlgorithm):
                     ...                       # act with loop.step(actions), learn
                 return loop.curves()
 
-    **What the loop goes on from is in attributes.** Checkpoints are written in `loop.goes_on()`, and in a resumed run
-    the first `loop.goes_on()` loads one: after it, attributes hold what they held then, and local variables what
-    `training` gave them a moment ago. So a counter, a running mean or a best candidate that outlives an iteration is an
-    attribute; what is made and used up between two calls of `goes_on` may be local. Checkpoints hold attributes that
-    are numbers, text, lists, dictionaries, numpy arrays, torch tensors, random generators, or have `state_dict` and
-    `load_state_dict` (networks, optimisers). Attributes are set in instances, not in the class body.
+    **State of the loop belongs in attributes.** Checkpoints are written in `loop.goes_on()`, and in a resumed run the
+    first `loop.goes_on()` loads a checkpoint. After it, attributes have the values of the checkpoint, and local
+    variables those that `training` has just assigned. A counter, a running mean or a best candidate that is used by
+    later iterations must therefore be an attribute; a value that is used only between two calls of `goes_on` may be a
+    local variable. Checkpoints hold attributes that are numbers, text, lists, dictionaries, numpy arrays, torch tensors
+    or random generators, or that have `state_dict` and `load_state_dict` (networks, optimisers). Set attributes on the
+    instance, not in the class body.
 
-    **Schedules.** A config may give a number as a schedule, which sets the attribute of the same name as training
-    proceeds. A hyperparameter that is kept under its own name and read from `self` at each use follows it.
+    **Schedules.** A config may give a number as a schedule, which sets the attribute of the same name during training.
+    A hyperparameter follows its schedule if it is stored under its own name and read from `self` at each use.
 
     Args:
         policy: An alias in `policy_aliases`, or an SB3 policy class.
         env: Vector environment, Gymnasium environment or its id.
-        learning_rate: Of the policy's optimiser, if it has one.
+        learning_rate: Learning rate of the policy's optimiser, if it has one.
         policy_kwargs: Further arguments of the policy class.
-        stats_window_size: Training episodes that `rollout/` values of the log are means of.
-        tensorboard_log: Folder of TensorBoard logs, where no run provides its own.
-        verbose: 0 for silence.
-        seed: Of everything random.
-        device: Of the policy's network.
+        stats_window_size: Number of training episodes over which `rollout/` values of the log are averaged.
+        tensorboard_log: Folder of TensorBoard logs outside a run.
+        verbose: 0 for no output.
+        seed: Seed of all random generators.
+        device: Device of the policy's network.
     """
 
     policy_aliases: ClassVar[dict[str, type[BasePolicy]]] = {
@@ -87,9 +78,6 @@ class Runner(Stateful, BaseAlgorithm):
         "CnnPolicy": ActorCriticCnnPolicy,
         "MultiInputPolicy": MultiInputActorCriticPolicy,
     }
-
-    read_once: ClassVar[tuple[str, ...]] = ()
-    """Hyperparameters that are read when training begins, and never again: no schedule could change them."""
 
     def __init__(
         self,
@@ -123,40 +111,41 @@ class Runner(Stateful, BaseAlgorithm):
         if _init_setup_model:
             self._setup_model()
 
-    # What a subclass defines ---------------------------------------------------------------------------------------
+    # Defined by subclasses ----------------------------------------------------------------------------------------
 
     @abstractmethod
     def training(self, loop: Loop, *args: Any, **kwargs: Any) -> Curves:
-        """The training loop: `while loop.goes_on(): …`, then `return loop.curves()`.
+        """Train: `while loop.goes_on(): …`, then `return loop.curves()`.
 
-        Its training parameters are keyword-only, with annotations and defaults. See the class for what may not be in
-        local variables.
+        Training parameters are keyword-only, with annotations and defaults. The class docstring explains which values
+        must not be in local variables.
         """
 
     def setup(self) -> None:
-        """Make what depends on the policy, such as optimisers; called when the policy has been built, by `load` too.
+        """Create objects that depend on the policy, such as optimisers.
 
-        A constructor that sets its hyperparameters before it calls `super().__init__` has them here.
+        Called after the policy is built, also by `load`. Hyperparameters are available if the constructor sets them
+        before it calls `super().__init__`.
         """
 
     @classmethod
     def run_name(cls, hyperparameters: Mapping[str, Any], training_params: Mapping[str, Any]) -> str:
-        """How a setting shows in the name of its run directory, before the config's hash; empty: not at all.
+        """Return the prefix of the config's hash in the name of the run directory; empty: no prefix.
 
         Args:
-            hyperparameters: `algo_params`, complete.
-            training_params: Complete.
+            hyperparameters: The complete `algo_params`.
+            training_params: The complete `training_params`.
 
         Returns:
             At most 80 letters, digits and `_ . = -`.
         """
         return ""
 
-    # What it gets --------------------------------------------------------------------------------------------------
+    # Provided by the base class -----------------------------------------------------------------------------------
 
     @property
     def curves(self) -> Curves | None:
-        """What the last `learn` came to, also where it was ended early; None before."""
+        """Learning curves of the last `learn`, also if it was ended early; None before."""
         return self._runner_curves
 
     def learn(
@@ -168,18 +157,18 @@ class Runner(Stateful, BaseAlgorithm):
         reset_num_timesteps: bool = True,
         progress_bar: bool = False,
     ) -> Self:
-        """Set up, let `training` train, keep its curves. Not to be overridden.
+        """Set up, call `training`, keep its curves. Subclasses must not override it.
 
         Args:
-            total_timesteps: Env steps; an iteration that has begun is finished.
-            callback: SB3's callbacks; one that returns False ends training.
+            total_timesteps: Env steps; an iteration that has begun is completed.
+            callback: SB3 callbacks; a callback that returns False ends training.
             log_interval: Iterations between lines of the log.
-            tb_log_name: Name of TensorBoard logs, where no run provides its own.
+            tb_log_name: Name of TensorBoard logs outside a run.
             reset_num_timesteps: Begin at 0 and reset the environments.
-            progress_bar: Show SB3's bar.
+            progress_bar: Show SB3's progress bar.
 
         Raises:
-            RunError: `training` ends before its time, takes no steps, or gives no curves.
+            RunError: `training` ends too early, takes no steps, or does not return curves.
         """
         total, callback = self._setup_learn(total_timesteps, callback, reset_num_timesteps, tb_log_name, progress_bar)
         callback.on_training_start(locals(), globals())
@@ -190,20 +179,20 @@ class Runner(Stateful, BaseAlgorithm):
             if not loop.over:
                 raise RunError(
                     f"{type(self).__name__}.training ended after {self.num_timesteps} of {total} steps: "
-                    "it must go on as long as loop.goes_on() says so"
+                    "it must continue while loop.goes_on() returns True"
                 )
-        except _Stopped:
+        except TrainingStopped:
             loop.end()
             curves = loop.curves()
         finally:
             self._runner_curves = loop.curves()
         if not isinstance(curves, Curves):
-            raise RunError(f"{type(self).__name__}.training returned {curves!r:.100} in place of loop.curves()")
+            raise RunError(f"{type(self).__name__}.training returned {curves!r:.100} instead of loop.curves()")
         self._runner_curves = curves
         return self
 
     def dump_logs(self) -> None:
-        """Write what was recorded since the last time, with means over the latest training episodes."""
+        """Write the values recorded since the last call, and means over the latest training episodes."""
         assert self.ep_info_buffer is not None
         assert self.ep_success_buffer is not None
         seconds = max((time.time_ns() - self.start_time) / 1e9, sys.float_info.epsilon)
@@ -217,7 +206,7 @@ class Runner(Stateful, BaseAlgorithm):
         self.logger.record("time/total_timesteps", self.num_timesteps, exclude="tensorboard")
         self.logger.dump(step=self.num_timesteps)
 
-    # What SB3 asks for ---------------------------------------------------------------------------------------------
+    # Required by SB3 ----------------------------------------------------------------------------------------------
 
     def _setup_model(self) -> None:
         self._setup_lr_schedule()
@@ -236,186 +225,11 @@ class Runner(Stateful, BaseAlgorithm):
         return [*super()._excluded_save_params(), "_runner_curves"]
 
 
-class Loop:
-    """What `Runner.training` gets: the environments, the evaluations, the checkpoints, and when to end.
-
-    Args:
-        runner: Whose loop it is.
-        envs: Training environments, an SB3 vector environment: monitored, and normalised where the config says so.
-        callback: All that wants to know of the training, as one SB3 callback.
-        total_steps: Env steps after which `goes_on` says no.
-        log_interval: Iterations between lines of the log; None: none.
-    """
-
-    def __init__(
-        self, runner: Runner, envs: VecEnv, callback: BaseCallback, total_steps: int, log_interval: int | None = 1
-    ) -> None:
-        self.runner = runner
-        self.envs = envs
-        self.callback = callback
-        self.total_steps = total_steps
-        self.over = False
-        """Whether training has ended."""
-        self._log_interval = log_interval
-        self._iterating = False
-        self._stepped = False
-
-    @property
-    def num_timesteps(self) -> int:
-        """Env steps so far, those before a resumed run's checkpoint included."""
-        return self.runner.num_timesteps
-
-    @property
-    def observations(self) -> Observations:
-        """What the environments show now."""
-        return self.runner._last_obs
-
-    @property
-    def episode_starts(self) -> NDArray[np.bool_]:
-        """`(n_envs,)`: whose observation is the first of an episode."""
-        starts: NDArray[np.bool_] = self.runner._last_episode_starts  # type: ignore[assignment]
-        return starts
-
-    def goes_on(self) -> bool:
-        """End an iteration and begin the next one, as long as env steps remain.
-
-        Between the two, and nowhere else, the log is written, the policy evaluated where a mark has been passed,
-        checkpoints are written, Ctrl-C and SIGTERM obeyed; and here the first call in a resumed run loads the
-        checkpoint. The policy is in evaluation mode afterwards.
-
-        Raises:
-            RunError: There was no `step` since the last call: it would never end.
-        """
-        runner = self.runner
-        if self.over:
-            return False
-        if self._iterating:
-            if not self._stepped:
-                why = "took no environment step between two calls of loop.goes_on()"
-                raise RunError(f"{type(runner).__name__}.training {why}, so it would never end")
-            self.callback.on_rollout_end()
-            runner._iterations += 1
-            if self._log_interval is not None and runner._iterations % self._log_interval == 0:
-                runner.dump_logs()
-        self._iterating = self._stepped = False
-        if runner.num_timesteps >= self.total_steps:
-            self.end()
-            return False
-        self.callback.on_rollout_start()
-        runner._update_current_progress_remaining(runner.num_timesteps, self.total_steps)
-        runner.policy.set_training_mode(False)
-        self._iterating = True
-        return True
-
-    def step(
-        self, actions: torch.Tensor | NDArray[np.float32]
-    ) -> tuple[Observations, NDArray[np.float32], NDArray[np.bool_], list[dict[str, Any]]]:
-        """One step of every training environment.
-
-        Args:
-            actions: `(n_envs, …)`, as the policy gives them: unscaled if it squashes its output, else clipped.
-
-        Returns:
-            Observations (of the next episode where one has ended; its last one is `terminal_observation` of the info),
-            `(n_envs,)` rewards, `(n_envs,)` whether an episode has ended, and infos.
-
-        Raises:
-            RunError: No `goes_on` said yes before.
-        """
-        runner = self.runner
-        self._check("loop.step()")
-        values = actions.detach().cpu().numpy() if isinstance(actions, torch.Tensor) else actions
-        observations, rewards, dones, infos = self.envs.step(self._within_bounds(values))
-        runner.num_timesteps += self.envs.num_envs
-        self._stepped = True
-        runner._update_current_progress_remaining(runner.num_timesteps, self.total_steps)
-        told = {"actions": values, "new_obs": observations, "rewards": rewards, "dones": dones, "infos": infos}
-        self.callback.update_locals(told)
-        if not self.callback.on_step():
-            raise _Stopped
-        runner._update_info_buffer(infos, dones)
-        runner._last_obs = observations  # type: ignore[assignment]
-        runner._last_episode_starts = dones
-        return observations, rewards, dones, infos
-
-    def reset(self, seed: int | None = None) -> Observations:
-        """Begin an episode in every training environment; those that are under way are left, and counted nowhere.
-
-        Args:
-            seed: Below `SEEDS`: every environment begins the same episode, so that candidates can be compared on it.
-                None: each the next of its own.
-
-        Raises:
-            RunError: No `goes_on` said yes before, or it is no such seed.
-        """
-        self._check("loop.reset()")
-        if seed is not None:
-            if not 0 <= seed < SEEDS:  # beyond them are episodes that judge
-                raise RunError(f"{type(self.runner).__name__}.training: loop.reset({seed}); allowed: 0 to {SEEDS - 1}")
-            inner = self.envs
-            while isinstance(inner, VecEnvWrapper):
-                inner = inner.venv
-            inner._seeds = [int(seed)] * inner.num_envs  # `seed()` gives each environment another
-        self.runner._last_obs = self.envs.reset()  # type: ignore[assignment]
-        self.runner._last_episode_starts = np.ones(self.envs.num_envs, dtype=bool)
-        return self.observations
-
-    def evaluate(self) -> Evaluation:
-        """An extra look at the policy as it is, over `eval.episodes` episodes in environments of their own.
-
-        It chooses no best model and stands in no record; whatever else it decides is the runner's business.
-
-        Raises:
-            RunError: Nobody provides evaluations: `learn` was called outside a run.
-        """
-        evaluations = _evaluations(self.callback)
-        if evaluations is None:
-            raise RunError(f"{type(self.runner).__name__}.training: loop.evaluate() is for runs of mygym.train")
-        evaluation = evaluations.extra()
-        self.runner.policy.set_training_mode(False)
-        return evaluation
-
-    def curves(self) -> Curves:
-        """Figures at all marks so far; none outside a run."""
-        evaluations = _evaluations(self.callback)
-        return Curves.of(evaluations.records if evaluations is not None else ())
-
-    def end(self) -> None:
-        """End training, with the last evaluation if a mark has been passed; `goes_on` calls it."""
-        if not self.over:
-            self.over, self._iterating = True, False
-            self.callback.on_training_end()
-
-    def _check(self, call: str) -> None:
-        if not self._iterating:
-            raise RunError(f"{type(self.runner).__name__}.training: {call} without a loop.goes_on() that said yes")
-
-    def _within_bounds(self, actions: NDArray[np.float32]) -> NDArray[np.float32]:
-        space = self.runner.action_space
-        if not isinstance(space, spaces.Box):
-            return actions
-        if self.runner.policy.squash_output:
-            return self.runner.policy.unscale_action(actions)
-        return np.clip(actions, space.low, space.high)
-
-
-class _Stopped(Exception):  # noqa: N818  (no error)
-    """A callback has ended training in the middle of an iteration."""
-
-
-def _evaluations(callback: BaseCallback) -> EvaluationCallback | None:
-    """The evaluations among nested callbacks."""
-    if isinstance(callback, EvaluationCallback):
-        return callback
-    inner = callback.callbacks if isinstance(callback, CallbackList) else []
-    return next((found for one in inner if (found := _evaluations(one)) is not None), None)
-
-
 def setting_name(cls: type, algo_params: Mapping[str, Any], training_params: Mapping[str, Any], digest: str) -> str:
-    """Name of a setting's directory: the config's hash, after the name that a runner gives it.
+    """Return the name of a setting's directory: the config's hash, after the `run_name` of a runner.
 
     Raises:
-        ConfigError: The runner gives no such name.
+        ConfigError: `run_name` fails, or returns no valid name.
     """
     if not issubclass(cls, Runner):
         return digest
@@ -426,6 +240,7 @@ def setting_name(cls: type, algo_params: Mapping[str, Any], training_params: Map
     if name == "":
         return digest
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        allowed = "at most 80 letters, digits and _ . = -, no . or - in front"
-        raise ConfigError(bad_value("algo", name, allowed, f"is what {cls.__name__}.run_name gives: no directory name"))
+        allowed = "at most 80 letters, digits and _ . = -, not beginning with . or -"
+        why = f"is the result of {cls.__name__}.run_name: not a directory name"
+        raise ConfigError(bad_value("algo", name, allowed, why))
     return f"{name}-{digest}"

@@ -1,4 +1,4 @@
-"""Schedules in a run: what an algorithm is constructed with, and what it reads, step by step, while it learns."""
+"""Scheduled hyperparameters: constructor arguments of an algorithm, and its attributes during training."""
 
 from __future__ import annotations
 
@@ -15,68 +15,69 @@ from mygym.errors import ConfigError, bad_value
 
 
 def arguments(cls: type, schedules: Mapping[str, Schedule], total_steps: int) -> dict[str, Any]:
-    """Constructor arguments for scheduled hyperparameters: a function where the class calls one, else the first value.
+    """Return constructor arguments for scheduled hyperparameters: a function if the class calls it, else a number.
 
     Args:
-        cls: The algorithm's class.
-        schedules: By name of the hyperparameter.
+        cls: Class of the algorithm.
+        schedules: Schedules by name of the hyperparameter.
         total_steps: Env steps of the run.
     """
-    ways = may_be_scheduled(cls)
+    modes = may_be_scheduled(cls)
     return {
-        name: OfProgress(schedule, total_steps) if ways[name] == "called" else schedule.value(0, total_steps)
+        name: OfProgress(schedule, total_steps) if modes[name] == "called" else schedule.value(0, total_steps)
         for name, schedule in schedules.items()
     }
 
 
 def check_held(model: Any, schedules: Mapping[str, Schedule], total_steps: int) -> None:
-    """Refuse schedules of what the algorithm does not keep, so that changing it would change nothing.
+    """Refuse schedules of hyperparameters that the algorithm stores in no attribute: a schedule would have no effect.
 
     Raises:
-        ConfigError: Names the first.
+        ConfigError: Names the first such hyperparameter.
     """
-    ways = may_be_scheduled(type(model))
+    modes = may_be_scheduled(type(model))
     for name, schedule in schedules.items():
         first = schedule.value(0, total_steps)
-        if ways[name] == "held" and not _holds(model, name, first):
+        if modes[name] == "held" and not _has_value(model, name, first):
             why = f"is scheduled, but {type(model).__name__} does not keep it in an attribute of this name"
             raise ConfigError(bad_value(f"algo_params.{name}", first, "a number", why))
 
 
-def _holds(model: Any, name: str, value: float) -> bool:
-    held = vars(model).get(name)
-    noises = _noises(held)
+def _has_value(model: Any, name: str, value: float) -> bool:
+    """Return whether the attribute `name` has `value`."""
+    current = vars(model).get(name)
+    noises = _noises(current)
     if noises:
         return all(bool(np.all(noise._sigma == value)) for noise in noises)
-    return isinstance(held, int | float) and not isinstance(held, bool) and held == value
+    return isinstance(current, int | float) and not isinstance(current, bool) and current == value
 
 
-def hold(model: Any, name: str, value: float) -> None:
-    """Let the algorithm read `value` from now on."""
+def set_value(model: Any, name: str, value: float) -> None:
+    """Set the attribute `name` of the algorithm, or the standard deviation of the noise in it."""
     noises = _noises(vars(model).get(name))
     for noise in noises:
         noise._sigma = np.full_like(noise._sigma, value)
     if noises:
         return
     setattr(model, name, value)
-    tensor = vars(model).get(f"{name}_tensor")  # SAC and its kin read the entropy coefficient from there
+    tensor = vars(model).get(f"{name}_tensor")  # SAC and its variants read the entropy coefficient from this tensor
     if tensor is not None:
         tensor.fill_(value)
 
 
-def _noises(held: Any) -> list[NormalActionNoise]:
-    """The noise of each environment, if that is what is held."""
-    noises = held.noises if isinstance(held, VectorizedActionNoise) else [held]
+def _noises(value: Any) -> list[NormalActionNoise]:
+    """Return the noise of each environment; empty if `value` is not action noise."""
+    noises = value.noises if isinstance(value, VectorizedActionNoise) else [value]
     return [noise for noise in noises if isinstance(noise, NormalActionNoise)]
 
 
 class ScheduleCallback(BaseCallback):
-    """Sets what follows a schedule, at the start of each rollout and after each step, and logs it as `schedule/NAME`.
+    """Sets scheduled hyperparameters at each rollout start and after each step, and logs them as `schedule/NAME`.
 
-    The values follow from the number of env steps alone, so a resumed run has them without a state of their own.
+    The values depend on the number of env steps only, so the callback needs no state in checkpoints.
 
     Args:
-        schedules: By name of the hyperparameter.
+        schedules: Schedules by name of the hyperparameter.
         total_steps: Env steps of the run.
     """
 
@@ -85,19 +86,20 @@ class ScheduleCallback(BaseCallback):
         self.schedules = schedules
         self.total_steps = total_steps
         self.held: frozenset[str] = frozenset()
+        """Names of the hyperparameters that are set as attributes."""
         self.last: dict[str, float] = {}
-        """What the algorithm was given in this process."""
+        """Values that this process has set last."""
 
     def _init_callback(self) -> None:
-        ways = may_be_scheduled(type(self.model))
-        self.held = frozenset(name for name in self.schedules if ways[name] == "held")
+        modes = may_be_scheduled(type(self.model))
+        self.held = frozenset(name for name in self.schedules if modes[name] == "held")
 
     def _on_rollout_start(self) -> None:
         refresh = getattr(self.model, "_update_current_progress_remaining", None)
-        if refresh is not None:  # a checkpoint has the progress towards the end that the run had then
+        if refresh is not None:  # a checkpoint holds the progress towards the run's previous end
             refresh(self.model.num_timesteps, self.total_steps)
         for name, value in self.last.items():
-            if not _holds(self.model, name, value):
+            if not _has_value(self.model, name, value):
                 why = f"follows a schedule, but {type(self.model).__name__} sets it itself while training"
                 raise ConfigError(bad_value(f"algo_params.{name}", value, "no schedule", why))
         self._set()
@@ -107,13 +109,13 @@ class ScheduleCallback(BaseCallback):
         return True
 
     def _on_training_end(self) -> None:
-        self._set()  # there may be another dump
+        self._set()  # the log may be written once more
 
     def _set(self) -> None:
         steps = self.model.num_timesteps
         for name, schedule in self.schedules.items():
             value = schedule.value(steps, self.total_steps)
             if name in self.held:
-                hold(self.model, name, value)
+                set_value(self.model, name, value)
                 self.last[name] = value
             self.logger.record(f"schedule/{name}", value)

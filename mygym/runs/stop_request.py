@@ -1,4 +1,4 @@
-"""SIGINT (Ctrl-C) and SIGTERM: the first asks to stop where nothing is lost by it, the second stops at once."""
+"""Handling of SIGINT (Ctrl-C) and SIGTERM: the first signal requests a stop, the second stops immediately."""
 
 from __future__ import annotations
 
@@ -13,41 +13,41 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopRequest:
-    """While it is entered, signals set `received` in place of ending the process.
+    """Context manager in which signals set `received` instead of ending the process.
 
-    Signals that the process was started to ignore (`nohup`, a shell's `&`) stay ignored, and outside the main thread,
-    where Python allows no handlers, nothing changes.
+    Signals that the process ignores from its start (`nohup`, a shell's `&`) stay ignored. Outside the main thread,
+    where Python allows no signal handlers, the context manager does nothing.
 
     Args:
-        when: When whoever asks `received` will stop, for people.
+        when: When the program will stop, for the message.
     """
 
     def __init__(self, when: str) -> None:
         self.when = when
         self.received: signal.Signals | None = None
-        self.at_once = False
-        """Whether a first signal, too, raises KeyboardInterrupt where it meets the program."""
-        self._before: dict[signal.Signals, Any] = {}
+        self.immediate = False
+        """Whether the first signal, too, raises KeyboardInterrupt immediately."""
+        self._previous: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             for number in SIGNALS:
                 if signal.getsignal(number) is not signal.SIG_IGN:
-                    self._before[number] = signal.signal(number, self._receive)
+                    self._previous[number] = signal.signal(number, self._receive)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for number, handler in self._before.items():
+        for number, handler in self._previous.items():
             signal.signal(number, handler)
-        self._before.clear()
+        self._previous.clear()
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
-        again = self.received is not None
+        repeated = self.received is not None
         self.received = signal.Signals(number)
-        if again or self.at_once:
+        if repeated or self.immediate:
             raise KeyboardInterrupt
-        said = f"\n{self.received.name}: stopping {self.when}; again: at once\n"
-        with contextlib.suppress(OSError):  # nobody listens any more
-            os.write(2, said.encode())  # `print` may be what the signal has interrupted
+        message = f"\n{self.received.name}: stopping {self.when}; again: at once\n"
+        with contextlib.suppress(OSError):  # stderr is closed
+            os.write(2, message.encode())  # `print` may be what the signal has interrupted

@@ -1,4 +1,4 @@
-"""A run's strategies at work: what they decide before each iteration, and what they are told of."""
+"""Callback that runs the strategies of a run during training."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from stable_baselines3.common.callbacks import BaseCallback
 from mygym.runs.evaluation import Evaluation
 
 
-def in_words(outcome: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """What strategies tell, as `curriculum: level 2, last level 6`."""
-    found = []
-    for name, told in outcome.items():
-        words = [f"{key.replace('_', ' ')} {value}" for key, value in told.items()]
-        found.append(f"{name}: {', '.join(words)}")
-    return found
+def outcome_texts(outcome: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return one text for each strategy, such as `curriculum: level 2, last level 6`."""
+    texts = []
+    for name, values in outcome.items():
+        words = [f"{key.replace('_', ' ')} {value}" for key, value in values.items()]
+        texts.append(f"{name}: {', '.join(words)}")
+    return texts
 
 
 class StrategyCallback(BaseCallback):
-    """Calls strategies where SB3 calls back.
+    """Forwards SB3's callback events to the strategies.
 
     Args:
-        strategies: What `mygym.runs.strategies.strategies_of` has made.
-        write: Writes a checkpoint of now.
+        strategies: The run's strategies, from `mygym.runs.strategies.strategies_of`.
+        write: Writes a checkpoint of the current state.
     """
 
     def __init__(self, strategies: Sequence[Any], write: Callable[[], object]) -> None:
@@ -33,7 +33,7 @@ class StrategyCallback(BaseCallback):
         self.write = write
 
     def _on_training_start(self) -> None:
-        self._tell(self.model._last_obs)
+        self._forward(self.model._last_obs)
 
     def _on_rollout_start(self) -> None:
         self._step("rollout")
@@ -44,45 +44,49 @@ class StrategyCallback(BaseCallback):
     def _on_step(self) -> bool:
         for info in self.locals["infos"]:
             if "episode" in info:
-                for one in self.strategies:
-                    one.on_episode(info.get("variant", 0), bool(info["is_success"]), float(info["episode"]["r"]))
-        if "new_obs" in self.locals:  # ars tells of evaluations
-            self._tell(self.locals["new_obs"])
+                for strategy in self.strategies:
+                    strategy.on_episode(info.get("variant", 0), bool(info["is_success"]), float(info["episode"]["r"]))
+        if "new_obs" in self.locals:  # absent in ARS, which calls back for evaluations
+            self._forward(self.locals["new_obs"])
         return True
 
-    def _tell(self, observations: Any) -> None:
-        for one in self.strategies:
-            one.on_step(observations)
+    def _forward(self, observations: Any) -> None:
+        for strategy in self.strategies:
+            strategy.on_step(observations)
 
     def _step(self, phase: str) -> None:
-        """Let those decide that do before this phase; if one fails, a checkpoint is written first."""
+        """Call the strategies that act before this phase; on failure, write a checkpoint first."""
         try:
-            for one in self.strategies:
-                if one.phase == phase:
-                    one.step()
+            for strategy in self.strategies:
+                if strategy.phase == phase:
+                    strategy.step()
         except Exception:
             self.write()
             raise
 
     def on_evaluation(self, record: Mapping[str, Any]) -> None:
-        """Tell them of an evaluation."""
-        for one in self.strategies:
-            one.on_evaluation(record)
+        """Forward the record of an evaluation."""
+        for strategy in self.strategies:
+            strategy.on_evaluation(record)
 
     def outcome(self) -> dict[str, dict[str, Any]]:
-        """What they have come to by now, by name, of those that tell."""
-        return {one.name: dict(told) for one in self.strategies if (told := one.outcome())}
+        """Return the current outcome of each strategy that reports one, by name."""
+        return {strategy.name: dict(outcome) for strategy in self.strategies if (outcome := strategy.outcome())}
 
-    def finish(self, judge: Callable[[], Evaluation]) -> None:
-        """Let them have the last word; `judge` plays episodes with the model as it is."""
-        for one in self.strategies:
-            one.finish(judge)
+    def finish(self, evaluate: Callable[[], Evaluation]) -> None:
+        """Let the strategies change the trained model.
+
+        Args:
+            evaluate: Evaluates the model as it is.
+        """
+        for strategy in self.strategies:
+            strategy.finish(evaluate)
 
     def state_dict(self) -> dict[str, Any]:
-        """Theirs, by name."""
-        return {one.name: one.state_dict() for one in self.strategies}
+        """Return the state of each strategy, by name."""
+        return {strategy.name: strategy.state_dict() for strategy in self.strategies}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The inverse of `state_dict`."""
-        for one in self.strategies:
-            one.load_state_dict(state[one.name])
+        """Restore a state of `state_dict`."""
+        for strategy in self.strategies:
+            strategy.load_state_dict(state[strategy.name])

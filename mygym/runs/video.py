@@ -1,4 +1,4 @@
-"""Films of a policy, and of where it fails."""
+"""Videos of a policy's episodes and of its failures."""
 
 from __future__ import annotations
 
@@ -12,22 +12,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mygym.envs.multi_task_env import AnyEnv
-from mygym.runs.directory import write
 from mygym.runs.evaluation import Evaluation, Predicts, evaluate_policy
+from mygym.runs.files import write
 
-PAUSE = 10
-"""Frames for which the end of an episode stays on the screen."""
+PAUSE_FRAMES = 10
+"""Frames for which the last picture of an episode is repeated."""
+
+FAILURE_PREFIX = "failed_in_"
+"""Beginning of the file names of failure videos."""
 
 
-class Film:
-    """Pictures of episodes, of one size, one after the other."""
+class VideoRecorder:
+    """Collects the rendered frames of episodes and writes them as an MP4."""
 
     def __init__(self) -> None:
-        self._frames = bytearray()
+        self.frames = bytearray()
         self._last, self._size, self._fps = b"", (0, 0), 0
 
-    def show(self, env: AnyEnv) -> None:
-        """Append what the camera of `env`, which has `render_mode="rgb_array"`, sees."""
+    def capture(self, env: AnyEnv) -> None:
+        """Append a frame of `env`, which has `render_mode="rgb_array"`."""
         frame = env.render()
         assert frame is not None
         self._last, self._size, self._fps = (
@@ -35,11 +38,11 @@ class Film:
             (frame.shape[1], frame.shape[0]),
             env.metadata["render_fps"],
         )
-        self._frames.extend(self._last)
+        self.frames.extend(self._last)
 
     def pause(self) -> None:
-        """Let the last picture, if there is any, stay for a moment."""
-        self._frames.extend(PAUSE * self._last)
+        """Repeat the last frame, if there is one, for `PAUSE_FRAMES` frames."""
+        self.frames.extend(PAUSE_FRAMES * self._last)
 
     def save(self, path: Path) -> None:
         """Write an MP4.
@@ -47,55 +50,57 @@ class Film:
         Raises:
             RunError: The file cannot be written.
         """
-        write(path, lambda temporary: _encode(temporary, self._frames, self._size, self._fps))
+        write(path, lambda temporary: _encode(temporary, self.frames, self._size, self._fps))
 
 
-def film(policy: Predicts, env: AnyEnv, seeds: Sequence[int], path: Path) -> Evaluation:
-    """Write an MP4 of one episode for each seed; `env` has `render_mode="rgb_array"`.
+def record_video(policy: Predicts, env: AnyEnv, seeds: Sequence[int], path: Path) -> Evaluation:
+    """Write an MP4 of one episode for each seed.
+
+    Args:
+        policy: Policy that receives batches of one observation.
+        env: Environment with `render_mode="rgb_array"`.
+        seeds: Seeds of the episodes.
+        path: The MP4.
 
     Raises:
         RunError: The file cannot be written.
     """
-    made = Film()
+    recorder = VideoRecorder()
 
-    def watch(index: int, shown: AnyEnv) -> None:
-        if not shown.elapsed_steps:
-            made.pause()
-        made.show(shown)
+    def on_step(index: int, env: AnyEnv) -> None:
+        if not env.elapsed_steps:
+            recorder.pause()
+        recorder.capture(env)
 
-    path.parent.mkdir(parents=True, exist_ok=True)  # not later: a folder that goes away meanwhile stays away
-    evaluation = evaluate_policy(policy, [env], seeds, watch)
-    made.pause()
-    made.save(path)
+    path.parent.mkdir(parents=True, exist_ok=True)  # before the episodes: a folder removed meanwhile is not recreated
+    evaluation = evaluate_policy(policy, [env], seeds, on_step)
+    recorder.pause()
+    recorder.save(path)
     return evaluation
 
 
-FAILED = "failed_in_"
-"""How the names of films of failed episodes begin."""
-
-
-def film_failures(evaluation: Evaluation, env: AnyEnv, folder: Path) -> list[Path]:
-    """Write an MP4 of the first failed episode for each stage in which any failed, beside those that are there.
+def record_failure_videos(evaluation: Evaluation, env: AnyEnv, folder: Path) -> list[Path]:
+    """Write an MP4 of the first failed episode of each stage with failures; existing files are kept.
 
     Raises:
         RunError: A file cannot be written.
     """
     paths = []
     for failure in evaluation.failures:
-        stage = re.sub(r"\W+", "_", failure.stage).strip("_")[:60]  # it may name a file, with its path
-        paths.append(_free(folder / f"{FAILED}{stage}_seed_{failure.seed}.mp4"))
-        film(_Recording(failure.actions), env, [failure.seed], paths[-1])
+        stage = re.sub(r"\W+", "_", failure.stage).strip("_")[:60]  # the stage's name may contain a file path
+        paths.append(_unused(folder / f"{FAILURE_PREFIX}{stage}_seed_{failure.seed}.mp4"))
+        record_video(_ActionReplay(failure.actions), env, [failure.seed], paths[-1])
     return paths
 
 
-def _free(path: Path) -> Path:
-    """The path, with a suffix if that exists."""
+def _unused(path: Path) -> Path:
+    """Return the path, with a suffix if it exists."""
     names = (path.with_stem(f"{path.stem}{suffix}") for suffix in ("", *(f"_{number}" for number in range(2, 10_000))))
     return next(name for name in names if not name.exists())
 
 
-class _Recording:
-    """Does again what was done in an episode: the policy itself may draw, or compute otherwise in another batch."""
+class _ActionReplay:
+    """Policy that repeats recorded actions: the original policy may be random or depend on the batch size."""
 
     def __init__(self, actions: NDArray[np.float64]) -> None:
         self.actions: Iterator[NDArray[Any]] = iter(actions)
@@ -107,27 +112,36 @@ class _Recording:
 
 
 def _encode(path: Path, frames: bytearray, size: tuple[int, int], fps: int) -> None:
-    """Write RGB frames of `size`, width and height, as H.264.
+    """Write RGB frames as H.264.
+
+    ffmpeg is called directly: the writers of imageio and imageio_ffmpeg ignore its exit code, so a full disk would
+    leave an unreadable file without an error.
+
+    Args:
+        path: The MP4.
+        frames: Frames one after the other, 3 bytes per pixel.
+        size: Width and height, pixels.
+        fps: Frames per second.
 
     Raises:
-        RuntimeError: ffmpeg failed; imageio_ffmpeg's own writer would not tell of a full disk.
+        RuntimeError: ffmpeg failed.
     """
     import imageio_ffmpeg
 
-    given = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-video_size", "{}x{}".format(*size), "-framerate", str(fps)]
-    wanted = ["-codec:v", "libx264", "-crf", "15", "-pix_fmt", "yuv420p"]
-    with subprocess.Popen(  # noqa: S603  (nothing in it comes from elsewhere)
-        [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", *given, "-i", "-", *wanted, f"file:{path}"],
+    source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-video_size", "{}x{}".format(*size), "-framerate", str(fps)]
+    output = ["-codec:v", "libx264", "-crf", "15", "-pix_fmt", "yuv420p"]
+    with subprocess.Popen(  # noqa: S603  (all arguments are ours)
+        [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", *source, "-i", "-", *output, f"file:{path}"],
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        process_group=0,  # Ctrl-C is left to the main process
+        process_group=0,  # Ctrl-C is handled by the main process
     ) as encoder:
         try:
-            _, told = encoder.communicate(frames)  # type: ignore[arg-type]  # any buffer will do
+            _, stderr = encoder.communicate(frames)  # type: ignore[arg-type]  # any buffer is accepted
         finally:
-            encoder.kill()  # where a signal has ended the line above
+            encoder.kill()  # if a signal has ended the line above
             encoder.wait()
     if encoder.returncode:
-        said = told.decode(errors="replace").splitlines()
-        why = said[0].rpartition("] ")[2] if said else f"exit code {encoder.returncode}"
+        lines = stderr.decode(errors="replace").splitlines()
+        why = lines[0].rpartition("] ")[2] if lines else f"exit code {encoder.returncode}"
         raise RuntimeError(f"the video encoder failed: {why}")

@@ -1,4 +1,4 @@
-"""The numbers of a policy's networks by name, whichever framework they are in."""
+"""Weights of a policy's networks by name, for every framework."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import torch
 
 from mygym.runs.checkpoints import pytrees
 
-_OF_NETWORKS = ("params", "target_params", "batch_stats")
-"""What of a flax train state belongs to the networks; the rest is their optimisers'."""
+_NETWORK_PARTS = ("params", "target_params", "batch_stats")
+"""Parts of a flax train state that belong to the networks; the other parts belong to their optimisers."""
 
 
 def weights(model: Any) -> dict[str, torch.Tensor]:
-    """Weights of the policy's networks, targets and running statistics included; they may be the networks' own."""
+    """Return the weights of the policy's networks, including targets and running statistics; may share memory."""
     states = dict(_train_states(model))
     if not states:
         return dict(model.policy.state_dict())
@@ -22,10 +22,10 @@ def weights(model: Any) -> dict[str, torch.Tensor]:
 
 
 def load_weights(model: Any, tensors: Mapping[str, torch.Tensor]) -> None:
-    """The inverse of `weights`.
+    """Load the result of `weights` into the policy's networks.
 
     Raises:
-        ValueError: They are of other networks.
+        ValueError: The weights belong to other networks.
     """
     states = dict(_train_states(model))
     if not states:
@@ -40,7 +40,7 @@ def load_weights(model: Any, tensors: Mapping[str, torch.Tensor]) -> None:
 
 
 def parameter_counts(model: Any) -> dict[str, int]:
-    """How many numbers each part of the policy learns."""
+    """Return the number of trained parameters of each part of the policy."""
     parts = model.policy.named_children()
     counts = {name: sum(parameter.numel() for parameter in part.parameters()) for name, part in parts}
     for name, state in _train_states(model):
@@ -49,7 +49,7 @@ def parameter_counts(model: Any) -> dict[str, int]:
 
 
 def _train_states(model: Any) -> Iterator[tuple[str, Any]]:
-    """The policy's attributes that are flax train states."""
+    """Yield the policy's attributes that are flax train states."""
     for name, value in vars(model.policy).items():
         if hasattr(value, "params") and hasattr(value, "replace") and pytrees.is_tree(value):
             yield name, value
@@ -57,6 +57,6 @@ def _train_states(model: Any) -> Iterator[tuple[str, Any]]:
 
 def _networks(states: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return {
-        name: {part: getattr(state, part) for part in _OF_NETWORKS if hasattr(state, part)}
+        name: {part: getattr(state, part) for part in _NETWORK_PARTS if hasattr(state, part)}
         for name, state in states.items()
     }

@@ -1,7 +1,7 @@
-"""Environments in worker processes: what happens to one of them is told, and none of them outlives the main process.
+"""Vector environment in worker processes that reports the errors of its workers and never leaves a process behind.
 
-SB3's `SubprocVecEnv` with a worker loop, and a main process's end of the pipes, of our own. SB3, and torch with it, is
-imported in the main process alone: most of the time and memory that a worker would need.
+SB3's `SubprocVecEnv` with a custom worker loop and custom connections in the main process. Workers import neither SB3
+nor torch, which would take most of their start-up time and memory.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from typing import Any
 import gymnasium
 
 from mygym.errors import MygymError, RunError
-from mygym.runs.stop_request import SIGNALS  # left to the main process
+from mygym.runs.stop_request import SIGNALS
 
 PATIENCE = 60.0
-"""Seconds that a worker may take to answer."""
+"""Time limit for a worker's answer, s."""
 
 PATIENCE_AT_START = 600.0
-"""The same for its first answer: many workers on few cores import and build for a while."""
+"""Time limit for a worker's first answer, s; on few cores, many workers need a while to import and build."""
 
 GRACE = 3.0
-"""Seconds that closing leaves the workers to end by themselves."""
+"""Time that `close` gives the workers to end by themselves, s."""
 
 
 def worker_vec_env(makers: Sequence[Callable[[], Any]]) -> Any:
-    """An SB3 `VecEnv` with a process for each environment.
+    """Return an SB3 `VecEnv` with one process per environment.
 
-    `close` never hangs. Every other method raises what an environment raised, if it is one of ours, and `RunError` for
-    any other error (the worker's traceback is a note of it), for a worker that died and for one that does not answer.
+    `close` never hangs. The other methods raise a `MygymError` of an environment unchanged, and `RunError` for any
+    other error (with the worker's traceback as a note), for a dead worker and for a worker that does not answer.
 
     Args:
-        makers: Builds each environment in its worker; they must pickle.
+        makers: Functions that build the environments in the workers; they must be picklable.
     """
     from stable_baselines3.common.vec_env import SubprocVecEnv, VecEnv
 
@@ -49,7 +49,7 @@ def worker_vec_env(makers: Sequence[Callable[[], Any]]) -> Any:
             self.waiting = self.closed = False
             self.remotes = tuple(workers)
             self.processes = [worker.process for worker in workers]
-            # also when it is forgotten, and before multiprocessing, at exit, waits for workers that ignore SIGTERM
+            # runs also at garbage collection, and at exit before multiprocessing waits for workers that ignore SIGTERM
             self._end = util.Finalize(self, _end, (workers,), exitpriority=0)
             spaces = [worker.recv(PATIENCE_AT_START) for worker in workers]
             VecEnv.__init__(self, len(workers), *spaces[0])
@@ -57,7 +57,7 @@ def worker_vec_env(makers: Sequence[Callable[[], Any]]) -> Any:
         def env_is_wrapped(self, wrapper_class: type[Any], indices: Any = None) -> list[bool]:
             remotes = self._get_target_remotes(indices)
             for remote in remotes:
-                remote.send(("is_wrapped", _name(wrapper_class)))  # the class itself would bring SB3 to the workers
+                remote.send(("is_wrapped", _name(wrapper_class)))  # unpickling the class would import SB3 in the worker
             return [remote.recv() for remote in remotes]
 
         def close(self) -> None:
@@ -66,7 +66,7 @@ def worker_vec_env(makers: Sequence[Callable[[], Any]]) -> Any:
 
     workers: list[_Worker] = []
     try:
-        with _signals_held():
+        with _signals_blocked():
             for number, make in enumerate(makers, 1):
                 workers.append(_Worker(f"environment {number} of {len(makers)}"))
                 workers[-1].send(("make", make))
@@ -77,33 +77,33 @@ def worker_vec_env(makers: Sequence[Callable[[], Any]]) -> Any:
 
 
 class _Worker:
-    """A worker process and the main process's end of its pipe, with the methods that SB3 calls on a connection."""
+    """A worker process and its connection, with the methods that SB3 calls on a connection."""
 
     def __init__(self, name: str) -> None:
         context = multiprocessing.get_context("spawn")
         self.name = name
-        self.asked = 0
-        self.pipe, its_end = context.Pipe()
-        self.readable = select.poll()  # Connection.poll makes a new one for every call, which costs more than it
+        self.requests = 0
+        self.pipe, worker_end = context.Pipe()
+        self.readable = select.poll()  # Connection.poll creates a new selector at every call, which takes longer
         self.readable.register(self.pipe, select.POLLIN)
-        self.process = context.Process(target=_work, args=(its_end, name), daemon=True)
+        self.process = context.Process(target=_work, args=(worker_end, name), daemon=True)
         self.process.start()
-        its_end.close()
+        worker_end.close()
 
     def send(self, request: tuple[str, Any]) -> None:
-        """Ask; the question has a number, as the answer to an earlier one may not have been fetched (Ctrl-C)."""
-        self.asked += 1
+        """Send a request with its number: after Ctrl-C, the answer to an earlier request may still be in the pipe."""
+        self.requests += 1
         try:
-            self.pipe.send((self.asked, *request))
+            self.pipe.send((self.requests, *request))
         except ConnectionError as error:
             raise self._death() from error
 
     def recv(self, patience: float | None = None) -> Any:
-        """The answer to what was asked last."""
+        """Return the answer to the last request."""
         patience = PATIENCE if patience is None else patience
         answered = None
-        while answered != self.asked:
-            # in tenths, as time in which the whole run was stopped (Ctrl-Z) uses up one of them only
+        while answered != self.requests:
+            # ten short waits: the time in which the whole run was suspended (Ctrl-Z) uses up only one of them
             if not any(self.readable.poll(100 * patience) for _ in range(10)):
                 raise RunError(f"the process of {self.name} has not answered for {patience:g} s")
             try:
@@ -122,7 +122,7 @@ class _Worker:
 
 
 def _end(workers: list[_Worker]) -> None:
-    """A closed pipe asks a worker to end; who has not done so a little later is killed. Empties `workers`."""
+    """Close the pipes, which ends the workers; kill those that have not ended after `GRACE`. Empties `workers`."""
     for worker in workers:
         worker.pipe.close()
     try:
@@ -134,15 +134,15 @@ def _end(workers: list[_Worker]) -> None:
             worker.process.kill()
         for worker in workers:
             worker.process.join(GRACE)
-            with contextlib.suppress(ValueError):  # not even killed: it hangs in the kernel
+            with contextlib.suppress(ValueError):  # the process hangs in the kernel and survives the kill
                 worker.process.close()
         workers.clear()
 
 
 @contextlib.contextmanager
-def _signals_held() -> Iterator[None]:
-    """Processes started within hold back the signals until they ignore them: imports come first."""
-    resource_tracker.ensure_running()  # or it would be started with the first worker, and let the signals through
+def _signals_blocked() -> Iterator[None]:
+    """Block the signals in processes started within the block, until their own code ignores them after the imports."""
+    resource_tracker.ensure_running()  # else it starts with the first worker and unblocks the signals
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield
@@ -154,14 +154,14 @@ def _signals_held() -> Iterator[None]:
 
 
 def _work(pipe: Connection, name: str) -> None:
-    """Do what SB3's `SubprocVecEnv` asks for until the pipe is closed, as it also is when the main process is gone."""
+    """Answer the requests of SB3's `SubprocVecEnv` until the pipe is closed, also by the death of the main process."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     env: Any = None
     reset_info: dict[str, Any] = {}
     with contextlib.suppress(EOFError, ConnectionError):
         while True:
-            asked, command, data = pipe.recv()
+            request, command, data = pipe.recv()
             try:
                 answer: Any
                 if command == "make":
@@ -180,11 +180,11 @@ def _work(pipe: Connection, name: str) -> None:
                     answer = observation, reset_info = env.reset(seed=seed, options=options or None)
                 else:
                     answer = _ANSWERS[command](env, data)
-                message = pickle.dumps((asked, False, answer), pickle.HIGHEST_PROTOCOL)
-            except Exception as error:  # noqa: BLE001  (whatever it is, the main process raises it)
-                message = pickle.dumps((asked, True, _portable(error, name)))
+                message = pickle.dumps((request, False, answer), pickle.HIGHEST_PROTOCOL)
+            except Exception as error:  # noqa: BLE001  (the main process raises it)
+                message = pickle.dumps((request, True, _picklable(error, name)))
             pipe.send_bytes(message)
-    with contextlib.suppress(Exception):  # nobody is there to be told
+    with contextlib.suppress(Exception):  # the main process no longer listens
         env.close()
 
 
@@ -210,14 +210,14 @@ _ANSWERS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def _portable(error: Exception, name: str) -> MygymError:
-    """`error`, if it is one of ours and survives pickling; else its type and text."""
+def _picklable(error: Exception, name: str) -> MygymError:
+    """Return `error` if it is a `MygymError` that can be pickled, else a `RunError` with its type and text."""
     note = "".join(traceback.format_exception(error))
     if isinstance(error, MygymError):
         error.add_note(note)
         with contextlib.suppress(Exception):
-            if str(pickle.loads(pickle.dumps(error))) == str(error):  # noqa: S301  (our own)
+            if str(pickle.loads(pickle.dumps(error))) == str(error):  # noqa: S301  (pickled on this line)
                 return error
-    told = RunError(f"{name}: {type(error).__name__}: {error}")
-    told.add_note(note)
-    return told
+    replacement = RunError(f"{name}: {type(error).__name__}: {error}")
+    replacement.add_note(note)
+    return replacement

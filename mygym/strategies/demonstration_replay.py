@@ -16,7 +16,7 @@ from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 from mygym.demonstrations import Transitions
 from mygym.demonstrations.episodes import Observations
 from mygym.runs.imitation_buffer import ImitationBuffer
-from mygym.runs.routed_vec_env import seen
+from mygym.runs.routed_vec_env import without_route
 
 
 def demonstration_buffer(model: OffPolicyAlgorithm, steps: Transitions, variants: Sequence[int]) -> ReplayBuffer:
@@ -51,7 +51,7 @@ def demonstration_buffer(model: OffPolicyAlgorithm, steps: Transitions, variants
 
 def label_buffer(model: BaseAlgorithm, steps: Transitions, labels: NDArray[np.float32]) -> ImitationBuffer:
     """Return a buffer of the demonstrated observations and their target actions `labels` `(n, A)`."""
-    buffer = ImitationBuffer(len(labels), seen(model.observation_space), model.action_space, model.device)
+    buffer = ImitationBuffer(len(labels), without_route(model.observation_space), model.action_space, model.device)
     for row, label in enumerate(model.policy.scale_action(labels)):
         buffer.add(_observation(steps.observations, row), label)
     return buffer

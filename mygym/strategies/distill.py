@@ -15,7 +15,7 @@ from mygym.config.schedules import Schedule, parse
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import algorithm
 from mygym.runs.imitation_buffer import ImitationBuffer
-from mygym.runs.routed_vec_env import seen
+from mygym.runs.routed_vec_env import without_route
 from mygym.strategies.gaussians import divergence, family, gaussian
 from mygym.strategies.losses import actor_optimizer, add_loss, imitation_loss
 from mygym.strategies.strategy import Strategy
@@ -93,7 +93,7 @@ class Distill(Strategy):
         self.has_gaussians = self.teachers.family is not None and self.teachers.family == family(model.policy)
         width = int(np.prod(model.action_space.shape)) * (2 if self.has_gaussians else 1)
         answers = Box(-np.inf, np.inf, (width,), np.float32)
-        spaces = seen(self.training_env.observation_space), answers
+        spaces = without_route(self.training_env.observation_space), answers
         self.labels = ImitationBuffer(self.buffer_size, *spaces, model.device, self.training_env.num_envs)
         self.normalizer = unwrap_vec_normalize(self.training_env)
         self.schedule = self._schedule(self.config.steps)

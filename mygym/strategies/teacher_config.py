@@ -11,7 +11,7 @@ from mygym.config import RunConfig
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, bad_value
 from mygym.runs import devices, directory, factory
-from mygym.runs.checkpoints.state import load_random_state, random_state
+from mygym.runs.checkpoints.random_state import load_random_state, random_state
 from mygym.runs.loading import config_of_run, load
 from mygym.runs.variants import Variant, codes, variants
 from mygym.strategies.teachers import Oracle, Teacher, Teachers, Trained

@@ -1,4 +1,4 @@
-"""The command line in process: fast, with its exit code, output and what it left behind."""
+"""Fixture that runs a command in process, with its exit code and output."""
 
 from __future__ import annotations
 
@@ -10,6 +10,19 @@ import pytest
 
 from mygym.cli.main import main
 
+SHORT_RUN = [
+    word
+    for override in (
+        "steps=60",
+        "n_envs=1",
+        "eval={episodes: 2, final_episodes: 3}",
+        "video={episodes: 1, width: 64, height: 48}",
+        "algo_params.policy_kwargs.net_arch=[16]",
+    )
+    for word in ("--set", override)
+]
+"""Flags of a run that takes about a second."""
+
 
 class Outcome(NamedTuple):
     code: int
@@ -17,11 +30,13 @@ class Outcome(NamedTuple):
     err: str
 
 
+Command = Callable[..., Outcome]
+"""Function that runs `mygym` with its arguments."""
+
+
 @pytest.fixture
-def mygym_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., Outcome]:
-    """Runs `mygym WORDS …` in an empty folder."""
+def mygym_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Return a function that runs `mygym` with its arguments in an empty folder."""
     monkeypatch.chdir(tmp_path)
 
     def run(*words: str) -> Outcome:

@@ -1,8 +1,7 @@
-"""Bad input: exit code 2, one message with key, value, what is allowed and the nearest name, nothing left behind."""
+"""Invalid input: exit code 2, one message with key, value, allowed values and the nearest name, and no file."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,9 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mygym.cli.main import main
-from tests.cli.conftest import Outcome
-
-Command = Callable[..., Outcome]
+from tests.cli.conftest import Command, Outcome
 
 UNREACHABLE = "task_params.areas.reach={low: [1.5, 0, 0.1], high: [1.7, 0.1, 0.2]}"
 
@@ -22,7 +19,7 @@ TWO_LINKS = """<robot name="two"><link name="base"/><link name="tip"><inertial><
 <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link><joint name="turn" type="revolute">
 <parent link="base"/><child link="tip"/><axis xyz="0 0 1"/><limit lower="-1" upper="1"/></joint></robot>"""
 
-LOST = """
+UNKNOWN_LINK = """
 urdf: two.urdf
 base_position: [0, 0, 0]
 base_orientation: [0, 0, 0, 1]
@@ -31,18 +28,18 @@ end_effector: {link: tipp}
 """
 
 MISTAKES = [
-    ("new algoo mine", ["new", "'algoo'", "did you mean 'algo'"]),
+    ("new algoo custom", ["new", "'algoo'", "did you mean 'algo'"]),
     ("new algo sac", ["name", "'sac'", "is a registered algorithm already"]),
     ("new algo two-words", ["name", "'two-words'", "letters, digits and _"]),
     ("new algo class", ["name", "'class'", "Python"]),
-    ("new algo mine --base pppo", ["algo", "'pppo'", "did you mean 'ppo'"]),
-    ("new algo mine --class 9", ["--class", "'9'"]),
-    ("new task mine --class Mine", ["--class", "'Mine'", "is not for task"]),
-    ("new task mine --urdf a.urdf", ["--urdf", "robot"]),
-    ("new robot mine --urdf a.urdf", ["urdf", "a.urdf", "is not a file"]),
+    ("new algo custom --base pppo", ["algo", "'pppo'", "did you mean 'ppo'"]),
+    ("new algo custom --class 9", ["--class", "'9'"]),
+    ("new task custom --class Custom", ["--class", "'Custom'", "is not for task"]),
+    ("new task custom --urdf a.urdf", ["--urdf", "robot"]),
+    ("new robot custom --urdf a.urdf", ["urdf", "a.urdf", "is not a file"]),
     ("new algo", ["NAME"]),
     ("check algo sacc", ["algo", "'sacc'", "did you mean 'sac'"]),
-    ("check controller ee_delta", ["check", "'controller'", "has no conformance suite"]),
+    ("check controller ee_delta", ["check", "'controller'", "has no checks"]),
     ("check algo", ["--all"]),
     ("check algo sac --all", ["--all"]),
     ("check algo sac --steps 0", ["--steps", "'0'"]),
@@ -135,7 +132,7 @@ MISTAKES = [
     ("train --logdir notes.txt/runs", ["logdir", "'notes.txt/runs'"]),
     ("train --set strict=true", ["strict", "eval.every"]),
     ("demos", ["--out"]),
-    ("demos --out new", ["say which task"]),
+    ("demos --out new", ["give a TASK"]),
     ("demos raech --out new", ["task", "'raech'", "did you mean 'reach'"]),
     ("demos reach --robot pandaa --out new", ["robot", "'pandaa'", "did you mean 'panda'"]),
     ("demos reach --out new --episodes 0", ["--episodes", "'0'", "at least 1"]),
@@ -191,12 +188,12 @@ def files(tmp_path: Path) -> None:
     (tmp_path / "broken.yaml").write_text("robot: [panda")
     (tmp_path / "broken.urdf").write_text("<robot")
     (tmp_path / "block.urdf").write_text('<robot name="block"><link name="base"/></robot>')
-    (tmp_path / "lost.yaml").write_text(LOST)
+    (tmp_path / "lost.yaml").write_text(UNKNOWN_LINK)
     (tmp_path / "two.urdf").write_text(TWO_LINKS)
     (tmp_path / "broken.json").write_text('{"robot": ')
     (tmp_path / "typo.yaml").write_text("robbot: panda")
     (tmp_path / "twice.yaml").write_text("seed: 1\nseed: 2")
-    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "notes.txt").write_text("user text")
     (tmp_path / "folder.yaml").mkdir()
 
 
@@ -216,11 +213,11 @@ def check(outcome: Outcome, words: list[str], folder: Path) -> None:
     for word in words:
         assert word in outcome.err
     assert {path.name for path in folder.iterdir()} == FILES
-    assert (folder / "notes.txt").read_text() == "mine"
+    assert (folder / "notes.txt").read_text() == "user text"
 
 
 @pytest.mark.parametrize(("line", "words"), MISTAKES, ids=[line for line, _ in MISTAKES])
-def test_a_mistake_is_one_message_and_leaves_nothing(
+def test_an_error_is_one_message_and_no_file(
     line: str, words: list[str], mygym_command: Command, tmp_path: Path
 ) -> None:
     check(mygym_command(*line.split()), words, tmp_path)
@@ -228,14 +225,14 @@ def test_a_mistake_is_one_message_and_leaves_nothing(
 
 @pytest.mark.parametrize("robot", ["panda", "kuka"])
 @pytest.mark.parametrize("more", [[], ["--dry-run"]])
-def test_goals_out_of_reach_are_refused(robot: str, more: list[str], mygym_command: Command, tmp_path: Path) -> None:
+def test_unreachable_goals_are_errors(robot: str, more: list[str], mygym_command: Command, tmp_path: Path) -> None:
     outcome = mygym_command("train", "--robot", robot, "--set", UNREACHABLE, *more)
     check(outcome, ["task_params.areas.reach", "1.5", robot, "reach"], tmp_path)
 
 
 @pytest.mark.parametrize("value", ["", " ", "null", "[]", "{}", "3", "true", "a b"])
 @pytest.mark.parametrize("key", ["robot", "task", "algo", "control", "workspace", "framework", "steps", "seed"])
-def test_any_value_of_a_flag_is_used_or_refused(key: str, value: str, mygym_command: Command) -> None:
+def test_any_value_of_a_flag_ends_with_0_or_2(key: str, value: str, mygym_command: Command) -> None:
     outcome = mygym_command("train", "--explain", "--set", f"{key}={value}")
     assert outcome.code in (0, 2)
     assert "Traceback" not in outcome.err
@@ -269,12 +266,12 @@ def test_train_py_itself_ends_with_2(line: str, python, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("line", ["train --explain", "list", "describe task reach"])
-def test_a_users_file_that_takes_a_built_in_name_is_one_message(line: str, python, tmp_path: Path) -> None:
-    """Also for a task, whose names are wanted as soon as the package is imported."""
+def test_a_user_file_with_a_built_in_name_is_one_message(line: str, python, tmp_path: Path) -> None:
+    """Tasks are looked up when the package is imported."""
     (tmp_path / "envs").mkdir()
-    (tmp_path / "envs" / "mine.py").write_text('register_task("reach", ["approach"])\n')
+    (tmp_path / "envs" / "custom.py").write_text('register_task("reach", ["approach"])\n')
     done = python("-m", "mygym", *line.split())
     assert done.returncode == 2, done.stderr
     assert done.stderr.startswith("error: ")
     assert done.stderr.count("\n") == 1
-    assert "mine.py" in done.stderr
+    assert "custom.py" in done.stderr

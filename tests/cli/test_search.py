@@ -1,9 +1,8 @@
-"""`mygym search`: it judges, prints, and writes what it was told to."""
+"""`mygym search`: evaluates paths, prints them and writes the policy."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,42 +10,41 @@ import pytest
 
 import mygym
 from mygym.errors import ConfigError
-from tests.cli.conftest import Outcome
+from tests.cli.conftest import Command
 from tests.runs.test_resuming import config
-
-Command = Callable[..., Outcome]
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One whose path is drawn among three, on normalised observations."""
+    """Return a run with three candidate networks and normalised observations."""
     params = {"by": "sampler", "candidates": 3, "tries": 1}
-    said = {"strategy": "mixture", "strategy_params": params, "normalize": True, "steps": 64}
-    return mygym.train(config("ppo", tmp_path_factory.mktemp("runs"), **said)).path
+    overrides = {"strategy": "mixture", "strategy_params": params, "normalize": True, "steps": 64}
+    return mygym.train(config("ppo", tmp_path_factory.mktemp("runs"), **overrides)).path
 
 
-def test_it_judges_every_path_and_writes_nothing(run: Path, mygym_command: Command) -> None:
+def test_every_path_is_evaluated_and_no_file_is_written(run: Path, mygym_command: Command) -> None:
     before = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
     outcome = mygym_command("search", str(run), "--episodes", "2", "--json")
     assert outcome.code == 0, outcome.err
-    found = json.loads(outcome.out)
-    assert sorted(one["path"] for one in found) == [[0], [1], [2]]
-    assert [one["mean_return"] for one in found] == sorted((one["mean_return"] for one in found), reverse=True)
+    rows = json.loads(outcome.out)
+    assert sorted(row["path"] for row in rows) == [[0], [1], [2]]
+    returns = [row["mean_return"] for row in rows]
+    assert returns == sorted(returns, reverse=True)
     assert {path: path.stat().st_mtime_ns for path in run.rglob("*")} == before
 
 
-def test_what_it_writes_acts_by_the_path(run: Path, mygym_command: Command) -> None:
-    out = run / "found.safetensors"
+def test_the_written_policy_uses_the_best_path(run: Path, mygym_command: Command) -> None:
+    out = run / "best.safetensors"
     outcome = mygym_command("search", str(run), "--method", "random", "--episodes", "1", "--out", str(out))
     assert outcome.code == 0, outcome.err
     assert "µs" in outcome.out
-    acting: Any = mygym.load(out)
+    policy: Any = mygym.load(out)
     (best, *_) = mygym.search(run, episodes=1)
-    assert tuple(acting.model.policy.forward_state.path.tolist()) == best.path
+    assert tuple(policy.model.policy.forward_state.path.tolist()) == best.path
     assert mygym.evaluate(out, episodes=1).episodes
 
 
-def test_a_run_without_paths_is_refused(tmp_path: Path) -> None:
+def test_a_run_without_super_networks_is_an_error(tmp_path: Path) -> None:
     plain = mygym.train(config("ppo", tmp_path, steps=32))
     with pytest.raises(ConfigError, match="has no super-networks; allowed: a run with strategy mixture"):
         mygym.search(plain.path)
@@ -65,15 +63,15 @@ def test_a_run_without_paths_is_refused(tmp_path: Path) -> None:
         ("--out elsewhere.safetensors", "is not where a policy can be loaded from"),
     ],
 )
-def test_wrong_flags_end_with_2(flags: str, message: str, run: Path, mygym_command: Command) -> None:
+def test_invalid_flags_end_with_2(flags: str, message: str, run: Path, mygym_command: Command) -> None:
     before = (run / "policy.safetensors").read_bytes()
     outcome = mygym_command("search", str(run), *flags.replace("RUN", str(run)).split())
     assert (outcome.code, message.replace("RUN", str(run)) in outcome.err) == (2, True), outcome.err
     assert (run / "policy.safetensors").read_bytes() == before
 
 
-def test_where_every_path_is_too_slow_nothing_is_written(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What takes microseconds takes longer when they are measured again."""
+def test_no_file_is_written_if_every_path_is_too_slow(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first measurement can be faster than the later ones."""
     monkeypatch.setattr("mygym.searching.check_budget", lambda *_: None)
     with pytest.raises(ConfigError, match=r"budget_us: .* is less than any of 20 paths takes here"):
         mygym.search(run, episodes=1, budget_us=0.01, out=run / "slow.safetensors")

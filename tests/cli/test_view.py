@@ -1,10 +1,9 @@
-"""`mygym view`, and what `list`, `describe` and `check` say of objects."""
+"""`mygym view`, and objects in `list`, `describe` and `check`."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +11,7 @@ import pytest
 from PIL import Image
 
 from mygym.registry import registry
-from tests.cli.conftest import Outcome
-
-Command = Callable[..., Outcome]
+from tests.cli.conftest import Command
 
 BOX = '<geometry><box size="0.04 0.06 0.02"/></geometry>'
 URDF = (
@@ -47,16 +44,16 @@ def size_of(path: Path) -> tuple[int, int]:
         "task AGM --set task_params.distractors=[can] --set randomize.colors=true",
     ],
 )
-def test_a_picture(line: str, mygym_command: Command, tmp_path: Path) -> None:
+def test_picture(line: str, mygym_command: Command, tmp_path: Path) -> None:
     (tmp_path / "thing.urdf").write_text(URDF)
-    outcome = mygym_command("view", *line.split(), "--image", "it.png", "--width", "120", "--height", "90")
-    assert (outcome.code, outcome.out, outcome.err) == (0, "image: it.png\n", "")
-    assert size_of(tmp_path / "it.png") == (120, 90)
-    assert {path.name for path in tmp_path.iterdir()} == {"it.png", "thing.urdf"}
+    outcome = mygym_command("view", *line.split(), "--image", "picture.png", "--width", "120", "--height", "90")
+    assert (outcome.code, outcome.out, outcome.err) == (0, "image: picture.png\n", "")
+    assert size_of(tmp_path / "picture.png") == (120, 90)
+    assert {path.name for path in tmp_path.iterdir()} == {"picture.png", "thing.urdf"}
 
 
-def test_the_sheet_of_all_objects(mygym_command: Command, tmp_path: Path) -> None:
-    for name in set(registry("object").names()) - {"mug", "cube", "crate", "duck"}:  # the rest of them in tests/docs
+def test_sheet_of_all_objects(mygym_command: Command, tmp_path: Path) -> None:
+    for name in set(registry("object").names()) - {"mug", "cube", "crate", "duck"}:  # tests/docs draws the others
         registry("object").remove(name)
     assert mygym_command("view", "objects", "--image", "new/sheet.png", "--width", "500").code == 0
     width, height = size_of(tmp_path / "new" / "sheet.png")
@@ -64,59 +61,59 @@ def test_the_sheet_of_all_objects(mygym_command: Command, tmp_path: Path) -> Non
     assert height > 150
 
 
-def test_a_sheet_of_nine_episodes(mygym_command: Command, tmp_path: Path) -> None:
+def test_sheet_of_nine_episodes(mygym_command: Command, tmp_path: Path) -> None:
     def sheet(*line: str) -> list[bytes]:
-        size = ["--width", "64", "--height", "48", "--image", "it.png", "--force"]
+        size = ["--width", "64", "--height", "48", "--image", "picture.png", "--force"]
         assert mygym_command("view", "task", "push", "--randomize", *line, *size).code == 0
-        assert size_of(tmp_path / "it.png") == (3 * 64 + 4 * 8, 3 * 48 + 4 * 8)
-        with Image.open(tmp_path / "it.png") as image:
+        assert size_of(tmp_path / "picture.png") == (3 * 64 + 4 * 8, 3 * 48 + 4 * 8)
+        with Image.open(tmp_path / "picture.png") as image:
             pixels = np.asarray(image)
         return [pixels[y : y + 48, x : x + 64].tobytes() for y in (8, 64, 120) for x in (8, 80, 152)]
 
-    everything, bright = sheet(), sheet("--set", "randomize.light=true")
-    assert len(set(everything)) == len(set(bright)) == 9
-    assert not set(everything) & set(bright)
-    assert sheet() == everything
-    assert sheet("--set", "seed=3")[:6] == everything[3:]
+    all_random, lights = sheet(), sheet("--set", "randomize.light=true")
+    assert len(set(all_random)) == len(set(lights)) == 9
+    assert not set(all_random) & set(lights)
+    assert sheet() == all_random
+    assert sheet("--set", "seed=3")[:6] == all_random[3:]
 
 
-def test_nothing_is_written_over_unless_it_is_said(mygym_command: Command, tmp_path: Path) -> None:
-    (tmp_path / "it.png").write_text("mine")
-    line = ["view", "object", "cube", "--image", "it.png", "--width", "64"]
+def test_a_file_is_overwritten_only_with_force(mygym_command: Command, tmp_path: Path) -> None:
+    (tmp_path / "picture.png").write_text("user text")
+    line = ["view", "object", "cube", "--image", "picture.png", "--width", "64"]
     refused = mygym_command(*line)
     assert (refused.code, "exists already" in refused.err, "--force" in refused.err) == (2, True, True)
-    assert (tmp_path / "it.png").read_text() == "mine"
+    assert (tmp_path / "picture.png").read_text() == "user text"
     assert mygym_command(*line, "--force").code == 0
-    assert size_of(tmp_path / "it.png") == (64, 720)
+    assert size_of(tmp_path / "picture.png") == (64, 720)
 
 
 MISTAKES = [
     ("view", ["KIND"]),
-    ("view stage push --image it.png", ["view", "'stage'", "workspace"]),
-    ("view task pusch --image it.png", ["'pusch'"]),
-    ("view task push --set randomize.colours=true --image it.png", ["randomize", "did you mean 'colors'"]),
-    ("view task push --randomize --set randomize.light=2 --image it.png", ["randomize.light", "2", "0 to 1"]),
-    ("view robot kuka --randomize --image it.png", ["--randomize", "is not for robot"]),
-    ("view workspace table --set seed=1 --image it.png", ["--set", "is not for workspace"]),
-    ("view object --image it.png", ["NAME"]),
-    ("view objects mug --image it.png", ["no NAME"]),
-    ("view object mugg --image it.png", ["object", "'mugg'", "did you mean 'mug'"]),
-    ("view object no.urdf --image it.png", ["object", "'no.urdf'", "not a file"]),
+    ("view stage push --image picture.png", ["view", "'stage'", "workspace"]),
+    ("view task pusch --image picture.png", ["'pusch'"]),
+    ("view task push --set randomize.colours=true --image picture.png", ["randomize", "did you mean 'colors'"]),
+    ("view task push --randomize --set randomize.light=2 --image picture.png", ["randomize.light", "2", "0 to 1"]),
+    ("view robot kuka --randomize --image picture.png", ["--randomize", "is not for robot"]),
+    ("view workspace table --set seed=1 --image picture.png", ["--set", "is not for workspace"]),
+    ("view object --image picture.png", ["NAME"]),
+    ("view objects mug --image picture.png", ["no NAME"]),
+    ("view object mugg --image picture.png", ["object", "'mugg'", "did you mean 'mug'"]),
+    ("view object no.urdf --image picture.png", ["object", "'no.urdf'", "not a file"]),
     ("view object mug", ["--image", "display"]),
     ("view objects", ["--image", "display"]),
     ("view robot kuka", ["--image", "display"]),
-    ("view object mug --image it.jpg", ["--image", "'it.jpg'", ".png"]),
-    ("view object mug --image notes.txt/it.png", ["--image", "notes.txt"]),
-    ("view object mug --image it.png --width 0", ["--width", "'0'", "16"]),
-    ("view object mug --image it.png --height tall", ["--height", "'tall'"]),
-    ("view object mug --image it.png --camera top", ["--camera", "'top'", "is not for object"]),
-    ("view objects --image it.png --height 100", ["--height", "is not for objects"]),
-    ("view robot kuka --image it.png --robot panda", ["--robot", "is not for robot"]),
-    ("view robot kuka --image it.png --camera topp", ["camera", "'topp'", "did you mean 'top'"]),
-    ("view workspace tabel --image it.png", ["workspace", "'tabel'", "did you mean 'table'"]),
+    ("view object mug --image picture.jpg", ["--image", "'picture.jpg'", ".png"]),
+    ("view object mug --image notes.txt/picture.png", ["--image", "notes.txt"]),
+    ("view object mug --image picture.png --width 0", ["--width", "'0'", "16"]),
+    ("view object mug --image picture.png --height tall", ["--height", "'tall'"]),
+    ("view object mug --image picture.png --camera top", ["--camera", "'top'", "is not for object"]),
+    ("view objects --image picture.png --height 100", ["--height", "is not for objects"]),
+    ("view robot kuka --image picture.png --robot panda", ["--robot", "is not for robot"]),
+    ("view robot kuka --image picture.png --camera topp", ["camera", "'topp'", "did you mean 'top'"]),
+    ("view workspace tabel --image picture.png", ["workspace", "'tabel'", "did you mean 'table'"]),
     ("check object no.urdf", ["object", "'no.urdf'"]),
     ("new object cube", ["name", "'cube'", "is a registered object already"]),
-    ("new object mine --urdf no.urdf", ["urdf", "no.urdf", "is not a file"]),
+    ("new object custom --urdf no.urdf", ["urdf", "no.urdf", "is not a file"]),
     ("train --task push --set task_params.object=no.urdf --dry-run", ["object", "'no.urdf'", "is not a file"]),
     ("train --task push --set task_params.object=bad.urdf --dry-run", ["bad.urdf", "mass: 0.0", "<inertial>"]),
     ("train --task push --set task_params.object=broken.urdf --dry-run", ["broken.urdf", "not a URDF file"]),
@@ -125,10 +122,10 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("line", "words"), MISTAKES, ids=[line for line, _ in MISTAKES])
-def test_a_mistake_is_one_message_and_leaves_nothing(
+def test_an_error_is_one_message_and_no_file(
     line: str, words: list[str], mygym_command: Command, tmp_path: Path
 ) -> None:
-    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "notes.txt").write_text("user text")
     (tmp_path / "bad.urdf").write_text(URDF.replace('"0.05"', '"0"'))
     (tmp_path / "broken.urdf").write_text("<robot>")
     joint = '<link name="b"/><joint name="lid" type="revolute"><parent link="thing"/><child link="b"/></joint></robot>'
@@ -147,22 +144,24 @@ def test_a_mistake_is_one_message_and_leaves_nothing(
 # list, describe, check ----------------------------------------------------------------------------------------------
 
 
-def test_objects_are_listed_with_what_they_are(mygym_command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_objects_are_listed_with_their_measures(mygym_command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = {row["name"]: row for row in json.loads(mygym_command("list", "object", "--json").out)}
     assert rows["cube"]["category"] == "geometric"
     assert rows["cube"]["size"] == [0.04, 0.04, 0.04]
     assert (rows["cube"]["mass"], rows["cube"]["friction"], rows["cube"]["grasp_width"]) == (0.046, 0.5, 0.04)
     assert rows["crate"]["grasp_width"] is None
     monkeypatch.setenv("COLUMNS", "300")
-    words = mygym_command("list", "object").out
-    assert re.search(r"cube +geometric +4\.0 x 4\.0 x 4\.0 cm +46 g +0\.5 +4\.0 cm +A wooden cube", words)
+    table = mygym_command("list", "object").out
+    assert re.search(r"cube +geometric +4\.0 x 4\.0 x 4\.0 cm +46 g +0\.5 +4\.0 cm +A wooden cube", table)
 
 
-def test_an_object_that_is_wrong_says_so_in_the_list(mygym_command: Command, tmp_path: Path) -> None:
+def test_the_list_has_the_error_of_an_invalid_object(mygym_command: Command, tmp_path: Path) -> None:
     (tmp_path / "envs" / "objects").mkdir(parents=True)
-    (tmp_path / "envs" / "objects" / "mine.yaml").write_text("# mine\nshape: box\nsize: [1]\nmass: 1\nfriction: 1\n")
+    (tmp_path / "envs" / "objects" / "custom.yaml").write_text(
+        "# custom\nshape: box\nsize: [1]\nmass: 1\nfriction: 1\n"
+    )
     rows = {row["name"]: row for row in json.loads(mygym_command("list", "object", "--json").out)}
-    assert "3 numbers for a box" in rows["mine"]["help"]
+    assert "3 numbers for a box" in rows["custom"]["help"]
     assert rows["cube"]["mass"] == 0.046
 
 
@@ -184,13 +183,13 @@ def test_a_urdf_is_described_checked_and_used(mygym_command: Command, tmp_path: 
     checked = mygym_command("check", "object", "thing.urdf")
     assert (checked.code, "5 passed, 0 failed" in checked.out) == (0, True), checked.out
     explained = mygym_command("train", "--task", "push", "--set", "task_params.object=thing.urdf", "--explain")
-    assert str(tmp_path / "thing.urdf") in explained.out, "a run is also loaded from elsewhere"
+    assert str(tmp_path / "thing.urdf") in explained.out, "absolute, so that the run can be loaded in another folder"
     push = ["--policy", "oracle", "--task", "push", "--set", "task_params.object=thing.urdf"]
-    judged = mygym_command("evaluate", *push, "--episodes", "2", "--json")
-    assert json.loads(judged.out)["success_rate"] == 1.0
+    evaluated = mygym_command("evaluate", *push, "--episodes", "2", "--json")
+    assert json.loads(evaluated.out)["success_rate"] == 1.0
 
 
-def test_every_object_is_described_by_its_file(mygym_command: Command) -> None:
+def test_an_object_is_described_by_its_file(mygym_command: Command) -> None:
     about = json.loads(mygym_command("describe", "object", "mug", "--json").out)
     assert about["parts"][0]["shape"] == "cylinder"
     assert about["measured"]["pieces that collide"] == 20

@@ -31,8 +31,8 @@ from mygym.config.loading import MAX_BYTES, Dumper
 from mygym.config.plain import MAX_DEPTH, MAX_VALUES
 from mygym.errors import ConfigError, MygymError
 from mygym.registry import algorithm, registry
-from mygym.runs.directory import to_yaml
 from mygym.runs.factory import build_model, make_vec_env
+from mygym.runs.files import to_yaml
 from mygym.runs.resolve_config import from_python, resolve_config
 from tests.components import ALGORITHMS, CONTROLS, REWARDS, ROBOTS, TASKS, known
 from tests.conftest import ROOT

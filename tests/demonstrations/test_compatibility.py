@@ -1,4 +1,4 @@
-"""Demonstrations of something else are refused, with the key, what differs and what to do."""
+"""Incompatible demonstrations are refused with the key, the difference and a remedy."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def config(**changes: Any) -> RunConfig:
     ],
     ids=str,
 )
-def test_what_fits(changes: dict[str, Any], demonstrations: Demonstrations) -> None:
+def test_compatible_demonstrations_are_accepted(changes: dict[str, Any], demonstrations: Demonstrations) -> None:
     check_fits(demonstrations, config(**changes))
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"robot": "kuka"}, "robot: 'kuka' is not what PATH was recorded with; allowed: panda, or demonstrations"),
         ({"task": "poke"}, "task: 'poke' is not what PATH was recorded with; allowed: push, or demonstrations"),
@@ -56,20 +56,22 @@ def test_what_fits(changes: dict[str, Any], demonstrations: Demonstrations) -> N
     ],
     ids=str,
 )
-def test_what_does_not_fit(changes: dict[str, Any], said: str, demonstrations: Demonstrations) -> None:
+def test_incompatible_demonstrations_are_refused(
+    changes: dict[str, Any], message: str, demonstrations: Demonstrations
+) -> None:
     with pytest.raises(ConfigError) as error:
         check_fits(demonstrations, config(**changes))
-    assert re.match(said.replace("PATH", re.escape(str(demonstrations.path))), str(error.value)), error.value
+    assert re.match(message.replace("PATH", re.escape(str(demonstrations.path))), str(error.value)), error.value
 
 
-def test_another_reward_does_not_matter_where_none_is_used(demonstrations: Demonstrations) -> None:
+def test_another_reward_is_accepted_if_rewards_are_not_used(demonstrations: Demonstrations) -> None:
     check_fits(demonstrations, config(reward="dense"), rewards=False)
 
 
-def test_a_run_of_several_tasks_may_have_demonstrations_of_some(tmp_path: Path) -> None:
-    many = {"strategy": "multitask", "strategy_params": {"tasks": ["reach", "push"]}}
-    one = mygym.demonstrate({**PUSH, "spaces": "shared"}, out=tmp_path / "push", episodes=1)
-    check_fits(one, from_python({**PUSH, **many}).config)
-    both = mygym.demonstrate(many, out=tmp_path / "both", episodes=2)
+def test_a_multi_task_run_accepts_demonstrations_of_some_tasks(tmp_path: Path) -> None:
+    several = {"strategy": "multitask", "strategy_params": {"tasks": ["reach", "push"]}}
+    single = mygym.demonstrate({**PUSH, "spaces": "shared"}, out=tmp_path / "push", episodes=1)
+    check_fits(single, from_python({**PUSH, **several}).config)
+    both = mygym.demonstrate(several, out=tmp_path / "both", episodes=2)
     with pytest.raises(ConfigError, match=r"task: 'push' is not what .*both was recorded with; allowed: reach"):
         check_fits(both, config(spaces="shared"))

@@ -1,4 +1,4 @@
-"""A person at the keyboard: played by a program that sees what a person sees and presses keys."""
+"""The keyboard policy, driven by a program in place of a human operator."""
 
 from __future__ import annotations
 
@@ -20,91 +20,99 @@ from mygym.sim.rendering import camera
 
 CODES = {name: code for code, name in camera._KEYS.items()}
 
-Person = Callable[[Any], Sequence[str]]
+Operator = Callable[[Any], Sequence[str]]
 
 
 @pytest.fixture
-def sits_down(monkeypatch: pytest.MonkeyPatch) -> Callable[[Person], None]:
-    """Somebody sits down at a window that nobody sees."""
+def start_operator(monkeypatch: pytest.MonkeyPatch) -> Callable[[Operator], None]:
+    """Return a function that starts an operator at an invisible window."""
     monkeypatch.setattr(camera, "has_display", lambda: True)
     monkeypatch.setattr(bullet, "GUI", bullet.DIRECT)
-    monkeypatch.setattr(keyboard, "PACE", 0.0)
+    monkeypatch.setattr(keyboard, "STEP_DURATION", 0.0)
     monkeypatch.setattr(camera.time, "sleep", lambda seconds: None)
-    made: list[Any] = []
+    envs: list[Any] = []
     make_env = factory.make_env
-    monkeypatch.setattr(factory, "make_env", lambda *args, **kwargs: made.append(make_env(*args, **kwargs)) or made[-1])
+    monkeypatch.setattr(factory, "make_env", lambda *args, **kwargs: envs.append(make_env(*args, **kwargs)) or envs[-1])
 
-    def sit(person: Person) -> None:
+    def start(operator: Operator) -> None:
         def events(physicsClientId: int) -> dict[int, int]:  # noqa: N803  (Bullet's)
-            return {CODES.get(key) or ord(key): bullet.KEY_IS_DOWN for key in person(made[-1])}
+            return {CODES.get(key) or ord(key): bullet.KEY_IS_DOWN for key in operator(envs[-1])}
 
         monkeypatch.setattr(bullet, "getKeyboardEvents", events)
 
-    return sit
+    return start
 
 
-def to_the_goal(env: Any) -> list[str]:
-    """Whoever sees that the goal is to the right presses the right arrow."""
-    way = env.goals[0, 0] - env.world.state.ee_position[0]
+def towards_goal(env: Any) -> list[str]:
+    """Return the keys that move the end effector towards the goal."""
+    offset = env.goals[0, 0] - env.world.state.ee_position[0]
     yaw = math.radians(env.world.workspace.cameras["main"].yaw)
     right, away = np.array([math.cos(yaw), math.sin(yaw)]), np.array([-math.sin(yaw), math.cos(yaw)])
-    wanted = zip((way[:2] @ right, way[:2] @ away, way[2]), ("right", "up", "w"), ("left", "down", "s"), strict=True)
-    return [more if far > 0 else less for far, more, less in wanted if abs(far) > 0.01] or ["x"]
+    axes = zip(
+        (offset[:2] @ right, offset[:2] @ away, offset[2]), ("right", "up", "w"), ("left", "down", "s"), strict=True
+    )
+    return [plus if distance > 0 else minus for distance, plus, minus in axes if abs(distance) > 0.01] or ["x"]
 
 
-def test_episodes_are_recorded_as_they_were_driven(sits_down: Callable[[Person], None], tmp_path: Path) -> None:
-    sits_down(to_the_goal)
-    made = demonstrate({"task": "reach"}, out=tmp_path / "mine", policy="keyboard", episodes=3)
-    assert len(made) == 3
-    assert all(one.success for one in made.episodes)
-    assert made.about["policy"] == "keyboard"
-    assert [one.differs_at for one in replay(tmp_path / "mine")] == [None] * 3
+def test_keyboard_episodes_are_recorded_and_replayed(
+    start_operator: Callable[[Operator], None], tmp_path: Path
+) -> None:
+    start_operator(towards_goal)
+    recorded = demonstrate({"task": "reach"}, out=tmp_path / "dataset", policy="keyboard", episodes=3)
+    assert len(recorded) == 3
+    assert all(episode.success for episode in recorded.episodes)
+    assert recorded.about["policy"] == "keyboard"
+    assert [replayed.differs_at for replayed in replay(tmp_path / "dataset")] == [None] * 3
 
 
-def test_whoever_gives_up_keeps_what_there_is(sits_down: Callable[[Person], None], tmp_path: Path) -> None:
+def test_ending_the_recording_keeps_the_finished_episodes(
+    start_operator: Callable[[Operator], None], tmp_path: Path
+) -> None:
     episodes: list[int] = []
 
-    def tired(env: Any) -> list[str]:
+    def ends_early(env: Any) -> list[str]:
         episodes.append(env.state_dict()["episode"] if env.elapsed_steps else -1)
-        return ["q"] if episodes.count(-1) > 2 else to_the_goal(env)
+        return ["q"] if episodes.count(-1) > 2 else towards_goal(env)
 
-    sits_down(tired)
-    assert len(demonstrate({"task": "reach"}, out=tmp_path / "mine", policy="keyboard", episodes=5)) == 2
-    assert len(load_demonstrations(tmp_path / "mine")) == 2
+    start_operator(ends_early)
+    assert len(demonstrate({"task": "reach"}, out=tmp_path / "dataset", policy="keyboard", episodes=5)) == 2
+    assert len(load_demonstrations(tmp_path / "dataset")) == 2
 
 
-def test_whoever_gives_up_at_once_leaves_nothing(sits_down: Callable[[Person], None], tmp_path: Path) -> None:
-    sits_down(lambda env: ["q"])
+def test_ending_the_recording_immediately_leaves_nothing(
+    start_operator: Callable[[Operator], None], tmp_path: Path
+) -> None:
+    start_operator(lambda env: ["q"])
     with pytest.raises(RunError, match="keyboard: 0 of 0 episodes ended in success"):
-        demonstrate({"task": "reach"}, out=tmp_path / "mine", policy="keyboard", episodes=5)
+        demonstrate({"task": "reach"}, out=tmp_path / "dataset", policy="keyboard", episodes=5)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_without_a_display(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_keyboard_needs_a_display(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("DISPLAY", raising=False)
     with pytest.raises(ConfigError, match="a machine with a display"):
-        demonstrate({"task": "reach"}, out=tmp_path / "mine", policy="keyboard", episodes=1)
+        demonstrate({"task": "reach"}, out=tmp_path / "dataset", policy="keyboard", episodes=1)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_fingers_and_tool(sits_down: Callable[[Person], None]) -> None:
+def test_keys_control_gripper_and_tool_yaw(start_operator: Callable[[Operator], None]) -> None:
     pressed: list[list[str]] = []
-    sits_down(lambda env: pressed.pop(0))
+    start_operator(lambda env: pressed.pop(0))
     env = factory.make_env(from_python({"task": "AGR"}).config, render_mode="human")
     env.reset(seed=0)
-    person = keyboard.Keyboard(env)
+    policy = keyboard.Keyboard(env)
 
-    def acts(*keys: str, first: bool = False) -> Any:
+    def press(*keys: str, first: bool = False) -> Any:
         pressed.append(list(keys))
-        action = person.predict(None, episode_start=np.array([first]))[0][0]
+        action = policy.predict(None, episode_start=np.array([first]))[0][0]
         env.step(action)
         return action
 
     names = list(env.world.control_names)
     gripper, turn = names.index("gripper"), names.index("tool_yaw")
-    pressed.append([])  # nothing happens before the first key
-    assert acts("a", first=True)[turn] > 0.1
-    assert acts("d")[turn] < -0.1
-    assert abs(acts()[turn]) < 0.01
-    assert [acts(*keys)[gripper] for keys in ((), ("space",), ("space",), (), ("space",))] == [1, -1, -1, -1, 1]
+    pressed.append([])  # the policy waits for the first key
+    assert press("a", first=True)[turn] > 0.1
+    assert press("d")[turn] < -0.1
+    assert abs(press()[turn]) < 0.01
+    assert [press(*keys)[gripper] for keys in ((), ("space",), ("space",), (), ("space",))] == [1, -1, -1, -1, 1]
     env.close()

@@ -1,4 +1,4 @@
-"""Episodes are recorded as they were played, and played again to the bit, whole or in part, on every task."""
+"""Episodes and segments of episodes are recorded and replayed bit by bit, for every task and controller."""
 
 from __future__ import annotations
 
@@ -15,62 +15,62 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.experts import OraclePolicy, ZeroPolicy
 from mygym.runs import factory
 from mygym.runs.resolve_config import from_python
-from mygym.runs.video import Film
+from mygym.runs.video import VideoRecorder
 from tests.components import CONTROLS, TASKS
 
 
 @pytest.fixture(scope="module")
 def env() -> Iterator[RobotEnv]:
-    with contextlib.closing(RobotEnv("pick_and_place")) as made:
-        yield made
+    with contextlib.closing(RobotEnv("pick_and_place")) as env:
+        yield env
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_every_task_is_played_again_to_the_bit(task: str) -> None:
-    """In another environment, with another history, and though asking the expert for labels may move nothing."""
+def test_replay_is_bit_identical_for_every_task(task: str) -> None:
+    """The second environment has a different history; the queries for expert actions must change nothing."""
     config = from_python({"task": task, "reward": "staged", "task_params": {"horizon": 60}}).config
     with contextlib.closing(factory.make_env(config)) as first, contextlib.closing(factory.make_env(config)) as other:
-        one = play(OraclePolicy([first], 0), first, seed=7, noise=0.1)
+        demonstration = play(OraclePolicy([first], 0), first, seed=7, noise=0.1)
         other.reset(seed=3)
         other.step(other.action_space.sample())
-        assert replay(one, other) is None
-        assert replay(one.stretch(0.5), other) is None
+        assert replay(demonstration, other) is None
+        assert replay(demonstration.segment(0.5), other) is None
 
 
 @pytest.mark.parametrize("control", CONTROLS)
-def test_every_controller_is_played_again_to_the_bit(control: str) -> None:
+def test_replay_is_bit_identical_for_every_controller(control: str) -> None:
     with contextlib.closing(RobotEnv(control=control, task_params={"horizon": 20}, goal_env=False)) as env:
-        one = play(OraclePolicy([env], 0), env, seed=1, noise=0.2)
-        assert isinstance(one.observations, np.ndarray)
-        assert replay(one, env) is None
+        demonstration = play(OraclePolicy([env], 0), env, seed=1, noise=0.2)
+        assert isinstance(demonstration.observations, np.ndarray)
+        assert replay(demonstration, env) is None
 
 
-def test_several_tasks_in_one() -> None:
-    said = {"strategy": "multitask", "strategy_params": {"tasks": ["reach", "push"]}}
-    with contextlib.closing(factory.make_env(from_python(said).config)) as env:
-        played = [play(OraclePolicy([env], 0), env, seed) for seed in (8, 9)]
-        assert [one.task for one in played] == ["reach", "push"]
-        assert [replay(one, env) for one in played] == [None, None]
+def test_replay_of_several_tasks() -> None:
+    config = {"strategy": "multitask", "strategy_params": {"tasks": ["reach", "push"]}}
+    with contextlib.closing(factory.make_env(from_python(config).config)) as env:
+        demonstrations = [play(OraclePolicy([env], 0), env, seed) for seed in (8, 9)]
+        assert [demonstration.task for demonstration in demonstrations] == ["reach", "push"]
+        assert [replay(demonstration, env) for demonstration in demonstrations] == [None, None]
 
 
-def test_what_is_recorded(env: RobotEnv) -> None:
-    one = play(OraclePolicy([env], 0), env, seed=4)
-    steps = len(one)
-    assert isinstance(one.observations, dict)
-    for key, values in one.observations.items():
+def test_recorded_arrays(env: RobotEnv) -> None:
+    demonstration = play(OraclePolicy([env], 0), env, seed=4)
+    steps = len(demonstration)
+    assert isinstance(demonstration.observations, dict)
+    for key, values in demonstration.observations.items():
         assert values.shape == (steps + 1, *env.observation_space[key].shape)  # type: ignore[index]
         assert values.dtype == np.float32
-    assert one.success
-    assert one.terminated.tolist() == [False] * (steps - 1) + [True]
-    assert not one.truncated.any()
-    assert one.stages[0] == 0
-    assert one.stages[-1] == len(env.task.labels)
-    np.testing.assert_array_equal(one.actions, one.expert_actions[:-1])
-    np.testing.assert_array_equal(one.rewards[-1:], [0.0])
-    assert len(one.lead_in) == 0
+    assert demonstration.success
+    assert demonstration.terminated.tolist() == [False] * (steps - 1) + [True]
+    assert not demonstration.truncated.any()
+    assert demonstration.stages[0] == 0
+    assert demonstration.stages[-1] == len(env.task.labels)
+    np.testing.assert_array_equal(demonstration.actions, demonstration.expert_actions[:-1])
+    np.testing.assert_array_equal(demonstration.rewards[-1:], [0.0])
+    assert len(demonstration.lead_in) == 0
 
 
-def test_actions_are_what_was_done_and_the_expert_s_own_are_labels(env: RobotEnv) -> None:
+def test_actions_include_noise_and_expert_actions_do_not(env: RobotEnv) -> None:
     quiet, noisy = (play(OraclePolicy([env], 0), env, seed=4, noise=noise) for noise in (0.0, 0.3))
     differences = noisy.actions - noisy.expert_actions[:-1]
     free = (np.abs(noisy.expert_actions[:-1]) < 0.4) & (np.abs(noisy.actions) < 1)
@@ -85,59 +85,59 @@ def test_actions_are_what_was_done_and_the_expert_s_own_are_labels(env: RobotEnv
     )
 
 
-def test_labels_are_the_expert_s_whoever_acts() -> None:
+def test_expert_actions_do_not_depend_on_the_policy() -> None:
     with contextlib.closing(RobotEnv("push", task_params={"horizon": 10})) as env:
-        one = play(ZeroPolicy([env], 0), env, seed=2)
-        assert not one.actions.any()
-        assert not one.success
-        assert np.abs(one.expert_actions).max() > 0.5
-        assert one.truncated[-1]
+        demonstration = play(ZeroPolicy([env], 0), env, seed=2)
+        assert not demonstration.actions.any()
+        assert not demonstration.success
+        assert np.abs(demonstration.expert_actions).max() > 0.5
+        assert demonstration.truncated[-1]
         env.reset(seed=2)
-        np.testing.assert_array_equal(one.expert_actions[0], env.expert_action())
+        np.testing.assert_array_equal(demonstration.expert_actions[0], env.expert_action())
 
 
 @pytest.mark.parametrize("share", [0.01, 0.3, 0.99, 1.0])
-def test_a_stretch_is_a_part_of_the_episode(share: float, env: RobotEnv) -> None:
-    whole = play(OraclePolicy([env], 0), env, seed=11)
-    part = whole.stretch(share)
-    first, steps = len(part.lead_in), len(part)
-    assert steps == max(1, round(share * len(whole)))
-    assert isinstance(part.observations, dict)
-    assert isinstance(whole.observations, dict)
-    for key, values in part.observations.items():
-        np.testing.assert_array_equal(values, whole.observations[key][first : first + steps + 1])
-    np.testing.assert_array_equal(part.actions, whole.actions[first : first + steps])
-    np.testing.assert_array_equal(part.lead_in, whole.actions[:first])
-    np.testing.assert_array_equal(part.expert_actions, whole.expert_actions[first : first + steps + 1])
-    np.testing.assert_array_equal(part.stages, whole.stages[first : first + steps + 1])
-    assert part.terminated[-1] or part.truncated[-1], "every stretch has an end"
-    assert not (part.terminated[-1] and part.truncated[-1])
-    assert len(whole.stretch(share)) == steps
-    assert not whole.truncated.any(), "the whole is as it was"
+def test_segment_matches_the_episode(share: float, env: RobotEnv) -> None:
+    episode = play(OraclePolicy([env], 0), env, seed=11)
+    segment = episode.segment(share)
+    first, steps = len(segment.lead_in), len(segment)
+    assert steps == max(1, round(share * len(episode)))
+    assert isinstance(segment.observations, dict)
+    assert isinstance(episode.observations, dict)
+    for key, values in segment.observations.items():
+        np.testing.assert_array_equal(values, episode.observations[key][first : first + steps + 1])
+    np.testing.assert_array_equal(segment.actions, episode.actions[first : first + steps])
+    np.testing.assert_array_equal(segment.lead_in, episode.actions[:first])
+    np.testing.assert_array_equal(segment.expert_actions, episode.expert_actions[first : first + steps + 1])
+    np.testing.assert_array_equal(segment.stages, episode.stages[first : first + steps + 1])
+    assert segment.terminated[-1] or segment.truncated[-1], "every segment has an end"
+    assert not (segment.terminated[-1] and segment.truncated[-1])
+    assert len(episode.segment(share)) == steps
+    assert not episode.truncated.any(), "the episode is unchanged"
 
 
-def test_stretches_begin_anywhere(env: RobotEnv) -> None:
-    starts = {len(play(OraclePolicy([env], 0), env, seed).stretch(0.4).lead_in) for seed in range(8)}
+def test_segments_start_at_random_steps(env: RobotEnv) -> None:
+    starts = {len(play(OraclePolicy([env], 0), env, seed).segment(0.4).lead_in) for seed in range(8)}
     assert len(starts) > 3
 
 
-def test_a_difference_is_found_where_it_is(env: RobotEnv) -> None:
-    one = play(OraclePolicy([env], 0), env, seed=4)
-    assert isinstance(one.observations, dict)
-    for step in (0, 5, len(one)):
-        changed: dict[str, Any] = {key: values.copy() for key, values in one.observations.items()}
+def test_replay_returns_the_first_difference(env: RobotEnv) -> None:
+    demonstration = play(OraclePolicy([env], 0), env, seed=4)
+    assert isinstance(demonstration.observations, dict)
+    for step in (0, 5, len(demonstration)):
+        changed: dict[str, Any] = {key: values.copy() for key, values in demonstration.observations.items()}
         changed["achieved_goal"][step, 0] = np.nextafter(changed["achieved_goal"][step, 0], np.float32(9))
-        assert replay(replace(one, observations=changed), env) == step
-    rewards = one.rewards.copy()
+        assert replay(replace(demonstration, observations=changed), env) == step
+    rewards = demonstration.rewards.copy()
     rewards[6] += 1e-12
-    assert replay(replace(one, rewards=rewards), env) == 7
-    assert replay(replace(one, seed=5), env) == 0
+    assert replay(replace(demonstration, rewards=rewards), env) == 7
+    assert replay(replace(demonstration, seed=5), env) == 0
 
 
-def test_a_film_shows_the_stretch_and_changes_nothing() -> None:
+def test_video_of_a_segment_does_not_change_the_replay() -> None:
     size: dict[str, Any] = {"render_mode": "rgb_array", "render_width": 32, "render_height": 32}
     with contextlib.closing(RobotEnv("push", **size)) as env:
-        part = play(OraclePolicy([env], 0), env, seed=3, noise=0.1).stretch(0.5)
-        film = Film()
-        assert replay(part, env, film) is None
-        assert len(film._frames) == (len(part) + 1) * 32 * 32 * 3
+        segment = play(OraclePolicy([env], 0), env, seed=3, noise=0.1).segment(0.5)
+        recorder = VideoRecorder()
+        assert replay(segment, env, recorder) is None
+        assert len(recorder.frames) == (len(segment) + 1) * 32 * 32 * 3

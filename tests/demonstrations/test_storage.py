@@ -1,4 +1,4 @@
-"""Datasets: what goes in comes out, Minari reads them, and what is half-written, damaged or no dataset is told."""
+"""Datasets: round trip, Minari's readers, partial writes, damaged files, foreign folders."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from tests.conftest import ROOT
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Parts of noisy episodes, failures among them."""
+    """A dataset of segments of noisy episodes, some of them failures."""
     path = tmp_path_factory.mktemp("demonstrations") / "push-v3"
-    how: dict[str, Any] = {"noise": [0.0, 0.6], "partial": 0.6, "keep_failures": True, "seed": 1}
-    mygym.demonstrate({"task": "push", "task_params": {"horizon": 25}}, out=path, episodes=6, **how)
+    options: dict[str, Any] = {"noise": [0.0, 0.6], "partial": 0.6, "keep_failures": True, "seed": 1}
+    mygym.demonstrate({"task": "push", "task_params": {"horizon": 25}}, out=path, episodes=6, **options)
     return path
 
 
@@ -46,118 +46,120 @@ def record(path: Path, episodes: int = 2) -> None:
     mygym.demonstrate({"task": "reach"}, out=path, episodes=episodes)
 
 
-def assert_equal(one: Demonstration, other: Demonstration) -> None:
+def assert_equal(first: Demonstration, second: Demonstration) -> None:
     for field in fields(Demonstration):
-        a, b = getattr(one, field.name), getattr(other, field.name)
+        a, b = getattr(first, field.name), getattr(second, field.name)
         pairs = [(a[key], b[key]) for key in a] if isinstance(a, dict) else [(a, b)]
         for left, right in pairs:
             np.testing.assert_array_equal(left, right)
             assert np.asarray(left).dtype == np.asarray(right).dtype, field.name
 
 
-def test_what_goes_in_comes_out(dataset: Path, tmp_path: Path) -> None:
+def test_round_trip(dataset: Path, tmp_path: Path) -> None:
     read = load_demonstrations(dataset)
     assert len(read) == 6
-    assert {one.noise for one in read.episodes} == {0.0, 0.6}
-    assert any(len(one.lead_in) for one in read.episodes)
-    with storing(tmp_path / "again", read.observation_space, read.action_space) as (store, tell):
-        for one in read.episodes:
-            store(one)
-        tell({"config": dict(read.values), **read.about})
+    assert {demonstration.noise for demonstration in read.episodes} == {0.0, 0.6}
+    assert any(len(demonstration.lead_in) for demonstration in read.episodes)
+    with storing(tmp_path / "again", read.observation_space, read.action_space) as (store, store_metadata):
+        for demonstration in read.episodes:
+            store(demonstration)
+        store_metadata({"config": dict(read.values), **read.about})
     again = load_demonstrations(tmp_path / "again")
-    for one, other in zip(read.episodes, again.episodes, strict=True):
-        assert_equal(one, other)
+    for first, second in zip(read.episodes, again.episodes, strict=True):
+        assert_equal(first, second)
     assert (again.values, again.about) == (read.values, read.about)
     assert (again.observation_space, again.action_space) == (read.observation_space, read.action_space)
 
 
-def test_the_config_is_inside(dataset: Path) -> None:
+def test_dataset_contains_the_config(dataset: Path) -> None:
     config = load_demonstrations(dataset).config
     assert (config.task, config.robot, config.task_params.horizon) == ("push", "panda", 25)
 
 
-def test_transitions_are_the_steps_one_after_the_other(dataset: Path) -> None:
+def test_transitions_concatenate_the_steps(dataset: Path) -> None:
     read = load_demonstrations(dataset)
     steps = read.transitions()
     assert len(steps.actions) == sum(map(len, read.episodes))
     assert isinstance(steps.observations, dict)
     assert isinstance(steps.next_observations, dict)
     first = 0
-    for one in read.episodes:
-        rows, first = slice(first, first + len(one)), first + len(one)
-        assert isinstance(one.observations, dict)
-        for key, values in one.observations.items():
+    for demonstration in read.episodes:
+        rows, first = slice(first, first + len(demonstration)), first + len(demonstration)
+        assert isinstance(demonstration.observations, dict)
+        for key, values in demonstration.observations.items():
             np.testing.assert_array_equal(steps.observations[key][rows], values[:-1])
             np.testing.assert_array_equal(steps.next_observations[key][rows], values[1:])
-        np.testing.assert_array_equal(steps.actions[rows], one.actions)
-        np.testing.assert_array_equal(steps.expert_actions[rows], one.expert_actions[:-1])
-        np.testing.assert_array_equal(steps.rewards[rows], one.rewards)
-    ends = np.cumsum([len(one) for one in read.episodes]) - 1
+        np.testing.assert_array_equal(steps.actions[rows], demonstration.actions)
+        np.testing.assert_array_equal(steps.expert_actions[rows], demonstration.expert_actions[:-1])
+        np.testing.assert_array_equal(steps.rewards[rows], demonstration.rewards)
+    ends = np.cumsum([len(demonstration) for demonstration in read.episodes]) - 1
     assert (steps.terminated | steps.truncated).nonzero()[0].tolist() == ends.tolist()
 
 
-def test_minari_reads_it(dataset: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_minari_reads_the_dataset(dataset: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(dataset.parent))
-    read, found = load_demonstrations(dataset), minari.load_dataset(dataset.name)
-    assert list(minari.list_local_datasets()) == [dataset.name] == [found.id]
-    assert found.spec.total_episodes == 6
-    assert found.total_steps == sum(map(len, read.episodes))
-    for one, episode in zip(read.episodes, found.iterate_episodes(), strict=True):
-        np.testing.assert_array_equal(one.actions, episode.actions)
-        np.testing.assert_array_equal(one.expert_actions, episode.infos["expert_action"])
-        assert found.action_space.contains(episode.actions[0])
-        assert found.observation_space.contains({key: values[0] for key, values in episode.observations.items()})
-    said = list(found.storage.get_episode_metadata([0, 1]))
-    assert [(one["seed"], one["noise"]) for one in said] == [(one.seed, one.noise) for one in read.episodes[:2]]
+    read, loaded = load_demonstrations(dataset), minari.load_dataset(dataset.name)
+    assert list(minari.list_local_datasets()) == [dataset.name] == [loaded.id]
+    assert loaded.spec.total_episodes == 6
+    assert loaded.total_steps == sum(map(len, read.episodes))
+    for demonstration, episode in zip(read.episodes, loaded.iterate_episodes(), strict=True):
+        np.testing.assert_array_equal(demonstration.actions, episode.actions)
+        np.testing.assert_array_equal(demonstration.expert_actions, episode.infos["expert_action"])
+        assert loaded.action_space.contains(episode.actions[0])
+        assert loaded.observation_space.contains({key: values[0] for key, values in episode.observations.items()})
+    metadata = list(loaded.storage.get_episode_metadata([0, 1]))
+    assert [(entry["seed"], entry["noise"]) for entry in metadata] == [(e.seed, e.noise) for e in read.episodes[:2]]
 
 
-def test_minari_makes_the_environment(dataset: Path) -> None:
-    one = load_demonstrations(dataset).episodes[0]
+def test_minari_recovers_the_environment(dataset: Path) -> None:
+    demonstration = load_demonstrations(dataset).episodes[0]
     env = minari.MinariDataset(dataset / "data").recover_environment()
-    env.reset(seed=one.seed)
-    for action in one.lead_in:
+    env.reset(seed=demonstration.seed)
+    for action in demonstration.lead_in:
         env.step(action)
-    observation, *_ = env.step(one.actions[0])
-    assert isinstance(one.observations, dict)
-    np.testing.assert_array_equal(observation["observation"], one.observations["observation"][1])
+    observation, *_ = env.step(demonstration.actions[0])
+    assert isinstance(demonstration.observations, dict)
+    np.testing.assert_array_equal(observation["observation"], demonstration.observations["observation"][1])
     env.close()
-    assert gymnasium.spec("mygym/Gym-v0").kwargs == {}, "the registered id is as it was"
+    assert gymnasium.spec("mygym/Gym-v0").kwargs == {}, "the registered id is unchanged"
 
 
 @pytest.mark.parametrize(("name", "identifier"), {"pick": "pick-v0", "a b": "a_b-v0", "x-v2": "x-v2"}.items())
-def test_every_dataset_has_a_name_that_minari_takes(name: str, identifier: str, tmp_path: Path) -> None:
+def test_dataset_ids_are_valid_in_minari(name: str, identifier: str, tmp_path: Path) -> None:
     record(tmp_path / name)
     assert minari.MinariDataset(tmp_path / name / "data").spec.dataset_id == identifier
 
 
-def test_a_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     record(Path("deep/down"))
     assert sorted(path.name for path in Path("deep").iterdir()) == ["down"]
     assert [path.name for path in Path("deep/down").iterdir()] == ["data"]
 
 
-# Nothing is overwritten, nothing half-written ------------------------------------------------------------------------
+# No overwritten files, no partial files ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, Path.touch, lambda path: path.symlink_to("nowhere")])
-def test_what_is_there_stays(make: Callable[[Path], None], tmp_path: Path) -> None:
-    make(tmp_path / "there")
-    before = os.lstat(tmp_path / "there")
-    with pytest.raises(ConfigError, match=r"out: .*there' exists already; allowed: a folder that does not exist yet"):
-        record(tmp_path / "there")
-    assert os.lstat(tmp_path / "there") == before
+def test_existing_paths_are_kept(make: Callable[[Path], None], tmp_path: Path) -> None:
+    make(tmp_path / "existing")
+    before = os.lstat(tmp_path / "existing")
+    with pytest.raises(
+        ConfigError, match=r"out: .*existing' exists already; allowed: a folder that does not exist yet"
+    ):
+        record(tmp_path / "existing")
+    assert os.lstat(tmp_path / "existing") == before
 
 
-def test_what_is_in_the_way_stays(tmp_path: Path) -> None:
+def test_foreign_partial_folder_is_kept(tmp_path: Path) -> None:
     (tmp_path / ".new.part").mkdir()
-    (tmp_path / ".new.part" / "mine").touch()
-    with pytest.raises(ConfigError, match=r"\.new\.part' is in the way"):
+    (tmp_path / ".new.part" / "foreign").touch()
+    with pytest.raises(ConfigError, match=r"\.new\.part' exists and was not written by"):
         record(tmp_path / "new")
-    assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")] == [".new.part", ".new.part/mine"]
+    assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")] == [".new.part", ".new.part/foreign"]
 
 
-def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
+def test_failed_recording_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"zero: 0 of 10 episodes ended in success, .* too few to keep 1"):
         mygym.demonstrate(
             {"task": "push", "task_params": {"horizon": 4}}, policy="zero", out=tmp_path / "new", episodes=1
@@ -166,7 +168,7 @@ def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
 
 
 def run_demos(folder: Path, before: str = "") -> subprocess.CompletedProcess[str]:
-    """In a process of its own, as HDF5 may end one, or say something when it ends."""
+    """Run in a separate process, because HDF5 may crash it or print at its exit."""
     words = ["demos", "reach", "--episodes", "40", "--out", "new"]
     code = f"{before}from mygym.cli.main import main; main({words})"
     command = [sys.executable, "-c", code]
@@ -175,7 +177,7 @@ def run_demos(folder: Path, before: str = "") -> subprocess.CompletedProcess[str
 
 
 @pytest.mark.parametrize("size", [8, 12, 500])
-def test_a_full_disk_leaves_nothing(size: int, tmp_path: Path) -> None:
+def test_full_disk_leaves_nothing(size: int, tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}k", "tmpfs", disk], check=False)
@@ -190,7 +192,7 @@ def test_a_full_disk_leaves_nothing(size: int, tmp_path: Path) -> None:
         subprocess.run(["umount", "-l", disk], check=True)
 
 
-def test_a_file_that_may_not_grow_leaves_nothing(tmp_path: Path) -> None:
+def test_file_size_limit_leaves_nothing(tmp_path: Path) -> None:
     limit = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, {resource.RLIM_INFINITY})); "
     done = run_demos(tmp_path, limit)
     assert (done.returncode, done.stdout) == (1, "")
@@ -200,7 +202,7 @@ def test_a_file_that_may_not_grow_leaves_nothing(tmp_path: Path) -> None:
 
 @pytest.fixture
 def recording(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """A process that has stored some episodes of very many."""
+    """A process that records many episodes and has stored some of them."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     command = [sys.executable, "-m", "mygym", "demos", "reach", "--episodes", "100000", "--out", "new"]
     process = subprocess.Popen(
@@ -222,7 +224,7 @@ def recording(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     process.communicate()
 
 
-def test_a_process_that_is_killed_leaves_no_dataset_and_the_next_tidies_up(
+def test_killed_process_leaves_no_dataset_and_the_next_process_cleans_up(
     recording: subprocess.Popen[str], tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError, match="is being written by another process"):
@@ -238,16 +240,16 @@ def test_a_process_that_is_killed_leaves_no_dataset_and_the_next_tidies_up(
 
 def test_ctrl_c_leaves_nothing(recording: subprocess.Popen[str], tmp_path: Path) -> None:
     recording.send_signal(signal.SIGINT)
-    _, said = recording.communicate(timeout=60)
+    _, stderr = recording.communicate(timeout=60)
     assert recording.returncode == 130
-    assert said == "\nSIGINT: stopping after this episode; again: at once\ninterrupted\n"
+    assert stderr == "\nSIGINT: stopping after this episode; again: at once\ninterrupted\n"
     assert list(tmp_path.iterdir()) == []
 
 
-# What is no dataset --------------------------------------------------------------------------------------------------
+# Invalid datasets ----------------------------------------------------------------------------------------------------
 
 
-def test_no_dataset(dataset: Path, tmp_path: Path) -> None:
+def test_missing_dataset_is_refused(dataset: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"dataset: .*nowhere' is not a dataset of demonstrations"):
         load_demonstrations(tmp_path / "nowhere")
     with pytest.raises(ConfigError, match=rf"dataset: .* is not a dataset .*; allowed: {dataset}"):
@@ -261,29 +263,29 @@ def change(path: Path, **changes: Any) -> None:
     file.write_text(json.dumps({key: value for key, value in content.items() if value is not None}))
 
 
-def test_another_s_dataset_is_told_from_ours(copied: Path) -> None:
+def test_foreign_minari_dataset_is_refused(copied: Path) -> None:
     change(copied, mygym=None)
     with pytest.raises(ConfigError, match="is not a dataset of demonstrations"):
         load_demonstrations(copied)
 
 
-@pytest.mark.parametrize("said", [{"config": 5, "policy": "oracle"}, {"config": {}}, {"policy": "oracle"}, {}])
-def test_a_dataset_that_does_not_say_how_it_was_made(said: dict[str, Any], copied: Path) -> None:
-    change(copied, mygym=said)
+@pytest.mark.parametrize("metadata", [{"config": 5, "policy": "oracle"}, {"config": {}}, {"policy": "oracle"}, {}])
+def test_incomplete_metadata_is_refused(metadata: dict[str, Any], copied: Path) -> None:
+    change(copied, mygym=metadata)
     with pytest.raises(RunError, match=r"copied: cannot be read: [^\n]+$"):
         load_demonstrations(copied)
 
 
-def test_no_environment_of_a_stranger_s_is_built(copied: Path) -> None:
-    """Minari would, to learn the spaces, and run whatever `env_spec` names."""
+def test_third_party_environment_is_not_built(copied: Path) -> None:
+    """Minari would build it to get the spaces, and so execute the entry point of `env_spec`."""
     spec = {"id": "Evil-v0", "entry_point": "os:abort", "kwargs": {}, "additional_wrappers": []}
     change(copied, observation_space=None, env_spec=json.dumps(spec))
-    with pytest.raises(ConfigError, match="says no spaces"):
+    with pytest.raises(ConfigError, match="has no spaces in its metadata"):
         load_demonstrations(copied)
 
 
 @pytest.mark.parametrize("keep", [0, 100, 30_000])
-def test_a_file_that_was_cut_off(keep: int, copied: Path) -> None:
+def test_truncated_file_is_refused(keep: int, copied: Path) -> None:
     os.truncate(copied / "data" / "main_data.hdf5", keep)
     with pytest.raises(RunError, match=r"copied: cannot be read: [^\n]+$"):
         load_demonstrations(copied)
@@ -301,21 +303,21 @@ DAMAGES: dict[str, Callable[[Any], None]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_an_episode_that_is_damaged(damage: str, copied: Path) -> None:
+def test_damaged_episode_is_refused(damage: str, copied: Path) -> None:
     with h5py.File(copied / "data" / "main_data.hdf5", "r+") as file:
         DAMAGES[damage](file["episode_1"])
     with pytest.raises(RunError, match=r"copied: cannot be read: [^\n]+$"):
         load_demonstrations(copied)
 
 
-def test_a_dataset_without_episodes(copied: Path) -> None:
+def test_dataset_without_episodes_is_refused(copied: Path) -> None:
     change(copied, total_episodes=0)
     with pytest.raises(RunError, match="holds no episode"):
         load_demonstrations(copied)
 
 
 @pytest.mark.parametrize("package", ["minari", "h5py"])
-def test_the_extra_is_not_installed(package: str, dataset: Path, python: Callable[..., Any], tmp_path: Path) -> None:
+def test_missing_extra_is_reported(package: str, dataset: Path, python: Callable[..., Any], tmp_path: Path) -> None:
     hide = f"import sys; sys.modules[{package!r}] = None\nfrom mygym.cli.main import main\n"
     for words in (["demos", "reach", "--out", "new"], ["replay", str(dataset)]):
         done = python("-c", f"{hide}main({words})")

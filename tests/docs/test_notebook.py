@@ -83,7 +83,7 @@ def test_your_own_world(execute: Callable[[str], list[Any]], tmp_path: Path) -> 
     outputs = execute("03_your_own_world.ipynb")
     text = printed(outputs)
     assert "in words: approach the eraser, sweep it as far as the goal" in text
-    assert "nothing wrong so far" in text, "the card meets what is demanded, as far as ten episodes tell"
+    assert "no flaw so far" in text, "the card meets what is demanded, as far as ten episodes tell"
     assert "done: sweep with arm" in text
     assert "expert: 100%" in text
     assert "a can, and withdrawing: 100%" in text

@@ -207,6 +207,6 @@ def test_distractors_need_no_object_and_unused_areas_are_refused() -> None:
 def test_results_label_stages_by_their_object() -> None:
     with RobotEnv(STACK, task_params={"horizon": 25}) as env:
         evaluation = evaluate_policy(registry("policy").get("oracle").load()([env], 0), [env], range(3))
-        ended = {episode.ended_in for episode in evaluation.episodes}
+        ended = {episode.final_stage for episode in evaluation.episodes}
     assert ended <= {*env.task.labels, "done"}
     assert any(name.endswith("die") for name in ended)

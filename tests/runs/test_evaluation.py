@@ -1,4 +1,4 @@
-"""Evaluation: seeds that never meet, episodes that do not depend on how many run side by side."""
+"""Evaluation: disjoint seeds, results independent of the number of environments, failures."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 @given(first=SEEDS, second=SEEDS, number=st.integers(0, 1000))
-def test_seeds_of_different_purposes_never_meet(first: int, second: int, number: int) -> None:
-    """Whatever the runs' own seeds: a stranger's training episodes are not our final ones either."""
-    found = [
+def test_seeds_of_different_purposes_are_disjoint(first: int, second: int, number: int) -> None:
+    """Also for different seeds of the runs."""
+    seeds_by_use = [
         {value for seed in (first, second) for value in episode_seeds(seed, purpose, 100, number)}
         for purpose in PURPOSES
     ]
-    marks = [{value >> 30 for value in values} for values in found]
-    assert sorted(mark for values in marks for mark in values) == [0, 1, 2, 3, 4]  # the bits that say the purpose
-    assert all(0 <= value < 2**33 for values in found for value in values)
+    marks = [{value >> 30 for value in values} for values in seeds_by_use]
+    assert sorted(mark for values in marks for mark in values) == [0, 1, 2, 3, 4]  # the bits that encode the purpose
+    assert all(0 <= value < 2**33 for values in seeds_by_use for value in values)
 
 
 @given(seed=SEEDS, purpose=st.sampled_from(PURPOSES))
-def test_every_evaluation_has_episodes_of_its_own_that_repeat(seed: int, purpose: int) -> None:
-    found = [episode_seeds(seed, purpose, 50, number) for number in range(4)]
-    assert len({value for values in found for value in values}) == 200
-    assert found[2] == episode_seeds(seed, purpose, 50, 2)
-    assert episode_seeds(seed, purpose, 10, 2) == found[2][:10]
+def test_every_evaluation_has_separate_repeatable_seeds(seed: int, purpose: int) -> None:
+    seeds_by_use = [episode_seeds(seed, purpose, 50, number) for number in range(4)]
+    assert len({value for values in seeds_by_use for value in values}) == 200
+    assert seeds_by_use[2] == episode_seeds(seed, purpose, 50, 2)
+    assert episode_seeds(seed, purpose, 10, 2) == seeds_by_use[2][:10]
 
 
 def evaluate(name: str, slots: int, seeds: list[int], **keywords: Any) -> Evaluation:
@@ -58,7 +58,7 @@ def evaluate(name: str, slots: int, seeds: list[int], **keywords: Any) -> Evalua
 
 @pytest.mark.parametrize("name", ["oracle", "zero"])
 @pytest.mark.parametrize("keywords", [{"task": "push", "reward": "dense"}, {"goal_env": False}], ids=["push", "flat"])
-def test_episodes_do_not_depend_on_how_many_run_side_by_side(name: str, keywords: dict[str, Any]) -> None:
+def test_episodes_do_not_depend_on_the_number_of_environments(name: str, keywords: dict[str, Any]) -> None:
     seeds = episode_seeds(0, EXTRA, 7)
     alone = evaluate(name, 1, seeds, **keywords)
     assert [episode.seed for episode in alone.episodes] == seeds
@@ -66,7 +66,7 @@ def test_episodes_do_not_depend_on_how_many_run_side_by_side(name: str, keywords
         assert evaluate(name, slots, seeds, **keywords) == alone
 
 
-def test_figures_follow_from_the_episodes() -> None:
+def test_figures_are_computed_from_the_episodes() -> None:
     evaluation = evaluate("oracle", 2, [1, 2, 3], task="push")
     episodes = evaluation.episodes
     assert evaluation.success_rate == np.mean([episode.success for episode in episodes])
@@ -80,26 +80,26 @@ def test_figures_follow_from_the_episodes() -> None:
     assert idle.mean_distance > evaluation.mean_distance
 
 
-def test_failures_are_the_first_of_each_stage_however_many_run_side_by_side() -> None:
-    """Of episodes that end in any order."""
+def test_failures_are_the_first_of_each_stage() -> None:
+    """Although the episodes end in any order."""
     seeds = list(range(12))
     evaluation = evaluate("random", 4, seeds, task="push")
-    failed = {one.stage: one for one in evaluation.failures}
+    failed = {failure.stage: failure for failure in evaluation.failures}
     assert list(failed) == ["approach", "push"]
-    assert [one.phrase for one in evaluation.failures] == ["approach the cube", "push the cube to the goal"]
-    for stage, one in failed.items():
-        among = [episode for episode in evaluation.episodes if episode.ended_in == stage]
-        assert evaluation.failed_in(stage) == len(among)
-        assert (one.seed, len(one.actions)) == (among[0].seed, among[0].length)
+    assert [failure.phrase for failure in evaluation.failures] == ["approach the cube", "push the cube to the goal"]
+    for stage, failure in failed.items():
+        episodes = [episode for episode in evaluation.episodes if episode.final_stage == stage]
+        assert evaluation.failed_in(stage) == len(episodes)
+        assert (failure.seed, len(failure.actions)) == (episodes[0].seed, episodes[0].length)
     assert evaluate("oracle", 4, seeds, task="push").failures == ()
 
 
-def test_all_stages_done_but_not_held_is_a_failure_too() -> None:
+def test_completed_stages_that_are_not_held_are_a_failure() -> None:
     (failure,) = evaluate("oracle", 2, [1, 2], task="reach", task_params={"hold": 24}).failures
     assert (failure.stage, failure.phrase) == ("done", NOT_HELD)
 
 
-def test_one_may_watch_every_step() -> None:
+def test_on_step_is_called_after_every_reset_and_step() -> None:
     envs, seen = [RobotEnv()], []
     policy = registry("policy").get("oracle").load()(envs, 0)
     evaluation = evaluate_policy(policy, envs, [4, 5], lambda index, env: seen.append((index, env.elapsed_steps)))

@@ -1,4 +1,4 @@
-"""Lines, records and where they are cut."""
+"""Log files: complete lines and records, truncation at checkpoints."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from stable_baselines3.common.logger import HParam
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
 from mygym.runs import logs
@@ -14,7 +15,7 @@ from mygym.runs.directory import MONITOR, PROGRESS, TENSORBOARD
 from mygym.runs.logs import EVENTS, EpisodesCsv, JsonLines, TensorBoard
 
 
-def test_lines_are_whole_and_numbers_are_numbers(tmp_path: Path) -> None:
+def test_json_lines_hold_numbers_only(tmp_path: Path) -> None:
     lines = JsonLines(tmp_path / "progress.jsonl")
     values = {"loss": np.float32(0.5), "n": 3, "bad": float("nan"), "text": "x", "flag": True}
     lines.write(values, dict.fromkeys(values), 10)
@@ -24,55 +25,55 @@ def test_lines_are_whole_and_numbers_are_numbers(tmp_path: Path) -> None:
     assert read == [{"steps": 10, "loss": 0.5, "n": 3, "bad": None, "flag": 1}, {"steps": 20, "loss": 1.0}]
 
 
-def test_a_line_that_is_not_whole_is_cut_off(tmp_path: Path) -> None:
+def test_incomplete_last_line_is_removed(tmp_path: Path) -> None:
     whole, cut, empty = (tmp_path / name for name in ("whole", "cut", "empty"))
     whole.write_bytes(b"1\n2\n")
     cut.write_bytes(b"1\n2\n3")
     empty.write_bytes(b"")
-    logs.trim_to_whole_lines(whole, cut, empty, tmp_path / "missing")
+    logs.trim_partial_records(whole, cut, empty, tmp_path / "missing")
     assert [path.read_bytes() for path in (whole, cut, empty)] == [b"1\n2\n", b"1\n2\n", b""]
 
 
-def test_lengths_are_those_of_the_files_that_are_there(tmp_path: Path) -> None:
+def test_lengths_of_existing_files(tmp_path: Path) -> None:
     assert logs.lengths(tmp_path) == {}
     (tmp_path / PROGRESS).write_bytes(b"12345\n")
     (tmp_path / TENSORBOARD).mkdir()
     (tmp_path / TENSORBOARD / EVENTS).write_bytes(b"")
-    (tmp_path / "notes.txt").write_bytes(b"mine")
+    (tmp_path / "notes.txt").write_bytes(b"foreign")
     assert logs.lengths(tmp_path) == {PROGRESS: 6, f"{TENSORBOARD}/{EVENTS}": 0}
 
 
-def test_logs_are_cut_to_where_they_were(tmp_path: Path) -> None:
+def test_logs_are_truncated_to_their_known_length(tmp_path: Path) -> None:
     (tmp_path / PROGRESS).write_bytes(b"1\n2\n")
     known = logs.lengths(tmp_path)
     with (tmp_path / PROGRESS).open("ab") as file:
         file.write(b"3\n4")
-    (tmp_path / MONITOR).write_bytes(b"of after the checkpoint\n")
-    assert list(logs.cut(tmp_path, known)) == []
+    (tmp_path / MONITOR).write_bytes(b"written after the checkpoint\n")
+    assert list(logs.truncate(tmp_path, known)) == []
     assert ((tmp_path / PROGRESS).read_bytes(), (tmp_path / MONITOR).read_bytes()) == (b"1\n2\n", b"")
-    assert list(logs.cut(tmp_path, known)) == []
+    assert list(logs.truncate(tmp_path, known)) == []
 
 
 @pytest.mark.parametrize(("left", "whole"), [(b"1\n2", b"1\n"), (b"1\n", b"1\n"), (b"", b""), (None, None)])
-def test_what_a_log_has_lost_is_told(left: bytes | None, whole: bytes | None, tmp_path: Path) -> None:
+def test_lost_bytes_are_reported(left: bytes | None, whole: bytes | None, tmp_path: Path) -> None:
     path = tmp_path / PROGRESS
     if left is not None:
         path.write_bytes(left)
-    (message,) = logs.cut(tmp_path, {PROGRESS: 10})
+    (message,) = logs.truncate(tmp_path, {PROGRESS: 10})
     assert f"{path} has lost {10 - len(left or b'')} of its 10 bytes" in message
     assert (path.read_bytes() if path.exists() else None) == whole
 
 
-def test_episodes_go_on_under_one_heading(tmp_path: Path) -> None:
+def test_resumed_csv_has_a_single_header(tmp_path: Path) -> None:
     path = tmp_path / MONITOR
     for part in range(3):
         episodes = EpisodesCsv(path, ("is_success",), started=5.0)
         episodes.write_row({"r": -1.5, "l": part, "t": 0.1, "is_success": True})
         episodes.close()
-        if part == 1:  # its line is cut off again
+        if part == 1:  # its line is removed again
             with path.open("rb+") as file:
                 file.truncate(path.stat().st_size - 1)
-            logs.trim_to_whole_lines(path)
+            logs.trim_partial_records(path)
     assert path.read_text() == '#{"t_start": 5.0}\nr,l,t,is_success\n-1.5,0,0.1,True\n-1.5,2,0.1,True\n'
 
 
@@ -85,7 +86,7 @@ def scalars(path: Path) -> list[tuple[int, float]]:
 
 
 def write_scalars(folder: Path, *steps: int) -> int:
-    """Append to TensorBoard's file; returns its length."""
+    """Append scalars to TensorBoard's file and return its length."""
     board = TensorBoard(folder)
     for step in steps:
         board.write({"train/loss": step / 10}, {"train/loss": None}, step)
@@ -93,22 +94,37 @@ def write_scalars(folder: Path, *steps: int) -> int:
     return (folder / EVENTS).stat().st_size
 
 
-def test_tensorboard_reads_one_file_that_was_cut_and_went_on(tmp_path: Path) -> None:
+def test_truncated_and_continued_event_file_has_each_step_once(tmp_path: Path) -> None:
     length = write_scalars(tmp_path / TENSORBOARD, 1, 2)
     write_scalars(tmp_path / TENSORBOARD, 3, 4)
-    assert list(logs.cut(tmp_path, {f"{TENSORBOARD}/{EVENTS}": length})) == []
+    assert list(logs.truncate(tmp_path, {f"{TENSORBOARD}/{EVENTS}": length})) == []
     write_scalars(tmp_path / TENSORBOARD, 5)
     assert [path.name for path in (tmp_path / TENSORBOARD).iterdir()] == [EVENTS]
     assert scalars(tmp_path / TENSORBOARD / EVENTS) == [(1, 0.1), (2, 0.2), (5, 0.5)]
 
 
-def test_tensorboard_reads_what_follows_a_record_that_was_lost(tmp_path: Path) -> None:
+def test_event_file_is_readable_after_a_lost_record(tmp_path: Path) -> None:
     path = tmp_path / TENSORBOARD / EVENTS
     length = write_scalars(path.parent, 1, 2)
     whole = path.read_bytes()
     for lost in (1, 3, 4, 5, length // 2, length - 13, length - 1, length):
         path.write_bytes(whole[: length - lost])
-        (message,) = logs.cut(tmp_path, {f"{TENSORBOARD}/{EVENTS}": length})
+        (message,) = logs.truncate(tmp_path, {f"{TENSORBOARD}/{EVENTS}": length})
         assert f"{path} has lost {lost} " in message
         write_scalars(path.parent, 9)
         assert scalars(path)[-1] == (9, 0.9), lost
+
+
+def test_tensorboard_has_text_and_hyperparameters(tmp_path: Path) -> None:
+    board = TensorBoard(tmp_path / TENSORBOARD)
+    values = {"note": "some text", "hparams": HParam({"learning_rate": 0.1}, {"eval/success_rate": 0.0})}
+    board.write(values, dict.fromkeys(values), 5)
+    board.close()
+    events = EventFileLoader(str(tmp_path / TENSORBOARD / EVENTS)).Load()
+    tags = {value.tag for event in events for value in event.summary.value}
+    assert tags == {
+        "note/text_summary",
+        "_hparams_/experiment",
+        "_hparams_/session_start_info",
+        "_hparams_/session_end_info",
+    }

@@ -1,4 +1,4 @@
-"""A loss that is evaluated again and again, and optimiser settings for the parts of a policy."""
+"""Repeated evaluation of a loss, and optimiser settings for parts of a policy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mygym.runs.optimization import PARTS, loss_closure, parameter_groups
 
 
 class Noisy(nn.Module):
-    """Draws from all three global generators, and drops out."""
+    """Network with dropout that draws from all three global generators."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -43,22 +43,22 @@ def global_draws() -> tuple[float, float, float]:
     return random.random(), float(np.random.rand()), torch.rand(()).item()  # noqa: NPY002
 
 
-def test_every_evaluation_draws_the_same(batch: Any) -> None:
+def test_every_evaluation_draws_the_same_numbers(batch: Any) -> None:
     network = Noisy()
     closure = loss_closure(lambda: (network(batch[0]) - batch[1]).square().mean())
     values = [closure(backward=False).item() for _ in range(3)]
-    global_draws()  # what others draw in between makes no difference
+    global_draws()  # draws in between change nothing
     values.append(closure(backward=True).item())
     assert len(set(values)) == 1
     assert closure(backward=False).requires_grad is False
     other = loss_closure(lambda: (network(batch[0]) - batch[1]).square().mean())
-    assert other(backward=False).item() != values[0]  # the next batch draws anew
+    assert other(backward=False).item() != values[0]  # a new closure draws new numbers
 
 
 @pytest.mark.parametrize("times", [1, 2, 5])
-def test_generators_end_where_one_evaluation_leaves_them(times: int, batch: Any) -> None:
+def test_generators_end_in_the_state_after_a_single_evaluation(times: int, batch: Any) -> None:
     network = Noisy()
-    found = []
+    results = []
     for count in (1, times):
         random.seed(1), np.random.seed(1), torch.manual_seed(1)  # noqa: NPY002
         closure = loss_closure(lambda: network(batch[0]).mean())
@@ -66,13 +66,13 @@ def test_generators_end_where_one_evaluation_leaves_them(times: int, batch: Any)
         for _ in range(count):
             closure(backward=False)
         draws.append(global_draws())
-        for _ in range(count - 1):  # after others have drawn: they go on from where they are
+        for _ in range(count - 1):  # after draws in between: the generators keep their state
             closure(backward=False)
-        found.append([*draws, global_draws()])
-    assert found[0] == found[1]
+        results.append([*draws, global_draws()])
+    assert results[0] == results[1]
 
 
-def test_gradients_are_cleared_and_scaled_where_there_is_an_optimiser(batch: Any) -> None:
+def test_gradients_are_cleared_and_clipped_with_an_optimizer(batch: Any) -> None:
     network = Noisy()
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
 
@@ -85,7 +85,7 @@ def test_gradients_are_cleared_and_scaled_where_there_is_an_optimiser(batch: Any
     closure()
     for gradient, parameter in zip(once, network.parameters(), strict=True):
         torch.testing.assert_close(gradient, parameter.grad, rtol=0, atol=0)
-    closure(backward=False)  # leaves them
+    closure(backward=False)  # keeps the gradients
     assert all((gradient == p.grad).all() for gradient, p in zip(once, network.parameters(), strict=True))
     norm = torch.stack([gradient.norm() for gradient in once]).norm().item()
     assert norm > 1
@@ -96,13 +96,13 @@ def test_gradients_are_cleared_and_scaled_where_there_is_an_optimiser(batch: Any
     bare()
     first = network.layers[0].weight.grad.clone()
     bare()
-    assert not torch.equal(network.layers[0].weight.grad, first)  # nobody clears them
-    with pytest.raises(ValueError, match="there is none"):
+    assert not torch.equal(network.layers[0].weight.grad, first)  # gradients add up without an optimiser
+    with pytest.raises(ValueError, match="needs an optimizer"):
         loss_closure(loss, max_grad_norm=1.0)
 
 
-def test_lbfgs_takes_it(batch: Any) -> None:
-    """Its line search needs one function: with other dropout in each evaluation it would not descend."""
+def test_closure_works_with_lbfgs(batch: Any) -> None:
+    """Its line search needs a fixed function: with new dropout in each evaluation it would not descend."""
     network = Noisy()
     optimizer = torch.optim.LBFGS(network.parameters(), max_iter=20, line_search_fn="strong_wolfe")
     closure = loss_closure(lambda: (network(batch[0]) - batch[1]).square().mean(), optimizer)
@@ -112,7 +112,7 @@ def test_lbfgs_takes_it(batch: Any) -> None:
     assert after < 0.1 * before
 
 
-def test_a_second_pass_at_a_second_point(batch: Any) -> None:
+def test_closure_works_with_sharpness_aware_minimization(batch: Any) -> None:
     """Sharpness-aware minimisation (Foret et al., 2021): the gradient where the loss is worst nearby."""
     network = Noisy()
     optimizer = torch.optim.SGD(network.parameters(), lr=0.05)
@@ -136,7 +136,7 @@ def test_a_second_pass_at_a_second_point(batch: Any) -> None:
 
 
 class Extractor(nn.Module):
-    """Features by a layer of its own."""
+    """Features extractor with a trainable layer."""
 
     features_dim = 7
 
@@ -151,9 +151,9 @@ class Extractor(nn.Module):
 
 @pytest.fixture(scope="module")
 def env() -> Iterator[DummyVecEnv]:
-    made = DummyVecEnv([RobotEnv])
-    yield made
-    made.close()
+    env = DummyVecEnv([RobotEnv])
+    yield env
+    env.close()
 
 
 def policy_of(cls: Any, env: Any, share: bool, **kwargs: Any) -> Any:
@@ -171,7 +171,7 @@ def names_of(policy: nn.Module, groups: list[dict[str, Any]]) -> dict[str, list[
 
 @pytest.mark.parametrize("share", [True, False])
 @pytest.mark.parametrize("cls", [PPO, A2C, RecurrentPPO, SAC, TD3, TQC])
-def test_every_parameter_is_in_one_part(cls: Any, share: bool, env: Any) -> None:
+def test_every_parameter_is_in_exactly_one_part(cls: Any, share: bool, env: Any) -> None:
     policy = policy_of(cls, env, share)
     parts = names_of(policy, parameter_groups(policy, {}))
     grouped = [name for names in parts.values() for name in names]
@@ -188,9 +188,9 @@ def test_every_parameter_is_in_one_part(cls: Any, share: bool, env: Any) -> None
     assert all("log_std" in name for name in parts.get("log_std", []))
 
 
-def test_an_off_policy_actor_and_critic_alone(env: Any) -> None:
+def test_parameter_groups_of_off_policy_modules(env: Any) -> None:
     policy = policy_of(SAC, env, share=False)
-    actor, critic = (names_of(one, parameter_groups(one, {})) for one in (policy.actor, policy.critic))
+    actor, critic = (names_of(module, parameter_groups(module, {})) for module in (policy.actor, policy.critic))
     assert set(actor) == {"encoder", "actor", "log_std"}
     assert set(critic) == {"encoder", "critic"}
     assert sum(map(len, critic.values())) == len(list(policy.critic.parameters()))
@@ -198,7 +198,7 @@ def test_an_off_policy_actor_and_critic_alone(env: Any) -> None:
     assert set(names_of(flat.critic, parameter_groups(flat.critic, {}))) == {"critic"}
 
 
-def test_each_part_has_its_own_settings(env: Any) -> None:
+def test_parts_have_separate_settings(env: Any) -> None:
     policy = policy_of(PPO, env, share=True)
     groups = parameter_groups(policy, {"critic": {"lr": 0.5, "weight_decay": 0.1}, "log_std": {"lr": 0.25}})
     optimizer = torch.optim.Adam(groups, lr=0.125)
@@ -209,22 +209,22 @@ def test_each_part_has_its_own_settings(env: Any) -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"critc": {"lr": 1e-3}}, r"groups\.critc.*no part of a policy.*did you mean 'critic'"),
+        ({"critc": {"lr": 1e-3}}, r"groups\.critc.*not a part of a policy.*did you mean 'critic'"),
         ({"critic": {"learning_rate": 1e-3}}, r"groups\.critic\.learning_rate.*not a parameter of Adam"),
         ({"critic": {"lr": 0}}, r"groups\.critic\.lr: 0"),
         ({"critic": {"lr": "fast"}}, r"groups\.critic\.lr: 'fast'"),
         ({"critic": {"lr": True}}, r"groups\.critic\.lr: True"),
         ({"critic": {"lr": float("nan")}}, r"groups\.critic\.lr: nan"),
         ({"actor": {"weight_decay": -1}}, r"groups\.actor\.weight_decay: -1"),
-        ({"actor": 0.5}, r"groups\.actor: 0.5 is no mapping"),
+        ({"actor": 0.5}, r"groups\.actor: 0.5 is not a mapping"),
     ],
 )
-def test_settings_that_would_do_nothing_are_refused(settings: Any, words: str, env: Any) -> None:
+def test_invalid_settings_are_refused(settings: Any, words: str, env: Any) -> None:
     with pytest.raises(ConfigError, match=words):
         parameter_groups(policy_of(PPO, env, share=True), settings)
 
 
-def test_a_part_without_parameters_is_refused(env: Any) -> None:
-    policy = PPO("MultiInputPolicy", env, n_steps=4, batch_size=4, device="cpu").policy  # flattens: nothing to learn
+def test_part_without_parameters_is_refused(env: Any) -> None:
+    policy = PPO("MultiInputPolicy", env, n_steps=4, batch_size=4, device="cpu").policy  # its extractor only flattens
     with pytest.raises(ConfigError, match=r"groups\.encoder.*has no parameters in this policy; allowed: actor, critic"):
         parameter_groups(policy, {"encoder": {"lr": 1e-3}})

@@ -1,4 +1,4 @@
-"""A saved policy acts as the trained one did, normaliser included."""
+"""Saved policies: loading, normaliser, damaged and third-party files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.components import small
 
 
 def build(algo: str, normalize: bool) -> tuple[Any, Any]:
-    """A model and its environment, which have seen a hundred steps."""
+    """Return a model and its environment after a hundred steps."""
     config = from_python({"algo": algo, "n_envs": 2, "normalize": normalize, "algo_params": small(algo)}).config
     env = factory.make_vec_env(config)
     model = factory.build_model(config, env)
@@ -37,9 +37,9 @@ def build(algo: str, normalize: bool) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("algo", ["ppo", "ars", "sac"])
 @pytest.mark.parametrize("normalize", [True, False])
-def test_a_policy_sees_what_the_model_saw_in_training(algo: str, normalize: bool, tmp_path: Path) -> None:
+def test_policy_normalises_as_in_training(algo: str, normalize: bool, tmp_path: Path) -> None:
     model, env = build(algo, normalize)
-    with torch.no_grad():  # weights that matter
+    with torch.no_grad():  # non-trivial weights
         for parameter in model.policy.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
     raw = env.env_method("reset", seed=5, indices=0)[0][0]
@@ -54,7 +54,7 @@ def test_a_policy_sees_what_the_model_saw_in_training(algo: str, normalize: bool
     other_env.close()
 
 
-def test_a_policy_of_another_network_is_refused(tmp_path: Path) -> None:
+def test_policy_of_another_network_is_refused(tmp_path: Path) -> None:
     (model, env), (other, other_env) = build("sac", False), build("ppo", False)
     save_policy(tmp_path / "policy.safetensors", model, None)
     with pytest.raises(RunError, match=r"policy\.safetensors"):
@@ -65,7 +65,7 @@ def test_a_policy_of_another_network_is_refused(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Path]]:
-    """A model and the folder of its files, as a run leaves them."""
+    """Return a model and the folder of its files, as a run writes them."""
     folder = tmp_path_factory.mktemp("run")
     model, env = build("ppo", True)
     save_policy(folder / "policy.safetensors", model, normalizer_of(env))
@@ -86,7 +86,7 @@ def changed(path: Path, change: Callable[[Tensors], object], metadata: Any = Non
 
 
 def put(name: str, value: Any) -> Callable[[Tensors], object]:
-    """Sets the first number of a tensor, or the tensor."""
+    """Return a function that sets the first number of a tensor, or the tensor."""
 
     def change(tensors: Tensors) -> None:
         if isinstance(value, torch.Tensor):
@@ -102,21 +102,21 @@ WRONG: dict[str, tuple[Callable[[Tensors], object], Any]] = {
     "not a number": (put(WEIGHT, float("nan")), None),
     "infinite": (put(WEIGHT, float("-inf")), None),
     "mean not a number": (put(MEAN, float("nan")), None),
-    "variance below zero": (put(VAR, -1.0), None),
-    "normaliser of other observations": (put(MEAN, torch.zeros(2, dtype=torch.float64)), None),
-    "normaliser of numbers that numpy lacks": (put(MEAN, torch.zeros(3, dtype=torch.bfloat16)), None),
-    "a part without variance": (lambda tensors: tensors.pop(VAR), None),
-    "a part too few": (lambda tensors: (tensors.pop(VAR), tensors.pop(VAR.replace("var", "mean"))), {"observation": 1}),
-    "no list of parts": (lambda tensors: None, {}),
-    "parts that are none": (lambda tensors: None, ["observation"]),
-    "a tensor too many": (put("extra", torch.zeros(2)), None),
-    "a tensor too few": (lambda tensors: tensors.pop(WEIGHT), None),
+    "negative variance": (put(VAR, -1.0), None),
+    "normaliser of different observations": (put(MEAN, torch.zeros(2, dtype=torch.float64)), None),
+    "normaliser of a type that numpy lacks": (put(MEAN, torch.zeros(3, dtype=torch.bfloat16)), None),
+    "missing variance": (lambda tensors: tensors.pop(VAR), None),
+    "missing part": (lambda tensors: (tensors.pop(VAR), tensors.pop(VAR.replace("var", "mean"))), {"observation": 1}),
+    "empty list of parts": (lambda tensors: None, {}),
+    "invalid list of parts": (lambda tensors: None, ["observation"]),
+    "additional tensor": (put("extra", torch.zeros(2)), None),
+    "missing tensor": (lambda tensors: tensors.pop(WEIGHT), None),
     "another shape": (put(WEIGHT, torch.zeros(2)), None),
 }
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_policy_that_training_cannot_have_left_is_refused(name: str, saved: Any, tmp_path: Path) -> None:
+def test_invalid_policy_file_is_refused(name: str, saved: Any, tmp_path: Path) -> None:
     model, folder = saved
     path = tmp_path / "policy.safetensors"
     path.write_bytes((folder / "policy.safetensors").read_bytes())
@@ -138,13 +138,13 @@ def deep(path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [pipe, Path.mkdir, lambda path: path.symlink_to("nowhere"), deep, lambda path: None])
-def test_what_is_no_policy_is_refused(make: Callable[[Path], object], saved: Any, tmp_path: Path) -> None:
+def test_special_files_are_refused(make: Callable[[Path], object], saved: Any, tmp_path: Path) -> None:
     make(tmp_path / "policy.safetensors")
     with pytest.raises(RunError, match=r"policy\.safetensors: cannot be loaded"):
         load_policy(tmp_path / "policy.safetensors", saved[0])
 
 
-def test_any_damage_is_refused_or_gives_finite_weights(saved: Any, tmp_path: Path) -> None:
+def test_damage_is_refused_or_gives_finite_weights(saved: Any, tmp_path: Path) -> None:
     model, folder = saved
     whole, rng, path = (folder / "policy.safetensors").read_bytes(), random.Random(0), tmp_path / "policy.safetensors"
     header = 8 + int.from_bytes(whole[:8], "little")
@@ -163,7 +163,7 @@ def test_any_damage_is_refused_or_gives_finite_weights(saved: Any, tmp_path: Pat
     assert 75 < len(refused) < 150
 
 
-def test_an_sb3_file_is_opened_if_it_is_ours_or_trusted(saved: Any, tmp_path: Path) -> None:
+def test_sb3_file_is_opened_if_it_is_ours_or_trusted(saved: Any, tmp_path: Path) -> None:
     model, folder = saved
     raw = {key: np.full(space.shape, 0.3, np.float32) for key, space in model.observation_space.spaces.items()}
     expected, _ = load_policy(folder / "policy.safetensors", model).predict(raw)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mygym.config import RunConfig, config_hash, load_file
 from mygym.errors import ConfigError
 from mygym.registry import algorithm, registry
-from mygym.runs.directory import write_yaml
+from mygym.runs.files import write_yaml
 from mygym.runs.resolve_config import from_python, resolve_config
 from mygym.tasks.lookup import find_task
 from tests.components import ALGORITHMS, CONTROLS, TASKS

@@ -1,4 +1,4 @@
-"""Runners: what the loop gives them, what it refuses, and their place in config, directories and results."""
+"""Runners: training loop, misuse, curves, config, directories."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, InterruptedRunError, RunError
 from mygym.registry import register_algorithm
 from mygym.runs import directory
-from mygym.runs.curves import Curves, Mark, Score, Tally
+from mygym.runs.curves import Curves, EpisodeCounter, Mark, Score
 from mygym.runs.evaluation import EVALUATION, TEST, Evaluation, episode_seeds
 from mygym.runs.resolve_config import from_python
 from mygym.runs.result import Result
@@ -54,7 +54,7 @@ def config(algo: str, logdir: Path, **more: Any) -> dict[str, Any]:
 
 
 class Climber(Runner):
-    """Random search: perturbs the weights, keeps what scored better; counts what happens."""
+    """Random search that perturbs the weights and keeps improvements; counts its iterations."""
 
     def __init__(self, policy: Any, env: Any, *, noise: float = 0.1, **kwargs: Any) -> None:
         self.noise = noise
@@ -81,8 +81,8 @@ class Climber(Runner):
         return loop.curves()
 
 
-def registered(cls: type[Runner], name: str = "mine", **how: Any) -> str:
-    register_algorithm(name, policy="MultiInputPolicy", **how)(cls)
+def registered(cls: type[Runner], name: str = "custom", **options: Any) -> str:
+    register_algorithm(name, policy="MultiInputPolicy", **options)(cls)
     return name
 
 
@@ -91,14 +91,14 @@ def train(cls: type[Runner], logdir: Path, **more: Any) -> Result:
 
 
 def with_training(training: Callable[[Runner, Loop], Any]) -> type[Runner]:
-    """A runner with this loop."""
-    return type("Mine", (Runner,), {"training": training})
+    """Return a runner class with this training loop."""
+    return type("Custom", (Runner,), {"training": training})
 
 
 # Training ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_runner_leaves_a_run_like_any_other(tmp_path: Path) -> None:
+def test_runner_writes_a_complete_run(tmp_path: Path) -> None:
     result = train(Climber, tmp_path)
     assert (result.status, result.steps) == ("done", STEPS)
     assert [record["steps"] for record in result.evaluations] == [0, 120, 200]
@@ -116,17 +116,17 @@ def test_a_runner_leaves_a_run_like_any_other(tmp_path: Path) -> None:
     assert (model.tries, model.noise, len(model.scores)) == (6, 0.1, 6)
 
 
-def test_a_runner_that_was_stopped_goes_on_from_its_attributes(tmp_path: Path) -> None:
+def test_stopped_runner_resumes_from_its_attributes(tmp_path: Path) -> None:
     name = registered(Climber)
-    usual = {"tensorboard": True, "reward": "dense", "normalize": True}
-    reference = mygym.train(config(name, tmp_path / "whole", **usual))
-    run = stopped(config(name, tmp_path / "stopped", **usual), step=150)
+    original = {"tensorboard": True, "reward": "dense", "normalize": True}
+    reference = mygym.train(config(name, tmp_path / "whole", **original))
+    run = stopped(config(name, tmp_path / "stopped", **original), step=150)
     result = mygym.train(resume=run)
     assert (result.status, result.steps) == ("done", reference.steps)
     assert differences(reference.path, run) == []
 
 
-def test_a_runner_made_longer_is_as_if_it_had_been_long_from_the_start(tmp_path: Path) -> None:
+def test_extended_runner_equals_a_long_run(tmp_path: Path) -> None:
     name = registered(Climber)
     short = mygym.train(config(name, tmp_path / "short", steps=120, tensorboard=True))
     longer = mygym.train({"steps": STEPS}, resume=short.path)
@@ -135,8 +135,8 @@ def test_a_runner_made_longer_is_as_if_it_had_been_long_from_the_start(tmp_path:
     assert set(differences(longer.path, whole.path)) <= {"checkpoint"}
 
 
-def test_local_variables_are_not_gone_on_from(tmp_path: Path) -> None:
-    """What the docstring warns of: why state belongs in attributes."""
+def test_local_variables_are_not_restored(tmp_path: Path) -> None:
+    """The reason why the docstring asks for attributes."""
     seen: list[tuple[int, int]] = []
 
     class Forgetful(Runner):
@@ -157,7 +157,7 @@ def test_local_variables_are_not_gone_on_from(tmp_path: Path) -> None:
     assert left[0] < left[1]
 
 
-def test_a_runner_trains_without_a_run() -> None:
+def test_runner_trains_outside_a_run() -> None:
     env = DummyVecEnv([lambda: RobotEnv(task_params={"horizon": 10})] * 2)
     runner = Climber("MultiInputPolicy", env, seed=1, device="cpu", policy_kwargs={"net_arch": [8]})
     assert runner.curves is None
@@ -166,12 +166,12 @@ def test_a_runner_trains_without_a_run() -> None:
     assert runner.curves == Curves()
     again = Climber("MultiInputPolicy", env, seed=1, device="cpu", policy_kwargs={"net_arch": [8]}).learn(90)
     np.testing.assert_array_equal(runner.policy.parameters_to_vector(), again.policy.parameters_to_vector())
-    with pytest.raises(RunError, match=r"Mine\.training: loop\.evaluate\(\) is for runs"):
+    with pytest.raises(RunError, match=r"Custom\.training: loop\.evaluate\(\) is for runs"):
         with_training(lambda self, loop: loop.goes_on() and loop.evaluate())("MultiInputPolicy", env).learn(10)
     env.close()
 
 
-def test_a_callback_ends_the_training_at_once() -> None:
+def test_callback_ends_the_training_immediately() -> None:
     class Enough(BaseCallback):
         ended = 0
 
@@ -188,30 +188,30 @@ def test_a_callback_ends_the_training_at_once() -> None:
     env.close()
 
 
-def test_actions_are_clipped_and_the_callbacks_see_the_rewards(tmp_path: Path) -> None:
+def test_actions_are_clipped_and_callbacks_receive_the_rewards(tmp_path: Path) -> None:
     taken: list[Any] = []
 
     class Wild(Runner):
         def training(self, loop: Loop) -> Curves:
             while loop.goes_on():
                 _, rewards, dones, infos = loop.step(torch.full((loop.envs.num_envs, 3), 5.0))
-                told = loop.callback.callbacks[0].locals
-                assert told["rewards"] is rewards
-                assert told["infos"] is infos
+                callback_locals = loop.callback.callbacks[0].locals
+                assert callback_locals["rewards"] is rewards
+                assert callback_locals["infos"] is infos
                 assert loop.episode_starts is dones
-                taken.append(told["actions"])
+                taken.append(callback_locals["actions"])
             return loop.curves()
 
     seen: list[Any] = []
-    usual = RobotEnv.step
+    original = RobotEnv.step
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RobotEnv, "step", lambda self, action: seen.append(np.array(action)) or usual(self, action))
+        patch.setattr(RobotEnv, "step", lambda self, action: seen.append(np.array(action)) or original(self, action))
         train(Wild, tmp_path, steps=20)
     assert np.max(taken) == 5.0
     assert np.max(seen) == 1.0
 
 
-def test_a_squashed_policys_actions_are_unscaled(tmp_path: Path) -> None:
+def test_actions_of_a_squashing_policy_are_unscaled(tmp_path: Path) -> None:
     from stable_baselines3.common.policies import MultiInputActorCriticPolicy
 
     class Half(MultiInputActorCriticPolicy):
@@ -225,17 +225,17 @@ def test_a_squashed_policys_actions_are_unscaled(tmp_path: Path) -> None:
             return loop.curves()
 
     seen: list[Any] = []
-    usual = RobotEnv.step
+    original = RobotEnv.step
     env = DummyVecEnv([RobotEnv] * 2)
     runner = Squashed(Half, env, device="cpu", policy_kwargs={"use_sde": True, "squash_output": True})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RobotEnv, "step", lambda self, action: seen.append(np.array(action)) or usual(self, action))
+        patch.setattr(RobotEnv, "step", lambda self, action: seen.append(np.array(action)) or original(self, action))
         runner.learn(10)
     assert np.unique(seen) == [0.5]
     env.close()
 
 
-def test_every_environment_begins_the_same_episode_where_asked() -> None:
+def test_reset_with_a_seed_starts_the_same_episode_everywhere() -> None:
     seen: list[Any] = []
 
     class Same(Runner):
@@ -254,79 +254,79 @@ def test_every_environment_begins_the_same_episode_where_asked() -> None:
         env = VecMonitor(make([RobotEnv] * 2))
         Same("MultiInputPolicy", env, device="cpu").learn(2)
         env.close()
-        one, again, other, own = seen
-        np.testing.assert_array_equal(one[0], one[1])
-        np.testing.assert_array_equal(one, again)
+        first, again, other, unseeded = seen
+        np.testing.assert_array_equal(first[0], first[1])
+        np.testing.assert_array_equal(first, again)
         np.testing.assert_array_equal(other[0], other[1])
-        assert (one[0] != other[0]).any()
-        assert (own != other).any()
+        assert (first[0] != other[0]).any()
+        assert (unseeded != other).any()
 
 
 @pytest.mark.parametrize("seed", [-1, SEEDS])
-def test_episodes_that_judge_are_no_training_episodes(seed: int, tmp_path: Path) -> None:
+def test_seeds_of_evaluations_are_refused_in_training(seed: int, tmp_path: Path) -> None:
     assert min(episode_seeds(0, EVALUATION, 100)) >= SEEDS
     with pytest.raises(RunError, match=r"loop\.reset\("):
         train(with_training(lambda self, loop: loop.goes_on() and loop.reset(seed)), tmp_path)
 
 
-def test_an_extra_look_changes_nothing_but_what_the_runner_makes_of_it(tmp_path: Path) -> None:
-    looks: list[Evaluation] = []
+def test_extra_evaluations_do_not_change_the_run(tmp_path: Path) -> None:
+    extras: list[Evaluation] = []
 
-    class Looking(Climber):
+    class Evaluating(Climber):
         def training(self, loop: Loop) -> Curves:
             while loop.goes_on():
                 assert not self.policy.training
-                if type(self).looks:
-                    looks.append(loop.evaluate())
+                if type(self).enabled:
+                    extras.append(loop.evaluate())
                 for _ in range(20):
                     loop.step(self.policy.predict(loop.observations)[0])
             return loop.curves()
 
-        looks = False
+        enabled = False
 
-    blind = train(Looking, tmp_path / "blind")
-    Looking.looks = True
-    name = registered(Looking, "looking")
-    result = mygym.train(config(name, tmp_path / "looking"))
-    for key, value in load_tensors(blind.path / "policy.safetensors").items():
+    without = train(Evaluating, tmp_path / "without")
+    Evaluating.enabled = True
+    name = registered(Evaluating, "evaluating")
+    result = mygym.train(config(name, tmp_path / "with"))
+    for key, value in load_tensors(without.path / "policy.safetensors").items():
         np.testing.assert_array_equal(value, load_tensors(result.path / "policy.safetensors")[key])
-    assert [r["success_rate"] for r in result.evaluations] == [r["success_rate"] for r in blind.evaluations]
-    seeds = [episode.seed for look in looks for episode in look.episodes]
+    assert [r["success_rate"] for r in result.evaluations] == [r["success_rate"] for r in without.evaluations]
+    seeds = [episode.seed for extra in extras for episode in extra.episodes]
     assert len(set(seeds)) == len(seeds) == 12
     assert all(seed >> 30 == EVALUATION for seed in seeds)
     run = stopped(config(name, tmp_path / "stopped"), step=150)
-    looks.clear()
+    extras.clear()
     mygym.train(resume=run)
-    assert [episode.seed for look in looks for episode in look.episodes] == seeds[-len(looks) * 2 :]
+    assert [episode.seed for extra in extras for episode in extra.episodes] == seeds[-len(extras) * 2 :]
 
 
 # Misuse --------------------------------------------------------------------------------------------------------------
 
 
-def twice(runner: Runner, loop: Loop) -> Curves:
+def never_steps(runner: Runner, loop: Loop) -> Curves:
     while loop.goes_on():
         pass
     return loop.curves()
 
 
-def early(runner: Runner, loop: Loop) -> Curves:
+def ends_early(runner: Runner, loop: Loop) -> Curves:
     loop.goes_on()
     loop.step(np.zeros((2, 3), np.float32))
     return loop.curves()
 
 
-def unasked(runner: Runner, loop: Loop) -> Curves:
+def steps_first(runner: Runner, loop: Loop) -> Curves:
     loop.step(np.zeros((2, 3), np.float32))
     return loop.curves()
 
 
-def silent(runner: Runner, loop: Loop) -> Any:
+def returns_nothing(runner: Runner, loop: Loop) -> Any:
     while loop.goes_on():
         loop.step(np.zeros((2, 3), np.float32))
 
 
-def beyond(runner: Runner, loop: Loop) -> Curves:
-    silent(runner, loop)
+def steps_after_the_end(runner: Runner, loop: Loop) -> Curves:
+    returns_nothing(runner, loop)
     assert not loop.goes_on()
     loop.step(np.zeros((2, 3), np.float32))
     return loop.curves()
@@ -335,23 +335,23 @@ def beyond(runner: Runner, loop: Loop) -> Curves:
 @pytest.mark.parametrize(
     ("training", "words"),
     [
-        (twice, "took no environment step between two calls of loop.goes_on"),
-        (early, "ended after 2 of 240 steps"),
+        (never_steps, "took no environment step between two calls of loop.goes_on"),
+        (ends_early, "ended after 2 of 240 steps"),
         (lambda self, loop: loop.curves(), "ended after 0 of 240 steps"),
-        (unasked, r"loop.step\(\) without a loop.goes_on"),
-        (beyond, r"loop.step\(\) without a loop.goes_on"),
-        (silent, "returned None in place of loop.curves"),
+        (steps_first, r"loop.step\(\) without a loop.goes_on"),
+        (steps_after_the_end, r"loop.step\(\) without a loop.goes_on"),
+        (returns_nothing, "returned None instead of loop.curves"),
     ],
 )
-def test_a_loop_that_is_wrong_is_told_of(training: Any, words: str, tmp_path: Path) -> None:
-    with pytest.raises(RunError, match=rf"Mine\.training.*{words}") as error:
+def test_wrong_loop_is_reported(training: Any, words: str, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=rf"Custom\.training.*{words}") as error:
         train(with_training(training), tmp_path)
     assert error.value.exit_code == 1
     result = Result.read(error.value.run)
-    assert (result.status, "Mine.training" in result.error) == ("failed", True)
+    assert (result.status, "Custom.training" in result.error) == ("failed", True)
 
 
-def test_a_loop_that_fails_is_a_failed_run(tmp_path: Path) -> None:
+def test_exception_in_the_loop_fails_the_run(tmp_path: Path) -> None:
     def training(runner: Runner, loop: Loop) -> Curves:
         while loop.goes_on():
             loop.step(np.zeros((2, 3), np.float32))
@@ -366,7 +366,7 @@ def test_a_loop_that_fails_is_a_failed_run(tmp_path: Path) -> None:
     assert "in training" in (run / directory.TRACEBACK).read_text()
 
 
-def test_weights_that_are_not_finite_end_a_runner_as_any_other(tmp_path: Path) -> None:
+def test_non_finite_loss_ends_the_run(tmp_path: Path) -> None:
     class Diverging(Climber):
         def training(self, loop: Loop) -> Curves:
             while loop.goes_on():
@@ -379,7 +379,7 @@ def test_weights_that_are_not_finite_end_a_runner_as_any_other(tmp_path: Path) -
     assert Result.read(error.value.run).status == "diverged"
 
 
-def test_what_cannot_be_saved_is_told_of_when_it_appears(tmp_path: Path, capsys: Any) -> None:
+def test_unsavable_attribute_is_reported_once(tmp_path: Path, capsys: Any) -> None:
     class Late(Runner):
         def training(self, loop: Loop) -> Curves:
             while loop.goes_on():
@@ -394,7 +394,7 @@ def test_what_cannot_be_saved_is_told_of_when_it_appears(tmp_path: Path, capsys:
 # Curves --------------------------------------------------------------------------------------------------------------
 
 
-def test_train_validation_and_test_stand_at_every_mark(tmp_path: Path) -> None:
+def test_curves_have_training_validation_and_test_figures(tmp_path: Path) -> None:
     kept: list[Any] = []
 
     class Keeping(Climber):
@@ -418,8 +418,8 @@ def test_train_validation_and_test_stand_at_every_mark(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("algo", ["ppo", "sac", "ars", "cem"])
-def test_the_training_figures_are_those_of_the_monitor(algo: str, tmp_path: Path) -> None:
-    """For every kind of algorithm: the episodes in monitor.csv are all counted once, up to the last mark."""
+def test_training_figures_match_the_monitor(algo: str, tmp_path: Path) -> None:
+    """For every kind of algorithm: each episode in monitor.csv up to the last mark is counted once."""
     params = small(algo) | ({"n_steps": 16} if algo == "ppo" else {})
     settings = config(algo, tmp_path) | {"algo_params": params, "steps": 400, "reward": "dense"}
     result = mygym.train(settings)
@@ -439,41 +439,41 @@ def test_the_training_figures_are_those_of_the_monitor(algo: str, tmp_path: Path
     assert counted > len(episodes) / 2
 
 
-def test_a_tally_counts_and_begins_again() -> None:
-    tally, other = Tally(), Tally()
-    tally.add({"r": -2.0, "is_success": np.True_})
-    tally.add({"r": -4.0, "is_success": False})
-    other.load_state_dict(json.loads(json.dumps(tally.state_dict())))
+def test_episode_counter() -> None:
+    counter, other = EpisodeCounter(), EpisodeCounter()
+    counter.add({"r": -2.0, "is_success": np.True_})
+    counter.add({"r": -4.0, "is_success": False})
+    other.load_state_dict(json.loads(json.dumps(counter.state_dict())))
     expected = {"train_success_rate": 0.5, "train_mean_return": -3.0}
-    assert tally.take() == other.take() == expected
-    assert tally.take() == {"train_success_rate": None, "train_mean_return": None}
+    assert counter.take() == other.take() == expected
+    assert counter.take() == {"train_success_rate": None, "train_mean_return": None}
 
 
-def test_test_episodes_choose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The best model and the early stop are the same whatever the test episodes say."""
+def test_test_episodes_select_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The best model and the early stop do not depend on the test episodes."""
     seen: dict[int, set[int]] = {EVALUATION: set(), TEST: set()}
-    usual = mygym.runs.session.evaluate_policy
+    original = mygym.runs.session.evaluate_policy
 
-    def flattered(policy: Any, envs: Any, seeds: Any, *args: Any) -> Any:
+    def all_successful(policy: Any, envs: Any, seeds: Any, *args: Any) -> Any:
         purpose = seeds[0] >> 30
         seen.get(purpose, set()).update(seeds)
-        evaluation = usual(policy, envs, seeds, *args)
+        evaluation = original(policy, envs, seeds, *args)
         if purpose != TEST:
             return evaluation
         from dataclasses import replace
 
-        return Evaluation(tuple(replace(one, success=True, total_reward=0.0) for one in evaluation.episodes))
+        return Evaluation(tuple(replace(episode, success=True, total_reward=0.0) for episode in evaluation.episodes))
 
-    monkeypatch.setattr("mygym.runs.session.evaluate_policy", flattered)
+    monkeypatch.setattr("mygym.runs.session.evaluate_policy", all_successful)
     tested = train(Climber, tmp_path, stop_at_success=0.9)
     assert (tested.steps, len(seen[TEST]), len(seen[EVALUATION])) == (STEPS, 9, 6)
     assert all(record["test_success_rate"] == 1.0 for record in tested.evaluations)
     untested = train(Climber, tmp_path, stop_at_success=0.9, eval={"test_episodes": 0})
     assert all("test_success_rate" not in record for record in untested.evaluations)
     for name in ("best_policy", "policy"):
-        one, other = (load_tensors(run.path / f"{name}.safetensors") for run in (tested, untested))
-        for key, value in one.items():
-            np.testing.assert_array_equal(value, other[key])
+        first, second = (load_tensors(run.path / f"{name}.safetensors") for run in (tested, untested))
+        for key, value in first.items():
+            np.testing.assert_array_equal(value, second[key])
     assert Curves.of(untested.evaluations).marks[0].test is None
     assert isinstance(Curves.of(untested.evaluations).marks[0], Mark)
 
@@ -484,17 +484,17 @@ def test_test_episodes_choose_nothing(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_training_parameters_come_from_signature_registration_and_user(tmp_path: Path) -> None:
     seen: dict[str, Any] = {}
 
-    class Noting(Climber):
+    class Recording(Climber):
         def training(self, loop: Loop, *, length: int = 20, greedy: bool = True) -> Curves:
             seen.update(length=length, greedy=greedy)
             return super().training(loop, length=length, greedy=greedy)
 
-    name = registered(Noting, training_defaults={"length": 10})
+    name = registered(Recording, training_defaults={"length": 10})
     resolved = from_python(config(name, tmp_path, training_params={"greedy": False}))
     assert resolved.config.training_params == {"length": 10, "greedy": False}
     assert resolved.origins["training_params.length"] == f"algorithm {name}"
     assert resolved.origins["training_params.greedy"] == "argument"
-    assert from_python(config(name, tmp_path)).origins["training_params.greedy"] == "class Noting"
+    assert from_python(config(name, tmp_path)).origins["training_params.greedy"] == "class Recording"
     assert "noise" in resolved.config.algo_params
     assert "length" not in resolved.config.algo_params
     result = mygym.train(resolved)
@@ -515,7 +515,7 @@ def test_training_parameters_shape_the_result() -> None:
 
 class Demanding(Runner):
     def training(self, loop: Loop, *, rounds: int, share: float = 0.5) -> Curves:
-        return twice(self, loop)
+        return never_steps(self, loop)
 
 
 @pytest.mark.parametrize(
@@ -529,7 +529,7 @@ class Demanding(Runner):
         (None, {"length": 5}, r"training_params\.length.*is not for ppo.*steps, n_envs, eval"),
     ],
 )
-def test_training_parameters_are_checked_before_anything_is_built(
+def test_training_parameters_are_validated_first(
     cls: type[Runner] | None, params: Mapping[str, Any], words: str, tmp_path: Path
 ) -> None:
     name = registered(cls) if cls is not None else "ppo"
@@ -538,12 +538,12 @@ def test_training_parameters_are_checked_before_anything_is_built(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_ranges_hold_for_training_parameters(tmp_path: Path) -> None:
+def test_training_parameters_have_ranges(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"training_params\.episodes: 0 is out of range; allowed: at least 1"):
         mygym.train({"algo": "cem", "logdir": str(tmp_path), "training_params": {"episodes": 0}})
 
 
-def test_strict_wants_training_parameters_written_out(tmp_path: Path) -> None:
+def test_strict_requires_training_parameters(tmp_path: Path) -> None:
     values = from_python({"algo": "cem"}).values()
     assert from_python({**values, "strict": True}).config.training_params == values["training_params"]
     del values["training_params"]["episodes"]
@@ -563,7 +563,7 @@ def test_the_command_line_shows_and_sets_training_parameters(capsys: Any) -> Non
     assert "training_params" not in json.loads(capsys.readouterr().out)["frameworks"]["pytorch"]
 
 
-def test_a_changed_training_parameter_is_not_resumed_with(tmp_path: Path) -> None:
+def test_resume_refuses_changed_training_parameters(tmp_path: Path) -> None:
     run = stopped(config(registered(Climber), tmp_path), step=150)
     with pytest.raises(ConfigError, match=r"training_params\.length"):
         mygym.train({"training_params": {"length": 5}}, resume=run)
@@ -572,7 +572,7 @@ def test_a_changed_training_parameter_is_not_resumed_with(tmp_path: Path) -> Non
 # Directory -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_runner_names_its_settings(tmp_path: Path) -> None:
+def test_run_name_is_part_of_the_directory(tmp_path: Path) -> None:
     class Named(Climber):
         @classmethod
         def run_name(cls, hyperparameters: Mapping[str, Any], training_params: Mapping[str, Any]) -> str:
@@ -587,18 +587,18 @@ def test_a_runner_names_its_settings(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a/b", "../x", ".hidden", "-x", "a b", "ä", "x" * 81, "a\n", None, 5])
-def test_a_name_that_no_directory_should_have_is_refused(name: Any, tmp_path: Path) -> None:
+def test_invalid_run_name_is_refused(name: Any, tmp_path: Path) -> None:
     class Named(Climber):
         @classmethod
         def run_name(cls, hyperparameters: Mapping[str, Any], training_params: Mapping[str, Any]) -> str:
             return name
 
-    with pytest.raises(ConfigError, match=r"is what Named\.run_name gives"):
+    with pytest.raises(ConfigError, match=r"is the result of Named\.run_name"):
         train(Named, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_name_that_fails_is_the_runners_fault(tmp_path: Path) -> None:
+def test_exception_in_run_name_is_reported(tmp_path: Path) -> None:
     class Named(Climber):
         @classmethod
         def run_name(cls, hyperparameters: Mapping[str, Any], training_params: Mapping[str, Any]) -> str:
@@ -609,7 +609,7 @@ def test_a_name_that_fails_is_the_runners_fault(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_runner_that_is_interrupted_has_its_curves(tmp_path: Path) -> None:
+def test_interrupted_runner_has_curves(tmp_path: Path) -> None:
     kept: list[Runner] = []
 
     class Kept(Climber):

@@ -1,4 +1,4 @@
-"""Schedules in real training: which value is used at which env step, what goes on after a stop, what has no effect."""
+"""Schedules in training: values at each env step, resumed and extended runs, refusals."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ ENDS: Mapping[str, tuple[float, float]] = {
     "tau": (0.5, 0.01),
     "vf_coef": (0.8, 0.1),
 }
-"""From where to where each quantity goes in these tests."""
+"""First and last value of each hyperparameter in these tests."""
 
 
 LINEAR: dict[str, Any] = {"schedule": "linear", "from": 1e-3, "to": 0.0}
@@ -58,20 +58,20 @@ def class_of(algo: str, framework: str = "pytorch") -> type:
 EACH = [(algo, framework, name) for algo, framework in COMBOS for name in may_be_scheduled(class_of(algo, framework))]
 
 OVERRULED = {("myalgo", "pytorch", "ent_coef")}
-"""What an algorithm sets itself."""
+"""Hyperparameters that an algorithm sets itself."""
 
 
 def ends(name: str) -> tuple[float, float]:
     return ENDS.get(name, (0.5, 0.05))
 
 
-def way(name: str) -> dict[str, Any]:
+def linear(name: str) -> dict[str, Any]:
     first, last = ends(name)
     return {"schedule": "linear", "from": first, "to": last}
 
 
 def quick(algo: str, framework: str = "pytorch") -> dict[str, Any]:
-    """`algo_params` for several updates in a moment, none of which is skipped."""
+    """Return `algo_params` for several fast updates, none of which is skipped."""
     takes = known(class_of(algo, framework))
     more = {"n_steps": 16} if "gae_lambda" in takes else {"learning_starts": 20} if "learning_starts" in takes else {}
     return small(algo, framework) | more
@@ -79,27 +79,27 @@ def quick(algo: str, framework: str = "pytorch") -> dict[str, Any]:
 
 def settings(algo: str, params: Mapping[str, Any], **more: Any) -> Any:
     steps = 480 if "n_delta" in params or algo == "ars" else 160
-    said = {"algo": algo, "steps": steps, "n_envs": 2, "reward": "dense", "task_params": {"horizon": 10}}
-    own = quick(algo, more.get("framework", "pytorch"))
-    return resolve_config(overrides=merged(said, {"algo_params": {**own, **params}, **more})).config
+    values = {"algo": algo, "steps": steps, "n_envs": 2, "reward": "dense", "task_params": {"horizon": 10}}
+    defaults = quick(algo, more.get("framework", "pytorch"))
+    return resolve_config(overrides=merged(values, {"algo_params": {**defaults, **params}, **more})).config
 
 
 def learned(algo: str, framework: str, params: Mapping[str, Any]) -> np.ndarray:
-    """All weights after a short training."""
-    settled = settings(algo, params, framework=framework)
-    env = factory.make_vec_env(settled)
+    """Return all weights after a short training."""
+    run_config = settings(algo, params, framework=framework)
+    env = factory.make_vec_env(run_config)
     try:
-        model = factory.build_model(settled, env)
-        model.learn(settled.steps, callback=ScheduleCallback(factory.schedules_of(settled), settled.steps))
+        model = factory.build_model(run_config, env)
+        model.learn(run_config.steps, callback=ScheduleCallback(factory.schedules_of(run_config), run_config.steps))
     finally:
         env.close()
     return np.concatenate([value.double().numpy().ravel() for value in weights(model).values()])
 
 
 def plain(algo: str, framework: str, name: str) -> dict[str, Any]:
-    """Numbers where schedules may stand; a target entropy is aimed at only by what tunes the coefficient."""
-    mine = [triple for triple in EACH if triple[:2] == (algo, framework) and triple not in OVERRULED]
-    numbers = {key: ends(key)[0] for *_, key in mine if key != "target_entropy"}
+    """Return plain numbers for all schedulable hyperparameters; a target entropy needs a tuned coefficient."""
+    schedulable = [triple for triple in EACH if triple[:2] == (algo, framework) and triple not in OVERRULED]
+    numbers = {key: ends(key)[0] for *_, key in schedulable if key != "target_entropy"}
     if name == "target_entropy":
         numbers |= {"ent_coef": "auto_0.2", name: ends(name)[0]}
     return numbers
@@ -116,12 +116,13 @@ SLOW_IN_JAX = {"jax": [pytest.mark.slow]}  # each compiles for half a minute
 
 
 @pytest.mark.parametrize(
-    ("algo", "framework", "name"), [pytest.param(*it, marks=SLOW_IN_JAX.get(it[1], [])) for it in SCHEDULABLE]
+    ("algo", "framework", "name"),
+    [pytest.param(*triple, marks=SLOW_IN_JAX.get(triple[1], [])) for triple in SCHEDULABLE],
 )
-def test_what_may_be_scheduled_changes_what_is_learnt(algo: str, framework: str, name: str) -> None:
+def test_every_schedule_changes_the_weights(algo: str, framework: str, name: str) -> None:
     numbers = plain(algo, framework, name)
     reference = learned_with_numbers(algo, framework, name == "target_entropy")
-    assert not np.array_equal(learned(algo, framework, numbers | {name: way(name)}), reference)
+    assert not np.array_equal(learned(algo, framework, numbers | {name: linear(name)}), reference)
 
 
 @pytest.mark.parametrize(
@@ -132,22 +133,22 @@ def test_what_may_be_scheduled_changes_what_is_learnt(algo: str, framework: str,
         for tuned in sorted({False, (algo, framework) in TUNED})
     ],
 )
-def test_schedules_that_are_constant_change_nothing(algo: str, framework: str, tuned: bool) -> None:
-    """All of an algorithm's at once: what differs is the schedules' doing."""
+def test_constant_schedules_change_nothing(algo: str, framework: str, tuned: bool) -> None:
+    """All schedules of an algorithm together: any difference is caused by the schedules."""
     numbers = plain(algo, framework, "target_entropy" if tuned else "")
-    mine = {name: value for name, value in numbers.items() if not isinstance(value, str)}
-    constant = {name: {"schedule": "constant", "value": value} for name, value in mine.items()}
+    values = {name: value for name, value in numbers.items() if not isinstance(value, str)}
+    constant = {name: {"schedule": "constant", "value": value} for name, value in values.items()}
     reference = learned_with_numbers(algo, framework, tuned)
     np.testing.assert_array_equal(learned(algo, framework, numbers | constant), reference)
 
 
 @pytest.mark.parametrize(("algo", "framework", "name"), sorted(OVERRULED))
-def test_what_an_algorithm_sets_itself_is_not_quietly_left_to_it(algo: str, framework: str, name: str) -> None:
+def test_schedule_of_a_value_that_the_algorithm_sets_is_refused(algo: str, framework: str, name: str) -> None:
     with pytest.raises(ConfigError, match=rf"algo_params\.{name}: .*sets it itself while training"):
-        learned(algo, framework, {name: way(name)})
+        learned(algo, framework, {name: linear(name)})
 
 
-# What is used -------------------------------------------------------------------------------------------------------
+# Used values --------------------------------------------------------------------------------------------------------
 
 
 def optimizers(model: Any) -> Iterator[Any]:
@@ -159,7 +160,7 @@ def optimizers(model: Any) -> Iterator[Any]:
 
 
 def watched(algo: str) -> list[tuple[int, str, float]]:
-    """Registers a subclass as `watched`; returns where it writes `(env steps, name, value used)` in each update."""
+    """Register a subclass as `watched` and return the list of its `(env steps, name, value used)` in each update."""
     cls = class_of(algo)
     seen: list[tuple[int, str, float]] = []
 
@@ -193,43 +194,43 @@ def watched(algo: str) -> list[tuple[int, str, float]]:
 
 
 WATCHED = [algo for algo in ALGORITHMS if algo != "myalgo" and not issubclass(class_of(algo), Runner)]
-"""Those that SB3's `train` or its like updates; what runners read is for `test_what_may_be_scheduled_…`."""
+"""Algorithms with SB3's `train` or a similar method; `test_every_schedule_changes_the_weights` covers runners."""
 CASES = [(algo, tuned) for algo in WATCHED for tuned in {False, (algo, "pytorch") in TUNED}]
 
 
 @pytest.mark.parametrize(("algo", "tuned"), sorted(CASES))
-def test_the_value_that_is_used_is_the_schedules_at_that_env_step(algo: str, tuned: bool, tmp_path: Path) -> None:
-    left_out = "ent_coef" if tuned else "target_entropy"
-    names = [key for *of, key in EACH if of == [algo, "pytorch"] and key != left_out]
+def test_used_value_is_the_schedule_at_the_env_step(algo: str, tuned: bool, tmp_path: Path) -> None:
+    excluded = "ent_coef" if tuned else "target_entropy"
+    names = [key for *of, key in EACH if of == [algo, "pytorch"] and key != excluded]
     seen = watched(algo)
-    params = {name: way(name) for name in names} | ({"ent_coef": "auto_0.2"} if tuned else {})
-    settled = settings("watched", {**quick(algo), **params}, logdir=str(tmp_path), stop_at_success=None,
+    params = {name: linear(name) for name in names} | ({"ent_coef": "auto_0.2"} if tuned else {})
+    run_config = settings("watched", {**quick(algo), **params}, logdir=str(tmp_path), stop_at_success=None,
                        eval={"every": 40, "episodes": 1, "final_episodes": 1}, video={"episodes": 0})  # fmt: skip
-    result = mygym.train(settled)
-    expected = schedules(class_of(algo), settled.algo_params, settled.steps)
+    result = mygym.train(run_config)
+    expected = schedules(class_of(algo), run_config.algo_params, run_config.steps)
     for name in names:
         used = [(steps, value) for steps, key, value in seen if key == name]
         assert len({value for _, value in used}) > 3, f"{name} has one value for all of learn"
         for steps, value in used:
-            assert value == pytest.approx(expected[name].value(steps, settled.steps), rel=1e-6), name
+            assert value == pytest.approx(expected[name].value(steps, run_config.steps), rel=1e-6), name
     lines = [json.loads(line) for line in (result.path / "progress.jsonl").read_text().splitlines()]
     for line in lines:
         assert {key for key in line if key.startswith("schedule/")} == {f"schedule/{name}" for name in names}
         for name in names:
-            assert line[f"schedule/{name}"] == expected[name].value(line["steps"], settled.steps)
+            assert line[f"schedule/{name}"] == expected[name].value(line["steps"], run_config.steps)
     assert lines[0]["steps"] == 0
     assert lines[-1]["steps"] == result.steps
 
 
-# Stop and go on -----------------------------------------------------------------------------------------------------
+# Resumed and extended runs ------------------------------------------------------------------------------------------
 
 SCHEDULED: dict[str, dict[str, Any]] = {
-    "ppo": {key: way(key) for key in ("learning_rate", "clip_range", "ent_coef", "target_kl")},
-    "sac": {key: way(key) for key in ("learning_rate", "ent_coef", "tau")},
-    "td3": {key: way(key) for key in ("learning_rate", "action_noise", "target_policy_noise")},
-    "trpo": {key: way(key) for key in ("learning_rate", "target_kl", "cg_damping")},
+    "ppo": {key: linear(key) for key in ("learning_rate", "clip_range", "ent_coef", "target_kl")},
+    "sac": {key: linear(key) for key in ("learning_rate", "ent_coef", "tau")},
+    "td3": {key: linear(key) for key in ("learning_rate", "action_noise", "target_policy_noise")},
+    "trpo": {key: linear(key) for key in ("learning_rate", "target_kl", "cg_damping")},
     "tqc": {"learning_rate": {"schedule": "piecewise", "points": [[0, 0.0], [100, 1e-2], [200, 1e-3]]}},
-    "ars": {key: way(key) for key in ("learning_rate", "delta_std")},
+    "ars": {key: linear(key) for key in ("learning_rate", "delta_std")},
 }
 
 
@@ -238,7 +239,7 @@ def scheduled(algo: str, logdir: Path, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("algo", SCHEDULED)
-def test_a_resumed_run_goes_on_with_its_schedules(algo: str, tmp_path: Path) -> None:
+def test_resumed_run_continues_its_schedules(algo: str, tmp_path: Path) -> None:
     reference = mygym.train(scheduled(algo, tmp_path / "whole"))
     run = stopped(scheduled(algo, tmp_path / "stopped"), step=150)
     result = mygym.train(resume=run)
@@ -247,8 +248,8 @@ def test_a_resumed_run_goes_on_with_its_schedules(algo: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("algo", SCHEDULED)
-def test_schedules_of_a_run_made_longer_end_at_the_new_end(algo: str, tmp_path: Path) -> None:
-    """From the old end on it is what a run of the new length has there, though not what it had before."""
+def test_schedules_of_an_extended_run_end_at_its_new_end(algo: str, tmp_path: Path) -> None:
+    """After the old end the values are those of a run of the new length; before it they are not."""
     short = mygym.train(scheduled(algo, tmp_path))
     steps = 2 * short.steps
     longer = mygym.train({"steps": steps}, resume=short.path)
@@ -260,23 +261,23 @@ def test_schedules_of_a_run_made_longer_end_at_the_new_end(algo: str, tmp_path: 
     for line in added:
         for name, schedule in expected.items():
             assert line[f"schedule/{name}"] == schedule.value(line["steps"], steps)
-    if algo == "ars":  # its first update comes before any step
+    if algo == "ars":  # its first update precedes any step
         assert added[0]["train/delta_std"] == expected["delta_std"].value(short.steps, steps)
 
 
-def test_another_schedule_is_not_what_the_run_was_trained_with(tmp_path: Path) -> None:
+def test_resume_refuses_a_changed_schedule(tmp_path: Path) -> None:
     run = stopped(scheduled("sac", tmp_path), step=150)
     with pytest.raises(ConfigError, match=r"algo_params\.tau\.to: 0\.02 is not what the run was trained with"):
         mygym.train({"algo_params": {"tau": {"to": 0.02}}}, resume=run)
 
 
-# What is left behind ------------------------------------------------------------------------------------------------
+# Files of the run ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("algo", ["ppo", "td3", "ars"])
-def test_a_run_keeps_its_schedules_as_data_and_repeats(algo: str, tmp_path: Path) -> None:
-    said = scheduled(algo, tmp_path)
-    first = mygym.train(said)
+def test_config_of_a_run_repeats_its_schedules(algo: str, tmp_path: Path) -> None:
+    values = scheduled(algo, tmp_path)
+    first = mygym.train(values)
     content = yaml.safe_load((first.path / "config.yaml").read_text())
     for name, data in SCHEDULED[algo].items():
         assert content["algo_params"][name] == data
@@ -286,8 +287,10 @@ def test_a_run_keeps_its_schedules_as_data_and_repeats(algo: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("algo", SCHEDULED)
-def test_saved_policies_load_act_and_are_judged(algo: str, tmp_path: Path) -> None:
-    params = {"n_steps": 32} if "n_steps" in config(algo, tmp_path)["algo_params"] else {}  # a batch for one that acts
+def test_saved_policies_load_and_act(algo: str, tmp_path: Path) -> None:
+    params = (
+        {"n_steps": 32} if "n_steps" in config(algo, tmp_path)["algo_params"] else {}
+    )  # the batch of a single acting environment
     result = mygym.train(scheduled(algo, tmp_path, algo_params=params))
     with mygym.make_env(result.path) as env:
         observation, _ = env.reset(seed=3)
@@ -303,29 +306,29 @@ def test_saved_policies_load_act_and_are_judged(algo: str, tmp_path: Path) -> No
         assert model.lr_schedule(1 - steps / 240) == schedule.value(steps, 240)
 
 
-# Algorithms of the user's own ---------------------------------------------------------------------------------------
+# Custom algorithms --------------------------------------------------------------------------------------------------
 
 
-def test_the_example_has_a_parameter_that_may_be_scheduled(tmp_path: Path) -> None:
+def test_example_has_a_schedulable_parameter(tmp_path: Path) -> None:
     assert may_be_scheduled(class_of("myalgo"))["initial_entropy"] == "held"
-    settled = settings("myalgo", {"initial_entropy": LINEAR})
-    env = factory.make_vec_env(settled)
-    model = factory.build_model(settled, env)
+    run_config = settings("myalgo", {"initial_entropy": LINEAR})
+    env = factory.make_vec_env(run_config)
+    model = factory.build_model(run_config, env)
     values = []
 
     class Watch(ScheduleCallback):
         def _on_rollout_end(self) -> None:
             values.append((self.num_timesteps, self.model.initial_entropy))
 
-    model.learn(settled.steps, callback=Watch(factory.schedules_of(settled), settled.steps))
+    model.learn(run_config.steps, callback=Watch(factory.schedules_of(run_config), run_config.steps))
     env.close()
     assert values == [(steps, pytest.approx(1e-3 * (1 - steps / 160))) for steps in (32, 64, 96, 128, 160)]
 
 
-def test_a_shape_of_the_users_own_trains_and_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_custom_schedule_trains_and_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "algos").mkdir()
-    (tmp_path / "algos" / "mine.py").write_text(
+    (tmp_path / "algos" / "custom.py").write_text(
         "from mygym.config.schedules import register_schedule\n\n\n"
         "@register_schedule('square')\n"
         "def square(progress: float, from_: float, to: float) -> float:\n"
@@ -341,7 +344,7 @@ def test_a_shape_of_the_users_own_trains_and_resumes(tmp_path: Path, monkeypatch
 
 
 class Forgetful(PPO):
-    """Keeps its parameter under another name."""
+    """Stores its parameter under another name."""
 
     def __init__(self, policy: Any, env: Any, courage: float = 0.1, **kwargs: Any) -> None:
         super().__init__(policy, env, **kwargs)
@@ -349,7 +352,7 @@ class Forgetful(PPO):
 
 
 class Wilful(PPO):
-    """Makes something else of its parameter."""
+    """Stores another value of its parameter."""
 
     def __init__(self, policy: Any, env: Any, courage: float = 0.1, **kwargs: Any) -> None:
         super().__init__(policy, env, **kwargs)
@@ -357,15 +360,15 @@ class Wilful(PPO):
 
 
 @pytest.mark.parametrize("cls", [Forgetful, Wilful])
-def test_what_a_users_algorithm_does_not_keep_is_refused(cls: type, tmp_path: Path) -> None:
-    register_algorithm("own")(cls)
-    params = merged(config("ppo", tmp_path), {"algo": "own", "algo_params": {"courage": LINEAR}})
+def test_schedule_of_a_value_that_is_not_stored_is_refused(cls: type, tmp_path: Path) -> None:
+    register_algorithm("custom")(cls)
+    params = merged(config("ppo", tmp_path), {"algo": "custom", "algo_params": {"courage": LINEAR}})
     with pytest.raises(ConfigError, match=rf"algo_params\.courage: .*{cls.__name__} does not keep it"):
         mygym.train(params)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_misspelt_schedule_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_misspelt_schedule_leaves_nothing(tmp_path: Path) -> None:
     params = {"algo_params": {"learning_rate": LINEAR | {"schedule": "linaer"}}}
     with pytest.raises(ConfigError, match=r"algo_params\.learning_rate\.schedule: 'linaer'.*did you mean 'linear'"):
         mygym.train(merged(config("ppo", tmp_path), params))

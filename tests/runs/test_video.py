@@ -1,4 +1,4 @@
-"""Films of failed episodes: of the episode that failed, under a name that says where, beside what is there."""
+"""Videos of failed episodes: content, file names, existing files, faults."""
 
 from __future__ import annotations
 
@@ -15,34 +15,32 @@ from mygym.errors import RunError
 from mygym.registry import registry
 from mygym.runs import video
 from mygym.runs.evaluation import Evaluation, Failure, evaluate_policy
-from mygym.runs.video import PAUSE, film_failures
+from mygym.runs.video import PAUSE_FRAMES, record_failure_videos
 
 SMALL: dict[str, Any] = {"render_mode": "rgb_array", "render_width": 64, "render_height": 48}
 
 
-def judged(envs: list[RobotEnv], policy: str, episodes: int) -> Evaluation:
+def evaluated(envs: list[RobotEnv], policy: str, episodes: int) -> Evaluation:
     return evaluate_policy(registry("policy").get(policy).load()(envs, 0), envs, range(episodes))
 
 
-def test_the_episode_that_failed_is_filmed_whatever_chose_its_actions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Random actions differ from those of another policy, of another seed, or with one environment."""
+def test_video_shows_the_failed_episode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The random policy chooses other actions with another seed or with a single environment."""
     envs = [RobotEnv("push", task_params={"horizon": 40}, **SMALL) for _ in range(3)]
-    evaluation = judged(envs, "random", 9)
-    filmed: list[Evaluation] = []
-    film = video.film
-    monkeypatch.setattr(video, "film", lambda *how: filmed.append(film(*how)))
-    paths = film_failures(evaluation, envs[0], tmp_path / "new")
+    evaluation = evaluated(envs, "random", 9)
+    recorded: list[Evaluation] = []
+    record_video = video.record_video
+    monkeypatch.setattr(video, "record_video", lambda *args: recorded.append(record_video(*args)))
+    paths = record_failure_videos(evaluation, envs[0], tmp_path / "new")
     for env in envs:
         env.close()
-    names = [f"failed_in_{one.stage}_seed_{one.seed}.mp4" for one in evaluation.failures]
+    names = [f"failed_in_{failure.stage}_seed_{failure.seed}.mp4" for failure in evaluation.failures]
     assert [path.name for path in paths] == names
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == sorted(names)
-    for one, path in zip(filmed, paths, strict=True):
-        (episode,) = one.episodes
+    for replayed, path in zip(recorded, paths, strict=True):
+        (episode,) = replayed.episodes
         assert episode == next(other for other in evaluation.episodes if other.seed == episode.seed)
-        assert imageio_ffmpeg.count_frames_and_secs(str(path))[0] == episode.length + 1 + PAUSE
+        assert imageio_ffmpeg.count_frames_and_secs(str(path))[0] == episode.length + 1 + PAUSE_FRAMES
 
 
 @pytest.mark.parametrize(
@@ -53,41 +51,41 @@ def test_the_episode_that_failed_is_filmed_whatever_chose_its_actions(
         "move " + "x" * 300: None,
     }.items(),
 )
-def test_names_are_those_of_files_and_nothing_is_overwritten(stage: str, name: str | None, tmp_path: Path) -> None:
+def test_file_names_are_valid_and_nothing_is_overwritten(stage: str, name: str | None, tmp_path: Path) -> None:
     env = RobotEnv(task_params={"hold": 1, "horizon": 2}, **SMALL)
-    evaluation = judged([env], "zero", 1)
+    evaluation = evaluated([env], "zero", 1)
     failed = Failure(stage, "fail", 5, np.zeros((2, 3)))
     for _ in range(2):
-        film_failures(Evaluation(evaluation.episodes, (failed,)), env, tmp_path)
+        record_failure_videos(Evaluation(evaluation.episodes, (failed,)), env, tmp_path)
     env.close()
-    found = sorted(path.name for path in tmp_path.iterdir())
+    names = sorted(path.name for path in tmp_path.iterdir())
     expected = name or f"move_{'x' * 55}"
-    assert found == [f"failed_in_{expected}_seed_5.mp4", f"failed_in_{expected}_seed_5_2.mp4"]
+    assert names == [f"failed_in_{expected}_seed_5.mp4", f"failed_in_{expected}_seed_5_2.mp4"]
 
 
-def test_a_film_that_cannot_be_written_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_encoding_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: Any) -> None:
         raise RuntimeError("no encoder")
 
     env = RobotEnv(task_params={"hold": 1, "horizon": 2}, **SMALL)
-    evaluation = judged([env], "zero", 1)
+    evaluation = evaluated([env], "zero", 1)
     monkeypatch.setattr(video, "_encode", fails)
     with pytest.raises(RunError, match="no encoder"):
-        film_failures(evaluation, env, tmp_path)
+        record_failure_videos(evaluation, env, tmp_path)
     env.close()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_run_films_what_its_final_policy_failed_in_and_anew_when_it_goes_on(tmp_path: Path) -> None:
+def test_resumed_run_replaces_its_failure_videos(tmp_path: Path) -> None:
     short = {"steps": 16, "eval": {"episodes": 1, "final_episodes": 2}, "tensorboard": False, "logdir": str(tmp_path)}
     small = {"algo": "ppo", "n_envs": 1, "algo_params": {"n_steps": 8, "batch_size": 8}, "task": "push"}
-    films = {"video": {"episodes": 1, "width": 64, "height": 48}, "task_params": {"horizon": 5}}
-    result = mygym.train({**short, **small, **films})
+    videos = {"video": {"episodes": 1, "width": 64, "height": 48}, "task_params": {"horizon": 5}}
+    result = mygym.train({**short, **small, **videos})
     seeds = [name.stem.rpartition("_")[2] for name in (result.path / "videos").glob("failed_in_approach_seed_*.mp4")]
     assert len(seeds) == 1
     assert result.stage_reached == {"approach": 2}
-    stale = result.path / "videos" / "failed_in_push_seed_1.mp4"
-    stale.touch()
+    outdated = result.path / "videos" / "failed_in_push_seed_1.mp4"
+    outdated.touch()
     mygym.train({"steps": 24}, resume=result.path)
     assert {path.name for path in (result.path / "videos").iterdir()} == {
         "final.mp4",

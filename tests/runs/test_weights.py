@@ -1,4 +1,4 @@
-"""What a policy's networks weigh, in either framework, and JAX's trees in checkpoints."""
+"""Weights of policies in both frameworks, and JAX trees in checkpoints."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from mygym.config import merged
 from mygym.errors import RunError
 from mygym.registry import register_algorithm
 from mygym.runs import factory
-from mygym.runs.checkpoints import pytrees, serialization, state
+from mygym.runs.checkpoints import pytrees, serialization
+from mygym.runs.checkpoints.algorithm_state import load_algorithm_state
 from mygym.runs.policy import load_policy, save_policy
 from mygym.runs.resolve_config import from_python
 from mygym.runs.weights import load_weights, parameter_counts, weights
@@ -31,11 +32,11 @@ from tests.runs.test_resuming import config, differences, stopped
 
 
 def build(algo: str, framework: str, seed: int = 0) -> Any:
-    said = {"algo": algo, "framework": framework, "n_envs": 1, "seed": seed, "algo_params": small(algo, framework)}
-    settled = from_python(said).config
-    env = factory.make_vec_env(settled)
+    values = {"algo": algo, "framework": framework, "n_envs": 1, "seed": seed, "algo_params": small(algo, framework)}
+    resolved = from_python(values).config
+    env = factory.make_vec_env(resolved)
     try:
-        return factory.build_model(settled, env)
+        return factory.build_model(resolved, env)
     finally:
         env.close()
 
@@ -43,19 +44,19 @@ def build(algo: str, framework: str, seed: int = 0) -> Any:
 def actions(model: Any) -> Any:
     rng = np.random.default_rng(0)
     space = model.observation_space
-    draw: Callable[[Any], Any] = lambda one: rng.uniform(-1, 1, (5, *one.shape)).astype(np.float32)  # noqa: E731
-    seen = {key: draw(one) for key, one in space.spaces.items()} if hasattr(space, "spaces") else draw(space)
-    return model.predict(seen, deterministic=True)[0]
+    draw: Callable[[Any], Any] = lambda part: rng.uniform(-1, 1, (5, *part.shape)).astype(np.float32)  # noqa: E731
+    observations = {key: draw(part) for key, part in space.spaces.items()} if hasattr(space, "spaces") else draw(space)
+    return model.predict(observations, deterministic=True)[0]
 
 
 JAX = [combo for combo in COMBOS if combo[1] == "jax"]
 
 
 @pytest.mark.parametrize(("algo", "framework"), [("sac", "pytorch"), ("ars", "pytorch"), *JAX])
-def test_weights_are_all_that_acting_needs(algo: str, framework: str, tmp_path: Path) -> None:
+def test_weights_determine_the_actions(algo: str, framework: str, tmp_path: Path) -> None:
     model, other = build(algo, framework), build(algo, framework, seed=1)
     assert all(isinstance(tensor, torch.Tensor) for tensor in weights(model).values())
-    if algo != "ars":  # it starts from zeros
+    if algo != "ars":  # its weights start at zero
         assert not np.array_equal(actions(model), actions(other))
         assert sum(parameter_counts(model).values()) > 100
     save_policy(tmp_path / "policy.safetensors", model, None)
@@ -68,10 +69,10 @@ def without(tensors: dict[str, torch.Tensor], key: str) -> None:
 
 
 WRONG: dict[str, Callable[[dict[str, torch.Tensor], str], object]] = {
-    "one too few": without,
-    "one too many": lambda tensors, key: tensors.update(extra=torch.zeros(1)),
-    "of another shape": lambda tensors, key: tensors.update({key: tensors[key][:-1]}),
-    "of another type": lambda tensors, key: tensors.update({key: tensors[key].double()}),
+    "missing tensor": without,
+    "additional tensor": lambda tensors, key: tensors.update(extra=torch.zeros(1)),
+    "wrong shape": lambda tensors, key: tensors.update({key: tensors[key][:-1]}),
+    "wrong type": lambda tensors, key: tensors.update({key: tensors[key].double()}),
 }
 
 
@@ -85,15 +86,15 @@ def test_weights_of_other_networks_are_refused(wrong: str) -> None:
     assert all(torch.equal(value, before[key]) for key, value in weights(model).items())
 
 
-def test_a_policy_of_the_other_framework_is_refused(tmp_path: Path) -> None:
-    for one, other in (("pytorch", "jax"), ("jax", "pytorch")):
-        save_policy(tmp_path / "policy.safetensors", build("sac", one), None)
+def test_policy_of_the_other_framework_is_refused(tmp_path: Path) -> None:
+    for saved, loaded in (("pytorch", "jax"), ("jax", "pytorch")):
+        save_policy(tmp_path / "policy.safetensors", build("sac", saved), None)
         with pytest.raises(RunError, match=r"policy\.safetensors: cannot be loaded") as error:
-            load_policy(tmp_path / "policy.safetensors", build("sac", other))
+            load_policy(tmp_path / "policy.safetensors", build("sac", loaded))
         assert len(str(error.value).splitlines()) == 1
 
 
-# trees --------------------------------------------------------------------------------------------------------------
+# Trees --------------------------------------------------------------------------------------------------------------
 
 ARRAYS: dict[str, Callable[[], Any]] = {
     "float32": lambda: jnp.asarray([1.5, np.nan, -0.0], jnp.float32),
@@ -111,13 +112,13 @@ ARRAYS: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("name", ARRAYS)
-def test_an_array_of_jax_comes_back_to_the_bit(name: str) -> None:
+def test_jax_arrays_are_restored_bit_by_bit(name: str) -> None:
     array = ARRAYS[name]()
-    tree = {"it": [array, None, {"again": (array,)}]}
-    again = serialization.from_files(serialization.to_files(tree))["it"][2]["again"][0]
+    tree = {"list": [array, None, {"nested": (array,)}]}
+    again = serialization.from_files(serialization.to_files(tree))["list"][2]["nested"][0]
     assert (again.dtype, again.shape) == (array.dtype, array.shape)
     assert getattr(again, "weak_type", None) == getattr(array, "weak_type", None)
-    assert torch.equal(*(pytrees.to_tensor(one).view(-1).view(torch.uint8) for one in (array, again)))
+    assert torch.equal(*(pytrees.to_tensor(each).view(-1).view(torch.uint8) for each in (array, again)))
     if "key" in name and name != "old key":
         assert jax.random.key_impl(again) == jax.random.key_impl(array)
 
@@ -127,54 +128,54 @@ def train_state(width: int = 3) -> TrainState:
     return TrainState.create(apply_fn=None, params=params, tx=optax.adam(1e-3))
 
 
-def test_a_tree_is_filled_with_what_fits() -> None:
-    own = train_state()
-    trained = own.apply_gradients(grads=jax.tree_util.tree_map(jnp.ones_like, own.params))
-    filled = pytrees.filled(own, pytrees.leaves(trained))
-    assert filled.tx is own.tx
+def test_filled_checks_names_shapes_and_types() -> None:
+    tree = train_state()
+    trained = tree.apply_gradients(grads=jax.tree_util.tree_map(jnp.ones_like, tree.params))
+    filled = pytrees.filled(tree, pytrees.leaves(trained))
+    assert filled.tx is tree.tx
     assert pytrees.leaves(filled).keys() == pytrees.leaves(trained).keys() > {"step", "params.dense.bias"}
     for name, leaf in pytrees.leaves(trained).items():
         np.testing.assert_array_equal(pytrees.leaves(filled)[name], leaf)
     with pytest.raises(ValueError, match=r"params\.dense\.bias is float32\[4\], not float32\[3\]"):
-        pytrees.filled(own, {**pytrees.leaves(trained), "params.dense.bias": jnp.zeros(4)})
+        pytrees.filled(tree, {**pytrees.leaves(trained), "params.dense.bias": jnp.zeros(4)})
     keys = {"key": jax.random.key(0), "keys": jax.random.split(jax.random.key(0))}
     assert pytrees.filled(keys, dict(keys))["key"] is keys["key"]
     with pytest.raises(ValueError, match=r"keys is key<rbg>\[2\], not key<fry>\[2\]"):
         pytrees.filled(keys, {**keys, "keys": ARRAYS["keys of another generator"]()})
     with pytest.raises(ValueError, match=r"missing: step; unknown: steps"):
-        pytrees.filled(own, {("steps" if key == "step" else key): leaf for key, leaf in pytrees.leaves(own).items()})
+        pytrees.filled(tree, {("steps" if key == "step" else key): leaf for key, leaf in pytrees.leaves(tree).items()})
 
 
-def test_what_jax_cannot_name_is_no_tree() -> None:
-    endless: list[Any] = [jnp.ones(1)]
-    endless.append(endless)
-    for value in ({1: jnp.ones(1), "a": jnp.ones(1)}, endless, {"a.b": jnp.ones(1), "a": {"b": jnp.ones(1)}}, {}, 3):
+def test_trees_without_unique_names_are_refused() -> None:
+    cyclic: list[Any] = [jnp.ones(1)]
+    cyclic.append(cyclic)
+    for value in ({1: jnp.ones(1), "a": jnp.ones(1)}, cyclic, {"a.b": jnp.ones(1), "a": {"b": jnp.ones(1)}}, {}, 3):
         assert not pytrees.is_tree(value)
 
 
 class Curious(sbx.SAC):
-    """Has state of its own of every kind that JAX has."""
+    """Algorithm with additional state of every kind that JAX has."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.own_key = jax.random.key(1)
+        self.extra_key = jax.random.key(1)
         self.curiosity = train_state()
         self.ensemble = [train_state(), train_state()]
         self.frozen = FrozenDict({"mean": jnp.zeros(3)})
-        self.seen: list[Any] = []
+        self.history: list[Any] = []
 
     def train(self, *args: Any, **kwargs: Any) -> None:
         super().train(*args, **kwargs)
-        self.own_key, key = jax.random.split(self.own_key)
+        self.extra_key, key = jax.random.split(self.extra_key)
         grads = jax.tree_util.tree_map(lambda x: jax.random.normal(key, x.shape), self.curiosity.params)
         self.curiosity = self.curiosity.apply_gradients(grads=grads)
         self.ensemble[0] = self.ensemble[0].apply_gradients(grads=grads)
         self.frozen = self.frozen.copy({"mean": self.frozen["mean"] + self.ensemble[0].params["dense"]["bias"]})
-        self.seen.append(self.frozen["mean"].sum())
-        self.logger.record_mean("train/curiosity", float(self.seen[-1]))
+        self.history.append(self.frozen["mean"].sum())
+        self.logger.record_mean("train/curiosity", float(self.history[-1]))
 
 
-def test_state_of_a_users_own_algorithm_in_jax_goes_on(tmp_path: Path, capsys: Any) -> None:
+def test_custom_jax_algorithm_resumes(tmp_path: Path, capsys: Any) -> None:
     register_algorithm("curious", framework="jax")(Curious)
     reference = mygym.train(config("sac", tmp_path / "whole", "jax") | {"algo": "curious"})
     run = stopped(config("sac", tmp_path / "stopped", "jax") | {"algo": "curious"}, step=150)
@@ -183,31 +184,33 @@ def test_state_of_a_users_own_algorithm_in_jax_goes_on(tmp_path: Path, capsys: A
     assert "checkpoints do not hold" not in capsys.readouterr().err
 
 
-def test_a_state_of_other_networks_is_refused() -> None:
+def test_state_of_other_networks_is_refused() -> None:
     model, saved = build("td3", "jax"), build("td3", "jax").state_dict()
     for content, words in (
         (merged(saved, {"policy": {"actor_state": {"step": jnp.zeros(2)}}}), r"actor_state of .*step is float32\[2\]"),
         (merged(saved, {"policy": {"squash_output": {"": jnp.zeros(2)}}}), "squash_output of .* holds no arrays"),
     ):
         with pytest.raises(ValueError, match=words):
-            state.load_algorithm_state(model, content)
+            load_algorithm_state(model, content)
 
 
 @pytest.mark.parametrize("algo", [algo for algo, _ in JAX])
 def test_every_learning_rate_follows_its_schedule(algo: str) -> None:
     params = small(algo, "jax") | ({"n_steps": 32} if algo == "ppo" else {"learning_starts": 10})
-    said = {"algo": algo, "framework": "jax", "n_envs": 1, "reward": "dense", "normalize": False}
-    settled = from_python({**said, "algo_params": {**params, "qf_learning_rate": None} if algo == "ddpg" else params})
-    env = factory.make_vec_env(settled.config)
-    model = factory.build_model(settled.config, env)
+    values = {"algo": algo, "framework": "jax", "n_envs": 1, "reward": "dense", "normalize": False}
+    resolved = from_python(
+        {**values, "algo_params": {**params, "qf_learning_rate": None} if algo == "ddpg" else params}
+    )
+    env = factory.make_vec_env(resolved.config)
+    model = factory.build_model(resolved.config, env)
     rates: list[float] = []
     model.lr_schedule = lambda remaining: rates.append(1e-3 * (1 + remaining)) or rates[-1]
     model.learn(96)
     env.close()
     trained = {**vars(model.policy), "ent_coef_state": getattr(model, "ent_coef_state", None)}
-    states = {name: one for name, one in trained.items() if name.endswith("_state") and one is not None}
+    states = {name: state for name, state in trained.items() if name.endswith("_state") and state is not None}
     assert states
-    for name, one in states.items():
-        inner = one.opt_state[1] if algo == "ppo" else one.opt_state
+    for name, state in states.items():
+        inner = state.opt_state[1] if algo == "ppo" else state.opt_state
         assert float(inner.hyperparams["learning_rate"]) == pytest.approx(rates[-1]), name
     assert rates[-1] < 1.5e-3

@@ -1,4 +1,4 @@
-"""Worker processes: they do what environments in the main process do, their ends are told, and they leave nothing."""
+"""Worker processes: same results as in the main process, reported errors, no remaining processes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ STILL = np.zeros((2, 3), dtype=np.float32)
 
 
 class OddError(MygymError):
-    """Pickles, but does not unpickle to itself."""
+    """Error that can be pickled but is not restored equal to itself."""
 
     def __init__(self, key: str) -> None:
         super().__init__(f"odd {key}")
@@ -56,12 +56,12 @@ def watched_env() -> Watched:
     return Watched(small_env())
 
 
-def fail(what: Any) -> RobotEnv:
-    raise what
+def fail(error: Exception) -> RobotEnv:
+    raise error
 
 
 def run_of(count: int) -> Any:
-    """As a run builds them."""
+    """Return training environments as a run builds them."""
     return factory.make_vec_env(from_python({"task": "reach", "n_envs": count, "subprocesses": True}).config)
 
 
@@ -70,7 +70,7 @@ def pids(env: Any) -> list[int]:
 
 
 def alive(pid: int) -> bool:
-    """A zombie of somebody else's is not."""
+    """Return whether the process exists; zombies of other parents do not count."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -85,12 +85,12 @@ def until(condition: Callable[[], bool], seconds: float) -> bool:
 
 
 def children() -> set[int]:
-    return {child.pid for child in psutil.Process().children()}  # zombies of ours as well
+    return {child.pid for child in psutil.Process().children()}  # includes zombies of this process
 
 
 @pytest.fixture(autouse=True)
 def nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
-    """No test leaves a process, a zombie or an open file."""
+    """Check that no test leaves a process, a zombie or an open file."""
     worker_vec_env.resource_tracker.ensure_running()
     before = children(), psutil.Process().num_fds()
     yield
@@ -103,7 +103,7 @@ def nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Any]:
-    """The second is wrapped."""
+    """Two environments, the second of them wrapped."""
     env = worker_vec_env.worker_vec_env([small_env, watched_env])
     yield env
     env.close()
@@ -111,14 +111,14 @@ def shared() -> Iterator[Any]:
 
 @pytest.fixture
 def pair() -> Iterator[Any]:
-    """To be killed."""
+    """Two environments that the test may kill."""
     env = run_of(2)
     env.reset()
     yield env
     env.close()
 
 
-# What SB3 asks for --------------------------------------------------------------------------------------------------
+# Interface of SB3 ---------------------------------------------------------------------------------------------------
 
 
 def assert_equal(first: Any, second: Any) -> None:
@@ -128,31 +128,31 @@ def assert_equal(first: Any, second: Any) -> None:
             assert_equal(value, second[key])
     elif isinstance(first, list | tuple):
         assert len(first) == len(second)
-        for one, other in zip(first, second, strict=True):
-            assert_equal(one, other)
+        for item, expected in zip(first, second, strict=True):
+            assert_equal(item, expected)
     else:
         np.testing.assert_array_equal(first, second)
 
 
-def test_they_do_what_environments_in_the_main_process_do(shared: Any) -> None:
+def test_workers_equal_environments_in_the_main_process(shared: Any) -> None:
     from stable_baselines3.common.vec_env import DummyVecEnv
 
-    here = DummyVecEnv([small_env, watched_env])
-    assert (shared.observation_space, shared.action_space) == (here.observation_space, here.action_space)
-    assert shared.render_mode == here.render_mode == "rgb_array"
-    for env in (shared, here):
+    local = DummyVecEnv([small_env, watched_env])
+    assert (shared.observation_space, shared.action_space) == (local.observation_space, local.action_space)
+    assert shared.render_mode == local.render_mode == "rgb_array"
+    for env in (shared, local):
         env.seed(3)
         env.set_options({"any": 1})
-    assert_equal(shared.reset(), here.reset())
+    assert_equal(shared.reset(), local.reset())
     rng = np.random.default_rng(0)
     for step in range(30):
         actions = rng.uniform(-1, 1, (2, 3)).astype(np.float32)
-        there, expected = shared.step(actions), here.step(actions)
-        assert_equal(there, expected)
-        assert_equal(shared.reset_infos, here.reset_infos)
-        assert all("terminal_observation" in info for info in there[3]) == (step == 24)
-    assert_equal(shared.get_images(), here.get_images())
-    for env in (shared, here):
+        results, expected = shared.step(actions), local.step(actions)
+        assert_equal(results, expected)
+        assert_equal(shared.reset_infos, local.reset_infos)
+        assert all("terminal_observation" in info for info in results[3]) == (step == 24)
+    assert_equal(shared.get_images(), local.get_images())
+    for env in (shared, local):
         env.set_attr("noted", 7, indices=[1])
     for calls in (
         lambda env: env.env_method("compute_reward", np.zeros((5, 3)), np.ones((5, 3)), [{}] * 5, indices=[0]),
@@ -163,11 +163,11 @@ def test_they_do_what_environments_in_the_main_process_do(shared: Any) -> None:
         lambda env: [env.has_attr(name) for name in ("task", "noted", "nothing")],
         lambda env: [env.env_is_wrapped(wrapper) for wrapper in (gymnasium.Wrapper, Watched, gymnasium.ActionWrapper)],
     ):
-        assert_equal(calls(shared), calls(here))
-    here.close()
+        assert_equal(calls(shared), calls(local))
+    local.close()
 
 
-def test_an_answer_that_was_not_fetched_is_not_taken_for_another(shared: Any) -> None:
+def test_unread_answer_is_not_confused_with_the_next(shared: Any) -> None:
     """As after Ctrl-C in the middle of a step."""
     shared.reset()
     shared.step_async(STILL)
@@ -176,7 +176,7 @@ def test_an_answer_that_was_not_fetched_is_not_taken_for_another(shared: Any) ->
     assert shared.get_attr("elapsed_steps") == [2, 2]
 
 
-def test_workers_do_without_torch(pair: Any) -> None:
+def test_workers_do_not_import_torch(pair: Any) -> None:
     for pid in pids(pair):
         assert not [file.path for file in psutil.Process(pid).memory_maps() if "torch" in file.path]
 
@@ -184,12 +184,12 @@ def test_workers_do_without_torch(pair: Any) -> None:
 # Errors of an environment -------------------------------------------------------------------------------------------
 
 
-def test_an_error_in_a_worker_is_raised_here_and_the_workers_go_on(shared: Any, capfd: Any) -> None:
+def test_error_in_a_worker_is_raised_and_the_workers_continue(shared: Any, capfd: Any) -> None:
     shared.seed(1)
     first = shared.reset()
     with pytest.raises(DivergedError, match=r"^action \[nan, nan, nan\] is not finite") as error:
         shared.step(np.full((2, 3), np.nan, dtype=np.float32))
-    assert "robot_env.py" in "".join(error.value.__notes__)  # where it was raised
+    assert "robot_env.py" in "".join(error.value.__notes__)  # the worker's traceback
     with pytest.raises(RunError, match=r"^environment 1 of 2: ValueError: action has shape \(4,\), needs \(3,\)"):
         shared.step(np.zeros((2, 4), dtype=np.float32))
     with pytest.raises(RunError, match=r"^environment 2 of 2: AttributeError: .*nothing"):
@@ -211,7 +211,7 @@ def test_an_error_in_a_worker_is_raised_here_and_the_workers_go_on(shared: Any, 
     ],
     ids=["ours", "other", "odd", "exit"],
 )
-def test_what_cannot_be_built_is_told_and_ends_the_others(
+def test_failed_construction_is_reported_and_ends_the_other_workers(
     maker: Any, kind: type[MygymError], message: str, capfd: Any
 ) -> None:
     with pytest.raises(MygymError, match=message) as error:
@@ -220,7 +220,7 @@ def test_what_cannot_be_built_is_told_and_ends_the_others(
     assert capfd.readouterr().err == ""
 
 
-def test_what_does_not_pickle_ends_the_others() -> None:
+def test_unpicklable_maker_ends_the_other_workers() -> None:
     with pytest.raises((AttributeError, pickle.PicklingError), match="local"):  # the latter from Python 3.14 on
         worker_vec_env.worker_vec_env([small_env, lambda: small_env()])
 
@@ -229,7 +229,7 @@ def test_what_does_not_pickle_ends_the_others() -> None:
 
 
 @pytest.mark.parametrize("middle", [False, True], ids=["between", "within"])
-def test_a_worker_that_was_killed_is_told(pair: Any, middle: bool) -> None:
+def test_killed_worker_is_reported(pair: Any, middle: bool) -> None:
     if middle:
         os.kill(pids(pair)[1], signal.SIGSTOP)
         pair.step_async(STILL)
@@ -243,7 +243,7 @@ def test_a_worker_that_was_killed_is_told(pair: Any, middle: bool) -> None:
     assert time.monotonic() - begin < 2
 
 
-def test_a_worker_that_hangs_is_told_and_killed(pair: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hanging_worker_is_reported_and_killed(pair: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_vec_env, "PATIENCE", 0.5)
     monkeypatch.setattr(worker_vec_env, "GRACE", 1.0)
     os.kill(pids(pair)[1], signal.SIGSTOP)
@@ -251,25 +251,25 @@ def test_a_worker_that_hangs_is_told_and_killed(pair: Any, monkeypatch: pytest.M
     with pytest.raises(RunError, match=r"^the process of environment 2 of 2 has not answered for 0\.5 s$"):
         pair.step(STILL)
     assert 0.4 < time.monotonic() - begin < 2
-    begin, found = time.monotonic(), pids(pair)
+    begin, worker_pids = time.monotonic(), pids(pair)
     pair.close()
     assert 0.9 < time.monotonic() - begin < 3
-    assert not any(psutil.pid_exists(pid) for pid in found)
+    assert not any(psutil.pid_exists(pid) for pid in worker_pids)
 
 
-def test_closing_in_the_middle_of_a_step_and_again(pair: Any) -> None:
-    found = pids(pair)
+def test_close_during_a_step_and_twice(pair: Any) -> None:
+    worker_pids = pids(pair)
     pair.step_async(STILL)
     begin = time.monotonic()
     pair.close()
     assert time.monotonic() - begin < 2
-    assert not any(psutil.pid_exists(pid) for pid in found)
+    assert not any(psutil.pid_exists(pid) for pid in worker_pids)
     pair.close()
     with pytest.raises(OSError, match="closed"):
         pair.step(STILL)
 
 
-def test_what_is_forgotten_ends() -> None:
+def test_garbage_collection_ends_the_workers() -> None:
     env = worker_vec_env.worker_vec_env([small_env])
     (pid,) = pids(env)
     del env
@@ -277,8 +277,8 @@ def test_what_is_forgotten_ends() -> None:
     assert not psutil.pid_exists(pid)
 
 
-def test_signals_are_left_to_the_main_process(capfd: Any) -> None:
-    """From the first moment on: a worker imports for a second before any line of ours runs in it."""
+def test_workers_ignore_signals(capfd: Any) -> None:
+    """From the start: a worker imports for a second before it executes code of this package."""
     before, done, sent = children(), threading.Event(), []
 
     def pester() -> None:
@@ -324,7 +324,7 @@ if __name__ == "__main__":
     {then}
 """
 
-GO_ON = """
+KEEP_STEPPING = """
     print(*env.env_method("work"), flush=True)
     env.reset()
     while True:
@@ -332,16 +332,16 @@ GO_ON = """
 """
 
 
-def test_a_stopped_run_goes_on_and_a_killed_one_leaves_no_workers(tmp_path: Path) -> None:
+def test_suspended_program_continues_and_killed_program_leaves_no_workers(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
-    script.write_text(SCRIPT.format(then=GO_ON))
+    script.write_text(SCRIPT.format(then=KEEP_STEPPING))
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
         [sys.executable, str(script)], stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True
     ) as process:
-        found = [int(word) for word in process.stdout.readline().split()]
+        worker_pids = [int(word) for word in process.stdout.readline().split()]
         try:
-            assert len(found) == 2
+            assert len(worker_pids) == 2
             time.sleep(0.2)  # within the work
             os.killpg(process.pid, signal.SIGSTOP)  # Ctrl-Z
             time.sleep(2.2)
@@ -350,16 +350,16 @@ def test_a_stopped_run_goes_on_and_a_killed_one_leaves_no_workers(tmp_path: Path
             (tmp_path / "go").touch()
             assert process.stdout.readline() == "True True\n"
             time.sleep(0.2)  # within the steps
-            assert all(alive(pid) for pid in found)
+            assert all(alive(pid) for pid in worker_pids)
             process.kill()
-            assert until(lambda: not any(alive(pid) for pid in found), 2)
+            assert until(lambda: not any(alive(pid) for pid in worker_pids), 2)
         finally:
             process.kill()
-            for pid in filter(alive, found):
+            for pid in filter(alive, worker_pids):
                 os.kill(pid, signal.SIGKILL)
 
 
-def test_a_program_that_forgets_to_close_ends(tmp_path: Path, python: Any) -> None:
+def test_program_without_close_ends(tmp_path: Path, python: Any) -> None:
     (tmp_path / "script.py").write_text(SCRIPT.format(then="env.reset()"))
     done = python("-W", "error", "script.py", timeout=30)
     assert (done.returncode, done.stderr) == (0, "")

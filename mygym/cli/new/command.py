@@ -1,4 +1,4 @@
-"""`mygym new`: the files of a component of one's own."""
+"""`mygym new`: scaffold a component."""
 
 from __future__ import annotations
 
@@ -6,52 +6,66 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from mygym.cli.arguments import Parser, add_import_flag, import_modules
+from mygym.cli.arguments import command_kind
+from mygym.cli.command import argument, command
 from mygym.errors import ConfigError, bad_value
 
-EXAMPLES = """\
-examples:
-  mygym new algo mine                       algos/mine.py, a PPO with a hyperparameter of its own
-  mygym new algo mine --base sac --class MySAC
-  mygym new algo mine --base runner         it writes the training loop itself
-  mygym new policy wide --base sac          networks of your own for sac
-  mygym new strategy widen                  algos/widen.py, which decides what trains next
-  mygym new task tidy                       envs/tidy.py, a composition of stages
-  mygym new stage hoist                     envs/hoist.py, a stage for compositions
-  mygym new robot arm --urdf arm.urdf       envs/robots/arm.yaml; without --urdf a small arm is made
-  mygym new workspace desk                  envs/workspaces/desk.yaml
-  mygym new object stool                    envs/objects/stool.yaml; with --urdf FILE that of the URDF
-  mygym new env workshop                    a task, its workspace and its object
+KINDS_IN_WORDS = (
+    "algo, policy, strategy, task, stage, predicate, reward, observation, controller, robot, workspace, object or env"
+)
 
-Each comes with a config and a test, in configs/ and tests/ of the current folder. Nothing is overwritten, and either
-all files are written or none.
-"""
+PARSER = command(
+    "mygym new",
+    "Scaffold a component: working files to edit, with a config and a test.",
+    argument("kind", metavar="KIND", help=KINDS_IN_WORDS),
+    argument("name", metavar="NAME", help="name in configs and flags, and of the files"),
+    argument("--class", dest="class_name", metavar="C", help="name of the class (default: NAME in CamelCase)"),
+    argument("--base", metavar="B", help="base algorithm of an algorithm or a policy (default ppo), or runner"),
+    argument("--framework", metavar="F", help="framework of the base: pytorch (default) or jax"),
+    argument("--urdf", metavar="FILE", help="URDF of a robot or an object; the file is not copied"),
+    examples="""
+mygym new algo my_algo                    algos/my_algo.py, PPO with one more hyperparameter
+mygym new algo my_algo --base sac --class MySAC
+mygym new algo my_algo --base runner      an algorithm with its training loop
+mygym new policy wide --base sac          networks for SAC
+mygym new strategy widen                  algos/widen.py, which chooses what to train next
+mygym new task tidy                       envs/tidy.py, a composition of stages
+mygym new stage hoist                     envs/hoist.py, a stage for compositions
+mygym new predicate raised                envs/raised.py, a predicate and a stage that gives it
+mygym new reward bonus                    envs/bonus.py, a function of the goals
+mygym new observation height              envs/height.py, a component of observations
+mygym new controller fine                 envs/fine.py, end-effector control with smaller displacements
+mygym new robot arm --urdf arm.urdf       envs/robots/arm.yaml; without --urdf a small arm
+mygym new workspace desk                  envs/workspaces/desk.yaml
+mygym new object stool                    envs/objects/stool.yaml; with --urdf FILE the object of the URDF
+mygym new env workshop                    a task, its workspace and its object
+""",
+    notes="""
+Every component gets a config and a test, in configs/ and tests/ of the current folder, and trains without a change.
+No file is overwritten; on an error, no file is written.
+""",
+)
 
-CHECKED = {"env": ("task", "workspace")}
-"""Kind → what `mygym check` knows it as, where that is another."""
+TRAIN_FLAGS = {kind: kind for kind in ("algo", "task", "robot", "workspace", "reward")} | {"controller": "control"}
+"""Kind → flag of `train.py`."""
 
 
 def main(arguments: Sequence[str]) -> None:
     """Run the command."""
-    options = _parser().parse_args(arguments)
-    import_modules(options)
-    from mygym.cli.new.kinds import KINDS, Request, new_files, train_command
+    options = PARSER.parse(arguments)
+    from mygym.cli.new.request import Request
+    from mygym.cli.new.scaffolds import CHECKED_KINDS, SCAFFOLDS, new_files
+    from mygym.cli.new.templating import train_command
     from mygym.cli.new.writing import write_new
 
-    kind = {"algorithm": "algo"}.get(options.kind, options.kind)
-    if kind not in KINDS:
-        raise ConfigError(bad_value("new", options.kind, KINDS, "cannot be made"))
-    given = {"--class": options.class_name, "--base": options.base, "--framework": options.framework}
-    for flag, value in given.items():
-        kinds = ["algo", "policy", *(["strategy"] if flag == "--class" else [])]
-        if value is not None and kind not in kinds:
-            raise ConfigError(bad_value(flag, value, kinds, f"is not for {kind}"))
-    if options.urdf is not None and kind not in ("robot", "object"):
-        raise ConfigError(bad_value("--urdf", options.urdf, ["robot", "object"], f"is not for {kind}"))
-    place = Path.cwd()
+    kind = command_kind(options.kind)
+    if kind not in SCAFFOLDS:
+        raise ConfigError(bad_value("new", options.kind, SCAFFOLDS, "cannot be scaffolded"))
+    _check_flags(kind, options)
+    folder = Path.cwd()
     request = Request(
         options.name,
-        place,
+        folder,
         options.class_name,
         options.base,
         options.framework or "pytorch",
@@ -60,45 +74,34 @@ def main(arguments: Sequence[str]) -> None:
     files = new_files(kind, request)
     write_new(files)
     for path in files:
-        print(path.relative_to(place))
+        print(path.relative_to(folder))
     if kind == "robot" and request.urdf is not None:
-        _tell_inferred(request.urdf)
-    train = train_command(place)
-    print("\ntrain it, check it, test it:")
-    print(f"  {train} --{kind} {options.name}" if kind in FLAGS else f"  {train} --config configs/{options.name}.yaml")
-    for checked in CHECKED.get(kind, (kind,)):
-        print(f"  mygym check {checked} {options.name}")
-    print(f"  pytest tests/test_{options.name}.py")
+        _print_inferred(request.urdf)
+    train = train_command(folder)
+    flag = f"--{TRAIN_FLAGS[kind]} {options.name}" if kind in TRAIN_FLAGS else f"--config configs/{options.name}.yaml"
+    checks = [f"mygym check {checked} {options.name}" for checked in CHECKED_KINDS.get(kind, (kind,))]
+    print(f"\n{'train, check and test it:' if checks else 'train and test it:'}")
+    for line in (f"{train} {flag}", *checks, f"pytest tests/test_{options.name}.py"):
+        print(f"  {line}")
 
 
-def _tell_inferred(urdf: Path) -> None:
-    """What the user has to look through, as the YAML file says it too."""
+def _check_flags(kind: str, options: argparse.Namespace) -> None:
+    """Refuse flags that do not apply to the kind."""
+    values = {
+        "--class": (options.class_name, ["algo", "policy", "strategy", "controller"]),
+        "--base": (options.base, ["algo", "policy"]),
+        "--framework": (options.framework, ["algo", "policy"]),
+        "--urdf": (options.urdf, ["robot", "object"]),
+    }
+    for flag, (value, kinds) in values.items():
+        if value is not None and kind not in kinds:
+            raise ConfigError(bad_value(flag, value, kinds, f"is not for {kind}"))
+
+
+def _print_inferred(urdf: Path) -> None:
+    """Print the inferred properties of a robot, which the user should verify."""
     from mygym.sim.inference import infer_robot
 
-    print("\ninferred, for you to correct in the file:")
+    print("\ninferred from the URDF; verify these values in the YAML file:")
     for note in infer_robot(urdf).notes:
         print(f"  {note}")
-
-
-FLAGS = ("algo", "task", "robot", "workspace")
-"""Kinds that `train.py` has a flag for."""
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser(
-        "mygym new",
-        description="Write the files of a component of your own, which trains as it is.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("kind", metavar="KIND", help="algo, policy, task, stage, robot, workspace, object or env")
-    parser.add_argument("name", metavar="NAME", help="by which configs and flags will know it")
-    parser.add_argument(
-        "--class", dest="class_name", metavar="C", help="name of its class (default: NAME in CamelCase)"
-    )
-    parser.add_argument("--base", metavar="B", help="the algorithm to begin with (default ppo), or runner")
-    parser.add_argument("--framework", metavar="F", help="of the base: pytorch, jax (default pytorch)")
-    parser.add_argument("--urdf", metavar="FILE", help="of a robot or an object: its description; it stays where it is")
-    add_import_flag(parser)
-    return parser

@@ -1,4 +1,4 @@
-"""Names for what is new: identifiers that nothing else has."""
+"""Checks of names and folders of new components."""
 
 from __future__ import annotations
 
@@ -12,59 +12,63 @@ from mygym.registry import registry
 from mygym.registry.user_files import user_folders
 from mygym.tasks.grammar import letters
 
-LONGEST = 60
-"""Letters of a name, from which file names are made."""
+MAX_LENGTH = 60
+"""Longest name, as names become file names."""
 
 
-def check_identifier(key: str, said: str) -> None:
-    """Refuse what cannot be a name in Python and of a file.
+def check_identifier(key: str, name: str) -> None:
+    """Refuse a name that is no identifier or no file name.
+
+    Args:
+        key: Argument or flag, for the message.
+        name: The name.
 
     Raises:
-        ConfigError: It is none.
+        ConfigError: The name is invalid.
     """
-    if keyword.iskeyword(said):
-        raise ConfigError(bad_value(key, said, "letters, digits and _", "is a word of Python's own"))
-    if not re.fullmatch(rf"[A-Za-z][A-Za-z0-9_]{{0,{LONGEST - 1}}}", said):
-        allowed = f"at most {LONGEST} letters, digits and _, a letter first"
-        raise ConfigError(bad_value(key, said, allowed, "is not a name"))
+    if keyword.iskeyword(name):
+        raise ConfigError(bad_value(key, name, "letters, digits and _", "is a keyword of Python"))
+    if not re.fullmatch(rf"[A-Za-z][A-Za-z0-9_]{{0,{MAX_LENGTH - 1}}}", name):
+        allowed = f"at most {MAX_LENGTH} letters, digits and _, a letter first"
+        raise ConfigError(bad_value(key, name, allowed, "is not a name"))
 
 
 def check_free(kind: str, name: str) -> None:
-    """Refuse a name that something registered has.
+    """Refuse a name that is registered already, or that would hide a task.
 
     Raises:
-        ConfigError: It is taken.
+        ConfigError: The name cannot be used.
     """
     components = registry(kind)
     if name in components:
-        where = components.conflicts.get(name) or components.get(name).origin
-        raise ConfigError(bad_value("name", name, "a name of its own", f"is a registered {kind} already ({where})"))
+        origin = components.conflicts.get(name) or components.get(name).origin
+        raise ConfigError(bad_value("name", name, "a new name", f"is a registered {kind} already ({origin})"))
     if kind != "task":
         return
     if set(name) <= letters().keys():
-        why = "would hide a composition of these letters"
+        why = "is a composition of stages by their letters"
         raise ConfigError(bad_value("name", name, "a name that is no string of stages' letters", why))
-    taken = {env_id(task): task for task in registry("task").names()} | {ANY_TASK: "any task"}
-    if env_id(name) in taken:
-        why = f"would have the environment id {env_id(name)}, that of {taken[env_id(name)]}"
-        raise ConfigError(bad_value("name", name, "a name with an id of its own", why))
+    ids = {env_id(task): task for task in registry("task").names()} | {ANY_TASK: "any task"}
+    if env_id(name) in ids:
+        why = f"would have the environment id {env_id(name)}, that of {ids[env_id(name)]}"
+        raise ConfigError(bad_value("name", name, "a name with a new environment id", why))
 
 
-def check_place(place: Path) -> None:
-    """Refuse a folder in which nothing would be found.
+def check_folder(folder: Path) -> None:
+    """Refuse a folder in which the registry does not look for components.
 
     Raises:
-        ConfigError: It is a run directory, or its `algos/` or `envs/` is somebody's package.
+        ConfigError: It is a run directory, or its `algos/` or `envs/` is a Python package.
     """
-    for folder in ("algos", "envs"):
-        if (place / folder / "__init__.py").exists():
-            why = "is a package, in which no components are looked for"
-            raise ConfigError(bad_value("folder", str(place / folder), "a folder without __init__.py", why))
-        if (place / folder).is_dir() and place / folder not in user_folders():
-            why = "is a run directory, in which no components are looked for"
-            raise ConfigError(bad_value("folder", str(place), "the folder of train.py, or an empty one", why))
+    for name in ("algos", "envs"):
+        if (folder / name / "__init__.py").exists():
+            why = "is a package, where components are not looked up"
+            raise ConfigError(bad_value("folder", str(folder / name), "a folder without __init__.py", why))
+        if (folder / name).is_dir() and folder / name not in user_folders():
+            why = "is a run directory, where components are not looked up"
+            raise ConfigError(bad_value("folder", str(folder), "the folder of train.py, or an empty folder", why))
 
 
 def class_name(name: str) -> str:
-    """`my_algo` → `MyAlgo`."""
+    """Return a name in CamelCase: `my_algo` → `MyAlgo`."""
     return "".join(word[:1].upper() + word[1:] for word in name.split("_"))

@@ -1,4 +1,4 @@
-"""New files: all of them or none, and never in the place of others."""
+"""Writing of new files: all or none, and never over existing files."""
 
 from __future__ import annotations
 
@@ -14,60 +14,63 @@ from mygym.errors import ConfigError, bad_value
 def write_new(files: Mapping[Path, str]) -> None:
     """Write files that do not exist yet.
 
-    Each is written aside, then put into its place whole; what is there already is never replaced. If one cannot be
-    written, those before it are removed again, and so are the folders that were made.
+    Each file is written under a temporary name and then linked to its path, so that it is complete and replaces
+    nothing. If a file cannot be written, the files and folders made before are removed.
+
+    Args:
+        files: Path → content.
 
     Raises:
-        ConfigError: One exists, or cannot be written; nothing has been left.
+        ConfigError: A file exists or cannot be written; no file is left.
     """
     for path in files:
         if os.path.lexists(path):
             raise _exists(path)
-    made: list[Path] = []
+    folders: list[Path] = []
     written: list[Path] = []
     try:
         for path, text in files.items():
-            made += _make_folders(path.parent)
-            _write_one(path, text)
+            folders += _make_folders(path.parent)
+            _write(path, text)
             written.append(path)
     except BaseException as error:
-        for one in written:
-            one.unlink(missing_ok=True)
-        for folder in reversed(made):
+        for file in written:
+            file.unlink(missing_ok=True)
+        for folder in reversed(folders):
             with contextlib.suppress(OSError):
                 folder.rmdir()
         if isinstance(error, FileExistsError | NotADirectoryError):
             raise _exists(path) from None
         if isinstance(error, OSError):
             why = f"cannot be written ({error.strerror or error})"
-            raise ConfigError(bad_value("file", str(path), "a folder that you may write to", why)) from None
+            raise ConfigError(bad_value("file", str(path), "a file in a writable folder", why)) from None
         raise
 
 
-def _write_one(path: Path, text: str) -> None:
-    number, name = tempfile.mkstemp(prefix=".new-", dir=path.parent)
-    aside = Path(name)
+def _write(path: Path, text: str) -> None:
+    descriptor, name = tempfile.mkstemp(prefix=".new-", dir=path.parent)
+    temporary = Path(name)
     try:
-        with os.fdopen(number, "w", encoding="utf-8") as file:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
-        aside.chmod(0o666 & ~_umask())
+        temporary.chmod(0o666 & ~_umask())
         try:
-            os.link(aside, path)  # unlike a rename it fails where something is
+            os.link(temporary, path)  # unlike a rename, this fails if the path exists
         except FileExistsError:
             raise
         except OSError:  # a file system without links
             path.touch(exist_ok=False)
-            aside.replace(path)
+            temporary.replace(path)
     finally:
-        aside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def _make_folders(folder: Path) -> list[Path]:
-    """Make a folder and those above it; returns those that are new, the topmost first."""
-    new = [one for one in (folder, *folder.parents) if not one.exists()][::-1]
-    for one in new:
-        one.mkdir()
-    return new
+    """Make a folder and its parents; return the new ones, the topmost first."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()][::-1]
+    for path in missing:
+        path.mkdir()
+    return missing
 
 
 def _umask() -> int:
@@ -78,4 +81,4 @@ def _umask() -> int:
 
 def _exists(path: Path) -> ConfigError:
     why = "exists already, and nothing is overwritten"
-    return ConfigError(bad_value("file", str(path), "another NAME, or remove it yourself", why))
+    return ConfigError(bad_value("file", str(path), "another NAME, or remove the file", why))

@@ -1,1 +1,1 @@
-"""Checkpoints on disk: the state of everything in a run, serialized."""
+"""Checkpoints on disk: the serialized state of a run."""

@@ -1,4 +1,4 @@
-"""Checkpoints: `checkpoints/step_N/`, whole or absent, checked when read, the newest few kept."""
+"""Checkpoints in `checkpoints/step_N/`: complete or absent, verified when read; the newest few are kept."""
 
 from __future__ import annotations
 
@@ -12,37 +12,40 @@ from typing import Any
 
 from mygym.runs.checkpoints import serialization
 from mygym.runs.checkpoints.replay_log import FOLDER, ReplayLog
-from mygym.runs.directory import CHECKPOINTS, checksum, remove, write_bytes, writing
+from mygym.runs.directory import CHECKPOINTS
+from mygym.runs.files import checksum, remove, write_bytes, writing
 from mygym.runs.result import versions
 
 MANIFEST = "manifest.json"
 SCHEMA = 1
 
-_KINDS = {"steps": int, "finished": bool, "logs": dict, "versions": dict, "chunks": list}
-"""What of a manifest becomes part of a `Checkpoint`."""
+_MANIFEST_TYPES = {"steps": int, "finished": bool, "logs": dict, "versions": dict, "chunks": list}
+"""Types of the manifest's values that become fields of a `Checkpoint`."""
 
 _NAME = re.compile(r"step_(\d+)(?:_(\d+))?")
-_DAMAGE = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
-"""What reading something that is no checkpoint of ours may raise."""
+_READ_ERRORS = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
+"""Exceptions that a damaged or foreign checkpoint may raise."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint whose files are as they were written."""
+    """A verified checkpoint."""
 
     path: Path
     steps: int
+    """Env steps."""
     finished: bool
-    """Whether learning had come to its end."""
+    """Whether learning had ended."""
     logs: Mapping[str, int]
-    """Length in bytes of each log file then."""
+    """Length of each log file, bytes."""
     versions: Mapping[str, str]
+    """Versions of Python and packages."""
     chunks: list[dict[str, Any]]
     """Files of the replay buffer (`ReplayLog`)."""
     state: Any
-    """The tree that was saved."""
+    """The saved tree."""
     replay: Any
-    """What `ReplayLog.save` gave, or None."""
+    """The result of `ReplayLog.save`, or None."""
 
 
 class Checkpoints:
@@ -50,7 +53,7 @@ class Checkpoints:
 
     Args:
         run: The run directory.
-        keep: How many of the newest stay.
+        keep: Number of checkpoints to keep.
     """
 
     def __init__(self, run: Path, keep: int) -> None:
@@ -61,19 +64,22 @@ class Checkpoints:
     def write(
         self, steps: int, state: Any, logs: Mapping[str, int], buffer: Any = None, finished: bool = False
     ) -> Path:
-        """Write a checkpoint: its folder appears when everything in it is on the disk.
+        """Write a checkpoint; its folder appears when all its files are on the disk.
 
         Args:
             steps: Env steps so far.
             state: A tree (`mygym.runs.checkpoints.serialization`).
-            logs: Length in bytes of each log file.
+            logs: Length of each log file, bytes.
             buffer: The replay buffer, if there is one.
-            finished: Whether learning has come to its end.
+            finished: Whether learning has ended.
+
+        Returns:
+            Path of the checkpoint.
 
         Raises:
-            RunError: It cannot be written; those before it are as they were.
+            RunError: The checkpoint cannot be written; the earlier ones are unchanged.
         """
-        path = self._free(steps)
+        path = self._unused(steps)
         temporary = path.with_name(f".{path.name}.part")
         try:
             with writing(path):
@@ -90,72 +96,79 @@ class Checkpoints:
                     "chunks": self.replay.chunks,
                     "files": {name: checksum(content) for name, content in files.items()},
                 }
-                files[MANIFEST] = json.dumps({**manifest, "sha256": _checksum_of(manifest)}, indent=2).encode()
+                files[MANIFEST] = json.dumps({**manifest, "sha256": manifest_checksum(manifest)}, indent=2).encode()
                 for name, content in files.items():
                     write_bytes(temporary / name, content)
                 temporary.rename(path)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
-        self._drop(self._all()[: -self.keep])
+        self._remove(self.paths()[: -self.keep])
         return path
 
-    def newest(self, tell: Callable[[str], None]) -> Checkpoint | None:
-        """The newest checkpoint that is undamaged.
+    def newest(self, notify: Callable[[str], None]) -> Checkpoint | None:
+        """Return the newest undamaged checkpoint; None if there is none.
 
         Args:
-            tell: Called with a message for each damaged one.
+            notify: Called with a message for each damaged checkpoint.
         """
-        for path in reversed(self._all()):
+        for path in reversed(self.paths()):
             try:
-                return self._read(path)
-            except _DAMAGE as error:
-                tell(f"{path} is damaged and not used: {error}")
+                return self.read(path)
+            except _READ_ERRORS as error:
+                notify(f"{path} is damaged and not used: {error}")
         return None
 
-    def go_on_from(self, checkpoint: Checkpoint | None) -> None:
-        """Remove checkpoints and chunks that are not of the past of `checkpoint` (None: all of them).
+    def discard_after(self, checkpoint: Checkpoint | None) -> None:
+        """Remove the checkpoints and chunks that are newer than `checkpoint`; None: remove all.
 
         Raises:
             RunError: They cannot be removed.
         """
-        known = self._all()
-        self._drop(known[known.index(checkpoint.path) + 1 :] if checkpoint else known)
+        paths = self.paths()
+        self._remove(paths[paths.index(checkpoint.path) + 1 :] if checkpoint else paths)
 
-    def _free(self, steps: int) -> Path:
-        """A name that is newer than all others of as many steps."""
-        others = [_numbers(path)[1] for path in self._all() if _numbers(path)[0] == steps]
-        suffix = f"_{max(others) + 1}" if others else ""
-        return self.folder / f"step_{steps:010d}{suffix}"
-
-    def _all(self) -> list[Path]:
-        """From the oldest to the newest."""
+    def paths(self) -> list[Path]:
+        """Return the folders of all checkpoints, the oldest first."""
         return sorted((path for path in self.folder.glob("step_*") if _NAME.fullmatch(path.name)), key=_numbers)
 
-    def _read(self, path: Path) -> Checkpoint:
+    def read(self, path: Path) -> Checkpoint:
+        """Read and verify a checkpoint.
+
+        Raises:
+            OSError: A file is missing.
+            ValueError: A file is damaged, or not written by `write`.
+        """
         manifest = _manifest(path)
-        for key, kind in _KINDS.items():
-            if type(manifest[key]) is not kind:
+        for key, expected_type in _MANIFEST_TYPES.items():
+            if type(manifest[key]) is not expected_type:
                 raise ValueError(f"{MANIFEST}: {key} is {manifest[key]!r:.100}")
         files = {name: (path / name).read_bytes() for name in (serialization.STRUCTURE, serialization.TENSORS)}
         for name, content in files.items():
             _compare(name, checksum(content), manifest["files"][name])
         for chunk in manifest["chunks"]:
             if Path(chunk["file"]).name != chunk["file"]:
-                raise ValueError(f"{chunk['file']!r} is no file of a replay buffer")
+                raise ValueError(f"{chunk['file']!r} is not a file of a replay buffer")
             _compare(chunk["file"], checksum((self.folder / FOLDER / chunk["file"]).read_bytes()), chunk["sha256"])
         tree = serialization.from_files(files)
-        return Checkpoint(path, **{key: manifest[key] for key in _KINDS}, state=tree["run"], replay=tree["replay"])
+        fields = {key: manifest[key] for key in _MANIFEST_TYPES}
+        return Checkpoint(path, **fields, state=tree["run"], replay=tree["replay"])
 
-    def _drop(self, paths: list[Path]) -> None:
-        """Remove checkpoints, then the chunks that no other needs."""
+    def _unused(self, steps: int) -> Path:
+        """Return a path whose name sorts after all checkpoints with as many steps."""
+        others = [_numbers(path)[1] for path in self.paths() if _numbers(path)[0] == steps]
+        suffix = f"_{max(others) + 1}" if others else ""
+        return self.folder / f"step_{steps:010d}{suffix}"
+
+    def _remove(self, paths: list[Path]) -> None:
+        """Remove checkpoints, then the chunks that no remaining checkpoint needs."""
         with writing(self.folder):
             for path in paths:
                 remove(path.rename(path.with_name(f".{path.name}.part")))
             needed = {chunk["file"] for chunk in self.replay.chunks}
-            for path in self._all():
+            for path in self.paths():
                 try:
                     needed |= {chunk["file"] for chunk in _manifest(path)["chunks"]}
-                except _DAMAGE:
+                except _READ_ERRORS:
                     continue
             for path in (self.folder / FOLDER).glob("*"):
                 if path.name not in needed:
@@ -163,7 +176,7 @@ class Checkpoints:
 
 
 def _numbers(path: Path) -> tuple[int, int]:
-    """Env steps of a checkpoint, and which it is of those with as many."""
+    """Return the env steps of a checkpoint, and its number among those with as many steps."""
     match = _NAME.fullmatch(path.name)
     assert match is not None
     return int(match[1]), int(match[2] or 1)
@@ -174,17 +187,18 @@ def _manifest(path: Path) -> Any:
         manifest = json.loads((path / MANIFEST).read_bytes())
         expected, schema = manifest.pop("sha256"), manifest["schema"]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"{MANIFEST} is no manifest: {type(error).__name__}: {error}") from None
-    _compare(MANIFEST, _checksum_of(manifest), expected)
+        raise ValueError(f"{MANIFEST} is not a manifest: {type(error).__name__}: {error}") from None
+    _compare(MANIFEST, manifest_checksum(manifest), expected)
     if schema != SCHEMA:
         raise ValueError(f"{MANIFEST}: schema {schema} is not {SCHEMA}")
     return manifest
 
 
-def _checksum_of(manifest: Mapping[str, Any]) -> str:
+def manifest_checksum(manifest: Mapping[str, Any]) -> str:
+    """Return the checksum of a manifest without its own checksum."""
     return checksum(json.dumps(manifest, sort_keys=True).encode())
 
 
-def _compare(name: str, found: str, expected: str) -> None:
-    if found != expected:
-        raise ValueError(f"{name}: its checksum is not that of the manifest")
+def _compare(name: str, actual: str, expected: str) -> None:
+    if actual != expected:
+        raise ValueError(f"{name}: its checksum differs from the manifest")

@@ -1,7 +1,7 @@
-"""JAX's arrays and trees of them (flax's train states, optax's optimisers), for a process that may have no JAX.
+"""JAX arrays and trees of them (flax train states, optax optimisers), in processes with or without JAX.
 
-A tree's state is a dictionary of its leaves by name. It is loaded into a tree of the same structure, which the run has
-built already: classes and functions are never read from a file.
+The state of a tree is a dictionary of its leaves by name. It is loaded into a tree of the same structure, which the run
+has already built: classes and functions are never read from a file.
 """
 
 from __future__ import annotations
@@ -15,71 +15,71 @@ import torch
 
 
 def _jax() -> Any:
-    """The module, if this process uses it."""
+    """Return the `jax` module if this process has imported it."""
     module = sys.modules.get("jax")
     return module if hasattr(module, "Array") else None
 
 
 def is_array(value: Any) -> bool:
-    """Whether `value` is an array of JAX's, a key for random numbers included."""
+    """Return whether `value` is a JAX array or a random key."""
     jax = _jax()
     return jax is not None and isinstance(value, jax.Array)
 
 
 def is_tree(value: Any) -> bool:
-    """Whether `value` is an array of JAX's or something that holds some as JAX sees it."""
+    """Return whether `value` is a JAX array or a pytree that holds one."""
     return any(map(is_array, leaves(value).values()))
 
 
 def leaves(tree: Any) -> dict[str, Any]:
-    """Leaves by name, such as `params.Dense_0.kernel`; nothing where JAX cannot tell them apart or is not used."""
+    """Return the leaves by name, e.g. `params.Dense_0.kernel`; empty if names are not unique or JAX is not used."""
     jax = _jax()
     if jax is None:
         return {}
     try:
-        found = jax.tree_util.tree_leaves_with_path(tree)
-    except (TypeError, ValueError, RecursionError, SystemError):  # a dictionary with keys without order, endless lists
+        paths_and_leaves = jax.tree_util.tree_leaves_with_path(tree)
+    except (TypeError, ValueError, RecursionError, SystemError):  # unorderable dictionary keys, cyclic lists
         return {}
-    named = {_name(path): leaf for path, leaf in found}
-    return named if len(named) == len(found) else {}
+    named = {_name(path): leaf for path, leaf in paths_and_leaves}
+    return named if len(named) == len(paths_and_leaves) else {}
 
 
 def filled(tree: Any, state: Mapping[str, Any]) -> Any:
-    """A tree of the structure of `tree` with the leaves that `state` has for it.
+    """Return a tree of the structure of `tree` with the leaves of `state`.
 
     Raises:
-        ValueError: Names, shapes or types of numbers are not those of `tree`.
+        ValueError: Names, shapes or number types of the leaves differ from those of `tree`.
     """
-    own = leaves(tree)
-    if own.keys() != state.keys():
-        missing, unknown = sorted(own.keys() - state.keys()), sorted(state.keys() - own.keys())
+    current = leaves(tree)
+    if current.keys() != state.keys():
+        missing, unknown = sorted(current.keys() - state.keys()), sorted(state.keys() - current.keys())
         raise ValueError(f"missing: {', '.join(missing) or 'nothing'}; unknown: {', '.join(unknown) or 'nothing'}")
     jax = _jax()
-    return jax.tree_util.tree_map_with_path(lambda path, leaf: _fitting(_name(path), leaf, state[_name(path)]), tree)
+    return jax.tree_util.tree_map_with_path(lambda path, leaf: _checked(_name(path), leaf, state[_name(path)]), tree)
 
 
 def to_tensor(array: Any) -> torch.Tensor:
-    """A copy of an array of JAX's, or of a number, bit by bit; of a key for random numbers its words."""
+    """Return a bit-identical copy of a JAX array or a number; for a random key, its words."""
     jax = _jax()
     if jax.dtypes.issubdtype(getattr(array, "dtype", None), jax.dtypes.prng_key):
         array = jax.random.key_data(array)
     copied = np.array(array, order="C")
-    if copied.dtype == jax.dtypes.bfloat16:  # no type of numpy's
+    if copied.dtype == jax.dtypes.bfloat16:  # numpy has no such type
         return torch.from_numpy(copied.view(np.uint16)).view(torch.bfloat16)
     return torch.from_numpy(copied)
 
 
 def to_array(tensor: torch.Tensor, weak: bool = False, key: str | None = None) -> Any:
-    """The inverse of `to_tensor`.
+    """Return the JAX array of a result of `to_tensor`.
 
     Args:
-        tensor: On the CPU.
-        weak: It yields to the type of what it is combined with, as a number of Python's does.
-        key: The random generator whose key it is.
+        tensor: A tensor on the CPU.
+        weak: Whether the array is weakly typed, as a Python number.
+        key: Random generator, if the array is a random key.
 
     Raises:
-        ImportError: There is no JAX here.
-        ValueError: JAX does not compute with such numbers here.
+        ImportError: JAX is not installed.
+        ValueError: JAX is not configured for this number type.
     """
     import jax
 
@@ -88,15 +88,15 @@ def to_array(tensor: torch.Tensor, weak: bool = False, key: str | None = None) -
     numbers = tensor.numpy().copy()
     array = jax.numpy.asarray(numbers, jax.dtypes.canonicalize_dtype(numbers.dtype))
     if numbers.shape and array.dtype != numbers.dtype:
-        raise ValueError(f"{numbers.dtype} are not what JAX computes with unless told so")
+        raise ValueError(f"JAX is not configured to compute with {numbers.dtype}")
     if key is not None:
         return jax.random.wrap_key_data(array, impl=key)
     number = jax.numpy.asarray(tensor.item()) if weak and not tensor.shape else array
     return number if number.dtype == array.dtype else array
 
 
-def about(array: Any) -> dict[str, Any]:
-    """What `to_array` wants to know besides the numbers."""
+def array_properties(array: Any) -> dict[str, Any]:
+    """Return the further arguments of `to_array` for an array."""
     jax = _jax()
     if jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key):
         return {"key": str(jax.random.key_impl(array))}
@@ -104,24 +104,24 @@ def about(array: Any) -> dict[str, Any]:
 
 
 def _name(path: Any) -> str:
-    """`params.Dense_0.kernel` for the way that JAX describes."""
+    """Return the name of a JAX key path, e.g. `params.Dense_0.kernel`."""
     parts = (getattr(step, "name", getattr(step, "key", getattr(step, "idx", None))) for step in path)
     return ".".join(map(str, parts))
 
 
-def _fitting(name: str, own: Any, new: Any) -> Any:
-    """`new`, if it can be where `own` is.
+def _checked(name: str, current: Any, new: Any) -> Any:
+    """Return `new` after a comparison with `current`.
 
     Raises:
-        ValueError: It is of another kind or shape.
+        ValueError: Type or shape differs.
     """
-    if _kind(own) != _kind(new):
-        raise ValueError(f"{name} is {_kind(new)}, not {_kind(own)}")
+    if _type_and_shape(current) != _type_and_shape(new):
+        raise ValueError(f"{name} is {_type_and_shape(new)}, not {_type_and_shape(current)}")
     return new
 
 
-def _kind(value: Any) -> str:
-    """Type and shape; of single numbers less, because those of Python's become arrays when they are trained."""
+def _type_and_shape(value: Any) -> str:
+    """Return type and shape; for scalars only the kind of number, because training turns Python numbers into arrays."""
     if not (is_array(value) or isinstance(value, np.ndarray | np.generic | bool | int | float)):
         return type(value).__name__
     shape, dtype = np.shape(value), getattr(value, "dtype", None) or np.result_type(value)

@@ -1,7 +1,7 @@
-"""Which SB3 files this project has written on this machine: those that may be unpickled without asking.
+"""Receipts of SB3 files that this project has written on this machine, and may unpickle without `--trust`.
 
-For each file its inode and the time of its last change are kept in the run directory. Both are the system's: whoever
-sends a run to somebody else can write a receipt, but not foresee these for the copy. A file that is copied, moved or
+A receipt holds the file's inode and the time of its last change, in the run directory. The system sets both: the author
+of a third-party run can write a receipt, but cannot predict these numbers for the copy. A file that is copied, moved or
 changed loses its receipt.
 """
 
@@ -10,20 +10,20 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from mygym.runs.directory import write_json
+from mygym.runs.files import write_json
 
 RECEIPTS = ".receipts.json"
 
 
 def record(file: Path) -> None:
-    """Remember that `file` has just been written by us."""
+    """Write the receipt of a file that this process has just written."""
     receipts = _receipts(file.parent)
     receipts[file.name] = _identity(file)
     write_json(file.parent / RECEIPTS, receipts)
 
 
 def is_ours(file: Path) -> bool:
-    """Whether `file` is as it was when `record` was called."""
+    """Return whether `file` is unchanged since its receipt was written."""
     return not file.is_symlink() and _receipts(file.parent).get(file.name) == _identity(file)
 
 
@@ -34,7 +34,7 @@ def _identity(file: Path) -> str:
 
 def _receipts(folder: Path) -> dict[str, str]:
     path = folder / RECEIPTS
-    if not path.is_file():  # for a pipe one would wait
+    if not path.is_file():  # reading a pipe would block
         return {}
     try:
         content = json.loads(path.read_text(encoding="utf-8"))

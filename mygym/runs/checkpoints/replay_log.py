@@ -1,4 +1,4 @@
-"""A replay buffer on disk: what was added since the last checkpoint is written, what was written before stays."""
+"""Incremental storage of a replay buffer: each checkpoint writes only the rows added since the previous one."""
 
 from __future__ import annotations
 
@@ -12,55 +12,55 @@ from safetensors.numpy import load_file, save
 from stable_baselines3 import HerReplayBuffer
 from stable_baselines3.common.buffers import DictReplayBuffer, NStepReplayBuffer, ReplayBuffer
 
-from mygym.runs.directory import checksum, write_bytes
+from mygym.runs.files import checksum, write_bytes
 from mygym.runs.imitation_buffer import ImitationBuffer
 from mygym.runs.multi_task_her import MultiTaskHerReplayBuffer
 
 FOLDER = "replay"
 SMALL = 10_000
-"""Transitions below which the last chunk is written again together with the new ones: so chunks stay few."""
+"""Transitions below which the last chunk is rewritten together with the new ones, to keep the number of chunks low."""
 
 LARGEST = 100_000
-"""Transitions in a chunk at most, because a chunk is in memory twice while it is written."""
+"""Maximum number of transitions in a chunk, which is in memory twice while it is written."""
 
 _APPENDING = (
     *(ReplayBuffer, DictReplayBuffer, HerReplayBuffer, NStepReplayBuffer),
     *(MultiTaskHerReplayBuffer, ImitationBuffer),
 )
-"""Buffers that change no row of `_ROWS` once it is written; of other classes everything is written every time."""
+"""Buffers that never change a written row of `_ROWS`; buffers of other classes are written completely every time."""
 
 _ROWS = frozenset({"observations", "next_observations", "actions", "rewards", "dones", "timeouts", "ep_start"})
 
 
 class ReplayLog:
-    """Chunks of a replay buffer's rows. Row `n` of all that were ever added is in the buffer at `n % size`.
+    """Chunks of a replay buffer's rows. Row `n`, counted since the start, is in the buffer at `n % size`.
 
     Args:
-        folder: `checkpoints/` of the run; the chunks are in `replay/` below it.
+        folder: `checkpoints/` of the run; the chunks are in its subfolder `replay/`.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.chunks: list[dict[str, Any]] = []
-        """`file`, `start` and `rows` (numbers of rows), `sha256`; in the order of their rows."""
+        """`file`, `start` (first row), `rows` (number of rows) and `sha256` of each chunk, in the order of the rows."""
         self.total = 0
-        """Rows ever added."""
+        """Number of rows added since the start."""
         self.steps = 0
-        """Env steps when `total` was that."""
+        """Env steps at which `total` was counted."""
 
     def save(self, buffer: ReplayBuffer, steps: int) -> dict[str, Any]:
-        """Write what is new; returns the rest of the state, which `load` wants.
+        """Write the new rows and return the rest of the state, an argument of `load`.
 
         Args:
-            buffer: The buffer as it is after `steps` env steps.
-            steps: Tells how many rows came; where it is wrong, everything is written.
+            buffer: The buffer after `steps` env steps.
+            steps: Env steps, from which the number of new rows follows; if it does not fit, all rows are written.
         """
         size = buffer.buffer_size
-        total, anew = self._count(buffer, steps)
+        total, rewrite = self._count(buffer, steps)
         oldest = max(total - size, 0)
-        chunks = [] if anew else [chunk for chunk in self.chunks if chunk["start"] + chunk["rows"] > oldest]
+        chunks = [] if rewrite else [chunk for chunk in self.chunks if chunk["start"] + chunk["rows"] > oldest]
         if not all((self.folder / FOLDER / chunk["file"]).is_file() for chunk in chunks):
-            chunks = []  # somebody has removed some
+            chunks = []  # files were removed
         start = chunks[-1]["start"] + chunks[-1]["rows"] if chunks else oldest
         appended = dict(_rows(buffer))
         if appended and start < total:
@@ -77,7 +77,7 @@ class ReplayLog:
                 chunks.append({"file": file, "start": first, "rows": last - first, "sha256": checksum(content)})
         self.chunks, self.total, self.steps = chunks, total, steps
         filled = size
-        if type(buffer) in _APPENDING and not buffer.full:  # without `next_observations` the last is a row further
+        if type(buffer) in _APPENDING and not buffer.full:  # without `next_observations`, one more row is filled
             filled = buffer.pos + buffer.optimize_memory_usage
         return {
             "size": size,
@@ -88,7 +88,13 @@ class ReplayLog:
         }
 
     def load(self, buffer: ReplayBuffer, state: Mapping[str, Any], chunks: list[dict[str, Any]], steps: int) -> None:
-        """Fill `buffer`, which may be larger than the saved one if that never was full.
+        """Fill `buffer`, which may be larger than the saved buffer if that was never full.
+
+        Args:
+            buffer: The buffer to fill.
+            state: The result of `save`.
+            chunks: The chunks of the checkpoint.
+            steps: Env steps of the checkpoint.
 
         Raises:
             ValueError: The rows do not fit.
@@ -108,11 +114,14 @@ class ReplayLog:
         for name, array in state["own"].items():
             setattr(buffer, name, array.copy())
         buffer.pos, buffer.full = total % size, total >= size
-        if isinstance(buffer, HerReplayBuffer) and total:  # row 0 of a buffer just full is not the next of a larger one
+        if isinstance(buffer, HerReplayBuffer) and total:  # in a larger buffer, the next row is not row 0
             buffer._current_ep_start[buffer.dones[buffer.pos - 1] > 0] = buffer.pos
 
     def _count(self, buffer: ReplayBuffer, steps: int) -> tuple[int, bool]:
-        """Rows ever added, and whether none on disk counts any more: the buffer was reset, or steps do not tell."""
+        """Return the number of rows added since the start, and whether all rows must be written again.
+
+        They must if the buffer was reset, or if its position does not fit the number of steps.
+        """
         size = buffer.buffer_size
         total = self.total + (steps - self.steps) // buffer.n_envs
         if (total % size, total >= size) == (buffer.pos, buffer.full):
@@ -122,7 +131,7 @@ class ReplayLog:
 
 
 def _arrays(buffer: ReplayBuffer) -> Iterator[tuple[str, str, NDArray[Any]]]:
-    """Attribute, name and array of everything with a row for each transition."""
+    """Yield attribute, name and array of every array with one row per transition."""
     for attribute, value in vars(buffer).items():
         for key, array in value.items() if isinstance(value, dict) else [("", value)]:
             fits = isinstance(array, np.ndarray) and array.shape[:1] == (buffer.buffer_size,)
@@ -131,26 +140,30 @@ def _arrays(buffer: ReplayBuffer) -> Iterator[tuple[str, str, NDArray[Any]]]:
 
 
 def _rows(buffer: ReplayBuffer) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Arrays of which only new rows need writing."""
+    """Yield the arrays of which only new rows are written."""
     if type(buffer) in _APPENDING and not buffer.optimize_memory_usage:
         yield from ((name, array) for attribute, name, array in _arrays(buffer) if attribute in _ROWS)
 
 
 def _whole(buffer: ReplayBuffer) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Arrays that are written every time, because old rows of them change."""
+    """Yield the arrays that are written completely every time, because their old rows may change."""
     appending = dict(_rows(buffer))
     yield from ((name, array) for _, name, array in _arrays(buffer) if name not in appending)
 
 
 def _fill(targets: Mapping[str, NDArray[Any]], name: str, numbers: NDArray[np.int64], rows: NDArray[Any]) -> None:
-    """Write rows with these numbers; numpy alone would spread the rows of one environment over several."""
+    """Write rows into the target after a check of their shape, because numpy would broadcast a mismatch.
+
+    Raises:
+        ValueError: The rows do not fit.
+    """
     if name not in targets or targets[name].shape[1:] != rows.shape[1:]:
         raise ValueError(f"{name} of the saved replay buffer does not fit into this one")
     targets[name][numbers] = rows
 
 
 def _infos(buffer: ReplayBuffer) -> NDArray[Any]:
-    """Infos of each transition, where hindsight replay was asked to keep them."""
+    """Return the infos of each transition, if hindsight replay keeps them."""
     if isinstance(buffer, HerReplayBuffer) and buffer.copy_info_dict:
         return buffer.infos
     return np.empty((0, buffer.n_envs), dtype=object)

@@ -1,4 +1,4 @@
-"""Trees of plain values and arrays ↔ files: JSON for the structure, safetensors for the numbers, no pickles."""
+"""Serialization of trees of plain values and arrays: JSON for structure, safetensors for numbers, no pickles."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ _TORCH = frozenset(
     }
 )
 _NUMPY = frozenset(np.dtype(name) for name in ("?", *(f"{kind}{size}" for kind in "iu" for size in "1248"), *"efd"))
-"""Types of numbers that come back as they were; of numpy's those in the machine's byte order."""
+"""Number types that are restored unchanged; numpy types in the machine's byte order."""
 
-_DAMAGE = (
+_READ_ERRORS = (
     *(ValueError, LookupError, TypeError, AttributeError, ArithmeticError),
     *(AssertionError, RuntimeError, SafetensorError, ImportError),
 )
-"""What reading other files than ours may raise."""
+"""Exceptions that damaged or foreign files may raise."""
 
 
 def to_files(tree: Any) -> dict[str, bytes]:
-    """Content of the files `state.json` and `tensors.safetensors` that hold `tree`.
+    """Return the content of the files `state.json` and `tensors.safetensors` for a tree.
 
-    A tree is made of None, booleans, numbers, strings, lists, tuples, deques, dictionaries, numpy scalars, arrays of
-    numpy and JAX and torch tensors; it comes back with the same types, tensors without gradients and on the CPU.
+    A tree consists of None, booleans, numbers, strings, lists, tuples, deques, dictionaries, numpy scalars and arrays,
+    JAX arrays and torch tensors. It is restored with the same types, tensors without gradients and on the CPU.
 
     Raises:
-        TypeError: Something else is in it, and the message tells where; or it holds itself.
+        TypeError: The tree contains another type (the message gives its position) or itself.
     """
     tensors: dict[str, torch.Tensor] = {}
     try:
@@ -51,19 +51,19 @@ def to_files(tree: Any) -> dict[str, bytes]:
 
 
 def from_files(files: Mapping[str, bytes]) -> Any:
-    """The inverse of `to_files`.
+    """Return the tree of the files of `to_files`.
 
     Raises:
-        ValueError: The files are not those of `to_files`.
+        ValueError: The files are damaged, or not written by `to_files`.
     """
     try:
         return _decode(json.loads(files[STRUCTURE]), load(files[TENSORS]))
-    except _DAMAGE as error:
+    except _READ_ERRORS as error:
         raise ValueError(f"not what was saved: {type(error).__name__}: {error}") from None
 
 
 def can_be_saved(value: Any) -> bool:
-    """Whether `value` can be part of a tree."""
+    """Return whether `value` can be part of a tree."""
     try:
         _encode(value, "", {})
     except (TypeError, RecursionError):
@@ -72,14 +72,14 @@ def can_be_saved(value: Any) -> bool:
 
 
 def _encode(value: Any, path: str, tensors: dict[str, torch.Tensor]) -> Any:
-    """What JSON has is itself; everything else is an object with one key that begins with `$`."""
+    """Encode JSON types as themselves, and every other type as an object with one key that begins with `$`."""
 
     def inner(items: Any) -> list[Any]:
         return [_encode(item, f"{path}.{index}", tensors) for index, item in enumerate(items)]
 
     if value is None or isinstance(value, str) or type(value) is bool:
         return value
-    if type(value) is int:  # Python neither writes nor reads thousands of digits
+    if type(value) is int:  # Python refuses to convert integers of thousands of digits
         return value if value.bit_length() <= 64 else {"$int": hex(value)}
     if type(value) is float:
         return value if np.isfinite(value) else {"$float": str(value)}
@@ -107,10 +107,10 @@ def _encode(value: Any, path: str, tensors: dict[str, torch.Tensor]) -> Any:
         return {"$scalar" if isinstance(value, np.generic) else "$array": name}
     if pytrees.is_array(value):
         tensors[name] = pytrees.to_tensor(value)
-        return {"$jax": name, **pytrees.about(value)}
-    where, what = path.removeprefix(".") or "value", " ".join(repr(value).split())[:100]
+        return {"$jax": name, **pytrees.array_properties(value)}
+    position, shown = path.removeprefix(".") or "value", " ".join(repr(value).split())[:100]
     kind = f"{type(value).__name__}{f' of {value.dtype}' if hasattr(value, 'dtype') else ''}"
-    raise TypeError(f"{where} is {what}, a {kind}, which is neither plain data nor an array that can be saved")
+    raise TypeError(f"{position} is {shown}, a {kind}, which is neither plain data nor an array that can be saved")
 
 
 def _decode(node: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
@@ -137,4 +137,4 @@ def _decode(node: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
         return deque(_decode(content, tensors), maxlen=node["maxlen"])
     if kind == "$pairs":
         return dict(_decode(content, tensors))
-    raise ValueError(f"{kind} is not known")
+    raise ValueError(f"unknown key {kind}")

@@ -14,7 +14,7 @@ from gymnasium import spaces
 
 from mygym.errors import ConfigError, bad_value
 from mygym.runs.evaluation import Evaluation
-from mygym.runs.routed_vec_env import seen
+from mygym.runs.routed_vec_env import without_route
 
 Method = Literal["random", "evolutionary"]
 Path = tuple[int, ...]
@@ -116,7 +116,7 @@ def check_budget(policy: Any, budget_us: float, key: str) -> None:
 @torch.no_grad()
 def forward_microseconds(policy: Any) -> float:
     """Return the median time of a forward pass with one observation, with the current forward state."""
-    space = seen(policy.observation_space)
+    space = without_route(policy.observation_space)
     zeros = {key: np.zeros(part.shape, part.dtype) for key, part in _parts(space).items()}
     observation = policy.obs_to_tensor(zeros if isinstance(space, spaces.Dict) else zeros[""])[0]
     policy.set_training_mode(False)

@@ -18,7 +18,7 @@ from torch import nn
 
 from mygym.algos.imitation_policies import ImitationPolicy
 from mygym.errors import ConfigError, bad_value
-from mygym.runs.routed_vec_env import ROUTE, seen
+from mygym.runs.routed_vec_env import ROUTE, without_route
 from mygym.strategies.mixture.forward_state import ForwardState, Route, route_rows
 from mygym.strategies.mixture.network_slots import (
     linear_layers,
@@ -97,7 +97,7 @@ class MixturePolicy:
         """Return a features extractor for observations without routes."""
         policy = cast(Any, self)
         extractor: BaseFeaturesExtractor = policy.features_extractor_class(
-            seen(policy.observation_space), **policy.features_extractor_kwargs
+            without_route(policy.observation_space), **policy.features_extractor_kwargs
         )
         return extractor
 

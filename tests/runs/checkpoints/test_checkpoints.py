@@ -1,4 +1,4 @@
-"""Checkpoints are whole or absent whatever goes wrong; what is damaged is found, what is forged leads nowhere."""
+"""Checkpoints are complete or absent after any fault; damage is detected, forged files are refused."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 
 from mygym.errors import RunError
 from mygym.runs.checkpoints import replay_log
-from mygym.runs.checkpoints.checkpoints import Checkpoint, Checkpoints, _checksum_of
+from mygym.runs.checkpoints.checkpoints import Checkpoint, Checkpoints, manifest_checksum
 from mygym.runs.checkpoints.replay_log import FOLDER
 from mygym.runs.checkpoints.serialization import to_files
-from mygym.runs.directory import checksum, sweep
+from mygym.runs.directory import remove_partial_files
+from mygym.runs.files import checksum
 from tests.runs.checkpoints.test_replay_log import BUFFERS, Filler, assert_same, content, loaded
 
 SIZE = 12
@@ -44,8 +45,8 @@ class Run:
         self.contents[self.steps] = content(self.buffer)
         return self.checkpoints.write(self.steps, state_at(self.steps), {"progress.jsonl": self.steps}, self.buffer)
 
-    def assert_right(self, checkpoint: Checkpoint) -> None:
-        """It holds what was saved then."""
+    def assert_content(self, checkpoint: Checkpoint) -> None:
+        """Check that the checkpoint holds the content at its steps."""
         np.testing.assert_array_equal(checkpoint.state["weights"], state_at(checkpoint.steps)["weights"])
         assert checkpoint.logs == {"progress.jsonl": checkpoint.steps}
         assert_same(
@@ -64,36 +65,36 @@ def names(folder: Path) -> list[str]:
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setattr(replay_log, "SMALL", 0)
-    made = Run(tmp_path / "run")
-    made.path.mkdir()
-    return made
+    run = Run(tmp_path / "run")
+    run.path.mkdir()
+    return run
 
 
-# the newest few -----------------------------------------------------------------------------------------------------
+# Kept checkpoints ---------------------------------------------------------------------------------------------------
 
 
-def test_there_is_none_at_first(run: Run) -> None:
+def test_new_run_has_no_checkpoint(run: Run) -> None:
     assert run.checkpoints.newest(pytest.fail) is None
-    run.checkpoints.go_on_from(None)
+    run.checkpoints.discard_after(None)
 
 
 @pytest.mark.parametrize("keep", [1, 2, 5])
-def test_the_newest_few_stay(keep: int, run: Run) -> None:
+def test_newest_checkpoints_are_kept(keep: int, run: Run) -> None:
     run.checkpoints.keep = keep
     for number in range(1, 7):
         run.write()
-        known = [run.checkpoints._read(path) for path in run.checkpoints._all()]
-        assert [one.steps for one in known] == [4 * i for i in range(1, number + 1)][-keep:]
-        for one in known:
-            run.assert_right(one)
-        assert set(names(run.folder / FOLDER)) == {chunk["file"] for one in known for chunk in one.chunks}
+        known = [run.checkpoints.read(path) for path in run.checkpoints.paths()]
+        assert [checkpoint.steps for checkpoint in known] == [4 * i for i in range(1, number + 1)][-keep:]
+        for checkpoint in known:
+            run.assert_content(checkpoint)
+        assert set(names(run.folder / FOLDER)) == {chunk["file"] for checkpoint in known for chunk in checkpoint.chunks}
     newest = run.checkpoints.newest(pytest.fail)
     assert (newest.steps, newest.finished) == (24, False)
-    assert set(names(run.folder)) == {FOLDER, *(path.name for path in run.checkpoints._all())}
+    assert set(names(run.folder)) == {FOLDER, *(path.name for path in run.checkpoints.paths())}
 
 
-def test_a_second_checkpoint_of_as_many_steps_is_the_newer_one(run: Run) -> None:
-    """However often, also when the first of them is gone: a finished one must not be dropped for an unfinished."""
+def test_second_checkpoint_at_the_same_step_is_newer(run: Run) -> None:
+    """Also if the first is already removed: an unfinished checkpoint must not replace a finished one."""
     run.checkpoints.keep = 2
     written = [run.checkpoints.write(7, {"number": number}, {}, finished=number == 4) for number in range(5)]
     assert len(set(written)) == 5
@@ -103,33 +104,33 @@ def test_a_second_checkpoint_of_as_many_steps_is_the_newer_one(run: Run) -> None
     assert run.checkpoints.write(8, {}, {}).name == "step_0000000008"
 
 
-def test_order_is_that_of_numbers(run: Run) -> None:
+def test_checkpoints_are_in_numeric_order(run: Run) -> None:
     run.checkpoints.keep = 99
     for steps in (9, 10, 100, 10**10, 10**11, *[5] * 11):
         run.checkpoints.write(steps, steps, {})
-    found = [path.name for path in run.checkpoints._all()]
-    assert found[:11] == ["step_0000000005", *(f"step_0000000005_{number}" for number in range(2, 12))]
-    assert found[11:] == [f"step_{steps:010d}" for steps in (9, 10, 100, 10**10, 10**11)]
+    names = [path.name for path in run.checkpoints.paths()]
+    assert names[:11] == ["step_0000000005", *(f"step_0000000005_{number}" for number in range(2, 12))]
+    assert names[11:] == [f"step_{steps:010d}" for steps in (9, 10, 100, 10**10, 10**11)]
 
 
-def test_what_came_after_a_checkpoint_is_removed_when_a_run_goes_on_from_it(run: Run) -> None:
+def test_resuming_discards_newer_checkpoints(run: Run) -> None:
     for _ in range(3):
         run.write()
     (run.folder / "step_0000000012" / "state.json").write_text("")
     again = Checkpoints(run.path, 3)
     newest = again.newest(str)
     assert newest.steps == 8
-    again.go_on_from(newest)
-    assert [path.name for path in again._all()] == ["step_0000000004", "step_0000000008"]
+    again.discard_after(newest)
+    assert [path.name for path in again.paths()] == ["step_0000000004", "step_0000000008"]
     assert set(names(run.folder / FOLDER)) == {chunk["file"] for chunk in newest.chunks}
-    run.assert_right(again.newest(pytest.fail))
-    Checkpoints(run.path, 3).go_on_from(None)
+    run.assert_content(again.newest(pytest.fail))
+    Checkpoints(run.path, 3).discard_after(None)
     assert names(run.folder) == [FOLDER]
     assert names(run.folder / FOLDER) == []
 
 
-def test_what_is_in_the_way_is_removed_too(run: Run) -> None:
-    """Folders where files were, files where folders were."""
+def test_files_and_folders_of_the_same_name_are_removed(run: Run) -> None:
+    """A folder in place of a file, and a file in place of a folder."""
     first, second, third = run.write(), run.write(), run.write()
     chunk = run.checkpoints.newest(pytest.fail).chunks[-1]["file"]
     shutil.rmtree(third)
@@ -139,22 +140,22 @@ def test_what_is_in_the_way_is_removed_too(run: Run) -> None:
     again = Checkpoints(run.path, 1)
     newest = again.newest(str)
     assert newest.path == second
-    again.go_on_from(newest)
+    again.discard_after(newest)
     again.write(20, {}, {})
     assert not any(path.exists() for path in (first, third, run.folder / FOLDER / chunk))
 
 
-def test_other_things_in_the_folder_are_left_alone(run: Run) -> None:
+def test_foreign_files_are_kept(run: Run) -> None:
     run.write()
     for name in ("notes.txt", "step_x", "step_1.zip", "old"):
-        (run.folder / name).write_text("mine")
+        (run.folder / name).write_text("foreign")
     run.checkpoints.keep = 1
     run.write()
-    run.checkpoints.go_on_from(None)
+    run.checkpoints.discard_after(None)
     assert names(run.folder) == ["notes.txt", "old", FOLDER, "step_1.zip", "step_x"]
 
 
-# damage -------------------------------------------------------------------------------------------------------------
+# Damage -------------------------------------------------------------------------------------------------------------
 
 
 def truncated(path: Path) -> None:
@@ -185,7 +186,7 @@ def folder_instead(path: Path) -> None:
 
 
 def swapped(path: Path) -> None:
-    """For the file of the same name of another checkpoint."""
+    """Replace the file by that of another checkpoint."""
     other = next((other for other in path.parent.parent.rglob(path.name) if other != path), None)
     path.write_bytes(other.read_bytes() if other else b"another")
 
@@ -195,33 +196,36 @@ DAMAGES = [truncated, one_byte_short, one_byte_more, emptied, flipped, Path.unli
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
 @pytest.mark.parametrize("file", ["manifest.json", "state.json", "tensors.safetensors", "chunk"])
-def test_any_damage_is_found_and_told_of(file: str, damage: Callable[[Path], None], run: Run) -> None:
+def test_damage_is_detected_and_reported(file: str, damage: Callable[[Path], None], run: Run) -> None:
     run.write()
     run.write()
     newest = run.checkpoints.newest(pytest.fail)
     path = run.folder / FOLDER / newest.chunks[-1]["file"] if file == "chunk" else newest.path / file
     damage(path)
-    told: list[str] = []
-    found = Checkpoints(run.path, 3).newest(told.append)
-    assert found.steps == 4
-    run.assert_right(found)
-    (message,) = told
+    messages: list[str] = []
+    checkpoint = Checkpoints(run.path, 3).newest(messages.append)
+    assert checkpoint.steps == 4
+    run.assert_content(checkpoint)
+    (message,) = messages
     assert str(newest.path) in message
-    assert path.name in message or (file, damage) == ("manifest.json", swapped)  # then all others are wrong
+    assert path.name in message or (file, damage) == (
+        "manifest.json",
+        swapped,
+    )  # the swapped manifest names other files
     assert len(message.splitlines()) == 1
 
 
-def test_a_chunk_that_all_need_spoils_all(run: Run) -> None:
+def test_damaged_shared_chunk_damages_all_checkpoints(run: Run) -> None:
     for _ in range(3):
         run.write()
     flipped(run.folder / FOLDER / run.checkpoints.newest(pytest.fail).chunks[0]["file"])
-    told: list[str] = []
-    assert run.checkpoints.newest(told.append) is None
-    assert len(told) == 3
+    messages: list[str] = []
+    assert run.checkpoints.newest(messages.append) is None
+    assert len(messages) == 3
 
 
 @pytest.mark.parametrize("file", ["manifest.json", "state.json", "tensors.safetensors"])
-def test_every_bit_counts(file: str, run: Run) -> None:
+def test_flipped_bits_are_detected(file: str, run: Run) -> None:
     path = run.write() / file
     whole, rng = path.read_bytes(), random.Random(file)
     for bit in rng.sample(range(8 * len(whole)), 200):
@@ -230,16 +234,16 @@ def test_every_bit_counts(file: str, run: Run) -> None:
         path.write_bytes(damaged)
         assert run.checkpoints.newest(str) is None, bit
     path.write_bytes(whole)
-    run.assert_right(run.checkpoints.newest(pytest.fail))
+    run.assert_content(run.checkpoints.newest(pytest.fail))
 
 
-# faults -------------------------------------------------------------------------------------------------------------
+# Faults -------------------------------------------------------------------------------------------------------------
 
 CALLS = ("rename", "replace", "mkdir", "unlink", "rmdir", "fsync")
 
 
 class Fault:
-    """Makes the `number`-th of the system's calls that change something on disk fail, before or after it."""
+    """Makes the `number`-th system call that changes the disk fail, before or after its execution."""
 
     def __init__(self, patch: pytest.MonkeyPatch, number: int, error: BaseException, after: bool) -> None:
         self.left, self.error, self.after = number, error, after
@@ -272,7 +276,7 @@ DISK_FULL = OSError(28, "No space left on device")
     ],
     ids=["disk full", "disk full, small chunks", "before, small chunks", "after"],
 )
-def test_a_fault_at_any_moment_leaves_whole_checkpoints_only(
+def test_fault_at_any_moment_leaves_only_complete_checkpoints(
     error: BaseException, after: bool, small: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(replay_log, "SMALL", small)
@@ -281,46 +285,46 @@ def test_a_fault_at_any_moment_leaves_whole_checkpoints_only(
         number += 1
         run = Run(tmp_path / str(number), keep=2)
         run.path.mkdir()
-        for _ in range(4):  # the first chunk is about to be needed no more
+        for _ in range(4):  # the next write makes the first chunk obsolete
             run.write()
-        assert [path.name[-2:] for path in run.checkpoints._all()] == ["12", "16"]
+        assert [path.name[-2:] for path in run.checkpoints.paths()] == ["12", "16"]
         with pytest.MonkeyPatch.context() as patch:
             fault = Fault(patch, number, error, after)
             with contextlib.suppress(RunError if isinstance(error, OSError) else KeyboardInterrupt):
                 run.write()
             passed = fault.left > 0
-        found = {path.name: run.checkpoints._read(path) for path in run.checkpoints._all()}
-        for checkpoint in found.values():
-            run.assert_right(checkpoint)
-        assert {"step_0000000016"} < {*found, "step_0000000020" if passed else ""}
-        sweep(run.path)
+        checkpoints = {path.name: run.checkpoints.read(path) for path in run.checkpoints.paths()}
+        for checkpoint in checkpoints.values():
+            run.assert_content(checkpoint)
+        assert {"step_0000000016"} < {*checkpoints, "step_0000000020" if passed else ""}
+        remove_partial_files(run.path)
         assert all(path.name.startswith("step_") or path.name == FOLDER for path in run.folder.iterdir())
         again = Checkpoints(run.path, 2)
         newest = again.newest(pytest.fail)
-        again.go_on_from(newest)
-        run.assert_right(newest)
+        again.discard_after(newest)
+        run.assert_content(newest)
         run.checkpoints, run.steps, run.buffer = again, newest.steps, loaded(MAKE, SIZE, 1, newest, again)
         run.write()
-        for path in again._all():
-            run.assert_right(again._read(path))
+        for path in again.paths():
+            run.assert_content(again.read(path))
         assert set(names(run.folder / FOLDER)) == {
-            chunk["file"] for path in again._all() for chunk in again._read(path).chunks
+            chunk["file"] for path in again.paths() for chunk in again.read(path).chunks
         }
     assert number > 10
 
 
-def test_what_cannot_be_saved_leaves_nothing(run: Run) -> None:
+def test_unsavable_state_leaves_nothing(run: Run) -> None:
     run.write()
     with pytest.raises(TypeError, match=r"run\.a is"):
         run.checkpoints.write(99, {"a": object()}, {})
     assert [path.name for path in run.folder.iterdir() if path.name != FOLDER] == ["step_0000000004"]
 
 
-# strangers ----------------------------------------------------------------------------------------------------------
+# Third-party checkpoints --------------------------------------------------------------------------------------------
 
 
 def forged(path: Path, tree: Any, **changes: Any) -> None:
-    """A checkpoint whose checksums are right."""
+    """Write a checkpoint with valid checksums."""
     path.mkdir(parents=True, exist_ok=True)
     files = to_files(tree)
     manifest = {
@@ -333,7 +337,7 @@ def forged(path: Path, tree: Any, **changes: Any) -> None:
         "files": {name: checksum(data) for name, data in files.items()},
         **changes,
     }
-    files["manifest.json"] = json.dumps({**manifest, "sha256": _checksum_of(manifest)}).encode()
+    files["manifest.json"] = json.dumps({**manifest, "sha256": manifest_checksum(manifest)}).encode()
     for name, data in files.items():
         (path / name).write_bytes(data)
 
@@ -343,29 +347,29 @@ OUTSIDE = ["../../../outside", "../../outside", "../replay", "..", ".", "", "a/b
 
 
 @pytest.mark.parametrize("name", [*OUTSIDE, None, ["outside"], {}], ids=str)
-def test_chunks_that_are_elsewhere_are_refused(name: Any, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_outside_the_folder_are_refused(name: Any, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     folders = [run.path.parent, run.path, run.folder]
     run.write()
     for folder in folders:
-        (folder / "outside").write_text("mine")
+        (folder / "outside").write_text("foreign")
     read: list[bytes] = []
-    usual = Path.read_bytes
-    monkeypatch.setattr(Path, "read_bytes", lambda path: read.append(usual(path)) or read[-1])
+    original = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: read.append(original(path)) or read[-1])
     for number in (5, 6):
-        chunk = {"file": name, "start": 0, "rows": 1, "sha256": checksum(b"mine")}
+        chunk = {"file": name, "start": 0, "rows": 1, "sha256": checksum(b"foreign")}
         forged(run.folder / f"step_{number}", TREE, chunks=[chunk])
-    told: list[str] = []
-    found = run.checkpoints.newest(told.append)
-    assert found.steps == 4
-    assert len(told) == 2
+    messages: list[str] = []
+    checkpoint = run.checkpoints.newest(messages.append)
+    assert checkpoint.steps == 4
+    assert len(messages) == 2
     assert read
-    assert b"mine" not in read
-    run.checkpoints.go_on_from(found)
+    assert b"foreign" not in read
+    run.checkpoints.discard_after(checkpoint)
     run.checkpoints.keep = 1
     run.write()
     for folder in folders:
-        assert (folder / "outside").read_text() == "mine"
-    run.assert_right(run.checkpoints.newest(pytest.fail))
+        assert (folder / "outside").read_text() == "foreign"
+    run.assert_content(run.checkpoints.newest(pytest.fail))
 
 
 JSON = st.recursive(
@@ -380,21 +384,21 @@ KEYS = ["schema", "steps", "finished", "logs", "versions", "chunks", "files", "s
 @given(changes=st.dictionaries(st.sampled_from(KEYS), JSON, max_size=2), tree=JSON | st.just(TREE))
 def test_any_manifest_is_read_or_refused(changes: dict[str, Any], tree: Any, tmp_path: Path) -> None:
     forged(tmp_path / "checkpoints" / "step_5", tree, **changes)
-    told: list[str] = []
-    found = Checkpoints(tmp_path, 1).newest(told.append)
-    assert (found is None) == bool(told)
-    if found is not None:
-        kinds = [type(value) for value in (found.steps, found.finished, found.logs, found.versions, found.chunks)]
-        assert kinds == [int, bool, dict, dict, list]
+    messages: list[str] = []
+    checkpoint = Checkpoints(tmp_path, 1).newest(messages.append)
+    assert (checkpoint is None) == bool(messages)
+    if checkpoint is not None:
+        values = [checkpoint.steps, checkpoint.finished, checkpoint.logs, checkpoint.versions, checkpoint.chunks]
+        assert [type(value) for value in values] == [int, bool, dict, dict, list]
 
 
 @pytest.mark.parametrize("text", ["", "[]", "5", "null", '"x"', "{}", "[" * 100_000, '{"sha256": 1e999}', "\xff"])
-def test_any_text_is_no_manifest(text: str, tmp_path: Path) -> None:
+def test_invalid_manifests_are_refused(text: str, tmp_path: Path) -> None:
     forged(tmp_path / "checkpoints" / "step_5", TREE)
     assert Checkpoints(tmp_path, 1).newest(pytest.fail) is not None
     (tmp_path / "checkpoints" / "step_5" / "manifest.json").write_text(text, encoding="latin-1")
-    told: list[str] = []
-    assert Checkpoints(tmp_path, 1).newest(told.append) is None
-    assert "manifest.json" in told[0]
-    Checkpoints(tmp_path, 1).go_on_from(None)
+    messages: list[str] = []
+    assert Checkpoints(tmp_path, 1).newest(messages.append) is None
+    assert "manifest.json" in messages[0]
+    Checkpoints(tmp_path, 1).discard_after(None)
     assert list((tmp_path / "checkpoints").iterdir()) == []

@@ -1,4 +1,4 @@
-"""A file is ours while nobody has touched it since we wrote it."""
+"""A file has a valid receipt while it is unchanged since this project has written it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def receipts(file: Path) -> Path:
     return file.parent / RECEIPTS
 
 
-def test_what_we_have_just_written_is_ours(file: Path) -> None:
+def test_recorded_file_is_ours(file: Path) -> None:
     assert is_ours(file)
     best = file.with_name("best_model.zip")
     best.write_bytes(b"another")
@@ -36,14 +36,14 @@ def test_what_we_have_just_written_is_ours(file: Path) -> None:
     assert is_ours(file)
 
 
-def test_it_stays_ours_when_it_is_read_or_its_run_is_moved(file: Path, tmp_path: Path) -> None:
+def test_receipt_survives_reading_and_moving_the_run(file: Path, tmp_path: Path) -> None:
     file.read_bytes()
     assert is_ours(file)
     file.parent.rename(tmp_path / "elsewhere")
     assert is_ours(tmp_path / "elsewhere" / "model.zip")
 
 
-def test_what_we_write_anew_is_ours_again(file: Path) -> None:
+def test_rewritten_file_needs_a_new_receipt(file: Path) -> None:
     other = file.with_name("new")
     other.write_bytes(b"a newer model")
     other.replace(file)
@@ -109,7 +109,7 @@ def linked(file: Path) -> Path:
     return file
 
 
-def linked_to_what_is_ours(file: Path) -> Path:
+def linked_to_our_file(file: Path) -> Path:
     link = file.with_name("link.zip")
     link.symlink_to(file)
     content = json.loads(receipts(file).read_text())
@@ -136,14 +136,14 @@ def receipt_of_another_file(file: Path) -> Path:
     return other
 
 
-STRANGE = [
+CHANGES = [
     *(rewritten, rewritten_in_place_with_its_times, touched, replaced, replaced_by_its_copy, copied_run, moved_away),
-    *(moved_and_back, renamed, linked, linked_to_what_is_ours, a_second_name, receipt_missing, receipt_of_another_file),
+    *(moved_and_back, renamed, linked, linked_to_our_file, a_second_name, receipt_missing, receipt_of_another_file),
 ]
 
 
-@pytest.mark.parametrize("change", STRANGE, ids=lambda change: change.__name__)
-def test_what_may_be_somebody_elses_is_not_ours(change: Callable[[Path], Path], file: Path) -> None:
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+def test_changed_file_is_not_ours(change: Callable[[Path], Path], file: Path) -> None:
     changed = change(file)
     assert changed.is_file()
     assert not is_ours(changed)
@@ -156,17 +156,17 @@ def test_what_may_be_somebody_elses_is_not_ours(change: Callable[[Path], Path], 
         *("[" * 100_000, '{"model.zip": ""}', '"model.zip"', "\xff", '{"model.zip": "0 0 0 7"}'),
     ],
 )
-def test_forged_receipts_count_for_nothing(content: str, file: Path) -> None:
+def test_forged_receipts_are_ignored(content: str, file: Path) -> None:
     receipts(file).write_text(content, encoding="latin-1")
     assert not is_ours(file)
     record(file)
     assert is_ours(file)
 
 
-def test_receipts_that_cannot_be_read_count_for_nothing(file: Path) -> None:
+def test_unreadable_receipts_are_ignored(file: Path) -> None:
     receipts(file).unlink()
     receipts(file).mkdir()
     assert not is_ours(file)
     receipts(file).rmdir()
-    os.mkfifo(receipts(file))  # nobody writes into it
+    os.mkfifo(receipts(file))  # reading it would block
     assert not is_ours(file)

@@ -1,4 +1,4 @@
-"""A replay buffer comes back as it was, however much came between checkpoints; old rows stay on the disk."""
+"""A replay buffer is restored after any number of new rows; old rows are not written again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ACTIONS = spaces.Box(-1, 1, (2,), np.float32)
 
 
 class Plane(gymnasium.Env[Any, Any]):
-    """As much of an environment as hindsight replay asks for rewards."""
+    """Minimal environment for hindsight replay: it only computes rewards."""
 
     observation_space, action_space = GOALS, ACTIONS
 
@@ -40,7 +40,7 @@ class Plane(gymnasium.Env[Any, Any]):
 
 
 class Fading(DictReplayBuffer):
-    """Changes old rows whenever a new one comes, and has an array of its own."""
+    """Buffer that changes old rows when a row is added, and has an additional array."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -83,7 +83,7 @@ BUFFERS = {
 
 
 class Filler:
-    """Adds rows that are all different, in episodes of at most six: hindsight replay wants several in a buffer."""
+    """Adds distinct rows in episodes of at most six steps; hindsight replay needs several episodes in a buffer."""
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
@@ -114,31 +114,31 @@ class Filler:
 
 
 def content(buffer: Any) -> dict[str, Any]:
-    """Copies of every array, and the place in the buffer."""
-    found: dict[str, Any] = {"pos": buffer.pos, "full": buffer.full}
+    """Return copies of every array, and the position in the buffer."""
+    result: dict[str, Any] = {"pos": buffer.pos, "full": buffer.full}
     for name, value in vars(buffer).items():
         for key, array in value.items() if isinstance(value, dict) else [("", value)]:
             if isinstance(array, np.ndarray):
-                found[f"{name}.{key}"] = array.copy()
-    return found
+                result[f"{name}.{key}"] = array.copy()
+    return result
 
 
 def sampled(buffer: Any) -> list[Any]:
-    """A batch, if there is anything to draw from."""
+    """Return a batch; empty if the buffer has no rows to sample."""
     if not (buffer.ep_length.any() if isinstance(buffer, HerReplayBuffer) else buffer.full or buffer.pos):
         return []
     np.random.seed(0)  # noqa: NPY002  (SB3 draws from the global generator)
     return [
-        {key: part.numpy() for key, part in (one.items() if isinstance(one, dict) else [("", one)])}
-        for one in buffer.sample(16)
-        if one is not None
+        {key: part.numpy() for key, part in (sample.items() if isinstance(sample, dict) else [("", sample)])}
+        for sample in buffer.sample(16)
+        if sample is not None
     ]
 
 
-def assert_same(one: dict[str, Any], other: dict[str, Any]) -> None:
-    assert one.keys() == other.keys()
-    for key, value in one.items():
-        np.testing.assert_array_equal(value, other[key], key)
+def assert_same(first: dict[str, Any], second: dict[str, Any]) -> None:
+    assert first.keys() == second.keys()
+    for key, value in first.items():
+        np.testing.assert_array_equal(value, second[key], key)
 
 
 def loaded(make: Any, size: int, n_envs: int, checkpoint: Any, checkpoints: Checkpoints) -> Any:
@@ -156,13 +156,13 @@ def total_of(checkpoint: Any) -> int:
     return int(checkpoint.replay["total"])
 
 
-# however much comes -------------------------------------------------------------------------------------------------
+# Any number of rows -------------------------------------------------------------------------------------------------
 
 SIZES = st.sampled_from([7, 8, 16, 50])
 MOVES = st.lists(
     st.tuples(
-        st.sampled_from(["0", "1", "few", "few", "size - 1", "size", "size + 1", "round and round"]),
-        st.sampled_from(["go on", "go on", "resume", "resume from the one before"]),
+        st.sampled_from(["0", "1", "few", "few", "size - 1", "size", "size + 1", "several rounds"]),
+        st.sampled_from(["continue", "continue", "resume", "resume from the previous checkpoint"]),
     ),
     min_size=1,
     max_size=7,
@@ -171,13 +171,13 @@ MOVES = st.lists(
 
 def number(kind: str, size: int, rng: np.random.Generator) -> int:
     known = {"0": 0, "1": 1, "size - 1": size - 1, "size": size, "size + 1": size + 1}
-    more = {"few": int(rng.integers(2, 6)), "round and round": int(rng.integers(2 * size, 4 * size))}
+    more = {"few": int(rng.integers(2, 6)), "several rounds": int(rng.integers(2 * size, 4 * size))}
     return (known | more)[kind]
 
 
 @pytest.mark.parametrize("n_envs", [1, 3])
 @pytest.mark.parametrize("kind", BUFFERS)
-def test_a_buffer_comes_back_however_much_came_between_checkpoints(kind: str, n_envs: int) -> None:
+def test_buffer_is_restored_after_any_number_of_rows(kind: str, n_envs: int) -> None:
     make = BUFFERS[kind]
 
     @settings(max_examples=8)
@@ -199,20 +199,20 @@ def test_a_buffer_comes_back_however_much_came_between_checkpoints(kind: str, n_
                 assert checkpoint.steps == steps
                 fresh = loaded(make, size, n_envs, checkpoint, Checkpoints(run, keep=2))
                 assert_same(content(fresh), history[-1][1])
-                for one, other in zip(sampled(fresh), sampled(buffer), strict=True):
-                    assert_same(one, other)
-                known = [checkpoints._read(path) for path in checkpoints._all()]
-                assert files(run) == {chunk["file"] for one in known for chunk in one.chunks}
-                assert all(chunk["rows"] <= size for one in known for chunk in one.chunks)
+                for first, second in zip(sampled(fresh), sampled(buffer), strict=True):
+                    assert_same(first, second)
+                known = [checkpoints.read(path) for path in checkpoints.paths()]
+                assert files(run) == {chunk["file"] for entry in known for chunk in entry.chunks}
+                assert all(chunk["rows"] <= size for entry in known for chunk in entry.chunks)
                 assert len(known) == min(len(history), 2)
-                if then == "go on":
+                if then == "continue":
                     continue
-                if then == "resume from the one before" and len(known) == 2:
+                if then == "resume from the previous checkpoint" and len(known) == 2:
                     (known.pop().path / "manifest.json").write_text("{}")
                     history.pop()
                 checkpoints = Checkpoints(run, keep=2)
                 checkpoint = checkpoints.newest(str)
-                checkpoints.go_on_from(checkpoint)
+                checkpoints.discard_after(checkpoint)
                 buffer = loaded(make, size, n_envs, checkpoint, checkpoints)
                 steps = checkpoint.steps
                 assert_same(content(buffer), history[-1][1])
@@ -223,15 +223,15 @@ def test_a_buffer_comes_back_however_much_came_between_checkpoints(kind: str, n_
 
 @pytest.mark.parametrize("kind", [kind for kind in BUFFERS if kind != "fading"])
 @pytest.mark.parametrize("n_envs", [1, 3])
-def test_a_larger_buffer_takes_the_rows_of_one_that_was_never_overwritten(kind: str, n_envs: int) -> None:
-    """And goes on as if it had been as large from the start."""
+def test_larger_buffer_accepts_the_rows_of_a_buffer_that_was_never_full(kind: str, n_envs: int) -> None:
+    """It then continues as if it had been as large from the start."""
     make = BUFFERS[kind]
 
     @settings(max_examples=8)
     @given(rows=st.sampled_from([0, 1, 5, 11, 12]), later=st.integers(1, 40), seed=st.integers(0, 9))
     def holds(rows: int, later: int, seed: int) -> None:
         if kind == "flat, one array":
-            rows = min(rows, 11)  # the twelfth row's next observation is where the first one was
+            rows = min(rows, 11)  # the next observation of the twelfth row overwrites the first row
         with tempfile.TemporaryDirectory() as folder:
             filler, log = Filler(seed), ReplayLog(Path(folder))
             short, reference = make(12, n_envs), make(20, n_envs)
@@ -253,7 +253,7 @@ def test_a_larger_buffer_takes_the_rows_of_one_that_was_never_overwritten(kind: 
 
 @pytest.mark.parametrize("kind", BUFFERS)
 @pytest.mark.parametrize("rows", [13, 24, 31])
-def test_what_was_overwritten_fits_into_no_other_size(kind: str, rows: int, tmp_path: Path) -> None:
+def test_full_buffer_fits_only_into_the_same_size(kind: str, rows: int, tmp_path: Path) -> None:
     log, buffer = ReplayLog(tmp_path), BUFFERS[kind](12, 1)
     Filler(0).add(buffer, rows=rows)
     state = log.save(buffer, rows)
@@ -262,7 +262,7 @@ def test_what_was_overwritten_fits_into_no_other_size(kind: str, rows: int, tmp_
             ReplayLog(tmp_path).load(BUFFERS[kind](size, 1), state, log.chunks, rows)
 
 
-def test_one_array_for_both_observations_fits_only_while_nothing_is_overwritten(tmp_path: Path) -> None:
+def test_memory_optimized_buffer_fits_only_before_it_is_full(tmp_path: Path) -> None:
     make = BUFFERS["flat, one array"]
     log, buffer = ReplayLog(tmp_path), make(12, 1)
     Filler(0).add(buffer, rows=12)
@@ -281,7 +281,7 @@ def test_one_array_for_both_observations_fits_only_while_nothing_is_overwritten(
         ("fading", "dictionaries", 1),
     ],
 )
-def test_rows_of_another_buffer_are_refused(kind: str, other: str, n_envs: int, tmp_path: Path) -> None:
+def test_rows_of_a_different_buffer_are_refused(kind: str, other: str, n_envs: int, tmp_path: Path) -> None:
     log, buffer = ReplayLog(tmp_path), BUFFERS[kind](12, 1)
     Filler(0).add(buffer, rows=5)
     state = log.save(buffer, 5)
@@ -289,36 +289,36 @@ def test_rows_of_another_buffer_are_refused(kind: str, other: str, n_envs: int, 
         ReplayLog(tmp_path).load(BUFFERS[other](12, n_envs), state, log.chunks, 5)
 
 
-# what steps do not tell ---------------------------------------------------------------------------------------------
+# Rows that do not follow the env steps ------------------------------------------------------------------------------
 
 
-def moves_of_their_own(buffer: Any, filler: Filler) -> Iterator[tuple[str, int]]:
-    """Adds rows as only a user's own algorithm does; yields the env steps after each."""
+def irregular_moves(buffer: Any, filler: Filler) -> Iterator[tuple[str, int]]:
+    """Add rows as only a custom algorithm does; yield a description and the env steps after each move."""
     filler.add(buffer, rows=5)
     yield "rows from a demonstration", 0
     filler.add(buffer, rows=6)
-    yield "two rows a step", 3
+    yield "two rows per step", 3
     filler.add(buffer, rows=4)
-    yield "a row a step", 7
+    yield "a row per step", 7
     filler.add(buffer, rows=14)
-    yield "a round and more, two rows a step", 14
-    yield "steps that gave none", 18
+    yield "more than a round, two rows per step", 14
+    yield "steps without rows", 18
     buffer.reset()
     yield "reset", 18
     filler.add(buffer, rows=7)
-    yield "begun again", 25
+    yield "restarted", 25
     buffer.reset()
     filler.add(buffer, rows=9)
-    yield "begun again with more rows", 34
+    yield "restarted with more rows", 34
     buffer.reset()
     filler.add(buffer, rows=12 + 9)
-    yield "the same place a round later", 55
+    yield "the same position a round later", 55
 
 
-def test_rows_that_env_steps_do_not_tell_of_are_saved_too(tmp_path: Path) -> None:
+def test_rows_that_do_not_follow_the_env_steps_are_saved(tmp_path: Path) -> None:
     make = BUFFERS["flat"]
     buffer, log = make(12, 1), ReplayLog(tmp_path)
-    for move, steps in moves_of_their_own(buffer, Filler(0)):
+    for move, steps in irregular_moves(buffer, Filler(0)):
         state, fresh = log.save(buffer, steps), make(12, 1)
         ReplayLog(tmp_path).load(fresh, state, log.chunks, steps)
         filled = 12 if buffer.full else buffer.pos
@@ -327,7 +327,7 @@ def test_rows_that_env_steps_do_not_tell_of_are_saved_too(tmp_path: Path) -> Non
             np.testing.assert_array_equal(getattr(fresh, name)[:filled], getattr(buffer, name)[:filled], move)
 
 
-# how it lies on disk ------------------------------------------------------------------------------------------------
+# Chunks on disk -----------------------------------------------------------------------------------------------------
 
 
 def test_old_rows_are_not_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -345,19 +345,19 @@ def test_old_rows_are_not_written_again(tmp_path: Path, monkeypatch: pytest.Monk
     assert sum(chunk["rows"] for chunk in log.chunks) < 50 + 30
 
 
-def test_small_chunks_are_put_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_chunks_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay_log, "SMALL", 20)
     filler, log, buffer, steps = Filler(0), ReplayLog(tmp_path), BUFFERS["flat"](500, 2), 0
-    found = []
+    sizes = []
     for rows in (3, 3, 3, 3, 3, 40, 2, 2):
         filler.add(buffer, rows=rows)
         steps += rows * 2
         log.save(buffer, steps)
-        found.append([chunk["rows"] for chunk in log.chunks])
-    assert found == [[3], [6], [9], [12], [12, 3], [12, 43], [12, 43, 2], [12, 43, 4]]
+        sizes.append([chunk["rows"] for chunk in log.chunks])
+    assert sizes == [[3], [6], [9], [12], [12, 3], [12, 43], [12, 43, 2], [12, 43, 4]]
 
 
-def test_a_chunk_that_is_overwritten_in_part_is_left_as_it_is(tmp_path: Path) -> None:
+def test_partly_overwritten_chunk_is_kept(tmp_path: Path) -> None:
     filler, log, buffer = Filler(0), ReplayLog(tmp_path), BUFFERS["flat"](12, 1)
     for steps in (8, 16):
         filler.add(buffer, rows=8)
@@ -365,7 +365,7 @@ def test_a_chunk_that_is_overwritten_in_part_is_left_as_it_is(tmp_path: Path) ->
     assert [chunk["rows"] for chunk in log.chunks] == [8, 8]
 
 
-def test_a_buffer_that_changes_old_rows_has_no_chunks(tmp_path: Path) -> None:
+def test_buffer_that_changes_old_rows_has_no_chunks(tmp_path: Path) -> None:
     filler, log, buffer = Filler(0), ReplayLog(tmp_path), BUFFERS["fading"](12, 1)
     filler.add(buffer, rows=5)
     state = log.save(buffer, 5)
@@ -374,7 +374,7 @@ def test_a_buffer_that_changes_old_rows_has_no_chunks(tmp_path: Path) -> None:
     assert all(len(array) == 12 for array in state["whole"].values())
 
 
-def test_a_save_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_save_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make = BUFFERS["hindsight"]
     filler, log, buffer = Filler(0), ReplayLog(tmp_path), make(12, 1)
     filler.add(buffer, rows=5)
@@ -393,7 +393,7 @@ def test_a_save_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.M
     assert_same(content(fresh), content(buffer))
 
 
-def test_a_chunk_holds_no_more_than_fits_into_memory_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunk_size_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay_log, "LARGEST", 20)
     make = BUFFERS["dictionaries"]
     buffer, checkpoints = make(50, 3), Checkpoints(tmp_path, keep=1)

@@ -1,4 +1,4 @@
-"""Any tree of plain data and arrays comes back as it was; nothing else comes in or out."""
+"""Trees of plain data and arrays are restored bit by bit; everything else is refused."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ TORCH = [
 PLAIN = (type(None), bool, int, float, str, list, tuple, deque, dict, np.generic, np.ndarray, torch.Tensor)
 
 
-def same(one: Any, other: Any) -> bool:
-    """Equal in type, content and every bit."""
-    if type(one) is not type(other):
+def same(first: Any, second: Any) -> bool:
+    """Return whether both values are equal in type, content and every bit."""
+    if type(first) is not type(second):
         return False
-    if isinstance(one, list | tuple | deque):
-        fits = getattr(one, "maxlen", None) == getattr(other, "maxlen", None) and len(one) == len(other)
-        return fits and all(map(same, one, other))
-    if isinstance(one, dict):
-        return len(one) == len(other) and all(
-            same(key, again) and same(one[key], other[again]) for key, again in zip(one, other, strict=True)
+    if isinstance(first, list | tuple | deque):
+        fits = getattr(first, "maxlen", None) == getattr(second, "maxlen", None) and len(first) == len(second)
+        return fits and all(map(same, first, second))
+    if isinstance(first, dict):
+        return len(first) == len(second) and all(
+            same(key, again) and same(first[key], second[again]) for key, again in zip(first, second, strict=True)
         )
-    if isinstance(one, torch.Tensor):
-        fits = (one.dtype, one.shape, other.requires_grad) == (other.dtype, other.shape, False)
-        return fits and same(bytes_of(one), bytes_of(other))
-    if isinstance(one, np.ndarray | np.generic):
-        return (one.dtype, one.shape) == (other.dtype, other.shape) and one.tobytes() == other.tobytes()
-    return bool(one == other) or (one != one and other != other)
+    if isinstance(first, torch.Tensor):
+        fits = (first.dtype, first.shape, second.requires_grad) == (second.dtype, second.shape, False)
+        return fits and same(bytes_of(first), bytes_of(second))
+    if isinstance(first, np.ndarray | np.generic):
+        return (first.dtype, first.shape) == (second.dtype, second.shape) and first.tobytes() == second.tobytes()
+    return bool(first == second) or (first != first and second != second)
 
 
 def bytes_of(tensor: torch.Tensor) -> np.ndarray:
@@ -53,12 +53,12 @@ def through(tree: Any) -> Any:
     return from_files(to_files(tree))
 
 
-# what can be saved --------------------------------------------------------------------------------------------------
+# Savable trees ------------------------------------------------------------------------------------------------------
 
 
 @st.composite
 def contents(draw: st.DrawFn, itemsize: int) -> np.ndarray:
-    """Any bytes, so any NaN: `(…, itemsize)`."""
+    """Return arbitrary bytes `(…, itemsize)`, and so arbitrary NaNs."""
     shape = (*draw(st.lists(st.integers(0, 3), max_size=3)), itemsize)
     count = math.prod(shape)
     return np.frombuffer(draw(st.binary(min_size=count, max_size=count)), np.uint8).reshape(shape)
@@ -66,7 +66,7 @@ def contents(draw: st.DrawFn, itemsize: int) -> np.ndarray:
 
 @st.composite
 def arrays(draw: st.DrawFn) -> np.ndarray:
-    """Of any type, also as views that are not contiguous."""
+    """Return arrays of any type, also non-contiguous views."""
     dtype = draw(st.sampled_from(NUMPY))
     content = draw(contents(dtype.itemsize))
     array = (content % 2 if dtype.kind == "b" else content).view(dtype)[..., 0]
@@ -109,45 +109,45 @@ TREES = st.recursive(
 
 @settings(max_examples=300)
 @given(tree=TREES)
-def test_any_tree_comes_back_to_the_bit(tree: Any) -> None:
+def test_trees_are_restored_bit_by_bit(tree: Any) -> None:
     assert can_be_saved(tree)
     assert same(tree, through(tree))
 
 
-def test_the_comparison_tells_trees_apart() -> None:
-    """Else the test above could not fail."""
+def test_comparison_distinguishes_trees() -> None:
+    """Without it, the test above could not fail."""
     trees = [
         *(None, 0, 0.0, False, "", [], (), deque(), deque(maxlen=1), {}, {0: 1}, {"0": 1}, {False: 1}, float("nan")),
         *(np.zeros(1), np.zeros(1, np.float32), np.zeros((1, 1)), np.float64(0), torch.zeros(1), torch.zeros(1).half()),
         *(np.array([np.nan]), -np.array([np.nan]), torch.zeros(1, 1), np.uint64(0)),
     ]
-    assert all(same(one, other) == (i == j) for i, one in enumerate(trees) for j, other in enumerate(trees))
+    assert all(same(a, b) == (i == j) for i, a in enumerate(trees) for j, b in enumerate(trees))
 
 
 @pytest.mark.parametrize("dtype", TORCH, ids=str)
-def test_tensors_come_back_in_their_type(dtype: torch.dtype) -> None:
+def test_tensors_keep_their_type(dtype: torch.dtype) -> None:
     tensor = torch.tensor([[0, 1, 1], [1, 0, 1]]).to(dtype)
-    for one in (tensor, tensor.T, tensor[:, ::2], tensor[:0], tensor[0, 0], tensor[0].expand(4, 3)):
-        assert same(one, through({"x": one})["x"])
+    for view in (tensor, tensor.T, tensor[:, ::2], tensor[:0], tensor[0, 0], tensor[0].expand(4, 3)):
+        assert same(view, through({"x": view})["x"])
 
 
-def test_the_structure_is_json_that_others_can_read() -> None:
+def test_structure_is_standard_json() -> None:
     content = to_files([math.inf, -math.inf, math.nan, 2**70, "\ud800"])[STRUCTURE]
     assert content.isascii()
     json.loads(content, parse_constant=pytest.fail)
 
 
-def test_whole_numbers_of_any_length_come_back() -> None:
+def test_long_integers_are_restored() -> None:
     tree = [10**5000, -(10**5000), 2**63, 2**64, -(2**64)]
     assert same(tree, through(tree))
 
 
-def test_paths_that_look_alike_are_kept_apart() -> None:
+def test_similar_paths_are_distinguished() -> None:
     tree = {"a.b": np.zeros(1), "a": {"b": np.ones(2)}, "": {"a": {"b": np.ones(3)}}, "a.b#1": np.ones(4), "1.a": 5}
     assert same(tree, through(tree))
 
 
-def test_what_comes_back_is_a_copy_that_may_be_written() -> None:
+def test_restored_arrays_are_writable_copies() -> None:
     array, tensor = np.zeros(3), torch.zeros(3)
     tree = through([array, tensor, array])
     tree[0] += 1
@@ -155,7 +155,7 @@ def test_what_comes_back_is_a_copy_that_may_be_written() -> None:
     assert (array.sum(), tensor.sum(), tree[2].sum(), tree[0].sum(), tree[1].sum()) == (0, 0, 0, 3, 3)
 
 
-def test_a_networks_and_an_optimisers_state_come_back() -> None:
+def test_network_and_optimizer_states_are_restored() -> None:
     network = torch.nn.Linear(3, 2)
     optimizer = torch.optim.Adam(network.parameters())
     network(torch.ones(3)).sum().backward()
@@ -165,18 +165,18 @@ def test_a_networks_and_an_optimisers_state_come_back() -> None:
     assert same(optimizer.state_dict(), tree["optimizer"])
 
 
-# what cannot --------------------------------------------------------------------------------------------------------
+# Unsavable values ---------------------------------------------------------------------------------------------------
 
 
-class Thing:
+class Custom:
     pass
 
 
-HOLDS_ITSELF: list[Any] = []
-HOLDS_ITSELF.append(HOLDS_ITSELF)
+CYCLIC: list[Any] = []
+CYCLIC.append(CYCLIC)
 FOREIGN = {
-    "object": Thing(),
-    "class": Thing,
+    "object": Custom(),
+    "class": Custom,
     "function": print,
     "bytes": b"x",
     "set": {1},
@@ -201,30 +201,43 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize("name", FOREIGN)
-def test_what_cannot_be_saved_is_told_with_its_place(name: str) -> None:
-    thing = FOREIGN[name]
-    assert not can_be_saved(thing)
-    for tree in ({"a": [1, {"b.c": thing}]}, {"a": deque([1, {"b.c": (thing)}])}):
+def test_unsavable_value_is_reported_with_its_position(name: str) -> None:
+    value = FOREIGN[name]
+    assert not can_be_saved(value)
+    for tree in ({"a": [1, {"b.c": value}]}, {"a": deque([1, {"b.c": (value)}])}):
         assert not can_be_saved(tree)
         with pytest.raises(TypeError, match=r"^a\.1\.b\.c is .*neither plain data nor an array"):
             to_files(tree)
     with pytest.raises(TypeError, match=r"^value is "):
-        to_files(thing)
+        to_files(value)
 
 
-def test_what_holds_itself_cannot_be_saved() -> None:
-    assert not can_be_saved(HOLDS_ITSELF)
+def test_cyclic_list_cannot_be_saved() -> None:
+    assert not can_be_saved(CYCLIC)
     with pytest.raises(TypeError, match="part of itself"):
-        to_files({"a": HOLDS_ITSELF})
+        to_files({"a": CYCLIC})
 
 
-def test_mappings_and_text_of_other_types_become_plain_ones() -> None:
+def test_subclasses_of_dict_and_str_become_plain() -> None:
     assert same(through(OrderedDict(a=np.str_("x"))), {"a": "x"})
 
 
-# what strangers send ------------------------------------------------------------------------------------------------
+# Third-party files --------------------------------------------------------------------------------------------------
 
-KINDS = ["$tensor", "$array", "$scalar", "$float", "$int", "$tuple", "$deque", "$pairs", "$object", "$", "a", "maxlen"]
+NODE_KEYS = [
+    "$tensor",
+    "$array",
+    "$scalar",
+    "$float",
+    "$int",
+    "$tuple",
+    "$deque",
+    "$pairs",
+    "$object",
+    "$",
+    "a",
+    "maxlen",
+]
 NAMES = st.sampled_from(["0", "1", "bfloat", "__class__", ""])
 NODES = st.recursive(
     st.one_of(
@@ -233,15 +246,15 @@ NODES = st.recursive(
     ),
     lambda inner: st.one_of(
         st.lists(inner, max_size=3),
-        st.dictionaries(st.sampled_from(KINDS), inner | NAMES, max_size=3),
+        st.dictionaries(st.sampled_from(NODE_KEYS), inner | NAMES, max_size=3),
         st.builds(
-            lambda kind, content, length: {kind: content, "maxlen": length}, st.sampled_from(KINDS), inner, inner
+            lambda kind, content, length: {kind: content, "maxlen": length}, st.sampled_from(NODE_KEYS), inner, inner
         ),
         st.lists(st.lists(inner, min_size=2, max_size=2), max_size=2).map(lambda pairs: {"$pairs": pairs}),
     ),
     max_leaves=8,
 )
-THEIRS = save({"0": torch.ones(2), "1": torch.tensor(3), "bfloat": torch.ones(2, dtype=torch.bfloat16)})
+TENSOR_FILE = save({"0": torch.ones(2), "1": torch.tensor(3), "bfloat": torch.ones(2, dtype=torch.bfloat16)})
 
 
 def only_plain(value: Any) -> bool:
@@ -256,9 +269,9 @@ def only_plain(value: Any) -> bool:
 
 @settings(max_examples=400)
 @given(node=NODES)
-def test_any_document_gives_plain_data_or_is_refused(node: Any) -> None:
+def test_documents_give_plain_data_or_are_refused(node: Any) -> None:
     try:
-        tree = from_files({STRUCTURE: json.dumps(node).encode(), TENSORS: THEIRS})
+        tree = from_files({STRUCTURE: json.dumps(node).encode(), TENSORS: TENSOR_FILE})
     except ValueError:
         return
     assert only_plain(tree)
@@ -266,7 +279,7 @@ def test_any_document_gives_plain_data_or_is_refused(node: Any) -> None:
 
 @settings(max_examples=200)
 @given(structure=st.binary(max_size=40) | st.text(max_size=40).map(str.encode), tensors=st.binary(max_size=60))
-def test_any_bytes_are_refused(structure: bytes, tensors: bytes) -> None:
+def test_random_bytes_are_refused(structure: bytes, tensors: bytes) -> None:
     for files in ({STRUCTURE: structure, TENSORS: tensors}, {STRUCTURE: b'{"$tensor": "0"}', TENSORS: tensors}):
         with pytest.raises(ValueError, match="not what was saved"):
             from_files(files)
@@ -288,7 +301,7 @@ HEADERS = [
 
 
 @pytest.mark.parametrize("header", HEADERS, ids=str)
-def test_tensors_that_cannot_be_are_refused(header: Any) -> None:
+def test_invalid_tensor_headers_are_refused(header: Any) -> None:
     text = json.dumps(header).encode()
     content = len(text).to_bytes(8, "little") + text + bytes(8)
     with pytest.raises(ValueError, match="not what was saved"):
@@ -296,13 +309,13 @@ def test_tensors_that_cannot_be_are_refused(header: Any) -> None:
 
 
 @pytest.mark.parametrize("structure", [b"[" * 100_000, b'{"$tuple":' * 5000 + b"1" + b"}" * 5000, b"9" * 10_000])
-def test_documents_that_are_too_much_are_refused(structure: bytes) -> None:
+def test_oversized_documents_are_refused(structure: bytes) -> None:
     with pytest.raises(ValueError, match="not what was saved"):
-        from_files({STRUCTURE: structure, TENSORS: THEIRS})
+        from_files({STRUCTURE: structure, TENSORS: TENSOR_FILE})
 
 
-def test_files_that_are_missing_are_refused() -> None:
-    for files in ({}, {STRUCTURE: b"1"}, {TENSORS: THEIRS}):
+def test_missing_files_are_refused() -> None:
+    for files in ({}, {STRUCTURE: b"1"}, {TENSORS: TENSOR_FILE}):
         with pytest.raises(ValueError, match="not what was saved"):
             from_files(files)
 
@@ -312,7 +325,7 @@ def test_files_that_are_missing_are_refused() -> None:
     tree=TREES, name=st.sampled_from([STRUCTURE, TENSORS]), at=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7)
 )
 def test_damaged_files_give_plain_data_or_are_refused(tree: Any, name: str, at: float, bit: int) -> None:
-    """Checksums find every damage; this is about what happens to whoever forges these as well."""
+    """Checksums detect accidental damage; this test covers files with forged checksums."""
     files = to_files(tree)
     content = bytearray(files[name])
     content[int(at * len(content))] ^= 1 << bit

@@ -239,7 +239,7 @@ def test_a_sampled_run_saves_the_best_path_of_its_search(tmp_path: Path, monkeyp
     from mygym.runs.session import Session
 
     judged: list[list[int]] = []
-    evaluate = Session._evaluate
+    evaluate = Session.evaluate
 
     def evaluated(self: Session, number: int, purpose: int = 1) -> Any:
         judged.append(self.model.policy.forward_state.path.tolist())
@@ -248,7 +248,7 @@ def test_a_sampled_run_saves_the_best_path_of_its_search(tmp_path: Path, monkeyp
             object.__setattr__(evaluation.episodes[0], "success", True)
         return evaluation
 
-    monkeypatch.setattr(Session, "_evaluate", evaluated)
+    monkeypatch.setattr(Session, "evaluate", evaluated)
     params = {"by": "sampler", "candidates": 3, "tries": 3}
     result = mygym.train(config("ppo", tmp_path, strategy="mixture", strategy_params=params, stop_at_success=None))
     assert judged[-3:] == [[0], [1], [2]]

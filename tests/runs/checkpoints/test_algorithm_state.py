@@ -1,4 +1,4 @@
-"""Everything stateful goes back to where it was: learning goes on as if it had never stopped, to the bit."""
+"""State of algorithms and environments: after loading, learning continues bit by bit as without a stop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ import torch
 
 from mygym.config import merged
 from mygym.runs import factory
-from mygym.runs.checkpoints import state
+from mygym.runs.checkpoints.algorithm_state import algorithm_state, load_algorithm_state, unsaved
+from mygym.runs.checkpoints.env_state import env_state, load_env_state
+from mygym.runs.checkpoints.random_state import load_random_state, random_state
 from mygym.runs.checkpoints.replay_log import ReplayLog
 from mygym.runs.checkpoints.serialization import from_files, to_files
 from mygym.runs.resolve_config import from_python
@@ -24,22 +26,22 @@ from tests.components import COMBOS, small
 STEPS = 130
 
 
-class Place(NamedTuple):
+class Cell(NamedTuple):
     x: int
     y: int
 
 
 @pytest.fixture
-def made() -> Iterator[Any]:
+def build() -> Iterator[Any]:
     envs = []
 
-    def make(algo: str, framework: str = "pytorch", **config: Any) -> tuple[Any, Any]:
+    def make(algo: str, framework: str = "pytorch", **more: Any) -> tuple[Any, Any]:
         quick = {"algo": algo, "framework": framework, "n_envs": 2, "task_params": {"horizon": 20}}
         quick["algo_params"] = small(algo, framework)
-        settled = from_python(merged(quick, config)).config
-        env = factory.make_vec_env(settled)
+        config = from_python(merged(quick, more)).config
+        env = factory.make_vec_env(config)
         envs.append(env)
-        return factory.build_model(settled, env), env
+        return factory.build_model(config, env), env
 
     yield make
     for env in envs:
@@ -47,9 +49,9 @@ def made() -> Iterator[Any]:
 
 
 def state_of(model: Any, env: Any, folder: Path) -> dict[str, Any]:
-    """As a checkpoint holds it, through the file and back."""
-    own = model.state_dict() if hasattr(model, "state_dict") else state.algorithm_state(model)
-    tree = {"algorithm": own, "random": state.random_state(), "env": state.env_state(env)}
+    """Return the state after a round trip through the checkpoint's files."""
+    algorithm = model.state_dict() if hasattr(model, "state_dict") else algorithm_state(model)
+    tree = {"algorithm": algorithm, "random": random_state(), "env": env_state(env)}
     loaded: dict[str, Any] = from_files(to_files(tree))
     if getattr(model, "replay_buffer", None) is not None:
         log = ReplayLog(Path(tempfile.mkdtemp(dir=folder)))
@@ -61,12 +63,12 @@ def load(model: Any, env: Any, content: dict[str, Any]) -> None:
     if hasattr(model, "load_state_dict"):
         model.load_state_dict(content["algorithm"])
     else:
-        state.load_algorithm_state(model, content["algorithm"])
+        load_algorithm_state(model, content["algorithm"])
     if "replay" in content:
         log, saved = content["replay"]
         ReplayLog(log.folder).load(model.replay_buffer, saved, log.chunks, log.steps)
-    assert state.load_env_state(env, content["env"])
-    state.load_random_state(content["random"])
+    assert load_env_state(env, content["env"])
+    load_random_state(content["random"])
 
 
 def weights(model: Any) -> dict[str, Any]:
@@ -80,20 +82,20 @@ def assert_same(first: dict[str, Any], second: dict[str, Any]) -> None:
 
 
 QUICK = [(algo, framework) for algo, framework in COMBOS if framework == "pytorch" or algo in ("sac", "ppo")]
-"""Of JAX's two: the others are stopped and resumed in `test_resuming`."""
+"""Two JAX algorithms only: the others are stopped and resumed in `test_resuming`."""
 
 
 @pytest.mark.parametrize(("algo", "framework"), QUICK)
-def test_learning_goes_on_from_a_state_as_if_it_had_never_stopped(
-    algo: str, framework: str, made: Any, tmp_path: Path
+def test_learning_continues_from_a_state_as_without_a_stop(
+    algo: str, framework: str, build: Any, tmp_path: Path
 ) -> None:
-    model, env = made(algo, framework)
-    assert state.unsaved(model) == []
+    model, env = build(algo, framework)
+    assert unsaved(model) == []
     model.learn(STEPS)
     content = state_of(model, env, tmp_path)
     at_the_stop = weights(model)
     model.learn(STEPS, reset_num_timesteps=False)
-    other, other_env = made(algo, framework)
+    other, other_env = build(algo, framework)
     load(other, other_env, content)
     assert_same(weights(other), at_the_stop)
     other.learn(STEPS, reset_num_timesteps=False)
@@ -103,15 +105,15 @@ def test_learning_goes_on_from_a_state_as_if_it_had_never_stopped(
 
 
 @pytest.mark.parametrize(("algo", "framework"), [("sac", "pytorch"), ("sac", "jax"), ("td3", "jax")])
-def test_what_a_class_decided_is_the_same_when_its_config_is_repeated(algo: str, framework: str) -> None:
-    """Else a run that starts again from config.yaml is another one, if only in the rates that follow a schedule."""
-    settled = from_python({"algo": algo, "framework": framework, "n_envs": 1, "algo_params": small(algo, framework)})
+def test_config_repeats_the_decisions_of_the_class(algo: str, framework: str) -> None:
+    """Otherwise a run from config.yaml would differ, e.g. in learning rates that follow a schedule."""
+    resolved = from_python({"algo": algo, "framework": framework, "n_envs": 1, "algo_params": small(algo, framework)})
     held = []
     for _ in range(2):
-        env = factory.make_vec_env(settled.config)
-        model = factory.build_model(settled.config, env)
+        env = factory.make_vec_env(resolved.config)
+        model = factory.build_model(resolved.config, env)
         env.close()
-        settled = from_python(factory.as_built(settled, model).values())
+        resolved = from_python(factory.as_built(resolved, model).values())
         held.append(
             {name: value for name, value in vars(model).items() if isinstance(value, bool | int | float | None)}
         )
@@ -119,19 +121,19 @@ def test_what_a_class_decided_is_the_same_when_its_config_is_repeated(algo: str,
     assert "gamma" in held[0]
 
 
-def test_a_state_is_a_copy(made: Any, tmp_path: Path) -> None:
-    model, env = made("sac")
+def test_state_is_a_copy(build: Any, tmp_path: Path) -> None:
+    model, env = build("sac")
     model.learn(60)
-    content = {"algorithm": model.state_dict(), "random": state.random_state(), "env": state.env_state(env)}
+    content = {"algorithm": model.state_dict(), "random": random_state(), "env": env_state(env)}
     before = {key: value.clone() for key, value in content["algorithm"]["parameters"]["policy"].items()}
     model.learn(120, reset_num_timesteps=False)
     assert_same(content["algorithm"]["parameters"]["policy"], before)
 
 
-def test_the_normaliser_comes_back(made: Any, tmp_path: Path) -> None:
-    model, env = made("ppo", normalize=True)
+def test_normaliser_is_restored(build: Any, tmp_path: Path) -> None:
+    model, env = build("ppo", normalize=True)
     model.learn(STEPS)
-    other, other_env = made("ppo", normalize=True)
+    other, other_env = build("ppo", normalize=True)
     load(other, other_env, state_of(model, env, tmp_path))
     for key, running in env.obs_rms.items():
         np.testing.assert_array_equal(running.mean, other_env.obs_rms[key].mean)
@@ -139,22 +141,22 @@ def test_the_normaliser_comes_back(made: Any, tmp_path: Path) -> None:
         assert running.count == other_env.obs_rms[key].count > STEPS
 
 
-def test_random_generators_come_back() -> None:
-    saved = state.random_state()
+def test_random_generators_are_restored() -> None:
+    saved = random_state()
     drawn = [np.random.random(3).tolist(), torch.rand(3).tolist()]  # noqa: NPY002
-    state.load_random_state(saved)
+    load_random_state(saved)
     assert [np.random.random(3).tolist(), torch.rand(3).tolist()] == drawn  # noqa: NPY002
 
 
-def test_attributes_come_back_in_their_types(made: Any, tmp_path: Path) -> None:
-    model, env = made("ppo")
+def test_attributes_keep_their_types(build: Any, tmp_path: Path) -> None:
+    model, env = build("ppo")
     weight = torch.ones(2)
-    model.own = {"visits": defaultdict(int, a=1), "tensor": weight, "place": Place(1, 2), "counts": Counter("aab")}
+    model.extra = {"visits": defaultdict(int, a=1), "tensor": weight, "cell": Cell(1, 2), "counts": Counter("aab")}
     content = state_of(model, env, tmp_path)
-    model.own["visits"]["b"] += 5
+    model.extra["visits"]["b"] += 5
     weight.fill_(7)
     load(model, env, content)
-    assert model.own["tensor"] is weight
+    assert model.extra["tensor"] is weight
     assert weight.tolist() == [1, 1]
-    assert (model.own["place"], model.own["counts"]["z"], model.own["visits"]["z"]) == (Place(1, 2), 0, 0)
-    assert model.own["visits"] == {"a": 1, "z": 0}
+    assert (model.extra["cell"], model.extra["counts"]["z"], model.extra["visits"]["z"]) == (Cell(1, 2), 0, 0)
+    assert model.extra["visits"] == {"a": 1, "z": 0}

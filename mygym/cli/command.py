@@ -1,0 +1,117 @@
+"""Parsers of the commands: `command()` builds each, so that help, examples and errors look alike."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Collection, Sequence
+from textwrap import indent
+from typing import Any, NamedTuple, NoReturn
+
+from mygym.cli.arguments import CONFIG_FLAGS
+from mygym.errors import ConfigError, bad_value
+
+
+class Argument(NamedTuple):
+    """A flag or a positional argument: the arguments of `ArgumentParser.add_argument`."""
+
+    names: tuple[str, ...]
+    options: dict[str, Any]
+
+
+def argument(*names: str, **options: Any) -> Argument:
+    """Return an `Argument`, e.g. `argument("--steps", metavar="N", help="env steps")`."""
+    return Argument(names, options)
+
+
+CONFIG = argument("--config", metavar="FILE", help="YAML or JSON file with config keys")
+SET = argument(
+    "--set", action="append", default=[], metavar="KEY=VALUE", help="any key, e.g. algo_params.learning_rate=3e-4"
+)
+JSON = argument("--json", action="store_true", help="print JSON")
+TRUST = argument(
+    "--trust", action="store_true", help="load a .zip file of another person: its pickles can run any code"
+)
+IMPORT = argument(
+    "--import",
+    dest="imports",
+    action="append",
+    default=[],
+    metavar="MODULE",
+    help="a Python module that registers components, e.g. my.module",
+)
+
+
+class Parser(argparse.ArgumentParser):
+    """`ArgumentParser` that raises one `ConfigError` with the nearest flag instead of printing its usage."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise `message` as a `ConfigError`."""
+        unrecognized = message.removeprefix("unrecognized arguments: ")
+        if unrecognized != message:
+            word = unrecognized.split(" ")[0]  # argparse joins them by spaces; the first may be empty
+            if not word.startswith("-"):
+                raise ConfigError(f"{self.prog}: unexpected argument {word!r}")
+            flags = sorted(flag for flag in self._option_string_actions if flag.startswith("--"))
+            raise ConfigError(bad_value(self.prog, word, flags, "is not an option"))
+        raise ConfigError(f"{self.prog}: {message}")
+
+    def parse(self, words: Sequence[str]) -> argparse.Namespace:
+        """Parse the command line and import the modules that `--import` names.
+
+        Raises:
+            ConfigError: A flag or an argument is unknown, missing or incomplete.
+            RegistryError: A module cannot be imported.
+        """
+        from mygym.registry import user_files
+
+        options = self.parse_args(words)
+        user_files.import_modules(options.imports)
+        return options
+
+
+def command(
+    program: str,
+    description: str,
+    *arguments: Argument,
+    examples: str,
+    notes: str = "",
+    config_flags: Collection[str] = (),
+    add_help: bool = True,
+) -> Parser:
+    """Build the parser of one command. Every command takes `--import`.
+
+    Args:
+        program: Name in the usage, e.g. `mygym list`.
+        description: One sentence below the usage.
+        *arguments: Arguments of this command.
+        examples: Command lines, one per line.
+        notes: Text below the examples.
+        config_flags: Keys of `CONFIG_FLAGS` that the command takes as flags; if any, `--config` and `--set` too.
+        add_help: Whether argparse adds `-h` and `--help`.
+    """
+    parser = Parser(
+        program,
+        description=description,
+        epilog="\n".join(
+            ["examples:", indent(examples.strip("\n"), "  "), *(["", notes.strip("\n")] if notes else [])]
+        ),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        add_help=add_help,
+    )
+    for names, options in arguments:
+        parser.add_argument(*names, **options)
+    group: argparse._ActionsContainer = parser
+    if config_flags:
+        group = parser.add_argument_group("config (the later overrides: defaults, algorithm, task, file, flag)")
+        flags = [_config_flag(key) for key in CONFIG_FLAGS if key in config_flags]
+        for names, options in (CONFIG, *flags, SET):
+            group.add_argument(*names, **options)
+    group.add_argument(*IMPORT.names, **IMPORT.options)
+    return parser
+
+
+def _config_flag(key: str) -> Argument:
+    metavar, help = CONFIG_FLAGS[key]
+    spellings = dict.fromkeys((f"--{key.replace('_', '-')}", f"--{key}"))
+    return argument(*spellings, dest=key, metavar=metavar, help=help)

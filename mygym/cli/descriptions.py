@@ -1,0 +1,233 @@
+"""Descriptions of components as mappings, for `mygym describe`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mygym.cli.arguments import parse_task
+from mygym.errors import RegistryError
+from mygym.registry import Algorithm, Entry, parameters_of, registry
+from mygym.registry.signatures import first_line, source_location
+
+ROBOT_KEYS = ("urdf", "base_position", "base_orientation", "joints", "end_effector", "gripper", "motor")
+"""Keys of a robot's YAML file."""
+
+
+def describe_task(name: str) -> dict[str, Any]:
+    """Return the description of a task: a name, letters, or a list as YAML.
+
+    Raises:
+        ConfigError: The text is no task.
+    """
+    from mygym.tasks.goals import goal_space
+    from mygym.tasks.lookup import find_task
+
+    task = find_task(parse_task(name))
+    workspace = yaml.safe_load(Path(registry("workspace").get(task.workspace).load()).read_text(encoding="utf-8"))
+    areas = [area for number in range(len(task.subtasks)) for area in task.goal_areas(number)]
+    areas_of = {robot: (pose or {}).get("areas", {}) for robot, pose in (workspace.get("robots") or {}).items()}
+    goals = {
+        area: workspace["areas"].get(area)
+        or {robot: robot_areas[area] for robot, robot_areas in areas_of.items() if area in robot_areas}
+        or f"missing in workspace {task.workspace}: set task_params.areas.{area}"
+        for area in areas
+    }
+    return {
+        "task": task.name,
+        "help": task.help,
+        "in words": task.describe(),
+        "stages": list(task.stage_names),
+        "tolerance": f"{task.tolerance} m",
+        "hold": f"{task.hold} steps",
+        "horizon": f"{task.horizon} steps",
+        "workspace": task.workspace,
+        "objects": {role: task.asset(role) for role in task.roles} or "none",
+        "needs a gripper": task.needs_gripper,
+        "goals from": goals,
+        "goal vector": list(goal_space(task).names),
+        "run defaults": dict(task.run_defaults),
+    }
+
+
+def describe_component(entry: Entry) -> dict[str, Any]:
+    """Return the description of any component but a task."""
+    target = entry.load()
+    entry = registry(entry.kind).get(entry.name)  # after the import of a user file, the origin has its line
+    header = {entry.kind: entry.name, "help": entry.help, "origin": entry.origin}
+    if isinstance(target, Path):
+        return {**header, **_describe_file(entry.kind, target)}
+    if entry.kind in DESCRIPTIONS:
+        return {**header, **DESCRIPTIONS[entry.kind](entry, target)}
+    requires = {"requires": list(entry.requires)} if entry.requires else {}
+    return {**header, **requires, **_describe_other(entry, target)}
+
+
+def _describe_file(kind: str, path: Path) -> dict[str, Any]:
+    """Return the content of a YAML file, and what it or a URDF implies."""
+    from mygym.models.assets import read_mapping
+
+    if kind == "object":
+        return _object(path)
+    return _inferred_robot(path) if kind == "robot" and path.suffix == ".urdf" else dict(read_mapping(path))
+
+
+def _describe_other(entry: Entry, target: Any) -> dict[str, Any]:
+    """Return the description of a component of a kind without a function in `DESCRIPTIONS`."""
+    if isinstance(target, Mapping):
+        return {"frameworks": {framework: _network_part(entry, framework) for framework in target}}
+    if is_dataclass(target) and not isinstance(target, type):
+        return {key: value for key, value in asdict(target).items() if not callable(value)}
+    return {"documentation": inspect.getdoc(target) or ""}
+
+
+def _algorithms(entry: Entry, target: Mapping[str, Algorithm]) -> dict[str, Any]:
+    return {"frameworks": {framework: _algorithm(algorithm) for framework, algorithm in target.items()}}
+
+
+def _algorithm(algorithm: Algorithm) -> dict[str, Any]:
+    from mygym.cli.parameters import hyperparameters, training_parameters
+    from mygym.config.hyperparameters import may_be_scheduled
+
+    try:
+        cls = algorithm.combo()[0]
+    except RegistryError as error:  # its package is not installed
+        return {"missing": str(error)}
+    training = {row.pop("name"): row for row in training_parameters(algorithm)}
+    return {
+        "class": f"{cls.__module__}.{cls.__qualname__}",
+        "source": source_location(cls),
+        "requires": list(algorithm.needs),
+        "hindsight": algorithm.goal_relabelling,
+        "example": {"algo": algorithm.name, "framework": algorithm.framework, **algorithm.run_defaults},
+        "algo_params": {row.pop("name"): row for row in hyperparameters(algorithm)},
+        "may be scheduled": list(may_be_scheduled(cls)),
+        **({"training_params": training} if training else {}),
+    }
+
+
+def _schedule(entry: Entry, target: Any) -> dict[str, Any]:
+    from mygym.config import schedules
+
+    return {"parameters": schedules.describe(target)}
+
+
+def _strategy(entry: Entry, target: Any) -> dict[str, Any]:
+    from mygym.cli.parameters import strategy_parameters
+
+    text = (inspect.getdoc(target) or "").partition("\nArgs:")[0].strip()
+    rows = strategy_parameters(entry.name)
+    return {"documentation": text, "strategy_params": {row.pop("name"): row for row in rows}}
+
+
+def _stage(entry: Entry, stage: Any) -> dict[str, Any]:
+    """Return the properties of a stage that matter in a composition, with the meaning of its predicates."""
+    registered = registry("predicate")
+    predicates = {
+        key: {name: registered.get(name).help if name in registered else "unknown" for name in getattr(stage, key)}
+        for key in ("requires", "gives", "ends")
+    }
+    completion = (first_line(stage.complete) or "see its code") if stage.complete else "nothing else"
+    acts_on = "the end effector alone"
+    if stage.needs_object:
+        acts_on = "a part of the workspace" if stage.needs_part else "an object, or a part of the workspace"
+    needs = {"a gripper": stage.needs_gripper, "a turn of the tool": stage.needs_turning, "two arms": stage.arms > 1}
+    return {
+        **({"letter": stage.letter} if stage.letter else {}),
+        **{key: meanings for key, meanings in predicates.items() if meanings},
+        "also complete only if": completion,
+        "acts on": acts_on,
+        "needs": [name for name, needed in needs.items() if needed] or "nothing else",
+        "moves the fingers": bool(stage.uses_gripper or stage.needs_gripper),
+    }
+
+
+def _predicate(entry: Entry, predicate: Any) -> dict[str, Any]:
+    term = "a flag" if predicate.goal is None else getattr(predicate.goal, "name", "depends on the stage")
+    return {
+        "event": predicate.event,
+        "must last": predicate.lasts,
+        "excludes": list(predicate.excludes) or "nothing",
+        "holds at reset": predicate.initial,
+        "term in goal vectors": term,
+    }
+
+
+def _reward(entry: Entry, reward: Any) -> dict[str, Any]:
+    return {
+        "documentation": inspect.getdoc(reward.function) or "",
+        "function of": "goal vectors" if reward.of_goals else "the episode context",
+        "hindsight": reward.of_goals,
+    }
+
+
+def _observation(entry: Entry, component: Any) -> dict[str, Any]:
+    from mygym.tasks.observations import SYMBOLS
+
+    symbols = {symbol: meaning for symbol, meaning in SYMBOLS.items() if symbol in component.shape}
+    return {
+        "shape": component.shape,
+        **({"where": symbols} if symbols else {}),
+        **({"unit": component.unit} if component.unit else {}),
+        **({"frame": component.frame} if component.frame else {}),
+        "bound": f"within ± {component.bound:g}",
+        "describes": component.of,
+        "depends on the goal": component.tells_goal,
+    }
+
+
+def _inferred_robot(urdf: Path) -> dict[str, Any]:
+    """Return the robot that `--robot FILE.urdf` infers, with the keys of a robot's YAML file."""
+    from mygym.sim.inference import infer_robot
+
+    robot = infer_robot(urdf)
+    values = asdict(robot.spec)
+    return {key: values[key] for key in ROBOT_KEYS if values[key] is not None} | {"inferred": list(robot.notes)}
+
+
+def _object(path: Path) -> dict[str, Any]:
+    """Return the content of an object's file and the measured properties of the object."""
+    from mygym.models.objects import density, load_object
+
+    spec = load_object(path)
+    content = yaml.safe_load(path.read_text(encoding="utf-8")) if path.suffix != ".urdf" else {"urdf": str(path)}
+    measured = {
+        "category": spec.category,
+        "size": f"{' x '.join(f'{100 * edge:.2f}' for edge in spec.size)} cm",
+        "mass": f"{spec.mass:.5g} kg",
+        "density": f"{density(spec):.4g} kg/m³ of its material",
+        "centre of mass": f"{100 * spec.half_height:.2f} cm above the surface it lies on",
+        "moments of inertia": [float(f"{moment:.4g}") for moment in spec.body.moments],
+        "pieces that collide": len(spec.body.pieces),
+        "fits a gripper of 8 cm": f"with {100 * spec.grasp_width:.1f} cm" if spec.graspable else "no",
+    }
+    return {**content, "measured": measured}
+
+
+def _network_part(entry: Entry, framework: str) -> dict[str, Any]:
+    """Return source and parameters of a part of networks, such as a policy or an activation."""
+    try:
+        component = entry.load_for(framework)
+    except RegistryError as error:  # its package is not installed
+        return {"missing": str(error)}
+    return {
+        "source": source_location(component),
+        "parameters": {name: parameter.help for name, parameter in parameters_of(entry, framework).items()},
+    }
+
+
+DESCRIPTIONS: Mapping[str, Callable[[Entry, Any], dict[str, Any]]] = {
+    "algorithm": _algorithms,
+    "schedule": _schedule,
+    "strategy": _strategy,
+    "stage": _stage,
+    "predicate": _predicate,
+    "reward": _reward,
+    "observation": _observation,
+}
+"""Kind → function of the entry and its target that returns the content; other kinds use `_describe_other`."""

@@ -1,0 +1,53 @@
+"""Kinds that `mygym new` scaffolds, and the files of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from mygym.cli.new import asset_files, learning_files, task_files
+from mygym.cli.new.naming import check_folder, check_identifier
+from mygym.cli.new.request import Request
+
+SCAFFOLDS: Mapping[str, Callable[[Request], dict[str, str]]] = {
+    "algo": learning_files.algorithm_files,
+    "policy": learning_files.policy_files,
+    "strategy": learning_files.strategy_files,
+    "task": task_files.task_files,
+    "stage": task_files.stage_files,
+    "predicate": task_files.predicate_files,
+    "reward": task_files.reward_files,
+    "observation": task_files.observation_files,
+    "controller": task_files.controller_files,
+    "robot": asset_files.robot_files,
+    "workspace": asset_files.workspace_files,
+    "object": asset_files.object_files,
+    "env": task_files.env_files,
+}
+"""Kind on the command line → function that returns path and content of the files."""
+
+CHECKED_KINDS: Mapping[str, tuple[str, ...]] = {
+    "predicate": ("stage",),
+    "reward": (),
+    "observation": (),
+    "controller": (),
+    "env": ("task", "workspace"),
+}
+"""Kind → kinds that `mygym check` validates, if not the kind itself; without any, the test validates an environment."""
+
+
+def new_files(kind: str, request: Request) -> dict[Path, str]:
+    """Return path and content of every file of a new component.
+
+    Args:
+        kind: One of `SCAFFOLDS`.
+        request: Name, folder and base of the component.
+
+    Raises:
+        ConfigError: A name is invalid or registered already, or the base is not suitable.
+    """
+    check_identifier("name", request.name)
+    if request.class_name is not None:
+        check_identifier("--class", request.class_name)
+    check_folder(request.folder)
+    return {request.folder / path: text for path, text in SCAFFOLDS[kind](request).items()}

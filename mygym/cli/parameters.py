@@ -1,0 +1,81 @@
+"""Parameters of algorithms and strategies as rows of a table: name, type, default, help."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from mygym.registry import Algorithm, registry
+from mygym.registry.signatures import Parameter, parameters
+
+
+def hyperparameters(entry: Algorithm) -> list[dict[str, Any]]:
+    """Return a row for each hyperparameter of an algorithm; nested hyperparameters have dotted names.
+
+    Raises:
+        ConfigError: The registration is invalid.
+    """
+    from mygym.config.hyperparameters import INNER, Schema, at
+    from mygym.config.loading import merged
+
+    schema = Schema(entry, {}, her=entry.goal_relabelling)
+    schema.check_registration()
+    values = merged(schema.defaults(), schema.registered())
+    rows = []
+
+    def add_rows(parent: tuple[str, ...]) -> None:
+        for name, parameter in (schema.inside(parent) or {}).items():
+            path = (*parent, name)
+            if name in INNER and schema.inside(path):
+                add_rows(path)
+                continue
+            default = at(values, path) if name in (at(values, parent) or {}) else "required"
+            rows.append(_row(".".join(path), parameter, default))
+
+    add_rows(())
+    return rows
+
+
+def training_parameters(entry: Algorithm) -> list[dict[str, Any]]:
+    """Return a row for each training parameter of a `Runner`; none for other algorithms."""
+    from mygym.config import hyperparameters
+    from mygym.runs.runner import Runner
+
+    cls = entry.combo()[0]
+    known = hyperparameters.training_parameters(cls) if issubclass(cls, Runner) else {}
+    return [
+        _row(name, parameter, entry.training_defaults.get(name, _default(parameter)))
+        for name, parameter in known.items()
+    ]
+
+
+def strategy_parameters(name: str) -> list[dict[str, Any]]:
+    """Return a row for each parameter of a strategy, with its complete help."""
+    known = parameters(registry("strategy").get(name, "strategy").load()).values()
+    return [
+        {
+            **_row(parameter.name, parameter, _default(parameter)),
+            "type": parameter.type_in_words,
+            "help": parameter.help,
+        }
+        for parameter in known
+    ]
+
+
+def _default(parameter: Parameter) -> Any:
+    return "required" if parameter.required else parameter.default
+
+
+def _row(name: str, parameter: Parameter, default: Any) -> dict[str, Any]:
+    """Return a row with the range in the type and the first sentence of the help."""
+    from mygym.config.hyperparameters import NAMED
+    from mygym.config.ranges import RANGES
+
+    key = parameter.name
+    kind = f"a name of `mygym list {NAMED[key]}`" if key in NAMED else parameter.type_in_words
+    return {
+        "name": name,
+        "type": kind + (f", {RANGES[key]}" if key in RANGES else ""),
+        "default": default,
+        "help": re.split(r"(?<=\.)\s+(?=[A-Z])", parameter.help)[0],
+    }

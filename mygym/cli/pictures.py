@@ -1,0 +1,142 @@
+"""Pictures of objects, robots, workspaces and tasks as arrays `(height, width, 3)`, for `mygym view`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from mygym.cli.arguments import parse_task
+from mygym.config import Layer, parse_overrides, resolve
+from mygym.registry import registry
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from mygym.sim.world import World
+
+    Picture = NDArray[np.uint8]
+
+Size = tuple[int, int]
+"""Width and height, pixels."""
+
+SHEET_EPISODES = 9
+"""Episodes on the sheet of a task."""
+
+
+def object_sheet(width: int) -> Picture:
+    """Return a sheet of all objects by category."""
+    from mygym.models.objects import load_object
+    from mygym.sim.rendering.thumbnails import contact_sheet
+
+    return contact_sheet([load_object(entry.load()) for entry in registry("object")], width)
+
+
+def object_picture(name: str, size: Size) -> Picture:
+    """Return a picture of an object.
+
+    Args:
+        name: Registered name, or a URDF or YAML file.
+        size: Width and height, pixels.
+    """
+    from mygym.models.objects import load_object
+    from mygym.sim.rendering.thumbnails import portrait
+
+    return portrait(load_object(registry("object").get(name).load()), *size)
+
+
+def task_picture(
+    task: str,
+    size: Size,
+    places: Mapping[str, str],
+    overrides: Sequence[str],
+    camera: str | None,
+    randomized: bool,
+) -> Picture:
+    """Return the start of an episode, or a sheet of the starts of randomized episodes.
+
+    Args:
+        task: Task as on the command line.
+        size: Width and height of each episode, pixels.
+        places: Names of `robot` and `workspace`; missing: the defaults of the task.
+        overrides: `KEY=VALUE` of any config key.
+        camera: Camera of the workspace; None: that of the config.
+        randomized: Whether to draw a sheet; without `randomize` in the overrides, all randomizers are used.
+    """
+    from mygym.envs.randomizers import ranges
+    from mygym.envs.robot_env import RobotEnv
+    from mygym.sim.rendering.thumbnails import grid
+
+    layer = Layer("flag", {"task": parse_task(task), **places, **parse_overrides(overrides)})
+    config = resolve([layer]).config
+    randomize: dict[str, Any] = dict(config.randomize)
+    if randomized and not ranges(randomize):
+        randomize = dict.fromkeys(registry("randomizer").names(), True)
+    env = RobotEnv(
+        config.task,
+        config.robot,
+        config.workspace,
+        config.control,
+        task_params=config.task_params.model_dump(exclude_none=True),
+        randomize=randomize,
+        render_width=size[0],
+        render_height=size[1],
+        camera=camera or config.video.camera,
+    )
+    try:
+        pictures = []
+        for seed in range(config.seed, config.seed + (SHEET_EPISODES if randomized else 1)):
+            env.reset(seed=seed)
+            pictures.append(env.picture(shadow=True, samples=2))
+    finally:
+        env.close()
+    return grid(pictures, columns=3) if randomized else pictures[0]
+
+
+def world_picture(robot: str, workspace: str, size: Size, camera: str, fit_robot: bool, window: bool) -> Picture | None:
+    """Return a picture of a robot in a workspace.
+
+    Args:
+        robot: Registered name or file.
+        workspace: Registered name or file.
+        size: Width and height, pixels.
+        camera: Camera of the workspace.
+        fit_robot: Whether the camera moves so that the robot fills the picture.
+        window: Whether to show the world in a window until it is closed, and return None.
+    """
+    from mygym.models.workspace import load_workspace
+    from mygym.sim.inference import find_robot
+    from mygym.sim.inspection import around_robot
+    from mygym.sim.world import World
+
+    world = World(find_robot(robot), load_workspace(registry("workspace").get(workspace).load()))
+    try:
+        if fit_robot:
+            cameras = world.workspace.cameras
+            view = around_robot(world, cameras[camera], size[0] / size[1])
+            world.workspace = replace(world.workspace, cameras={**cameras, camera: view})
+        if not window:
+            return _render(world, size, camera)
+        _show(world)
+        return None
+    finally:
+        world.close()
+
+
+def _render(world: World, size: Size, camera: str) -> Picture:
+    from mygym.sim.rendering.camera import Camera
+
+    renderer = Camera(world)
+    picture = renderer.render(*size, camera, shadow=True, samples=2)
+    renderer.close()
+    return picture
+
+
+def _show(world: World) -> None:
+    """Show a window until the user closes it."""
+    from mygym.sim.rendering.camera import Viewer
+
+    viewer = Viewer(world)
+    while viewer.is_open():
+        viewer.update()

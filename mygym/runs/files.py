@@ -1,0 +1,154 @@
+"""Atomic file writing: a file is complete or absent."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mygym.config.loading import Dumper
+from mygym.errors import ConfigError, RunError, bad_value
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Convert system errors raised while `path` is written.
+
+    Raises:
+        RunError: Writing failed (disk full, folder removed).
+    """
+    try:
+        yield
+    except (OSError, RuntimeError) as error:  # torch reports a full disk as RuntimeError
+        raise RunError(f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}") from error
+
+
+def write(path: Path, save: Callable[[Path], None]) -> None:
+    """Let `save` write a temporary file beside `path`, then rename it to `path`.
+
+    Raises:
+        RunError: Writing failed; the previous content is untouched.
+    """
+    temporary = path.with_name(f".{path.stem}.part{path.suffix}")
+    try:
+        with writing(path):
+            save(temporary)
+            temporary.replace(path)
+    finally:
+        with contextlib.suppress(OSError):
+            os.truncate(temporary, 0)  # SB3 leaves a file open after a failed save, which would keep the disk full
+            temporary.unlink()
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write bytes atomically and sync them to the disk."""
+    write(path, lambda temporary: _write_synced(temporary, content))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text atomically."""
+    write_bytes(path, text.encode())
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write JSON atomically; non-finite numbers become null."""
+    write_text(path, json.dumps(_finite(content), indent=2) + "\n")
+
+
+def write_yaml(path: Path, content: Mapping[str, Any]) -> None:
+    """Write YAML atomically, keys in their order."""
+    write_text(path, to_yaml(content))
+
+
+def to_yaml(content: Mapping[str, Any]) -> str:
+    """Return YAML with keys in their order and short lists on one line."""
+    return yaml.dump(
+        dict(content), Dumper=Dumper, sort_keys=False, default_flow_style=None, width=100, allow_unicode=True
+    )
+
+
+def check_writable(folder: str | Path, key: str = "logdir", value: str | None = None) -> None:
+    """Refuse a folder that cannot be created or written; nothing is left behind.
+
+    Args:
+        folder: Folder to write into.
+        key: Setting that names the folder, for the message.
+        value: Value of the setting, if it is not the folder itself.
+
+    Raises:
+        ConfigError: The folder, or its nearest existing parent, is not a folder or not writable.
+    """
+    parent = Path(folder)
+    try:
+        parent = parent.expanduser().absolute()
+        while not parent.exists() and parent != parent.parent:
+            parent = parent.parent
+        if not parent.is_dir():
+            raise NotADirectoryError(20, "not a folder")
+        with tempfile.TemporaryFile(dir=parent):
+            pass
+    except (OSError, ValueError, RuntimeError) as error:  # name too long, NUL in the name, unknown home folder
+        why = f"cannot be written ({getattr(error, 'strerror', None) or error}: {parent})"
+        raise ConfigError(bad_value(key, value or str(folder), "a folder that you may write to", why)) from None
+
+
+def check_new(path: Path, key: str, description: str) -> None:
+    """Refuse a path that exists or cannot be created.
+
+    Args:
+        path: Path to create.
+        key: Setting that names the path, for the message.
+        description: Kind of the new path in words, e.g. "a folder".
+
+    Raises:
+        ConfigError: The path exists, or its parent is not writable.
+    """
+    check_writable(path.parent, key, str(path))
+    if os.path.lexists(path):
+        raise ConfigError(bad_value(key, str(path), f"{description} that does not exist yet", "exists already"))
+
+
+def is_file(path: Path) -> bool:
+    """Return whether `path` is a file; False for names that the system refuses."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
+
+
+def remove(path: Path) -> None:
+    """Remove a file, a link (not its target), or a folder with its content."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def checksum(content: bytes) -> str:
+    """Return the SHA-256 of `content` in hex digits."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def _write_synced(path: Path, content: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _finite(content: Any) -> Any:
+    if isinstance(content, Mapping):
+        return {key: _finite(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_finite(value) for value in content]
+    if isinstance(content, float) and (content != content or abs(content) == float("inf")):
+        return None
+    return content

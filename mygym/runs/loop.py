@@ -1,0 +1,206 @@
+"""`Loop`: environment steps, evaluations, checkpoints and logs for the training loop of a `Runner`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from numpy.typing import NDArray
+from stable_baselines3.common.callbacks import BaseCallback, CallbackList
+from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
+
+from mygym.errors import RunError
+from mygym.runs.curves import Curves
+from mygym.runs.evaluation import Evaluation
+from mygym.runs.evaluation_callback import EvaluationCallback
+
+if TYPE_CHECKING:
+    from mygym.runs.runner import Runner
+
+Observations = Any
+"""`(n_envs, …)` float32, or a dictionary of such arrays for goal environments."""
+
+SEEDS = 2**30
+"""Number of training seeds; the seeds of evaluations begin here (`mygym.runs.evaluation.episode_seeds`)."""
+
+
+class Loop:
+    """Argument of `Runner.training`: steps the environments, evaluates, writes checkpoints, ends the training.
+
+    Args:
+        runner: The runner that trains.
+        envs: Training environments: an SB3 vector environment, monitored, and normalised if the config asks for it.
+        callback: All callbacks of the training, as one SB3 callback.
+        total_steps: Env steps after which `goes_on` returns False.
+        log_interval: Iterations between lines of the log; None: no lines.
+    """
+
+    def __init__(
+        self, runner: Runner, envs: VecEnv, callback: BaseCallback, total_steps: int, log_interval: int | None = 1
+    ) -> None:
+        self.runner = runner
+        self.envs = envs
+        self.callback = callback
+        self.total_steps = total_steps
+        self.over = False
+        """Whether training has ended."""
+        self._log_interval = log_interval
+        self._iterating = False
+        self._stepped = False
+
+    @property
+    def num_timesteps(self) -> int:
+        """Env steps so far, including those before a resumed run's checkpoint."""
+        return self.runner.num_timesteps
+
+    @property
+    def observations(self) -> Observations:
+        """Current observations of the environments."""
+        return self.runner._last_obs
+
+    @property
+    def episode_starts(self) -> NDArray[np.bool_]:
+        """`(n_envs,)`: whether the current observation is the first of an episode."""
+        starts: NDArray[np.bool_] = self.runner._last_episode_starts  # type: ignore[assignment]
+        return starts
+
+    def goes_on(self) -> bool:
+        """End an iteration, and begin the next one if env steps remain.
+
+        Only between two iterations, the log is written, the policy is evaluated at marks, checkpoints are written, and
+        Ctrl-C and SIGTERM are handled. In a resumed run, the first call loads the checkpoint. Afterwards the policy is
+        in evaluation mode.
+
+        Returns:
+            Whether a next iteration has begun.
+
+        Raises:
+            RunError: There was no `step` since the last call, so the training would never end.
+        """
+        runner = self.runner
+        if self.over:
+            return False
+        if self._iterating:
+            if not self._stepped:
+                why = "took no environment step between two calls of loop.goes_on()"
+                raise RunError(f"{type(runner).__name__}.training {why}, so it would never end")
+            self.callback.on_rollout_end()
+            runner._iterations += 1
+            if self._log_interval is not None and runner._iterations % self._log_interval == 0:
+                runner.dump_logs()
+        self._iterating = self._stepped = False
+        if runner.num_timesteps >= self.total_steps:
+            self.end()
+            return False
+        self.callback.on_rollout_start()
+        runner._update_current_progress_remaining(runner.num_timesteps, self.total_steps)
+        runner.policy.set_training_mode(False)
+        self._iterating = True
+        return True
+
+    def step(
+        self, actions: torch.Tensor | NDArray[np.float32]
+    ) -> tuple[Observations, NDArray[np.float32], NDArray[np.bool_], list[dict[str, Any]]]:
+        """Step every training environment once.
+
+        Args:
+            actions: `(n_envs, …)`, as returned by the policy: unscaled if it squashes its output, else clipped.
+
+        Returns:
+            Observations (after the end of an episode, the first of the next; the last is `terminal_observation` of the
+            info), rewards `(n_envs,)`, whether an episode has ended `(n_envs,)`, and infos.
+
+        Raises:
+            RunError: `goes_on` was not called before, or returned False.
+        """
+        runner = self.runner
+        self._check_iterating("loop.step()")
+        values = actions.detach().cpu().numpy() if isinstance(actions, torch.Tensor) else actions
+        observations, rewards, dones, infos = self.envs.step(self._within_bounds(values))
+        runner.num_timesteps += self.envs.num_envs
+        self._stepped = True
+        runner._update_current_progress_remaining(runner.num_timesteps, self.total_steps)
+        self.callback.update_locals(
+            {"actions": values, "new_obs": observations, "rewards": rewards, "dones": dones, "infos": infos}
+        )
+        if not self.callback.on_step():
+            raise TrainingStopped
+        runner._update_info_buffer(infos, dones)
+        runner._last_obs = observations  # type: ignore[assignment]
+        runner._last_episode_starts = dones
+        return observations, rewards, dones, infos
+
+    def reset(self, seed: int | None = None) -> Observations:
+        """Reset every training environment; unfinished episodes are dropped and not counted.
+
+        Args:
+            seed: Seed below `SEEDS`: every environment begins the same episode, e.g. to compare candidates. None: every
+                environment begins its next episode.
+
+        Raises:
+            RunError: `goes_on` was not called before or returned False, or the seed is out of range.
+        """
+        self._check_iterating("loop.reset()")
+        if seed is not None:
+            if not 0 <= seed < SEEDS:  # larger seeds belong to evaluations
+                raise RunError(f"{type(self.runner).__name__}.training: loop.reset({seed}); allowed: 0 to {SEEDS - 1}")
+            inner = self.envs
+            while isinstance(inner, VecEnvWrapper):
+                inner = inner.venv
+            inner._seeds = [int(seed)] * inner.num_envs  # `seed()` gives each environment a different seed
+        self.runner._last_obs = self.envs.reset()  # type: ignore[assignment]
+        self.runner._last_episode_starts = np.ones(self.envs.num_envs, dtype=bool)
+        return self.observations
+
+    def evaluate(self) -> Evaluation:
+        """Evaluate the current policy over `eval.episodes` episodes in the evaluation environments.
+
+        The result is not recorded and selects no best model; the runner decides how to use it.
+
+        Raises:
+            RunError: `learn` was called outside a run, so there are no evaluation environments.
+        """
+        evaluations = _evaluation_callback(self.callback)
+        if evaluations is None:
+            raise RunError(f"{type(self.runner).__name__}.training: loop.evaluate() is for runs of mygym.train")
+        evaluation = evaluations.extra()
+        self.runner.policy.set_training_mode(False)
+        return evaluation
+
+    def curves(self) -> Curves:
+        """Return the figures at all marks so far; outside a run there are none."""
+        evaluations = _evaluation_callback(self.callback)
+        return Curves.of(evaluations.records if evaluations is not None else ())
+
+    def end(self) -> None:
+        """End training, with a last evaluation if a mark has been passed; called by `goes_on`."""
+        if not self.over:
+            self.over, self._iterating = True, False
+            self.callback.on_training_end()
+
+    def _check_iterating(self, call: str) -> None:
+        if not self._iterating:
+            name = type(self.runner).__name__
+            raise RunError(f"{name}.training: {call} without a loop.goes_on() that returned True")
+
+    def _within_bounds(self, actions: NDArray[np.float32]) -> NDArray[np.float32]:
+        space = self.runner.action_space
+        if not isinstance(space, spaces.Box):
+            return actions
+        if self.runner.policy.squash_output:
+            return self.runner.policy.unscale_action(actions)
+        return np.clip(actions, space.low, space.high)
+
+
+class TrainingStopped(Exception):  # noqa: N818  (no error)
+    """Raised when a callback ends training in the middle of an iteration."""
+
+
+def _evaluation_callback(callback: BaseCallback) -> EvaluationCallback | None:
+    """Return the `EvaluationCallback` among nested callbacks."""
+    if isinstance(callback, EvaluationCallback):
+        return callback
+    children = callback.callbacks if isinstance(callback, CallbackList) else []
+    return next((match for child in children if (match := _evaluation_callback(child)) is not None), None)

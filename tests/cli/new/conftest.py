@@ -1,0 +1,28 @@
+"""Fixtures and helpers that scaffold components in an empty folder."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mygym.cli.new.request import Request
+from mygym.cli.new.scaffolds import new_files
+from mygym.cli.new.writing import write_new
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return an empty folder, which is the current one and that of the running script."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / "train.py")])
+    return tmp_path
+
+
+def new(kind: str, name: str, **options: Any) -> list[Path]:
+    """Scaffold a component in the current folder; return the paths of its files."""
+    files = new_files(kind, Request(name, Path.cwd(), **options))
+    write_new(files)
+    return list(files)

@@ -1,0 +1,51 @@
+"""Scaffolded robots and objects of URDF files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from mygym.checks import check
+from mygym.cli.new.request import Request
+from mygym.cli.new.scaffolds import new_files
+from mygym.errors import AssetError
+from mygym.registry import ASSETS
+from tests.cli.new.conftest import new
+
+
+@pytest.mark.parametrize("robot", ["panda", "kuka"])
+def test_a_robot_from_a_urdf_has_its_joints_and_reaches(robot: str, folder: Path) -> None:
+    urdf = ASSETS / "robots" / f"{robot}.urdf"
+    assert [path.name for path in new("robot", "custom", urdf=urdf)] == ["custom.yaml", "custom.yaml", "test_custom.py"]
+    shipped = yaml.safe_load((ASSETS / "robots" / f"{robot}.yaml").read_text())
+    inferred = yaml.safe_load((folder / "envs" / "robots" / "custom.yaml").read_text())
+    assert [joint["name"] for joint in inferred["joints"]] == [joint["name"] for joint in shipped["joints"]]
+    assert inferred["urdf"] == str(urdf)
+    assert [outcome for outcome in check("robot", "custom") if outcome.failed] == []
+
+
+def test_the_path_of_a_urdf_in_the_project_is_relative(folder: Path) -> None:
+    (folder / "arms").mkdir()
+    urdf = new_files("robot", Request("custom", folder))[folder / "envs/robots/custom.urdf"]
+    (folder / "arms" / "custom.urdf").write_text(urdf)
+    new("robot", "custom", urdf=Path("arms/custom.urdf"))
+    assert yaml.safe_load((folder / "envs/robots/custom.yaml").read_text())["urdf"] == "../../arms/custom.urdf"
+
+
+def test_an_object_from_a_urdf(folder: Path) -> None:
+    box = '<collision><geometry><box size="0.04 0.04 0.04"/></geometry></collision>'
+    inertia = '<mass value="0.05"/><inertia ixx="1.3e-5" iyy="1.3e-5" izz="1.3e-5" ixy="0" ixz="0" iyz="0"/>'
+    text = f'<robot name="box"><link name="box"><inertial>{inertia}</inertial>{box}</link></robot>'
+    (folder / "box.urdf").write_text(text)
+    new("object", "custom", urdf=Path("box.urdf"))
+    assert yaml.safe_load((folder / "envs/objects/custom.yaml").read_text())["urdf"] == "../../box.urdf"
+    assert [outcome for outcome in check("object", "custom") if outcome.failed] == []
+
+
+def test_a_urdf_without_an_arm_is_an_error(folder: Path) -> None:
+    (folder / "box.urdf").write_text('<robot name="box"><link name="base"/></robot>')
+    with pytest.raises(AssetError, match="a URDF with moving joints"):
+        new("robot", "custom", urdf=folder / "box.urdf")
+    assert not (folder / "envs").exists()

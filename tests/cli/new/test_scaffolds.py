@@ -1,0 +1,88 @@
+"""Scaffolded components pass their tests and `mygym check`, train, and are formatted and typed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mygym
+from mygym.checks import check
+from mygym.cli.new.request import Request
+from mygym.cli.new.scaffolds import SCAFFOLDS, new_files
+from mygym.cli.new.writing import write_new
+from tests.cli.new.conftest import new
+from tests.conftest import ROOT
+
+QUICK_KINDS = ("algo", "robot", "reward", "observation", "controller")
+SLOW_KINDS = tuple(kind for kind in SCAFFOLDS if kind not in QUICK_KINDS)
+
+
+@pytest.mark.parametrize("kinds", [QUICK_KINDS, pytest.param(SLOW_KINDS, marks=pytest.mark.slow)], ids=str)
+def test_scaffolded_components_pass_their_tests(kinds: tuple[str, ...], folder: Path, python: Any) -> None:
+    """All kinds are in one folder; each is checked and its config is trained."""
+    files = [path for kind in kinds for path in new(kind, f"my_{kind}")]
+    done = python("-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", cwd=folder, timeout=580)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{2 * len(kinds) + ('env' in kinds)} passed" in done.stdout
+    assert {path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts} == set(files)
+
+
+@pytest.mark.parametrize("kind", [pytest.param("task", marks=pytest.mark.slow), "stage", "workspace", "object"])
+def test_scaffolded_components_pass_every_check(kind: str) -> None:
+    new(kind, "custom")
+    assert [outcome for outcome in check(kind, "custom") if outcome.status != "passed"] == []
+
+
+@pytest.mark.parametrize("after", [[], ["move", "drop", "withdraw"], ["drop"]])
+def test_a_scaffolded_stage_composes_at_the_end_and_in_the_middle(after: list[str]) -> None:
+    new("stage", "hoist")
+    task = ["approach", "grasp", "hoist", *after]
+    assert mygym.evaluate(policy="oracle", config={"task": task}, episodes=3).success_rate == 1.0
+
+
+def test_scaffolded_files_are_linted_and_formatted(folder: Path) -> None:
+    requests: list[tuple[str, dict[str, Any]]] = [(kind, {}) for kind in SCAFFOLDS]
+    requests += [("algo", {"base": "ars"}), ("algo", {"base": "runner"}), ("algo", {"base": "sac", "framework": "jax"})]
+    modules: list[str] = []
+    for number, (kind, options) in enumerate(requests):
+        files = new_files(kind, Request("custom", folder / str(number), **options))
+        write_new(files)
+        modules += [str(path) for path in files if path.suffix == ".py"]
+        for path in files:
+            text = path.read_text()
+            assert text.endswith("\n")
+            assert not text.endswith("\n\n")
+    scripts = Path(sys.executable).parent
+    rules = ["--config", str(ROOT / "pyproject.toml")]
+    check_rules = [
+        *rules,
+        "--config",
+        'lint.isort.known-first-party=["mygym"]',
+        "--config",
+        'lint.per-file-ignores={"**/tests/*"=["D"]}',
+    ]
+    for command in (["ruff", "check", *check_rules, *modules], ["ruff", "format", "--check", *rules, *modules]):
+        done = subprocess.run(
+            [scripts / command[0], *command[1:]], cwd=folder, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        *(("algo", {"base": base}) for base in ("ppo", "sac", "ars", "runner")),
+        *((kind, {}) for kind in SCAFFOLDS if kind != "algo"),
+    ],
+    ids=str,
+)
+def test_scaffolded_files_are_typed(kind: str, options: dict[str, Any], folder: Path) -> None:
+    files = [path for path in new(kind, "custom", **options) if path.suffix == ".py"]
+    command = [Path(sys.executable).parent / "mypy", "--config-file", str(ROOT / "pyproject.toml"), *files]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout

@@ -1,0 +1,71 @@
+"""New files are written all or none, and never over existing files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from mygym.cli.new.request import Request
+from mygym.cli.new.scaffolds import SCAFFOLDS, new_files
+from mygym.cli.new.writing import write_new
+from mygym.errors import ConfigError
+
+
+def contents(folder: Path) -> dict[str, str | None]:
+    return {str(path): path.read_text() if path.is_file() else None for path in folder.rglob("*")}
+
+
+@pytest.mark.parametrize("kind", SCAFFOLDS)
+def test_no_file_is_overwritten(kind: str, folder: Path) -> None:
+    files = new_files(kind, Request("custom", folder))
+    for path in files:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("user text, without a newline at the end")
+        before = contents(folder)
+        with pytest.raises(ConfigError, match=r"exists already, and nothing is overwritten"):
+            write_new(files)
+        assert contents(folder) == before
+        path.unlink()
+    path.symlink_to("nowhere")  # a broken link is a file of the user too
+    with pytest.raises(ConfigError, match="exists already"):
+        write_new(files)
+
+
+def test_a_file_that_appears_during_writing_is_kept_and_the_others_are_removed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = new_files("algo", Request("custom", folder))
+    original = os.link
+
+    def link(source: Path, target: Path) -> None:
+        if "tests" in str(target):
+            target.write_text("text of another program")
+        original(source, target)
+
+    monkeypatch.setattr(os, "link", link)
+    with pytest.raises(ConfigError, match=r"test_custom\.py.*exists already"):
+        write_new(files)
+    assert {name for name, text in contents(folder).items() if text is not None} == {
+        str(folder / "tests" / "test_custom.py")
+    }
+
+
+def test_a_file_system_without_links(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def link(source: Path, target: Path) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", link)
+    files = new_files("task", Request("custom", folder))
+    write_new(files)
+    assert {path: path.read_text() for path in files} == files
+    assert not list(folder.rglob(".new-*"))
+
+
+def test_a_folder_that_cannot_be_made_leaves_no_file(folder: Path) -> None:
+    (folder / "tests").write_text("a file")
+    before = contents(folder)
+    with pytest.raises(ConfigError, match="tests"):
+        write_new(new_files("algo", Request("custom", folder)))
+    assert contents(folder) == before

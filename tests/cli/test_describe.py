@@ -1,0 +1,97 @@
+"""`mygym describe`: descriptions of components as YAML and JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+import yaml
+
+from mygym.registry import REGISTRIES, registry
+from mygym.tasks.grammar import letters
+from tests.cli.conftest import Command
+from tests.components import TASKS
+from tests.conftest import ROOT
+
+COMPONENTS = [(kind, name) for kind in sorted(REGISTRIES) for name in registry(kind).names()]
+
+
+@pytest.mark.parametrize(("kind", "name"), COMPONENTS)
+def test_every_component_is_described_as_yaml_and_json(kind: str, name: str, mygym_command: Command) -> None:
+    text, data = mygym_command("describe", kind, name), mygym_command("describe", kind, name, "--json")
+    assert (text.code, data.code) == (0, 0)
+    assert yaml.safe_load(text.out) == json.loads(data.out)
+    assert json.loads(data.out)[kind] == name
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_task_is_described_with_its_numbers(name: str, mygym_command: Command) -> None:
+    task = registry("task").get(name).load()
+    text = mygym_command("describe", "task", name).out
+    assert f"{task.tolerance} m" in text
+    assert f"{task.hold} steps" in text
+    assert f"{task.horizon} steps" in text
+    assert "goals from" in text
+    assert all(task.asset(role) in text for role in task.roles)
+
+
+def test_a_composition_and_an_algorithm_can_be_described(mygym_command: Command) -> None:
+    assert "withdraw" in mygym_command("describe", "task", "AGMDW").out
+    assert "learning_rate" in mygym_command("describe", "algo", "sac").out
+
+
+@pytest.mark.parametrize("name", registry("stage").names())
+def test_a_stage_is_described_without_empty_fields(name: str, mygym_command: Command) -> None:
+    content = json.loads(mygym_command("describe", "stage", name, "--json").out)
+    assert all(value not in (None, [], {}, "") for value in content.values())
+    assert {"requires", "gives", "acts on", "needs"} <= content.keys()
+    assert all(meaning.endswith(".") for meaning in content["gives"].values())
+
+
+@pytest.mark.parametrize("name", registry("observation").names())
+def test_an_observation_is_described_by_shape_unit_and_frame(name: str, mygym_command: Command) -> None:
+    content = json.loads(mygym_command("describe", "observation", name, "--json").out)
+    assert content["shape"].startswith("(N")
+    assert {"N", *re.findall(r"\b[ACJLRp]\b", content["shape"])} == content["where"].keys()
+    assert content["unit"]
+    if content["unit"] == "m" and name not in ("gripper_width", "second_gripper_width"):
+        assert content["frame"].startswith("world")
+
+
+@pytest.mark.parametrize(
+    ("task", "stages", "areas"),
+    [
+        ("[approach, push]", ["approach", "push"], ["surface"]),
+        ("[{stages: AGMDW, object: apple, area: far_left}, {stages: A}]", [*"AGMDWA"], ["far_left", "reach"]),
+        ("[{stages: [approach, open], part: cabinet.drawer}]", ["approach", "open"], []),
+    ],
+)
+def test_a_composition_is_described_like_a_task(
+    task: str, stages: list[str], areas: list[str], mygym_command: Command
+) -> None:
+    content = json.loads(mygym_command("describe", "task", task, "--json").out)
+    assert content["stages"] == [letters().get(stage, stage) for stage in stages]
+    assert list(content["goals from"]) == areas
+    assert all({"low", "high"} == area.keys() for area in content["goals from"].values())
+
+
+def test_only_an_algorithm_has_a_complete_config(mygym_command: Command) -> None:
+    outcome = mygym_command("describe", "robot", "panda", "--yaml")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "--yaml: 'robot' has no run config" in outcome.err
+
+
+ARM = ROOT / "envs" / "robots" / "desk_arm.urdf"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["describe robot {arm}", "new robot custom --urdf {arm}", "evaluate --policy oracle --robot {arm} --episodes 1"],
+)
+def test_inferred_properties_of_a_urdf_are_printed(line: str, mygym_command: Command) -> None:
+    outcome = mygym_command(*line.format(arm=ARM).split())
+    assert outcome.code == 0, outcome.err
+    output = outcome.out + outcome.err
+    for inferred in ("an arm of 6 joints, joint_1 to joint_6", "no gripper", "[0.0, 0.0, 0.02] m"):
+        assert inferred in output

@@ -1,0 +1,85 @@
+"""`mygym evaluate`: success rates, failures and videos of runs and policies."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import SHORT_RUN, Command
+from tests.components import COVERING
+from tests.conftest import ROOT
+
+
+def test_evaluate_a_trained_run(mygym_command: Command, tmp_path: Path) -> None:
+    outcome = mygym_command("train", *SHORT_RUN, "--seed", "4")
+    assert outcome.code == 0, outcome.err
+    last = outcome.out.splitlines()[-1]
+    assert last.startswith("run: ")
+    run = Path(last.removeprefix("run: "))
+    assert run.name == "seed_4"
+    before = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
+    evaluated = mygym_command("evaluate", str(run), "--episodes", "3", "--json")
+    assert evaluated.code == 0, evaluated.err
+    content = json.loads(evaluated.out)
+    assert len(content["episodes"]) == sum(content["stage_reached"].values()) == 3
+    assert {"success_rate", "mean_return", "mean_length", "mean_distance"} <= content.keys()
+    assert mygym_command("evaluate", str(run), "--episodes", "3", "--json").out == evaluated.out
+    other = json.loads(mygym_command("evaluate", str(run), "--episodes", "3", "--json", "--seed", "1").out)
+    assert other["episodes"] != content["episodes"]
+    assert {path: path.stat().st_mtime_ns for path in run.rglob("*")} == before
+    refused = mygym_command("evaluate", str(run), "--task", "push")
+    assert (refused.code, "--task" in refused.err) == (2, True)
+
+
+@pytest.mark.parametrize(("task", "robot"), COVERING)
+def test_evaluate_the_oracle(task: str, robot: str, mygym_command: Command, tmp_path: Path) -> None:
+    line = f"evaluate --policy oracle --task {task} --robot {robot} --episodes 5 --json"
+    outcome = mygym_command(*line.split())
+    content = json.loads(outcome.out)
+    assert (outcome.code, content["success_rate"], content["stage_reached"]) == (0, 1.0, {"done": 5})
+    assert all(episode["length"] > 0 for episode in content["episodes"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_evaluate_prints_text_and_writes_a_video(mygym_command: Command, tmp_path: Path) -> None:
+    line = "evaluate --policy zero --episodes 2 --video film.mp4 --set video.width=64 --set video.height=48"
+    outcome = mygym_command(*line.split())
+    assert outcome.code == 0, outcome.err
+    assert re.search(r"success_rate +0\.0%", outcome.out)
+    assert outcome.out.splitlines()[-1] == "video: film.mp4"
+    assert [path.name for path in tmp_path.iterdir()] == ["film.mp4"]
+    assert (tmp_path / "film.mp4").stat().st_size > 1000
+
+
+def test_evaluate_prints_and_films_the_failed_stages(mygym_command: Command, tmp_path: Path) -> None:
+    line = "evaluate --policy hover --task pick_and_place --episodes 3 --failure-videos made/here"
+    small = ["--set", "video={width: 64, height: 48}", "--set", "task_params.horizon=30"]
+    outcome = mygym_command(*line.split(), *small)
+    assert outcome.code == 0, outcome.err
+    match = re.search(
+        r"^failed in grasp \(grasp the cube\): 3 of 3 episodes, 100\.0%; .* seed (\d+)$", outcome.out, re.M
+    )
+    assert match
+    assert outcome.out.splitlines()[-1] == "failure videos: made/here"
+    film = tmp_path / "made" / "here" / f"failed_in_grasp_seed_{match[1]}.mp4"
+    assert list(tmp_path.rglob("*.*")) == [film]
+    before = film.read_bytes()
+    content = json.loads(mygym_command(*line.split(), *small, "--json").out)
+    phrase = {"stage": "grasp", "phrase": "grasp the cube"}
+    assert content["failures"] == [{**phrase, "count": 3, "share": 1.0, "seed": int(match[1])}]
+    assert sorted(tmp_path.rglob("*.*")) == [film, film.with_stem(f"{film.stem}_2")]  # the first is not overwritten
+    assert film.read_bytes() == before
+    solved = mygym_command("evaluate", "--policy", "oracle", "--episodes", "2", "--failure-videos", "none")
+    assert "failed in" not in solved.out
+    assert solved.out.splitlines()[-1] == "failure videos: none, as no episode failed"
+    assert not (tmp_path / "none").exists()
+
+
+def test_evaluate_py_is_the_command(python, tmp_path: Path) -> None:
+    done = python(str(ROOT / "evaluate.py"), "--policy", "zero", "--episodes", "1")
+    assert done.returncode == 0, done.stderr
+    assert "success_rate" in done.stdout
+    assert done.stderr == ""
