@@ -1,10 +1,10 @@
-"""Runners: training loop, misuse, curves, config, directories."""
+"""Runners: training, resume, wrong loops, run names."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,85 +17,16 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
 
 import mygym
 from benchmarks.kills import differences
-from mygym.cli.describe import main as describe
-from mygym.cli.train import main as train_command
-from mygym.config import config_hash, load_file, merged
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, InterruptedRunError, RunError
-from mygym.registry import register_algorithm
 from mygym.runs import directory
-from mygym.runs.curves import Curves, EpisodeCounter, Mark, Score
-from mygym.runs.evaluation import EVALUATION, TEST, Evaluation, episode_seeds
-from mygym.runs.resolve_config import from_python
+from mygym.runs.curves import Curves
+from mygym.runs.evaluation import EVALUATION, Evaluation, episode_seeds
 from mygym.runs.result import Result
 from mygym.runs.runner import SEEDS, Loop, Runner
 from mygym.runs.worker_vec_env import worker_vec_env
-from tests.components import small
+from tests.runs.runners import STEPS, Climber, config, registered, train, with_training
 from tests.runs.test_resuming import stopped
-
-STEPS = 240
-
-
-def config(algo: str, logdir: Path, **more: Any) -> dict[str, Any]:
-    quick = {
-        "algo": algo,
-        "algo_params": {"policy_kwargs": {"net_arch": [8]}},
-        "task_params": {"horizon": 20},
-        "steps": STEPS,
-        "n_envs": 2,
-        "stop_at_success": None,
-        "eval": {"every": 100, "episodes": 2, "final_episodes": 1, "test_episodes": 3},
-        "checkpoint": {"every": 70, "keep": 2},
-        "video": {"episodes": 0},
-        "tensorboard": False,
-        "logdir": str(logdir),
-    }
-    return merged(quick, more)
-
-
-class Climber(Runner):
-    """Random search that perturbs the weights and keeps improvements; counts its iterations."""
-
-    def __init__(self, policy: Any, env: Any, *, noise: float = 0.1, **kwargs: Any) -> None:
-        self.noise = noise
-        self.best = -1e9
-        self.tries = 0
-        self.scores: list[float] = []
-        super().__init__(policy, env, **kwargs)
-
-    def training(self, loop: Loop, *, length: int = 20, greedy: bool = True) -> Curves:
-        while loop.goes_on():
-            before = self.policy.parameters_to_vector()
-            self.policy.load_from_vector(before + self.noise * np.random.standard_normal(before.shape))  # noqa: NPY002
-            total = 0.0
-            for _ in range(length):
-                actions, _ = self.policy.predict(loop.observations, deterministic=True)
-                _, rewards, _, _ = loop.step(actions)
-                total += float(rewards.mean())
-            self.tries += 1
-            self.scores.append(total)
-            if total < self.best and greedy:
-                self.policy.load_from_vector(before)
-            self.best = max(self.best, total)
-            self.logger.record("train/best", self.best)
-        return loop.curves()
-
-
-def registered(cls: type[Runner], name: str = "custom", **options: Any) -> str:
-    register_algorithm(name, policy="MultiInputPolicy", **options)(cls)
-    return name
-
-
-def train(cls: type[Runner], logdir: Path, **more: Any) -> Result:
-    return mygym.train(config(registered(cls), logdir, **more))
-
-
-def with_training(training: Callable[[Runner, Loop], Any]) -> type[Runner]:
-    """Return a runner class with this training loop."""
-    return type("Custom", (Runner,), {"training": training})
-
-
-# Training ------------------------------------------------------------------------------------------------------------
 
 
 def test_runner_writes_a_complete_run(tmp_path: Path) -> None:
@@ -389,184 +320,6 @@ def test_unsavable_attribute_is_reported_once(tmp_path: Path, capsys: Any) -> No
 
     train(Late, tmp_path)
     assert capsys.readouterr().err.count("checkpoints do not hold tracker of Late") == 1
-
-
-# Curves --------------------------------------------------------------------------------------------------------------
-
-
-def test_curves_have_training_validation_and_test_figures(tmp_path: Path) -> None:
-    kept: list[Any] = []
-
-    class Keeping(Climber):
-        def training(self, loop: Loop, **more: Any) -> Curves:
-            kept.append((self, super().training(loop)))
-            return kept[-1][1]
-
-    result = train(Keeping, tmp_path)
-    runner, curves = kept[0]
-    assert curves == runner.curves == Curves.of(result.evaluations)
-    assert len(curves.marks) == 3
-    assert [mark.steps for mark in curves.marks] == [record["steps"] for record in result.evaluations]
-    assert curves.marks[0].train is None
-    assert result.evaluations[0]["train_success_rate"] is None
-    for mark, record in zip(curves.marks[1:], result.evaluations[1:], strict=True):
-        assert mark.validation == Score(record["success_rate"], record["mean_return"])
-        assert mark.train == Score(record["train_success_rate"], record["train_mean_return"])
-        assert mark.test == Score(record["test_success_rate"], record["test_mean_return"])
-    content = json.loads((result.path / "result.json").read_text())
-    assert Curves.of(content["evaluations"]) == curves
-
-
-@pytest.mark.parametrize("algo", ["ppo", "sac", "ars", "cem"])
-def test_training_figures_match_the_monitor(algo: str, tmp_path: Path) -> None:
-    """For every kind of algorithm: each episode in monitor.csv up to the last mark is counted once."""
-    params = small(algo) | ({"n_steps": 16} if algo == "ppo" else {})
-    settings = config(algo, tmp_path) | {"algo_params": params, "steps": 400, "reward": "dense"}
-    result = mygym.train(settings)
-    counted = 0
-    rows = (result.path / "monitor.csv").read_text().splitlines()[2:]
-    episodes = [row.split(",") for row in rows]
-    for record in result.evaluations[1:]:
-        if record["train_mean_return"] is None:
-            continue
-        means = {
-            end: np.mean([float(row[0]) for row in episodes[counted:end]])
-            for end in range(counted + 1, len(episodes) + 1)
-        }
-        (counted,) = [
-            end for end, mean in means.items() if mean == pytest.approx(record["train_mean_return"], rel=1e-6)
-        ]
-    assert counted > len(episodes) / 2
-
-
-def test_episode_counter() -> None:
-    counter, other = EpisodeCounter(), EpisodeCounter()
-    counter.add({"r": -2.0, "is_success": np.True_})
-    counter.add({"r": -4.0, "is_success": False})
-    other.load_state_dict(json.loads(json.dumps(counter.state_dict())))
-    expected = {"train_success_rate": 0.5, "train_mean_return": -3.0}
-    assert counter.take() == other.take() == expected
-    assert counter.take() == {"train_success_rate": None, "train_mean_return": None}
-
-
-def test_test_episodes_select_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The best model and the early stop do not depend on the test episodes."""
-    seen: dict[int, set[int]] = {EVALUATION: set(), TEST: set()}
-    original = mygym.runs.session.evaluate_policy
-
-    def all_successful(policy: Any, envs: Any, seeds: Any, *args: Any) -> Any:
-        purpose = seeds[0] >> 30
-        seen.get(purpose, set()).update(seeds)
-        evaluation = original(policy, envs, seeds, *args)
-        if purpose != TEST:
-            return evaluation
-        from dataclasses import replace
-
-        return Evaluation(tuple(replace(episode, success=True, total_reward=0.0) for episode in evaluation.episodes))
-
-    monkeypatch.setattr("mygym.runs.session.evaluate_policy", all_successful)
-    tested = train(Climber, tmp_path, stop_at_success=0.9)
-    assert (tested.steps, len(seen[TEST]), len(seen[EVALUATION])) == (STEPS, 9, 6)
-    assert all(record["test_success_rate"] == 1.0 for record in tested.evaluations)
-    untested = train(Climber, tmp_path, stop_at_success=0.9, eval={"test_episodes": 0})
-    assert all("test_success_rate" not in record for record in untested.evaluations)
-    for name in ("best_policy", "policy"):
-        first, second = (load_tensors(run.path / f"{name}.safetensors") for run in (tested, untested))
-        for key, value in first.items():
-            np.testing.assert_array_equal(value, second[key])
-    assert Curves.of(untested.evaluations).marks[0].test is None
-    assert isinstance(Curves.of(untested.evaluations).marks[0], Mark)
-
-
-# Config --------------------------------------------------------------------------------------------------------------
-
-
-def test_training_parameters_come_from_signature_registration_and_user(tmp_path: Path) -> None:
-    seen: dict[str, Any] = {}
-
-    class Recording(Climber):
-        def training(self, loop: Loop, *, length: int = 20, greedy: bool = True) -> Curves:
-            seen.update(length=length, greedy=greedy)
-            return super().training(loop, length=length, greedy=greedy)
-
-    name = registered(Recording, training_defaults={"length": 10})
-    resolved = from_python(config(name, tmp_path, training_params={"greedy": False}))
-    assert resolved.config.training_params == {"length": 10, "greedy": False}
-    assert resolved.origins["training_params.length"] == f"algorithm {name}"
-    assert resolved.origins["training_params.greedy"] == "argument"
-    assert from_python(config(name, tmp_path)).origins["training_params.greedy"] == "class Recording"
-    assert "noise" in resolved.config.algo_params
-    assert "length" not in resolved.config.algo_params
-    result = mygym.train(resolved)
-    assert seen == {"length": 10, "greedy": False}
-    assert load_file(result.path / "config.yaml")["training_params"] == {"length": 10, "greedy": False}
-
-
-def test_training_parameters_shape_the_result() -> None:
-    name = registered(Climber)
-    hashes = [
-        config_hash(from_python({"algo": name, "training_params": params}).values())
-        for params in ({}, {"length": 20}, {"length": 21})
-    ]
-    assert hashes[0] == hashes[1] != hashes[2]
-    values = from_python({"algo": "ppo"}).values()
-    assert config_hash(values) == config_hash({k: v for k, v in values.items() if k != "training_params"})
-
-
-class Demanding(Runner):
-    def training(self, loop: Loop, *, rounds: int, share: float = 0.5) -> Curves:
-        return never_steps(self, loop)
-
-
-@pytest.mark.parametrize(
-    ("cls", "params", "words"),
-    [
-        (Climber, {"lenght": 5}, r"training_params\.lenght.*Climber\.training.*did you mean 'length'"),
-        (Climber, {"length": "long"}, r"training_params\.length: 'long' has the wrong type; allowed: a whole number"),
-        (Climber, {"greedy": 1}, r"training_params\.greedy: 1 has the wrong type; allowed: true or false"),
-        (Climber, {"noise": 0.5}, r"training_params\.noise.*allowed: greedy, length"),
-        (Demanding, {}, r"training_params\.rounds.*Demanding\.training needs.*|training_params\.rounds.*is missing"),
-        (None, {"length": 5}, r"training_params\.length.*is not for ppo.*steps, n_envs, eval"),
-    ],
-)
-def test_training_parameters_are_validated_first(
-    cls: type[Runner] | None, params: Mapping[str, Any], words: str, tmp_path: Path
-) -> None:
-    name = registered(cls) if cls is not None else "ppo"
-    with pytest.raises(ConfigError, match=words):
-        mygym.train(config(name, tmp_path, training_params=params))
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_training_parameters_have_ranges(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"training_params\.episodes: 0 is out of range; allowed: at least 1"):
-        mygym.train({"algo": "cem", "logdir": str(tmp_path), "training_params": {"episodes": 0}})
-
-
-def test_strict_requires_training_parameters(tmp_path: Path) -> None:
-    values = from_python({"algo": "cem"}).values()
-    assert from_python({**values, "strict": True}).config.training_params == values["training_params"]
-    del values["training_params"]["episodes"]
-    with pytest.raises(ConfigError, match=r"missing: training_params\.episodes"):
-        from_python({**values, "strict": True})
-
-
-def test_the_command_line_shows_and_sets_training_parameters(capsys: Any) -> None:
-    train_command(["--algo", "cem", "--set", "training_params.episodes=7", "--explain"])
-    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("training_params."))
-    assert line.split() == ["training_params.episodes", "7", "flag"]
-    describe(["algorithm", "cem", "--json"])
-    about = json.loads(capsys.readouterr().out)["frameworks"]["pytorch"]
-    assert set(about["training_params"]) == {"episodes"}
-    assert "population" in about["algo_params"]
-    describe(["algorithm", "ppo", "--json"])
-    assert "training_params" not in json.loads(capsys.readouterr().out)["frameworks"]["pytorch"]
-
-
-def test_resume_refuses_changed_training_parameters(tmp_path: Path) -> None:
-    run = stopped(config(registered(Climber), tmp_path), step=150)
-    with pytest.raises(ConfigError, match=r"training_params\.length"):
-        mygym.train({"training_params": {"length": 5}}, resume=run)
 
 
 # Directory -----------------------------------------------------------------------------------------------------------

@@ -188,7 +188,7 @@ def test_state_of_other_networks_is_refused() -> None:
     model, saved = build("td3", "jax"), build("td3", "jax").state_dict()
     for content, words in (
         (merged(saved, {"policy": {"actor_state": {"step": jnp.zeros(2)}}}), r"actor_state of .*step is float32\[2\]"),
-        (merged(saved, {"policy": {"squash_output": {"": jnp.zeros(2)}}}), "squash_output of .* holds no arrays"),
+        (merged(saved, {"policy": {"squash_output": {"": jnp.zeros(2)}}}), "squash_output of .* holds no JAX arrays"),
     ):
         with pytest.raises(ValueError, match=words):
             load_algorithm_state(model, content)

@@ -2,7 +2,7 @@
 
 A receipt holds the file's inode and the time of its last change, in the run directory. The system sets both: the author
 of a third-party run can write a receipt, but cannot predict these numbers for the copy. A file that is copied, moved or
-changed loses its receipt.
+changed loses its receipt. Without receipts, `--trust` would be needed for a user's own files too, and typed by habit.
 """
 
 from __future__ import annotations

@@ -1,0 +1,103 @@
+"""Learning curves: training, validation and test figures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file as load_tensors
+
+import mygym
+from mygym.runs import session
+from mygym.runs.curves import Curves, EpisodeCounter, Mark, Score
+from mygym.runs.evaluation import EVALUATION, TEST, Evaluation
+from mygym.runs.runner import Loop
+from tests.components import small
+from tests.runs.runners import STEPS, Climber, config, train
+
+
+def test_curves_have_training_validation_and_test_figures(tmp_path: Path) -> None:
+    kept: list[Any] = []
+
+    class Keeping(Climber):
+        def training(self, loop: Loop, **more: Any) -> Curves:
+            kept.append((self, super().training(loop)))
+            return kept[-1][1]
+
+    result = train(Keeping, tmp_path)
+    runner, curves = kept[0]
+    assert curves == runner.curves == Curves.of(result.evaluations)
+    assert len(curves.marks) == 3
+    assert [mark.steps for mark in curves.marks] == [record["steps"] for record in result.evaluations]
+    assert curves.marks[0].train is None
+    assert result.evaluations[0]["train_success_rate"] is None
+    for mark, record in zip(curves.marks[1:], result.evaluations[1:], strict=True):
+        assert mark.validation == Score(record["success_rate"], record["mean_return"])
+        assert mark.train == Score(record["train_success_rate"], record["train_mean_return"])
+        assert mark.test == Score(record["test_success_rate"], record["test_mean_return"])
+    content = json.loads((result.path / "result.json").read_text())
+    assert Curves.of(content["evaluations"]) == curves
+
+
+@pytest.mark.parametrize("algo", ["ppo", "sac", "ars", "cem"])
+def test_training_figures_match_the_monitor(algo: str, tmp_path: Path) -> None:
+    """For every kind of algorithm: each episode in monitor.csv up to the last mark is counted once."""
+    params = small(algo) | ({"n_steps": 16} if algo == "ppo" else {})
+    settings = config(algo, tmp_path) | {"algo_params": params, "steps": 400, "reward": "dense"}
+    result = mygym.train(settings)
+    counted = 0
+    rows = (result.path / "monitor.csv").read_text().splitlines()[2:]
+    episodes = [row.split(",") for row in rows]
+    for record in result.evaluations[1:]:
+        if record["train_mean_return"] is None:
+            continue
+        means = {
+            end: np.mean([float(row[0]) for row in episodes[counted:end]])
+            for end in range(counted + 1, len(episodes) + 1)
+        }
+        (counted,) = [
+            end for end, mean in means.items() if mean == pytest.approx(record["train_mean_return"], rel=1e-6)
+        ]
+    assert counted > len(episodes) / 2
+
+
+def test_episode_counter() -> None:
+    counter, other = EpisodeCounter(), EpisodeCounter()
+    counter.add({"r": -2.0, "is_success": np.True_})
+    counter.add({"r": -4.0, "is_success": False})
+    other.load_state_dict(json.loads(json.dumps(counter.state_dict())))
+    expected = {"train_success_rate": 0.5, "train_mean_return": -3.0}
+    assert counter.take() == other.take() == expected
+    assert counter.take() == {"train_success_rate": None, "train_mean_return": None}
+
+
+def test_test_episodes_select_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The best model and the early stop do not depend on the test episodes."""
+    seen: dict[int, set[int]] = {EVALUATION: set(), TEST: set()}
+    original = session.evaluate_policy
+
+    def all_successful(policy: Any, envs: Any, seeds: Any, *args: Any) -> Any:
+        purpose = seeds[0] >> 30
+        seen.get(purpose, set()).update(seeds)
+        evaluation = original(policy, envs, seeds, *args)
+        if purpose != TEST:
+            return evaluation
+        from dataclasses import replace
+
+        return Evaluation(tuple(replace(episode, success=True, total_reward=0.0) for episode in evaluation.episodes))
+
+    monkeypatch.setattr(session, "evaluate_policy", all_successful)
+    tested = train(Climber, tmp_path, stop_at_success=0.9)
+    assert (tested.steps, len(seen[TEST]), len(seen[EVALUATION])) == (STEPS, 9, 6)
+    assert all(record["test_success_rate"] == 1.0 for record in tested.evaluations)
+    untested = train(Climber, tmp_path, stop_at_success=0.9, eval={"test_episodes": 0})
+    assert all("test_success_rate" not in record for record in untested.evaluations)
+    for name in ("best_policy", "policy"):
+        first, second = (load_tensors(run.path / f"{name}.safetensors") for run in (tested, untested))
+        for key, value in first.items():
+            np.testing.assert_array_equal(value, second[key])
+    assert Curves.of(untested.evaluations).marks[0].test is None
+    assert isinstance(Curves.of(untested.evaluations).marks[0], Mark)
