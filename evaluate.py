@@ -1,4 +1,4 @@
-"""Judge a run or a scripted policy: `python evaluate.py --help`."""
+"""Evaluate a run or a built-in policy: `python evaluate.py --help`."""
 
 from mygym.cli.main import evaluate
 

@@ -224,7 +224,7 @@ def _part(entry: Entry, framework: str) -> dict[str, Any]:
 
 def _algorithm(algorithm: Algorithm) -> dict[str, Any]:
     from mygym.cli.tables import hyperparameters, training_parameters
-    from mygym.config.hyperparameters import may_be_scheduled
+    from mygym.config.schedulable import may_be_scheduled
 
     try:
         cls = algorithm.combo()[0]

@@ -39,7 +39,7 @@ def main(arguments: Sequence[str]) -> None:
     tries, episodes = count(options.tries, "--tries"), count(options.episodes, "--episodes")
     seed = resolve([Layer("flag", {"seed": parse_value(options.seed, "--seed")})]).config.seed
 
-    from mygym.searching import search
+    from mygym.api import search
 
     found = search(
         options.run,

@@ -40,8 +40,10 @@ def hyperparameters(entry: Algorithm) -> list[dict[str, Any]]:
     Raises:
         ConfigError: The registration is wrong.
     """
-    from mygym.config.hyperparameters import INNER, Schema, at
+    from mygym.config.hyperparameters import Schema
     from mygym.config.loading import merged
+    from mygym.config.named_components import INNER
+    from mygym.config.nested import at
 
     schema = Schema(entry, {}, her=entry.goal_relabelling)
     schema.check_registration()
@@ -63,11 +65,11 @@ def hyperparameters(entry: Algorithm) -> list[dict[str, Any]]:
 
 def training_parameters(entry: Algorithm) -> list[dict[str, Any]]:
     """The same for the training parameters of a `Runner`; of other algorithms none."""
-    from mygym.config import hyperparameters
+    from mygym.config import parameter_checks
     from mygym.runs.runner import Runner
 
     cls = entry.combo()[0]
-    known = hyperparameters.training_parameters(cls) if issubclass(cls, Runner) else {}
+    known = parameter_checks.training_parameters(cls) if issubclass(cls, Runner) else {}
     return [
         _row(name, one, entry.training_defaults.get(name, "required" if one.required else one.default))
         for name, one in known.items()
@@ -82,7 +84,7 @@ def strategy_parameters(name: str) -> list[dict[str, Any]]:
 
 
 def _row(name: str, parameter: Parameter, default: Any) -> dict[str, Any]:
-    from mygym.config.hyperparameters import NAMED
+    from mygym.config.named_components import NAMED
     from mygym.config.ranges import RANGES
 
     short = parameter.name

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from mygym.cli.arguments import Parser, add_config_flags, config_layers, import_modules
 from mygym.cli.main import say
 from mygym.config import merged
 from mygym.errors import ConfigError, MygymError, bad_value
+
+if TYPE_CHECKING:
+    from mygym.runs.result import Result
 
 EXAMPLES = """\
 examples:
@@ -31,8 +35,13 @@ tensorboard.
 """
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Run the command."""
+def main(arguments: Sequence[str], train: Callable[..., Result] | None = None) -> None:
+    """Run the command.
+
+    Args:
+        arguments: Those of the command line.
+        train: Trains a run; None: `mygym.train`.
+    """
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.help:
@@ -45,25 +54,25 @@ def main(arguments: Sequence[str]) -> None:
             bad_value("train.py", wrong, "--config RUN/config.yaml in place of --resume RUN", "is for new runs")
         )
 
-    from mygym.runs.resolve_config import resolve_config
+    from mygym.runs.plan import make_plan
 
-    resolved = None if options.resume else resolve_config(file, flags)
-    if resolved and options.explain:
+    plan = None if options.resume else make_plan(file, flags)
+    if plan and options.explain:
         from mygym.cli.explain import explain
         from mygym.runs.factory import explained
 
-        explain(explained(resolved))
-    elif resolved and options.dry_run:
+        explain(explained(plan))
+    elif plan and options.dry_run:
         from mygym.cli.dry_run import dry_run
 
-        dry_run(resolved)
+        dry_run(plan)
     else:
-        from mygym.api import train
+        from mygym import api
         from mygym.runs.strategy_callback import in_words
 
         try:
             flags.pop("imports", None)  # of the run, whose config names them
-            result = train(resolved or merged(file, flags), resume=options.resume)
+            result = (train or api.train)(plan or merged(file, flags), resume=options.resume)
         except MygymError as error:
             if error.run is not None:
                 print(f"run: {error.run}", flush=True)

@@ -11,14 +11,14 @@ from mygym.config import RunConfig
 from mygym.demonstrations.episodes import Demonstrations
 from mygym.errors import ConfigError, bad_value
 from mygym.runs import factory
-from mygym.runs.variants import judged, variants
+from mygym.runs.plan import Plannable, plan_of
 from mygym.tasks.task import find_task
 
 MEANING = ("task", "robot", "workspace", "control")
 """Keys of a config that say what observations and actions mean, be the spaces equal or not."""
 
 
-def check_fits(demonstrations: Demonstrations, config: RunConfig, *, rewards: bool = True) -> None:
+def check_fits(demonstrations: Demonstrations, run: Plannable, *, rewards: bool = True) -> None:
     """Refuse demonstrations of another task, robot, workspace or controller, of other rewards or of other spaces.
 
     A run of several tasks may have demonstrations of some. Numbers of the task, its objects and what is randomised may
@@ -26,15 +26,16 @@ def check_fits(demonstrations: Demonstrations, config: RunConfig, *, rewards: bo
 
     Args:
         demonstrations: What is to be learned from.
-        config: The run's complete config.
+        run: The run's plan, or its complete config.
         rewards: Whether the stored rewards are used.
 
     Raises:
         ConfigError: The key, what the run has there, what they were recorded with, and what to do.
     """
     keys = (*MEANING, "reward") if rewards else MEANING
-    played = [one.config for one in (*variants(config), *judged(config))]
-    for shown in (one.config for one in judged(demonstrations.config)):
+    plan = plan_of(run)
+    played = [one.config for one in (*plan.variants, *plan.judged)]
+    for shown in (one.config for one in plan_of(demonstrations.config).judged):
         lacking = [
             [key for key in keys if _value(one, key) != _value(shown, key)]
             for one in played  # what differs from each
@@ -45,20 +46,20 @@ def check_fits(demonstrations: Demonstrations, config: RunConfig, *, rewards: bo
             why = f"is not what {demonstrations.path} was recorded with"
             allowed = f"{_value(shown, key)}, or demonstrations of your own: mygym demos"
             raise ConfigError(bad_value(key, _value(played[nearest], key), allowed, why))
-    with contextlib.closing(factory.make_env(config)) as env:
+    with contextlib.closing(factory.make_env(plan)) as env:
         for name in ("observation_space", "action_space"):
             _check_space(demonstrations, name, getattr(env, name))
 
 
-def played_as(demonstrations: Demonstrations, config: RunConfig) -> list[int]:
+def played_as(demonstrations: Demonstrations, run: Plannable) -> list[int]:
     """Of each demonstration the index among what the run plays (`variants`): that of its very config, or one that fits.
 
     Args:
         demonstrations: Those that `check_fits` lets pass.
-        config: The run's complete config.
+        run: The run's plan, or its complete config.
     """
-    played = [one.config for one in variants(config)]
-    shown = {one.label: one.config for one in judged(demonstrations.config)}
+    played = [one.config for one in plan_of(run).variants]
+    shown = {one.label: one.config for one in plan_of(demonstrations.config).judged}
     found = {}
     for label, one in shown.items():
         fitting = [

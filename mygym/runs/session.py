@@ -6,14 +6,14 @@ import contextlib
 import math
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import KVWriter, Logger
 
-from mygym.config import Resolved
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.errors import DivergedError, InterruptedRunError, MygymError, RunError
 from mygym.runs import callbacks, directory, factory, logs, schedule_callback
@@ -29,6 +29,7 @@ from mygym.runs.evaluation import (
     evaluate_policy,
     in_turn,
 )
+from mygym.runs.plan import RunPlan
 from mygym.runs.policy import Policy, normalizer_of, save_policy
 from mygym.runs.result import Result, versions
 from mygym.runs.stop_request import StopRequest
@@ -40,8 +41,7 @@ class Session:
     """One process's part of a run: all of it, or what is left of a run that was stopped.
 
     Args:
-        resolved: The complete config.
-        strategies: What decide what trains next; `model` and `training_env` are there.
+        plan: The run's plan; its strategies are prepared.
         env: Training environments.
         model: The algorithm.
         eval_envs: Environments for evaluations and films.
@@ -53,8 +53,7 @@ class Session:
 
     def __init__(
         self,
-        resolved: Resolved,
-        strategies: Sequence[Any],
+        plan: RunPlan,
         env: Any,
         model: Any,
         eval_envs: list[AnyEnv],
@@ -63,8 +62,9 @@ class Session:
         checkpoint: Checkpoint | None,
         tell: Callable[[str], None],
     ) -> None:
-        config = resolved.config
-        self.resolved, self.env, self.model, self.eval_envs, self.result = resolved, env, model, eval_envs, result
+        config, resolved = plan.config, plan.resolved
+        self.plan, self.resolved, self.result = plan, resolved, result
+        self.env, self.model, self.eval_envs = env, model, eval_envs
         self.path, self.tell = result.path, tell
         self.told: set[str] = set()
         self.place = directory.Place(self.path)
@@ -74,7 +74,7 @@ class Session:
         self.checkpoint = checkpoint
         self.checkpoints = Checkpoints(self.path, config.checkpoint.keep)
         self.stop = StopRequest("with a checkpoint after this rollout")
-        self.schedules = schedule_callback.ScheduleCallback(factory.schedules_of(config), config.steps)
+        self.schedules = schedule_callback.ScheduleCallback(factory.schedules_of(plan), config.steps)
         self.progress = callbacks.ProgressBarCallback(config.steps)
         self.divergence = callbacks.DivergenceCallback()
         self.evaluations = callbacks.EvaluationCallback(
@@ -87,10 +87,13 @@ class Session:
             test=partial(self._evaluate, purpose=TEST) if config.eval.test_episodes else None,
         )
         self.marks = callbacks.CheckpointCallback(config.checkpoint.every, self._write_checkpoint, self.stop)
-        self.steering = StrategyCallback(strategies, self._write_checkpoint)
+        self.steering = StrategyCallback(plan.strategies, self._write_checkpoint)
 
-    def run(self) -> Result:
+    def run(self, learn: Callable[[list[BaseCallback]], object]) -> Result:
         """The whole run; `result.json` is written however it ends.
+
+        Args:
+            learn: Trains the model with these callbacks.
 
         Raises:
             DivergedError: A number was not finite.
@@ -100,7 +103,7 @@ class Session:
         try:
             with self.stop:
                 self._open_logs()
-                self._learn()
+                self._learn(learn)
                 policy = self._saved_policy()
                 self._film(policy, self._judge(policy))
             self.result.status = "done"
@@ -139,7 +142,7 @@ class Session:
         if config.tensorboard:
             writers.append(logs.TensorBoard(path / directory.TENSORBOARD))
 
-    def _learn(self) -> None:
+    def _learn(self, learn: Callable[[list[BaseCallback]], object]) -> None:
         if self.checkpoint is not None and self.checkpoint.finished:
             self._load(self.checkpoint)
         else:
@@ -147,12 +150,11 @@ class Session:
             resume = callbacks.ResumeCallback(partial(self._load, self.checkpoint) if self.checkpoint else None)
             self.learning_since = time.perf_counter()
             try:
-                self.model.learn(
-                    total_timesteps=self.resolved.config.steps,
-                    callback=[
+                learn(
+                    [
                         *(resume, self.schedules, self.progress, self.divergence, self.evaluations, self.marks),
                         self.steering,  # after checkpoints: what it decides, a resumed run lets it decide again
-                    ],
+                    ]
                 )
             except callbacks.LearningEnd:
                 pass
@@ -279,7 +281,7 @@ class Session:
 
     def _saved_policy(self) -> Predicts:
         """What is judged and filmed is model.zip as it was written, not the model in memory."""
-        cls = factory.loadable(self.resolved.config)
+        cls = factory.loadable(self.plan)
         model = cls.load(self.path / directory.MODEL, env=self.env, device=self.resolved.config.device)
         return Policy(model, normalizer_of(self.env))
 

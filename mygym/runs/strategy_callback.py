@@ -23,7 +23,7 @@ class StrategyCallback(BaseCallback):
     """Calls strategies where SB3 calls back.
 
     Args:
-        strategies: What `mygym.runs.strategies.strategies_of` has made.
+        strategies: The run's strategies (`RunPlan.strategies`).
         write: Writes a checkpoint of now.
     """
 

@@ -123,7 +123,7 @@ class Demos(Strategy):
         if self.share:
             model = cast(OffPolicyAlgorithm, self.model)
             assert model.replay_buffer is not None
-            variants = np.repeat(played_as(shown, self.config), [len(one) for one in shown.episodes]).tolist()
+            variants = np.repeat(played_as(shown, self.plan), [len(one) for one in shown.episodes]).tolist()
             mix(model.replay_buffer, demonstration_buffer(model, steps, variants), self.share)
         if self.warm_start:
             self._imitate(self.warm_start)
@@ -149,7 +149,7 @@ class Demos(Strategy):
             ConfigError: It is none, or not of what is trained, or none of its episodes succeed, or they are too few.
         """
         demonstrations = load_demonstrations(dataset, "strategy_params.dataset")
-        check_fits(demonstrations, self.config, rewards=bool(self.share))
+        check_fits(demonstrations, self.plan, rewards=bool(self.share))
         count = len(demonstrations)
         if self.episodes is not None and self.episodes > count:
             why = f"is more than {dataset} holds"
@@ -168,7 +168,7 @@ class Demos(Strategy):
             ConfigError: It fails too often.
         """
         config, wanted = self.config, self.episodes or EPISODES
-        with contextlib.closing(factory.make_env(config)) as env:
+        with contextlib.closing(factory.make_env(self.plan)) as env:
             expert = OraclePolicy([env], config.seed)
             solved = (one for one in attempts(expert, env, config.seed, wanted) if one.success)
             episodes = tuple(itertools.islice(solved, wanted))

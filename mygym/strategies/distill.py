@@ -85,7 +85,7 @@ class Distill(Strategy):
     def prepare_model(self) -> None:
         """Ask the teachers in, and add their loss to the student's own."""
         model: Any = self.model
-        self.teachers: Teachers = read_teachers(self.teacher, self.config, self.training_env)
+        self.teachers: Teachers = read_teachers(self.teacher, self.plan, self.training_env)
         if hasattr(model, "teacher"):  # as of `BC`
             model.teacher = self.teachers
             return

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mygym.errors import ConfigError, bad_value
-from mygym.runs.variants import variants
 from mygym.strategies.mixture.path_sampling import LEAST, followed, shares
 from mygym.strategies.strategy import Strategy
 
@@ -90,7 +89,7 @@ class MultiTask(Strategy):
 
     def prepare_env(self) -> None:
         """Learn what the tasks are called."""
-        self.labels = [one.label for one in variants(self.config)]
+        self.labels = [variant.label for variant in self.plan.variants]
 
     def on_episode(self, variant: int, success: bool, total_reward: float) -> None:
         """Measure success and, by it, learning progress."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from mygym.config import RunConfig
     from mygym.runs.evaluation import Evaluation
+    from mygym.runs.plan import RunPlan
 
 S = TypeVar("S")
 
@@ -38,7 +39,7 @@ class Strategy:
        `outcome`: what to tell of it.
     6. `state_dict`, `load_state_dict`: what a resumed run goes on from.
 
-    One object lives from 3 to 6; those of 1 and 2 are constructed for the purpose, and what they keep is lost.
+    One object lives from 1 to 6. It is constructed again only after 1, where `settled` has completed its parameters.
 
     A strategy that goes on from random numbers draws them from torch's or numpy's global generators, or has the state
     of a generator of its own in `state_dict`.
@@ -55,6 +56,8 @@ class Strategy:
     """Under which it is registered."""
     section: str
     """Key of its parameters in the config."""
+    plan: RunPlan
+    """The run's plan, e.g. its task variants; available as soon as something is built."""
     config: RunConfig
     """The run's; complete as soon as it is built."""
     model: BaseAlgorithm

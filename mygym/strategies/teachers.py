@@ -11,15 +11,15 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mygym.config import RunConfig
 from mygym.envs.composing import Composition
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, bad_value
 from mygym.runs import devices, directory, factory
 from mygym.runs.checkpoints.state import load_random_state, random_state
 from mygym.runs.loading import config_of_run, load
+from mygym.runs.plan import Plannable, plan_of
 from mygym.runs.policy import Policy
-from mygym.runs.variants import Variant, codes, variants
+from mygym.runs.variants import Variant
 from mygym.strategies.mixture.gaussians import family, gaussian
 
 KEY = "strategy_params.teacher"
@@ -152,19 +152,20 @@ def absolute(said: Said, key: str = KEY) -> Any:
     return said if said == ORACLE else str(Path(said).expanduser().absolute())
 
 
-def read_teachers(said: Said, config: RunConfig, env: Any) -> Teachers:
+def read_teachers(said: Said, run: Plannable, env: Any) -> Teachers:
     """The teachers that a config names.
 
     Args:
         said: As in the config.
-        config: Of the student's run.
+        run: Plan of the student's run.
         env: Its training environments.
 
     Raises:
         ConfigError: There is no such run, or it does not fit the student's environments.
         RunError: Its policy cannot be loaded.
     """
-    played = variants(config)
+    plan = plan_of(run)
+    config, played = plan.config, plan.variants
     named = _by_variant(said, [one.label for one in played])
     known: dict[str, Teacher] = {ORACLE: Oracle()}
     random = random_state()  # networks are built, and seed what the student's training draws from
@@ -205,7 +206,7 @@ def _trained(name: str, played: Sequence[Variant]) -> Trained:
         RunError: Its policy cannot be loaded.
     """
     config = config_of_run(directory.find_policy(name, KEY)[0])
-    if codes(config, variants(config)) is not None:
+    if plan_of(config).codes is not None:
         why = "was told which of several tasks it plays, and here nobody can tell it"
         raise ConfigError(bad_value(KEY, name, "a run without identify", why))
     policy = load(name)

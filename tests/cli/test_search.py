@@ -74,7 +74,7 @@ def test_wrong_flags_end_with_2(flags: str, message: str, run: Path, mygym_comma
 
 def test_where_every_path_is_too_slow_nothing_is_written(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What takes microseconds takes longer when they are measured again."""
-    monkeypatch.setattr("mygym.searching.check_budget", lambda *_: None)
+    monkeypatch.setattr("mygym.strategies.mixture.path_search.check_budget", lambda *_: None)
     with pytest.raises(ConfigError, match=r"budget_us: .* is less than any of 20 paths takes here"):
         mygym.search(run, episodes=1, budget_us=0.01, out=run / "slow.safetensors")
     assert not (run / "slow.safetensors").exists()

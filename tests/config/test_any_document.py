@@ -26,9 +26,9 @@ from hypothesis import strategies as st
 
 from mygym.cli.train import main
 from mygym.config import Resolved, RunConfig, load_file
-from mygym.config.hyperparameters import may_be_scheduled
 from mygym.config.loading import MAX_BYTES, Dumper
 from mygym.config.plain import MAX_DEPTH, MAX_VALUES
+from mygym.config.schedulable import may_be_scheduled
 from mygym.errors import ConfigError, MygymError
 from mygym.registry import algorithm, registry
 from mygym.runs.directory import to_yaml

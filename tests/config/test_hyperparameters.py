@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mygym.config import merged
-from mygym.config.hyperparameters import INNER, Schema, training_parameters
+from mygym.config.hyperparameters import Schema
+from mygym.config.named_components import INNER
+from mygym.config.parameter_checks import training_parameters
 from mygym.config.ranges import RANGES
 from mygym.errors import ConfigError
 from mygym.registry import algorithm

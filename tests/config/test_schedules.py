@@ -21,10 +21,9 @@ from stable_baselines3.common.type_aliases import Schedule as SB3Schedule
 
 from mygym.algos.stable_baselines import A2C, PPO, SAC
 from mygym.config import load_file, merged, parse_overrides
-from mygym.config.hyperparameters import may_be_scheduled, schedules
 from mygym.config.loading import Dumper
 from mygym.config.ranges import RANGES
-from mygym.config.schedulable import LIBRARIES, READS
+from mygym.config.schedulable import LIBRARIES, READS, may_be_scheduled, schedules
 from mygym.config.schedules import OfProgress, Schedule, keys_of, parse, register_schedule
 from mygym.errors import ConfigError
 from mygym.registry import algorithm, register_algorithm, registry

@@ -17,7 +17,7 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
 from mygym.runs import factory
 from mygym.runs.resolve_config import from_python, resolve_config
-from mygym.runs.variants import variants
+from mygym.runs.plan import plan_of
 from mygym.strategies.curriculum import Curriculum
 from mygym.strategies.requirements import prepared
 from tests.components import TASKS
@@ -31,7 +31,7 @@ def settled(**said: Any) -> Any:
 @pytest.mark.parametrize("way", ["forward", "backward"])
 def test_every_task_has_easier_levels(task: str, way: str) -> None:
     config = settled(task=task, strategy_params={"levels": way})
-    levels = variants(config)
+    levels = plan_of(config).variants
     assert len(levels) >= 2
     assert levels[-1].config == config
     assert len({one.label for one in levels}) == len(levels)
@@ -55,7 +55,7 @@ def test_hindsight_does_without_staged_levels() -> None:
 
 
 def test_levels_of_stages() -> None:
-    assert [one.label for one in variants(settled(task="AGM", strategy_params={"levels": "forward"}))] == [
+    assert [one.label for one in plan_of(settled(task="AGM", strategy_params={"levels": "forward"})).variants] == [
         "approach",
         "approach_grasp",
         "AGM",
@@ -67,7 +67,7 @@ def test_levels_of_stages_keep_what_the_user_has_changed() -> None:
     said = {"object": "cylinder", "rotation": [0, 0.5], "horizon": 200, "tolerance": 0.03, "distractors": ["apple"]}
     areas = {"cube_start": {"low": [-0.1, -0.1, 0.02], "high": [0.0, 0.1, 0.02]}}
     config = settled(task="AGM", task_params={**said, "areas": areas}, strategy_params={"levels": "forward"})
-    params = [one.config.task_params for one in variants(config)]
+    params = [one.config.task_params for one in plan_of(config).variants]
     assert [one.horizon for one in params] == [67, 134, 200]
     assert {(one.tolerance, one.rotation) for one in params} == {(0.03, (0.0, 0.5))}
     assert [[thing.object for thing in one.distractors or ()] for one in params] == [["apple"]] * 3
@@ -77,7 +77,7 @@ def test_levels_of_stages_keep_what_the_user_has_changed() -> None:
 
 
 def test_levels_from_the_end() -> None:
-    levels = variants(settled(task="AGM", task_params={"horizon": 60}, strategy_params={"levels": "backward"}))
+    levels = plan_of(settled(task="AGM", task_params={"horizon": 60}, strategy_params={"levels": "backward"})).variants
     begun = [one.config.task_params.stages_done for one in levels]
     assert begun == [2.0, 1.667, 1.333, 1.0, 0.667, 0.333, 0.0]
     assert [one.config.task_params.horizon for one in levels] == [20, 27, 34, 40, 47, 54, 60]
@@ -86,7 +86,7 @@ def test_levels_from_the_end() -> None:
 @pytest.mark.parametrize("task", [*TASKS, "AGM", "AGMDW"])
 def test_from_the_end_there_is_less_and_less_done(task: str) -> None:
     """A level begins with the potential that it says, or a step beyond, however little time it has itself."""
-    levels = [one for one in variants(settled(task=task)) if one.config.task_params.stages_done]
+    levels = [one for one in plan_of(settled(task=task)).variants if one.config.task_params.stages_done]
     for one in {levels[0].label: levels[0], levels[-1].label: levels[-1]}.values() if levels else ():
         with contextlib.closing(RobotEnv(**factory.env_arguments(one.config))) as env:
             said = one.config.task_params.stages_done

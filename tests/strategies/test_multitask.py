@@ -13,7 +13,8 @@ import mygym
 from mygym.errors import ConfigError
 from mygym.runs import factory
 from mygym.runs.resolve_config import from_python
-from mygym.runs.variants import PLAYED, codes, variants
+from mygym.runs.plan import plan_of
+from mygym.runs.variants import VARIANT_KEYS
 from mygym.strategies.mixture.path_sampling import LEAST
 from mygym.strategies.multitask import MultiTask
 from mygym.tasks.components import stage_columns
@@ -49,7 +50,7 @@ def test_results_say_how_each_task_is_done(sampler: str, tmp_path: Path) -> None
 
 def test_an_embedding_has_the_place_of_each_stage() -> None:
     config = from_python(quick(Path("nowhere"), tasks=["AGM", "reach", "AG"], identify="stages")).config
-    told = codes(config, variants(config))
+    told = plan_of(config).codes
     assert told is not None
     columns = [*stage_columns(), ""]
     found = [{columns[place]: float(row[place]) for place in np.flatnonzero(row)} for row in told]
@@ -74,9 +75,9 @@ PARTS = [
 @pytest.mark.parametrize("parts", list(itertools.permutations(PARTS, 2)), ids=str)
 def test_what_one_task_says_is_said_of_it_alone(parts: tuple[dict[str, Any], ...]) -> None:
     config = from_python({"strategy": "multitask", "strategy_params": {"tasks": list(parts)}}).config
-    for part, one in zip(parts, variants(config), strict=True):
+    for part, one in zip(parts, plan_of(config).variants, strict=True):
         alone = from_python({"spaces": "shared", **part}).config
-        assert [getattr(one.config, key) for key in PLAYED] == [getattr(alone, key) for key in PLAYED]
+        assert [getattr(one.config, key) for key in VARIANT_KEYS] == [getattr(alone, key) for key in VARIANT_KEYS]
 
 
 def test_a_task_that_would_not_be_played_is_refused() -> None:

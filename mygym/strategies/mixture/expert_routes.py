@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gymnasium import spaces
 
 from mygym.errors import ConfigError, bad_value
-from mygym.runs.strategies import strategies_of
-from mygym.runs.variants import variants
+from mygym.runs.plan import RunPlan
 from mygym.strategies.protocols import Units
 from mygym.tasks.components import stage_columns
 from mygym.tasks.task import find_task
@@ -44,7 +43,7 @@ class Layout:
     """What routes rows; None: whoever sets `route` of observations, or the path."""
 
 
-def by_observation(config: RunConfig, env: VecEnv, by: str, key: str) -> tuple[int, ByObservation | None]:
+def by_observation(plan: RunPlan, env: VecEnv, by: str, key: str) -> tuple[int, ByObservation | None]:
     """How many experts there are by `stage` or `task`, and where the observations of `env` tell which is active.
 
     All done counts as the last stage. With shared spaces an expert is for a stage by its name, in whatever task; `key`
@@ -57,14 +56,15 @@ def by_observation(config: RunConfig, env: VecEnv, by: str, key: str) -> tuple[i
         ConfigError: The observations do not tell.
     """
     (components,) = env.get_attr("components", indices=[0])
+    config = plan.config
     own_stages = find_task(config.task).stage_names
     if by == "task":
-        told = all(one.identify in ("none", "one_hot") for one in strategies_of(config))
-        name, experts = "variant" if told else "", list(range(len(variants(config))))
+        told = all(one.identify in ("none", "one_hot") for one in plan.strategies)
+        name, experts = "variant" if told else "", list(range(len(plan.variants)))
     elif "stage" in components:
         name, experts = "stage", [*range(len(own_stages)), len(own_stages) - 1]
     else:
-        name, experts = "stage_name", _experts_by_name(config)
+        name, experts = "stage_name", _experts_by_name(plan)
     count = max(experts) + 1
     if count == 1:
         return 1, None
@@ -74,10 +74,10 @@ def by_observation(config: RunConfig, env: VecEnv, by: str, key: str) -> tuple[i
     return count, ByObservation(*place, tuple(experts))
 
 
-def _experts_by_name(config: RunConfig) -> list[int]:
+def _experts_by_name(plan: RunPlan) -> list[int]:
     """The expert for each number of `stage_name`, and for none; those of stages that no task has go with the last."""
     columns = stage_columns()
-    played = [name for one in variants(config) for name in find_task(one.config.task).stage_names]
+    played = [name for one in plan.variants for name in find_task(one.config.task).stage_names]
     used = list(dict.fromkeys(columns.index(name) if name in columns else len(columns) for name in played))
     return [used.index(column) if column in used else len(used) - 1 for column in range(len(columns) + 2)]
 

@@ -172,7 +172,7 @@ class Experts(Strategy):
             return said or len(self.weights or []) or CANDIDATES, None
         from mygym.strategies.mixture.expert_routes import by_observation
 
-        count, found = by_observation(self.config, env, self.by, f"{self.section}.by")
+        count, found = by_observation(self.plan, env, self.by, f"{self.section}.by")
         if said not in (None, count):
             why = f"is not one for each {self.by}"
             raise ConfigError(bad_value(f"{self.section}.candidates", self.candidates, f"{count}, or null", why))

@@ -274,7 +274,7 @@ def test_what_an_algorithm_says_of_the_strategy_is_below_what_the_user_says() ->
     both = resolve_config(overrides={"algo": "multippo", "strategy": "curriculum+experts", "task": "AG"}).config
     assert both.strategy_params["experts"]["by"] == "stage"
     for without in ("standard", "curriculum"):
-        with pytest.raises(ConfigError, match=rf"strategy: '{without}' leaves out what multippo is; .*\+{without}"):
+        with pytest.raises(ConfigError, match=rf"strategy: '{without}' leaves out the strategy of multippo; .*\+{without}"):
             resolve_config(overrides={"algo": "multippo", "strategy": without})
 
 
