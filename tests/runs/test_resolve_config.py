@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mygym.cli.main import run as command
 from mygym.config import RunConfig, config_hash, load_file
 from mygym.errors import ConfigError
 from mygym.registry import algorithm, registry
@@ -173,6 +174,73 @@ def test_strict_refuses_what_is_left_to_a_default() -> None:
     assert "eval.every" in str(error.value)
     assert "algo_params.gamma" in str(error.value)
     assert "robot" not in str(error.value).split("missing:")[1].replace("robots", "")
+
+
+OVERRIDDEN = [
+    ({"steps": "many"}, {"steps": 200}, ["steps", "'many'", "whole number", "file"]),
+    ({"eval": {"every": -1}}, {"eval": {"every": 100}}, ["eval.every", "-1", "file"]),
+    ({"algo_params": {"gamma": 2}}, {"algo_params": {"gamma": 0.9}}, ["algo_params.gamma", "2", "at most 1"]),
+    ({"algo_params": {"lr": 1}}, {"algo_params": {"gamma": 0.9}}, ["algo_params.lr", "learning_rate"]),
+    (
+        {"algo_params": {"learning_rate": {"schedule": "linear", "from": 1}}},
+        {"algo_params": {"learning_rate": 1e-3}},
+        ["algo_params.learning_rate.to", "missing"],
+    ),
+    (
+        {"algo": "cem", "training_params": {"episodes": "few"}},
+        {"training_params": {"episodes": 2}},
+        ["training_params.episodes", "'few'"],
+    ),
+    (
+        {"strategy": "multitask", "strategy_params": {"rate": "slow"}},
+        {"strategy_params": {"rate": 0.5}},
+        ["strategy_params.rate", "'slow'"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("file", "flags", "words"), OVERRIDDEN)
+def test_a_flag_does_not_hide_an_invalid_value_of_the_file(
+    file: dict[str, Any], flags: dict[str, Any], words: list[str]
+) -> None:
+    with pytest.raises(ConfigError) as error:
+        resolve_config(file, flags)
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_a_flag_may_change_a_part_of_what_the_file_sets() -> None:
+    file = {"algo": "ppo", "algo_params": {"learning_rate": {"schedule": "linear", "from": 1e-3, "to": 1e-4}}}
+    flags = {"algo_params": {"learning_rate": {"to": 1e-5}}}
+    scheduled = {"schedule": "linear", "from": 1e-3, "to": 1e-5}
+    assert resolve_config(file, flags).config.algo_params["learning_rate"] == scheduled
+
+
+def test_the_command_refuses_an_invalid_file_whatever_the_flags(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text("steps: many")
+    with pytest.raises(SystemExit) as ended:
+        command("train", ["--config", str(path), "--steps", "200", "--explain"])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.startswith("error: steps: 'many'")
+
+
+@pytest.mark.parametrize(
+    ("algo", "params", "meant"),
+    [
+        ("ppo", {"lr": 1e-3}, "learning_rate"),
+        ("ppo", {"LR": 1e-3}, "learning_rate"),
+        ("sac", {"bs": 64}, "batch_size"),
+        ("sac", {"polyak": 0.5}, "tau"),
+        ("sac", {"replay_size": 100}, "buffer_size"),
+        ("ppo", {"policy_kwargs": {"hidden_sizes": [64]}}, "net_arch"),
+    ],
+)
+def test_a_name_of_other_libraries_gets_a_hint(algo: str, params: dict[str, Any], meant: str) -> None:
+    with pytest.raises(ConfigError, match=f"did you mean '{meant}'"):
+        resolve_config(overrides={"algo": algo, "algo_params": params})
 
 
 def test_what_a_file_says_comes_from_the_file() -> None:
