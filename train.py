@@ -1,7 +1,7 @@
 """Train a robot arm: `python train.py --help`.
 
-`train` below is every run from beginning to end; `mygym train` calls the same functions. To train with an algorithm of
-your own, drop a file into `algos/` (see `algos/myalgo.py`); it appears in `implemented_combos` under its name.
+`train` below is every run from beginning to end; `mygym train` calls the same functions. A custom algorithm
+is a file in `algos/` (see `algos/myalgo.py`); it appears in `implemented_combos` under its name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which hyperparameters of an algorithm may follow a schedule: those that its class reads repeatedly.
+"""Find the hyperparameters of an algorithm that may follow a schedule: those that its class reads repeatedly.
 
 `READS` lists them for the libraries' classes. For other classes the annotation decides: a parameter `float | Schedule`
 is called with the progress that remains; a `float` must be kept as the attribute of the same name.
@@ -30,7 +30,7 @@ FIXED = frozenset({"gamma"})
 
 @dataclass(frozen=True)
 class Reads:
-    """How a class reads hyperparameters that may change."""
+    """Hyperparameters that a class reads repeatedly, by the way it reads them."""
 
     called: frozenset[str] = frozenset()
     """It calls a function of the remaining progress, at each update."""
@@ -138,7 +138,7 @@ def _way(cls: type, parameter: Parameter) -> str | None:
 
 
 def _contradiction(cls: type, name: str, values: Mapping[str, object]) -> str:
-    """Return why other hyperparameters leave this one without an effect; empty if they do not."""
+    """Return why other hyperparameters make this hyperparameter ineffective; empty if they do not."""
     if name == "target_entropy" and not str(values.get("ent_coef", "")).startswith("auto"):
         return "is used with ent_coef auto only"
     adaptive = any(_key(base) == "sbx.PPO" for base in cls.__mro__)

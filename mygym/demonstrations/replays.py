@@ -1,4 +1,4 @@
-"""`replay`: play the episodes of a dataset again, and compare them with the stored ones."""
+"""`replay`: play the episodes of a dataset again, and compare them with the stored episodes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def replay(
     width: int | None = None,
     height: int | None = None,
 ) -> list[Replay]:
-    """Play demonstrations again from their seeds and actions, and compare the observations with the stored ones.
+    """Play demonstrations again from their seeds and actions, and compare with the stored observations.
 
     Args:
         dataset: Path of a dataset of `demonstrate`.

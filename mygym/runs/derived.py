@@ -101,8 +101,8 @@ def _warm_up(config: RunConfig, asked: Mapping[str, Any], two_episodes: int) -> 
 
 def _two_episodes(config: RunConfig, variants: Sequence[Variant]) -> int:
     """Return the env steps of two of the longest episodes in every environment."""
-    configs = (variant.config for variant in variants)
-    return 2 * max(one.task_params.horizon or find_task(one.task).horizon for one in configs) * config.n_envs
+    played = [variant.config for variant in variants]
+    return 2 * max(each.task_params.horizon or find_task(each.task).horizon for each in played) * config.n_envs
 
 
 def _relabels(frameworks: Any, framework: str) -> bool:

@@ -277,8 +277,12 @@ def as_built(resolved: Resolved, model: Any) -> Resolved:
 
     def arguments_of(chosen: Any, section: str, builder: Any) -> dict[str, Any]:
         arguments = getattr(builder, section, None) or {}
-        known = [one for one in parameters(chosen, leave_out=INNER[section].taken).values() if is_plain(one.default)]
-        return {parameter.name: shown(arguments.get(parameter.name, parameter.default)) for parameter in known}
+        known = parameters(chosen, leave_out=INNER[section].taken)
+        return {
+            name: shown(arguments.get(name, parameter.default))
+            for name, parameter in known.items()
+            if is_plain(parameter.default)
+        }
 
     return resolved.with_algo_params(built(resolved.config.algo_params, ()))
 

@@ -300,7 +300,7 @@ def _check_hyperparameters(schema: Schema, layers: Sequence[Layer], asked: RunCo
 def _training_params(
     cls: type, entry: Algorithm, asked: RunConfig, file: Layer
 ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Return `training_params` of a `Runner`'s class and of its registration, for their layers; else empty ones.
+    """Return `training_params` of a `Runner`'s class and of its registration; empty for other algorithms.
 
     Raises:
         ConfigError: The algorithm is no `Runner` but gets some, or its `training` would not take them.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Start:
-    """Where a run starts."""
+    """Start of a run: its plan, and the checkpoint of a resumed run."""
 
     plan: RunPlan
     started: float

@@ -1,4 +1,4 @@
-"""Construct the strategies of a run: a single strategy, or several joined by `+`, each with its own parameters."""
+"""Construct the strategies of a run: a single strategy, or several joined by `+`, with parameters for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Task variants of a run: its own config, or several that its strategy derives from it."""
+"""Task variants of a run: its config, or several configs that its strategy derives from it."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _label(config: RunConfig, with_robot: bool) -> str:
 
 
 def _variant_config(config: RunConfig, part: Mapping[str, Any]) -> RunConfig:
-    """Return `config` overlaid by `part`; another task brings its own workspace and task parameters.
+    """Return `config` overlaid by `part`; another task brings its workspace and task parameters.
 
     Raises:
         ConfigError: A key or value that no environment takes.

@@ -62,8 +62,8 @@ def test_an_empty_yaml_file_says_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("run.yaml", "seed: 1\nrobot: panda\nseed: 2\n", ["run.yaml", "seed", "twice", "line 3"]),
-        ("run.yaml", "eval:\n  every: 1\n  every: 2\n", ["run.yaml", "every", "twice", "line 3"]),
+        ("run.yaml", "seed: 1\nrobot: panda\nseed: 2\n", ["run.yaml", "duplicate key 'seed'", "line 3"]),
+        ("run.yaml", "eval:\n  every: 1\n  every: 2\n", ["run.yaml", "duplicate key 'every'", "line 3"]),
         ("run.json", '{"seed": 1, "seed": 2}', ["run.json", "seed"]),
         ("run.yaml", "robot: [panda", ["run.yaml", "line 1"]),
         ("run.yaml", "robot: panda\n\ttask: reach", ["run.yaml", "line 2"]),

@@ -297,8 +297,8 @@ def test_a_users_file_adds_a_shape_with_parameters_of_its_own(power: Path) -> No
 @pytest.mark.parametrize(
     ("shape", "words"),
     [
-        (lambda progress, from_, to: math.nan, "comes to nan"),
-        (lambda progress, from_, to: from_ - 10 * progress * (1 - progress), "comes to -"),
+        (lambda progress, from_, to: math.nan, "reaches nan"),
+        (lambda progress, from_, to: from_ - 10 * progress * (1 - progress), "reaches -"),
         (lambda progress, from_, to: from_ / (progress - progress), "division"),
         (lambda progress, from_, to: None, "NoneType"),
     ],
