@@ -43,7 +43,8 @@ def derived_values(asked: RunConfig, chosen: RunConfig, variants: Sequence[Varia
 
 def _derived_task_params(asked: RunConfig) -> dict[str, Any]:
     """Return objects and distractors in the form that other folders can load too."""
-    params, derived = asked.task_params, {}
+    params = asked.task_params
+    derived: dict[str, Any] = {}
     if params.object is not None:
         derived["object"] = absolute(params.object)
     if params.objects:
