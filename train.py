@@ -1,6 +1,54 @@
-"""Train a robot arm; `python train.py --help` prints all flags and examples."""
+"""Train a robot arm: `python train.py --help`.
 
-from mygym.cli.main import train
+`train` below is every run from beginning to end; `mygym train` calls the same functions. A custom algorithm
+is a file in `algos/` (see `algos/myalgo.py`); it appears in `implemented_combos` under its name.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mygym.cli import main
+from mygym.registry import implemented_combos
+
+if TYPE_CHECKING:
+    from mygym.api import Config
+    from mygym.runs.result import Result
+
+
+def train(config: Config | None = None, *, resume: str | Path | None = None) -> Result:
+    """Train a new run, or resume a stopped one; return the content of its `result.json`."""
+    from mygym.api import print_note, print_notes  # here, because these import torch, which `--help` does not need
+    from mygym.runs.factory import build_model, make_eval_envs, make_vec_env
+    from mygym.runs.session import Session
+    from mygym.runs.starting import open_result, start_run
+    from mygym.strategies.requirements import prepare_run
+
+    with ExitStack() as stack:
+        # Config: schema < algorithm < task < file < flag. The plan adds the strategies and the task variants.
+        start = stack.enter_context(start_run(config, resume, print_note))
+        if start.complete:
+            return start.complete
+        plan = start.plan
+
+        # Environments: separate ones for training and for evaluations.
+        eval_envs = make_eval_envs(plan, stack)
+        env = make_vec_env(plan, stack)
+
+        # Model: AlgoClass(*args, **kwargs) with the config's `algo_params` over kwargs.
+        AlgoClass, _args, _kwargs = implemented_combos[plan.config.algo][plan.config.framework]  # noqa: N806
+        model = build_model(plan, env)
+        assert issubclass(type(model), AlgoClass)
+        print_notes(plan, eval_envs[0])
+        plan = prepare_run(plan, env, model)  # strategies may change the model or collect data before training
+
+        # Run directory, logs and callbacks; learning; model.zip, its evaluation, videos and result.json.
+        result = stack.enter_context(open_result(start, plan, model, eval_envs[0]))
+        session = Session(plan, env, model, eval_envs, result, start.started, start.checkpoint, print_note)
+        return session.run(lambda callbacks: model.learn(plan.config.steps, callback=callbacks))
+
 
 if __name__ == "__main__":
-    train()
+    main.train(train)

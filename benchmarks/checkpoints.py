@@ -52,25 +52,23 @@ def fill(model: Any, transitions: int, rng: np.random.Generator) -> None:
 
 def cost(her: bool, repeats: int) -> dict[str, Any]:
     """Measure checkpoints and training in seconds."""
-    from mygym.config import Resolved
     from mygym.runs import directory, factory
-    from mygym.runs.resolve_config import from_python
+    from mygym.runs.plan import plan_from_python
     from mygym.runs.result import Result
     from mygym.runs.session import Session
-    from mygym.strategies.requirements import prepared
+    from mygym.strategies.requirements import prepare_run
 
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
         settings = {"steps": 10 * TRANSITIONS, "her": her, "algo_params": {"buffer_size": TRANSITIONS}}
-        resolved: Resolved = from_python({**settings, "logdir": folder, "stop_at_success": None})
-        config = resolved.config
-        env = factory.make_vec_env(config)
-        model = factory.build_model(config, env)
+        plan = plan_from_python({**settings, "logdir": folder, "stop_at_success": None})
+        config = plan.config
+        env = factory.make_vec_env(plan)
+        model = factory.build_model(plan, env)
         run = directory.create(folder, "reach", config.robot, config.algo, "benchmark", 0)
         names = {name: getattr(config, name) for name in ("algo", "framework", "robot", "engine", "seed")}
         result = Result(path=run, task="reach", workspace="table", config_hash="", **names)
-        strategy = prepared(config, env, model)
-        session = Session(resolved, strategy, env, model, [], result, time.perf_counter(), None, print)
+        session = Session(prepare_run(plan, env, model), env, model, [], result, time.perf_counter(), None, print)
         session.open_logs()
         session.divergence.init_callback(model)
         model.learn(STEPS)

@@ -1,4 +1,4 @@
-"""mygym: train robot arms in PyBullet with your own algorithm or a built-in one.
+"""mygym: train robot arms in PyBullet with built-in or custom algorithms.
 
 The functions of the package are the verbs of the command line: `mygym.train(config)`, `mygym.evaluate(run)`,
 `mygym.make_env(config_or_run)`, `mygym.load(run)`, `mygym.search(run)`, `mygym.demonstrate(config)`,
@@ -18,14 +18,11 @@ __version__ = "0.1.0"
 
 __all__ = ["demonstrate", "evaluate", "load", "load_demonstrations", "make_env", "replay", "search", "train"]
 
-_MODULES = {**dict.fromkeys(("demonstrate", "load_demonstrations", "replay"), "demonstrating"), "search": "searching"}
-"""Modules of the functions that are not in `mygym.api`."""
-
 user_modules.install()
 register_ids()
 
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        return getattr(import_module(f"mygym.{_MODULES.get(name, 'api')}"), name)
+        return getattr(import_module("mygym.api"), name)
     raise AttributeError(f"module 'mygym' has no attribute {name!r}")

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from mygym.config.hyperparameters import OF_THE_RUN, Schema
+from mygym.config.hyperparameters import Schema
+from mygym.config.parameter_checks import OF_THE_RUN
 from mygym.envs.ids import env_id
 from mygym.envs.supported import combinations
 from mygym.errors import ConfigError

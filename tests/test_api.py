@@ -1,4 +1,4 @@
-"""A run from one end to the other: it learns, and however it ends, what it leaves is whole."""
+"""A run from beginning to end: it learns, and its files are complete however it ends."""
 
 from __future__ import annotations
 
@@ -108,9 +108,9 @@ def test_a_run_is_repeated_by_its_config(tmp_path: Path) -> None:
     config = yaml.safe_load((first.path / "config.yaml").read_text())
     second = mygym.train(config)
     assert second.path == first.path.with_name("seed_5_2")
-    one, other = (load_tensors(run.path / "policy.safetensors") for run in (first, second))
-    for key, value in one.items():
-        np.testing.assert_array_equal(value, other[key])
+    first_weights, second_weights = (load_tensors(run.path / "policy.safetensors") for run in (first, second))
+    for key, value in first_weights.items():
+        np.testing.assert_array_equal(value, second_weights[key])
     assert (first.success_rate, first.mean_return) == (second.success_rate, second.mean_return)
 
 
@@ -129,7 +129,7 @@ def test_loading_a_strangers_policy_executes_none_of_their_code(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("damage", [b"", b"\xff" * 64, None])
-def test_a_damaged_policy_is_told_of(tmp_path: Path, damage: bytes | None) -> None:
+def test_a_damaged_policy_is_reported(tmp_path: Path, damage: bytes | None) -> None:
     result = mygym.train({**SHORT, "steps": 60, "logdir": str(tmp_path)})
     file = result.path / "policy.safetensors"
     file.unlink() if damage is None else file.write_bytes(damage)
@@ -285,7 +285,7 @@ train()
     [
         (300, 100),  # not even a robot's description fits
         (10_000, 100),  # no model fits
-        (140_000, 10_000),  # the first model fits, the trained one with its optimisers does not
+        (140_000, 10_000),  # the first model fits, the trained model with its optimisers does not
     ],
 )
 def test_a_full_disk_ends_with_a_clear_error_and_whole_files_only(
@@ -337,6 +337,6 @@ def test_a_run_with_its_own_hindsight_settings_loads(tmp_path: Path) -> None:
     env.close()
 
 
-def test_evaluation_is_told_what_to_judge() -> None:
+def test_evaluation_needs_a_run_or_a_policy() -> None:
     with pytest.raises(ConfigError, match="evaluate"):
         mygym.evaluate()

@@ -65,8 +65,9 @@ def main(arguments: Sequence[str]) -> None:
         flags["task"] = flag_value("task", options.task)
     seed = resolve([Layer("flag", {"seed": flags.get("seed", file.get("seed", 0))})]).config.seed
 
-    from mygym.demonstrating import demonstrate, is_run
+    from mygym.api import demonstrate
     from mygym.demonstrations.keyboard import INSTRUCTIONS, KEYBOARD
+    from mygym.runs.loading import is_run
     from mygym.runs.resolve_config import resolve_config
 
     of_run = is_run(options.policy)

@@ -92,7 +92,7 @@ def _algorithms(entry: Entry, target: Mapping[str, Algorithm]) -> dict[str, Any]
 
 def _algorithm(algorithm: Algorithm) -> dict[str, Any]:
     from mygym.cli.parameters import hyperparameters, training_parameters
-    from mygym.config.hyperparameters import may_be_scheduled
+    from mygym.config.schedulable import may_be_scheduled
 
     try:
         cls = algorithm.combo()[0]

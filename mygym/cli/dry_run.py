@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mygym.cli.output import print_note
-from mygym.config import Resolved
 
 if TYPE_CHECKING:
     from gymnasium import Space
+
+    from mygym.runs.plan import RunPlan
 
 STEPS = 200
 """Control steps that are timed."""
@@ -29,18 +30,18 @@ def compact(space: Space[Any]) -> str:
     return str(space)
 
 
-def dry_run(resolved: Resolved) -> None:
+def dry_run(plan: RunPlan) -> None:
     """Print spaces, network sizes and the time of one step."""
     from mygym.envs.supported import support_warning
-    from mygym.runs.factory import as_built, build_model, make_vec_env
+    from mygym.runs.factory import build_model, make_vec_env
     from mygym.runs.weights import parameter_counts
-    from mygym.strategies.requirements import prepared
+    from mygym.strategies.requirements import prepare_run
 
-    env = make_vec_env(resolved.config)
+    env = make_vec_env(plan)
     try:
-        model = build_model(resolved.config, env)
-        prepared(as_built(resolved, model).config, env, model)  # raises if a teacher or a dataset does not fit
-        if warning := support_warning(resolved.config):
+        model = build_model(plan, env)
+        prepare_run(plan, env, model)  # raises if a teacher or a dataset does not fit
+        if warning := support_warning(plan.config):
             print_note(f"note: {warning}")
         print(f"observation: {compact(env.observation_space)}")
         slices = env.get_attr("components")[0].items()
@@ -50,7 +51,7 @@ def dry_run(resolved: Resolved) -> None:
         for name, count in parameter_counts(model).items():
             print(f"network {name}: {count:,} parameters")
         env.reset()
-        rng = np.random.default_rng(resolved.config.seed)
+        rng = np.random.default_rng(plan.config.seed)
         actions = rng.uniform(-1, 1, (STEPS, env.num_envs, *env.action_space.shape)).astype(np.float32)
         begin = time.perf_counter()
         for action in actions:

@@ -6,10 +6,13 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from mygym.cli.output import print_note
 from mygym.errors import MygymError, bad_value
+
+if TYPE_CHECKING:
+    from mygym.runs.result import Result
 
 COMMANDS = {
     "train": "train a robot arm; save, evaluate and film the policy",
@@ -51,9 +54,13 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     run(words[0], words[1:])
 
 
-def train() -> NoReturn:
-    """Run the program `train.py`."""
-    run("train", sys.argv[1:])
+def train(train: Callable[..., Result]) -> NoReturn:
+    """Run the program `train.py`.
+
+    Args:
+        train: Trains a run, with the signature of `mygym.train`.
+    """
+    run("train", sys.argv[1:], train=train)
 
 
 def evaluate() -> NoReturn:
@@ -61,12 +68,12 @@ def evaluate() -> NoReturn:
     run("evaluate", sys.argv[1:])
 
 
-def run(command: str, arguments: Sequence[str]) -> NoReturn:
+def run(command: str, arguments: Sequence[str], **options: Any) -> NoReturn:
     """Run a command and exit: 0 done, 2 invalid input, 1 any other error, 130 interrupted."""
     _open_streams()
-    perform: Callable[[Sequence[str]], None] = import_module(f"mygym.cli.{command}").main
+    perform: Callable[..., None] = import_module(f"mygym.cli.{command}").main
     try:
-        perform(arguments)
+        perform(arguments, **options)
         sys.stdout.flush()
     except MygymError as error:
         _fail(str(error), error.exit_code)

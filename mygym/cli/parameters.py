@@ -15,8 +15,10 @@ def hyperparameters(entry: Algorithm) -> list[dict[str, Any]]:
     Raises:
         ConfigError: The registration is invalid.
     """
-    from mygym.config.hyperparameters import INNER, Schema, at
+    from mygym.config.hyperparameters import Schema
     from mygym.config.loading import merged
+    from mygym.config.named_components import INNER
+    from mygym.config.nested import at
 
     schema = Schema(entry, {}, her=entry.goal_relabelling)
     schema.check_registration()
@@ -38,11 +40,11 @@ def hyperparameters(entry: Algorithm) -> list[dict[str, Any]]:
 
 def training_parameters(entry: Algorithm) -> list[dict[str, Any]]:
     """Return a row for each training parameter of a `Runner`; none for other algorithms."""
-    from mygym.config import hyperparameters
+    from mygym.config import parameter_checks
     from mygym.runs.runner import Runner
 
     cls = entry.combo()[0]
-    known = hyperparameters.training_parameters(cls) if issubclass(cls, Runner) else {}
+    known = parameter_checks.training_parameters(cls) if issubclass(cls, Runner) else {}
     return [
         _row(name, parameter, entry.training_defaults.get(name, _default(parameter)))
         for name, parameter in known.items()
@@ -68,7 +70,7 @@ def _default(parameter: Parameter) -> Any:
 
 def _row(name: str, parameter: Parameter, default: Any) -> dict[str, Any]:
     """Return a row with the range in the type and the first sentence of the help."""
-    from mygym.config.hyperparameters import NAMED
+    from mygym.config.named_components import NAMED
     from mygym.config.ranges import RANGES
 
     key = parameter.name

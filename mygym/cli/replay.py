@@ -42,7 +42,7 @@ def main(arguments: Sequence[str]) -> None:
     if options.video is not None:
         check_video(Path(options.video))
 
-    from mygym.demonstrating import replay
+    from mygym.api import replay
 
     replays = replay(options.dataset, episode=episode, video=options.video, camera=options.camera, **sizes)
     different = [replayed for replayed in replays if replayed.differs_at is not None]

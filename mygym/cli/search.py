@@ -51,7 +51,7 @@ def main(arguments: Sequence[str]) -> None:
     tries, episodes = parse_count(options.tries, "--tries"), parse_count(options.episodes, "--episodes")
     seed = resolve([Layer("flag", {"seed": parse_value(options.seed, "--seed")})]).config.seed
 
-    from mygym.searching import search
+    from mygym.api import search
 
     candidates = search(
         options.run,

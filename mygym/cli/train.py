@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from mygym.cli.arguments import CONFIG_FLAGS, config_layers
 from mygym.cli.command import argument, command
 from mygym.cli.output import print_note, print_table
 from mygym.config import merged
 from mygym.errors import ConfigError, MygymError, bad_value
+
+if TYPE_CHECKING:
+    from mygym.runs.result import Result
 
 PARSER = command(
     "train.py",
@@ -43,8 +46,13 @@ video, tensorboard.
 )
 
 
-def main(arguments: Sequence[str]) -> None:
-    """Run the command."""
+def main(arguments: Sequence[str], train: Callable[..., Result] | None = None) -> None:
+    """Run the command.
+
+    Args:
+        arguments: Arguments of the command line.
+        train: Trains a run; None: `mygym.train`.
+    """
     options = PARSER.parse(arguments)
     if options.help:
         _print_help(options)
@@ -55,30 +63,30 @@ def main(arguments: Sequence[str]) -> None:
         allowed = "--config RUN/config.yaml in place of --resume RUN"
         raise ConfigError(bad_value("train.py", flag, allowed, "is for new runs"))
 
-    from mygym.runs.resolve_config import resolve_config
+    from mygym.runs.plan import make_plan
 
-    resolved = None if options.resume else resolve_config(file, flags)
-    if resolved and options.explain:
+    plan = None if options.resume else make_plan(file, flags)
+    if plan and options.explain:
         from mygym.cli.explain import explain
         from mygym.runs.factory import explained
 
-        explain(explained(resolved))
-    elif resolved and options.dry_run:
+        explain(explained(plan))
+    elif plan and options.dry_run:
         from mygym.cli.dry_run import dry_run
 
-        dry_run(resolved)
+        dry_run(plan)
     else:
         flags.pop("imports", None)  # the config of the run names them
-        _train(resolved or merged(file, flags), options.resume)
+        _train(train, plan or merged(file, flags), options.resume)
 
 
-def _train(config: Any, resume: str | None) -> None:
+def _train(train: Callable[..., Result] | None, config: Any, resume: str | None) -> None:
     """Train, and print the result and the path of the run, also of a failed run."""
-    from mygym.api import train
+    from mygym import api
     from mygym.runs.strategy_callback import outcome_texts
 
     try:
-        result = train(config, resume=resume)
+        result = (train or api.train)(config, resume=resume)
     except MygymError as error:
         if error.run is not None:
             print(f"run: {error.run}", flush=True)

@@ -1,4 +1,4 @@
-"""The JSON schema of a config, for editors: completion, texts and mistakes while one types."""
+"""JSON schema of a config, for completion and checks in editors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mygym.registry.signatures import Parameter, parameters
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
-KINDS = {
+REGISTRY_OF_KEY = {
     "algo": "algorithm",
     "robot": "robot",
     "workspace": "workspace",
@@ -26,21 +26,22 @@ KINDS = {
     "task": "task",
     "reward": "reward",
 }
-"""Key of a config → the registry whose names it takes, files and compositions apart."""
+"""Config key → the registry whose names it takes, besides files and compositions."""
 
 Json = dict[str, Any]
 
 
 def json_schema() -> Json:
-    """The schema of a config file, with everything that is registered now.
+    """Return the schema of a config file, with everything that is registered now.
 
-    Of an algorithm's hyperparameters it knows names, texts and defaults; types, ranges and what goes together are
-    checked when a run begins, because a schedule may stand for most of them.
+    It contains names, texts and defaults of hyperparameters. Their types, ranges and combinations are checked when a
+    run starts, because most of them may be replaced by a schedule.
     """
     schema = RunConfig.model_json_schema()
-    for key, kind in KINDS.items():
-        own = schema["properties"][key]
-        own["anyOf"] = [{"enum": registry(kind).names()}, *own.pop("anyOf", [{"type": own.pop("type", "string")}])]
+    for key, kind in REGISTRY_OF_KEY.items():
+        field = schema["properties"][key]
+        types = field.pop("anyOf", None) or [{"type": field.pop("type", "string")}]
+        field["anyOf"] = [{"enum": registry(kind).names()}, *types]
     names = registry("strategy").names()
     params = {name: _section(parameters(registry("strategy").get(name).load())) for name in names}
     params |= {alias: params[name] for alias, name in registry("strategy").aliases.items()}
@@ -54,7 +55,7 @@ def json_schema() -> Json:
 
 
 def _of_algorithms() -> list[Json]:
-    """What each algorithm takes in each of its frameworks; those whose packages are missing may take anything."""
+    """Return the hyperparameters of each algorithm and framework; if a package is missing, everything is allowed."""
     cases = []
     for entry in registry("algorithm"):
         for framework, algorithm in entry.load().items():
@@ -62,12 +63,12 @@ def _of_algorithms() -> list[Json]:
                 known = Schema(algorithm, {}, her=algorithm.goal_relabelling).known
             except RegistryError:
                 continue
-            texts = {name: {**_text(one), **_default(one)} for name, one in known.items()}
+            texts = {name: {**_text(parameter), **_default(parameter)} for name, parameter in known.items()}
             section = {"type": "object", "properties": texts, "additionalProperties": False}
-            meant: Json = {"framework": {"const": framework}}
-            plainly = framework == RunConfig().framework
-            case = _where({"algo": {"const": entry.name}, **meant}, {"algo_params": section})
-            case["if"]["required"] = ["algo"] if plainly else ["algo", "framework"]
+            condition: Json = {"algo": {"const": entry.name}, "framework": {"const": framework}}
+            case = _where(condition, {"algo_params": section})
+            is_default = framework == RunConfig().framework
+            case["if"]["required"] = ["algo"] if is_default else ["algo", "framework"]
             cases.append(case)
     return cases
 
@@ -77,13 +78,16 @@ def _where(condition: Mapping[str, Any], then: Mapping[str, Any]) -> Json:
 
 
 def _section(known: Mapping[str, Parameter]) -> Json:
-    """A mapping of parameters by name."""
-    properties = {name: {**_type(one.annotation), **_text(one), **_default(one)} for name, one in known.items()}
+    """Return the schema of a mapping of parameters by name."""
+    properties = {
+        name: {**_type(parameter.annotation), **_text(parameter), **_default(parameter)}
+        for name, parameter in known.items()
+    }
     return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
 def _type(hint: Any) -> Json:
-    """Of a type hint; nothing where JSON could not say it."""
+    """Return the schema of a type hint; empty if JSON cannot express it."""
     try:
         return TypeAdapter(hint).json_schema()
     except PydanticSchemaGenerationError:

@@ -1,4 +1,4 @@
-"""Layers of settings → one validated `RunConfig`, and where each value came from."""
+"""Merge layers of values into a validated `RunConfig`, and record the origin of each value."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mygym.errors import ConfigError, bad_value
 
 @dataclass(frozen=True)
 class Layer:
-    """Settings with one origin, e.g. `file run.yaml`."""
+    """Config values with a common origin, e.g. `file run.yaml`."""
 
     origin: str
     values: Mapping[str, Any]
@@ -33,18 +33,18 @@ class Resolved:
     origins: Mapping[str, str]
 
     def values(self) -> dict[str, Any]:
-        """Nested plain values, as `config.yaml` has them."""
+        """Return nested plain values, as in `config.yaml`."""
         return self.config.model_dump(mode="json")
 
     def with_algo_params(self, params: Mapping[str, Any]) -> Resolved:
-        """The same with other `algo_params`; what is new within a value is of the value's origin."""
+        """Return a copy with other `algo_params`; a new key has the origin of the mapping that contains it."""
         config = self.config.model_copy(update={"algo_params": dict(params)})
         keys = (key for key, _ in flatten(config.model_dump(mode="json")))
         return Resolved(config, {key: self.origins.get(key) or _parent_origin(key, self.origins) for key in keys})
 
 
 def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """`("eval.every", 500)` … for every leaf of nested dictionaries; empty ones count as leaves."""
+    """Yield `("eval.every", 500)` … for every leaf of nested mappings; an empty mapping is a leaf."""
     for key, value in values.items():
         if isinstance(value, Mapping) and value:
             yield from flatten(value, f"{prefix}{key}.")
@@ -53,10 +53,10 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 
 def resolve(layers: Sequence[Layer]) -> Resolved:
-    """Validate the layers' union; later layers win.
+    """Merge the layers, of which later layers win, and validate the result.
 
     Raises:
-        ConfigError: An unknown key, a wrong type or a value out of range, with the layer that brought it.
+        ConfigError: An unknown key, a wrong type or a value out of range; names the layer of the value.
     """
     values: dict[str, Any] = {}
     origins: dict[str, str] = {}
@@ -73,34 +73,30 @@ def resolve(layers: Sequence[Layer]) -> Resolved:
 
 
 def refuse_defaults(resolved: Resolved) -> None:
-    """`strict: true`: every value must have been written by the user.
+    """Refuse values that the user did not set (`strict: true`).
 
     Raises:
-        ConfigError: Names the values that were not.
+        ConfigError: Names the missing values.
     """
-    left = [key for key, origin in resolved.origins.items() if not origin.startswith(("file", "flag", "argument"))]
-    if left:
+    missing = [key for key, origin in resolved.origins.items() if not origin.startswith(("file", "flag", "argument"))]
+    if missing:
         raise ConfigError(
-            bad_value("strict", True, f"every value written out; missing: {', '.join(left)}", "allows no default")
+            bad_value("strict", True, f"every value written out; missing: {', '.join(missing)}", "allows no default")
         )
 
 
 def config_hash(values: Mapping[str, Any]) -> str:
-    """Eight hex digits over what shapes the result: never seed, logdir or evaluation."""
+    """Return eight hex digits that identify the values that shape the result, not seed, logdir or evaluation."""
     shaping = {key: value for key, value in values.items() if key not in NOT_SHAPING}
-    for key in (
-        "training_params",
-        "strategy_params",
-        "randomize",
-    ):  # most runs have none, and keep the names of their settings
-        if not shaping.get(key):
+    for key in ("training_params", "strategy_params", "randomize"):
+        if not shaping.get(key):  # keeps the hashes of runs from before these keys existed
             shaping.pop(key, None)
     text = json.dumps(shaping, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def _origin(key: str, origins: Mapping[str, str]) -> str:
-    """Who brought a key, be it a mapping or within one."""
+    """Return the origin of a key, whether it is a leaf or a mapping."""
     below = [origin for other, origin in origins.items() if other.startswith(f"{key}.")]
     return origins.get(key) or (below[-1] if below else _parent_origin(key, origins))
 
@@ -114,7 +110,7 @@ def _parent_origin(key: str, origins: Mapping[str, str]) -> str:
 
 
 def _explain(error: ValidationError, values: Mapping[str, Any], origins: Mapping[str, str]) -> str:
-    """The first mistake as one message: key, value, allowed, nearest, origin."""
+    """Return the message for the first mistake: key, value, origin, allowed, nearest."""
     path, given, allowed, unknown = first_mistake(error)
     key = dotted(path)
     origin = _origin(key, origins)
@@ -123,7 +119,7 @@ def _explain(error: ValidationError, values: Mapping[str, Any], origins: Mapping
         return bad_value(key, given, names, f"is not a config key ({origin})")
     later = LATER.get(key, {}).get(str(given))
     if later:
-        return bad_value(key, given, allowed, f"is not available in this version: {later} comes later")
+        return bad_value(key, given, allowed, f"is not available in this version: {later} is planned")
     if key in CHOICES:
         return bad_value(key, given, CHOICES[key], f"is not allowed ({origin})")
     return bad_value(key, given, allowed, f"is not allowed ({origin})")
@@ -134,7 +130,7 @@ CHOICES = {
     for key, field in RunConfig.model_fields.items()
     if get_origin(field.annotation) is Literal
 }
-"""Keys that take one of a few names."""
+"""Keys with a fixed set of names → these names."""
 
 
 def _section(path: Sequence[str | int]) -> type[BaseModel]:
@@ -146,7 +142,7 @@ def _section(path: Sequence[str | int]) -> type[BaseModel]:
 
 
 def _sections_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Sections that a type is, or is made of: `dict[str, Box]`, `list[Distractor] | None`."""
+    """Yield the sections in a type annotation such as `dict[str, Box]` or `list[Distractor] | None`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for part in get_args(annotation):

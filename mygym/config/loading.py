@@ -1,4 +1,4 @@
-"""Reads YAML and JSON configs and `key=value` overrides into plain dictionaries."""
+"""Read YAML and JSON configs and `key=value` overrides into plain dictionaries."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from mygym.config.schedules import is_schedule
 from mygym.errors import ConfigError, bad_value
 
 MAX_BYTES = 50_000
-"""A config with every value written out has 3,000; the parsers read 50,000 in seconds at worst."""
+"""Largest config file; a complete config has 3,000 bytes, and the parsers take seconds for 50,000 at worst."""
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML without its traps: a key that stands twice is an error, and 3e-4 is a number."""
+    """YAML loader that refuses duplicate keys and reads 3e-4 as a number."""
 
     merged = 0
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        """Refuse a key that stands twice, before merge keys (`<<`) bring in others."""
+        """Refuse duplicate keys, before merge keys (`<<`) add more."""
         node: yaml.MappingNode = super().compose_mapping_node(anchor)
         seen: set[str] = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode):
                 if key.value in seen:
-                    raise ConfigError(f"{key.value!r} stands twice, the second time in line {key.start_mark.line + 1}")
+                    raise ConfigError(f"duplicate key {key.value!r} (line {key.start_mark.line + 1})")
                 seen.add(key.value)
         return node
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        """Copy what merge keys name, in bounds: merges of merges double with every line."""
+        """Copy the mappings that merge keys name, up to a limit: merges of merges double with every line."""
         super().flatten_mapping(node)
         self.merged += len(node.value)
         if self.merged > MAX_VALUES:
             raise ConfigError(f"holds more than {MAX_VALUES} values")
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        """As PyYAML does, but what it cannot construct is its own error: `!!bool x` would be a KeyError."""
+        """Raise a YAML error for a value that PyYAML cannot construct: `!!bool x` would be a KeyError."""
         try:
             return super().construct_object(node, deep)
         except (ValueError, LookupError, AttributeError, OverflowError):
@@ -51,10 +51,10 @@ class _Loader(yaml.SafeLoader):
 
 
 class Dumper(yaml.SafeDumper):
-    """Writes what `load_file` gives back as it was: the text `3e-4` in quotes."""
+    """YAML dumper whose output `load_file` reads back unchanged: the text `3e-4` is quoted."""
 
     def represent_str(self, text: str) -> yaml.ScalarNode:
-        """Text of several lines as a block."""
+        """Write text with several lines as a block."""
         return self.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
 
 
@@ -69,7 +69,7 @@ for _class in (_Loader, Dumper):
 
 
 def load_file(path: str | Path) -> dict[str, Any]:
-    """The mapping in a YAML (`.yaml`, `.yml`) or JSON (`.json`, comments allowed) file.
+    """Return the mapping in a YAML (`.yaml`, `.yml`) or JSON (`.json`, comments allowed) file.
 
     Raises:
         ConfigError: Missing, unreadable, too large, malformed, or not a mapping.
@@ -100,10 +100,10 @@ def load_file(path: str | Path) -> dict[str, Any]:
 
 
 def parse_value(text: str, key: str) -> Any:
-    """A value as YAML reads it: `3e-4` a float, `true` a bool, `[64, 64]` a list, `null` nothing.
+    """Return a value as YAML reads it: `3e-4` is a float, `true` a bool, `[64, 64]` a list, `null` None.
 
     Raises:
-        ConfigError: Malformed, or no plain data.
+        ConfigError: Malformed, or not plain data.
     """
     try:
         value = _read_yaml(text)
@@ -127,7 +127,7 @@ def _read_json(text: str) -> Any:
         return json.loads(text, object_pairs_hook=_unique)
     except RecursionError:
         raise ConfigError("not valid JSON: nested too deep") from None
-    except ValueError:  # what it does not know: comments, trailing commas
+    except ValueError:  # comments and trailing commas are JSON5
         return _read_json5(text)
 
 
@@ -146,12 +146,12 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(pairs)
     if len(content) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ConfigError(f"{next(name for name in names if names.count(name) > 1)!r} stands twice")
+        raise ConfigError(f"duplicate key {next(name for name in names if names.count(name) > 1)!r}")
     return content
 
 
 def parse_overrides(pairs: Iterable[str]) -> dict[str, Any]:
-    """`["eval.every=500", "algo_params.gamma=0.9"]` → nested dictionaries.
+    """Return nested dictionaries for pairs such as `["eval.every=500", "algo_params.gamma=0.9"]`.
 
     Raises:
         ConfigError: A pair without `=` or without a key.
@@ -164,20 +164,20 @@ def parse_overrides(pairs: Iterable[str]) -> dict[str, Any]:
             raise ConfigError(
                 bad_value("--set", pair, "key=value, e.g. algo_params.learning_rate=3e-4", "is not a pair")
             )
-        here = nested
+        section = nested
         for part in parts[:-1]:
-            inner = here.setdefault(part, {})
+            inner = section.setdefault(part, {})
             if not isinstance(inner, dict):
                 raise ConfigError(bad_value("--set", pair, "a value or keys below it", "sets both"))
-            here = inner
-        here[parts[-1]] = parse_value(text, key)
+            section = inner
+        section[parts[-1]] = parse_value(text, key)
     return nested
 
 
 def merged(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
-    """`low` overlaid by `high`; dictionaries are merged key by key, everything else is replaced.
+    """Return `low` overlaid by `high`: mappings are merged key by key, everything else is replaced.
 
-    A dictionary that names its `schedule` replaces what was there: the keys of two schedules do not mix.
+    A mapping that names its `schedule` replaces the old value: keys of two schedules do not mix.
     """
     result = dict(low)
     for key, value in high.items():

@@ -1,4 +1,4 @@
-"""Plain data: what YAML and JSON can both hold and give back as it was, and little enough of it to walk."""
+"""Plain data: values that YAML and JSON both store and return unchanged, in a limited amount."""
 
 from __future__ import annotations
 
@@ -11,48 +11,48 @@ from mygym.errors import ConfigError, bad_value
 MAX_DEPTH = 32
 MAX_VALUES = 10_000
 LARGEST = 2**63 - 1
-"""Of whole numbers; beyond it neither numpy nor torch can hold them, and thousands of digits cannot even be printed."""
+"""Largest whole number; numpy and torch store no larger ones, and Python refuses to print thousands of digits."""
 
 
 def check_plain(values: Mapping[str, Any], origin: str = "") -> None:
-    """Refuse what no config file gives back as it was.
+    """Refuse values that a config file would not return unchanged.
 
-    Aliases are followed: by these a mapping can hold itself, or a short file be endless.
+    Aliases are followed: with them a mapping may contain itself, and a short file may be endless.
 
     Args:
-        values: Settings by name.
-        origin: Where they are from, for the message.
+        values: Config values by name.
+        origin: Their origin, for the message.
 
     Raises:
-        ConfigError: Something else than null, booleans, finite numbers, text, lists and mappings with text as keys;
-            nested too deep, or too much of it.
+        ConfigError: Anything but null, booleans, finite numbers, text, lists and mappings with text as keys; or too
+            deep, or too many values.
     """
-    whence = f" ({origin})" if origin else ""
+    suffix = f" ({origin})" if origin else ""
     count = 0
     waiting: list[tuple[tuple[str, ...], Any]] = [((), values)]
     while waiting:
         path, value = waiting.pop()
         key = ".".join(path)
         if not isinstance(value, Mapping | list | tuple):
-            _check_leaf(key, value, whence)
+            _check_leaf(key, value, suffix)
             continue
         count += len(value)
         if count > MAX_VALUES:
-            raise ConfigError(f"{path[0] if path else 'config'}: holds more than {MAX_VALUES} values{whence}")
+            raise ConfigError(f"{path[0] if path else 'config'}: holds more than {MAX_VALUES} values{suffix}")
         if len(path) > MAX_DEPTH:
-            raise ConfigError(f"{key}: is nested more than {MAX_DEPTH} deep{whence}")
+            raise ConfigError(f"{key}: is nested more than {MAX_DEPTH} deep{suffix}")
         if isinstance(value, Mapping):
             for name in value:
                 if not isinstance(name, str) or not name.isprintable():
                     allowed = "strings, as in `key: value`"
-                    raise ConfigError(f"{key or 'config'}: {_shown(name)} is no key{whence}; allowed: {allowed}")
+                    raise ConfigError(f"{key or 'config'}: {_shown(name)} is not a key{suffix}; allowed: {allowed}")
             waiting += [((*path, name), inner) for name, inner in value.items()]
         else:
             waiting += [((*path, str(index)), inner) for index, inner in enumerate(value)]
 
 
 def is_plain(value: Any) -> bool:
-    """Whether `check_plain` has nothing against `value`."""
+    """Return whether `check_plain` accepts `value`."""
     try:
         check_plain({"value": value})
     except ConfigError:
@@ -60,19 +60,19 @@ def is_plain(value: Any) -> bool:
     return True
 
 
-def _check_leaf(key: str, value: Any, whence: str) -> None:
+def _check_leaf(key: str, value: Any, suffix: str) -> None:
     if isinstance(value, str):
         if any("\ud800" <= letter <= "\udfff" for letter in value):  # halves of characters
-            raise ConfigError(bad_value(key, value, "text that UTF-8 can hold", f"is not text{whence}"))
+            raise ConfigError(bad_value(key, value, "text that UTF-8 can hold", f"is not text{suffix}"))
     elif isinstance(value, float):
         if not math.isfinite(value):
-            raise ConfigError(bad_value(key, value, "finite numbers", f"is not finite{whence}"))
+            raise ConfigError(bad_value(key, value, "finite numbers", f"is not finite{suffix}"))
     elif isinstance(value, int):
         if abs(value) > LARGEST:
-            raise ConfigError(f"{key}: {_shown(value)} is too large{whence}; allowed: at most {LARGEST}")
+            raise ConfigError(f"{key}: {_shown(value)} is too large{suffix}; allowed: at most {LARGEST}")
     elif value is not None:
         allowed = "null, true, false, numbers, text, lists, mappings"
-        raise ConfigError(bad_value(key, value, allowed, f"is a {type(value).__name__}{whence}"))
+        raise ConfigError(bad_value(key, value, allowed, f"is a {type(value).__name__}{suffix}"))
 
 
 def _shown(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Ranges of hyperparameters that signatures do not bound, for every class that has one of the name."""
+"""Ranges of hyperparameters that signatures do not bound; they apply to every class with a parameter of the name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Range:
-    """An interval of numbers; open where said."""
+    """Interval of numbers, closed unless `open_low`."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -81,9 +81,9 @@ RANGES: Mapping[str, Range] = {
     "extra_generations": _COUNT,
     "smoothing": Range(0, 1, open_low=True),
     "episodes": _COUNT,
-    "sub_sampling_factor": Range(1, 1),  # sb3-contrib cannot take every second one of dictionaries
+    "sub_sampling_factor": Range(1, 1),  # sb3-contrib cannot sub-sample dictionaries
 }
 """Known ranges of hyperparameters that signatures do not bound."""
 
 LARGEST = 3.4e38
-"""Of float32, in which torch computes; beyond it lies infinity."""
+"""Largest finite float32, the type in which torch computes."""

@@ -1,7 +1,7 @@
-"""Which of an algorithm's hyperparameters may follow a schedule: those that its class reads again and again.
+"""Find the hyperparameters of an algorithm that may follow a schedule: those that its class reads repeatedly.
 
-What the libraries read is written down here, class by class. Of other classes, the user's own, the annotation tells:
-`float | Schedule` is called with the progress that remains, and `float` must be kept as the attribute of that name.
+`READS` lists them for the libraries' classes. For other classes the annotation decides: a parameter `float | Schedule`
+is called with the progress that remains; a `float` must be kept as the attribute of the same name.
 """
 
 from __future__ import annotations
@@ -10,23 +10,30 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import takewhile
+from typing import Any
+
+from mygym.config.parameter_checks import OF_THE_RUN
+from mygym.config.ranges import LARGEST, RANGES
+from mygym.config.schedules import Schedule, is_schedule, parse
+from mygym.errors import ConfigError, bad_value
+from mygym.registry.signatures import Parameter, fits, parameters
 
 LIBRARIES = ("stable_baselines3", "sb3_contrib", "sbx")
-"""Packages whose classes may schedule what `READS` says and nothing else."""
+"""Packages whose classes may schedule the parameters in `READS` and no others."""
 
 RUNNER = "mygym.Runner"
-"""The base class of algorithms that write their own loop."""
+"""The base class of algorithms with a custom training loop."""
 
 FIXED = frozenset({"gamma"})
-"""What nobody may schedule: the environment's rewards are shaped by it as well."""
+"""Hyperparameters that cannot be scheduled: the environment's rewards are shaped by them as well."""
 
 
 @dataclass(frozen=True)
 class Reads:
-    """How a class comes to the values of hyperparameters that may change."""
+    """Hyperparameters that a class reads repeatedly, by the way it reads them."""
 
     called: frozenset[str] = frozenset()
-    """It calls a function of the progress that remains, at each update."""
+    """It calls a function of the remaining progress, at each update."""
     held: frozenset[str] = frozenset()
     """It reads the attribute of the same name, at each use."""
 
@@ -55,40 +62,83 @@ READS: Mapping[str, Reads] = {
     "sbx.CrossQ": _reads("", "target_entropy action_noise"),
     "sbx.TD3": _reads("", "tau target_policy_noise target_noise_clip action_noise"),
 }
-"""Package and class → what it reads; subclasses read the same."""
+"""Package and class → the hyperparameters that it reads; subclasses read the same."""
 
 
-def way(cls: type, name: str, takes_function: bool, takes_number: bool) -> str | None:
-    """How a hyperparameter of `cls` may be scheduled.
+def schedules(cls: type, values: Mapping[str, Any], total_steps: int) -> dict[str, Schedule]:
+    """Return the schedules among `values`, all hyperparameters of an algorithm.
 
-    Args:
-        cls: The algorithm's class.
-        name: One of its constructor's parameters.
-        takes_function: Whether the parameter's annotation allows a function.
-        takes_number: Whether it allows a number that is not whole.
-
-    Returns:
-        `"called"`, `"held"`, or None: it may not.
+    Raises:
+        ConfigError: A schedule is wrong, does not fit the run's steps, or could have no effect.
     """
-    if name in FIXED or not takes_number:
+    known = parameters(cls, leave_out=OF_THE_RUN)
+    scheduled = {}
+    for name, value in values.items():
+        if name in known and is_scheduled(value, known[name]):
+            scheduled[name] = check_schedule(cls, value, known[name], total_steps)
+            if why := _contradiction(cls, name, values):
+                raise ConfigError(bad_value(f"algo_params.{name}", value, "no schedule", why))
+    return scheduled
+
+
+def may_be_scheduled(cls: type) -> dict[str, str]:
+    """Return the hyperparameters that may follow a schedule → `"called"` or `"held"` (see `Reads`)."""
+    known = parameters(cls, leave_out=OF_THE_RUN)
+    return {name: way for name, parameter in known.items() if (way := _way(cls, parameter)) is not None}
+
+
+def is_scheduled(value: Any, parameter: Parameter) -> bool:
+    """Return whether a mapping is a schedule of a number, rather than the value of a parameter that takes mappings."""
+    if not isinstance(value, Mapping):
+        return False
+    takes_number = fits(0.5, parameter.annotation)
+    if fits(value, parameter.annotation):
+        return is_schedule(value) and takes_number
+    return is_schedule(value) or takes_number
+
+
+def check_schedule(
+    cls: type, value: Mapping[str, Any], parameter: Parameter, total_steps: int | None = None
+) -> Schedule:
+    """Return the schedule of a hyperparameter.
+
+    Raises:
+        ConfigError: The class cannot follow a schedule here, or the schedule is wrong.
+    """
+    key = f"algo_params.{parameter.name}"
+    if _way(cls, parameter) is None:
+        names = ", ".join(may_be_scheduled(cls)) or "nothing"
+        allowed = f"{parameter.type_in_words}; of {cls.__name__} may be scheduled: {names}"
+        raise ConfigError(bad_value(key, value, allowed, "is fixed while training"))
+    schedule = parse(key, value, RANGES.get(parameter.name), total_steps)
+    if any(abs(number) > LARGEST for _, number in schedule.trials(total_steps)):
+        raise ConfigError(bad_value(key, value, f"finite numbers of at most {LARGEST:g}, as float32 has"))
+    return schedule
+
+
+def _way(cls: type, parameter: Parameter) -> str | None:
+    """Return how a class reads a parameter that may be scheduled: `"called"`, `"held"`, or None if it may not."""
+    name, hint = parameter.name, parameter.annotation
+    if name in FIXED or not fits(0.5, hint):
         return None
+    takes_function = fits(abs, hint) and not fits(object(), hint)  # a parameter for anything asks for no function
     reads = next((READS[key] for key in map(_key, cls.__mro__) if key in READS), Reads())
     if name in reads.called:
         return "called" if takes_function else None
     if name in reads.held:
         return "held"
-    if RUNNER in map(_key, cls.__mro__):  # what its own constructor names it reads itself
+    if RUNNER in map(_key, cls.__mro__):  # a runner reads the parameters of its constructor itself
         if name in getattr(cls, "read_once", ()):
             return None
-        own = takewhile(lambda base: _key(base) != RUNNER, cls.__mro__)
-        return "held" if any(name in _own(base) for base in own) else None
-    if any(_key(base).partition(".")[0] in LIBRARIES and name in _own(base) for base in cls.__mro__):
+        subclasses = takewhile(lambda base: _key(base) != RUNNER, cls.__mro__)
+        return "held" if any(name in _init_parameters(base) for base in subclasses) else None
+    if any(_key(base).partition(".")[0] in LIBRARIES and name in _init_parameters(base) for base in cls.__mro__):
         return None
     return "called" if takes_function else "held"
 
 
-def contradiction(cls: type, name: str, values: Mapping[str, object]) -> str:
-    """Why other hyperparameters leave this one without an effect; empty if they do not."""
+def _contradiction(cls: type, name: str, values: Mapping[str, object]) -> str:
+    """Return why other hyperparameters make this hyperparameter ineffective; empty if they do not."""
     if name == "target_entropy" and not str(values.get("ent_coef", "")).startswith("auto"):
         return "is used with ent_coef auto only"
     adaptive = any(_key(base) == "sbx.PPO" for base in cls.__mro__)
@@ -101,7 +151,7 @@ def _key(cls: type) -> str:
     return f"{cls.__module__.partition('.')[0]}.{cls.__name__}"
 
 
-def _own(cls: type) -> Mapping[str, object]:
-    """Parameters of the class's own constructor."""
+def _init_parameters(cls: type) -> Mapping[str, object]:
+    """Return the parameters of a constructor that the class itself defines."""
     init = cls.__dict__.get("__init__")
     return {} if init is None else inspect.signature(init).parameters

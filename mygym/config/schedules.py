@@ -1,6 +1,6 @@
-"""Quantities that change while training, as data: `{schedule: cosine, from: 3e-4, to: 1e-5}`.
+"""Schedules: numbers that change while training, written as `{schedule: cosine, from: 3e-4, to: 1e-5}`.
 
-A schedule is a function of env steps. Its shape is a registered function whose parameters are the keys of the data.
+A schedule is a function of env steps. Its shape is a registered function whose parameters are the other keys.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ KEY = "schedule"
 """The key that makes a mapping a schedule; its value is the name of a shape."""
 
 TRIALS = 100
-"""Parts into which the way of a schedule is cut to look at its values before a run begins."""
+"""Number of intervals at which the values of a schedule are checked before a run starts."""
 
 Shape = TypeVar("Shape", bound=Callable[..., float])
 
 
 def register_schedule(name: str, *, override: bool = False) -> Callable[[Shape], Shape]:
-    """Decorator that registers a function as the shape of schedules `{schedule: NAME, …}`.
+    """Return a decorator that registers a function as the shape of schedules `{schedule: NAME, …}`.
 
-    The function's first parameter is `progress`, in [0, 1] between `start` and `until`; one that is called `env_steps`
-    gets these instead, and one of neither name is a key as well. All others are keys of the data, numbers unless they
-    are annotated otherwise; `from_` stands for `from`. It may raise ValueError for values that make no sense.
+    The first parameter is `progress`, in [0, 1] between `start` and `until`, or `env_steps`. All other parameters are
+    keys of the schedule: numbers, unless annotated otherwise; `from_` stands for `from`. The function may raise
+    ValueError for invalid values.
 
         @register_schedule("square")
         def square(progress: float, from_: float, to: float) -> float:
@@ -40,29 +40,29 @@ def register_schedule(name: str, *, override: bool = False) -> Callable[[Shape],
             return to + (from_ - to) * (1 - progress) ** 2
     """
 
-    def register_shape(shape: Shape) -> Shape:
+    def register(shape: Shape) -> Shape:
         help = (inspect.getdoc(shape) or "").partition("\n")[0]
         registry(KEY).register(name, shape, help=help, override=override)
         return shape
 
-    return register_shape
+    return register
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """A quantity as a function of env steps."""
+    """A number as a function of env steps."""
 
     name: str
     shape: Callable[..., float]
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of the shape."""
     start: int = 0
-    """Env steps until which the first value stays."""
+    """Env steps before which the first value is kept."""
     until: int | None = None
-    """Env steps from which on the last value stays; None: the steps of the run."""
+    """Env steps after which the last value is kept; None: the steps of the run."""
 
     def value(self, env_steps: int, total_steps: int) -> float:
-        """The value after `env_steps` of a run of `total_steps`."""
+        """Return the value after `env_steps` in a run of `total_steps`."""
         first = _first_parameter(self.shape)
         if first == "env_steps":
             return float(self.shape(env_steps, **self.parameters))
@@ -73,43 +73,45 @@ class Schedule:
         return float(self.shape(min(max(share, 0.0), 1.0), **self.parameters))
 
     def trials(self, total_steps: int | None = None) -> list[tuple[int, float]]:
-        """Env steps and values to look at: the ends, the points, and `TRIALS` between."""
+        """Return env steps and values for a check: both ends, the points, and `TRIALS` intervals."""
         total = total_steps or (self.until or self.start) + TRIALS
         until = total if self.until is None else self.until
-        steps = {self.start + round((until - self.start) * part / TRIALS) for part in range(TRIALS + 1)}
+        steps = {self.start + round((until - self.start) * index / TRIALS) for index in range(TRIALS + 1)}
         steps |= {point[0] for point in self.parameters.get("points", ())}
         return [(step, self.value(step, until)) for step in sorted(steps)]
 
 
 @dataclass(frozen=True)
 class OfProgress:
-    """A schedule in the form that Stable-Baselines3 calls, and pickles into `model.zip`."""
+    """Adapter of a schedule for Stable-Baselines3, which calls it and pickles it into `model.zip`."""
 
     schedule: Schedule
     total_steps: int
 
     def __call__(self, progress_remaining: float) -> float:
-        """The value when `progress_remaining`, from 1 to 0, of the run's steps is left."""
-        env_steps = round((1.0 - progress_remaining) * self.total_steps)  # whole, so that rounding decides nothing
+        """Return the value for the share of the run's steps that remains, from 1 to 0."""
+        env_steps = round(
+            (1.0 - progress_remaining) * self.total_steps
+        )  # an integer, so that rounding errors have no effect
         return self.schedule.value(env_steps, self.total_steps)
 
 
 def is_schedule(value: object) -> bool:
-    """Whether a value of a config names a schedule."""
+    """Return whether a value of a config is a schedule."""
     return isinstance(value, Mapping) and KEY in value
 
 
 def parse(key: str, data: Mapping[str, Any], limits: Range | None = None, total_steps: int | None = None) -> Schedule:
-    """The schedule that `data` describes.
+    """Return the schedule that `data` describes.
 
     Args:
-        key: Dotted name of the quantity, for messages.
+        key: Dotted config key of the number, for messages.
         data: `{"schedule": NAME, …}`.
-        limits: Where every value must lie. A bound that is excluded may be touched, but not for the whole run.
-        total_steps: Env steps of the run, where they are known.
+        limits: Range of every value. An excluded bound may be reached, but not for the whole run.
+        total_steps: Env steps of the run, if known.
 
     Raises:
-        ConfigError: An unknown name or key, something missing, not a number or out of range, steps in the wrong order.
+        ConfigError: An unknown name or key; a missing, invalid or out-of-range value; env steps in the wrong order.
     """
     name = data.get(KEY)
     if not isinstance(name, str):
@@ -121,43 +123,43 @@ def parse(key: str, data: Mapping[str, Any], limits: Range | None = None, total_
     except RegistryError as error:
         raise ConfigError(str(error)) from error
     keys = keys_of(shape)
-    for other in data:
-        if other != KEY and other not in keys:
-            raise ConfigError(bad_value(f"{key}.{other}", other, keys, f"is not a parameter of {name}"))
-    for other, parameter in keys.items():
-        if other not in data and parameter.default is parameter.empty:
-            raise ConfigError(bad_value(f"{key}.{other}", None, _kind(other, parameter), "is missing"))
-    given = {other: _read(f"{key}.{other}", value, keys[other]) for other, value in data.items() if other != KEY}
-    start, until = given.pop("start", 0), given.pop("until", None)
+    for inner in data:
+        if inner != KEY and inner not in keys:
+            raise ConfigError(bad_value(f"{key}.{inner}", inner, keys, f"is not a parameter of {name}"))
+    for inner, parameter in keys.items():
+        if inner not in data and parameter.default is parameter.empty:
+            raise ConfigError(bad_value(f"{key}.{inner}", None, _type_in_words(inner, parameter), "is missing"))
+    values = {inner: _read(f"{key}.{inner}", value, keys[inner]) for inner, value in data.items() if inner != KEY}
+    start, until = values.pop("start", 0), values.pop("until", None)
     end = total_steps if until is None else until
     if end is not None and start >= end:
-        what = "the steps of the run" if until is None else "until"
-        raise ConfigError(bad_value(f"{key}.start", start, f"less than {end} ({what})", "is too late"))
-    schedule = Schedule(name, shape, {keys[other].name: value for other, value in given.items()}, start, until)
+        limit = "the steps of the run" if until is None else "until"
+        raise ConfigError(bad_value(f"{key}.start", start, f"less than {end} ({limit})", "is too late"))
+    schedule = Schedule(name, shape, {keys[inner].name: value for inner, value in values.items()}, start, until)
     _check_values(key, data, schedule, limits, total_steps)
     return schedule
 
 
 def keys_of(shape: Callable[..., float]) -> dict[str, inspect.Parameter]:
-    """The keys that data of this shape may have besides `schedule`."""
-    own = [parameter for name, parameter in inspect.signature(shape).parameters.items() if name not in _GIVEN]
-    keys = {parameter.name.removesuffix("_"): parameter for parameter in own}
-    return keys | _WAY if _first_parameter(shape) == "progress" else keys
+    """Return the keys of a schedule with this shape, besides `schedule`."""
+    signature = inspect.signature(shape).parameters
+    keys = {name.removesuffix("_"): parameter for name, parameter in signature.items() if name not in _ARGUMENTS}
+    return keys | _INTERVAL if _first_parameter(shape) == "progress" else keys
 
 
 def describe(shape: Callable[..., float]) -> dict[str, str]:
-    """Each key of a shape's data, in words."""
+    """Return each key of a shape with its type and default in words."""
     words = {}
     for key, parameter in keys_of(shape).items():
         optional = (
             "" if parameter.default is parameter.empty else f", by default {_DEFAULTS.get(key, parameter.default)}"
         )
-        words[key] = _kind(key, parameter) + optional
+        words[key] = _type_in_words(key, parameter) + optional
     return words
 
 
-_GIVEN = ("progress", "env_steps")
-_WAY = {
+_ARGUMENTS = ("progress", "env_steps")
+_INTERVAL = {
     name: inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=int)
     for name in ("start", "until")
 }
@@ -165,19 +167,19 @@ _DEFAULTS = {"start": "0", "until": "the steps of the run"}
 
 
 def _first_parameter(shape: Callable[..., float]) -> str:
-    """What the shape is a function of."""
-    code = getattr(shape, "__code__", None)  # a signature takes 20 µs to make, and this is asked in every step
+    """Return the name of the shape's first parameter."""
+    code = getattr(shape, "__code__", None)  # inspect.signature takes 20 µs, and this runs in every step
     names: Sequence[str] = code.co_varnames if code is not None else tuple(inspect.signature(shape).parameters)
     return names[0] if names else ""
 
 
 def _misspelt(data: Mapping[str, Any]) -> str:
-    """A word on a key that was probably meant to be `schedule`."""
+    """Return a hint for a key that was probably meant to be `schedule`."""
     near = difflib.get_close_matches(KEY, [str(key) for key in data], n=1)
     return f"; {near[0]!r} is not a key of a schedule, did you mean {KEY!r}?" if near and KEY not in data else ""
 
 
-def _kind(key: str, parameter: inspect.Parameter) -> str:
+def _type_in_words(key: str, parameter: inspect.Parameter) -> str:
     if key == "points":
         return "[[env steps, number], ...], the steps growing"
     return "env steps" if parameter.annotation in (int, "int") else "a number"
@@ -207,7 +209,9 @@ def _env_steps(key: str, value: Any) -> int:
 
 
 def _points(key: str, value: Any) -> tuple[tuple[int, float], ...]:
-    pairs = isinstance(value, list | tuple) and all(isinstance(one, list | tuple) and len(one) == 2 for one in value)
+    pairs = isinstance(value, list | tuple) and all(
+        isinstance(point, list | tuple) and len(point) == 2 for point in value
+    )
     if not pairs or len(value) < 2:
         raise ConfigError(bad_value(key, value, "at least two pairs [env steps, number]", "are no points"))
     points = tuple(
@@ -224,15 +228,15 @@ def _points(key: str, value: Any) -> tuple[tuple[int, float], ...]:
 def _check_values(
     key: str, data: Mapping[str, Any], schedule: Schedule, limits: Range | None, total_steps: int | None
 ) -> None:
-    """Try the schedule.
+    """Check the values of a schedule over the run.
 
     Raises:
-        ConfigError: Its shape refuses the numbers, or one of its values is out of range.
+        ConfigError: The shape refuses the numbers, or a value is out of range.
     """
     try:
         trials = schedule.trials(total_steps)
     except (ValueError, TypeError, ArithmeticError) as error:
-        allowed = f"numbers of which {schedule.name} can be made"
+        allowed = f"numbers that {schedule.name} accepts"
         raise ConfigError(bad_value(key, dict(data), allowed, str(error))) from error
     outside = [
         value
@@ -241,62 +245,62 @@ def _check_values(
     ]
     if outside:
         allowed = "finite numbers" if limits is None else str(limits)
-        said = next((found for value in outside if (found := _source(data, value))), None)
-        if said is not None:
-            raise ConfigError(bad_value(f"{key}.{said[0]}", said[1], allowed, "is out of range"))
-        raise ConfigError(bad_value(key, dict(data), allowed, f"comes to {outside[0]:g}, which is out of range"))
+        source = next((entry for value in outside if (entry := _source(data, value))), None)
+        if source is not None:
+            raise ConfigError(bad_value(f"{key}.{source[0]}", source[1], allowed, "is out of range"))
+        raise ConfigError(bad_value(key, dict(data), allowed, f"reaches {outside[0]:g}, which is out of range"))
     if limits is not None and all(value not in limits for _, value in trials):
         raise ConfigError(bad_value(key, dict(data), str(limits), "is out of range for the whole run"))
 
 
 def _source(data: Mapping[str, Any], value: float) -> tuple[str, Any] | None:
-    """The key that brought a value as it is, and what it said, if one did."""
-    said = {key: number for key, number in data.items() if key not in (KEY, "points", *_WAY)}
-    said |= {f"points.{index}.1": point[1] for index, point in enumerate(data.get("points", ()))}
-    return next(((key, number) for key, number in said.items() if number == value), None)
+    """Return the key and the number in `data` that equal a value of the schedule, or None."""
+    numbers = {key: number for key, number in data.items() if key not in (KEY, "points", *_INTERVAL)}
+    numbers |= {f"points.{index}.1": point[1] for index, point in enumerate(data.get("points", ()))}
+    return next(((key, number) for key, number in numbers.items() if number == value), None)
 
 
 def _between(first: float, last: float, share: float) -> float:
-    """`first` at 0, `last` at 1, to the bit, and never beyond either."""
+    """Interpolate from `first` at 0 to `last` at 1; exact at both ends, and never beyond them."""
     return last if share >= 1.0 else _clipped(first + (last - first) * share, first, last)
 
 
 def _clipped(value: float, first: float, last: float) -> float:
-    """`value`, which rounding may have carried beyond the ends."""
+    """Return `value` within both ends, which rounding may have exceeded."""
     return min(max(value, min(first, last)), max(first, last))
 
 
 @register_schedule("constant")
 def constant(value: float) -> float:
-    """The same value all the time."""
+    """Constant value."""
     return value
 
 
 @register_schedule("linear")
 def linear(progress: float, from_: float, to: float) -> float:
-    """Changes by the same amount in each step."""
+    """Linear change: the same amount in each step."""
     return _between(from_, to, progress)
 
 
 @register_schedule("exponential")
 def exponential(progress: float, from_: float, to: float) -> float:
-    """Changes by the same factor in each step; both ends above 0."""
+    """Exponential change: the same factor in each step; both ends above 0."""
     if from_ <= 0 or to <= 0:
         raise ValueError("needs ends above 0")
-    if progress <= 0.0 or progress >= 1.0:  # there to the bit
+    if progress <= 0.0 or progress >= 1.0:  # exact at both ends
         return from_ if progress <= 0.0 else to
     return _clipped(math.exp(_between(math.log(from_), math.log(to), progress)), from_, to)
 
 
 @register_schedule("cosine")
 def cosine(progress: float, from_: float, to: float) -> float:
-    """Half a cosine: slow at both ends, fast between."""
+    """Half a cosine: slow at both ends, fast in the middle."""
     return _between(from_, to, (1.0 - math.cos(math.pi * progress)) / 2.0)
 
 
 @register_schedule("inverse")
 def inverse(progress: float, from_: float, to: float) -> float:
-    """As 1/(1 + k·steps), with the k that leads to its end: fast at first, then slow; both ends above 0."""
+    """Decay as 1/(1 + k·steps) that ends at `to`: fast at first, then slow; both ends above 0."""
     if from_ <= 0 or to <= 0:
         raise ValueError("needs ends above 0")
     return to if progress >= 1.0 else _clipped(from_ / (1.0 + (from_ / to - 1.0) * progress), from_, to)
@@ -304,7 +308,7 @@ def inverse(progress: float, from_: float, to: float) -> float:
 
 @register_schedule("piecewise")
 def piecewise(env_steps: int, points: Sequence[tuple[int, float]]) -> float:
-    """Straight lines between points [env steps, value], and constant before and after them."""
+    """Linear interpolation between points [env steps, value]; constant before the first and after the last."""
     index = bisect_right(points, env_steps, key=lambda point: point[0])
     if index == 0:
         return points[0][1]

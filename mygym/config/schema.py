@@ -14,13 +14,13 @@ Color = Annotated[tuple[Share, Share, Share, Share], Field(strict=False)]
 
 
 class Section(BaseModel):
-    """Base of every part: unknown keys are errors, values do not change once set."""
+    """Base class of all sections: immutable, unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class Box(Section):
-    """An axis-aligned box in the world frame, corners in metres; the workspace's own corner where one is not said."""
+    """Axis-aligned box in the world frame, corners in metres; a missing corner is that of the workspace."""
 
     low: Corner | None = None
     high: Corner | None = None
@@ -35,34 +35,37 @@ class Box(Section):
 
 
 class Distractor(Section):
-    """An object that the task is not about: it lies in the way, or moves to and fro on a line. A name alone will do."""
+    """Object that the task does not use: it lies in the way, or moves back and forth on a line. Or just its name."""
 
     object: str = Field(description="name of the object")
-    axis: Corner = Field((0.0, 1.0, 0.0), description="direction of its way, in the world frame")
-    speed: Annotated[float, Field(ge=0, le=1)] = Field(0.0, description="m/s; 0: it lies still")
-    range: Annotated[float, Field(gt=0, le=1)] = Field(0.1, description="m to either side of where it is put")
+    axis: Corner = Field((0.0, 1.0, 0.0), description="direction of its motion, in the world frame")
+    speed: Annotated[float, Field(ge=0, le=1)] = Field(0.0, description="m/s; 0: it does not move")
+    range: Annotated[float, Field(gt=0, le=1)] = Field(0.1, description="m to either side of its starting position")
 
     @model_validator(mode="before")
     @classmethod
-    def _by_name(cls, said: Any) -> Any:
-        return {"object": said} if isinstance(said, str) else said
+    def _from_name(cls, value: Any) -> Any:
+        return {"object": value} if isinstance(value, str) else value
 
     @field_validator("axis")
     @classmethod
-    def _points_somewhere(cls, axis: Corner) -> Corner:
+    def _not_zero(cls, axis: Corner) -> Corner:
         if not any(axis):
             raise ValueError("a direction: three numbers that are not all 0")
         return axis
 
 
 class TaskParams(Section):
-    """Numbers of the task; None keeps the task's own."""
+    """Parameters of the task; None keeps the default of the task."""
 
-    tolerance: Annotated[float, Field(gt=0, le=1)] | None = Field(None, description="m within which the goal counts")
-    hold: Annotated[int, Field(ge=1, le=1000)] | None = Field(None, description="steps that success must last")
+    tolerance: Annotated[float, Field(gt=0, le=1)] | None = Field(
+        None, description="m from the goal that count as success"
+    )
+    hold: Annotated[int, Field(ge=1, le=1000)] | None = Field(None, description="steps for which success must last")
     horizon: Annotated[int, Field(ge=1, le=100_000)] | None = Field(None, description="steps until truncation")
     stages_done: Annotated[float, Field(ge=0)] | None = Field(
-        None, description="stages that the scripted expert has done when an episode begins; 1.5: half of the second too"
+        None,
+        description="stages that the scripted expert completes before an episode starts; 1.5: and half of the second",
     )
     object: str | None = Field(None, description="name of the object that the task acts on")
     objects: dict[str, str] = Field(default_factory=dict, description="role → name, where the task has several objects")
@@ -70,33 +73,33 @@ class TaskParams(Section):
         None, description="objects that lie in the way (names), or move: {object, axis, speed in m/s, range in m}"
     )
     rotation: Annotated[tuple[Finite, Finite], Field(strict=False)] | None = Field(
-        None, description="rad: lowest and highest yaw with which objects are put down"
+        None, description="rad: lowest and highest initial yaw of objects"
     )
     colors: dict[str, Color] = Field(default_factory=dict, description="role → red, green, blue, opacity in [0, 1]")
     areas: dict[str, Box] = Field(
-        default_factory=dict, description="boxes that goals and objects are drawn from, in place of the workspace's"
+        default_factory=dict, description="boxes that goals and objects are drawn from, instead of the workspace's"
     )
 
     @field_validator("rotation")
     @classmethod
     def _in_order(cls, rotation: tuple[float, float] | None) -> tuple[float, float] | None:
         if rotation is not None and rotation[0] > rotation[1]:
-            raise ValueError(f"must not end below where it begins, {rotation[0]}")
+            raise ValueError(f"must not be below the first number, {rotation[0]}")
         return rotation
 
 
 class EvalParams(Section):
-    """Evaluation during training, in environments of its own."""
+    """Evaluation during training, in separate environments."""
 
     every: Annotated[int, Field(ge=1)] = Field(
         10_000, description="env steps between evaluations; each waits for a rollout to end"
     )
-    episodes: Annotated[int, Field(ge=1, le=100_000)] = Field(50, description="episodes of each")
+    episodes: Annotated[int, Field(ge=1, le=100_000)] = Field(50, description="episodes of each evaluation")
     test_episodes: Annotated[int, Field(ge=0, le=100_000)] = Field(
-        0, description="episodes of each with seeds that choose nothing (test curve); 0: no test curve"
+        0, description="episodes of each evaluation on seeds that select no model (test curve); 0: no test curve"
     )
     final_episodes: Annotated[int, Field(ge=1, le=100_000)] = Field(
-        100, description="fresh episodes that judge model.zip"
+        100, description="fresh episodes on which model.zip is evaluated"
     )
 
 
@@ -106,46 +109,47 @@ class CheckpointParams(Section):
     every: Annotated[int, Field(ge=1)] = Field(
         50_000, description="env steps between checkpoints; each waits for a rollout to end"
     )
-    keep: Annotated[int, Field(ge=1)] = Field(3, description="how many of the newest stay")
+    keep: Annotated[int, Field(ge=1)] = Field(3, description="number of newest checkpoints to keep")
 
 
 class VideoParams(Section):
-    """The film of the final policy, and those of its failures."""
+    """Videos of the final policy and of its failures."""
 
-    episodes: Annotated[int, Field(ge=0, le=1000)] = Field(4, description="episodes in it; 0 makes no films at all")
+    episodes: Annotated[int, Field(ge=0, le=1000)] = Field(4, description="episodes in the video; 0: no videos at all")
     width: Annotated[int, Field(ge=16, le=4096, multiple_of=2)] = 320
     height: Annotated[int, Field(ge=16, le=4096, multiple_of=2)] = 240
     camera: str = Field("main", description="a camera of the workspace")
 
 
 class RunConfig(Section):
-    """Everything that shapes a run. Defaults here are the lowest layer: algorithm, task, file, flags come over them."""
+    """Complete config of a run. The defaults here are the lowest layer: schema < algorithm < task < file < flag."""
 
     robot: str = Field("panda", description="the arm")
     task: str | list[str] | list[dict[str, Any]] = Field(
         "reach", description="a name, letters such as AGMDW, a list of stages, or a list of sub-tasks"
     )
-    workspace: str | None = Field(None, description="what the arm stands in (default: the task's own)")
-    control: str = Field("ee_delta", description="what an action means")
+    workspace: str | None = Field(None, description="surroundings of the arm (default: the task's)")
+    control: str = Field("ee_delta", description="the controller: meaning of an action")
     reward: str = Field("sparse", description="name of a registered reward")
     observations: Annotated[list[str], Field(min_length=1)] | None = Field(
-        None, description="names of what is observed, of mygym list observation (default: what the task needs)"
+        None,
+        description="names of observation components, see mygym list observation (default: those that the task needs)",
     )
-    spaces: Literal["own", "shared"] = Field("own", description="what the task needs, or the same for all tasks")
-    task_params: TaskParams = Field(TaskParams(), description="numbers of the task")
+    spaces: Literal["own", "shared"] = Field("own", description="spaces for this task, or shared by all tasks")
+    task_params: TaskParams = Field(TaskParams(), description="parameters of the task")
     randomize: dict[str, Any] = Field(
-        default_factory=dict, description="randomizer → [low, high], a number, or true: what differs between episodes"
+        default_factory=dict, description="domain randomization: randomizer → [low, high], a number, or true"
     )
     algo: str = Field("sac", description="keyword of the algorithm")
     framework: str = Field("pytorch", description="implementation of the algorithm")
     algo_params: dict[str, Any] = Field(default_factory=dict, description="the algorithm's constructor arguments")
-    imports: list[str] = Field(default_factory=list, description="modules of yours that register things: --import")
+    imports: list[str] = Field(default_factory=list, description="modules that register custom components: --import")
     training_params: dict[str, Any] = Field(
-        default_factory=dict, description="of an algorithm that is a Runner: how long and how often its loop does what"
+        default_factory=dict, description="parameters of the training loop of an algorithm that is a Runner"
     )
-    strategy: str = Field("standard", description="what trains next; several are joined by +")
+    strategy: str = Field("standard", description="the training strategy; several are joined by +")
     strategy_params: dict[str, Any] = Field(
-        default_factory=dict, description="the strategy's constructor arguments; of several, by name"
+        default_factory=dict, description="the strategy's constructor arguments; of joined strategies, by name"
     )
     engine: Literal["pybullet"] = Field("pybullet", description="physics")
     her: bool | None = Field(None, description="hindsight replay (default: where it applies)")
@@ -159,16 +163,16 @@ class RunConfig(Section):
     )
     eval: EvalParams = Field(EvalParams(), description="evaluation during training")
     checkpoint: CheckpointParams = Field(CheckpointParams(), description="periodic checkpoints")
-    video: VideoParams = Field(VideoParams(), description="film of the final policy")
+    video: VideoParams = Field(VideoParams(), description="videos of the final policy")
     tensorboard: bool = Field(True, description="write TensorBoard logs")
     device: str = Field("cpu", description="device of the networks")
-    threads: Annotated[int, Field(ge=1, le=1024)] = Field(1, description="threads that the networks compute with")
+    threads: Annotated[int, Field(ge=1, le=1024)] = Field(1, description="threads for the networks' computations")
     logdir: str = Field("runs", description="folder of all runs")
     strict: bool = Field(False, description="refuse every value left to a default")
 
     @field_validator("observations")
     @classmethod
-    def _not_twice(cls, observations: list[str] | None) -> list[str] | None:
+    def _unique(cls, observations: list[str] | None) -> list[str] | None:
         for name in observations or ():
             if (observations or []).count(name) > 1:
                 raise ValueError(f"each name once, not {name} twice")
@@ -176,14 +180,14 @@ class RunConfig(Section):
 
     @field_validator("device")
     @classmethod
-    def _can_train(cls, device: str) -> str:
+    def _known_device(cls, device: str) -> str:
         if not re.fullmatch(r"(cpu|cuda|mps|xpu)(:[0-9]{1,2})?", device):
-            raise ValueError("cpu, or cuda, mps or xpu where the framework has it; with :1 the second of several")
+            raise ValueError("cpu, cuda, mps or xpu, if the framework supports it; :1 for the second device")
         return device
 
 
 NOT_SHAPING = frozenset({"seed", "imports", "logdir", "eval", "checkpoint", "video", "tensorboard", "strict"})
-"""Top-level keys that do not change what a run learns (`config_hash` leaves them out)."""
+"""Top-level keys that do not change what a run learns; `config_hash` ignores them."""
 
 LATER: dict[str, dict[str, str]] = {"engine": {"fused": "the fused engine"}}
-"""Values that the design names and this version does not have: refused with a word on it."""
+"""Planned values that this version does not have yet → their description, for the error message."""

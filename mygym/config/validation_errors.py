@@ -1,4 +1,4 @@
-"""What pydantic finds wrong, in our words: where, what was given, what would do."""
+"""Translate validation errors of pydantic into key, value and allowed values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-KINDS: Mapping[str, str] = {
+ALLOWED: Mapping[str, str] = {
     "string_type": "text",
     "int_type": "a whole number",
     "int_parsing": "a whole number",
@@ -23,51 +23,51 @@ KINDS: Mapping[str, str] = {
     "model_type": "a mapping, {key: value}",
     "model_attributes_type": "a mapping, {key: value}",
 }
-"""Pydantic's type of a mistake → what would do, where its own words are those of Python."""
+"""Error type of pydantic → the allowed values, where the message of pydantic is about Python types."""
 
 
 class Mistake(NamedTuple):
-    """One wrong value."""
+    """An invalid value, or an unknown key."""
 
     path: tuple[str | int, ...]
-    """Keys and positions in lists."""
+    """Keys, and indices in lists."""
     given: Any
     allowed: str
     unknown: bool = False
-    """Whether the last key is the mistake."""
+    """Whether the last key of `path` is unknown."""
 
 
 def first_mistake(error: ValidationError) -> Mistake:
-    """The mistake to tell: an unknown key before all else, and of what may be several kinds the nearest ones."""
-    found = error.errors(include_url=False)
-    first = next((one for one in found if one["type"] == "extra_forbidden"), found[0])
+    """Return the mistake to report: an unknown key first; for a union type, the branch that matches best."""
+    errors = error.errors(include_url=False)
+    first = next((detail for detail in errors if detail["type"] == "extra_forbidden"), errors[0])
     if first["type"] == "extra_forbidden":
         return Mistake(tuple(first["loc"]), first["loc"][-1], "", unknown=True)
-    tagged = [one for one in found if one["loc"][:1] == first["loc"][:1] and _path(one) != one["loc"]]
-    alike = tagged if first in tagged else [first]
-    deepest = max(alike, key=lambda one: len(_path(one)))
+    of_union = [detail for detail in errors if detail["loc"][:1] == first["loc"][:1] and _path(detail) != detail["loc"]]
+    candidates = of_union if first in of_union else [first]
+    deepest = max(candidates, key=lambda detail: len(_path(detail)))
     path = _path(deepest)
     if deepest["type"] == "missing" and isinstance(path[-1], int):
-        wanted = 1 + max(int(one["loc"][-1]) for one in found if one["loc"][:-1] == deepest["loc"][:-1])
+        wanted = 1 + max(int(detail["loc"][-1]) for detail in errors if detail["loc"][:-1] == deepest["loc"][:-1])
         return Mistake(path[:-1], deepest["input"], f"a list of {wanted}")
     if deepest["type"] == "missing":
-        return Mistake(path, None, "must be said")
-    words = dict.fromkeys(_allowed(one) for one in alike if _path(one) == path)
+        return Mistake(path, None, "a value, which is required")
+    words = dict.fromkeys(_allowed(detail) for detail in candidates if _path(detail) == path)
     return Mistake(path, deepest["input"], " or ".join(words))
 
 
-def _allowed(one: ErrorDetails) -> str:
-    if one["type"] == "too_short":
-        return f"a list of at least {one['ctx']['min_length']}"
-    if one["type"] == "too_long":
-        return f"a list of at most {one['ctx']['max_length']}"
-    message = one["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
-    return KINDS.get(one["type"], message[:1].lower() + message[1:])
+def _allowed(detail: ErrorDetails) -> str:
+    if detail["type"] == "too_short":
+        return f"a list of at least {detail['ctx']['min_length']}"
+    if detail["type"] == "too_long":
+        return f"a list of at most {detail['ctx']['max_length']}"
+    message = detail["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    return ALLOWED.get(detail["type"], message[:1].lower() + message[1:])
 
 
-def _path(one: ErrorDetails) -> tuple[str | int, ...]:
-    """Where, without the branch of a union (`str`, `list[str]`, `constrained-int`), which pydantic puts there too."""
-    return tuple(part for part in one["loc"] if isinstance(part, int) or not _is_type_tag(part))
+def _path(detail: ErrorDetails) -> tuple[str | int, ...]:
+    """Return the location without branches of a union (`str`, `list[str]`, `constrained-int`), which pydantic adds."""
+    return tuple(part for part in detail["loc"] if isinstance(part, int) or not _is_type_tag(part))
 
 
 def _is_type_tag(part: str) -> bool:
@@ -76,5 +76,5 @@ def _is_type_tag(part: str) -> bool:
 
 
 def dotted(path: Sequence[str | int]) -> str:
-    """The key as the user would type it."""
+    """Return the config key of a path."""
     return ".".join(map(str, path))

@@ -11,29 +11,30 @@ from mygym.config import RunConfig
 from mygym.demonstrations.episodes import Demonstrations
 from mygym.errors import ConfigError, bad_value
 from mygym.runs import factory
-from mygym.runs.variants import judged, variants
+from mygym.runs.plan import Plannable, plan_of
 from mygym.tasks.lookup import find_task
 
 MEANING = ("task", "robot", "workspace", "control")
 """Config keys that determine the meaning of observations and actions, even if the spaces are equal."""
 
 
-def check_fits(demonstrations: Demonstrations, config: RunConfig, *, rewards: bool = True) -> None:
+def check_fits(demonstrations: Demonstrations, run: Plannable, *, rewards: bool = True) -> None:
     """Refuse demonstrations of another task, robot, workspace, controller or space, or with other rewards.
 
     A multi-task run may use demonstrations of some of its tasks. Task parameters, objects and randomization may differ.
 
     Args:
         demonstrations: Demonstrations to learn from.
-        config: The run's complete config.
+        run: The run's plan, or its complete config.
         rewards: Whether the stored rewards are used.
 
     Raises:
         ConfigError: Names the key, its value in the run and in the demonstrations, and a remedy.
     """
     keys = (*MEANING, "reward") if rewards else MEANING
-    run_configs = [variant.config for variant in (*variants(config), *judged(config))]
-    for recorded in (variant.config for variant in judged(demonstrations.config)):
+    plan = plan_of(run)
+    run_configs = [variant.config for variant in (*plan.variants, *plan.judged)]
+    for recorded in (variant.config for variant in plan_of(demonstrations.config).judged):
         differences = [
             [key for key in keys if _value(run_config, key) != _value(recorded, key)] for run_config in run_configs
         ]
@@ -43,21 +44,21 @@ def check_fits(demonstrations: Demonstrations, config: RunConfig, *, rewards: bo
             why = f"is not what {demonstrations.path} was recorded with"
             allowed = f"{_value(recorded, key)}, or new demonstrations: mygym demos"
             raise ConfigError(bad_value(key, _value(run_configs[nearest], key), allowed, why))
-    with contextlib.closing(factory.make_env(config)) as env:
+    with contextlib.closing(factory.make_env(plan)) as env:
         for name in ("observation_space", "action_space"):
             _check_space(demonstrations, name, getattr(env, name))
 
 
-def played_as(demonstrations: Demonstrations, config: RunConfig) -> list[int]:
+def played_as(demonstrations: Demonstrations, run: Plannable) -> list[int]:
     """Return for each demonstration the index of the run's variant with the same config, or with a compatible one.
 
     Args:
         demonstrations: Demonstrations that pass `check_fits`.
-        config: The run's complete config, whose `variants` are indexed.
+        run: The run's plan, or its complete config; its `variants` are indexed.
     """
-    run_configs = [variant.config for variant in variants(config)]
+    run_configs = [variant.config for variant in plan_of(run).variants]
     indices = {}
-    for variant in judged(demonstrations.config):
+    for variant in plan_of(demonstrations.config).judged:
         recorded = variant.config
         compatible = [
             index

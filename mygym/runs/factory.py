@@ -1,10 +1,11 @@
-"""Environments and models from a complete config."""
+"""Build environments and models from a plan, or from a complete config."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mygym.config import Resolved, RunConfig
-from mygym.config.hyperparameters import INNER, NAMED, Schema, name_of, schedules, shown
+from mygym.config.hyperparameters import Schema
+from mygym.config.named_components import INNER, NAMED, name_of, shown
 from mygym.config.plain import is_plain
+from mygym.config.schedulable import schedules
 from mygym.config.schedules import Schedule
 from mygym.envs.multi_task_env import AnyEnv, MultiTaskEnv
 from mygym.envs.robot_env import RobotEnv
@@ -22,50 +25,52 @@ from mygym.errors import ConfigError
 from mygym.registry import algorithm, is_environment, user_files
 from mygym.registry.signatures import parameters
 from mygym.runs import devices, requirements
-from mygym.runs.evaluation import TRAINING, episode_seeds
-from mygym.runs.strategies import strategies_of
-from mygym.runs.variants import Variant, codes, judged, variants
+from mygym.runs.evaluation import BATCH, TRAINING, episode_seeds
+from mygym.runs.plan import Plannable, plan_of
+from mygym.runs.variants import Variant
 from mygym.runs.worker_vec_env import worker_vec_env
 
 _REFUSALS = (
     *(TypeError, ValueError, LookupError, AttributeError, AssertionError),
     *(ArithmeticError, RuntimeError, MemoryError),
 )
-"""What a constructor may raise when its arguments make no sense."""
+"""Exceptions that a constructor may raise for invalid arguments."""
 
 MONITORED = ("is_success", "stages_done")
-"""What monitor.csv says of each episode besides return, length and time."""
+"""Columns of monitor.csv besides return, length and time."""
 
 
-def make_env(config: RunConfig, **rendering: Any) -> AnyEnv:
-    """One environment to judge in, as `config` describes it; flat observations for algorithms without dictionaries.
+def make_env(run: Plannable, **rendering: Any) -> AnyEnv:
+    """Return an environment for evaluations; with flat observations if the algorithm takes no dictionaries.
 
     Args:
-        config: A complete config.
+        run: A plan, or a complete config.
         **rendering: `render_mode`, `render_width`, `render_height`, `camera` of `RobotEnv`.
     """
-    played = judged(config)
-    return _make_played(played, _takes_dictionaries(config), codes(config, played), **rendering)
+    plan = plan_of(run)
+    return _make_env(plan.judged, plan.algorithm.dict_observations, plan.judged_codes, **rendering)
 
 
-def _takes_dictionaries(config: RunConfig) -> bool:
-    return algorithm(config.algo, config.framework).dict_observations
-
-
-def _make_played(
+def _make_env(
     variants: Sequence[Variant], goal_env: bool, codes: NDArray[np.float32] | None, **rendering: Any
 ) -> AnyEnv:
-    """In any process: a worker may not know algorithm and strategy, which a notebook may have registered."""
-    user_files.import_modules(variants[0].config.imports)  # done already in the main process, by whoever said --import
-    said = [
-        {**_env_arguments(one.config, goal_env), "camera": one.config.video.camera, **rendering} for one in variants
+    """Return an environment that plays the variants.
+
+    It needs no plan: a worker process may lack an algorithm or a strategy that a notebook has registered.
+    """
+    user_files.import_modules(variants[0].config.imports)  # a worker process has not imported them yet
+    arguments = [
+        {**_env_arguments(variant.config, goal_env), "camera": variant.config.video.camera, **rendering}
+        for variant in variants
     ]
-    return MultiTaskEnv(said, [one.label for one in variants], codes) if len(said) > 1 else RobotEnv(**said[0])
+    if len(arguments) == 1:
+        return RobotEnv(**arguments[0])
+    return MultiTaskEnv(arguments, [variant.label for variant in variants], codes)
 
 
 def env_arguments(config: RunConfig) -> dict[str, Any]:
-    """Arguments of `RobotEnv` that make the environment of a config which plays a single one."""
-    return _env_arguments(config, _takes_dictionaries(config))
+    """Return the arguments of `RobotEnv` for a config with a single variant."""
+    return _env_arguments(config, algorithm(config.algo, config.framework).dict_observations)
 
 
 def _env_arguments(config: RunConfig, goal_env: bool) -> dict[str, Any]:
@@ -84,30 +89,59 @@ def _env_arguments(config: RunConfig, goal_env: bool) -> dict[str, Any]:
     }
 
 
-def make_vec_env(config: RunConfig) -> Any:
-    """The training environments as an SB3 `VecEnv`, monitored, and normalised if asked for."""
+def make_eval_envs(run: Plannable, stack: ExitStack, episodes: int | None = None) -> list[AnyEnv]:
+    """Return environments for evaluations and videos; a camera costs nothing until it is used.
+
+    Args:
+        run: A plan, or a complete config.
+        stack: Closes them.
+        episodes: Episodes that will be played; None: as many as in the run's evaluations.
+    """
+    plan = plan_of(run)
+    size = {"render_width": plan.config.video.width, "render_height": plan.config.video.height}
+    envs = []
+    for _ in range(min(BATCH, plan.config.eval.episodes if episodes is None else episodes)):
+        envs.append(make_env(plan, render_mode="rgb_array", **size))
+        stack.callback(envs[-1].close)
+    return envs
+
+
+def make_vec_env(run: Plannable, stack: ExitStack | None = None) -> Any:
+    """Return the training environments as an SB3 `VecEnv`, monitored, and normalised if asked for.
+
+    Args:
+        run: A plan, or a complete config.
+        stack: Closes them; None: the caller does.
+    """
     from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecMonitor, VecNormalize
 
-    played = variants(config)
-    if len(played) > 1:  # training builds them when they are first played, which is late to find one wrong
-        with contextlib.closing(_make_played(played, True, None)) as tried:
-            assert isinstance(tried, MultiTaskEnv)
-            tried.try_all()
-    make = partial(_make_played, played, _takes_dictionaries(config), codes(config, played))
+    plan = plan_of(run)
+    config = plan.config
+    if len(plan.variants) > 1:  # training builds a variant when it is first played: too late to report a mistake
+        with contextlib.closing(_make_env(plan.variants, True, None)) as trial:
+            assert isinstance(trial, MultiTaskEnv)
+            trial.try_all()
+    make = partial(_make_env, plan.variants, plan.algorithm.dict_observations, plan.codes)
     makers: list[Callable[[], Any]] = [make] * config.n_envs
     env: VecEnv = worker_vec_env(makers) if config.subprocesses else DummyVecEnv(makers)
     env = VecMonitor(env, info_keywords=MONITORED)
     if config.normalize:
         env = VecNormalize(env, norm_reward=False)
-    for strategy in strategies_of(config):
+    for strategy in plan.strategies:
         env = strategy.wrap_env(env)
+    if stack is not None:
+        stack.callback(env.close)
     return env
 
 
 def record_episodes(env: Any, path: Path, started: float, note: Callable[[Mapping[str, Any]], None]) -> None:
-    """Let the vector environment append each episode's return, length and time since `started` to the CSV `path`.
+    """Append each episode's return, length and time to a CSV file.
 
-    `note` is called with each episode as well.
+    Args:
+        env: The training environments.
+        path: The CSV file.
+        started: Time from which times are counted, as `time.time()` returns it.
+        note: Called with each episode as well.
     """
     from stable_baselines3.common.vec_env import VecMonitor
 
@@ -119,23 +153,27 @@ def record_episodes(env: Any, path: Path, started: float, note: Callable[[Mappin
     env.results_writer = EpisodesCsv(path, MONITORED, started, note)  # type: ignore[assignment]
 
 
-def build_model(config: RunConfig, env: Any) -> Any:
-    """The algorithm, constructed exactly from `implemented_combos[algo][framework]`, with `algo_params` on top.
+def build_model(run: Plannable, env: Any) -> Any:
+    """Return the algorithm, constructed from `implemented_combos[algo][framework]` with `algo_params` on top.
+
+    Args:
+        run: A plan, or a complete config.
+        env: Its training environments.
 
     Raises:
-        ConfigError: The class refuses its arguments, or the device is not there.
+        ConfigError: The class refuses its arguments, or the device is missing.
     """
     from mygym.runs import schedule_callback
 
-    entry = algorithm(config.algo, config.framework)
+    plan = plan_of(run)
+    config, entry, schema = plan.config, plan.algorithm, plan.schema
     devices.use(config.framework, config.device, config.threads)
-    schema = Schema(entry, config.algo_params, bool(config.her))
     policy, kwargs = schema.arguments(config.algo_params)
-    scheduled = schedules_of(config)
+    scheduled = schedules_of(plan)
     kwargs |= schedule_callback.arguments(schema.cls, scheduled, config.steps)
     if config.her:
         kwargs["replay_buffer_class"] = schema.component(("replay_buffer_class",))
-        if len(variants(config)) > 1:
+        if len(plan.variants) > 1:
             from mygym.runs.multi_task_her import MultiTaskHerReplayBuffer
 
             kwargs["replay_buffer_class"] = MultiTaskHerReplayBuffer
@@ -146,7 +184,7 @@ def build_model(config: RunConfig, env: Any) -> Any:
     for argument in schema.args:
         if is_environment(argument) and argument != "env":
             requirements.check_same_spaces(argument, env, f"{entry.origin}: {entry.name}")
-    policy = _policy_class(schema, policy, config, env)
+    policy = _policy_class(schema, policy, plan.strategies, env)
     args = [env if is_environment(argument) else policy for argument in schema.args]
     try:
         model = schema.cls(*args, **kwargs)
@@ -159,21 +197,22 @@ def build_model(config: RunConfig, env: Any) -> Any:
     return model
 
 
-def _policy_class(schema: Schema, policy: Any, config: RunConfig, env: Any) -> Any:
-    """`policy`, an alias or a class, unless the strategy has another in its place."""
+def _policy_class(schema: Schema, policy: Any, strategies: Sequence[Any], env: Any) -> Any:
+    """Return `policy`, an alias or a class, unless a strategy replaces it."""
     cls = schema.component(("policy",))
     chosen = cls
-    for strategy in strategies_of(config):
+    for strategy in strategies:
         strategy.training_env = env
         chosen = strategy.policy_class(chosen)
     return policy if chosen is cls else chosen
 
 
-def loadable(config: RunConfig) -> Any:
-    """The algorithm's class for its `load`, by which SB3 constructs it without what its constructor requires."""
-    schema = Schema(algorithm(config.algo, config.framework), config.algo_params, bool(config.her))
-    cls, kwargs = schema.cls, schema.arguments(config.algo_params)[1]
-    required = {name: kwargs[name] for name, one in schema.known.items() if one.required and name in kwargs}
+def loadable(run: Plannable) -> Any:
+    """Return the algorithm's class for its `load`: SB3 constructs it without the required constructor arguments."""
+    plan = plan_of(run)
+    cls, kwargs = plan.schema.cls, plan.schema.arguments(plan.config.algo_params)[1]
+    known = plan.schema.known.items()
+    required = {name: kwargs[name] for name, parameter in known if parameter.required and name in kwargs}
 
     def construct(self: Any, *args: Any, **given: Any) -> None:
         cls.__init__(self, *args, **{**required, **given})  # type: ignore[misc]
@@ -181,30 +220,30 @@ def loadable(config: RunConfig) -> Any:
     return type(cls.__name__, (cls,), {"__init__": construct, "__doc__": cls.__doc__}) if required else cls
 
 
-def schedules_of(config: RunConfig) -> dict[str, Schedule]:
-    """What changes while the algorithm trains, by name of the hyperparameter."""
-    cls = algorithm(config.algo, config.framework).combo()[0]
-    return schedules(cls, config.algo_params, config.steps)
+def schedules_of(run: Plannable) -> dict[str, Schedule]:
+    """Return the schedules of a run by name of the hyperparameter."""
+    plan = plan_of(run)
+    return schedules(plan.schema.cls, plan.config.algo_params, plan.config.steps)
 
 
 def for_acting(config: RunConfig) -> RunConfig:
-    """`config` with one environment, no memory for replay, and a device that is there: for a policy that only acts."""
+    """Return `config` for a policy that only acts: one environment, a tiny replay buffer, and an available device."""
     params = dict(config.algo_params)
     if "buffer_size" in params:
         params |= {
             key: value for key, value in {"buffer_size": 1, "replay_buffer_kwargs": None}.items() if key in params
         }
     elif "n_steps" in params:
-        params["n_steps"] *= config.n_envs  # rollouts of the same size: PPO has something to say of smaller ones
+        params["n_steps"] *= config.n_envs  # rollouts of the same size: PPO warns about smaller ones
     device = devices.or_cpu(config.framework, config.device, config.threads)
     changes = {"n_envs": 1, "subprocesses": False, "her": False, "algo_params": params, "device": device}
     return config.model_copy(update=changes)
 
 
 def as_built(resolved: Resolved, model: Any) -> Resolved:
-    """`resolved` with what the classes decided in their constructors, as far as attributes tell.
+    """Return `resolved` with the values that the classes decided in their constructors, as their attributes show.
 
-    An algorithm's None stays: it lets a value follow another, such as the critics' learning rate that of the actor.
+    None stays None in the algorithm itself: it lets a value follow another, e.g. the critics' learning rate.
     """
     policy = getattr(model, "policy", None)
     builders = {(): model, ("policy_kwargs",): policy}
@@ -213,42 +252,49 @@ def as_built(resolved: Resolved, model: Any) -> Resolved:
 
     def built(values: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
         builder = builders.get(path)
-        found: dict[str, Any] = {}
+        result: dict[str, Any] = {}
         hidden: set[str] = set()
         for name, value in values.items():
             decided = builder.get(name, value) if isinstance(builder, Mapping) else getattr(builder, name, value)
             by_class = resolved.origins.get(".".join(("algo_params", *path, name)), "").startswith("class")
             if isinstance(value, Mapping) and value:
-                found[name] = built(value, (*path, name))
+                result[name] = built(value, (*path, name))
             elif value is None and not path:
-                found[name] = None
+                result[name] = None
             elif by_class and name in NAMED and decided is not None and shown(decided) != value:
-                hidden.add(name)  # a constructor has chosen it in spite of its signature
+                hidden.add(name)  # the constructor replaces the default of its signature
             else:
-                found[name] = decided if by_class and decided is not None and is_plain(decided) else value
+                result[name] = decided if by_class and decided is not None and is_plain(decided) else value
         for name in hidden:
             chosen = getattr(builder, name)
             sections = [section for section in values if section in INNER and INNER[section].of == name]
             if known := name_of(chosen):
-                found[name] = known
-                found |= {section: given(chosen, section, builder) for section in sections}
-            else:  # no config could name it: it is left to the class
-                found = {key: value for key, value in found.items() if key not in sections}
-        return found
+                result[name] = known
+                result |= {section: arguments_of(chosen, section, builder) for section in sections}
+            else:  # no config could name it: the class decides again
+                result = {key: value for key, value in result.items() if key not in sections}
+        return result
 
-    def given(chosen: Any, section: str, builder: Any) -> dict[str, Any]:
+    def arguments_of(chosen: Any, section: str, builder: Any) -> dict[str, Any]:
         arguments = getattr(builder, section, None) or {}
-        known = parameters(chosen, leave_out=INNER[section].taken).values()
-        return {one.name: shown(arguments.get(one.name, one.default)) for one in known if is_plain(one.default)}
+        known = parameters(chosen, leave_out=INNER[section].taken)
+        return {
+            name: shown(arguments.get(name, parameter.default))
+            for name, parameter in known.items()
+            if is_plain(parameter.default)
+        }
 
     return resolved.with_algo_params(built(resolved.config.algo_params, ()))
 
 
-def explained(resolved: Resolved) -> Resolved:
-    """`as_built` of a run that shall not begin: everything is built, and nothing written."""
-    config = resolved.config.model_copy(update={"subprocesses": False})
-    env = make_vec_env(config)
+def explained(run: Plannable) -> Resolved:
+    """Return `as_built` of a run that is not started: builds everything and writes nothing."""
+    plan = plan_of(run)
+    resolved = plan.resolved
+    if plan.config.subprocesses:
+        plan = plan_of(plan.config.model_copy(update={"subprocesses": False}))
+    env = make_vec_env(plan)
     try:
-        return as_built(resolved, build_model(config, env))
+        return as_built(resolved, build_model(plan, env))
     finally:
         env.close()

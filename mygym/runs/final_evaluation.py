@@ -11,14 +11,15 @@ from mygym.envs.multi_task_env import AnyEnv
 from mygym.errors import DivergedError
 from mygym.runs import directory, factory
 from mygym.runs.evaluation import FINAL, Evaluation, Predicts, episode_seeds, evaluate_policy, round_robin
+from mygym.runs.plan import RunPlan
 from mygym.runs.policy import Policy, normalizer_of
 from mygym.runs.result import Result
 from mygym.runs.video import FAILURE_PREFIX, record_failure_videos, record_video
 
 
-def saved_policy(config: RunConfig, run: Path, env: Any) -> Predicts:
+def saved_policy(plan: RunPlan, run: Path, env: Any) -> Predicts:
     """Return the policy of model.zip as it was written; the model in memory may differ."""
-    model = factory.loadable(config).load(run / directory.MODEL, env=env, device=config.device)
+    model = factory.loadable(plan).load(run / directory.MODEL, env=env, device=plan.config.device)
     return Policy(model, normalizer_of(env))
 
 

@@ -1,4 +1,4 @@
-"""The config and the policy of a run that was trained before."""
+"""Load the config and the policy of a trained run."""
 
 from __future__ import annotations
 
@@ -7,43 +7,67 @@ from typing import TYPE_CHECKING
 
 from mygym.config import RunConfig, load_file
 from mygym.errors import RunError
+from mygym.registry import registry
 from mygym.runs import devices, directory, factory
-from mygym.runs.resolve_config import resolve_config
+from mygym.runs.plan import Config, RunPlan, make_plan, plan_from_python, plan_of
 
 if TYPE_CHECKING:
     from mygym.runs.policy import Policy
 
 
-def config_of_run(run: str | Path) -> RunConfig:
-    """The complete config of a run.
+def plan_of_run(run: str | Path) -> RunPlan:
+    """Return the plan of a run that exists.
 
     Raises:
-        ConfigError: It is no run.
+        ConfigError: The path is no run.
     """
-    return resolve_config(load_file(directory.find(run) / directory.CONFIG)).config
+    return make_plan(load_file(directory.find(run) / directory.CONFIG))
+
+
+def config_of_run(run: str | Path) -> RunConfig:
+    """Return the complete config of a run that exists.
+
+    Raises:
+        ConfigError: The path is no run.
+    """
+    return plan_of_run(run).config
+
+
+def find_plan(source: Config | str | Path) -> RunPlan:
+    """Return the plan of a config, or of the run at a path.
+
+    Raises:
+        ConfigError: The config is wrong, or the path is no run.
+    """
+    return plan_of_run(source) if isinstance(source, str | Path) else plan_from_python(source)
+
+
+def is_run(policy: str | Path) -> bool:
+    """Return whether `policy` is the path of a run rather than the name of a built-in policy."""
+    return str(policy) not in registry("policy").names() and Path(policy).exists()
 
 
 def load(run: str | Path, *, trust: bool = False) -> Policy:
-    """The policy of a run, with SB3's `predict(observation, deterministic=True) → (action, state)`.
+    """Return the policy of a run, with SB3's `predict(observation, deterministic=True) → (action, state)`.
 
     Reads `config.yaml` and `policy.safetensors`; nothing is unpickled.
 
     Args:
-        run: A run directory; or a file in one: `best_policy.safetensors`, or an SB3 file such as `model.zip`.
-        trust: Open an SB3 file though another machine or program has written it: the pickles in it can run any code.
+        run: A run directory; or a file in it: `best_policy.safetensors`, or an SB3 file such as `model.zip`.
+        trust: Open an SB3 file that another machine or program has written: the pickles in it can run any code.
 
     Raises:
-        ConfigError: It is no run, or an SB3 file of a stranger.
-        RunError: Missing, damaged, or of another network.
+        ConfigError: The path is no run, or an SB3 file of unknown origin.
+        RunError: The file is missing, damaged, or belongs to another network.
     """
     from mygym.runs.policy import load_policy, open_model
 
     folder, file = directory.find_policy(run)
-    config = config_of_run(folder)
-    acting = factory.for_acting(config)
+    plan = plan_of_run(folder)
+    config, acting = plan.config, plan_of(factory.for_acting(plan.config))
     if file.suffix == ".zip":
-        devices.use(config.framework, acting.device, config.threads)
-        policy = open_model(file, factory.loadable(config), trust, acting.device)
+        devices.use(config.framework, acting.config.device, config.threads)
+        policy = open_model(file, factory.loadable(plan), trust, acting.config.device)
     else:
         env = factory.make_vec_env(acting)
         try:

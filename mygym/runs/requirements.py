@@ -1,4 +1,4 @@
-"""What an algorithm can require of the environment, checked before it is built."""
+"""Requirements of algorithms on the environment, checked before the model is built."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ REQUIREMENTS: Mapping[str, Callable[[spaces.Space[Any], spaces.Space[Any]], bool
 
 
 def check(entry: Algorithm, observation: spaces.Space[Any], action: spaces.Space[Any]) -> None:
-    """Refuse an environment that does not have what the algorithm requires.
+    """Refuse an environment that does not meet the requirements of the algorithm.
 
     Raises:
-        ConfigError: Names the requirement, and where it was registered.
+        ConfigError: Names the requirement, and the place of its registration.
     """
     for name in entry.requires:
         if not REQUIREMENTS[name](observation, action):
@@ -34,23 +34,23 @@ def check(entry: Algorithm, observation: spaces.Space[Any], action: spaces.Space
             )
 
 
-def check_same_spaces(given: Any, env: Any, where: str) -> None:
-    """Refuse an environment in a registration's arguments that is another than the run's.
+def check_same_spaces(registered: Any, env: Any, where: str) -> None:
+    """Refuse an environment in a registration's arguments whose spaces differ from those of the run.
 
     Args:
-        given: An environment of Gymnasium's or SB3's that stands for the run's.
-        env: The run's.
-        where: Whose arguments these are.
+        registered: A Gymnasium or SB3 environment, which stands for that of the run.
+        env: The environment of the run.
+        where: Place and name of the registration.
 
     Raises:
-        ConfigError: Their spaces differ.
+        ConfigError: The spaces differ.
     """
     for kind in ("observation_space", "action_space"):
-        mine, of_the_run = getattr(given, kind), getattr(env, kind)
-        if mine != of_the_run:
+        space, of_the_run = getattr(registered, kind), getattr(env, kind)
+        if space != of_the_run:
             raise ConfigError(
                 f"{where}: the environment in the arguments stands for that of the run, which has another {kind}: "
-                f"{_in_words(of_the_run)}, not {_in_words(mine)}; write 'env' in its place"
+                f"{_in_words(of_the_run)}, not {_in_words(space)}; write 'env' in its place"
             )
 
 

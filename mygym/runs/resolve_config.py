@@ -1,36 +1,57 @@
-"""What the user said + the registries → the complete config of a run, nothing left open."""
+"""Resolve the user's values and the registries to the complete config of a run."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mygym.config import Layer, Resolved, RunConfig, merged, refuse_defaults, resolve
-from mygym.config.hyperparameters import Schema, check_parameters, check_training, schedules, training_defaults
+from mygym.config.hyperparameters import Schema
+from mygym.config.parameter_checks import check_parameters, check_training, check_values, training_defaults
 from mygym.config.plain import is_plain
-from mygym.config.schema import Distractor
-from mygym.envs.randomizers import ranges
+from mygym.config.schedulable import schedules
 from mygym.errors import ConfigError, RegistryError, bad_value
-from mygym.models.controllers import Controller
-from mygym.registry import DESCRIPTIONS, Algorithm, algorithm, registry
+from mygym.registry import Algorithm, algorithm, registry
 from mygym.registry.signatures import parameters
+from mygym.runs.derived import absolute, changed, derived_values, plain_distractors, uses_her
 from mygym.runs.requirements import REQUIREMENTS
-from mygym.runs.strategies import JOIN, joined, said_in, sections, strategies_of, without_aliases
-from mygym.runs.variants import variants
+from mygym.runs.strategies import (
+    JOIN,
+    ConstructedStrategies,
+    errors_name_section,
+    join_params,
+    sections,
+    without_aliases,
+)
+from mygym.runs.variants import make_variants
 from mygym.tasks.lookup import find_task
-from mygym.tasks.observations import default_components, find_component
 from mygym.tasks.rewards import find_reward
 from mygym.tasks.task import Task
 from mygym.tasks.task_params import CHANGEABLE, change_task
 from mygym.tasks.validation import named_objects
 
-STRATEGY = ("strategy", "strategy_params")
-"""What of an algorithm's `run_defaults` decides what comes between it and the config."""
+STRATEGY_KEYS = ("strategy", "strategy_params")
+"""Keys of an algorithm's `run_defaults` that decide the layer between the algorithm and the config."""
 
-BUDGET = ("steps", "eval")
-"""What of a task's `run_defaults` is about how long it takes to learn from rewards."""
+BUDGET_KEYS = ("steps", "eval")
+"""Keys of a task's `run_defaults` that say how long learning from rewards takes."""
+
+
+class _Decided(NamedTuple):
+    """Values that are decided before the hyperparameters."""
+
+    asked: RunConfig
+    """The user's values over the schema and the strategies' preferences."""
+    task: Task
+    entry: Algorithm
+    of_entry: Mapping[str, Any]
+    """Values of the algorithm's registration, hyperparameters apart."""
+    strategy_class: Layer
+    """Defaults of the strategies' parameters."""
+    preferred: Sequence[Layer]
+    """Preferences of the task and of the strategies."""
+    user: Sequence[Layer]
 
 
 def resolve_config(
@@ -41,120 +62,183 @@ def resolve_config(
     Args:
         file: Content of a config file.
         overrides: Flags, or the arguments of a call.
-        origin: What to call `overrides` in messages and in `--explain`.
+        origin: Name of `overrides` in messages and in `--explain`.
 
     Raises:
-        ConfigError: A key, a type, a value, or what does not go together.
+        ConfigError: An invalid key, type, value or combination, in any layer.
     """
-    mine = without_aliases([Layer("file", file or {}), Layer(origin, overrides or {})])
-    first = resolve(mine).config  # the user's own mistakes come before anything that is derived from them
-    for module in first.imports:
-        if module not in sys.modules:
-            why = "would run code, and a file alone cannot have it imported"
-            raise ConfigError(bad_value("imports", module, f"what the command line says too: --import {module}", why))
+    return resolve_with_strategies(file, overrides, origin)[0]
+
+
+def resolve_with_strategies(
+    file: Mapping[str, Any] | None = None, overrides: Mapping[str, Any] | None = None, origin: str = "flag"
+) -> tuple[Resolved, list[Any]]:
+    """Decide every value as `resolve_config` does; also return the strategies of the result.
+
+    Raises:
+        ConfigError: An invalid key, type, value or combination, in any layer.
+    """
+    user = without_aliases([Layer("file", file or {}), Layer(origin, overrides or {})])
+    asked = _check_user_layers(user)  # the user's mistakes come before anything that is derived from them
+    _check_imports(asked)
     try:
-        entry = algorithm(first.algo, first.framework)
-        decided = _of_algorithm(entry, {key: entry.run_defaults[key] for key in STRATEGY if key in entry.run_defaults})
-        if "strategy" in first.model_fields_set and first.strategy != (own := decided.values.get("strategy")):
-            if own is not None and own not in first.strategy.split(JOIN):
-                allowed = f"{own}, {own}{JOIN}{first.strategy}, or an algorithm without one of its own, such as ppo"
-                raise ConfigError(bad_value("strategy", first.strategy, allowed, f"leaves out what {entry.name} is"))
-            decided = _of_algorithm(entry, {})  # parameters of one are none of several
-        first = resolve([decided, *mine]).config
-        of_class, strategy = _of_strategy(first)
+        required = _strategy_of_algorithm(asked)
+        asked = resolve([required, *user]).config if required.values else asked
+        strategy_class = _strategy_defaults(asked, user)
+        defaults = strategy_class.values.get("strategy_params", {})
+        strategies = ConstructedStrategies(asked, merged(defaults, asked.strategy_params))
+        preferred = _strategy_run_defaults(asked, strategies.strategies)
     except RegistryError as error:
         raise ConfigError(str(error)) from error
-    first = resolve([decided, strategy, *mine]).config
-    task = find_task(first.task)
+    asked = resolve([required, preferred, *user]).config if preferred.values else asked
+    task = find_task(asked.task)
+    workspace, control, entry = _find_names(asked, task)
+    of_entry = {key: value for key, value in entry.run_defaults.items() if key not in STRATEGY_KEYS}
+    of_entry |= required.values
+    decided = _Decided(asked, task, entry, of_entry, strategy_class, [_task_layer(task, entry), preferred], user)
+    draft = resolve([strategy_class, _algorithm_layer(entry, of_entry), *decided.preferred, *user]).config
+    variants = make_variants(draft, strategies.of(draft))[0]
+    her = uses_her(draft, task, entry, variants)
+    layers, schema = _all_layers(decided, her)
+    chosen = resolve(layers)
+    _check_hyperparameters(schema, layers, asked, chosen.config)
+    derived = derived_values(asked, chosen.config, variants, her)
+    derived |= {"workspace": absolute(workspace), "control": control, "her": her}
+    if params := _complete_params(strategies.of(chosen.config)):
+        derived["strategy_params"] = params
+    changes = changed(derived, chosen.values())
+    resolved = resolve([*layers, Layer("derived", changes)]) if changes else chosen
+    if resolved.config.strict:
+        refuse_defaults(resolved)
+    return resolved, strategies.of(resolved.config)
+
+
+def from_python(config: RunConfig | Mapping[str, Any]) -> Resolved:
+    """Resolve a config given from Python: complete, or as little as `{"algo": "ppo"}`."""
+    return resolve_config(overrides=python_values(config), origin="argument")
+
+
+def python_values(config: RunConfig | Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a config given from Python that were set explicitly."""
+    values = config.model_dump(mode="json", exclude_unset=True) if isinstance(config, RunConfig) else dict(config)
+    return merged({}, values)
+
+
+# The user's layers ----------------------------------------------------------------------------------------------------
+
+
+def _check_user_layers(user: Sequence[Layer]) -> RunConfig:
+    """Validate the file by itself, since a flag may hide an invalid value, then the file with the overrides.
+
+    Raises:
+        ConfigError: An invalid key, type or value.
+    """
+    file, overrides = user
+    if file.values and overrides.values:
+        resolve([file])
+    return resolve(user).config
+
+
+def _check_imports(asked: RunConfig) -> None:
+    """Refuse modules that only the file names: importing runs code, which needs the user's consent.
+
+    Raises:
+        ConfigError: A module has not been imported.
+    """
+    for module in asked.imports:
+        if module not in sys.modules:
+            why = "would run code, and a file alone cannot have it imported"
+            raise ConfigError(bad_value("imports", module, f"the flag --import {module} as well", why))
+
+
+# Algorithm, strategy and task -----------------------------------------------------------------------------------------
+
+
+def _strategy_of_algorithm(asked: RunConfig) -> Layer:
+    """Return the strategy that the algorithm's registration prefers; empty where the user joins another to it.
+
+    Raises:
+        ConfigError: The user's strategy leaves out the strategy that defines the algorithm.
+    """
+    entry = algorithm(asked.algo, asked.framework)
+    layer = _algorithm_layer(
+        entry, {key: entry.run_defaults[key] for key in STRATEGY_KEYS if key in entry.run_defaults}
+    )
+    required = layer.values.get("strategy")
+    if "strategy" not in asked.model_fields_set or asked.strategy == required:
+        return layer
+    if required is not None and required not in asked.strategy.split(JOIN):
+        allowed = f"{required}, {required}{JOIN}{asked.strategy}, or an algorithm without a required strategy, e.g. ppo"
+        raise ConfigError(bad_value("strategy", asked.strategy, allowed, f"leaves out the strategy of {entry.name}"))
+    return _algorithm_layer(entry, {})  # parameters of a single strategy do not fit joined ones
+
+
+def _strategy_defaults(asked: RunConfig, user: Sequence[Layer]) -> Layer:
+    """Return the defaults of the strategies' parameters, after a check of the user's values.
+
+    Raises:
+        ConfigError: A strategy does not take a parameter.
+    """
+    defaults = {}
+    in_file = sections(asked.strategy, user[0].values.get("strategy_params", {}))
+    for name, (section, values) in sections(asked.strategy, asked.strategy_params).items():
+        known = parameters(registry("strategy").get(name).load())
+        check_values(section, name, known, in_file[name][1], bounded=False)
+        check_parameters(section, name, known, values, bounded=False)  # a strategy checks its ranges itself
+        defaults[name] = {key: parameter.default for key, parameter in known.items() if is_plain(parameter.default)}
+    params = join_params(defaults)
+    return Layer(f"strategy {asked.strategy}", {"strategy_params": params} if params else {})
+
+
+def _strategy_run_defaults(asked: RunConfig, strategies: Sequence[Any]) -> Layer:
+    preferred: dict[str, Any] = {}
+    for strategy in strategies:
+        preferred = merged(preferred, strategy.run_defaults())
+    return Layer(f"strategy {asked.strategy}", preferred)
+
+
+def _complete_params(strategies: Sequence[Any]) -> dict[str, Any]:
+    """Return the parameters that the user left open, as the strategies decide them.
+
+    Raises:
+        ConfigError: A strategy does not fit the config.
+    """
+    params: dict[str, Any] = {}
+    for strategy in strategies:
+        with errors_name_section(strategy.section):
+            params[strategy.name] = strategy.complete_params()
+    return join_params(params)
+
+
+def _find_names(asked: RunConfig, task: Task) -> tuple[str, str, Algorithm]:
+    """Return the registered names of workspace and controller, and the algorithm; check every other name.
+
+    Raises:
+        ConfigError: A name is unknown, or the algorithm cannot be trained.
+    """
     try:
-        workspace = registry("workspace").get(first.workspace or task.workspace, "workspace").name
-        control = registry("controller").get(first.control, "control").name
-        registry("robot").get(first.robot)
-        find_reward(first.reward)
-        for name in first.observations or ():
+        workspace = registry("workspace").get(asked.workspace or task.workspace, "workspace").name
+        control = registry("controller").get(asked.control, "control").name
+        registry("robot").get(asked.robot)
+        find_reward(asked.reward)
+        for name in asked.observations or ():
             registry("observation").get(name, "observations")
-        own = first.task_params.model_dump(exclude_none=True, exclude={"areas"})
-        unused = [("task_params.object", own["object"])] if "object" in own and not task.has_object else []
-        for key, name in named_objects(change_task(task, own), own) + unused:
+        params = asked.task_params.model_dump(exclude_none=True, exclude={"areas"})
+        unused = [("task_params.object", params["object"])] if "object" in params and not task.has_object else []
+        for key, name in named_objects(change_task(task, params), params) + unused:
             registry("object").get(name, key)
-        entry = algorithm(first.algo, first.framework)
+        entry = algorithm(asked.algo, asked.framework)
         _check_algorithm(entry)
     except RegistryError as error:
         raise ConfigError(str(error)) from error
-    numbers = {key: getattr(task, key) for key in CHANGEABLE if key not in ("distractors", "rotation")}
-    numbers |= {"distractors": _plainly(task.distractors), "rotation": list(task.rotation)}
-    numbers["objects"] = {role: name for role, name in task.objects.items() if role != task.subtasks[0].object}
-    of_task = {key: value for key, value in task.run_defaults.items() if not (entry.own_budget and key in BUDGET)}
-    preferred = Layer(f"task {task.name}", {"task_params": numbers, **of_task})
-    of_entry = {**{key: value for key, value in entry.run_defaults.items() if key not in STRATEGY}, **decided.values}
-    known = [of_class, _of_algorithm(entry, of_entry), preferred, strategy, *mine]
-    her = _is_hindsight(resolve(known).config, task, entry)
-    schema = Schema(entry, first.algo_params, her)
-    schema.check_required()
-    own_training = _training_params(schema.cls, entry, first)
-    layers = [
-        Layer(f"class {schema.cls.__name__}", {"algo_params": schema.defaults(), **own_training[0]}),
-        of_class,
-        _of_algorithm(entry, {**of_entry, "algo_params": schema.registered(), **own_training[1]}),
-        preferred,
-        strategy,
-        *mine,
-    ]
-    chosen = resolve(layers)
-    params = chosen.config.algo_params
-    schema.check({key: params[key] for key in first.algo_params})
-    schedules(schema.cls, params, chosen.config.steps)
-    _check_train_freq(chosen.config)
-    derived: dict[str, Any] = {
-        "robot": _anywhere(chosen.config.robot),
-        "workspace": _anywhere(workspace),
-        "control": control,
-        "her": her,
-    }
-    things = first.task_params
-    if things.object is not None:
-        derived["task_params"] = {"object": _anywhere(things.object)}
-    if things.objects:
-        derived = merged(derived, {"task_params": {"objects": {r: _anywhere(n) for r, n in things.objects.items()}}})
-    if things.distractors:
-        derived = merged(derived, {"task_params": {"distractors": _plainly(things.distractors)}})
-    if first.randomize:
-        derived["randomize"] = {name: list(given) for name, given in ranges(first.randomize).items()}
-    if her:
-        derived = merged(derived, {"algo_params": _warm_up(chosen.config, first.algo_params)})
-        if len(variants(chosen.config)) > 1:  # rewards are computed by the task that was played
-            derived = merged(derived, {"algo_params": {"replay_buffer_kwargs": {"copy_info_dict": True}}})
-    settled: dict[str, Any] = {}
-    for one in strategies_of(chosen.config):
-        with said_in(one.section):
-            settled[one.name] = one.complete_params()
-    if left_open := joined(settled):
-        derived["strategy_params"] = left_open
-    if "buffer_size" in params and "buffer_size" not in first.algo_params:
-        # More than the run's steps would be allocated and never filled; SB3 divides it among the environments.
-        n_envs = chosen.config.n_envs
-        size = max(-(-chosen.config.steps // n_envs) * n_envs, _two_episodes(chosen.config))
-        derived = merged(derived, {"algo_params": {"buffer_size": min(params["buffer_size"], size)}})
-    resolved = resolve([*layers, Layer("derived", _changes(derived, chosen.values()))])
-    if resolved.config.strict:
-        refuse_defaults(resolved)
-    return resolved
-
-
-def _plainly(distractors: Sequence[Distractor]) -> list[dict[str, Any]]:
-    return [{**one.model_dump(mode="json"), "object": _anywhere(one.object)} for one in distractors]
-
-
-def _anywhere(name: str) -> str:
-    """A name, or the absolute path of a file that stands for one: a run is also loaded from other folders."""
-    return str(Path(name).expanduser().absolute()) if Path(name).suffix in DESCRIPTIONS else name
+    return workspace, control, entry
 
 
 def _check_algorithm(entry: Algorithm) -> None:
-    """Refuse what cannot be trained, whatever the config says.
+    """Refuse a registration that cannot be trained with any config.
 
     Raises:
-        ConfigError: It is no algorithm of SB3's kind, or its registration is wrong; with file and line.
+        ConfigError: It is no SB3 algorithm, or its registration is wrong; with file and line.
     """
     from stable_baselines3.common.base_class import BaseAlgorithm
 
@@ -166,142 +250,96 @@ def _check_algorithm(entry: Algorithm) -> None:
         )
     for name in entry.requires:
         if name not in REQUIREMENTS:
-            why = f"is required by {entry.name} ({entry.origin}), and nothing known"
+            why = f"is required by {entry.name} ({entry.origin}), and is not a known requirement"
             raise ConfigError(bad_value("requires", name, REQUIREMENTS, why))
     Schema(entry, {}).check_registration()
 
 
-def _of_algorithm(entry: Algorithm, values: Mapping[str, Any]) -> Layer:
+def _task_layer(task: Task, entry: Algorithm) -> Layer:
+    numbers = {key: getattr(task, key) for key in CHANGEABLE if key not in ("distractors", "rotation")}
+    numbers |= {"distractors": plain_distractors(task.distractors), "rotation": list(task.rotation)}
+    numbers["objects"] = {role: name for role, name in task.objects.items() if role != task.subtasks[0].object}
+    of_task = {key: value for key, value in task.run_defaults.items() if not (entry.own_budget and key in BUDGET_KEYS)}
+    return Layer(f"task {task.name}", {"task_params": numbers, **of_task})
+
+
+def _algorithm_layer(entry: Algorithm, values: Mapping[str, Any]) -> Layer:
     (layer,) = without_aliases([Layer(f"algorithm {entry.name}", values)])
     return layer
 
 
-def _of_strategy(said: RunConfig) -> tuple[Layer, Layer]:
-    """What the strategies' classes say: their own parameters' defaults; and values of the config that they prefer.
+# Hyperparameters ------------------------------------------------------------------------------------------------------
+
+
+def _all_layers(decided: _Decided, her: bool) -> tuple[list[Layer], Schema]:
+    """Return all layers, with the class's and the registration's hyperparameters; and their schema.
 
     Raises:
-        ConfigError: One would not take its parameters.
+        ConfigError: A required hyperparameter is missing, or `training_params` are wrong.
     """
-    own = {}
-    for name, (section, given) in sections(said.strategy, said.strategy_params).items():
-        known = parameters(registry("strategy").get(name).load())
-        check_parameters(section, name, known, given, bounded=False)  # a strategy says itself what it takes
-        own[name] = {key: one.default for key, one in known.items() if is_plain(one.default)}
-    preferred: dict[str, Any] = {}
-    for one in strategies_of(said):
-        preferred = merged(preferred, one.run_defaults())
-    params, origin = joined(own), f"strategy {said.strategy}"
-    return Layer(origin, {"strategy_params": params} if params else {}), Layer(origin, preferred)
+    asked, entry = decided.asked, decided.entry
+    schema = Schema(entry, asked.algo_params, her)
+    schema.check_required()
+    class_training, entry_training = _training_params(schema.cls, entry, asked, decided.user[0])
+    layers = [
+        Layer(f"class {schema.cls.__name__}", {"algo_params": schema.defaults(), **class_training}),
+        decided.strategy_class,
+        _algorithm_layer(entry, {**decided.of_entry, "algo_params": schema.registered(), **entry_training}),
+        *decided.preferred,
+        *decided.user,
+    ]
+    return layers, schema
 
 
-def _training_params(cls: type, entry: Algorithm, said: RunConfig) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """`training_params` of the class and of its registration, as parts of their layers; empty if it is no runner.
+def _check_hyperparameters(schema: Schema, layers: Sequence[Layer], asked: RunConfig, chosen: RunConfig) -> None:
+    """Check the hyperparameters of the file without the overrides, which may hide an invalid value; then all.
 
     Raises:
-        ConfigError: It is no runner but is given some, or `training` would not take them.
+        ConfigError: An unknown hyperparameter, a wrong type, or a value out of range.
+    """
+    *below, overrides = (layer.values.get("algo_params", {}) for layer in layers)
+    if in_file := below[-1] if overrides else {}:
+        params: Mapping[str, Any] = {}
+        for values in below:
+            params = merged(params, values)
+        schema.check({key: params[key] for key in in_file})
+    schema.check({key: chosen.algo_params[key] for key in asked.algo_params})
+    schedules(schema.cls, chosen.algo_params, chosen.steps)
+    _check_train_freq(chosen)
+
+
+def _training_params(
+    cls: type, entry: Algorithm, asked: RunConfig, file: Layer
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return `training_params` of a `Runner`'s class and of its registration; empty for other algorithms.
+
+    Raises:
+        ConfigError: The algorithm is no `Runner` but gets some, or its `training` would not take them.
     """
     from mygym.runs.runner import Runner
 
-    given = {**entry.training_defaults, **said.training_params}
+    values = {**entry.training_defaults, **asked.training_params}
     if not issubclass(cls, Runner):
-        if given:
-            name = next(iter(given))
+        if values:
+            name = next(iter(values))
             allowed = "an algo that is a Runner; of any other: steps, n_envs, eval and algo_params"
             why = f"is not for {entry.name}, which has no training loop of its own"
-            raise ConfigError(bad_value(f"training_params.{name}", given[name], allowed, why))
+            raise ConfigError(bad_value(f"training_params.{name}", values[name], allowed, why))
         return {}, {}
-    check_training(cls, given)
+    check_training(cls, {**values, **file.values.get("training_params", {})})
+    check_training(cls, values)
     parts = (training_defaults(cls), entry.training_defaults)
     of_class, of_entry = ({"training_params": part} if part else {} for part in parts)
     return of_class, of_entry
 
 
-def _changes(values: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
-    """What in nested `values` differs from `known`."""
-    changes: dict[str, Any] = {}
-    for key, value in values.items():
-        old = known.get(key)
-        if isinstance(value, Mapping) and isinstance(old, Mapping):
-            changes[key] = _changes(value, old)
-        elif value != old:
-            changes[key] = value
-    return changes
-
-
 def _check_train_freq(config: RunConfig) -> None:
-    """SB3 counts episodes in one environment only, and says so when it is too late.
+    """Refuse `[…, episode]` with several environments: SB3 counts episodes in one only, and reports it late.
 
     Raises:
-        ConfigError: `[…, episode]` with several environments.
+        ConfigError: It is asked for.
     """
-    said = config.algo_params.get("train_freq")
-    if isinstance(said, list | tuple) and "episode" in said and config.n_envs > 1:
+    train_freq = config.algo_params.get("train_freq")
+    if isinstance(train_freq, list | tuple) and "episode" in train_freq and config.n_envs > 1:
         why = f"counts episodes, which needs one environment, not {config.n_envs}"
-        raise ConfigError(bad_value("algo_params.train_freq", said, "n_envs 1, or steps, e.g. [1, step]", why))
-
-
-def _default_components(config: RunConfig, task: Task) -> tuple[str, ...]:
-    controller: type[Controller] = registry("controller").get(config.control).load()
-    cartesian, remembers = controller.commands == "cartesian", controller.remembers_command
-    return default_components(task, cartesian=cartesian, remembers_command=remembers)
-
-
-def _is_hindsight(config: RunConfig, task: Task, entry: Algorithm) -> bool:
-    """Whether hindsight replay is on.
-
-    Raises:
-        ConfigError: Asked for where it cannot be.
-    """
-    observed = config.observations or _default_components(config, task)
-    telling = [name for name in observed if find_component(name).tells_goal]
-    applies = entry.goal_relabelling and entry.dict_observations and not telling
-    fixed = [one.config.reward for one in variants(config) if not find_reward(one.config.reward).of_goals]
-    her = config.her if config.her is not None else applies and config.reward == "sparse" and not fixed
-    if her and telling:
-        why = f"cannot relabel {telling[0]}, which tells the goal as well and is observed"
-        raise ConfigError(bad_value("her", True, f"false, or observations without {telling[0]}", why))
-    if her and not applies:
-        names = [e.name for e in registry("algorithm") if _relabels(e.target, config.framework)]
-        raise ConfigError(
-            bad_value("her", True, f"false, or algo one of {', '.join(names)}", f"is not for {config.algo}")
-        )
-    if her and fixed:
-        names = [entry.name for entry in registry("reward") if find_reward(entry.name).of_goals]
-        why = f"cannot relabel the {fixed[0]} reward"
-        raise ConfigError(bad_value("her", True, f"false, or reward one of {', '.join(names)}", why))
-    return her
-
-
-def _warm_up(config: RunConfig, said: Mapping[str, Any]) -> dict[str, Any]:
-    """`learning_starts` for hindsight replay, which must outlast the first episodes.
-
-    Raises:
-        ConfigError: The user's own numbers in `said` are too small for it.
-    """
-    needed = _two_episodes(config) // 2 + 1
-    starts = int(config.algo_params.get("learning_starts", needed))
-    if starts < needed and "learning_starts" in said:
-        why = "is too early for hindsight replay, which needs whole episodes"
-        allowed = f"at least {needed} (horizon × n_envs, plus 1)"
-        raise ConfigError(bad_value("algo_params.learning_starts", starts, allowed, why))
-    if "buffer_size" in said and said["buffer_size"] < _two_episodes(config):
-        why = "is too small for hindsight replay, which needs whole episodes"
-        allowed = f"at least {_two_episodes(config)} (2 × horizon × n_envs)"
-        raise ConfigError(bad_value("algo_params.buffer_size", said["buffer_size"], allowed, why))
-    return {"learning_starts": max(starts, needed)}
-
-
-def _two_episodes(config: RunConfig) -> int:
-    """Env steps of two of the longest episodes in every environment."""
-    played = (one.config for one in variants(config))
-    return 2 * max(one.task_params.horizon or find_task(one.task).horizon for one in played) * config.n_envs
-
-
-def _relabels(frameworks: Any, framework: str) -> bool:
-    return isinstance(frameworks, Mapping) and framework in frameworks and frameworks[framework].goal_relabelling
-
-
-def from_python(config: RunConfig | Mapping[str, Any]) -> Resolved:
-    """A config given from Python: complete, or as little as `{"algo": "ppo"}`."""
-    values = config.model_dump(mode="json", exclude_unset=True) if isinstance(config, RunConfig) else dict(config)
-    return resolve_config(overrides=merged({}, values), origin="argument")
+        raise ConfigError(bad_value("algo_params.train_freq", train_freq, "n_envs 1, or steps, e.g. [1, step]", why))

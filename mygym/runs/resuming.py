@@ -1,4 +1,4 @@
-"""What a run that was stopped goes on with: its config, what may be different in it, and a checkpoint."""
+"""Resume a stopped run: its config, the changes that are allowed, and its newest checkpoint."""
 
 from __future__ import annotations
 
@@ -16,73 +16,72 @@ from mygym.runs.resolve_config import resolve_config
 from mygym.runs.result import Result
 
 MAY_CHANGE = ("steps", "stop_at_success", "eval", "checkpoint", "video", "tensorboard")
-"""Keys of the config that cannot change what has been learnt so far."""
+"""Config keys that do not change what the run has learned so far."""
 
-_NO_MATTER = ("logdir", "strict")
-"""Keys that say nothing of how the run goes on: it stays where it is."""
+_IRRELEVANT = ("logdir", "strict")
+"""Config keys without an effect on a resumed run, which stays in its directory."""
 
 
 @dataclass(frozen=True)
-class Plan:
-    """How a run goes on."""
+class Rest:
+    """The rest of a stopped run."""
 
     resolved: Resolved
     checkpoint: Checkpoint | None
-    """None: from the start, which comes to the same numbers."""
+    """None: the run starts again from step 0, with the same results."""
     complete: Result | None = None
-    """The result, if there is nothing left to do."""
+    """The result, if nothing is left to do."""
 
 
-def plan(run: Path, changes: Mapping[str, Any], tell: Callable[[str], None]) -> Plan:
-    """Decide how a run, which this process has locked, goes on.
+def resume(run: Path, changes: Mapping[str, Any], notify: Callable[[str], None]) -> Rest:
+    """Return the rest of a run that this process has locked.
 
     Args:
         run: The run directory.
-        changes: What is to be different from now on.
-        tell: Called with what the user should know.
+        changes: Config values that change from now on.
+        notify: Called with messages for the user.
 
     Raises:
-        ConfigError: A change would change what was learnt so far, or the run cannot be resumed, or not here.
+        ConfigError: A change would invalidate what was learned so far, or the run cannot be resumed on this machine.
         RunError: The newest checkpoint was not written by a run.
     """
     directory.remove_partial_files(run)
     before = resolve_config(load_file(run / directory.CONFIG))
-    devices.use(before.config.framework, before.config.device, before.config.threads)  # reading arrays may be the first
+    devices.use(before.config.framework, before.config.device, before.config.threads)  # before arrays are read
     result = Result.read(run)
     if result is not None and result.status == "diverged":
         why = "has diverged, and would again"
         raise ConfigError(bad_value("resume", str(run), "a new run with another seed or other algo_params", why))
-    checkpoint = Checkpoints(run, keep=1).newest(tell)
-    began_with = _config_at(checkpoint) if checkpoint else before.values()
+    checkpoint = Checkpoints(run, keep=1).newest(notify)
+    trained_with = _config_at(checkpoint) if checkpoint else before.values()
     resolved = _changed(before, changes, checkpoint)
     steps = resolved.config.steps
+    _refuse_changes(trained_with, resolved.values())
     if checkpoint is None:
-        _refuse_other(began_with, resolved.values())
-        tell("there is no checkpoint yet: the run starts again from step 0, to the same numbers")
-        return Plan(resolved, None)
-    _refuse_other(began_with, resolved.values())
-    wants_more = steps > began_with["steps"] or resolved.config.stop_at_success != began_with["stop_at_success"]
+        notify("there is no checkpoint yet: the run starts again from step 0, to the same numbers")
+        return Rest(resolved, None)
+    wants_more = steps > trained_with["steps"] or resolved.config.stop_at_success != trained_with["stop_at_success"]
     if checkpoint.finished and wants_more and checkpoint.steps < steps:
-        tell(f"learning goes on from {checkpoint.steps:,} to {steps:,} steps, where schedules now end")
-        return Plan(resolved, replace(checkpoint, finished=False))
+        notify(f"learning goes on from {checkpoint.steps:,} to {steps:,} steps, where schedules now end")
+        return Rest(resolved, replace(checkpoint, finished=False))
     if checkpoint.finished:
         done = result is not None and result.status == "done" and resolved.values() == before.values()
         whole = all((run / name).is_file() for name in (directory.MODEL, directory.POLICY))
         if done and whole:
-            tell("the run is complete; --steps N makes it longer")
-            return Plan(resolved, checkpoint, result)
-        return Plan(resolved, checkpoint)
+            notify("the run is complete; --steps N makes it longer")
+            return Rest(resolved, checkpoint, result)
+        return Rest(resolved, checkpoint)
     if checkpoint.steps >= steps:
         raise ConfigError(bad_value("steps", steps, f"more than {checkpoint.steps}", "has been passed already"))
-    tell(f"goes on from {checkpoint.steps:,} of {steps:,} steps")
-    return Plan(resolved, checkpoint)
+    notify(f"goes on from {checkpoint.steps:,} of {steps:,} steps")
+    return Rest(resolved, checkpoint)
 
 
 def _config_at(checkpoint: Checkpoint) -> dict[str, Any]:
-    """The config that the run had then.
+    """Return the config of the run at a checkpoint.
 
     Raises:
-        RunError: The checkpoint is whole, but not what a run saves.
+        RunError: The checkpoint is complete, but its content is not that of a run.
     """
     replay = checkpoint.replay
     try:
@@ -101,30 +100,30 @@ def _config_at(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def _changed(before: Resolved, changes: Mapping[str, Any], checkpoint: Checkpoint | None) -> Resolved:
-    """The config with `changes`; a replay buffer that was as large as the run's steps grows with them."""
+    """Return the config with `changes`; a replay buffer that was as large as the run's steps grows with them."""
     values = before.values()
     resolved = resolve_config(values, changes)
     if resolved.config.steps <= before.config.steps or "buffer_size" not in values["algo_params"]:
         return resolved
-    unsaid = {key: value for key, value in values["algo_params"].items() if key != "buffer_size"}
+    without_size = {key: value for key, value in values["algo_params"].items() if key != "buffer_size"}
     overwritten = (
         checkpoint is not None and checkpoint.replay and checkpoint.replay["total"] > checkpoint.replay["size"]
     )
-    if overwritten or resolve_config({**values, "algo_params": unsaid}).values() != values:
+    if overwritten or resolve_config({**values, "algo_params": without_size}).values() != values:
         return resolved
-    return resolve_config({**values, "algo_params": unsaid}, changes)
+    return resolve_config({**values, "algo_params": without_size}, changes)
 
 
-def _refuse_other(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-    """Refuse a config that would not have come to where the run is.
+def _refuse_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    """Refuse a config that would have trained the run differently.
 
     Raises:
-        ConfigError: Names the first key.
+        ConfigError: Names the first key that differs.
     """
     old, new = dict(flatten(before)), dict(flatten(after))
     for key in sorted(old.keys() | new.keys()):
         was, now = old.get(key), new.get(key)
         grown = key == "algo_params.buffer_size" and after["steps"] > before["steps"] and (now or 0) > (was or 0)
-        if was != now and not grown and key.partition(".")[0] not in (*MAY_CHANGE, *_NO_MATTER):
+        if was != now and not grown and key.partition(".")[0] not in (*MAY_CHANGE, *_IRRELEVANT):
             why = "is not what the run was trained with so far"
             raise ConfigError(bad_value(key, now, f"{was!r}; of a resumed run {', '.join(MAY_CHANGE)} may change", why))

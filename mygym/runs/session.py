@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import KVWriter, Logger
 
-from mygym.config import Resolved
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.errors import DivergedError, InterruptedRunError, MygymError, RunError
 from mygym.runs import directory, factory, files, logs, schedule_callback
@@ -24,6 +24,7 @@ from mygym.runs.divergence_callback import DivergenceCallback
 from mygym.runs.evaluation import EVALUATION, TEST, Evaluation, episode_seeds, evaluate_policy, round_robin
 from mygym.runs.evaluation_callback import EvaluationCallback, StopTraining
 from mygym.runs.final_evaluation import check_finite, evaluate_finally, record_videos, saved_policy
+from mygym.runs.plan import RunPlan
 from mygym.runs.policy import Policy, normalizer_of, save_policy
 from mygym.runs.progress_bar import ProgressBarCallback
 from mygym.runs.result import Result, versions
@@ -36,8 +37,7 @@ class Session:
     """One process's part of a run: the whole run, or the rest of a run that was stopped.
 
     Args:
-        resolved: The complete config.
-        strategies: The run's strategies, with `model` and `training_env` set.
+        plan: The plan of the run, with prepared strategies.
         env: Training environments.
         model: The algorithm.
         eval_envs: Environments for evaluations and videos.
@@ -49,8 +49,7 @@ class Session:
 
     def __init__(
         self,
-        resolved: Resolved,
-        strategies: Sequence[Any],
+        plan: RunPlan,
         env: Any,
         model: Any,
         eval_envs: list[AnyEnv],
@@ -59,13 +58,14 @@ class Session:
         checkpoint: Checkpoint | None,
         notify: Callable[[str], None],
     ) -> None:
-        config = resolved.config
-        self.resolved, self.env, self.model, self.eval_envs, self.result = resolved, env, model, eval_envs, result
+        config, resolved = plan.config, plan.resolved
+        self.plan, self.resolved, self.result = plan, resolved, result
+        self.env, self.model, self.eval_envs = env, model, eval_envs
         self.path, self.notify, self.checkpoint = result.path, notify, checkpoint
         self.guard = directory.DirectoryGuard(self.path)
         self.clock = RunClock(started, checkpoint.state["seconds"] if checkpoint else None)
         self.stop = StopRequest("with a checkpoint after this rollout")
-        self.schedules = schedule_callback.ScheduleCallback(factory.schedules_of(config), config.steps)
+        self.schedules = schedule_callback.ScheduleCallback(factory.schedules_of(plan), config.steps)
         self.progress = ProgressBarCallback(config.steps)
         self.divergence = DivergenceCallback()
         self.evaluations = EvaluationCallback(
@@ -78,7 +78,7 @@ class Session:
             test=partial(self.evaluate, purpose=TEST) if config.eval.test_episodes else None,
         )
         self.checkpointing = CheckpointCallback(config.checkpoint.every, self._write_checkpoint, self.stop)
-        self.strategies = StrategyCallback(strategies, self._write_checkpoint)
+        self.strategies = StrategyCallback(plan.strategies, self._write_checkpoint)
         self.checkpoints = Checkpoints(self.path, config.checkpoint.keep)
         stateful = {
             "divergence": self.divergence,
@@ -88,8 +88,11 @@ class Session:
         }
         self.state = RunState(resolved.values(), model, env, stateful, self.clock, self.checkpoints, notify)
 
-    def run(self) -> Result:
+    def run(self, learn: Callable[[list[BaseCallback]], object]) -> Result:
         """Execute the run; `result.json` is written however the run ends.
+
+        Args:
+            learn: Trains the model with these callbacks.
 
         Raises:
             DivergedError: A number was not finite.
@@ -99,7 +102,7 @@ class Session:
         try:
             with self.stop:
                 self.open_logs()
-                self._learn()
+                self._learn(learn)
                 self._finish()
             self.result.status = "done"
             self._write_result()
@@ -137,7 +140,7 @@ class Session:
         if config.tensorboard:
             writers.append(logs.TensorBoard(path / directory.TENSORBOARD))
 
-    def _learn(self) -> None:
+    def _learn(self, learn: Callable[[list[BaseCallback]], object]) -> None:
         if self.checkpoint is not None and self.checkpoint.finished:
             self.state.load(self.checkpoint)
         else:
@@ -149,7 +152,7 @@ class Session:
             ]
             try:
                 with self.clock.measure_learning():
-                    self.model.learn(total_timesteps=self.resolved.config.steps, callback=callbacks)
+                    learn(callbacks)
             except StopTraining:
                 pass
             finally:
@@ -213,7 +216,7 @@ class Session:
     def _finish(self) -> None:
         """Evaluate the saved model and record its videos."""
         config = self.resolved.config
-        policy = saved_policy(config, self.path, self.env)
+        policy = saved_policy(self.plan, self.path, self.env)
         evaluation = evaluate_finally(policy, config, self.eval_envs, self.result)
         self.guard.check()
         record_videos(policy, config, self.eval_envs[0], evaluation, self.path)

@@ -1,4 +1,4 @@
-"""The strategies of a run: one, or several that are joined by `+`, each with parameters of its own."""
+"""Construct the strategies of a run: a single strategy, or several joined by `+`, with parameters for each."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ def without_aliases(layers: Sequence[Layer]) -> list[Layer]:
 
 
 def sections(strategy: str, params: Mapping[str, Any]) -> dict[str, tuple[str, Mapping[str, Any]]]:
-    """Name of each strategy → the key of its parameters in a config, and what is said of them.
+    """Return for each strategy name the config key of its parameters, and their values.
 
     Args:
         strategy: A name, or several joined by `+`.
-        params: What a config says as `strategy_params`.
+        params: The config's `strategy_params`.
 
     Raises:
-        ConfigError: A name is there twice; or of joined ones, parameters that are of none of them.
-        RegistryError: A name is not known.
+        ConfigError: A name is repeated; or, with joined strategies, parameters belong to none of them.
+        RegistryError: A name is unknown.
     """
     names = [registry("strategy").get(name, "strategy").name for name in strategy.split(JOIN)]
     for name in names:
@@ -59,26 +59,26 @@ def sections(strategy: str, params: Mapping[str, Any]) -> dict[str, tuple[str, M
             raise ConfigError(bad_value("strategy", strategy, "each name once", f"names {name} twice"))
     if len(names) == 1:
         return {names[0]: (SECTION, params)}
-    for name, given in params.items():
-        if name not in names or not isinstance(given, Mapping):
+    for name, values in params.items():
+        if name not in names or not isinstance(values, Mapping):
             example = f"parameters by strategy, e.g. {{{names[0]}: {{…}}}}"
-            why = f"is none of {', '.join(names)}" if name not in names else "is no mapping"
-            raise ConfigError(bad_value(f"{SECTION}.{name}", given, example, why))
+            why = f"is none of {', '.join(names)}" if name not in names else "is not a mapping"
+            raise ConfigError(bad_value(f"{SECTION}.{name}", values, example, why))
     return {name: (f"{SECTION}.{name}", params.get(name, {})) for name in names}
 
 
-def joined(parts: Mapping[str, Any]) -> dict[str, Any]:
-    """What goes into the config of what each strategy says of its own parameters."""
-    said = {name: dict(part) for name, part in parts.items() if part}
-    return said if len(parts) > 1 else next(iter(said.values()), {})
+def join_params(params_by_strategy: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the `strategy_params` section for the parameters of each strategy; the inverse of `sections`."""
+    filled = {name: dict(params) for name, params in params_by_strategy.items() if params}
+    return filled if len(params_by_strategy) > 1 else next(iter(filled.values()), {})
 
 
 @contextlib.contextmanager
-def said_in(section: str) -> Iterator[None]:
-    """Messages of a strategy, which does not know that it is joined, name its parameters as the config does.
+def errors_name_section(section: str) -> Iterator[None]:
+    """Rewrite a strategy's messages, which name `strategy_params`, to the section that the config uses.
 
     Raises:
-        ConfigError: As of the strategy.
+        ConfigError: Raised by the strategy.
     """
     try:
         yield
@@ -86,19 +86,45 @@ def said_in(section: str) -> Iterator[None]:
         raise ConfigError(str(error).replace(f"{SECTION}.", f"{section}.", 1)) from error
 
 
-def strategies_of(config: RunConfig) -> list[Any]:
-    """The run's strategies, constructed, in the order in which they are joined.
+def construct_strategies(config: RunConfig) -> list[Any]:
+    """Return the strategies of `config`, in the order in which they are joined.
 
     Raises:
-        ConfigError: One refuses its parameters.
+        ConfigError: A strategy refuses its parameters.
     """
-    found = []
-    for name, (section, given) in sections(config.strategy, config.strategy_params).items():
+    strategies = []
+    for name, (section, params) in sections(config.strategy, config.strategy_params).items():
         try:
-            with said_in(section):
-                strategy = registry("strategy").get(name).load()(**given)
+            with errors_name_section(section):
+                strategy = registry("strategy").get(name).load()(**params)
         except (TypeError, ValueError) as error:
             raise ConfigError(f"{section}: {name} refuses its parameters: {error}") from error
         strategy.name, strategy.config, strategy.section = name, config, section
-        found.append(strategy)
-    return found
+        strategies.append(strategy)
+    return strategies
+
+
+class ConstructedStrategies:
+    """Strategies that are constructed once and follow the config while its values are decided.
+
+    Args:
+        config: A config with the user's values.
+        params: Its complete `strategy_params`, the defaults of the strategies' classes included.
+    """
+
+    def __init__(self, config: RunConfig, params: Mapping[str, Any]) -> None:
+        self.strategies = construct_strategies(config)
+        self._constructed_with = (config.strategy, dict(params))
+
+    def of(self, config: RunConfig) -> list[Any]:
+        """Return the strategies with `config` set; they are constructed again only if their parameters differ.
+
+        Raises:
+            ConfigError: A strategy refuses its parameters.
+        """
+        parameters = (config.strategy, config.strategy_params)
+        if parameters != self._constructed_with:
+            self.strategies, self._constructed_with = construct_strategies(config), parameters
+        for strategy in self.strategies:
+            strategy.config = config
+        return self.strategies

@@ -1,4 +1,4 @@
-"""What a run's environments play: the run's own config, or several of them, as its strategy says."""
+"""Task variants of a run: its config, or several configs that its strategy derives from it."""
 
 from __future__ import annotations
 
@@ -11,80 +11,83 @@ from numpy.typing import NDArray
 
 from mygym.config import Layer, RunConfig, merged, resolve
 from mygym.errors import ConfigError, bad_value
-from mygym.runs.strategies import strategies_of
 from mygym.tasks.components import stage_columns
 from mygym.tasks.lookup import find_task
 from mygym.tasks.task import Task
 
-PLAYED = ("task", "task_params", "robot", "workspace", "reward", "randomize")
-"""Keys of a config in which one that is played may differ from the run's: those that keep the spaces, or may."""
+VARIANT_KEYS = ("task", "task_params", "robot", "workspace", "reward", "randomize")
+"""Config keys in which a variant may differ from the run: keys that keep the spaces, or may keep them."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One config that is played."""
+    """A config that the environments of a run play."""
 
     config: RunConfig
     label: str
-    """What to call it."""
+    """Display name, unique within the run."""
 
 
-def codes(config: RunConfig, played: Sequence[Variant]) -> NDArray[np.float32] | None:
-    """`(variants, d)`: what observations have appended of the variant that is played; None: nothing tells.
+def make_variants(config: RunConfig, strategies: Sequence[Any]) -> tuple[tuple[Variant, ...], tuple[Variant, ...]]:
+    """Return the variants that training plays, and those that evaluations and videos play.
 
-    As the strategy says, by a one-hot vector, or by the task's stages: of each built-in stage, and of all others
-    together, its place in the task, from 1 for the first towards 0, which is for those that are not in it. So tasks of
-    equal stages look alike, and one that was never trained is near those that were.
+    Args:
+        config: The run's config.
+        strategies: The run's strategies.
+
+    Raises:
+        ConfigError: Two strategies choose variants, or a variant has a key or value that no environment takes.
     """
-    ways = {one.identify for one in strategies_of(config)} - {"none"}
-    if not ways:
+    strategy = _choosing_strategy(config, strategies)
+    trained, judged = strategy.variants(config), strategy.evaluation_variants(config)
+    variants = _with_labels(config, trained)
+    return variants, variants if judged == trained else _with_labels(config, judged)
+
+
+def variant_codes(strategies: Sequence[Any], variants: Sequence[Variant]) -> NDArray[np.float32] | None:
+    """Return what is appended to the observations of each variant, `(variants, d)`; None if nothing is.
+
+    The strategy's `identify` decides. `one_hot`: a one-hot vector. `stages`: a column for each built-in stage, and one
+    for all others together, with the stage's position in the task, from 1 for the first down to 0 for stages that are
+    absent. So tasks with the same stages look alike, and an untrained task is near the trained ones.
+    """
+    codes = {strategy.identify for strategy in strategies} - {"none"}
+    if not codes:
         return None
-    if ways == {"one_hot"}:
-        return np.eye(len(played), dtype=np.float32)
-    return np.array([_stages_of(find_task(one.config.task)) for one in played], dtype=np.float32)
+    if codes == {"one_hot"}:
+        return np.eye(len(variants), dtype=np.float32)
+    return np.array([_stage_code(find_task(variant.config.task)) for variant in variants], dtype=np.float32)
 
 
-def _stages_of(task: Task) -> list[float]:
+def _stage_code(task: Task) -> list[float]:
     names, columns = task.stage_names, stage_columns()
     known = [name if name in columns else "" for name in names]
     return [1.0 - known.index(name) / len(known) if name in known else 0.0 for name in (*columns, "")]
 
 
-def variants(config: RunConfig) -> list[Variant]:
-    """What the training environments play."""
-    return _laid_over(config, _deciding(config).variants(config))
-
-
-def judged(config: RunConfig) -> list[Variant]:
-    """What evaluations and films play."""
-    return _laid_over(config, _deciding(config).evaluation_variants(config))
-
-
-def _deciding(config: RunConfig) -> Any:
-    """The strategy that says what is played; of joined ones there is no more than one.
+def _choosing_strategy(config: RunConfig, strategies: Sequence[Any]) -> Any:
+    """Return the strategy that chooses the variants; of joined strategies at most one may have several.
 
     Raises:
-        ConfigError: Two of them do.
+        ConfigError: Two strategies have several variants.
     """
-    strategies = strategies_of(config)
-    several = [one for one in strategies if len(one.variants(config)) > 1] or strategies
-    if len(several) > 1 and several is not strategies:
-        names = " and ".join(one.name for one in several)
-        raise ConfigError(
-            bad_value("strategy", config.strategy, "one of the two", f"joins {names}, which both say what is played")
-        )
-    return several[0]
+    choosing = [strategy for strategy in strategies if len(strategy.variants(config)) > 1]
+    if len(choosing) > 1:
+        names = " and ".join(strategy.name for strategy in choosing)
+        why = f"joins {names}, which both choose the task variants"
+        raise ConfigError(bad_value("strategy", config.strategy, "one of the two", why))
+    return choosing[0] if choosing else strategies[0]
 
 
-def _laid_over(config: RunConfig, parts: Sequence[Mapping[str, Any]]) -> list[Variant]:
-    found = [_variant(config, part) for part in parts]
-    several = len({one.robot for one in found}) > 1
+def _with_labels(config: RunConfig, parts: Sequence[Mapping[str, Any]]) -> tuple[Variant, ...]:
+    configs = [_variant_config(config, part) for part in parts]
+    several_robots = len({variant.robot for variant in configs}) > 1
     labels: list[str] = []
-    for one in found:
-        label = _label(one, several)
+    for variant in configs:
+        label = _label(variant, several_robots)
         same = sum(other.partition(" #")[0] == label for other in labels)
         labels.append(f"{label} #{same + 1}" if same else label)
-    return [Variant(one, label) for one, label in zip(found, labels, strict=True)]
+    return tuple(Variant(variant, label) for variant, label in zip(configs, labels, strict=True))
 
 
 def _label(config: RunConfig, with_robot: bool) -> str:
@@ -92,8 +95,8 @@ def _label(config: RunConfig, with_robot: bool) -> str:
     return f"{task} on {config.robot}" if with_robot else task
 
 
-def _variant(config: RunConfig, part: Mapping[str, Any]) -> RunConfig:
-    """`config` with `part` laid over it; one that names another task has that task's own workspace and numbers.
+def _variant_config(config: RunConfig, part: Mapping[str, Any]) -> RunConfig:
+    """Return `config` overlaid by `part`; another task brings its workspace and task parameters.
 
     Raises:
         ConfigError: A key or value that no environment takes.
@@ -101,15 +104,15 @@ def _variant(config: RunConfig, part: Mapping[str, Any]) -> RunConfig:
     if not part:
         return config
     for key in part:
-        if key not in PLAYED:
+        if key not in VARIANT_KEYS:
             raise ConfigError(
-                bad_value(f"strategy {config.strategy}", key, PLAYED, "is not what environments differ in")
+                bad_value(f"strategy {config.strategy}", key, VARIANT_KEYS, "is not a key that variants may change")
             )
     values = config.model_dump(mode="json")
     task = part.get("task", config.task)
     if task != config.task:
         values["task_params"] = {}
-        at_home = config.workspace in (None, find_task(config.task).workspace)
-        if isinstance(task, str) and at_home:  # a composition has no workspace of its own
+        default_workspace = config.workspace in (None, find_task(config.task).workspace)
+        if isinstance(task, str) and default_workspace:  # a composition names no workspace
             values["workspace"] = find_task(task).workspace
     return resolve([Layer(f"strategy {config.strategy}", merged(values, part))]).config

@@ -127,7 +127,7 @@ class Demos(Strategy):
             model = cast(OffPolicyAlgorithm, self.model)
             assert model.replay_buffer is not None
             lengths = [len(episode) for episode in demonstrations.episodes]
-            variants = np.repeat(played_as(demonstrations, self.config), lengths).tolist()
+            variants = np.repeat(played_as(demonstrations, self.plan), lengths).tolist()
             mix(model.replay_buffer, demonstration_buffer(model, steps, variants), self.share)
         if self.warm_start:
             self._imitate(self.warm_start)
@@ -154,7 +154,7 @@ class Demos(Strategy):
             ConfigError: Not a dataset, not of the run's tasks, no successful episode, or too few episodes.
         """
         demonstrations = load_demonstrations(dataset, "strategy_params.dataset")
-        check_fits(demonstrations, self.config, rewards=bool(self.share))
+        check_fits(demonstrations, self.plan, rewards=bool(self.share))
         count = len(demonstrations)
         if self.episodes is not None and self.episodes > count:
             why = f"is more than {dataset} contains"
@@ -173,7 +173,7 @@ class Demos(Strategy):
             ConfigError: The expert fails too often.
         """
         config, wanted = self.config, self.episodes or EPISODES
-        with contextlib.closing(factory.make_env(config)) as env:
+        with contextlib.closing(factory.make_env(self.plan)) as env:
             expert = OraclePolicy([env], config.seed)
             solved = (episode for episode in attempts(expert, env, config.seed, wanted) if episode.success)
             episodes = tuple(itertools.islice(solved, wanted))

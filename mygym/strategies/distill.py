@@ -86,7 +86,7 @@ class Distill(Strategy):
     def prepare_model(self) -> None:
         """Load the teachers and add their loss to the student's."""
         model: Any = self.model
-        self.teachers: Teachers = read_teachers(self.teacher, self.config, self.training_env)
+        self.teachers: Teachers = read_teachers(self.teacher, self.plan, self.training_env)
         if hasattr(model, "teacher"):  # imitation algorithms, see `BC`
             model.teacher = self.teachers
             return

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mygym.errors import ConfigError, bad_value
-from mygym.runs.variants import variants
 from mygym.strategies.gradient_bandit import MIN_SHARE, bandit_step, probabilities
 from mygym.strategies.strategy import Strategy
 
@@ -91,7 +90,7 @@ class MultiTask(Strategy):
 
     def prepare_env(self) -> None:
         """Read the labels of the tasks for the log."""
-        self.labels = [variant.label for variant in variants(self.config)]
+        self.labels = [variant.label for variant in self.plan.variants]
 
     def on_episode(self, variant: int, success: bool, total_reward: float) -> None:
         """Update the success rates, and the learned weights from learning progress."""

@@ -8,7 +8,9 @@ from typing import Any
 from gymnasium import spaces
 
 from mygym.errors import ConfigError, bad_value
-from mygym.runs.strategies import said_in, strategies_of
+from mygym.runs.factory import as_built
+from mygym.runs.plan import Plannable, RunPlan, plan_of
+from mygym.runs.strategies import errors_name_section
 from mygym.strategies.losses import actor_optimizer
 from mygym.strategies.strategy import Strategy
 
@@ -37,19 +39,30 @@ REQUIREMENTS: Mapping[str, tuple[Callable[[Strategy], bool], str]] = {
 """Name in `Strategy.requires` → test of a strategy, and what is allowed (for the message)."""
 
 
-def prepared(config: Any, env: Any, model: Any) -> list[Strategy]:
+def prepare_run(plan: RunPlan, env: Any, model: Any) -> RunPlan:
+    """Prepare the strategies; return the plan with the values that constructors have decided.
+
+    Raises:
+        ConfigError: The run lacks a requirement of a strategy.
+    """
+    plan = plan.with_resolved(as_built(plan.resolved, model))
+    prepared(plan, env, model)
+    return plan
+
+
+def prepared(run: Plannable, env: Any, model: Any) -> tuple[Strategy, ...]:
     """Return the strategies of a run, ready to train.
 
     Raises:
         ConfigError: The run lacks a requirement of a strategy.
     """
-    strategies: list[Strategy] = strategies_of(config)
+    strategies: tuple[Strategy, ...] = plan_of(run).strategies
     for strategy in strategies:
         strategy.training_env, strategy.model = env, model
         _check(strategy)
     for method in ("prepare_env", "prepare_model", "prepare_data"):
         for strategy in strategies:
-            with said_in(strategy.section):
+            with errors_name_section(strategy.section):
                 getattr(strategy, method)()
     return strategies
 

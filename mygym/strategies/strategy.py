@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from mygym.config import RunConfig
     from mygym.runs.evaluation import Evaluation
+    from mygym.runs.plan import RunPlan
 
 S = TypeVar("S")
 
@@ -52,7 +53,7 @@ class Strategy:
     """When `step` is called: before each rollout, or before the gradient steps that follow each rollout."""
 
     identify: Literal["none", "one_hot", "stages"] = "none"
-    """Task code that is appended to observations, see `mygym.runs.variants.codes`; unless it is `none`,
+    """Task code that is appended to observations, see `mygym.runs.variants.variant_codes`; unless it is `none`,
     `evaluation_variants` must be the same as `variants`."""
 
     name: str
@@ -61,6 +62,8 @@ class Strategy:
     """Key of the parameters in the config: `strategy_params`, of joined strategies `strategy_params.NAME`."""
     config: RunConfig
     """Config of the run; complete when the run is built."""
+    plan: RunPlan
+    """Plan of the run, e.g. its task variants; set when the run is built."""
     model: BaseAlgorithm
     """Model that is trained."""
     training_env: VecEnv

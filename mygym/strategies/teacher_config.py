@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mygym.config import RunConfig
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, bad_value
 from mygym.runs import devices, directory, factory
 from mygym.runs.checkpoints.random_state import load_random_state, random_state
 from mygym.runs.loading import config_of_run, load
-from mygym.runs.variants import Variant, codes, variants
+from mygym.runs.plan import Plannable, plan_of
+from mygym.runs.variants import Variant
 from mygym.strategies.teachers import Oracle, Teacher, Teachers, Trained
 
 KEY = "strategy_params.teacher"
@@ -44,19 +44,20 @@ def absolute(teacher: TeacherConfig, key: str = KEY) -> Any:
     return teacher if teacher == ORACLE else str(Path(teacher).expanduser().absolute())
 
 
-def read_teachers(teacher: TeacherConfig, config: RunConfig, env: Any) -> Teachers:
+def read_teachers(teacher: TeacherConfig, run: Plannable, env: Any) -> Teachers:
     """Load the teachers of a config.
 
     Args:
         teacher: Value of the config.
-        config: Config of the student's run.
+        run: Plan of the student's run.
         env: Training environments of the student.
 
     Raises:
         ConfigError: A run does not exist, or does not fit the student's environments.
         RunError: A policy cannot be loaded.
     """
-    tasks = variants(config)
+    plan = plan_of(run)
+    config, tasks = plan.config, plan.variants
     names_of = _names_by_variant(teacher, [variant.label for variant in tasks])
     teachers: dict[str, Teacher] = {ORACLE: Oracle()}
     random = random_state()  # loading builds networks and sets seeds, which must not change the student's training
@@ -98,7 +99,7 @@ def _trained(name: str, taught: Sequence[Variant]) -> Trained:
         RunError: Its policy cannot be loaded.
     """
     config = config_of_run(directory.find_policy(name, KEY)[0])
-    if codes(config, variants(config)) is not None:
+    if plan_of(config).codes is not None:
         why = "needs a task code in its observations, which the student's environments cannot provide"
         raise ConfigError(bad_value(KEY, name, "a run without identify", why))
     policy = load(name)

@@ -1,4 +1,4 @@
-"""Any document and any flags: they run, or ConfigError says why; never a traceback, a hang, code run or a file left.
+"""Any document and any flags: they run, or raise ConfigError; no traceback, hang, executed code or left-over file.
 
 The normal suite tries `FEW` examples of each property, `pytest -m slow` `MANY`.
 """
@@ -26,9 +26,9 @@ from hypothesis import strategies as st
 
 from mygym.cli.train import main
 from mygym.config import Resolved, RunConfig, load_file
-from mygym.config.hyperparameters import may_be_scheduled
 from mygym.config.loading import MAX_BYTES, Dumper
 from mygym.config.plain import MAX_DEPTH, MAX_VALUES
+from mygym.config.schedulable import may_be_scheduled
 from mygym.errors import ConfigError, MygymError
 from mygym.registry import algorithm, registry
 from mygym.runs.factory import build_model, make_vec_env
@@ -58,8 +58,8 @@ def in_time() -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
-def ours(work: Callable[[], Any]) -> Any:
-    """What `work` returns, or None where it refused as the command line can tell: one line, exit code 2."""
+def result_of(work: Callable[[], Any]) -> Any:
+    """Return the result of `work`, or None if it was refused with a message of one line and exit code 2."""
     try:
         with in_time():
             return work()
@@ -72,7 +72,7 @@ def ours(work: Callable[[], Any]) -> Any:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where files of the test go; the working directory is another one, and stays empty."""
+    """Folder for files of the test; the working directory is another folder, and stays empty."""
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)
@@ -111,14 +111,14 @@ def test_any_bytes_are_a_mapping_or_refused(name: str, examples: int, folder: Pa
     @given(content=BYTES)
     def holds(content: bytes) -> None:
         path.write_bytes(content)
-        read = ours(lambda: load_file(path))
+        read = result_of(lambda: load_file(path))
         assert read is None or isinstance(read, dict)
 
     holds()
 
 
 def bomb(last: str, first: str = "[x, x, x, x]", line: str = "[*a{0}, *a{0}, *a{0}, *a{0}]", count: int = 30) -> str:
-    """Lines each of which holds the one before it several times."""
+    """Lines that each contain the previous line several times."""
     return "\n".join([f"a0: &a0 {first}", *(f"a{i}: &a{i} {line.format(i - 1)}" for i in range(1, count)), last])
 
 
@@ -392,7 +392,7 @@ def right_documents(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def spoiled_documents(draw: st.DrawFn) -> dict[str, Any]:
-    """The same with a few values, at any depth, that can be anything, or keys that nobody knows."""
+    """Return the values with a few arbitrary values or unknown keys at any depth."""
     document = draw(right_documents())
     for _ in range(draw(st.integers(1, 3))):
         here: Any = document
@@ -459,7 +459,7 @@ def test_any_document_is_built_or_refused(examples: int, folder: Path) -> None:
     @given(document=DOCUMENTS, suffix=SUFFIXES)
     def holds(document: dict[str, Any], suffix: str) -> None:
         path = write(folder, suffix, document)
-        resolved = ours(lambda: resolve_config(load_file(path)))
+        resolved = result_of(lambda: resolve_config(load_file(path)))
         ends["all"] += 1
         if resolved is None:
             ends["refused"] += 1
@@ -469,7 +469,7 @@ def test_any_document_is_built_or_refused(examples: int, folder: Path) -> None:
             ends["settled"] += 1
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # what SB3 advises against is allowed
-                ends["built" if ours(lambda: build(resolved.config)) else "not built"] += 1
+                ends["built" if result_of(lambda: build(resolved.config)) else "not built"] += 1
         assert [file.name for file in folder.iterdir() if file.is_dir()] == ["work"]
         assert not any((folder / "work").iterdir())
 
@@ -482,14 +482,14 @@ def test_any_document_is_built_or_refused(examples: int, folder: Path) -> None:
 
 @few_or_many
 def test_what_settles_repeats_itself(examples: int, folder: Path) -> None:
-    """As the run's own config.yaml, as JSON, and from Python."""
+    """As the config.yaml of the run, as JSON, and from Python."""
     ends: Counter[str] = Counter()
 
     @settings(max_examples=examples)
     @given(document=DOCUMENTS, suffix=SUFFIXES)
     def holds(document: dict[str, Any], suffix: str) -> None:
         path = write(folder, suffix, document)
-        resolved = ours(lambda: resolve_config(load_file(path)))
+        resolved = result_of(lambda: resolve_config(load_file(path)))
         ends["settled" if resolved else "refused"] += 1
         if resolved is not None:
             repeats_itself(resolved, folder)
@@ -516,7 +516,7 @@ def endless() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("values", "words"),
     [
         ({"algo_params": {"policy_kwargs": {"x": math.nan}}}, ["algo_params.policy_kwargs.x", "nan", "finite"]),
         ({"algo_params": {"policy_kwargs": {"activation_fn": dict}}}, ["algo_params.policy_kwargs.activation_fn"]),
@@ -543,9 +543,9 @@ def endless() -> dict[str, Any]:
     ],
     ids=lambda value: str(value)[:50] if isinstance(value, list) else "",
 )
-def test_what_would_fail_later_is_refused_at_once(said: dict[str, Any], words: list[str]) -> None:
+def test_what_would_fail_later_is_refused_at_once(values: dict[str, Any], words: list[str]) -> None:
     with in_time(), pytest.raises(ConfigError) as error:
-        from_python(said)
+        from_python(values)
     for word in words:
         assert word in str(error.value)
     assert len(str(error.value)) < 1000
@@ -560,8 +560,8 @@ def test_text_that_looks_like_a_number_stays_text(text: str, folder: Path) -> No
 # any flags ----------------------------------------------------------------------------------------------------------
 
 
-def said(words: list[str]) -> str | None:
-    """What the command line prints, or None where it refuses."""
+def values(words: list[str]) -> str | None:
+    """Return the output of the command line, or None if it refuses."""
     out = io.StringIO()
 
     def work() -> str:
@@ -574,12 +574,14 @@ def said(words: list[str]) -> str | None:
         assert code == 0
         return out.getvalue()
 
-    printed = ours(work)
+    printed = result_of(work)
     assert printed is not None or out.getvalue() == ""
     return None if printed is None else str(printed)
 
 
-FLAGS = sorted(set(re.findall(r"--[a-z][a-z_-]*", said(["--help"]) or "")) | {"--n_envs", "-h", "--", "-", "--robott"})
+FLAGS = sorted(
+    set(re.findall(r"--[a-z][a-z_-]*", values(["--help"]) or "")) | {"--n_envs", "-h", "--", "-", "--robott"}
+)
 FILES = {
     "good.yaml": "robot: kuka\nseed: 3\nalgo_params: {gamma: 0.9}\n",
     "good.json": '{"task": "push", "eval": {"every": 7}}',
@@ -648,7 +650,7 @@ LINES = st.lists(st.sampled_from(RIGHT), max_size=3) | st.lists(st.sampled_from(
     ],
 )
 def test_odd_words_are_refused(words: list[str], folder: Path) -> None:
-    assert said(["--explain", *words]) is None
+    assert values(["--explain", *words]) is None
 
 
 @few_or_many
@@ -660,7 +662,7 @@ def test_any_flags_are_explained_or_refused(examples: int, folder: Path) -> None
     @settings(max_examples=examples)
     @given(line=LINES)
     def holds(line: list[list[str]]) -> None:
-        printed = said(["--explain", *(word for words in line for word in words)])
+        printed = values(["--explain", *(word for words in line for word in words)])
         ends["refused" if printed is None else "explained"] += 1
         assert not any((folder / "work").iterdir())  # where CODE would make a folder
 

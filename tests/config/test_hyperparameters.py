@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mygym.config import merged
-from mygym.config.hyperparameters import INNER, Schema, training_parameters
+from mygym.config.hyperparameters import Schema
+from mygym.config.named_components import INNER
+from mygym.config.parameter_checks import training_parameters
 from mygym.config.ranges import RANGES
 from mygym.errors import ConfigError
 from mygym.registry import algorithm
@@ -38,7 +40,7 @@ def test_the_defaults_that_an_algorithm_ships_with_are_allowed(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_what_the_run_decides_is_no_hyperparameter(name: str) -> None:
+def test_arguments_of_the_run_are_no_hyperparameters(name: str) -> None:
     assert not set(known(name)) & {"env", "seed", "device", "verbose", "self"}
     assert {"policy", "policy_kwargs"} <= set(known(name))
     with pytest.raises(ConfigError, match=r"algo_params\.seed"):
@@ -113,7 +115,7 @@ def test_what_is_misspelt_in_nested_arguments_is_refused_with_the_nearest(name: 
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("values", "words"),
     [
         ({"activation_fn": "tahn"}, ["activation_fn: 'tahn'", "did you mean 'tanh'"]),
         ({"activation_fn": 3}, ["activation_fn: 3"]),
@@ -133,9 +135,9 @@ def test_what_is_misspelt_in_nested_arguments_is_refused_with_the_nearest(name: 
         ({"log_std_init": "low"}, ["log_std_init: 'low'", "a number"]),
     ],
 )
-def test_a_wrong_value_in_policy_kwargs_is_refused(said: dict[str, Any], words: list[str]) -> None:
+def test_a_wrong_value_in_policy_kwargs_is_refused(values: dict[str, Any], words: list[str]) -> None:
     with pytest.raises(ConfigError) as error:
-        check("ppo", {"policy_kwargs": said})
+        check("ppo", {"policy_kwargs": values})
     assert str(error.value).startswith("algo_params.policy_kwargs.")
     assert all(word in str(error.value) for word in words), error.value
 
@@ -148,20 +150,22 @@ def test_a_policy_is_chosen_by_name() -> None:
         check("ppo", {"policy": "oracle"})  # acts without training
 
 
-def arguments(name: str, said: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    schema = Schema(algorithm(name), said)
-    return schema.arguments(merged(schema.defaults(), merged(schema.registered(), said)))
+def arguments(name: str, values: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    schema = Schema(algorithm(name), values)
+    return schema.arguments(merged(schema.defaults(), merged(schema.registered(), values)))
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_what_nobody_says_is_left_to_the_class(name: str) -> None:
+def test_unset_hyperparameters_are_left_to_the_class(name: str) -> None:
     _, args, kwargs = algorithm(name).combo()
     assert arguments(name, {}) == (args[0], kwargs)
 
 
-def test_names_become_what_they_name() -> None:
-    said = {"policy_kwargs": {"activation_fn": "elu", "optimizer_class": "sgd", "optimizer_kwargs": {"momentum": 0.9}}}
-    policy, kwargs = arguments("ppo", said | {"clip_range_vf": 0.1})
+def test_names_become_the_objects_that_they_name() -> None:
+    values = {
+        "policy_kwargs": {"activation_fn": "elu", "optimizer_class": "sgd", "optimizer_kwargs": {"momentum": 0.9}}
+    }
+    policy, kwargs = arguments("ppo", values | {"clip_range_vf": 0.1})
     assert policy == "MultiInputPolicy"
     assert kwargs["policy_kwargs"]["activation_fn"] is torch.nn.ELU
     assert kwargs["policy_kwargs"]["optimizer_class"] is torch.optim.SGD
@@ -170,14 +174,14 @@ def test_names_become_what_they_name() -> None:
     assert "vf_coef" not in kwargs
 
 
-def test_another_optimiser_does_not_get_what_the_registered_one_took() -> None:
-    """`fused` is of Adam's; SB3's RMSProp would raise."""
+def test_another_optimiser_does_not_get_the_arguments_of_the_registered_optimiser() -> None:
+    """`fused` is a parameter of Adam; SB3's RMSProp would raise."""
     _, kwargs = arguments("sac", {"policy_kwargs": {"optimizer_class": "rmsprop_tf"}})
     assert kwargs["policy_kwargs"]["optimizer_class"].__name__ == "RMSpropTFLike"
     assert "optimizer_kwargs" not in kwargs["policy_kwargs"] or not kwargs["policy_kwargs"]["optimizer_kwargs"]
 
 
-def test_a_list_is_a_tuple_where_the_class_wants_one() -> None:
+def test_a_list_becomes_a_tuple_for_a_tuple_annotation() -> None:
     _, kwargs = arguments("sac", {"train_freq": [2, "step"], "policy_kwargs": {"net_arch": [8]}})
     assert kwargs["train_freq"] == (2, "step")
     assert kwargs["policy_kwargs"]["net_arch"] == [8]

@@ -21,7 +21,7 @@ STRATEGIES = registry("strategy").names()
 
 
 def mistakes(config: dict[str, Any]) -> list[str]:
-    """Where the schema finds a config wrong; the schema is one itself."""
+    """Return the JSON paths that the schema reports, after a check of the schema itself."""
     schema = json.loads(json.dumps(json_schema()))
     jsonschema.Draft202012Validator.check_schema(schema)
     return [error.json_path for error in jsonschema.Draft202012Validator(schema).iter_errors(config)]
@@ -56,11 +56,11 @@ def test_a_strategy_has_its_own_parameters(strategy: str) -> None:
         ({"strategy": "mixture", "strategy_params": {"tau": "warm"}}, "$.strategy_params.tau"),
     ],
 )
-def test_a_mistake_is_found(config: dict[str, Any], where: str) -> None:
+def test_the_schema_reports_a_mistake(config: dict[str, Any], where: str) -> None:
     assert mistakes(config) == [where]
 
 
-def test_what_is_registered_is_in_it() -> None:
+def test_the_schema_contains_registered_components() -> None:
     @register_strategy("waiting")
     class Waiting(Strategy):
         """Waits."""

@@ -55,15 +55,15 @@ def test_json_may_have_comments_and_trailing_commas(tmp_path: Path) -> None:
     assert read(tmp_path, text, "run.json") == {"robot": "kuka", "algo_params": {"gamma": 0.95}}
 
 
-def test_an_empty_yaml_file_says_nothing(tmp_path: Path) -> None:
+def test_an_empty_yaml_file_is_an_empty_config(tmp_path: Path) -> None:
     assert read(tmp_path, "# all defaults\n") == {}
 
 
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("run.yaml", "seed: 1\nrobot: panda\nseed: 2\n", ["run.yaml", "seed", "twice", "line 3"]),
-        ("run.yaml", "eval:\n  every: 1\n  every: 2\n", ["run.yaml", "every", "twice", "line 3"]),
+        ("run.yaml", "seed: 1\nrobot: panda\nseed: 2\n", ["run.yaml", "duplicate key 'seed'", "line 3"]),
+        ("run.yaml", "eval:\n  every: 1\n  every: 2\n", ["run.yaml", "duplicate key 'every'", "line 3"]),
         ("run.json", '{"seed": 1, "seed": 2}', ["run.json", "seed"]),
         ("run.yaml", "robot: [panda", ["run.yaml", "line 1"]),
         ("run.yaml", "robot: panda\n\ttask: reach", ["run.yaml", "line 2"]),
@@ -174,7 +174,7 @@ def test_any_overrides_are_read_or_refused(pairs: list[str]) -> None:
 
 
 @given(low=MAPPINGS, high=MAPPINGS)
-def test_merging_keeps_what_is_not_said_again(low: dict[str, Any], high: dict[str, Any]) -> None:
+def test_merging_keeps_keys_that_are_not_repeated(low: dict[str, Any], high: dict[str, Any]) -> None:
     before = json.dumps([low, high])
     both = merged(low, high)
     assert both.keys() == low.keys() | high.keys()

@@ -1,4 +1,4 @@
-"""Schedules as data: their values, the mistakes in them, how layers of settings combine, and what may follow one."""
+"""Schedules in configs: values, mistakes, layers, and the hyperparameters that may follow a schedule."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ from stable_baselines3.common.type_aliases import Schedule as SB3Schedule
 
 from mygym.algos.stable_baselines import A2C, PPO, SAC
 from mygym.config import load_file, merged, parse_overrides
-from mygym.config.hyperparameters import may_be_scheduled, schedules
 from mygym.config.loading import Dumper
 from mygym.config.ranges import RANGES
-from mygym.config.schedulable import LIBRARIES, READS
+from mygym.config.schedulable import LIBRARIES, READS, may_be_scheduled, schedules
 from mygym.config.schedules import OfProgress, Schedule, keys_of, parse, register_schedule
 from mygym.errors import ConfigError
 from mygym.registry import algorithm, register_algorithm, registry
@@ -66,7 +65,7 @@ def datas(draw: st.DrawFn) -> dict[str, Any]:
 # Values -------------------------------------------------------------------------------------------------------------
 
 
-def test_the_six_are_there() -> None:
+def test_six_shapes_are_built_in() -> None:
     assert registry("schedule").names() == sorted(BUILT_IN)
 
 
@@ -98,7 +97,7 @@ def test_a_way_begins_and_ends_to_the_bit_and_never_turns_back(
         ("inverse", [1 / (1 + 0.09 * step) for step in (0, 25, 50, 75, 100)]),
     ],
 )
-def test_each_way_is_what_its_name_says(name: str, quarters: list[float]) -> None:
+def test_each_shape_follows_its_name(name: str, quarters: list[float]) -> None:
     schedule = made(name, from_=1.0, to=0.1)
     assert [schedule.value(step, 100) for step in (0, 25, 50, 75, 100)] == pytest.approx(quarters)
 
@@ -147,7 +146,7 @@ def test_data_survive_yaml_json_and_pickle(data: dict[str, Any], steps: list[int
         parse(KEY, json.loads(json.dumps(data))),
         pickle.loads(pickle.dumps(OfProgress(schedule, 1000))).schedule,
     ]
-    assert [[one.value(step, 1000) for step in steps] for one in again] == [
+    assert [[schedule_again.value(step, 1000) for step in steps] for schedule_again in again] == [
         [schedule.value(step, 1000) for step in steps]
     ] * 3
 
@@ -252,7 +251,7 @@ def test_numbers_that_float32_does_not_have_are_refused() -> None:
         check(PPO, {"vf_coef": {"schedule": "linear", "from": 1, "to": 1e300}})
 
 
-# Shapes of the user's own -------------------------------------------------------------------------------------------
+# Custom shapes --------------------------------------------------------------------------------------------------------
 
 POWER = '''\
 """Schedules of mine."""
@@ -298,8 +297,8 @@ def test_a_users_file_adds_a_shape_with_parameters_of_its_own(power: Path) -> No
 @pytest.mark.parametrize(
     ("shape", "words"),
     [
-        (lambda progress, from_, to: math.nan, "comes to nan"),
-        (lambda progress, from_, to: from_ - 10 * progress * (1 - progress), "comes to -"),
+        (lambda progress, from_, to: math.nan, "reaches nan"),
+        (lambda progress, from_, to: from_ - 10 * progress * (1 - progress), "reaches -"),
         (lambda progress, from_, to: from_ / (progress - progress), "division"),
         (lambda progress, from_, to: None, "NoneType"),
     ],
@@ -323,9 +322,9 @@ def test_a_schedule_is_described_with_its_keys(name: str, capsys: pytest.Capture
     from mygym.cli.describe import main
 
     main(["schedule", name, "--json"])
-    said = json.loads(capsys.readouterr().out)
-    assert said["parameters"].keys() == keys_of(registry("schedule").get(name).load()).keys()
-    assert ("until" in said["parameters"]) == (name in MONOTONE)
+    values = json.loads(capsys.readouterr().out)
+    assert values["parameters"].keys() == keys_of(registry("schedule").get(name).load()).keys()
+    assert ("until" in values["parameters"]) == (name in MONOTONE)
 
 
 # Layers of settings -------------------------------------------------------------------------------------------------
@@ -345,16 +344,16 @@ COSINE: dict[str, Any] = {"schedule": "cosine", "from": 5e-4, "to": 5e-5, "until
         ({"net_arch": [8]}, {"n_critics": 1}, {"net_arch": [8], "n_critics": 1}),
     ],
 )
-def test_a_schedule_replaces_what_was_there(low: Any, high: Any, result: Any) -> None:
+def test_a_schedule_replaces_another_schedule(low: Any, high: Any, result: Any) -> None:
     assert merged({"x": {"y": low, "z": 1}}, {"x": {"y": high}}) == {"x": {"y": result, "z": 1}}
 
 
 @pytest.mark.parametrize("default", [COSINE, LINEAR, 1e-3], ids=str)
 def test_the_layers_of_a_run_do_not_mix_schedules(default: Any) -> None:
     register_algorithm("scheduled", defaults={"learning_rate": default})(PPO)
-    for said in (COSINE, LINEAR, 2e-3, {"schedule": "constant", "value": 3e-3}):
-        settled = resolve_config({"algo": "scheduled"}, {"algo_params": {"learning_rate": said}})
-        assert settled.config.algo_params["learning_rate"] == said
+    for values in (COSINE, LINEAR, 2e-3, {"schedule": "constant", "value": 3e-3}):
+        settled = resolve_config({"algo": "scheduled"}, {"algo_params": {"learning_rate": values}})
+        assert settled.config.algo_params["learning_rate"] == values
     if default != 1e-3:
         settled = resolve_config({"algo": "scheduled"}, {"algo_params": {"learning_rate": {"to": 0.0}}})
         assert settled.config.algo_params["learning_rate"] == default | {"to": 0.0}
@@ -368,7 +367,7 @@ def test_a_misspelt_default_of_an_algorithm_is_not_ignored() -> None:
         resolve_config({"algo": "scheduled"})
 
 
-def test_flags_say_a_schedule_whole_or_key_by_key() -> None:
+def test_flags_set_a_schedule_whole_or_key_by_key() -> None:
     whole = parse_overrides(["algo_params.learning_rate={schedule: linear, from: 1e-3, to: 0.0}"])
     parts = parse_overrides(
         [f"algo_params.learning_rate.{part}" for part in ("schedule=linear", "from=1e-3", "to=0.0")]
@@ -413,7 +412,7 @@ def test_what_is_fixed_while_training_is_refused_with_what_is_not(name: str, key
 def test_gamma_and_whole_numbers_are_never_scheduled(name: str) -> None:
     cls = class_of(name)
     refused = {key for of, key in REFUSED if of == name}
-    wholes = {key for key, one in known(cls).items() if isinstance(one.default, bool | int)}
+    wholes = {key for key, parameter in known(cls).items() if isinstance(parameter.default, bool | int)}
     assert wholes <= refused
     assert "gamma" in refused or "gamma" not in known(cls)
     if not issubclass(cls, Runner):  # these read their attributes themselves
@@ -429,13 +428,13 @@ def library_class(key: str) -> Any:
 
 @pytest.mark.filterwarnings("ignore")  # of libraries that are imported here for the first time
 @pytest.mark.parametrize("key", READS)
-def test_the_table_of_what_libraries_read_has_no_name_that_is_not_there(key: str) -> None:
+def test_the_table_of_libraries_names_existing_parameters(key: str) -> None:
     cls = library_class(key)
     assert cls.__module__.startswith(LIBRARIES)
     names = READS[key].called | READS[key].held
     assert names <= known(cls).keys()
     assert all(typing.get_type_hints(cls.__init__)[name] is not float for name in READS[key].called)
-    assert may_be_scheduled(cls).keys() == names - ({"action_noise"})  # a number only in our own classes
+    assert may_be_scheduled(cls).keys() == names - ({"action_noise"})  # a number only in our expected classes
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -460,7 +459,7 @@ def test_a_target_entropy_that_nothing_aims_at_is_refused(ent_coef: Any, allowed
             resolve_config(overrides={"algo": "sac", "algo_params": params})
 
 
-class Own(PPO):
+class Custom(PPO):
     """Parameters of every kind."""
 
     def __init__(
@@ -473,7 +472,7 @@ class Own(PPO):
         anything: Any = None,
         layers: int = 2,
         kept: bool = True,
-        name: str = "own",
+        name: str = "expected",
         max_grad_norm: float = 0.5,
         gae_lambda: float = 0.9,
         clip_range: float = 0.2,
@@ -482,10 +481,10 @@ class Own(PPO):
         super().__init__(policy, env, max_grad_norm=max_grad_norm, clip_range=clip_range, **kwargs)
 
 
-def test_of_a_users_own_class_the_annotation_tells() -> None:
-    ways = may_be_scheduled(Own)
-    own = {"curiosity": "held", "courage": "held", "anything": "held", "warmth": "called"}
-    assert {key: way for key, way in ways.items() if key not in may_be_scheduled(PPO)} == own
+def test_the_annotation_decides_for_a_custom_class() -> None:
+    ways = may_be_scheduled(Custom)
+    expected = {"curiosity": "held", "courage": "held", "anything": "held", "warmth": "called"}
+    assert {key: way for key, way in ways.items() if key not in may_be_scheduled(PPO)} == expected
     assert not ways.keys() & {"layers", "kept", "name", "gamma", "gae_lambda"}
     assert ways["max_grad_norm"] == "held"
     assert "clip_range" not in ways  # PPO would call a function, this class asks for a number

@@ -11,7 +11,7 @@ import numpy as np
 import pybullet as bullet
 import pytest
 
-from mygym.demonstrating import demonstrate, load_demonstrations, replay
+from mygym.api import demonstrate, load_demonstrations, replay
 from mygym.demonstrations import keyboard
 from mygym.errors import ConfigError, RunError
 from mygym.runs import factory

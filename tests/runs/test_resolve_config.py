@@ -1,4 +1,4 @@
-"""The complete config of a run: who decides each value, what goes together, and that it repeats itself."""
+"""The complete config of a run: precedence, combinations, and that it resolves to itself."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mygym.cli.main import run as command
 from mygym.config import RunConfig, config_hash, load_file
 from mygym.errors import ConfigError
 from mygym.registry import algorithm, registry
@@ -21,14 +22,14 @@ from tests.components import ALGORITHMS, CONTROLS, TASKS
 
 def test_later_layers_win() -> None:
     """Schema < algorithm < task < file < flag."""
-    found = [
+    layered = [
         resolve_config({}, {"algo": "td3"}),
         resolve_config({}, {"algo": "sac"}),
         resolve_config({}, {"algo": "sac", "task": "push"}),
         resolve_config({"steps": 7}, {"algo": "sac", "task": "push"}),
         resolve_config({"steps": 7}, {"algo": "sac", "task": "push", "steps": 8}),
     ]
-    decided = [(resolved.config.steps, resolved.origins["steps"]) for resolved in found]
+    decided = [(resolved.config.steps, resolved.origins["steps"]) for resolved in layered]
     sac, push = algorithm("sac").run_defaults["steps"], find_task("push").run_defaults["steps"]
     assert decided[1:] == [(sac, "algorithm sac"), (push, "task push"), (7, "file"), (8, "flag")]
     td3 = algorithm("td3").run_defaults.get("steps")
@@ -37,15 +38,15 @@ def test_later_layers_win() -> None:
 
 
 def test_what_needs_no_rewards_has_a_budget_of_its_own() -> None:
-    """Those of tasks are for learning from rewards; what the user says still wins."""
+    """The budget of a task is for learning from rewards; the user's values still win."""
     push = find_task("push").run_defaults
-    found = resolve_config({}, {"algo": "dagger", "task": "push", "eval": {"every": 7}})
-    own = algorithm("dagger").run_defaults
-    assert found.config.steps == own["steps"] != push["steps"]
-    assert (found.config.eval.every, found.config.eval.episodes) == (7, own["eval"]["episodes"])
+    resolved = resolve_config({}, {"algo": "dagger", "task": "push", "eval": {"every": 7}})
+    declared = algorithm("dagger").run_defaults
+    assert resolved.config.steps == declared["steps"] != push["steps"]
+    assert (resolved.config.eval.every, resolved.config.eval.episodes) == (7, declared["eval"]["episodes"])
 
 
-def test_explained_values_say_where_they_came_from() -> None:
+def test_explained_values_have_origins() -> None:
     resolved = resolve_config(
         {"robot": "kuka", "algo_params": {"tau": 0.01}}, {"seed": 3, "algo_params": {"gamma": 0.9}}
     )
@@ -88,8 +89,8 @@ def test_an_alias_is_the_same_setting(control: str) -> None:
 
 
 def test_saying_a_default_is_the_same_setting() -> None:
-    said = resolve_config(overrides={"robot": "panda", "workspace": "table", "her": True, "task_params": {"hold": 3}})
-    assert config_hash(said.values()) == config_hash(resolve_config().values())
+    values = resolve_config(overrides={"robot": "panda", "workspace": "table", "her": True, "task_params": {"hold": 3}})
+    assert config_hash(values.values()) == config_hash(resolve_config().values())
 
 
 def test_the_hash_of_a_run_leaves_out_seed_logdir_and_evaluation() -> None:
@@ -111,16 +112,16 @@ def test_hindsight_is_on_where_it_applies(algo: str, reward: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "telling"),
+    ("values", "telling"),
     [
         ({"task": "push", "observations": ["ee_position", "goal_from_object"]}, "goal_from_object"),
         ({"task": "AGTDW"}, "waypoint"),  # along a path, which the observation tells
     ],
 )
-def test_hindsight_is_off_where_observations_tell_the_goal(said: dict[str, Any], telling: str) -> None:
-    assert resolve_config(overrides={"algo": "sac", **said}).config.her is False
+def test_hindsight_is_off_if_observations_contain_the_goal(values: dict[str, Any], telling: str) -> None:
+    assert resolve_config(overrides={"algo": "sac", **values}).config.her is False
     with pytest.raises(ConfigError, match=f"her: True cannot relabel {telling}"):
-        resolve_config(overrides={"algo": "sac", "her": True, **said})
+        resolve_config(overrides={"algo": "sac", "her": True, **values})
 
 
 def test_hindsight_can_be_turned_off_and_on() -> None:
@@ -136,7 +137,7 @@ def test_hindsight_waits_for_whole_episodes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("values", "words"),
     [
         ({"her": True, "algo": "ppo"}, ["her", "ppo", "sac"]),
         ({"her": True, "algo": "crossq"}, ["her", "crossq", "sac"]),
@@ -147,7 +148,7 @@ def test_hindsight_waits_for_whole_episodes() -> None:
         ({"task": "raech"}, ["task", "'raech'", "did you mean 'reach'"]),
         ({"workspace": "tabel"}, ["workspace", "'tabel'", "did you mean 'table'"]),
         ({"observations": ["ee_positoin"]}, ["observations", "'ee_positoin'", "did you mean 'ee_position'"]),
-        ({"spaces": "share"}, ["spaces", "'share'", "own", "did you mean 'shared'"]),
+        ({"spaces": "share"}, ["spaces", "'share'", "declared", "did you mean 'shared'"]),
         ({"control": "ee_dleta"}, ["control", "'ee_dleta'", "did you mean 'ee_delta'"]),
         ({"task_params": {"object": "cuube"}}, ["object", "'cuube'", "did you mean 'cube'"]),
         ({"algo_params": {"learning_rat": 1}}, ["algo_params.learning_rat", "did you mean 'learning_rate'"]),
@@ -155,13 +156,13 @@ def test_hindsight_waits_for_whole_episodes() -> None:
         ({"robbot": "panda"}, ["robbot", "did you mean 'robot'"]),
     ],
 )
-def test_a_mistake_is_told_with_key_value_and_nearest(said: dict[str, Any], words: list[str]) -> None:
+def test_a_message_names_key_value_and_nearest(values: dict[str, Any], words: list[str]) -> None:
     with pytest.raises(ConfigError) as error:
-        resolve_config(overrides=said)
+        resolve_config(overrides=values)
     for word in words:
         assert word in str(error.value)
     with pytest.raises(ConfigError):
-        from_python(said)
+        from_python(values)
 
 
 # strict -------------------------------------------------------------------------------------------------------------
@@ -175,11 +176,78 @@ def test_strict_refuses_what_is_left_to_a_default() -> None:
     assert "robot" not in str(error.value).split("missing:")[1].replace("robots", "")
 
 
-def test_what_a_file_says_comes_from_the_file() -> None:
+OVERRIDDEN = [
+    ({"steps": "many"}, {"steps": 200}, ["steps", "'many'", "whole number", "file"]),
+    ({"eval": {"every": -1}}, {"eval": {"every": 100}}, ["eval.every", "-1", "file"]),
+    ({"algo_params": {"gamma": 2}}, {"algo_params": {"gamma": 0.9}}, ["algo_params.gamma", "2", "at most 1"]),
+    ({"algo_params": {"lr": 1}}, {"algo_params": {"gamma": 0.9}}, ["algo_params.lr", "learning_rate"]),
+    (
+        {"algo_params": {"learning_rate": {"schedule": "linear", "from": 1}}},
+        {"algo_params": {"learning_rate": 1e-3}},
+        ["algo_params.learning_rate.to", "missing"],
+    ),
+    (
+        {"algo": "cem", "training_params": {"episodes": "few"}},
+        {"training_params": {"episodes": 2}},
+        ["training_params.episodes", "'few'"],
+    ),
+    (
+        {"strategy": "multitask", "strategy_params": {"rate": "slow"}},
+        {"strategy_params": {"rate": 0.5}},
+        ["strategy_params.rate", "'slow'"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("file", "flags", "words"), OVERRIDDEN)
+def test_a_flag_does_not_hide_an_invalid_value_of_the_file(
+    file: dict[str, Any], flags: dict[str, Any], words: list[str]
+) -> None:
+    with pytest.raises(ConfigError) as error:
+        resolve_config(file, flags)
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_a_flag_may_change_a_part_of_what_the_file_sets() -> None:
+    file = {"algo": "ppo", "algo_params": {"learning_rate": {"schedule": "linear", "from": 1e-3, "to": 1e-4}}}
+    flags = {"algo_params": {"learning_rate": {"to": 1e-5}}}
+    scheduled = {"schedule": "linear", "from": 1e-3, "to": 1e-5}
+    assert resolve_config(file, flags).config.algo_params["learning_rate"] == scheduled
+
+
+def test_the_command_refuses_an_invalid_file_whatever_the_flags(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text("steps: many")
+    with pytest.raises(SystemExit) as ended:
+        command("train", ["--config", str(path), "--steps", "200", "--explain"])
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.startswith("error: steps: 'many'")
+
+
+@pytest.mark.parametrize(
+    ("algo", "params", "meant"),
+    [
+        ("ppo", {"lr": 1e-3}, "learning_rate"),
+        ("ppo", {"LR": 1e-3}, "learning_rate"),
+        ("sac", {"bs": 64}, "batch_size"),
+        ("sac", {"polyak": 0.5}, "tau"),
+        ("sac", {"replay_size": 100}, "buffer_size"),
+        ("ppo", {"policy_kwargs": {"hidden_sizes": [64]}}, "net_arch"),
+    ],
+)
+def test_a_name_of_other_libraries_gets_a_hint(algo: str, params: dict[str, Any], meant: str) -> None:
+    with pytest.raises(ConfigError, match=f"did you mean '{meant}'"):
+        resolve_config(overrides={"algo": algo, "algo_params": params})
+
+
+def test_values_of_a_file_have_its_origin() -> None:
     assert set(resolve_config(resolve_config().values()).origins.values()) == {"file"}
 
 
-def test_strict_allows_a_config_that_says_everything() -> None:
+def test_strict_allows_a_complete_config() -> None:
     complete = {**resolve_config().values(), "strict": True}
     assert resolve_config(complete).config.strict
     assert from_python(complete).config.strict
@@ -203,11 +271,11 @@ MOSTLY_VALID = st.fixed_dictionaries(
 )
 
 
-@given(file=MOSTLY_VALID, said=MOSTLY_VALID)
-def test_any_settings_are_settled_or_refused(file: dict[str, Any], said: dict[str, Any]) -> None:
+@given(file=MOSTLY_VALID, values=MOSTLY_VALID)
+def test_any_values_are_resolved_or_refused(file: dict[str, Any], values: dict[str, Any]) -> None:
     with contextlib.suppress(ConfigError):
-        resolved = resolve_config(file, said)
+        resolved = resolve_config(file, values)
         assert resolve_config(resolved.values()).values() == resolved.values()
-        for key, value in {**file, **said}.items():
+        for key, value in {**file, **values}.items():
             if not isinstance(value, dict) and value is not None:
                 assert resolved.values()[key] == value

@@ -1,4 +1,4 @@
-"""Runs that are stopped and go on, and runs that may not."""
+"""Runs that are stopped and resumed, and runs that cannot be resumed."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def test_a_run_that_is_training_is_locked(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 class Curious(PPO):
-    """Has state of its own of every kind that checkpoints know."""
+    """Has additional state of every kind that checkpoints store."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -246,7 +246,7 @@ def test_state_of_a_users_own_algorithm_goes_on(tmp_path: Path) -> None:
     assert differences(reference.path, run) == []
 
 
-def test_what_a_checkpoint_cannot_hold_is_told_of(tmp_path: Path, capsys: Any) -> None:
+def test_attributes_that_a_checkpoint_cannot_hold_are_reported(tmp_path: Path, capsys: Any) -> None:
     class Tracker:
         pass
 

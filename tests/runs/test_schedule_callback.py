@@ -17,7 +17,7 @@ import mygym
 from benchmarks.kills import differences
 from mygym.algos.stable_baselines import PPO
 from mygym.config import load_file, merged
-from mygym.config.hyperparameters import may_be_scheduled, schedules
+from mygym.config.schedulable import may_be_scheduled, schedules
 from mygym.errors import ConfigError
 from mygym.registry import add_algorithm, algorithm, register_algorithm
 from mygym.runs import factory

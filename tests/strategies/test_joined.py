@@ -93,10 +93,10 @@ def test_a_resolved_config_has_the_parameters_of_each_strategy(tmp_path: Path) -
         ("multitask+ratet", {}, r"strategy: 'ratet' is not a known strategy.*rated"),
         ("multitask+", {}, "strategy: '' is not a known strategy"),
         ("multitask+rated", {"rate": 1}, r"strategy_params\.rate: 1 is none of multitask, rated; .*\{multitask: "),
-        ("multitask+rated", {"rated": 1}, r"strategy_params\.rated: 1 is no mapping"),
+        ("multitask+rated", {"rated": 1}, r"strategy_params\.rated: 1 is not a mapping"),
         ("multitask+rated", {"rated": {"rat": 1}}, r"strategy_params\.rated\.rat: .* not a parameter of rated"),
         ("multitask+rated", {"rated": {"rate": 0.0}}, r"^strategy_params\.rated\.rate: 0.0 is not above 0"),
-        ("multitask+curriculum", {}, "joins multitask and curriculum, which both say what is played"),
+        ("multitask+curriculum", {}, "joins multitask and curriculum, which both choose the task variants"),
     ],
 )
 def test_refused(strategy: str, params: dict[str, Any], why: str, tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_what_a_composition_means_does_not_depend_on_tasks_of_the_users() -> Non
         ({"tolerance": "small"}, ["tolerance: 'small'", "a number"]),
         ({"hold": 0}, ["hold: 0", "greater than or equal to 1"]),
         ({"horizon": 1.5}, ["horizon: 1.5", "a whole number"]),
-        ({"rotation": (1.0, 0.0)}, ["rotation: (1.0, 0.0)", "must not end below"]),
+        ({"rotation": (1.0, 0.0)}, ["rotation: (1.0, 0.0)", "must not be below the first number"]),
         ({"colors": {"cube": (1, 0, 0)}}, ["colors.cube", "a list of 4"]),
         ({"deceleration": 0}, ["task.0.deceleration: 0", "greater than 0"]),
         ({"tolerence": 0.03}, ["task wrong: 'tolerence'", "did you mean 'tolerance'"]),

@@ -163,7 +163,7 @@ class Mixture(Strategy):
             return self.candidate_count or len(self.weights or []) or CANDIDATES, None
         from mygym.strategies.mixture.routing import by_observation
 
-        count, component = by_observation(self.config, env, self.by, f"{self.section}.by")
+        count, component = by_observation(self.plan, env, self.by, f"{self.section}.by")
         if self.candidate_count not in (None, count):
             why = f"is not one for each {self.by}"
             raise ConfigError(bad_value(f"{self.section}.candidates", self.candidates, f"{count}, or null", why))

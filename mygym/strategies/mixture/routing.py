@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from gymnasium import spaces
 
 from mygym.errors import ConfigError, bad_value
-from mygym.runs.strategies import strategies_of
-from mygym.runs.variants import variants
+from mygym.runs.plan import RunPlan
 from mygym.strategies.mixture.protocols import Units
 from mygym.tasks.components import stage_columns
 from mygym.tasks.lookup import find_task
@@ -44,13 +43,13 @@ class Layout:
     """Routing of rows; None: by the `route` in observations, or by the path."""
 
 
-def by_observation(config: RunConfig, env: VecEnv, by: str, key: str) -> tuple[int, ByObservation | None]:
+def by_observation(plan: RunPlan, env: VecEnv, by: str, key: str) -> tuple[int, ByObservation | None]:
     """Return the number of candidates by `stage` or `task`, and the observation component that selects them.
 
     A completed task counts as its last stage. With shared spaces a candidate belongs to a stage name in any task.
 
     Args:
-        config: Config of the run.
+        plan: Plan of the run.
         env: Training environments.
         by: `stage` or `task`.
         key: Config key of `by`, for messages.
@@ -62,14 +61,15 @@ def by_observation(config: RunConfig, env: VecEnv, by: str, key: str) -> tuple[i
         ConfigError: The observations lack the component.
     """
     (components,) = env.get_attr("components", indices=[0])
+    config = plan.config
     stage_names = find_task(config.task).stage_names
     if by == "task":
-        one_hot = all(strategy.identify in ("none", "one_hot") for strategy in strategies_of(config))
-        name, candidates = "variant" if one_hot else "", list(range(len(variants(config))))
+        one_hot = all(strategy.identify in ("none", "one_hot") for strategy in plan.strategies)
+        name, candidates = "variant" if one_hot else "", list(range(len(plan.variants)))
     elif "stage" in components:
         name, candidates = "stage", [*range(len(stage_names)), len(stage_names) - 1]
     else:
-        name, candidates = "stage_name", _candidates_by_stage_name(config)
+        name, candidates = "stage_name", _candidates_by_stage_name(plan)
     count = max(candidates) + 1
     if count == 1:
         return 1, None
@@ -79,10 +79,10 @@ def by_observation(config: RunConfig, env: VecEnv, by: str, key: str) -> tuple[i
     return count, ByObservation(*position, tuple(candidates))
 
 
-def _candidates_by_stage_name(config: RunConfig) -> list[int]:
+def _candidates_by_stage_name(plan: RunPlan) -> list[int]:
     """Return the candidate for each index of `stage_name`, and for none; stages of no task use the last candidate."""
     columns = stage_columns()
-    names = [name for variant in variants(config) for name in find_task(variant.config.task).stage_names]
+    names = [name for variant in plan.variants for name in find_task(variant.config.task).stage_names]
     used = list(dict.fromkeys(columns.index(name) if name in columns else len(columns) for name in names))
     return [used.index(column) if column in used else len(used) - 1 for column in range(len(columns) + 2)]
 

@@ -275,7 +275,9 @@ def test_user_values_override_the_strategy_params_of_an_algorithm() -> None:
     both = resolve_config(overrides={"algo": "multippo", "strategy": "curriculum+mixture", "task": "AG"}).config
     assert both.strategy_params["mixture"]["by"] == "stage"
     for without in ("standard", "curriculum"):
-        with pytest.raises(ConfigError, match=rf"strategy: '{without}' leaves out what multippo is; .*\+{without}"):
+        with pytest.raises(
+            ConfigError, match=rf"strategy: '{without}' leaves out the strategy of multippo; .*\+{without}"
+        ):
             resolve_config(overrides={"algo": "multippo", "strategy": without})
 
 

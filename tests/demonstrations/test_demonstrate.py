@@ -37,9 +37,9 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    said = {"algo": "ars", "algo_params": small("ars"), "steps": 200, "video": {"episodes": 0}, "tensorboard": False}
-    said |= {"eval": {"episodes": 1, "final_episodes": 1}, "task_params": {"horizon": 10}}
-    return mygym.train({**said, "logdir": str(tmp_path_factory.mktemp("runs"))}).path
+    values = {"algo": "ars", "algo_params": small("ars"), "steps": 200, "video": {"episodes": 0}, "tensorboard": False}
+    values |= {"eval": {"episodes": 1, "final_episodes": 1}, "task_params": {"horizon": 10}}
+    return mygym.train({**values, "logdir": str(tmp_path_factory.mktemp("runs"))}).path
 
 
 def test_failures_are_left_out_unless_wanted(tmp_path: Path) -> None:
@@ -47,55 +47,55 @@ def test_failures_are_left_out_unless_wanted(tmp_path: Path) -> None:
     every = mygym.demonstrate(HARD, out=tmp_path / "every", keep_failures=True, **how)
     good = mygym.demonstrate(HARD, out=tmp_path / "good", **how)
     assert every.about["attempts"] == 6 == len(every)
-    assert 0 < sum(one.success for one in every.episodes) == every.about["solved"] < 6
-    assert all(one.success for one in good.episodes)
+    assert 0 < sum(episode.success for episode in every.episodes) == every.about["solved"] < 6
+    assert all(episode.success for episode in good.episodes)
     assert good.about["attempts"] > 6 == good.about["solved"] == len(good)
-    assert [one.noise for one in every.episodes] == [0.0, 0.8] * 3
-    assert sorted(one.noise for one in good.episodes) == [0.0] * 3 + [0.8] * 3  # though fewer of the one succeed
+    assert [episode.noise for episode in every.episodes] == [0.0, 0.8] * 3
+    assert sorted(episode.noise for episode in good.episodes) == [0.0] * 3 + [0.8] * 3  # fewer noisy episodes succeed
 
 
 def test_seeds_are_of_no_other_purpose_and_follow_from_the_run_s(dataset: Path, tmp_path: Path) -> None:
-    seeds = [one.seed for one in mygym.load_demonstrations(dataset).episodes]
+    seeds = [episode.seed for episode in mygym.load_demonstrations(dataset).episodes]
     assert set(seeds) <= set(episode_seeds(0, DEMONSTRATION, 30))
     for purpose in range(DEMONSTRATION):
         assert not set(seeds) & set(episode_seeds(0, purpose, 1000))
     assert len({seed >> 30 for purpose in range(6) for seed in episode_seeds(0, purpose, 5)}) == 6
     other = mygym.demonstrate(HARD, out=tmp_path / "other", episodes=2, seed=1)
-    assert not set(seeds) & {one.seed for one in other.episodes}
+    assert not set(seeds) & {episode.seed for episode in other.episodes}
     assert other.about["seed"] == 1
 
 
 def test_the_same_command_gives_the_same_episodes(dataset: Path, tmp_path: Path) -> None:
     again = mygym.demonstrate(HARD, out=tmp_path / "again", episodes=3, noise=[0.1, 0.4], partial=0.7)
-    for one, other in zip(again.episodes, mygym.load_demonstrations(dataset).episodes, strict=True):
-        np.testing.assert_array_equal(one.actions, other.actions)
+    for episode, other in zip(again.episodes, mygym.load_demonstrations(dataset).episodes, strict=True):
+        np.testing.assert_array_equal(episode.actions, other.actions)
 
 
 def test_several_tasks_take_turns(tmp_path: Path) -> None:
     many = {"strategy": "multitask", "strategy_params": {"tasks": ["reach", "push", "poke"]}}
     made = mygym.demonstrate(many, out=tmp_path / "new", episodes=6, keep_failures=True)
-    assert [one.task for one in made.episodes] == 2 * ["reach", "push", "poke"]
-    assert [one.differs_at for one in mygym.replay(tmp_path / "new")] == [None] * 6
+    assert [episode.task for episode in made.episodes] == 2 * ["reach", "push", "poke"]
+    assert [episode.differs_at for episode in mygym.replay(tmp_path / "new")] == [None] * 6
 
 
 @pytest.mark.parametrize("policy", [name for name in registry("policy").names() if name != "oracle"])
 def test_every_policy_can_be_recorded(policy: str, tmp_path: Path) -> None:
-    said = {"task": "push", "task_params": {"horizon": 5}}
-    made = mygym.demonstrate(said, out=tmp_path / "new", policy=policy, episodes=2, keep_failures=True)
+    values = {"task": "push", "task_params": {"horizon": 5}}
+    made = mygym.demonstrate(values, out=tmp_path / "new", policy=policy, episodes=2, keep_failures=True)
     assert made.about["policy"] == policy
-    assert [one.differs_at for one in mygym.replay(tmp_path / "new")] == [None, None]
+    assert [episode.differs_at for episode in mygym.replay(tmp_path / "new")] == [None, None]
 
 
 @pytest.mark.parametrize("file", ["", "policy.safetensors", "model.zip"])
 def test_a_run_s_policy(file: str, run: Path, tmp_path: Path) -> None:
     made = mygym.demonstrate(out=tmp_path / "new", policy=run / file, episodes=2, keep_failures=True)
-    one = made.episodes[0]
-    assert isinstance(one.observations, np.ndarray), "this algorithm takes no dictionaries"
+    episode = made.episodes[0]
+    assert isinstance(episode.observations, np.ndarray), "this algorithm takes no dictionaries"
     policy = mygym.load(run)
-    expected = np.array([policy.predict(observation)[0] for observation in one.observations[:-1]])
-    np.testing.assert_allclose(one.actions, expected, atol=1e-6)
+    expected = np.array([policy.predict(observation)[0] for observation in episode.observations[:-1]])
+    np.testing.assert_allclose(episode.actions, expected, atol=1e-6)
     assert made.config.algo == "ars"
-    assert [one.differs_at for one in mygym.replay(tmp_path / "new")] == [None, None]
+    assert [episode.differs_at for episode in mygym.replay(tmp_path / "new")] == [None, None]
 
 
 def test_a_run_has_its_config(run: Path, tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_policy_whose_actions_are_no_numbers(number: float, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "values"),
     [
         ({"noise": -0.1}, r"noise: -0.1 is not allowed; allowed: a number, at least 0"),
         ({"noise": []}, "noise"),
@@ -130,8 +130,8 @@ def test_a_policy_whose_actions_are_no_numbers(number: float, tmp_path: Path) ->
     ],
     ids=str,
 )
-def test_bad_input(wrong: dict[str, Any], said: str, tmp_path: Path) -> None:
-    with pytest.raises((ConfigError, RegistryError), match=said):
+def test_bad_input(wrong: dict[str, Any], values: str, tmp_path: Path) -> None:
+    with pytest.raises((ConfigError, RegistryError), match=values):
         mygym.demonstrate(**{"out": tmp_path / "new", **wrong})
     assert list(tmp_path.iterdir()) == []
 
@@ -140,7 +140,7 @@ def test_bad_input(wrong: dict[str, Any], said: str, tmp_path: Path) -> None:
 
 
 def test_a_film_of_one_or_all_from_any_camera(dataset: Path, tmp_path: Path) -> None:
-    lengths = [len(one) for one in mygym.load_demonstrations(dataset).episodes]
+    lengths = [len(episode) for episode in mygym.load_demonstrations(dataset).episodes]
     size = {"width": 32, "height": 16}
     films = {}
     for camera in ("main", "top"):
@@ -156,33 +156,33 @@ def test_a_film_of_one_or_all_from_any_camera(dataset: Path, tmp_path: Path) -> 
     reader.close()
 
 
-def test_what_was_changed_is_found(dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """As by another version of the simulator: here the config says another mass."""
+def test_changed_observations_are_reported(dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As with another version of the simulator: here the config has another mass."""
     shutil.copytree(dataset, tmp_path / "changed")
     file = tmp_path / "changed" / "data" / "metadata.json"
     content = json.loads(file.read_text())
     content["mygym"]["config"]["task_params"]["object"] = "apple"
     file.write_text(json.dumps(content))
-    assert any(one.differs_at is not None for one in mygym.replay(tmp_path / "changed"))
+    assert any(episode.differs_at is not None for episode in mygym.replay(tmp_path / "changed"))
     video = tmp_path / "changed.mp4"
     with pytest.raises(SystemExit) as ended:
         main(["replay", str(tmp_path / "changed"), "--video", str(video), "--width", "32", "--height", "32"])
     assert ended.value.code == 1
     assert video.is_file()
-    said = capsys.readouterr()
-    assert "differ from the dataset: 0 from step 0" in said.err
-    assert f"video: {video}" in said.out
+    printed = capsys.readouterr()
+    assert "differ from the dataset: 0 from step 0" in printed.err
+    assert f"video: {video}" in printed.out
 
 
-def test_labels_that_were_changed_are_found(dataset: Path, tmp_path: Path) -> None:
+def test_changed_labels_are_reported(dataset: Path, tmp_path: Path) -> None:
     shutil.copytree(dataset, tmp_path / "changed")
     with h5py.File(tmp_path / "changed" / "data" / "main_data.hdf5", "r+") as file:
         file["episode_1"]["infos"]["expert_action"][2] *= 0.5
-    assert [one.differs_at for one in mygym.replay(tmp_path / "changed")] == [None, 2, None]
+    assert [episode.differs_at for episode in mygym.replay(tmp_path / "changed")] == [None, 2, None]
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "values"),
     [
         ({"episode": 3}, "episode: 3 is not allowed; allowed: 0 to 2"),
         ({"episode": -1}, "episode: -1"),
@@ -192,8 +192,8 @@ def test_labels_that_were_changed_are_found(dataset: Path, tmp_path: Path) -> No
     ],
     ids=str,
 )
-def test_bad_input_of_a_replay(wrong: dict[str, Any], said: str, dataset: Path) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_bad_input_of_a_replay(wrong: dict[str, Any], values: str, dataset: Path) -> None:
+    with pytest.raises(ConfigError, match=values):
         mygym.replay(dataset, **wrong)
 
 
@@ -234,7 +234,7 @@ def test_the_commands(command: Callable[..., Outcome]) -> None:
 
 
 def test_the_command_for_a_file(command: Callable[..., Outcome]) -> None:
-    """Its seed decides the episodes, as it says, unless a flag says another."""
+    """The config's seed decides the episodes, unless a flag sets another."""
     Path("reach.yaml").write_text("task: reach\nseed: 5\n")
     mygym.demonstrate({"task": "reach"}, out="known", episodes=1, seed=5)
     for more, seed in (((), 5), (("--seed", "6"), 6)):

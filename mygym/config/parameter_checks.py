@@ -1,0 +1,147 @@
+"""Check values of a config against the parameters of the class or function that takes them."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from mygym.config.plain import is_plain
+from mygym.config.ranges import LARGEST, RANGES
+from mygym.errors import ConfigError, bad_value
+from mygym.registry.signatures import Parameter, choices, fits, in_words, parameters
+
+OF_THE_RUN = frozenset({"env", "seed", "device", "verbose", "tensorboard_log", "_init_setup_model"})
+"""Constructor arguments of an algorithm that the run sets."""
+
+ALIASES: Mapping[str, str] = {
+    "lr": "learning_rate",
+    "bs": "batch_size",
+    "minibatch_size": "batch_size",
+    "discount": "gamma",
+    "lam": "gae_lambda",
+    "lambda": "gae_lambda",
+    "epochs": "n_epochs",
+    "clip": "clip_range",
+    "clip_eps": "clip_range",
+    "epsilon": "clip_range",
+    "alpha": "ent_coef",
+    "entropy_coef": "ent_coef",
+    "value_coef": "vf_coef",
+    "grad_clip": "max_grad_norm",
+    "polyak": "tau",
+    "memory_size": "buffer_size",
+    "replay_size": "buffer_size",
+    "warmup": "learning_starts",
+    "start_steps": "learning_starts",
+    "hidden_sizes": "net_arch",
+    "hidden_layers": "net_arch",
+}
+"""Common names of hyperparameters in other libraries → the names here, for the hint of an error message."""
+
+
+def unknown_parameter(key: str, known: Collection[str], owner: str) -> str:
+    """Return the message for a parameter that does not exist.
+
+    Args:
+        key: Its config key, e.g. `algo_params.lr`.
+        known: Names of the parameters that exist.
+        owner: Name of the class or function.
+    """
+    name, why = key.rpartition(".")[2], f"is not a parameter of {owner}"
+    if (meant := ALIASES.get(name.lower())) in known:
+        return f"{bad_value(key, name, ', '.join(sorted(known)), why)}; did you mean {meant!r}?"
+    return bad_value(key, name, sorted(known), why)
+
+
+def check_value(key: str, value: Any, parameter: Parameter, bounded: bool = True) -> None:
+    """Refuse a value of the wrong type or, with `bounded`, outside the known range of the parameter's name.
+
+    Raises:
+        ConfigError: Names `key`, the value and what is allowed.
+    """
+    if not fits(value, parameter.annotation):
+        if isinstance(value, str) and (names := choices(parameter.annotation)):
+            raise ConfigError(bad_value(key, value, names))
+        raise ConfigError(bad_value(key, value, in_words(parameter.annotation), "has the wrong type"))
+    for number in _numbers(value):
+        if not abs(number) <= LARGEST:
+            raise ConfigError(bad_value(key, value, f"finite numbers of at most {LARGEST:g}, as float32 has"))
+        if bounded and parameter.name in RANGES and number not in RANGES[parameter.name]:
+            raise ConfigError(bad_value(key, value, str(RANGES[parameter.name]), "is out of range"))
+
+
+def check_values(
+    section: str, owner: str, known: Mapping[str, Parameter], values: Mapping[str, Any], bounded: bool = True
+) -> None:
+    """Refuse values in a section of the config that `owner` would not take.
+
+    Args:
+        section: Config key of the section.
+        owner: Name of the class or function, for messages.
+        known: Its parameters by name.
+        values: Values by name.
+        bounded: Whether `RANGES` applies to the names.
+
+    Raises:
+        ConfigError: An unknown parameter, a wrong type, or a number out of its range.
+    """
+    for name, value in values.items():
+        key = f"{section}.{name}"
+        if name not in known:
+            raise ConfigError(unknown_parameter(key, known, owner))
+        check_value(key, value, known[name], bounded)
+
+
+def check_parameters(
+    section: str, owner: str, known: Mapping[str, Parameter], values: Mapping[str, Any], bounded: bool = True
+) -> None:
+    """Refuse what `check_values` refuses, and values that lack a required parameter.
+
+    Raises:
+        ConfigError: An unknown or missing parameter, a wrong type, or a number out of its range.
+    """
+    check_values(section, owner, known, values, bounded)
+    for name, parameter in known.items():
+        if parameter.required and name not in values:
+            raise ConfigError(bad_value(f"{section}.{name}", None, f"a value, which {owner} needs", "is missing"))
+
+
+def training_parameters(runner: Any) -> dict[str, Parameter]:
+    """Return the training parameters of a `Runner`: the keyword-only parameters of its `training`."""
+    signature = inspect.signature(runner.training).parameters
+    return {
+        name: parameter
+        for name, parameter in parameters(runner.training).items()
+        if signature[name].kind is inspect.Parameter.KEYWORD_ONLY
+    }
+
+
+def training_defaults(runner: Any) -> dict[str, Any]:
+    """Return the defaults in the signature of a `Runner`'s `training`."""
+    known = training_parameters(runner)
+    return {name: parameter.default for name, parameter in known.items() if is_plain(parameter.default)}
+
+
+def check_training(runner: Any, values: Mapping[str, Any]) -> None:
+    """Refuse `training_params` that `training` of a `Runner` would not take.
+
+    Raises:
+        ConfigError: An unknown or missing training parameter, a wrong type, or a number out of its range.
+    """
+    check_parameters("training_params", f"{runner.__name__}.training", training_parameters(runner), values)
+
+
+def _numbers(value: Any) -> Iterator[float]:
+    """Yield the numbers in a value, e.g. in a list such as `[1, "step"]`, in a mapping, or in `"auto_0.1"`."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from _numbers(item)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield value
+    elif isinstance(value, str):
+        with contextlib.suppress(ValueError):
+            yield float(value.removeprefix("auto_"))

@@ -1,0 +1,125 @@
+"""`demonstrate`: record episodes of a policy into a new dataset."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from mygym.demonstrations import storage
+from mygym.demonstrations.episodes import Demonstrations
+from mygym.demonstrations.keyboard import KEYBOARD, Keyboard
+from mygym.demonstrations.loading import load_demonstrations
+from mygym.demonstrations.recording import attempts
+from mygym.errors import ConfigError, RunError, bad_value
+from mygym.registry import registry
+from mygym.runs import directory, factory, files
+from mygym.runs.evaluation import Predicts
+from mygym.runs.loading import find_plan, is_run, load
+from mygym.runs.plan import Config
+from mygym.runs.result import versions
+from mygym.runs.stop_request import StopRequest
+
+
+def demonstrate(
+    config: Config | None = None,
+    *,
+    out: str | Path,
+    policy: str | Path = "oracle",
+    episodes: int = 100,
+    noise: float | Sequence[float] = 0.0,
+    partial: float = 1.0,
+    keep_failures: bool = False,
+    seed: int = 0,
+    trust: bool = False,
+) -> Demonstrations:
+    """Record episodes as a Minari dataset, on seeds that neither training nor evaluations use.
+
+    Args:
+        config: Robot, task and other values that differ from the defaults; not with the path of a run.
+        out: The dataset's folder, which must not exist; it is written completely or not at all.
+        policy: `oracle` or another built-in policy; `keyboard` for a person, in a window; or the path of a run, whose
+            config is used.
+        episodes: Number of episodes to keep.
+        noise: Standard deviation of normal noise on each component of an action; the sum is clipped to [−1, 1]. With
+            several levels, equally many episodes are kept for each.
+        partial: Share of each episode's steps, in (0, 1], that is kept; the seed decides where it begins.
+        keep_failures: Also keep episodes that do not end in success.
+        seed: Decides the episodes.
+        trust: See `mygym.load`.
+
+    Raises:
+        ConfigError: A value is wrong, or `out` exists.
+        RegistryError: A name is unknown, or the extra `demos` is not installed.
+        RunError: The policy cannot be loaded or fails too often, or writing failed; nothing remains.
+    """
+    path = Path(out).expanduser()
+    levels = _levels(noise)
+    if not 0 < partial <= 1:
+        raise ConfigError(bad_value("partial", partial, "above 0, at most 1"))
+    if episodes < 1:
+        raise ConfigError(bad_value("episodes", episodes, "at least 1"))
+    storage.require_minari()
+    files.check_new(path, "out", "a folder")
+    from_run = is_run(policy)
+    if from_run and config:
+        raise ConfigError(bad_value("policy", str(policy), "a config or a run", "is a run, which has a config"))
+    plan = find_plan(directory.find_policy(policy)[0] if from_run else (config or {}))
+    with contextlib.ExitStack() as stack:
+        rendering = {"render_mode": "human"} if policy == KEYBOARD else {}
+        env = stack.enter_context(contextlib.closing(factory.make_env(plan, **rendering)))
+        bar = stack.enter_context(_bar(episodes))
+        recorded: Predicts
+        if from_run:
+            recorded = load(policy, trust=trust)
+        elif policy == KEYBOARD:
+            recorded = Keyboard(env)
+        else:
+            recorded = registry("policy").get(str(policy)).load()([env], seed)
+        arguments = factory.env_arguments(plan.config) if len(plan.judged) == 1 else None
+        with storage.storing(path, env.observation_space, env.action_space, arguments) as (store, describe):
+            kept, solved, played = 0, 0, 0
+            stop = stack.enter_context(StopRequest("after this episode"))  # libraries may swallow KeyboardInterrupt
+            for episode in attempts(recorded, env, seed, episodes, levels, str(policy), keep_failures):
+                played, solved = played + 1, solved + episode.success
+                if episode.success or keep_failures:
+                    store(episode.segment(partial))
+                    kept += 1
+                    bar.update()
+                if stop.received:
+                    raise KeyboardInterrupt
+                if kept == episodes:
+                    break
+            if kept < (1 if policy == KEYBOARD else episodes):  # a person may stop early
+                raise RunError(
+                    f"{policy}: {solved} of {played} episodes ended in success, which is too few to keep {episodes}; "
+                    f"allowed: less noise, fewer episodes, or failures kept too"
+                )
+            source = {"config": plan.config.model_dump(mode="json"), "policy": str(policy), "seed": seed}
+            options = {"noise": levels, "partial": partial, "keep_failures": keep_failures}
+            counts = {"attempts": played, "solved": solved}
+            describe({**source, **options, **counts, "versions": dict(versions())})
+    return load_demonstrations(path)
+
+
+def _levels(noise: float | Sequence[float]) -> list[float]:
+    """Return the noise levels.
+
+    Raises:
+        ConfigError: A level is no standard deviation.
+    """
+    levels = list(noise) if isinstance(noise, Sequence) and not isinstance(noise, str) else [noise]
+    numbers = [level for level in levels if isinstance(level, int | float) and not isinstance(level, bool)]
+    if not levels or len(numbers) < len(levels) or not all(math.isfinite(level) and level >= 0 for level in numbers):
+        raise ConfigError(bad_value("noise", noise, "a number, at least 0, or a list of such"))
+    return [float(level) for level in numbers]
+
+
+def _bar(episodes: int) -> Any:
+    """Return a progress bar, hidden if stderr is no terminal."""
+    from tqdm import tqdm
+
+    return tqdm(total=episodes, unit="episode", dynamic_ncols=True, disable=not sys.stderr.isatty())

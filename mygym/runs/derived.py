@@ -1,0 +1,141 @@
+"""Values of a config that follow from other values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mygym.config import RunConfig
+from mygym.config.schema import Distractor
+from mygym.envs.randomizers import ranges
+from mygym.errors import ConfigError, bad_value
+from mygym.models.controllers import Controller
+from mygym.registry import DESCRIPTIONS, Algorithm, registry
+from mygym.runs.variants import Variant
+from mygym.tasks.lookup import find_task
+from mygym.tasks.observations import default_components, find_component
+from mygym.tasks.rewards import find_reward
+from mygym.tasks.task import Task
+
+
+def derived_values(asked: RunConfig, chosen: RunConfig, variants: Sequence[Variant], her: bool) -> dict[str, Any]:
+    """Return the values that follow from others.
+
+    Raises:
+        ConfigError: The user's values are too small for hindsight replay.
+    """
+    derived: dict[str, Any] = {"robot": absolute(chosen.robot)}
+    if task_params := _derived_task_params(asked):
+        derived["task_params"] = task_params
+    if asked.randomize:
+        derived["randomize"] = {name: list(given) for name, given in ranges(asked.randomize).items()}
+    algo_params: dict[str, Any] = {}
+    two_episodes = _two_episodes(chosen, variants)
+    if her:
+        algo_params |= _warm_up(chosen, asked.algo_params, two_episodes)
+        if len(variants) > 1:  # rewards are computed by the task that was played
+            algo_params["replay_buffer_kwargs"] = {"copy_info_dict": True}
+    if "buffer_size" in chosen.algo_params and "buffer_size" not in asked.algo_params:
+        # More than the run's steps would be allocated and never filled; SB3 divides it among the environments.
+        size = max(-(-chosen.steps // chosen.n_envs) * chosen.n_envs, two_episodes)
+        algo_params["buffer_size"] = min(chosen.algo_params["buffer_size"], size)
+    return derived | ({"algo_params": algo_params} if algo_params else {})
+
+
+def _derived_task_params(asked: RunConfig) -> dict[str, Any]:
+    """Return objects and distractors in the form that other folders can load too."""
+    params = asked.task_params
+    derived: dict[str, Any] = {}
+    if params.object is not None:
+        derived["object"] = absolute(params.object)
+    if params.objects:
+        derived["objects"] = {role: absolute(name) for role, name in params.objects.items()}
+    if params.distractors:
+        derived["distractors"] = plain_distractors(params.distractors)
+    return derived
+
+
+def _default_components(config: RunConfig, task: Task) -> tuple[str, ...]:
+    controller: type[Controller] = registry("controller").get(config.control).load()
+    cartesian, remembers = controller.commands == "cartesian", controller.remembers_command
+    return default_components(task, cartesian=cartesian, remembers_command=remembers)
+
+
+def uses_her(config: RunConfig, task: Task, entry: Algorithm, variants: Sequence[Variant]) -> bool:
+    """Return whether hindsight replay is on.
+
+    Raises:
+        ConfigError: It is asked for where it cannot be.
+    """
+    observed = config.observations or _default_components(config, task)
+    with_goal = [name for name in observed if find_component(name).tells_goal]
+    applies = entry.goal_relabelling and entry.dict_observations and not with_goal
+    rewards = [variant.config.reward for variant in variants]
+    fixed = [reward for reward in rewards if not find_reward(reward).of_goals]
+    her = config.her if config.her is not None else applies and config.reward == "sparse" and not fixed
+    if her and with_goal:
+        why = f"cannot relabel {with_goal[0]}, an observation that contains the goal"
+        raise ConfigError(bad_value("her", True, f"false, or observations without {with_goal[0]}", why))
+    if her and not applies:
+        names = [e.name for e in registry("algorithm") if _relabels(e.target, config.framework)]
+        raise ConfigError(
+            bad_value("her", True, f"false, or algo one of {', '.join(names)}", f"is not for {config.algo}")
+        )
+    if her and fixed:
+        names = [entry.name for entry in registry("reward") if find_reward(entry.name).of_goals]
+        why = f"cannot relabel the {fixed[0]} reward"
+        raise ConfigError(bad_value("her", True, f"false, or reward one of {', '.join(names)}", why))
+    return her
+
+
+def _warm_up(config: RunConfig, asked: Mapping[str, Any], two_episodes: int) -> dict[str, Any]:
+    """Return `learning_starts` for hindsight replay, which must be later than the end of the first episodes.
+
+    Raises:
+        ConfigError: The user's hyperparameters in `asked` are too small for it.
+    """
+    needed = two_episodes // 2 + 1
+    starts = int(config.algo_params.get("learning_starts", needed))
+    if starts < needed and "learning_starts" in asked:
+        why = "is too early for hindsight replay, which needs whole episodes"
+        allowed = f"at least {needed} (horizon × n_envs, plus 1)"
+        raise ConfigError(bad_value("algo_params.learning_starts", starts, allowed, why))
+    if "buffer_size" in asked and asked["buffer_size"] < two_episodes:
+        why = "is too small for hindsight replay, which needs whole episodes"
+        allowed = f"at least {two_episodes} (2 × horizon × n_envs)"
+        raise ConfigError(bad_value("algo_params.buffer_size", asked["buffer_size"], allowed, why))
+    return {"learning_starts": max(starts, needed)}
+
+
+def _two_episodes(config: RunConfig, variants: Sequence[Variant]) -> int:
+    """Return the env steps of two of the longest episodes in every environment."""
+    played = [variant.config for variant in variants]
+    return 2 * max(each.task_params.horizon or find_task(each.task).horizon for each in played) * config.n_envs
+
+
+def _relabels(frameworks: Any, framework: str) -> bool:
+    return isinstance(frameworks, Mapping) and framework in frameworks and frameworks[framework].goal_relabelling
+
+
+def plain_distractors(distractors: Sequence[Distractor]) -> list[dict[str, Any]]:
+    """Return distractors as plain data."""
+    return [{**distractor.model_dump(mode="json"), "object": absolute(distractor.object)} for distractor in distractors]
+
+
+def absolute(name: str) -> str:
+    """Return a name, or the absolute path of a description file: a run is loaded from other folders too."""
+    return str(Path(name).expanduser().absolute()) if Path(name).suffix in DESCRIPTIONS else name
+
+
+def changed(values: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of nested `values` that differs from `known`."""
+    changes: dict[str, Any] = {}
+    for key, value in values.items():
+        old = known.get(key)
+        if isinstance(value, Mapping) and isinstance(old, Mapping):
+            if inner := changed(value, old):
+                changes[key] = inner
+        elif value != old:
+            changes[key] = value
+    return changes

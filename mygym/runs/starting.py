@@ -1,0 +1,99 @@
+"""Start a run: a new run from a config, or a stopped run from its newest checkpoint."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mygym.config import Resolved, RunConfig, config_hash
+from mygym.envs.multi_task_env import AnyEnv
+from mygym.runs import directory, files
+from mygym.runs.plan import Config, RunPlan, plan_from_python, plan_of
+from mygym.runs.result import Result
+
+if TYPE_CHECKING:
+    from mygym.runs.checkpoints.checkpoints import Checkpoint
+
+
+@dataclass(frozen=True)
+class Start:
+    """Start of a run: its plan, and the checkpoint of a resumed run."""
+
+    plan: RunPlan
+    started: float
+    """`time.perf_counter()` when this process began."""
+    path: Path | None = None
+    """Directory of a resumed run, locked; None: a new run."""
+    checkpoint: Checkpoint | None = None
+    """Checkpoint of a resumed run; None: step 0."""
+    complete: Result | None = None
+    """Result of a resumed run that has nothing left to do."""
+
+
+@contextlib.contextmanager
+def start_run(config: Config | None, resume: str | Path | None, notify: Callable[[str], None]) -> Iterator[Start]:
+    """Plan a new run, or lock a stopped run and plan the rest of it.
+
+    Args:
+        config: Config of a new run; with `resume`, the values that change.
+        resume: Path of a stopped run.
+        notify: Called with messages for the user.
+
+    Raises:
+        ConfigError: Something in the config is wrong, or the run cannot be resumed; nothing has been written.
+    """
+    started = time.perf_counter()
+    if resume is None:
+        plan = plan_from_python(config or {})
+        files.check_writable(plan.config.logdir)
+        yield Start(plan, started)
+        return
+    from mygym.runs import resuming  # imports torch
+
+    path = directory.find(resume)
+    with directory.lock(path):
+        rest = resuming.resume(path, _changes(config or {}), notify)
+        yield Start(plan_of(rest.resolved), started, path, rest.checkpoint, rest.complete)
+
+
+@contextlib.contextmanager
+def open_result(start: Start, plan: RunPlan, model: Any, env: AnyEnv) -> Iterator[Result]:
+    """Create and lock the directory of a new run; yield the result to fill in, whose `path` is the run directory.
+
+    Args:
+        start: Where the run starts.
+        plan: The plan, as built.
+        model: The algorithm.
+        env: An environment of the run.
+    """
+    from mygym.runs.runner import setting_name
+
+    config, robot, digest = plan.config, env.robot.name, config_hash(plan.resolved.values())
+    with contextlib.ExitStack() as stack:
+        path = start.path
+        if path is None:
+            setting = setting_name(type(model), config.algo_params, config.training_params, digest)
+            path = directory.create(config.logdir, plan.task_label, robot, config.algo, setting, config.seed)
+            stack.enter_context(directory.lock(path))
+        yield Result(
+            path=path,
+            algo=config.algo,
+            framework=config.framework,
+            robot=robot,
+            task=plan.task_label,
+            workspace=str(config.workspace),
+            engine=config.engine,
+            seed=config.seed,
+            config_hash=digest,
+        )
+
+
+def _changes(config: Config) -> Mapping[str, Any]:
+    """Return the explicit values of a config."""
+    if isinstance(config, RunPlan | Resolved):
+        config = config.resolved.config if isinstance(config, RunPlan) else config.config
+    return config.model_dump(mode="json", exclude_unset=True) if isinstance(config, RunConfig) else config
