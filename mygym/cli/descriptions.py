@@ -166,6 +166,15 @@ def _reward(entry: Entry, reward: Any) -> dict[str, Any]:
     }
 
 
+def _controller(entry: Entry, controller: Any) -> dict[str, Any]:
+    return {
+        "documentation": inspect.getdoc(controller) or "",
+        "commands": controller.commands,
+        "motor command": controller.mode,
+        "remembers its command": controller.remembers_command,
+    }
+
+
 def _observation(entry: Entry, component: Any) -> dict[str, Any]:
     from mygym.tasks.observations import SYMBOLS
 
@@ -229,5 +238,6 @@ DESCRIPTIONS: Mapping[str, Callable[[Entry, Any], dict[str, Any]]] = {
     "predicate": _predicate,
     "reward": _reward,
     "observation": _observation,
+    "controller": _controller,
 }
 """Kind → function of the entry and its target that returns the content; other kinds use `_describe_other`."""
