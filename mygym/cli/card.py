@@ -70,8 +70,8 @@ def main(arguments: Sequence[str]) -> None:
         print(f"{demanded}: NO, {said}")
     if content["flaws"]:
         return
-    if content["untold"]:
-        print(f"nothing wrong so far, but {'; '.join(content['untold'])}: more --episodes are needed to tell")
+    if content["inconclusive"]:
+        print(f"nothing wrong so far, but {'; '.join(content['inconclusive'])}: more --episodes are needed to tell")
     else:
         print("nothing is wrong with it")
 
