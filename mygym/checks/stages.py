@@ -18,7 +18,6 @@ from mygym.errors import ConfigError
 from mygym.registry import registry
 from mygym.tasks.context import StageContext
 from mygym.tasks.grammar import parse
-from mygym.tasks.predicates import PREDICATES
 from mygym.tasks.stage import Stage
 from mygym.tasks.subtask import SubTask
 from mygym.tasks.task import Task
@@ -30,8 +29,8 @@ LONGEST = 6
 
 def stage_checks(name: str) -> Iterator[Check]:
     """Yield the checks of a stage, in a named task that has it or in the shortest composition that ends with it."""
-    yield Check("known facts", lambda: _has_known_predicates(registry("stage").get(name).load()))
-    yield Check("composes", lambda: demand(setting(name), ""), needs=("known facts",))
+    yield Check("known predicates", lambda: _has_known_predicates(registry("stage").get(name).load()))
+    yield Check("composes", lambda: demand(setting(name), ""), needs=("known predicates",))
     yield Check("pure functions", lambda: _is_pure(name), needs=("composes",))
     yield Check(
         "expert completes it",
@@ -111,10 +110,11 @@ def _is_valid(task: Task) -> bool:
 
 
 def _has_known_predicates(stage: Stage) -> None:
+    known = registry("predicate").names()
     for key in ("requires", "gives", "ends"):
-        unknown = [predicate for predicate in getattr(stage, key) if predicate not in PREDICATES]
-        demand(not unknown, f"{key} {', '.join(unknown)}: no known fact; known are {', '.join(PREDICATES)}")
-    demand(stage.gives, "gives no fact, so it is never complete")
+        unknown = [predicate for predicate in getattr(stage, key) if predicate not in known]
+        demand(not unknown, f"{key} {', '.join(unknown)}: no known predicate; known are {', '.join(known)}")
+    demand(stage.gives, "gives no predicate, so it is never complete")
     demand(
         not stage.letter or (len(stage.letter) == 1 and stage.letter.isupper()),
         f"its letter is {stage.letter!r}, not one capital letter",

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from mygym.envs.observing import Observer, Vector
 from mygym.tasks import goals
+from mygym.tasks.context import EpisodeContext
 from mygym.tasks.goals import GoalSpace
-from mygym.tasks.observations import EpisodeContext
 from mygym.tasks.shared import shared_goal_space
 from mygym.tasks.task import Task
 

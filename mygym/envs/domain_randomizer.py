@@ -13,13 +13,8 @@ from numpy.typing import NDArray
 from mygym.envs.randomizers import Draw, find_randomizer, ranges
 from mygym.models.episode_randomization import EpisodeRandomization
 from mygym.sim.world import World
+from mygym.tasks.observations import find_component
 from mygym.types import FloatArray
-
-EXACT = (
-    *("stage", "stage_name", "subtask", "time", "goal", "waypoint"),
-    *("object_present", "object_active", "part_present", "part_active"),
-)
-"""Observation components that nothing measures, and that have no noise."""
 
 
 class DomainRandomizer:
@@ -52,7 +47,7 @@ class DomainRandomizer:
 
     def measures(self, widths: Mapping[str, int]) -> None:
         """Say what observations are made of: names, and how many numbers each has."""
-        self._measured = np.repeat([float(name not in EXACT) for name in widths], list(widths.values()))
+        self._measured = np.repeat([float(find_component(name).measured) for name in widths], list(widths.values()))
         self.look()
 
     def begin(self, rng: np.random.Generator, world: World) -> None:

@@ -19,10 +19,10 @@ from mygym.models.workspace import Area, WorkspaceSpec, load_workspace
 from mygym.registry import registry
 from mygym.sim.inspection import reached
 from mygym.sim.world import World
-from mygym.tasks.checking import named_objects
-from mygym.tasks.grammar import said
+from mygym.tasks.grammar import as_typed
 from mygym.tasks.sampling import Area as Box
 from mygym.tasks.task import Task
+from mygym.tasks.validation import named_objects
 
 
 def check_robot(task: Task, robot: RobotSpec, said: str) -> None:
@@ -67,7 +67,9 @@ def in_workspace(task: Task, workspace: WorkspaceSpec, parts: Mapping[str, Movab
         partless = "" if one.part else next((stage.name for stage in stages if stage.needs_part), "")
         if partless:
             allowed = "a task with a part, such as open_drawer, or sub-tasks that say theirs"
-            raise ConfigError(bad_value("task", said(one.stages), allowed, f"does not say which part to {partless}"))
+            raise ConfigError(
+                bad_value("task", as_typed(one.stages), allowed, f"does not say which part to {partless}")
+            )
         if one.part and one.part not in parts:
             raise ConfigError(_lacks(task, workspace, "part", one.part, number))
         if one.part and one.to and not parts[one.part].lower <= one.to[0] <= one.to[1] <= parts[one.part].upper:

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from mygym.errors import ConfigError, DivergedError, bad_value
 from mygym.registry import registry
-from mygym.tasks.observations import Component, EpisodeContext, find_component
+from mygym.tasks.context import EpisodeContext
+from mygym.tasks.observations import Component, find_component
 from mygym.tasks.shared import SLOTS, no_room
 
 Vector = NDArray[np.float32]

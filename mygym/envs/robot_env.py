@@ -20,20 +20,24 @@ from mygym.envs.grasping import check_objects
 from mygym.envs.observing import Observer
 from mygym.envs.placement import draw_goals, draw_poses, moving_distractors
 from mygym.errors import ConfigError, DivergedError, MygymError, bad_value
+from mygym.models.controllers import Controller
 from mygym.models.workspace import load_workspace
 from mygym.registry import registry
 from mygym.sim.inference import find_robot
 from mygym.sim.rendering.camera import Camera, Viewer
 from mygym.sim.world import World
 from mygym.tasks import goals
+from mygym.tasks.context import EpisodeContext
 from mygym.tasks.episode import act, advance, is_success, potential
-from mygym.tasks.observations import EpisodeContext, default_components
+from mygym.tasks.lookup import find_task
+from mygym.tasks.observations import default_components
 from mygym.tasks.progress import Progress
 from mygym.tasks.rewards import find_reward, task_potential
 from mygym.tasks.shared import shared_components
 from mygym.tasks.stage import CLOSED
 from mygym.tasks.state import CONTROL_HZ
-from mygym.tasks.task import Task, change_task, find_task
+from mygym.tasks.task import Task
+from mygym.tasks.task_params import change_task
 
 __all__ = ["NUMBERS", "Observation", "RobotEnv"]
 
@@ -450,10 +454,12 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
     def _default_components(self, shared: bool) -> tuple[str, ...]:
         """Names of those that are observed unless others are asked for."""
+        controller: type[Controller] = registry("controller").get(self.control).load()
         arms, gripper = len(self.robot.arms), self.robot.gripper is not None
+        cartesian, remembers = controller.commands == "cartesian", controller.remembers_command
         if shared:
-            return shared_components(self.control, arms, gripper)
-        return default_components(self.task, self.control, arms)
+            return shared_components(cartesian=cartesian, remembers_command=remembers, arms=arms, gripper=gripper)
+        return default_components(self.task, cartesian=cartesian, remembers_command=remembers, arms=arms)
 
     def _info(self) -> dict[str, Any]:
         return {

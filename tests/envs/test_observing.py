@@ -16,7 +16,7 @@ NAMED = ("time", "object_from_ee", "ee_orientation", "goal_from_object", "touch"
 def test_components_are_where_they_are_said_to_be() -> None:
     with RobotEnv("push", observations=NAMED) as env, RobotEnv("push") as usual:
         assert tuple(env.components) == NAMED
-        assert tuple(usual.components) == default_components(usual.task, usual.control)
+        assert tuple(usual.components) == default_components(usual.task, cartesian=True, remembers_command=True)
         for now in (env, usual):
             now.reset(seed=4)
         action = np.full(3, 0.5, np.float32)

@@ -20,7 +20,7 @@ from mygym.errors import DivergedError, MygymError
 from mygym.models.objects import load_object
 from mygym.registry import registry
 from mygym.tasks import goals
-from mygym.tasks.task import find_task
+from mygym.tasks.lookup import find_task
 from tests.components import COMPOSITIONS, CONTROLS, COVERING, HOSTED_QUICKLY, REWARDS, TASKS
 
 Env = RobotEnv
