@@ -84,7 +84,7 @@ def _relabels(name: str) -> str:
         reached = float(env.compute_reward(last["achieved_goal"], last["achieved_goal"], {}))
         missed = float(env.compute_reward(first["achieved_goal"], last["achieved_goal"], {}))
         demand(reached >= missed, f"pays {reached:g} for reaching a relabelled goal, and {missed:g} for missing it")
-    return f"{reached:g} for reaching a relabelled goal, {missed:g} for missing it"
+    return f"{reached + 0.0:g} for reaching a relabelled goal, {missed:g} for missing it"  # no "-0"
 
 
 def _observations(name: str) -> tuple[list[Any], list[float]]:
