@@ -1,4 +1,4 @@
-"""mygym: train robot arms in PyBullet with your own algorithm or a built-in one.
+"""mygym: train robot arms in PyBullet with custom and built-in algorithms.
 
 The functions of the package are the verbs of the command line: `mygym.train(config)`, `mygym.evaluate(run)`,
 `mygym.make_env(config_or_run)`, `mygym.load(run)`, `mygym.search(run)`, `mygym.demonstrate(config)`,

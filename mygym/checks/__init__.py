@@ -1,4 +1,4 @@
-"""Conformance suites: checks that every component of a kind has to pass, the built-in ones too.
+"""Conformance suites: checks that every component of a kind has to pass, including the built-in components.
 
 `check("algorithm", "sac")` yields an `Outcome` for each check as it finishes; `mygym check` prints them.
 """

@@ -65,7 +65,7 @@ def algorithm_checks(name: str, framework: str, steps: int, folder: Path, config
 
 
 class Subject:
-    """An algorithm under test; later checks use the runs of earlier ones."""
+    """An algorithm under test; later checks use the runs of earlier checks."""
 
     def __init__(self, name: str, framework: str, steps: int, folder: Path, config: Mapping[str, Any]) -> None:
         self.name, self.framework, self.steps, self.folder = name, framework, steps, folder
@@ -171,8 +171,8 @@ class Subject:
         loaded[f"{cls.__name__}.save and load, once more,"] = _actions(again, observations)
         if cls.__module__.startswith(f"{PACKAGE}.") or self.resolved.config.imports:
             loaded["mygym.load in another process"] = self._actions_in_another_process(observations)
-        for way, others in loaded.items():
-            difference = float(np.abs(actions - others).max())
+        for way, loaded_actions in loaded.items():
+            difference = float(np.abs(actions - loaded_actions).max())
             demand(difference == 0.0, f"{way} gives other actions than policy.safetensors, by up to {difference:g}")
 
     def records_everything(self) -> None:

@@ -1,4 +1,4 @@
-"""Faults in training environments from a certain step on: to stop a run there, or to make the environment misbehave."""
+"""Faults in training environments from a certain step on: to stop a run, or to make the environment misbehave."""
 
 from __future__ import annotations
 

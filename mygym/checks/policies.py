@@ -46,7 +46,7 @@ def policy_checks(name: str, framework: str, steps: int, folder: Path, config: M
 
 
 def trainer(policy: Any, framework: str) -> str:
-    """Return the algorithm that trains a policy class: the one whose policy is its nearest base class, ppo of several.
+    """Return the algorithm whose policy is the nearest base class of a policy class; ppo of several.
 
     Raises:
         RegistryError: No algorithm has a policy that is a base class.

@@ -35,7 +35,7 @@ def predicate_checks(name: str) -> Iterator[Check]:
 
 
 def giving_stage(name: str) -> str | None:
-    """Return a stage that gives a predicate, a built-in one if there is any; None if no stage gives it."""
+    """Return a stage that gives a predicate, preferably a built-in stage; None if no stage gives it."""
     stages = [(not entry.built_in, entry.name) for entry in registry("stage") if name in entry.load().gives]
     return min(stages)[1] if stages else None
 
@@ -74,7 +74,7 @@ def _is_pure(name: str, episode: Episode) -> str:
 
 
 def _keeps(name: str, episode: Episode) -> None:
-    """Where a predicate begins to hold it also keeps holding; else it would be lost in the next step."""
+    """A predicate keeps holding in every state in which it begins to hold; else it would be lost in the next step."""
     predicate, (batch, _) = _load(name), _contexts(episode)
     begins, keeps = np.asarray(predicate.begins(batch)), np.asarray(predicate.keeps(batch))
     lost = int((begins & ~keeps).sum())

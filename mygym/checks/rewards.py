@@ -88,7 +88,7 @@ def _relabels(name: str) -> str:
 
 
 def _observations(name: str) -> tuple[list[Any], list[float]]:
-    """Return the observations and rewards of an expert's episode; there is one observation more."""
+    """Return the observations and rewards of an expert's episode, `n + 1` observations and `n` rewards."""
     with api.make_env({"task": TASK, "reward": name}) as env:
         observations, rewards, ended = [env.reset(seed=0)[0]], [], False
         while not ended:

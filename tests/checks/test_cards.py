@@ -102,7 +102,7 @@ def test_few_episodes_are_inconclusive_and_many_are_not(push: Card) -> None:
 
 
 def test_each_criterion_detects_its_flaw(push: Card) -> None:
-    """Each criterion, on a card that does not meet this one alone."""
+    """Each criterion, on a card that fails this criterion alone."""
     episodes = tuple(replace(episode, success=True) for episode in push.expert.episodes)
     solved = replace(push.expert, episodes=episodes)
     failed = push.evaluations["zero"]

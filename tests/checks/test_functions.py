@@ -1,4 +1,4 @@
-"""Suites of rewards, predicates, observations and controllers: built-in ones pass, mistakes are detected."""
+"""Suites of rewards, predicates, observations and controllers: built-in components pass, mistakes are detected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Suites of tasks, stages, robots, workspaces, objects and policies: built-in ones pass, mistakes are detected."""
+"""Suites of tasks, stages, robots, workspaces, objects and policies: built-in components pass, mistakes are detected."""
 
 from __future__ import annotations
 
@@ -205,8 +205,8 @@ FIXTURES: dict[str, tuple[dict[str, Any], str, str]] = {
 
 @pytest.mark.parametrize("mistake", FIXTURES)
 def test_a_workspace_whose_fixtures_are_wrong(mistake: str, folder: Path) -> None:
-    thing, which, words = FIXTURES[mistake]
-    findings = first_failed("workspace", workspace(folder, {"post": POST, "thing": thing}))
+    fixture, which, words = FIXTURES[mistake]
+    findings = first_failed("workspace", workspace(folder, {"post": POST, "thing": fixture}))
     assert findings.check == which
     assert words in findings.why
 

@@ -1,4 +1,4 @@
-"""Suite of strategies: built-in ones pass, and each mistake fails its check."""
+"""Suite of strategies: built-in strategies pass, and each mistake fails its check."""
 
 from __future__ import annotations
 
