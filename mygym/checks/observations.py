@@ -12,7 +12,8 @@ from mygym.checks.batches import Episode, arrays_of, copied, demand_pure, expert
 from mygym.checks.cards import with_robot
 from mygym.checks.suite import Check, CheckFailed, demand
 from mygym.registry import registry
-from mygym.tasks.observations import EpisodeContext, find_component
+from mygym.tasks.context import EpisodeContext
+from mygym.tasks.observations import find_component
 
 
 def observation_checks(name: str) -> Iterator[Check]:
@@ -37,7 +38,7 @@ def example(name: str) -> dict[str, Any]:
     tasks = sorted(
         (entry for entry in registry("task") if entry.built_in), key=lambda entry: len(entry.load().plan.stages)
     )
-    configs = [{"task": entry.name} for entry in tasks]
+    configs: list[dict[str, Any]] = [{"task": entry.name} for entry in tasks]
     configs.insert(1, {"task": "push", "task_params": {"distractors": ["can"]}})
     for config in map(with_robot, configs):
         with api.make_env(config) as env:

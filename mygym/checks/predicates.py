@@ -11,8 +11,7 @@ from mygym.checks.batches import Episode, arrays_of, demand_pure, expert_episode
 from mygym.checks.stages import setting
 from mygym.checks.suite import Check, demand
 from mygym.registry import registry
-from mygym.tasks.context import StageContext
-from mygym.tasks.observations import EpisodeContext
+from mygym.tasks.context import EpisodeContext, StageContext
 
 STAGE = "move"
 """Stage in whose episode a predicate is tried that no stage gives."""

@@ -10,7 +10,7 @@ import numpy as np
 from mygym import api
 from mygym.checks.batches import arrays_of, copied, demand_pure, expert_episode
 from mygym.checks.suite import Check, demand
-from mygym.tasks.observations import EpisodeContext
+from mygym.tasks.context import EpisodeContext
 from mygym.tasks.rewards import Reward, find_reward, task_potential
 
 TASK, GAMMA = "push", 0.95
@@ -32,7 +32,8 @@ def _is_finite(name: str) -> str:
         env.action_space.seed(0)
         for policy in ("expert", "random"):
             env.reset(seed=0)
-            rewards, ended = [], False
+            rewards: list[float] = []
+            ended = False
             while not ended:
                 action = env.expert_action() if policy == "expert" else env.action_space.sample()
                 _, reward, terminated, truncated, _ = env.step(action)

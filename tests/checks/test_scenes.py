@@ -1,4 +1,4 @@
-"""Suites of tasks, stages, robots, workspaces, objects and policies: built-in components pass, mistakes are detected."""
+"""Suites of tasks, stages, robots, workspaces, objects and policies: all built-in pass, mistakes are detected."""
 
 from __future__ import annotations
 
