@@ -68,7 +68,7 @@ def bad_value(key: str, value: object, allowed: Iterable[object] | str, why: str
 
 
 def did_you_mean(value: object, names: Iterable[str], most: int = 1, cutoff: float = 0.6) -> str:
-    """Return `; did you mean …?` with the `nearest` names; empty if there is none."""
+    """Return `; did you mean …?` with the `nearest` names; empty if no name is similar."""
     near = nearest(value, names, most, cutoff)
     return f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
 

@@ -1,4 +1,4 @@
-"""The conformance suites: what every component of a kind must do, the built-in ones too.
+"""Conformance suites: checks that every component of a kind has to pass, including the built-in components.
 
 `check("algorithm", "sac")` yields an `Outcome` for each check as it finishes; `mygym check` prints them.
 """
@@ -7,41 +7,53 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mygym.checks.algorithms import algorithm_checks
-from mygym.checks.objects import object_checks
-from mygym.checks.policies import policy_checks
-from mygym.checks.robots import robot_checks
-from mygym.checks.stages import stage_checks
-from mygym.checks.strategies import strategy_checks
 from mygym.checks.suite import Check, CheckFailed, Outcome, perform
-from mygym.checks.tasks import task_checks
-from mygym.checks.workspaces import workspace_checks
-from mygym.errors import RegistryError, bad_value
-from mygym.registry import Entry, registry
+from mygym.registry import Entry, registry, resolve
+from mygym.registry.entries import unknown_framework
 
-__all__ = ["KINDS", "TRAINED", "Check", "CheckFailed", "Outcome", "check"]
+__all__ = ["KINDS", "SUITES", "TRAINED", "Check", "CheckFailed", "Outcome", "Suite", "check"]
 
-STEPS: Mapping[str, int] = {"algorithm": 2_000, "policy": 500, "strategy": 2_000}
-"""Env steps of a training, of the kinds that are trained."""
 
-TRAINED = tuple(STEPS)
-"""Kinds that are trained; the others are not."""
+@dataclass(frozen=True)
+class Suite:
+    """Conformance suite of a kind of component."""
 
-_SUITES = {"algorithm": algorithm_checks, "policy": policy_checks, "strategy": strategy_checks}
+    checks: str
+    """Import string of the function that yields the checks of a component, so that listing the kinds imports none."""
+    steps: int | None = None
+    """Env steps of each training by default; None: nothing is trained."""
 
-_OTHERS: Mapping[str, Callable[[str], Iterator[Check]]] = {
-    "task": task_checks,
-    "stage": stage_checks,
-    "robot": robot_checks,
-    "workspace": workspace_checks,
-    "object": object_checks,
+    def make(self) -> Callable[..., Iterator[Check]]:
+        """Return the function that yields the checks."""
+        function: Callable[..., Iterator[Check]] = resolve(self.checks)
+        return function
+
+
+SUITES: Mapping[str, Suite] = {
+    "algorithm": Suite("mygym.checks.algorithms:algorithm_checks", steps=2_000),
+    "policy": Suite("mygym.checks.policies:policy_checks", steps=500),
+    "strategy": Suite("mygym.checks.strategies:strategy_checks", steps=2_000),
+    "task": Suite("mygym.checks.tasks:task_checks"),
+    "stage": Suite("mygym.checks.stages:stage_checks"),
+    "predicate": Suite("mygym.checks.predicates:predicate_checks"),
+    "reward": Suite("mygym.checks.rewards:reward_checks"),
+    "observation": Suite("mygym.checks.observations:observation_checks"),
+    "robot": Suite("mygym.checks.robots:robot_checks"),
+    "controller": Suite("mygym.checks.controllers:controller_checks"),
+    "workspace": Suite("mygym.checks.workspaces:workspace_checks"),
+    "object": Suite("mygym.checks.objects:object_checks"),
 }
+"""Kind of component → its suite."""
 
-KINDS = (*TRAINED, *_OTHERS)
+KINDS = tuple(SUITES)
 """Kinds of components that have a suite."""
+
+TRAINED = tuple(kind for kind, suite in SUITES.items() if suite.steps is not None)
+"""Kinds whose suites train."""
 
 
 def check(
@@ -52,31 +64,31 @@ def check(
     config: Mapping[str, Any] | None = None,
     robot: str | None = None,
 ) -> Iterator[Outcome]:
-    """Check one component; everything that this writes is in a temporary folder, which is removed.
+    """Check a component; all files are written to a temporary folder, which is removed.
 
     Args:
-        kind: One of `KINDS`, as in the registry.
-        name: Of the component.
-        framework: Of an algorithm, a policy that is trained, or the algorithm that a strategy trains.
-        steps: Env steps of each training.
-        config: Values of the run's config besides the algorithm's own, e.g. `{"algo_params": {"batch_size": 32}}`.
-        robot: Of a workspace: the one robot to try, in place of those that are at home there.
+        kind: A kind of `KINDS`.
+        name: Name of the component.
+        framework: Framework of an algorithm, of a policy that is trained, or of the algorithm that a strategy trains.
+        steps: Env steps of each training; None: the default of the suite.
+        config: Further config values of the runs, e.g. `{"algo_params": {"batch_size": 32}}`.
+        robot: Robot for the checks of a workspace; None: all robots that are at home in it.
 
     Raises:
-        RegistryError: There is no such component, or not in this framework.
+        RegistryError: No such component, or not in this framework.
     """
     entry = registry(kind).get(name, "algo" if kind == "algorithm" else kind)
+    suite = SUITES[kind]
     if kind == "workspace":
         arm = None if robot is None else registry("robot").get(robot, "--robot").name
-        return perform(entry, workspace_checks(entry.name, arm))
-    if kind not in TRAINED:
-        return perform(entry, _OTHERS[kind](entry.name))
+        return perform(entry, suite.make()(entry.name, arm))
+    if suite.steps is None:
+        return perform(entry, suite.make()(entry.name))
     if entry.frameworks and framework not in entry.frameworks:
-        why = f"does not have {kind} {name!r}"
-        raise RegistryError(bad_value("framework", framework, entry.frameworks, why))
-    return _trained(entry, framework, steps or STEPS[kind], config or {})
+        raise unknown_framework(framework, dict.fromkeys(entry.frameworks), f"{kind} {name!r}")
+    return _train(entry, suite, framework, steps or suite.steps, config or {})
 
 
-def _trained(entry: Entry, framework: str, steps: int, config: Mapping[str, Any]) -> Iterator[Outcome]:
+def _train(entry: Entry, suite: Suite, framework: str, steps: int, config: Mapping[str, Any]) -> Iterator[Outcome]:
     with tempfile.TemporaryDirectory(prefix="mygym-check-") as folder:
-        yield from perform(entry, _SUITES[entry.kind](entry.name, framework, steps, Path(folder), config))
+        yield from perform(entry, suite.make()(entry.name, framework, steps, Path(folder), config))

@@ -1,4 +1,4 @@
-"""The conformance suite of objects: a body that there could be, which rests where it is put, and can be seen."""
+"""Conformance suite of objects: realistic mass and inertia, stable at rest, exact resets, and visible."""
 
 from __future__ import annotations
 
@@ -20,57 +20,57 @@ from mygym.sim.rendering.thumbnails import silhouette
 from mygym.sim.resting import Rest, left_alone
 from mygym.sim.world import World
 
-DENSITY = 10.0, 11_400.0
-"""kg/m³ of what it is made of: from expanded polystyrene to lead."""
+DENSITIES = 10.0, 11_400.0
+"""kg/m³: lowest and highest density of the material, from expanded polystyrene to lead."""
 
-PLACE = (0.2, 0.3)
-"""m on the table, beside the arm."""
+POSITION = (0.2, 0.3)
+"""m: position on the table, beside the arm."""
 
 SECONDS = 1.0
-"""In which it must have come to rest."""
+"""s: time to come to rest."""
 
-SHIFT, TILT, WANDER, DEPTH = 0.002, 4.0, 0.001, 0.002
-"""m that it may move, degrees that it may lean over, m that it may wander about in the last 0.4 s, m that it may be
-inside the table."""
+MAX_SHIFT, MAX_TILT, MAX_WANDER, MAX_DEPTH = 0.002, 4.0, 0.001, 0.002
+"""m of displacement, degrees of tilt, m of motion in the last 0.4 s, and m of penetration into the table at rest."""
 
-SEEN = 0.02
-"""Part of its picture that it must fill."""
+MIN_PICTURE_SHARE = 0.02
+"""Smallest share of its picture that the object fills."""
 
 
 def object_checks(name: str) -> Iterator[Check]:
-    """The suite of one object, on the default table beside the default robot."""
+    """Yield the checks of an object, on the default table beside the default robot."""
     subject = Subject(name)
     yield Check("loads", lambda: demand(subject.spec.geoms, "has no parts"))
-    yield Check("mass and inertia", subject.has_a_mass, needs=("loads",))
-    yield Check("rests", subject.rests, needs=("loads",))
-    yield Check("exact reset", subject.repeats_itself, needs=("loads",))
-    yield Check("picture", subject.is_seen, needs=("loads",))
+    yield Check("mass and inertia", subject.has_realistic_inertia, needs=("loads",))
+    yield Check("rests", subject.stays_at_rest, needs=("loads",))
+    yield Check("exact reset", subject.repeats_exactly, needs=("loads",))
+    yield Check("picture", subject.is_visible, needs=("loads",))
 
 
 class Subject:
-    """An object under examination."""
+    """An object under test."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     @cached_property
     def spec(self) -> ObjectSpec:
-        """What its file says."""
+        """The object's specification."""
         return load_object(Path(registry("object").get(self.name).load()))
 
     def world(self) -> World:
-        """A new one with the object in it."""
+        """Return a new world with the object in it."""
         config = RunConfig()
         robot = load_robot(registry("robot").get(str(config.robot)).load())
         return World(robot, load_workspace(registry("workspace").get("table").load()), [self.spec])
 
-    def has_a_mass(self) -> None:
-        """A mass, a centre and moments of inertia that a body of its size can have."""
+    def has_realistic_inertia(self) -> None:
+        """Mass, centre of mass and moments of inertia are those of a body of its size."""
         inertial, (low, high) = self.spec.inertial, bounds(self.spec.geoms)
-        lightest, heaviest = DENSITY
-        dense = density(self.spec)
-        words = f"a density of {dense:.4g} kg/m³ with {self.spec.mass:g} kg; from {lightest:g} to {heaviest:g} there is"
-        demand(lightest <= dense <= heaviest, f"it has {words}")
+        lowest, highest = DENSITIES
+        value = density(self.spec)
+        allowed = f"materials have {lowest:g} to {highest:g}"
+        message = f"it has a density of {value:.4g} kg/m³ with {self.spec.mass:g} kg; {allowed}"
+        demand(lowest <= value <= highest, message)
         outside = ((inertial.centre < low - 1e-6) | (inertial.centre > high + 1e-6)).any()
         demand(not outside, f"its centre of mass is outside of it: {inertial.centre.round(4).tolist()} m")
         moments = sorted(self.spec.body.moments)
@@ -81,42 +81,42 @@ class Subject:
         demand(
             moments[2] <= most,
             f"a moment of inertia of {moments[2]:.3g} kg m² is that of a larger body: at most {most:.3g}; "
-            "leave inertia out and say `mass`, and it follows from the shapes",
+            "without `inertia`, it is computed from `mass` and the shapes",
         )
 
-    def rests(self) -> None:
-        """Put down as it is modelled it stays, still, and on the table."""
+    def stays_at_rest(self) -> None:
+        """The object stays where it is put, as it is modelled, without motion and on the table."""
         with closing(self.world()) as world:
-            rest = left_alone(world, PLACE, SECONDS)
+            rest = left_alone(world, POSITION, SECONDS)
             wander = rest.wander(0.4, world.control_hz)
-        found = {
-            f"moves by {1000 * rest.shift:.1f} mm": rest.shift > SHIFT,
-            f"leans over by {rest.tilt:.1f}°": rest.tilt > TILT,
-            f"does not come to rest: it wanders by {1000 * wander:.1f} mm": wander > WANDER,
-            f"sinks by {1000 * rest.depth:.1f} mm into what it lies on": rest.depth > DEPTH,
+        findings = {
+            f"moves by {1000 * rest.shift:.1f} mm": rest.shift > MAX_SHIFT,
+            f"leans over by {rest.tilt:.1f}°": rest.tilt > MAX_TILT,
+            f"does not come to rest: it wanders by {1000 * wander:.1f} mm": wander > MAX_WANDER,
+            f"sinks by {1000 * rest.depth:.1f} mm into the surface": rest.depth > MAX_DEPTH,
         }
-        wrong = [words for words, holds in found.items() if holds]
-        demand(not wrong, f"left alone for {SECONDS:g} s it {', '.join(wrong)}")
+        texts = [text for text, holds in findings.items() if holds]
+        demand(not texts, f"left alone for {SECONDS:g} s it {', '.join(texts)}")
 
-    def repeats_itself(self) -> None:
-        """Dropped in the same way it moves in the same way, to the bit, whatever happened before."""
+    def repeats_exactly(self) -> None:
+        """The same drop has the same result, to the bit, whatever happened before."""
         with closing(self.world()) as world:
-            first = self._dropped(world)
-            left_alone(world, PLACE, 0.2)
-            second = self._dropped(world)
+            first = self._drop(world)
+            left_alone(world, POSITION, 0.2)
+            second = self._drop(world)
             for seed in range(3):
                 left_alone(world, (0.1 * seed, 0.3), 0.1 * seed, height=0.02 * seed)
-            third = self._dropped(world)
+            third = self._drop(world)
         for after, other in (("lying still", second), ("falling elsewhere", third)):
             same = np.array_equal(first.position, other.position) and np.array_equal(
                 first.orientation, other.orientation
             )
             demand(same, f"after {after} the same drop ends {np.abs(first.position - other.position).max():.3g} m away")
 
-    def _dropped(self, world: World) -> Rest:
-        return left_alone(world, PLACE, 0.6, height=0.03)
+    def _drop(self, world: World) -> Rest:
+        return left_alone(world, POSITION, 0.6, height=0.03)
 
-    def is_seen(self) -> None:
+    def is_visible(self) -> None:
         """Its picture is not empty."""
-        seen = float(silhouette(self.spec, 64, 48).mean())
-        demand(seen >= SEEN, f"it fills {seen:.1%} of its picture; is any of it `visible`?")
+        share = float(silhouette(self.spec, 64, 48).mean())
+        demand(share >= MIN_PICTURE_SHARE, f"it fills {share:.1%} of its picture; is any of its parts `visible`?")

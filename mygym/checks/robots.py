@@ -1,4 +1,4 @@
-"""The conformance suite of robots: sane limits, a free home, kinematics that close, motors that follow, a picture."""
+"""Conformance suite of robots: limits, collisions, inverse kinematics, exact resets, path following and a picture."""
 
 from __future__ import annotations
 
@@ -6,115 +6,117 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mygym import api
+from mygym.checks.path_following import follow_sine
 from mygym.checks.suite import Check, demand
 from mygym.checks.tasks import expert_solves
-from mygym.checks.tracking import follow_sine
 from mygym.models.robot import RobotSpec
 from mygym.registry import registry
 from mygym.sim.inference import count_joints, find_robot
 from mygym.sim.inspection import collisions, reached
 from mygym.sim.rendering.camera import Camera
 from mygym.sim.world import World
+from mygym.types import FloatArray
 
 EPISODES = 25
 
-SPEEDS, TORQUES = (0.05, 40.0), (0.5, 1000.0)
-"""rad/s and N m between which real arms' limits lie."""
+VELOCITIES, EFFORTS = (0.05, 40.0), (0.5, 1000.0)
+"""rad/s and N m: smallest and largest joint limits of real arms."""
 
-RANGE = 0.2
-"""rad: a joint that turns less is none."""
+MIN_JOINT_RANGE = 0.2
+"""rad: smallest range of a joint."""
 
 RESIDUAL = 0.005
-"""m between where the tool is wanted and where inverse kinematics takes it, orientation weighted in."""
+"""m: largest error of inverse kinematics, with a weighted share for the orientation."""
 
-BEHIND, BESIDE = 0.03, 0.012
-"""m by which the tool may lag behind a point that goes around, and be beside its path."""
+MAX_LAG, MAX_DEVIATION = 0.03, 0.012
+"""m: largest distance of the tool to a point that moves along a path, and to the path."""
 
-SEEN = 0.005
-"""Part of the picture that the robot must fill."""
+MIN_PICTURE_SHARE = 0.005
+"""Smallest share of the picture that the robot fills."""
 
 
 def robot_checks(name: str) -> Iterator[Check]:
-    """The suite of one robot, on the default table, with every controller."""
-    yield Check("loads", lambda: _arms(find_robot(name)))
-    yield Check("limits", lambda: _has_sane_limits(find_robot(name)), needs=("loads",))
+    """Yield the checks of a robot, on the default table, with every controller."""
+    yield Check("loads", lambda: _describe_arms(find_robot(name)))
+    yield Check("limits", lambda: _has_realistic_limits(find_robot(name)), needs=("loads",))
     yield Check("home", lambda: stands_free(name), needs=("loads",))
-    yield Check("inverse kinematics", lambda: _gets_everywhere(name), needs=("loads",))
-    yield Check("exact reset", lambda: _repeats_itself(name), needs=("loads",))
-    yield Check("picture", lambda: _is_seen(name), needs=("loads",))
+    yield Check("inverse kinematics", lambda: _reaches_the_area(name), needs=("loads",))
+    yield Check("exact reset", lambda: repeats_exactly(name), needs=("loads",))
+    yield Check("picture", lambda: _is_visible(name), needs=("loads",))
     for control in registry("controller").names():
-        yield Check(f"tracks by {control}", lambda control=control: _tracks(name, control), needs=("loads",))  # type: ignore[misc]
+        yield Check(f"tracks by {control}", lambda control=control: follows_path(name, control), needs=("loads",))  # type: ignore[misc]
         config = {"task": "reach", "robot": name, "control": control}
         yield Check(f"reaches by {control}", lambda config=config: expert_solves(config, EPISODES), needs=("loads",))  # type: ignore[misc]
 
 
 def stands_free(robot: str, workspace: str | None = None) -> None:
-    """Demand that nothing is inside anything else where episodes begin."""
+    """Demand that nothing collides at the start of an episode."""
     with api.make_env({"robot": robot, "workspace": workspace}) as env:
         env.reset(seed=0)
-        mistakes = collisions(env.world)
-        demand(not mistakes, "; ".join(mistakes))
+        findings = collisions(env.world)
+        demand(not findings, "; ".join(findings))
 
 
-def _world(name: str, control: str = "ee_delta") -> World:
+def make_world(name: str, control: str = "ee_delta") -> World:
+    """Return a world with a robot on the default table, without objects."""
     return api.make_env({"robot": name, "control": control}).world
 
 
-def _arms(spec: RobotSpec) -> str:
+def _describe_arms(spec: RobotSpec) -> str:
     return ", ".join(f"{count_joints(len(arm.joints))}{' and a gripper' if arm.gripper else ''}" for arm in spec.arms)
 
 
-def _has_sane_limits(spec: RobotSpec) -> None:
+def _has_realistic_limits(spec: RobotSpec) -> None:
     for arm in spec.arms:
         for joint in arm.joints:
-            for key, value, (low, high) in (("velocity", joint.velocity, SPEEDS), ("effort", joint.effort, TORQUES)):
-                demand(
-                    low <= value <= high, f"{joint.name}: a limit of {key} of {value:g}; real ones are {low} to {high}"
-                )
-            turns = joint.upper - joint.lower
-            demand(turns >= RANGE, f"{joint.name} turns by {turns:.3f} rad only")
+            limits = (("velocity", joint.velocity, VELOCITIES), ("effort", joint.effort, EFFORTS))
+            for key, value, (low, high) in limits:
+                allowed = low <= value <= high
+                demand(allowed, f"{joint.name}: {key} limit {value:g}; real arms have {low} to {high}")
+            joint_range = joint.upper - joint.lower
+            demand(joint_range >= MIN_JOINT_RANGE, f"{joint.name} turns by {joint_range:.3f} rad only")
 
 
-def _gets_everywhere(name: str) -> str:
-    """In a grid over the area of `reach`."""
-    with closing(_world(name)) as world:
-        share, where = reached(world, world.workspace.areas["reach"])
-        demand(where is None, f"does not get to {1 - share:.0%} of the table's area, e.g. {where}, to {RESIDUAL} m")
+def _reaches_the_area(name: str) -> str:
+    """The tool reaches every point of a grid over the area `reach`."""
+    with closing(make_world(name)) as world:
+        share, point = reached(world, world.workspace.areas["reach"])
+        demand(point is None, f"does not reach {1 - share:.0%} of the table's area, e.g. {point}, within {RESIDUAL} m")
         return f"{share:.0%} of the area"
 
 
-def _repeats_itself(name: str) -> None:
-    """The same actions have the same consequences, to the bit, whatever happened before."""
-    with closing(_world(name)) as world:
+def repeats_exactly(name: str, control: str = "ee_delta") -> None:
+    """Demand that the same actions after a reset have the same results, to the bit, whatever happened before."""
+    with closing(make_world(name, control)) as world:
         rng = np.random.default_rng(0)
         actions = rng.uniform(-1.0, 1.0, (12, world.action_size))
-        expected = _moved(world, actions)
+        expected = _final_joint_state(world, actions)
         for history in range(3):
-            _moved(world, rng.uniform(-1.0, 1.0, (5 + history, world.action_size)))
-            demand(np.array_equal(_moved(world, actions), expected), f"moves otherwise after history {history}")
+            _final_joint_state(world, rng.uniform(-1.0, 1.0, (5 + history, world.action_size)))
+            same = np.array_equal(_final_joint_state(world, actions), expected)
+            demand(same, f"moves differently after history {history}")
 
 
-def _moved(world: World, actions: NDArray[np.float64]) -> NDArray[np.float64]:
+def _final_joint_state(world: World, actions: FloatArray) -> FloatArray:
     world.reset(np.zeros((0, 7)))
     for action in actions:
         world.step(action)
     return np.concatenate([world.state.joint_position[0], world.state.joint_velocity[0]])
 
 
-def _is_seen(name: str) -> str:
-    with closing(_world(name)) as world, closing(Camera(world)) as camera:
+def _is_visible(name: str) -> str:
+    with closing(make_world(name)) as world, closing(Camera(world)) as camera:
         share = camera.robot_share(96, 72)
-        demand(share >= SEEN, f"fills {share:.1%} of the picture")
+        demand(share >= MIN_PICTURE_SHARE, f"fills {share:.1%} of the picture")
         return f"{share:.0%} of the picture"
 
 
-def _tracks(name: str, control: str) -> str:
-    """A point that goes around in the area of `reach`."""
-    with closing(_world(name, control)) as world:
-        behind, beside = follow_sine(world)
-        demand(behind <= BEHIND, f"stays {1000 * behind:.1f} mm behind")
-        demand(beside <= BESIDE, f"is {1000 * beside:.1f} mm beside the path")
-        return f"{1000 * behind:.1f} mm behind, {1000 * beside:.1f} mm beside"
+def follows_path(name: str, control: str) -> str:
+    """Demand that the tool follows a point on a path in the area `reach`; return lag and deviation in words."""
+    with closing(make_world(name, control)) as world:
+        lag, deviation = follow_sine(world)
+        demand(lag <= MAX_LAG, f"stays {1000 * lag:.1f} mm behind")
+        demand(deviation <= MAX_DEVIATION, f"is {1000 * deviation:.1f} mm beside the path")
+        return f"{1000 * lag:.1f} mm behind, {1000 * deviation:.1f} mm beside"

@@ -1,38 +1,36 @@
-"""The conformance suite of stages: composes with others, and its functions are what the grammar takes them for."""
+"""Conformance suite of stages: composition, pure functions of batches, and an expert that completes the stage."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, fields, replace
+from collections.abc import Iterator
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
-from mygym import api
+from mygym.checks.batches import arrays_of, expert_episode, joined
 from mygym.checks.cards import with_robot
 from mygym.checks.suite import Check, CheckFailed, demand
 from mygym.checks.tasks import expert_solves
 from mygym.envs.supported import a_robot_for
 from mygym.errors import ConfigError
 from mygym.registry import registry
-from mygym.tasks.context import BoundStage, StageContext
+from mygym.tasks.context import StageContext
 from mygym.tasks.grammar import parse
-from mygym.tasks.progress import Progress
 from mygym.tasks.stage import Stage
-from mygym.tasks.state import State
 from mygym.tasks.subtask import SubTask
 from mygym.tasks.task import Task
 
 EPISODES = 40
 LONGEST = 6
-"""Stages of the longest composition that is tried."""
+"""Most stages of a composition that is tried."""
 
 
 def stage_checks(name: str) -> Iterator[Check]:
-    """The suite of one stage, as a named task has it, or in the shortest composition that ends with it."""
-    yield Check("known facts", lambda: _knows_its_facts(registry("stage").get(name).load()))
-    yield Check("composes", lambda: demand(setting(name), ""), needs=("known facts",))
+    """Yield the checks of a stage, in a named task that has it or in the shortest composition that ends with it."""
+    yield Check("known predicates", lambda: _has_known_predicates(registry("stage").get(name).load()))
+    yield Check("composes", lambda: demand(setting(name), ""), needs=("known predicates",))
     yield Check("pure functions", lambda: _is_pure(name), needs=("composes",))
     yield Check(
         "expert completes it",
@@ -42,27 +40,27 @@ def stage_checks(name: str) -> Iterator[Check]:
 
 
 def setting(name: str) -> dict[str, Any]:
-    """A config that ends with a stage: the beginning of the plainest named task that has it, with that task's numbers.
+    """Return a config that ends with a stage: the beginning of the shortest named task that has it, with its numbers.
 
-    What a stage takes (a drawer, a second arm, an object that can be thrown) only a task says. Built-in tasks go first,
-    so that what a stage is tried on does not depend on the user's. Without a task it is the shortest composition.
+    The task decides what the stage acts on, e.g. a drawer, a second arm, or an object that can be thrown. Built-in
+    tasks go first, so that the result does not depend on the user's. Without a task it is the shortest composition.
 
     Raises:
-        CheckFailed: No task has it, and no composition.
+        CheckFailed: No task and no composition has the stage.
     """
-    having = [
-        (not entry.built_in, len(task.plan.stages), entry.name, task, one)
+    candidates = [
+        (not entry.built_in, len(task.plan.stages), entry.name, task, subtask)
         for entry in registry("task")
         for task in [entry.load()]
-        if _makes_sense(task)
-        for one in task.subtasks
-        if name in _names(one)
+        if _is_valid(task)
+        for subtask in task.subtasks
+        if name in _stage_names(subtask)
     ]
-    if not having:
+    if not candidates:
         return with_robot({"task": list(composition(name))})
-    *_, task, one = min(having, key=lambda found: found[:3])
-    stages = _names(one)
-    beginning = replace(one, stages=stages[: stages.index(name) + 1])
+    *_, task, subtask = min(candidates, key=lambda candidate: candidate[:3])
+    stages = _stage_names(subtask)
+    beginning = replace(subtask, stages=stages[: stages.index(name) + 1])
     return {
         "task": [asdict(beginning)],
         "workspace": task.workspace,
@@ -71,31 +69,31 @@ def setting(name: str) -> dict[str, Any]:
             "tolerance": task.tolerance,
             "hold": task.hold,
             "horizon": task.horizon,
-            "objects": {role: task.asset(role) for role in (one.object, one.onto) if role in task.roles},
+            "objects": {role: task.asset(role) for role in (subtask.object, subtask.onto) if role in task.roles},
             "rotation": list(task.rotation),
         },
     }
 
 
-def _names(one: SubTask) -> tuple[str, ...]:
-    return tuple(stage.name for stage in parse(one.stages))
+def _stage_names(subtask: SubTask) -> tuple[str, ...]:
+    return tuple(stage.name for stage in parse(subtask.stages))
 
 
 def composition(name: str) -> tuple[str, ...]:
-    """The shortest grammatical composition of registered stages that ends with this one.
+    """Return the shortest grammatical composition of registered stages that ends with a stage.
 
     Raises:
-        CheckFailed: There is none.
+        CheckFailed: There is no such composition.
     """
     stages = registry("stage").names()
-    begun: list[tuple[str, ...]] = [()]
+    shorter: list[tuple[str, ...]] = [()]
     for _ in range(LONGEST):
-        longer = [(*begin, stage) for begin, stage in itertools.product(begun, stages)]
-        grammatical = [one for one in longer if _makes_sense(Task("", (SubTask(one),)))]
-        found = next((one for one in grammatical if one[-1] == name), None)
-        if found is not None:
-            return found
-        begun = grammatical
+        longer = [(*names, stage) for names, stage in itertools.product(shorter, stages)]
+        grammatical = [names for names in longer if _is_valid(Task("", (SubTask(names),)))]
+        match = next((names for names in grammatical if names[-1] == name), None)
+        if match is not None:
+            return match
+        shorter = grammatical
     stage: Stage = registry("stage").get(name).load()
     raise CheckFailed(
         f"no composition of at most {LONGEST} registered stages gives {', '.join(stage.requires)}, which it requires, "
@@ -103,7 +101,7 @@ def composition(name: str) -> tuple[str, ...]:
     )
 
 
-def _makes_sense(task: Task) -> bool:
+def _is_valid(task: Task) -> bool:
     try:
         _ = task.plan
     except ConfigError:
@@ -111,14 +109,12 @@ def _makes_sense(task: Task) -> bool:
     return True
 
 
-def _knows_its_facts(stage: Stage) -> None:
+def _has_known_predicates(stage: Stage) -> None:
+    known = registry("predicate").names()
     for key in ("requires", "gives", "ends"):
-        unknown = [fact for fact in getattr(stage, key) if fact not in registry("predicate")]
-        demand(
-            not unknown,
-            f"{key} {', '.join(unknown)}: no known fact; known are {', '.join(registry('predicate').names())}",
-        )
-    demand(stage.gives, "gives no fact, so it is never complete")
+        unknown = [predicate for predicate in getattr(stage, key) if predicate not in known]
+        demand(not unknown, f"{key} {', '.join(unknown)}: no known predicate; known are {', '.join(known)}")
+    demand(stage.gives, "gives no predicate, so it is never complete")
     demand(
         not stage.letter or (len(stage.letter) == 1 and stage.letter.isupper()),
         f"its letter is {stage.letter!r}, not one capital letter",
@@ -126,57 +122,34 @@ def _knows_its_facts(stage: Stage) -> None:
 
 
 def _is_pure(name: str) -> None:
-    """Potential and expert give, for a batch of states, what they give for each, and leave what they get as it is."""
-    states, progresses, goals, step = _visited(setting(name))
-    stage, count = step.stage, len(states)
-    batch = StageContext(_joined(states), _joined(progresses), np.repeat(goals, count, axis=0), step)
-    arrays = [*_arrays(batch.state), *_arrays(batch.progress), batch.goals]
+    """Potential and expert give the same for a batch as for each state alone, and change no argument."""
+    episode = expert_episode(setting(name))
+    bound = episode.contexts[0].task.bound_stages[-1]
+    last = len(episode.contexts[0].task.bound_stages) - 1
+    visited = [context for context, active in zip(episode.contexts, episode.stages, strict=True) if active == last]
+    demand(visited, f"the experts of {', '.join(episode.contexts[0].task.stage_names[:-1])} do not reach its start")
+    stage, count, batched = bound.stage, len(visited), joined(visited)
+    batch = StageContext(batched.state, batched.progress, batched.goals, bound)
+    arrays = [*arrays_of(batch.state), *arrays_of(batch.progress), batch.goals]
     before = [array.copy() for array in arrays]
-    potential, motion = np.asarray(stage.potential(batch)), stage.expert(batch, stage.entry or _at_target)
-    target, gripper = np.asarray(motion.target), np.broadcast_to(motion.gripper, (count,))
-    demand(all(map(np.array_equal, before, arrays)), "changes the state, the progress or the goals that it is given")
+    potential, command = np.asarray(stage.potential(batch)), stage.expert(batch, stage.entry or _at_target)
+    target, gripper = np.asarray(command.target), np.broadcast_to(command.gripper, (count,))
+    demand(all(map(np.array_equal, before, arrays)), "changes the state, the progress or the goals that it gets")
     shapes = {"potential": (potential, (count,)), "expert's target": (target, (count, 3))}
-    for what, (array, shape) in shapes.items():
-        demand(array.shape == shape, f"{what} has shape {array.shape} for {count} states, not {shape}")
-        demand(np.isfinite(array).all(), f"{what} is not finite")
+    for key, (array, shape) in shapes.items():
+        demand(array.shape == shape, f"{key} has shape {array.shape} for {count} states, not {shape}")
+        demand(np.isfinite(array).all(), f"{key} is not finite")
     demand(((potential >= 0) & (potential <= 1)).all(), f"potential is {potential.min():g} … {potential.max():g}")
-    for index, (state, progress) in enumerate(zip(states, progresses, strict=True)):
-        alone = StageContext(state, progress, goals, step)
+    for index, context in enumerate(visited):
+        alone = StageContext(context.state, context.progress, context.goals, bound)
         same = np.allclose(stage.potential(alone), potential[index])
         demand(same, "potential of a batch is not that of each of its states")
-        one = stage.expert(alone, stage.entry or _at_target)
+        single = stage.expert(alone, stage.entry or _at_target)
         demand(
-            np.allclose(one.target, target[index]) and np.allclose(one.gripper, gripper[index]),
+            np.allclose(single.target, target[index]) and np.allclose(single.gripper, gripper[index]),
             "the expert does something else in a batch than alone",
         )
 
 
 def _at_target(context: StageContext) -> Any:
     return context.target
-
-
-def _visited(config: Mapping[str, Any]) -> tuple[list[State], list[Progress], Any, BoundStage]:
-    """States and progress of an expert's episode in which the last stage is active, the goals, and the stage bound."""
-    states: list[State] = []
-    progresses: list[Progress] = []
-    with api.make_env(config) as env:
-        env.reset(seed=0)
-        ended = False
-        while not ended:
-            if env.progress.stage[0] == len(env.task.bound_stages) - 1:
-                states.append(_joined([env.world.state]))
-                progresses.append(_joined([env.progress]))
-            _, _, terminated, truncated, _ = env.step(env.expert_action())
-            ended = terminated or truncated
-    demand(states, f"the experts of {', '.join(env.task.stage_names[:-1])} do not come to where it begins")
-    return states, progresses, env.goals, env.task.bound_stages[-1]
-
-
-def _joined(batches: list[Any]) -> Any:
-    """Dataclasses of arrays with a batch axis → one of all; the arrays are copies."""
-    names = [field.name for field in fields(batches[0])]
-    return type(batches[0])(**{name: np.concatenate([getattr(one, name) for one in batches]) for name in names})
-
-
-def _arrays(batch: Any) -> list[Any]:
-    return [getattr(batch, field.name) for field in fields(batch)]

@@ -1,4 +1,4 @@
-"""What a check is, and how a suite of them is performed."""
+"""`Check`, `Outcome`, and the loop that performs the checks of a suite."""
 
 from __future__ import annotations
 
@@ -17,55 +17,55 @@ PASSED, FAILED, LEFT_OUT = "passed", "failed", "left out"
 
 
 class CheckFailed(Exception):  # noqa: N818  (the check has worked)
-    """What was checked is not so; the text says what is."""
+    """Raised by a check; the message is the finding."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One property of a component."""
+    """A property of a component."""
 
     name: str
     run: Callable[[], str | None]
-    """Raises `CheckFailed`, or whatever the component raises, where it does not hold; may return what it found."""
+    """Raises `CheckFailed` or any other exception if the property does not hold; may return a note for the report."""
     needs: tuple[str, ...] = ()
-    """Checks without which this one would say nothing: it is left out if one of them has not passed."""
+    """Checks that must have passed; otherwise this check is left out."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a check ended."""
+    """Result of a check."""
 
     kind: str
     name: str
-    """Of the component."""
+    """Name of the component."""
     check: str
     status: str
     """`passed`, `failed` or `left out`."""
     seconds: float
     why: str = ""
-    """What is wrong, with file and line where they are known; of a check that passed, what it found."""
+    """The finding, with file and line if they are known; the note of a check that passed."""
 
     @property
     def failed(self) -> bool:
-        """Whether the component has to be mended."""
+        """Whether the check failed."""
         return self.status == FAILED
 
 
-def demand(holds: object, why: str) -> None:
-    """Raise unless something holds.
+def demand(condition: object, message: str) -> None:
+    """Fail the check unless a condition holds.
 
     Raises:
-        CheckFailed: It does not.
+        CheckFailed: The condition is false.
     """
-    if not holds:
-        raise CheckFailed(why)
+    if not condition:
+        raise CheckFailed(message)
 
 
 def perform(entry: Entry, checks: Iterable[Check]) -> Iterator[Outcome]:
-    """Perform checks in turn.
+    """Perform checks one after the other.
 
     Raises:
-        KeyboardInterrupt: The user has had enough.
+        KeyboardInterrupt: The user has pressed Ctrl-C.
     """
     passed: set[str] = set()
     for check in checks:
@@ -74,25 +74,25 @@ def perform(entry: Entry, checks: Iterable[Check]) -> Iterator[Outcome]:
             yield Outcome(entry.kind, entry.name, check.name, LEFT_OUT, 0.0, f"needs: {missing}")
             continue
         begin = time.perf_counter()
-        said = io.StringIO()
-        why = found = None
+        stderr = io.StringIO()
+        finding = note = None
         try:
-            with contextlib.redirect_stderr(said):
-                found = check.run()
-        except InterruptedRunError:  # Ctrl-C within a training
+            with contextlib.redirect_stderr(stderr):
+                note = check.run()
+        except InterruptedRunError:  # Ctrl-C during a training
             raise KeyboardInterrupt from None
-        except Exception as error:  # noqa: BLE001  (whatever the component raises is the result)
-            notes = [line for line in said.getvalue().splitlines() if line.startswith("note: ")]
-            why = "; ".join(dict.fromkeys([_in_words(error, entry.origin), *notes]))
+        except Exception as error:  # noqa: BLE001  (whatever the component raises is the finding)
+            notes = [line for line in stderr.getvalue().splitlines() if line.startswith("note: ")]
+            finding = "; ".join(dict.fromkeys([_describe(error, entry.origin), *notes]))
         else:
             passed.add(check.name)
         seconds = time.perf_counter() - begin
-        status, words = (PASSED, found) if why is None else (FAILED, why)
-        yield Outcome(entry.kind, entry.name, check.name, status, seconds, words or "")
+        status, text = (PASSED, note) if finding is None else (FAILED, finding)
+        yield Outcome(entry.kind, entry.name, check.name, status, seconds, text or "")
 
 
-def _in_words(error: Exception, origin: str) -> str:
-    """What an error says and where it came from: in the component's own file, if that is on the way."""
+def _describe(error: Exception, origin: str) -> str:
+    """Return the message of an error with file and line, in the component's file if the traceback has it."""
     text = " ".join(str(error).split())
     if isinstance(error, CheckFailed):
         return text
@@ -102,7 +102,7 @@ def _in_words(error: Exception, origin: str) -> str:
     if isinstance(cause, MygymError):
         return text
     frames = traceback.extract_tb(cause.__traceback__)
-    own = [frame for frame in frames if frame.filename == origin.rpartition(":")[0] or frame.filename == origin]
-    frame = (own or frames)[-1]
-    said = text if isinstance(error, MygymError) else f"{type(error).__name__}: {text}"
-    return f"{said} ({Path(frame.filename)}:{frame.lineno})"
+    in_component = [frame for frame in frames if frame.filename in (origin.rpartition(":")[0], origin)]
+    frame = (in_component or frames)[-1]
+    message = text if isinstance(error, MygymError) else f"{type(error).__name__}: {text}"
+    return f"{message} ({Path(frame.filename)}:{frame.lineno})"

@@ -1,4 +1,4 @@
-"""The conformance suite of tasks: makes sense, is a proper environment, is solvable, and worth solving."""
+"""Conformance suite of tasks: a valid composition, a valid environment, solvable, and worth solving."""
 
 from __future__ import annotations
 
@@ -10,39 +10,39 @@ from typing import Any
 from gymnasium.utils.env_checker import check_env
 
 from mygym import api
-from mygym.checks.cards import DEMANDS, EPISODES, EXPERT, Card, make_card, unsolved, with_robot
+from mygym.checks.cards import CRITERIA, EPISODES, EXPERT, Card, expert_shortfall, make_card, with_robot
 from mygym.checks.suite import Check, demand
 from mygym.envs.robot_env import RobotEnv
 from mygym.tasks.lookup import find_task
 
 
 def task_checks(name: str) -> Iterator[Check]:
-    """The suite of one task, with the default robot, or one that can do it."""
+    """Yield the checks of a task, with the default robot or, if it cannot do the task, one that can."""
     cards: list[Card] = []
 
-    def plays() -> str:
+    def play() -> str:
         cards.append(make_card({"task": name}))
-        rates = {policy: f"{one.success_rate:.0%}" for policy, one in cards[0].evaluations.items()}
+        rates = {policy: f"{evaluation.success_rate:.0%}" for policy, evaluation in cards[0].evaluations.items()}
         return f"with {cards[0].robot}: " + ", ".join(f"{policy} {rate}" for policy, rate in rates.items())
 
-    def meets(wrong: Callable[[Card], str]) -> None:
-        said = wrong(cards[0])
-        demand(not said, said)
+    def meets(criterion: Callable[[Card], str]) -> None:
+        finding = criterion(cards[0])
+        demand(not finding, finding)
 
     yield Check("grammatical", lambda: demand(find_task(name).describe(), "has no stages"))
-    yield Check("environment", lambda: _is_an_environment(name), needs=("grammatical",))
-    yield Check("card", plays, needs=("environment",))
-    for demanded, wrong in DEMANDS.items():
-        yield Check(demanded, partial(meets, wrong), needs=("card",))
+    yield Check("environment", lambda: _is_valid_environment(name), needs=("grammatical",))
+    yield Check("card", play, needs=("environment",))
+    for title, criterion in CRITERIA.items():
+        yield Check(title, partial(meets, criterion), needs=("card",))
 
 
 def expert_solves(config: Mapping[str, Any], episodes: int = EPISODES) -> None:
     """Demand that the scripted expert solves nearly every episode of a config."""
-    said = unsolved(api.evaluate(policy=EXPERT, config=dict(config), episodes=episodes))
-    demand(not said, said)
+    finding = expert_shortfall(api.evaluate(policy=EXPERT, config=dict(config), episodes=episodes))
+    demand(not finding, finding)
 
 
-def _is_an_environment(name: str) -> None:
+def _is_valid_environment(name: str) -> None:
     config = with_robot({"task": name})
     for goal_env in (True, False):
         with warnings.catch_warnings(), RobotEnv(goal_env=goal_env, **config) as env:

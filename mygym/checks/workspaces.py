@@ -1,4 +1,4 @@
-"""The conformance suite of workspaces: fixtures that work, areas where they should be, robots that reach them."""
+"""Conformance suite of workspaces: working fixtures, free areas within reach, exact resets and pictures."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mygym.checks.robots import stands_free
 from mygym.checks.suite import Check, demand
@@ -21,35 +20,36 @@ from mygym.sim.inference import find_robot, is_installed
 from mygym.sim.inspection import fixtures_in, overlapping_fixtures, part_travels, reached
 from mygym.sim.rendering.camera import Camera
 from mygym.sim.world import World
+from mygym.types import FloatArray
 
 EPISODES = 25
 
 AREAS = {"reach": "tool_bounds", "object": "bounds", "surface": "bounds", "air": "tool_bounds"}
-"""Areas that tasks of every workspace draw from, all within the tool's reach, and the box that each must be in."""
+"""Area, of those that tasks in every workspace draw from → box that contains it; all are within the tool's reach."""
 
-PUSHED = ("object", "surface")
-"""Areas that pushing an object along a surface needs; a workspace for something else may do without."""
+PUSH_AREAS = ("object", "surface")
+"""Areas that pushing an object needs; a workspace for other tasks may omit them."""
 
 ROBOT = str(RunConfig().robot)
-"""Stands where no robot is at home."""
+"""Robot for workspaces in which no robot is at home."""
 
 OBJECT = "cube"
 
-COLORS = 20
-"""Of a picture with something in it; of background alone there is one."""
+MIN_COLORS = 20
+"""Fewest colours of a picture that is not empty; a picture of the background has one."""
 
 HISTORIES = 3
 
 
 def workspace_checks(name: str, robot: str | None = None) -> Iterator[Check]:
-    """The suite of one workspace, with each robot that is at home in it, or with one robot alone."""
+    """Yield the checks of a workspace, with each robot that is at home in it, or with `robot` alone."""
     yield Check("loads", lambda: _loads(name))
-    yield Check("areas", lambda: _has_sane_areas(name), needs=("loads",))
-    yield Check("fixtures", lambda: _has_sane_fixtures(name), needs=("loads",))
+    yield Check("areas", lambda: _has_free_areas(name), needs=("loads",))
+    yield Check("fixtures", lambda: _has_working_fixtures(name), needs=("loads",))
     yield Check("exact reset", lambda: _resets_exactly(name), needs=("loads",))
-    yield Check("pictures", lambda: _is_seen(name), needs=("loads",))
-    for one in [robot] if robot else _at_home(name):
-        yield from _checks_with(name, one)
+    yield Check("pictures", lambda: _has_pictures(name), needs=("loads",))
+    for robot_name in [robot] if robot else _at_home(name):
+        yield from _checks_with(name, robot_name)
 
 
 def _checks_with(name: str, robot: str) -> Iterator[Check]:
@@ -72,11 +72,11 @@ def _world(name: str, robot: str | None = None, objects: int = 0) -> World:
 
 
 def _at_home(name: str) -> list[str]:
-    """The robots that are at home in a workspace and whose models are there; else, which another check tells, one."""
+    """Return the robots that are at home in a workspace and installed; the default robot if it does not load."""
     try:
         known = registry("robot").names()
-        return [one for one in _load(name).robots if one not in known or is_installed(one)] or [ROBOT]
-    except Exception:  # noqa: BLE001  (whatever it is, `loads` fails with it)
+        return [robot for robot in _load(name).robots if robot not in known or is_installed(robot)] or [ROBOT]
+    except Exception:  # noqa: BLE001  (the check `loads` fails with it)
         return [ROBOT]
 
 
@@ -86,16 +86,16 @@ def _loads(name: str) -> None:
         demand(robot in known, bad_value("robots", robot, known, "is not a known robot"))
 
 
-def _has_sane_areas(name: str) -> None:
+def _has_free_areas(name: str) -> None:
     spec = _load(name)
-    demand("reach" in spec.areas, "areas.reach is missing, which every robot is tried on")
+    demand("reach" in spec.areas, "areas.reach is missing, in which every robot is tried")
     world = _world(name)
     try:
         for robot in _at_home(name):
-            here = spec.for_robot(robot)
-            for key, area in here.areas.items():
+            robot_spec = spec.for_robot(robot)
+            for key, area in robot_spec.areas.items():
                 outer = AREAS.get(key, "bounds")
-                demand(_within(area, getattr(here, outer)), f"areas.{key} is not within {outer}")
+                demand(_within(area, getattr(robot_spec, outer)), f"areas.{key} is not within {outer}")
                 inside = fixtures_in(world, area)
                 demand(not inside, f"areas.{key} is partly inside the fixture {', '.join(inside)}")
     finally:
@@ -106,57 +106,57 @@ def _within(inner: Area, outer: Area) -> bool:
     return bool((np.array(inner.low) >= outer.low).all() and (np.array(inner.high) <= outer.high).all())
 
 
-def _has_sane_fixtures(name: str) -> str:
-    """Nothing is inside anything else; what moves gets from end to end under its force and stays where it is left."""
+def _has_working_fixtures(name: str) -> str:
+    """No fixtures overlap; every articulated part travels over its range and stays where it is released."""
     world = _world(name)
     try:
-        mistakes = overlapping_fixtures(world)
-        mistakes += [said for part in range(len(world.part_names)) if (said := part_travels(world, part))]
-        demand(not mistakes, "; ".join(mistakes))
+        findings = overlapping_fixtures(world)
+        findings += [finding for part in range(len(world.part_names)) if (finding := part_travels(world, part))]
+        demand(not findings, "; ".join(findings))
         return ", ".join(f"{part} moves" for part in world.part_names)
     finally:
         world.close()
 
 
 def _resets_exactly(name: str) -> None:
-    """The same episode to the bit after different histories, parts moved and things touched in both."""
+    """The same episode is equal to the bit after different histories, with moved parts and contacts in each."""
     world = _world(name, objects=1)
     try:
         expected = _episode(world)
         for seed in range(HISTORIES):
             _wander(world, seed + 1, steps=12 + seed)
-            demand(np.array_equal(_episode(world), expected), f"is another after history {seed}")
+            demand(np.array_equal(_episode(world), expected), f"differs after history {seed}")
     finally:
         world.close()
 
 
-def _episode(world: World) -> NDArray[np.float64]:
-    """`(steps, numbers)`: states of an episode in which an object drops beside the tool and parts are pulled."""
+def _episode(world: World) -> FloatArray:
+    """Return the states `(steps, numbers)` of an episode in which an object drops beside the tool and parts move."""
     x, y, z = world.workspace.tool_home
     world.reset(np.array([[x, y, z + 0.05, 0.0, 0.0, 0.0, 1.0]]))
     return _wander(world, seed=0, steps=25)
 
 
-def _wander(world: World, seed: int, steps: int) -> NDArray[np.float64]:
+def _wander(world: World, seed: int, steps: int) -> FloatArray:
     rng = np.random.default_rng(seed)
-    seen = []
+    states = []
     for _ in range(steps):
         world.push_parts(rng.uniform(-1.0, 1.0, len(world.part_names)))
         world.step(rng.uniform(-1.0, 1.0, world.action_size))
         state = world.state
         arrays = [getattr(state, field.name) for field in fields(state)]
-        seen.append(np.concatenate([array.ravel().astype(float) for array in arrays]))
-    return np.array(seen)
+        states.append(np.concatenate([array.ravel().astype(float) for array in arrays]))
+    return np.array(states)
 
 
-def _is_seen(name: str) -> str:
-    """Each camera's picture has something in it."""
+def _has_pictures(name: str) -> str:
+    """No camera's picture is empty."""
     world = _world(name)
     camera = Camera(world)
     try:
         for view in world.workspace.cameras:
             colors = len(np.unique(camera.render(96, 72, view).reshape(-1, 3), axis=0))
-            demand(colors > COLORS, f"camera {view} sees nothing: {colors} colours")
+            demand(colors > MIN_COLORS, f"camera {view} sees nothing: {colors} colours")
         return ", ".join(world.workspace.cameras)
     finally:
         camera.close()
@@ -164,24 +164,24 @@ def _is_seen(name: str) -> str:
 
 
 def _is_within_reach(name: str, robot: str) -> str:
-    """The areas of `AREAS`, at the height of the object's centre where objects lie; tells the share of each area."""
+    """The robot reaches `AREAS`, at the height of an object where objects lie; returns the share of each area."""
     world = _world(name, robot, objects=1)
     try:
         shares = {}
         for key, area in world.workspace.areas.items():
             lift = world.objects[0].half_height if AREAS.get(key, "bounds") == "bounds" else 0.0
-            shares[key], where = reached(world, area, lift)
-            out = f"areas.{key}: {robot} does not reach {1 - shares[key]:.0%} of it, e.g. {where}"
-            demand(where is None or key not in AREAS, f"{out}; make it smaller, here or in robots.{robot}.areas")
+            shares[key], point = reached(world, area, lift)
+            message = f"areas.{key}: {robot} does not reach {1 - shares[key]:.0%} of it, e.g. {point}"
+            demand(point is None or key not in AREAS, f"{message}; make it smaller, here or in robots.{robot}.areas")
         return ", ".join(f"{key} {share:.0%}" for key, share in shares.items())
     finally:
         world.close()
 
 
 def _pushes(name: str, robot: str) -> str:
-    """Where there is room for it."""
-    missing = [area for area in PUSHED if area not in _load(name).for_robot(robot).areas]
+    """The expert solves `push`, if the workspace has the areas for it."""
+    missing = [area for area in PUSH_AREAS if area not in _load(name).for_robot(robot).areas]
     if missing:
-        return f"left out: there is no area {', '.join(missing)}"
+        return f"left out: no area {', '.join(missing)}"
     expert_solves({"workspace": name, "robot": robot, "task": "push"}, EPISODES)
     return ""

@@ -85,7 +85,7 @@ def _print_card(card: Mapping[str, Any], episodes: int) -> None:
         print(f"{requirement}: NO, {reason}")
     if card["flaws"]:
         return
-    if card["untold"]:
-        print(f"no flaw so far, but {'; '.join(card['untold'])}: run more --episodes to be sure")
+    if card["inconclusive"]:
+        print(f"no flaw so far, but {'; '.join(card['inconclusive'])}: run more --episodes to be sure")
     else:
         print("no flaw")

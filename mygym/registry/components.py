@@ -89,10 +89,10 @@ class Registry:
         origin = origin or caller()
         known = self.peek(name)
         if framework is not None:
-            others = dict(known.target) if known is not None and isinstance(known.target, Mapping) else {}
-            override = override or (bool(others) and framework not in others)
+            frameworks = dict(known.target) if known is not None and isinstance(known.target, Mapping) else {}
+            override = override or (bool(frameworks) and framework not in frameworks)
             help = help or (known.help if known else "")
-            target = {**others, framework: target}
+            target = {**frameworks, framework: target}
             requires = requirements(target)
         if known is not None and not override and known.origin != origin and not _declares(known, origin):
             raise RegistryError(registered_twice(self.kind, name, known.origin, origin))
@@ -128,7 +128,7 @@ class Registry:
         return entry
 
     def peek(self, name: str) -> Entry | None:
-        """Return the entry of a name, without scanning the user's folders; None if there is none."""
+        """Return the entry of a name, without scanning the user's folders; None if the name is unknown."""
         self._load_builtins()
         return self._entries.get(name)
 
@@ -170,7 +170,7 @@ class Registry:
         return entry
 
     def _find(self, name: str) -> Entry | None:
-        """Return the registered entry of a name or alias; None if there is none."""
+        """Return the registered entry of a name or alias; None if it is unknown."""
         return self._entries.get(name) or self._entries.get(self.aliases.get(name, name))
 
     def _file_entry(self, name: str, key: str) -> Entry:

@@ -118,7 +118,7 @@ def _scan_yaml(path: Path, kind: str) -> ScannedFile:
 
 
 def first_comment(path: Path) -> str:
-    """Return the comment in the first line of a YAML file, which is its help; empty if there is none."""
+    """Return the comment in the first line of a YAML file, which is its help; empty without a comment."""
     with path.open(encoding="utf-8") as file:
         line = file.readline()
     return line.lstrip("# ").rstrip() if line.startswith("#") else ""

@@ -44,7 +44,7 @@ class Parameter:
 
 
 def parameters(owner: Callable[..., Any], leave_out: Iterable[str] = ()) -> dict[str, Parameter]:
-    """Return the named parameters of a function, or of a class's constructor, positional ones first.
+    """Return the named parameters of a function, or of a class's constructor, positional parameters first.
 
     Where a constructor takes `**kwargs`, the parameters of the next class in the MRO follow.
 
@@ -68,7 +68,7 @@ def parameters(owner: Callable[..., Any], leave_out: Iterable[str] = ()) -> dict
 
 
 def source_location(owner: Callable[..., Any]) -> str:
-    """Return `file:line` of a class or function; its dotted name if there is no source."""
+    """Return `file:line` of a class or function; its dotted name if the source is unavailable."""
     try:
         return f"{inspect.getsourcefile(owner)}:{inspect.getsourcelines(owner)[1]}"
     except (OSError, TypeError):
@@ -76,7 +76,7 @@ def source_location(owner: Callable[..., Any]) -> str:
 
 
 def first_line(owner: object) -> str:
-    """Return the first line of a docstring; empty if there is none."""
+    """Return the first line of a docstring; empty without a docstring."""
     return inspect.cleandoc(getattr(owner, "__doc__", None) or "").partition("\n")[0]
 
 

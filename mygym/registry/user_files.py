@@ -85,7 +85,7 @@ def _named(folder: Path, suffix: str) -> Iterator[Path]:
 
 @cache
 def installed_files() -> dict[str, Path | None]:
-    """Module name → path of the plug-ins of installed packages, without importing them; None if there is no file."""
+    """Module name → path of the plug-ins of installed packages, without importing them; None if the file is missing."""
     return {point.module: _module_file(point.module) for point in entry_points(group=ENTRY_POINT_GROUP)}
 
 

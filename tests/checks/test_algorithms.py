@@ -1,4 +1,4 @@
-"""The conformance suite: every registered algorithm passes it, and each mistake makes the check fail that is for it."""
+"""Suite of algorithms: every registered algorithm passes, and each mistake fails its check."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def config(algo: str, framework: str) -> dict[str, Any]:
 
 EXAMINED = [(algo, "pytorch") for algo in ("ppo", "sac", "crossq", "ars", "recurrent_ppo", "dagger", "myalgo")]
 EXAMINED += [("sac", "jax")]
-"""On-policy, off-policy, with flat observations, searching, with memory, a runner, yours."""
+"""On-policy, off-policy, flat observations, random search, recurrent, a runner, a user's algorithm, JAX."""
 
 
 @pytest.mark.parametrize(
@@ -38,8 +38,8 @@ EXAMINED += [("sac", "jax")]
 def test_every_algorithm_passes(algo: str, framework: str, tmp_path: Path) -> None:
     checks = algorithm_checks(algo, framework, STEPS, tmp_path, config(algo, framework))
     done = list(perform(registry("algorithm").get(algo), checks))
-    assert [one for one in done if one.status != "passed"] == []
-    assert [one.check for one in done] == [
+    assert [outcome for outcome in done if outcome.status != "passed"] == []
+    assert [outcome.check for outcome in done] == [
         "constructs",
         "honest requirements",
         "trains",
@@ -49,7 +49,7 @@ def test_every_algorithm_passes(algo: str, framework: str, tmp_path: Path) -> No
         "resumes",
         "survives a bad environment",
     ]
-    # More than the suite demands of others: not the weights alone are the same, but all that a run leaves.
+    # Stricter than the suite: not only the weights are equal, but all files of a run.
     stopped = tmp_path / ("stopped" if not (tmp_path / "longer").exists() else "longer_stopped")
     whole = tmp_path / ("first" if not (tmp_path / "longer").exists() else "longer")
     assert differences(find_run(whole), find_run(stopped)) == []
@@ -57,16 +57,16 @@ def test_every_algorithm_passes(algo: str, framework: str, tmp_path: Path) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("algo", "framework"), COMBOS)
-def test_every_algorithm_passes_as_it_ships(algo: str, framework: str) -> None:
-    """What `mygym check algo --all` does: 2,000 steps, the defaults' networks."""
-    assert [one for one in check("algorithm", algo, framework) if one.status != "passed"] == []
+def test_every_algorithm_passes_with_its_defaults(algo: str, framework: str) -> None:
+    """The same as `mygym check algo --all`: 2,000 steps and the default networks."""
+    assert [outcome for outcome in check("algorithm", algo, framework) if outcome.status != "passed"] == []
 
 
 # mistakes -----------------------------------------------------------------------------------------------------------
 
 
 class Restless(PPO):
-    """Draws from a generator that nobody has seeded."""
+    """Draws from an unseeded generator."""
 
     def train(self) -> None:
         self.ent_coef = float(np.random.default_rng().random())
@@ -74,14 +74,14 @@ class Restless(PPO):
 
 
 class Tracker:
-    """Changes, and has no state that a checkpoint could hold."""
+    """Has changing state that no checkpoint can store."""
 
     def __init__(self) -> None:
         self.updates = 0
 
 
 class Forgetful(PPO):
-    """Goes on from something that is in no checkpoint."""
+    """Depends on state that is in no checkpoint."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -94,7 +94,7 @@ class Forgetful(PPO):
 
 
 class Misloaded(PPO):
-    """Loads other weights than it has saved."""
+    """Loads other weights than it saved."""
 
     @classmethod
     def load(cls, *args: Any, **kwargs: Any) -> Any:
@@ -121,14 +121,14 @@ class Idle(PPO):
 
 
 class Halfway(SAC):
-    """Ends before its time."""
+    """Ends too early."""
 
     def learn(self, total_timesteps: int, *args: Any, **kwargs: Any) -> Any:
         return super().learn(total_timesteps // 2, *args, **kwargs)
 
 
 class Swallowing(PPO):
-    """Takes every error for a bad day."""
+    """Catches every error."""
 
     def learn(self, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -138,14 +138,14 @@ class Swallowing(PPO):
 
 
 class Unplayful(SAC):
-    """Has a replay buffer of its own, whatever it is given."""
+    """Ignores the replay buffer class that it gets."""
 
     def __init__(self, *args: Any, replay_buffer_class: Any = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
 
 
 class Secretive(PPO):
-    """Keeps another value of a hyperparameter than it was given, so that its config repeats something else."""
+    """Stores another value of a hyperparameter than it gets, so that its config does not reproduce the run."""
 
     def __init__(self, *args: Any, pace: float = 1.0, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -172,33 +172,36 @@ MISTAKES: dict[str, tuple[type, dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_fails_the_check_that_is_for_it_and_no_other(mistake: str) -> None:
-    cls, registration, which, words = MISTAKES[mistake]
+def test_a_mistake_fails_its_check_and_no_other(mistake: str) -> None:
+    cls, registration, name, text = MISTAKES[mistake]
     register_algorithm("mistaken", **{"policy": "MultiInputPolicy", **registration})(cls)
     params = {"buffer_size": 500} if issubclass(cls, SAC) else {"n_steps": 16, "batch_size": 16, "n_epochs": 1}
     config = {**QUICK, "algo_params": {**params, "policy_kwargs": {"net_arch": [8]}}}
     done = list(check("algorithm", "mistaken", steps=STEPS, config=config))
-    assert [(one.check, words in one.why) for one in done if one.failed] == [(which, True)], done
+    assert [(outcome.check, text in outcome.why) for outcome in done if outcome.failed] == [(name, True)], done
 
 
-def test_what_an_algorithm_raises_is_told_with_the_place() -> None:
+def test_an_error_is_reported_with_file_and_line() -> None:
     class Broken(PPO):
         def train(self) -> None:
-            raise LookupError("a mistake of mine")
+            raise LookupError("an example error")
 
     register_algorithm("broken", policy="MultiInputPolicy")(Broken)
     config = {**QUICK, "algo_params": {"n_steps": 16, "batch_size": 16}}
     done = list(check("algorithm", "broken", steps=40, config=config))
-    (failed,) = [one for one in done if one.failed]
-    assert (failed.check, "LookupError: a mistake of mine" in failed.why) == ("trains", True)
+    (failed,) = [outcome for outcome in done if outcome.failed]
+    assert (failed.check, "LookupError: an example error" in failed.why) == ("trains", True)
     assert f"({__file__}:" in failed.why
-    assert {one.why for one in done if one.status == "left out"} == {"needs: trains", "needs: deterministic"}
+    assert {outcome.why for outcome in done if outcome.status == "left out"} == {
+        "needs: trains",
+        "needs: deterministic",
+    }
 
 
-def test_rollouts_that_are_longer_than_the_training_are_stopped_between_two() -> None:
-    """Else nothing would be resumed, and nothing could differ."""
+def test_long_rollouts_are_interrupted_between_two_rollouts() -> None:
+    """Otherwise nothing would be resumed, and nothing could differ."""
     register_algorithm("forgetful", policy="MultiInputPolicy")(Forgetful)
     config = {**QUICK, "algo_params": {"n_steps": 100, "batch_size": 50, "n_epochs": 1}}
-    done = {one.check: one for one in check("algorithm", "forgetful", steps=60, config=config)}
+    done = {outcome.check: outcome for outcome in check("algorithm", "forgetful", steps=60, config=config)}
     assert done["resumes"].failed
     assert "tracker" in done["resumes"].why

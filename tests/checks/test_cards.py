@@ -1,4 +1,4 @@
-"""Cards: every named task is what a task must be, and a card finds out if one is not."""
+"""Cards: every named task meets all criteria, and flaws are detected."""
 
 from __future__ import annotations
 
@@ -9,7 +9,18 @@ import numpy as np
 import pytest
 
 from mygym import api
-from mygym.checks.cards import DEMANDS, EXPERT, IDLE, RESETS, Card, at_least, at_most, flaws, make_card, untold
+from mygym.checks.cards import (
+    CRITERIA,
+    EXPERT,
+    IDLE,
+    RESETS_PER_EPISODE,
+    Card,
+    at_least,
+    at_most,
+    flaws,
+    inconclusive,
+    make_card,
+)
 from mygym.checks.cards import EPISODES as ALL_EPISODES
 from mygym.envs import supported
 from mygym.envs.robot_env import RobotEnv
@@ -17,7 +28,6 @@ from mygym.envs.supported import a_robot_for
 from mygym.registry import registry
 from mygym.runs.evaluation import EXTRA, episode_seeds, evaluate_policy
 from mygym.tasks.lookup import find_task
-from mygym.tasks.rewards import KINDS
 from mygym.tasks.task import register_task
 from tests.components import TASKS
 
@@ -25,18 +35,18 @@ EPISODES = 3
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_a_few_episodes_of_every_task_show_nothing_wrong(task: str) -> None:
+def test_a_few_episodes_of_every_task_show_no_flaws(task: str) -> None:
     card = make_card({"task": task}, EPISODES)
     assert (card.expert.success_rate, card.solved_at_reset) == (1.0, ())
-    found = flaws(card)
-    if task == "reach":  # of three episodes chance may solve one
-        found.pop("chance does not", None)
-    assert not found
+    findings = flaws(card)
+    if task == "reach":  # chance may solve some of three episodes
+        findings.pop("chance does not", None)
+    assert not findings
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("task", TASKS)
-def test_the_card_of_every_task(task: str) -> None:
+def test_the_card_of_every_task_has_no_flaws(task: str) -> None:
     card = make_card({"task": task})
     assert not flaws(card)
     assert card.resets == 600
@@ -44,8 +54,8 @@ def test_the_card_of_every_task(task: str) -> None:
         assert task == "reach" or at_most(card.evaluations[policy].solved, ALL_EPISODES) < 0.08
 
 
-def test_the_numbers_of_episodes_mean_something() -> None:
-    assert at_most(0, RESETS * ALL_EPISODES) <= 0.005
+def test_the_numbers_of_episodes_give_the_documented_confidence() -> None:
+    assert at_most(0, RESETS_PER_EPISODE * ALL_EPISODES) <= 0.005
     assert at_most(0, ALL_EPISODES) == pytest.approx(1 - 0.05 ** (1 / ALL_EPISODES))  # (1 − p)^n = 5 %
     assert at_most(0, ALL_EPISODES) < 0.03
     assert at_most(5, 5) == 1.0
@@ -59,9 +69,9 @@ def push() -> Card:
     return make_card({"task": "push", "robot": "kuka", "control": "joint_delta"}, EPISODES)
 
 
-@pytest.mark.parametrize("reward", KINDS)
+@pytest.mark.parametrize("reward", registry("reward").names())
 @pytest.mark.parametrize("policy", [EXPERT, "hover"])
-def test_returns_are_what_an_environment_with_that_reward_pays(policy: str, reward: str, push: Card) -> None:
+def test_returns_equal_those_of_an_environment_with_that_reward(policy: str, reward: str, push: Card) -> None:
     env = api.make_env({"task": "push", "robot": "kuka", "control": "joint_delta", "reward": reward})
     seeds = episode_seeds(0, EXTRA, EPISODES)
     evaluation = evaluate_policy(registry("policy").get(policy).load()([env], 0), [env], seeds)
@@ -69,7 +79,7 @@ def test_returns_are_what_an_environment_with_that_reward_pays(policy: str, rewa
     assert push.returns[policy][reward] == pytest.approx(evaluation.mean_return, abs=1e-5)
 
 
-def test_a_card_says_who_played_where(push: Card) -> None:
+def test_a_card_names_robot_workspace_and_policies(push: Card) -> None:
     content = push.to_json()
     assert (content["robot"], content["workspace"], content["control"]) == ("kuka", "table", "joint_delta")
     assert (content["episodes"], content["resets"], content["solved_at_reset"]) == (3, 18, 0.0)
@@ -78,62 +88,66 @@ def test_a_card_says_who_played_where(push: Card) -> None:
     assert content["flaws"] == {}
 
 
-def test_few_episodes_do_not_tell_and_many_do(push: Card) -> None:
-    said = untold(push)
-    assert [words.split(" ")[0] for words in said] == ["up", "the", "random"]
-    assert "15.3%" in said[0]  # 1 − 0.05^(1/18)
-    assert "36.8%" in said[1]  # 0.05^(1/3)
-    assert "63.2%" in said[2]
-    many = {policy: replace(one, episodes=one.episodes * 40) for policy, one in push.evaluations.items()}
-    assert untold(replace(push, evaluations=many, resets=720)) == []
+def test_few_episodes_are_inconclusive_and_many_are_not(push: Card) -> None:
+    findings = inconclusive(push)
+    assert [text.split(" ")[0] for text in findings] == ["up", "the", "random"]
+    assert "15.3%" in findings[0]  # 1 − 0.05^(1/18)
+    assert "36.8%" in findings[1]  # 0.05^(1/3)
+    assert "63.2%" in findings[2]
+    many = {
+        policy: replace(evaluation, episodes=evaluation.episodes * 40)
+        for policy, evaluation in push.evaluations.items()
+    }
+    assert inconclusive(replace(push, evaluations=many, resets=720)) == []
 
 
-def test_a_card_finds_what_is_wrong(push: Card) -> None:
-    """Each demand, on a card that falls short of it alone."""
-    solved = replace(push.expert, episodes=tuple(replace(one, success=True) for one in push.expert.episodes))
+def test_each_criterion_detects_its_flaw(push: Card) -> None:
+    """Each criterion, on a card that fails this criterion alone."""
+    episodes = tuple(replace(episode, success=True) for episode in push.expert.episodes)
+    solved = replace(push.expert, episodes=episodes)
     failed = push.evaluations["zero"]
-    wrong: dict[str, dict[str, Any]] = {
+    changes_of: dict[str, dict[str, Any]] = {
         "not solved at reset": {"solved_at_reset": (7,)},
         "expert solves it": {"evaluations": {**push.evaluations, EXPERT: failed}},
         "chance does not": {"evaluations": {**push.evaluations, "hover": solved}},
         "worth solving": {"returns": {**push.returns, "hover": {**push.returns["hover"], "dense": 0.0}}},
     }
-    assert list(wrong) == list(DEMANDS)
-    for demanded, changes in wrong.items():
-        assert list(flaws(replace(push, **changes))) == [demanded]
-    said = flaws(replace(push, **wrong["expert solves it"]))["expert solves it"]
-    assert "0 of 3 episodes" in said
-    assert f"3 in approach, first seed {failed.failures[0].seed}" in said
-    said = flaws(replace(push, **wrong["worth solving"]))["worth solving"]
-    assert said.startswith("with the dense reward hover earns 0.00, the expert -")
+    assert list(changes_of) == list(CRITERIA)
+    for criterion, changes in changes_of.items():
+        assert list(flaws(replace(push, **changes))) == [criterion]
+    finding = flaws(replace(push, **changes_of["expert solves it"]))["expert solves it"]
+    assert "0 of 3 episodes" in finding
+    assert f"3 in approach, first seed {failed.failures[0].seed}" in finding
+    finding = flaws(replace(push, **changes_of["worth solving"]))["worth solving"]
+    assert finding.startswith("with the dense reward hover earns 0.00, the expert -")
 
 
-def test_a_task_that_chance_solves() -> None:
+def test_a_task_that_chance_solves_is_detected() -> None:
     register_task("easy", "A", help="everything counts", tolerance=0.15, hold=1, horizon=100)
     assert "random actions solve" in flaws(make_card({"task": "easy"}, 10))["chance does not"]
 
 
-def test_a_task_that_is_solved_from_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_that_is_solved_at_the_reset_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mygym.envs.placement.sample_in", lambda rng, area, *_: (area[0] + area[1]) / 2)
     register_task("done", "A", help="is done at once", tolerance=0.3)
     card = make_card({"task": "done"}, 2)
-    assert len(card.solved_at_reset) == 2 * RESETS
+    assert len(card.solved_at_reset) == 2 * RESETS_PER_EPISODE
     assert flaws(card)["not solved at reset"].startswith(
         "12 of 12 episodes are solved at the reset, e.g. that of seed "
     )
 
 
-def test_a_robot_that_can_do_a_task_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_robot_that_can_do_the_task_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert a_robot_for(find_task("pick_and_place")) == "panda"
     assert a_robot_for(find_task("AGM"), "maze") == "panda"
     monkeypatch.setattr(supported, "can_do", lambda robot, task: robot.name == "kuka_gripper")
     assert a_robot_for(find_task("pick_and_place")) == "kuka_gripper"
     monkeypatch.setattr(supported, "can_do", lambda robot, task: False)
-    assert a_robot_for(find_task("pick_and_place")) == "panda"  # whose environment says what is missing
+    assert a_robot_for(find_task("pick_and_place")) == "panda"  # its environment names what is missing
 
 
 @pytest.mark.parametrize("task", ["reach", "push", "open_drawer"])
-def test_hovering_comes_near_and_solves_nothing(task: str) -> None:
+def test_hovering_approaches_the_target_without_solving(task: str) -> None:
     env = RobotEnv(task)
     policy = registry("policy").get("hover").load()([env], 0)
     env.reset(seed=0)
@@ -141,8 +155,8 @@ def test_hovering_comes_near_and_solves_nothing(task: str) -> None:
         action = policy.predict(None)[0][0]
         _, _, _, _, info = env.step(action)
     target = {"reach": lambda: env.goals[0, 0], "push": lambda: env.world.state.object_position[0, 0]}
-    there = target.get(task, lambda: env.world.state.part_handle_position[0, 0])()
-    away = np.linalg.norm(env.world.state.ee_position[0] - there)
+    position = target.get(task, lambda: env.world.state.part_handle_position[0, 0])()
+    distance = np.linalg.norm(env.world.state.ee_position[0] - position)
     env.close()
-    assert away == pytest.approx(0.075 if task == "reach" else 0.07, abs=0.01)
+    assert distance == pytest.approx(0.075 if task == "reach" else 0.07, abs=0.01)
     assert not info["is_success"]

@@ -1,4 +1,4 @@
-"""The suites of tasks, stages, robots, workspaces, objects and policies: what ships passes, and mistakes are found."""
+"""Suites of tasks, stages, robots, workspaces, objects and policies: all built-in pass, mistakes are detected."""
 
 from __future__ import annotations
 
@@ -32,23 +32,29 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def failed(kind: str, name: str, **how: Any) -> list[Outcome]:
-    return [one for one in check(kind, name, **how) if one.status != "passed"]
+def failed(kind: str, name: str, **options: Any) -> list[Outcome]:
+    return [outcome for outcome in check(kind, name, **options) if outcome.status != "passed"]
 
 
 def first_failed(kind: str, name: str) -> Outcome:
-    """The checks after it are not performed."""
-    return next(one for one in check(kind, name) if one.failed)
+    """Perform the checks up to the first that fails."""
+    return next(outcome for outcome in check(kind, name) if outcome.failed)
 
 
 def names_of(outcomes: list[Outcome]) -> list[str]:
-    return [one.check for one in outcomes if one.failed]
+    return [outcome.check for outcome in outcomes if outcome.failed]
 
 
 QUICK = {
     "robot": ("kuka_gripper", "panda_pair"),
     "object": ("ball", "basket", "cube", "duck", "egg", "gear", "mug", "tape", "wrench"),
-    "stage": ("move", "push", "withdraw", "open", "strike"),  # of compositions, of parts, of a task's object and place
+    "stage": (
+        "move",
+        "push",
+        "withdraw",
+        "open",
+        "strike",
+    ),  # with a composition, with parts, with a task's object and area
     "task": ("reach",),  # see test_cards.py
     "policy": registry("policy").names(),
 }
@@ -59,23 +65,23 @@ BUILT_IN = [
 ]
 
 
-def test_the_quick_ones_are_there() -> None:
+def test_the_quick_components_exist() -> None:
     assert all(set(names) <= set(registry(kind).names()) for kind, names in QUICK.items())
 
 
 @pytest.mark.parametrize(("kind", "name"), BUILT_IN)
-def test_what_ships_passes(kind: str, name: str) -> None:
+def test_built_in_components_pass(kind: str, name: str) -> None:
     assert failed(kind, name) == []
 
 
 @pytest.mark.parametrize("name", registry("workspace").names())
-def test_workspaces_that_ship_pass_with_the_default_robot(name: str) -> None:
+def test_built_in_workspaces_pass_with_the_default_robot(name: str) -> None:
     assert failed("workspace", name, robot="panda") == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", registry("workspace").names())
-def test_workspaces_that_ship_pass_with_the_robots_at_home_there(name: str) -> None:
+def test_built_in_workspaces_pass_with_the_robots_at_home_in_them(name: str) -> None:
     at_home = load_workspace(registry("workspace").get(name).load()).robots
     for robot in ROBOTS:
         assert robot not in at_home or failed("workspace", name, robot=robot) == []
@@ -85,7 +91,7 @@ def test_workspaces_that_ship_pass_with_the_robots_at_home_there(name: str) -> N
 
 
 def robot(folder: Path, name: str = "mine", urdf: str | None = None, **changes: Any) -> str:
-    """A robot of the user's, a KUKA with changes."""
+    """Write a user's robot, a KUKA with changes, and return its name."""
     place = folder / "envs" / "robots"
     place.mkdir(parents=True, exist_ok=True)
     data = yaml.safe_load((ASSETS / "robots" / "kuka.yaml").read_text())
@@ -102,38 +108,40 @@ def robot(folder: Path, name: str = "mine", urdf: str | None = None, **changes: 
 KUKA = (ASSETS / "robots" / "kuka.urdf").read_text()
 
 
-def test_a_robot_with_a_link_that_weighs_nothing(folder: Path) -> None:
-    found = failed("robot", robot(folder, urdf=KUKA.replace('<mass value="4.0"/>', '<mass value="0.0"/>', 1)))
-    assert names_of(found) == ["loads"]
-    assert "lbr_iiwa_link_1 has a mass of 0 kg" in found[0].why
+def test_a_robot_with_a_massless_link(folder: Path) -> None:
+    findings = failed("robot", robot(folder, urdf=KUKA.replace('<mass value="4.0"/>', '<mass value="0.0"/>', 1)))
+    assert names_of(findings) == ["loads"]
+    assert "lbr_iiwa_link_1 has a mass of 0 kg" in findings[0].why
 
 
-def test_a_robot_with_an_inertia_that_no_body_has(folder: Path) -> None:
-    found = failed("robot", robot(folder, urdf=KUKA.replace('ixx="0.1" iyy="0.09"', 'ixx="-0.1" iyy="0.09"', 1)))
-    assert names_of(found) == ["loads"]
-    assert "principal moments" in found[0].why
+def test_a_robot_with_an_impossible_inertia(folder: Path) -> None:
+    findings = failed("robot", robot(folder, urdf=KUKA.replace('ixx="0.1" iyy="0.09"', 'ixx="-0.1" iyy="0.09"', 1)))
+    assert names_of(findings) == ["loads"]
+    assert "principal moments" in findings[0].why
 
 
-def test_a_robot_whose_shapes_are_in_the_table(folder: Path) -> None:
+def test_a_robot_that_collides_with_the_table(folder: Path) -> None:
     ball = '<collision><origin xyz="0 0 0"/><geometry><sphere radius="0.4"/></geometry></collision>'
     link = '<link name="lbr_iiwa_link_7">'
-    found = {one.check: one for one in failed("robot", robot(folder, urdf=KUKA.replace(link, link + ball)))}
-    assert found["home"].failed
-    assert "lbr_iiwa_link_7 is inside table" in found["home"].why
+    findings = {
+        outcome.check: outcome for outcome in failed("robot", robot(folder, urdf=KUKA.replace(link, link + ball)))
+    }
+    assert findings["home"].failed
+    assert "lbr_iiwa_link_7 is inside table" in findings["home"].why
 
 
-def test_a_robot_that_stands_too_far_away(folder: Path) -> None:
-    found = names_of(failed("robot", robot(folder, base_position=[-1.6, 0.0, 0.0])))
-    assert [name for name in found if name.startswith("reaches")] == [
+def test_a_robot_that_is_too_far_away(folder: Path) -> None:
+    findings = names_of(failed("robot", robot(folder, base_position=[-1.6, 0.0, 0.0])))
+    assert [name for name in findings if name.startswith("reaches")] == [
         f"reaches by {control}" for control in registry("controller").names()
     ]
 
 
 def test_a_robot_that_does_not_load(folder: Path) -> None:
-    found = failed("robot", robot(folder, end_effector={"link": "rodd"}))
-    assert names_of(found) == ["loads"]
-    assert "did you mean 'rod'" in found[0].why
-    assert {one.why for one in found[1:]} == {"needs: loads"}
+    findings = failed("robot", robot(folder, end_effector={"link": "rodd"}))
+    assert names_of(findings) == ["loads"]
+    assert "did you mean 'rod'" in findings[0].why
+    assert {outcome.why for outcome in findings[1:]} == {"needs: loads"}
 
 
 # workspaces ---------------------------------------------------------------------------------------------------------
@@ -143,7 +151,7 @@ POST = {"size": [0.04, 0.04, 0.4], "position": [0.2, 0.0, 0.2]}
 
 
 def workspace(folder: Path, fixtures: dict[str, Any] | None = None, **areas: Any) -> str:
-    """A workspace of the user's, a table with changes, for a Panda."""
+    """Write a user's workspace, a table with changes for a Panda, and return its name."""
     place = folder / "envs" / "workspaces"
     place.mkdir(parents=True, exist_ok=True)
     data = yaml.safe_load((ASSETS / "workspaces" / "table.yaml").read_text())
@@ -170,9 +178,9 @@ AREAS = {
 @pytest.mark.parametrize("mistake", AREAS)
 def test_a_workspace_whose_areas_are_wrong(mistake: str, folder: Path) -> None:
     areas, which, words = AREAS[mistake]
-    found = first_failed("workspace", workspace(folder, {"post": POST}, **areas))
-    assert found.check == which
-    assert words in found.why
+    findings = first_failed("workspace", workspace(folder, {"post": POST}, **areas))
+    assert findings.check == which
+    assert words in findings.why
 
 
 SLIDE: dict[str, Any] = {
@@ -197,13 +205,13 @@ FIXTURES: dict[str, tuple[dict[str, Any], str, str]] = {
 
 @pytest.mark.parametrize("mistake", FIXTURES)
 def test_a_workspace_whose_fixtures_are_wrong(mistake: str, folder: Path) -> None:
-    thing, which, words = FIXTURES[mistake]
-    found = first_failed("workspace", workspace(folder, {"post": POST, "thing": thing}))
-    assert found.check == which
-    assert words in found.why
+    fixture, which, words = FIXTURES[mistake]
+    findings = first_failed("workspace", workspace(folder, {"post": POST, "thing": fixture}))
+    assert findings.check == which
+    assert words in findings.why
 
 
-def test_a_workspace_with_a_robot_that_nobody_knows_and_a_camera_that_sees_nothing(folder: Path) -> None:
+def test_a_workspace_with_an_unknown_robot_and_an_empty_picture(folder: Path) -> None:
     workspace(folder)
     path = folder / "envs" / "workspaces" / "mine.yaml"
     data = yaml.safe_load(path.read_text())
@@ -211,15 +219,17 @@ def test_a_workspace_with_a_robot_that_nobody_knows_and_a_camera_that_sees_nothi
     path.write_text(yaml.safe_dump(data))
     assert first_failed("workspace", "mine").check == "pictures"
     path.write_text(yaml.safe_dump(data | {"robots": {"pandaa": None}}))
-    found = failed("workspace", "mine")
-    assert names_of(found) == ["loads"]
-    assert "did you mean 'panda'" in found[0].why
+    findings = failed("workspace", "mine")
+    assert names_of(findings) == ["loads"]
+    assert "did you mean 'panda'" in findings[0].why
 
 
-def test_one_robot_alone_is_tried_and_told_what_it_reaches(folder: Path) -> None:
-    said = {one.check: one for one in check("workspace", "football", robot="kuka")}
-    assert [name for name in said if "panda" in name] == []
-    assert said["kuka within reach"].why == "reach 100%, object 100%, surface 100%, air 100%, goal 0%, ball_start 100%"
+def test_a_single_robot_is_tried_and_its_shares_are_reported(folder: Path) -> None:
+    outcomes = {outcome.check: outcome for outcome in check("workspace", "football", robot="kuka")}
+    assert [name for name in outcomes if "panda" in name] == []
+    assert (
+        outcomes["kuka within reach"].why == "reach 100%, object 100%, surface 100%, air 100%, goal 0%, ball_start 100%"
+    )
 
 
 # objects ------------------------------------------------------------------------------------------------------------
@@ -249,9 +259,9 @@ def test_an_object_with_a_mistake(mistake: str, folder: Path) -> None:
     place.mkdir(parents=True)
     data = {key: value for key, value in (BALL | changes).items() if value not in (None, [])}
     (place / "mine.yaml").write_text("# my object\n" + yaml.safe_dump(data))
-    found = failed("object", "mine")
-    assert names_of(found) == [which]
-    assert words in found[0].why
+    findings = failed("object", "mine")
+    assert names_of(findings) == [which]
+    assert words in findings[0].why
 
 
 def test_an_object_whose_urdf_has_the_inertia_of_a_larger_body(folder: Path) -> None:
@@ -259,31 +269,31 @@ def test_an_object_whose_urdf_has_the_inertia_of_a_larger_body(folder: Path) -> 
     inertia = '<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/>'
     link = f'<link name="a"><inertial><mass value="0.05"/>{inertia}</inertial>{shape}</link>'
     (folder / "ball.urdf").write_text(f'<robot name="ball">{link}</robot>')
-    found = failed("object", "ball.urdf")
-    assert names_of(found) == ["mass and inertia"]
-    assert "that of a larger body" in found[0].why
+    findings = failed("object", "ball.urdf")
+    assert names_of(findings) == ["mass and inertia"]
+    assert "that of a larger body" in findings[0].why
 
 
 # tasks and stages ---------------------------------------------------------------------------------------------------
 
 
-def test_a_task_that_makes_no_sense() -> None:
+def test_an_invalid_composition() -> None:
     register_task("nonsense", "GA", help="grasps what it has not approached")
-    found = failed("task", "nonsense")
-    assert names_of(found) == ["grammatical"]
-    assert "grasp requires 'near'" in found[0].why
+    findings = failed("task", "nonsense")
+    assert names_of(findings) == ["grammatical"]
+    assert "grasp requires 'near'" in findings[0].why
 
 
-def test_a_task_that_its_expert_cannot_solve() -> None:
+def test_a_task_that_the_expert_cannot_solve() -> None:
     register_task("hasty", "AGM", help="has no time", horizon=8)
-    found = failed("task", "hasty")
-    assert names_of(found) == ["expert solves it", "worth solving"]
-    assert "0 of 100" in found[0].why
+    findings = failed("task", "hasty")
+    assert names_of(findings) == ["expert solves it", "worth solving"]
+    assert "0 of 100" in findings[0].why
 
 
 STAGES: dict[str, tuple[Any, str, str]] = {
-    "unknown fact": (replace(PUSH, name="mine", gives=("shoved",)), "known facts", "shoved"),
-    "gives nothing": (replace(PUSH, name="mine", gives=()), "known facts", "gives no fact"),
+    "unknown predicate": (replace(PUSH, name="mine", gives=("shoved",)), "known predicates", "shoved"),
+    "gives nothing": (replace(PUSH, name="mine", gives=()), "known predicates", "gives no predicate"),
     "composes with nothing": (replace(PUSH, name="mine", requires=("held", "clear")), "composes", "held, clear"),
     "potential beyond 1": (
         replace(PUSH, name="mine", potential=lambda context: 2.0 + context.state.time),
@@ -307,28 +317,28 @@ STAGES: dict[str, tuple[Any, str, str]] = {
 def test_a_stage_with_a_mistake(mistake: str) -> None:
     stage, which, words = STAGES[mistake]
     register_stage("mine", stage)
-    found = failed("stage", "mine")
-    assert names_of(found) == [which]
-    assert words in found[0].why
+    findings = failed("stage", "mine")
+    assert names_of(findings) == [which]
+    assert words in findings[0].why
 
 
-def test_a_stage_that_changes_what_it_is_given() -> None:
+def test_a_stage_that_changes_its_arguments() -> None:
     def potential(context: StageContext) -> Any:
         context.ee_position[:] += 0.01
         return APPROACH.potential(context)
 
     register_stage("mine", replace(PUSH, name="mine", potential=potential))
-    found = failed("stage", "mine")
-    assert "pure functions" in names_of(found)
-    assert "changes the state" in found[0].why
+    findings = failed("stage", "mine")
+    assert "pure functions" in names_of(findings)
+    assert "changes the state" in findings[0].why
 
 
-def test_a_stage_is_played_as_the_plainest_task_has_it() -> None:
-    register_task("nonsense", ["grasp", "throw"], help="makes no sense, which is nothing to the stage")
-    register_task("toss", ["approach", "grasp", "throw"], help="plainer than what is built in, but a user's")
+def test_a_stage_is_tried_in_the_shortest_task_that_has_it() -> None:
+    register_task("nonsense", ["grasp", "throw"], help="is invalid, which does not affect the stage")
+    register_task("toss", ["approach", "grasp", "throw"], help="shorter than the built-in ones, but a user's")
     config = setting("throw")
-    [said] = config["task"]
-    assert (config["workspace"], said["object"], said["area"]) == ("darts", "ball", "board")
+    [subtask] = config["task"]
+    assert (config["workspace"], subtask["object"], subtask["area"]) == ("darts", "ball", "board")
     assert config["task_params"]["tolerance"] == find_task("hit_board").tolerance
     assert find_task(config["task"]).stage_names == ("approach", "grasp", "throw")
     assert setting("rotate")["task"][-1] == "rotate"  # of no named task: the shortest composition
@@ -345,7 +355,7 @@ def test_a_stage_whose_expert_does_nothing() -> None:
 
 
 class Acting:
-    """Does what `act` says."""
+    """A policy whose actions are those of `act`."""
 
     def __init__(self, envs: Any, seed: int) -> None:
         self.shape = (len(envs), *envs[0].action_space.shape)
@@ -372,6 +382,6 @@ POLICIES = {
 def test_a_policy_with_a_mistake(mistake: str) -> None:
     act, which, words = POLICIES[mistake]
     register_policy("mine", help="acts")(type("Mine", (Acting,), {"act": act}))
-    found = failed("policy", "mine")
-    assert names_of(found) == [which]
-    assert words in found[0].why
+    findings = failed("policy", "mine")
+    assert names_of(findings) == [which]
+    assert words in findings[0].why

@@ -1,4 +1,4 @@
-"""The conformance suite of strategies: the built-in ones pass, each mistake fails the check that is named for it."""
+"""Suite of strategies: built-in strategies pass, and each mistake fails its check."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mygym.strategies import Strategy, register_strategy
 
 SHORT: dict[str, Any] = {"n_envs": 2, "algo_params": {"n_steps": 16, "batch_size": 32}, "task_params": {"horizon": 20}}
 QUICK: dict[str, Any] = {"demos": {"episodes": 2, "warm_start": 3}}
-"""Parameters of strategies whose own take a while."""
+"""Parameters of strategies whose defaults take long."""
 
 
 def failed(name: str, **config: Any) -> list[str]:
@@ -44,7 +44,7 @@ class Undocumented(Strategy):
 
 
 class Forgetful(Strategy):
-    """Goes on from a number that no checkpoint holds."""
+    """Keeps a number that is in no checkpoint."""
 
     def __init__(self) -> None:
         self.steps = 0
@@ -57,7 +57,7 @@ class Forgetful(Strategy):
 
 
 class Moody(Strategy):
-    """Draws from a generator that no seed decides."""
+    """Draws from an unseeded generator."""
 
     def step(self) -> None:
         import secrets
@@ -67,7 +67,7 @@ class Moody(Strategy):
 
 
 @pytest.mark.parametrize(
-    ("cls", "named"),
+    ("cls", "checks"),
     [
         (ByPosition, ["parameters"]),
         (Undocumented, ["parameters"]),
@@ -75,6 +75,6 @@ class Moody(Strategy):
         (Moody, ["deterministic"]),
     ],
 )
-def test_a_mistake_fails_the_check_that_is_named_for_it(cls: type[Strategy], named: list[str]) -> None:
+def test_a_mistake_fails_its_check(cls: type[Strategy], checks: list[str]) -> None:
     register_strategy("mistaken")(cls)
-    assert failed("mistaken") == named
+    assert failed("mistaken") == checks

@@ -39,7 +39,7 @@ MISTAKES = [
     ("new robot custom --urdf a.urdf", ["urdf", "a.urdf", "is not a file"]),
     ("new algo", ["NAME"]),
     ("check algo sacc", ["algo", "'sacc'", "did you mean 'sac'"]),
-    ("check controller ee_delta", ["check", "'controller'", "has no checks"]),
+    ("check schedule linear", ["check", "'schedule'", "has no checks"]),
     ("check algo", ["--all"]),
     ("check algo sac --all", ["--all"]),
     ("check algo sac --steps 0", ["--steps", "'0'"]),

@@ -156,7 +156,7 @@ REGISTERING: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 
 
 def register_example(kind: str, **options: Any) -> None:
-    """Register a component called `mine`; as the name begins with `register_`, its origin is the caller's line."""
+    """Register an example component; as the name begins with `register_`, its origin is the caller's line."""
     register, arguments = REGISTERING.get(kind, (partial(decorator, kind), ()))
     decorate = register("mine", *arguments, **options)
     if kind == "reward":
@@ -287,7 +287,7 @@ def test_implemented_combos_is_printed_as_a_table() -> None:
     assert repr(implemented_combos["sac"]).splitlines()[0] == "pytorch   mygym.algos.stable_baselines:SAC"
 
 
-class Mine(PPO):
+class Example(PPO):
     """An example algorithm."""
 
 
@@ -295,19 +295,19 @@ KWARGS = {"n_steps": 32, "batch_size": 16, "n_epochs": 1}
 
 
 def register_by_decorator() -> None:
-    register_algorithm("mine", policy="MultiInputPolicy", defaults=KWARGS)(Mine)
+    register_algorithm("mine", policy="MultiInputPolicy", defaults=KWARGS)(Example)
 
 
 def register_by_list() -> None:
-    implemented_combos["mine"] = {"pytorch": [Mine, ("MultiInputPolicy", "env"), KWARGS]}
+    implemented_combos["mine"] = {"pytorch": [Example, ("MultiInputPolicy", "env"), KWARGS]}
 
 
 def register_by_tuple() -> None:
-    implemented_combos["mine"] = {"pytorch": (Mine, ("MultiInputPolicy", "env"), KWARGS)}
+    implemented_combos["mine"] = {"pytorch": (Example, ("MultiInputPolicy", "env"), KWARGS)}
 
 
 def register_by_table() -> None:
-    add_algorithm(Algorithm("mine", "pytorch", Mine, defaults=KWARGS, help="An example algorithm."))
+    add_algorithm(Algorithm("mine", "pytorch", Example, defaults=KWARGS, help="An example algorithm."))
 
 
 FORMS = [register_by_decorator, register_by_list, register_by_tuple, register_by_table]
@@ -316,7 +316,7 @@ FORMS = [register_by_decorator, register_by_list, register_by_tuple, register_by
 @pytest.mark.parametrize("register", FORMS)
 def test_every_form_registers_the_same_algorithm(register, tmp_path: Path) -> None:
     register()
-    assert implemented_combos["mine"]["pytorch"] == (Mine, ("MultiInputPolicy", "env"), KWARGS)
+    assert implemented_combos["mine"]["pytorch"] == (Example, ("MultiInputPolicy", "env"), KWARGS)
     entry = algorithm("mine")
     assert (entry.help, entry.dict_observations, entry.goal_relabelling) == ("An example algorithm.", True, False)
     assert registry("algorithm").get("mine").help == "An example algorithm."
@@ -332,28 +332,30 @@ def test_goal_relabelling_follows_from_the_signature() -> None:
 
 
 def test_a_second_framework_is_added_to_the_first() -> None:
-    register_algorithm("mine", "pytorch")(Mine)
-    register_algorithm("mine", "jax")(Mine)
+    register_algorithm("mine", "pytorch")(Example)
+    register_algorithm("mine", "jax")(Example)
     assert set(implemented_combos["mine"]) == {"pytorch", "jax"}
 
 
 def test_registering_a_framework_twice_is_refused() -> None:
-    register_algorithm("mine", "pytorch")(Mine)
+    register_algorithm("mine", "pytorch")(Example)
     with pytest.raises(RegistryError, match="registered twice"):
-        register_algorithm("mine", "pytorch")(Mine)
-    register_algorithm("mine", "pytorch", defaults=KWARGS, override=True)(Mine)
+        register_algorithm("mine", "pytorch")(Example)
+    register_algorithm("mine", "pytorch", defaults=KWARGS, override=True)(Example)
     assert implemented_combos["mine"]["pytorch"][2] == KWARGS
 
 
 def test_built_in_names_are_refused_in_both_forms() -> None:
     with pytest.raises(RegistryError, match="registered twice"):
-        register_algorithm("sac")(Mine)
+        register_algorithm("sac")(Example)
     with pytest.raises(RegistryError, match="registered twice"):
-        implemented_combos["sac"] = {"pytorch": [Mine, ("MultiInputPolicy", "env"), {}]}
+        implemented_combos["sac"] = {"pytorch": [Example, ("MultiInputPolicy", "env"), {}]}
     assert issubclass(implemented_combos["sac"]["pytorch"][0], stable_baselines3.SAC)
 
 
-@pytest.mark.parametrize("combo", [[Mine], [Mine, ()], ["Mine", (), {}], [Mine, (), {}, 1], 7, [Mine, "env", {}]])
+@pytest.mark.parametrize(
+    "combo", [[Example], [Example, ()], ["Mine", (), {}], [Example, (), {}, 1], 7, [Example, "env", {}]]
+)
 def test_malformed_combos_are_refused(combo: object) -> None:
     with pytest.raises(RegistryError, match="is not"):
         implemented_combos["mine"] = {"pytorch": combo}
@@ -387,14 +389,14 @@ def refused(config: dict[str, Any], tmp_path: Path) -> str:
 
 
 def test_a_class_that_is_no_algorithm_is_refused_with_its_origin(tmp_path: Path) -> None:
-    class Thing:
+    class NoAlgorithm:
         """Learns nothing."""
 
         def learn(self) -> None: ...
 
-    register_algorithm("mine")(Thing)
+    register_algorithm("mine")(NoAlgorithm)
     message = refused({"algo": "mine"}, tmp_path)
-    assert "Thing" in message
+    assert "NoAlgorithm" in message
     assert f"{__file__}:" in message
     assert "Stable-Baselines3 algorithm or of Runner" in message
 
@@ -437,22 +439,22 @@ def test_required_parameters_must_be_given_and_are_checked(tmp_path: Path) -> No
 def test_defaults_that_the_class_does_not_take_are_refused(
     defaults: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
-    register_algorithm("mine", defaults=defaults)(Mine)
+    register_algorithm("mine", defaults=defaults)(Example)
     message = refused({"algo": "mine"}, tmp_path)
     assert message.startswith(f"{__file__}:")
     assert words in message
 
 
 def test_requirements_on_the_environment_are_checked(tmp_path: Path) -> None:
-    register_algorithm("mine", requires=["discrete_actions"])(Mine)
+    register_algorithm("mine", requires=["discrete_actions"])(Example)
     message = refused({"algo": "mine"}, tmp_path)
     assert message.startswith("algo: 'mine' requires discrete actions")
     assert "its actions 3 numbers" in message
-    register_algorithm("other", requires=["goal_observations"], policy="MlpPolicy", dict_observations=False)(Mine)
+    register_algorithm("other", requires=["goal_observations"], policy="MlpPolicy", dict_observations=False)(Example)
     assert "requires goal observations" in refused({"algo": "other"}, tmp_path)
-    register_algorithm("third", requires=["goal_observation"])(Mine)
+    register_algorithm("third", requires=["goal_observation"])(Example)
     assert "did you mean 'goal_observations'" in refused({"algo": "third"}, tmp_path)
-    register_algorithm("fourth", requires=["goal_observations", "continuous_actions"], defaults=KWARGS)(Mine)
+    register_algorithm("fourth", requires=["goal_observations", "continuous_actions"], defaults=KWARGS)(Example)
     assert mygym.train({"algo": "fourth", "logdir": str(tmp_path), **SHORT}).status == "done"
 
 
@@ -463,7 +465,7 @@ def test_a_discrete_algorithm_without_requirements_is_a_config_error(tmp_path: P
 
 def test_an_environment_object_stands_for_that_of_the_run(tmp_path: Path) -> None:
     with mygym.make_env({"reward": "dense"}) as env:
-        implemented_combos["mine"] = {"pytorch": [Mine, ("MultiInputPolicy", env), KWARGS]}
+        implemented_combos["mine"] = {"pytorch": [Example, ("MultiInputPolicy", env), KWARGS]}
         assert implemented_combos["mine"]["pytorch"][1][1] is env
         result = mygym.train({"algo": "mine", "logdir": str(tmp_path), **SHORT})
         assert (result.status, result.steps) == ("done", 64)
@@ -479,7 +481,7 @@ class Extractor(CombinedExtractor):
 def test_classes_and_functions_in_kwargs_are_kept_and_shown_by_name(tmp_path: Path) -> None:
     policy_kwargs = {"activation_fn": nn.ELU, "features_extractor_class": Extractor, "net_arch": [8]}
     kwargs = {**KWARGS, "policy_kwargs": policy_kwargs, "learning_rate": ConstantSchedule(1e-3)}
-    implemented_combos["mine"] = {"pytorch": [Mine, (MyPolicy, "env"), kwargs | {"vf_coef": 0.4}]}
+    implemented_combos["mine"] = {"pytorch": [Example, (MyPolicy, "env"), kwargs | {"vf_coef": 0.4}]}
     with pytest.raises(ConfigError, match="MyPolicy"):
         mygym.train({"algo": "mine", "algo_params": {"policy": "MyPolice"}})
     result = mygym.train({"algo": "mine", "logdir": str(tmp_path), **SHORT})

@@ -238,13 +238,13 @@ def test_files_whose_names_begin_alike_are_different_files(folder: Path) -> None
         list(registry("algorithm"))
 
 
-def test_a_file_that_appears_later_is_found(folder: Path) -> None:
+def test_a_file_that_appears_later_is_registered(folder: Path) -> None:
     assert "plugged" not in registry("algorithm")
     write(folder / "algos" / "plugged_in.py", ALGORITHM)
     assert "plugged" in registry("algorithm")
 
 
-def test_a_file_in_a_new_current_folder_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_in_a_new_current_folder_is_registered(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "plugged" not in registry("algorithm")
     path = write(
         folder / "elsewhere" / "algos" / "plugged_in.py", ALGORITHM.replace('"plugged",', '"sac", override=True,')

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mygym
-from mygym.checks.tracking import follow_sine
+from mygym.checks.path_following import follow_sine
 from mygym.errors import AssetError, ConfigError
 from mygym.models import assets
 from mygym.models.robot import load_robot

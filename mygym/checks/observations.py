@@ -1,0 +1,60 @@
+"""Conformance suite of observation components: constant width, finite, within bounds, and the same in a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from mygym import api
+from mygym.checks.batches import Episode, arrays_of, copied, demand_pure, expert_episode
+from mygym.checks.cards import with_robot
+from mygym.checks.suite import Check, CheckFailed, demand
+from mygym.registry import registry
+from mygym.tasks.context import EpisodeContext
+from mygym.tasks.observations import find_component
+
+
+def observation_checks(name: str) -> Iterator[Check]:
+    """Yield the checks of an observation component, in an expert's episode of a task that has it."""
+    episodes: list[Episode] = []
+
+    def exists() -> str:
+        config = example(name)
+        episodes.append(expert_episode(config))
+        return f"in {config['task']}"
+
+    yield Check("exists", exists)
+    yield Check("pure function", lambda: _is_pure(name, episodes[0]), needs=("exists",))
+
+
+def example(name: str) -> dict[str, Any]:
+    """Return the config of a task in which the component has at least one number; the shortest task is preferred.
+
+    Raises:
+        CheckFailed: The component is empty in every built-in task.
+    """
+    tasks = sorted(
+        (entry for entry in registry("task") if entry.built_in), key=lambda entry: len(entry.load().plan.stages)
+    )
+    configs: list[dict[str, Any]] = [{"task": entry.name} for entry in tasks]
+    configs.insert(1, {"task": "push", "task_params": {"distractors": ["can"]}})
+    for config in map(with_robot, configs):
+        with api.make_env(config) as env:
+            env.reset(seed=0)
+            context = copied(EpisodeContext(env.task, env.progress, env.world.state, env.goals))
+        if np.asarray(find_component(name).function(context)).shape[-1] > 0:
+            return config
+    raise CheckFailed("has no numbers in any built-in task")
+
+
+def _is_pure(name: str, episode: Episode) -> str:
+    component = find_component(name)
+    batch = episode.batch
+    arrays = [*arrays_of(batch.state), *arrays_of(batch.progress), batch.goals]
+    values = demand_pure("the component", component.function, batch, episode.contexts, arrays)
+    demand(values.ndim == 2, f"the component has shape {values.shape}, not (N, d)")
+    largest = float(np.abs(values).max())
+    demand(largest <= component.bound, f"has a value of {largest:g}; its bound is {component.bound:g}")
+    return f"{values.shape[1]} numbers, at most {largest:.3g}"

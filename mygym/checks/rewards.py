@@ -1,0 +1,100 @@
+"""Conformance suite of rewards: finite in an episode, the same in a batch, and exact for hindsight."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from mygym import api
+from mygym.checks.batches import arrays_of, copied, demand_pure, expert_episode
+from mygym.checks.suite import Check, demand
+from mygym.tasks.context import EpisodeContext
+from mygym.tasks.rewards import Reward, find_reward, task_potential
+
+TASK, GAMMA = "push", 0.95
+"""Task and discount with which rewards are tried."""
+
+
+def reward_checks(name: str) -> Iterator[Check]:
+    """Yield the checks of a reward, in episodes of the expert and of random actions."""
+    yield Check("loads", lambda: demand(isinstance(find_reward(name), Reward), "is not a Reward"))
+    yield Check("finite", lambda: _is_finite(name), needs=("loads",))
+    yield Check("batches", lambda: _is_batched(name), needs=("finite",))
+    yield Check("relabelling", lambda: _relabels(name), needs=("finite",))
+
+
+def _is_finite(name: str) -> str:
+    """Every step of an episode pays a finite number."""
+    returns = {}
+    with api.make_env({"task": TASK, "reward": name}) as env:
+        env.action_space.seed(0)
+        for policy in ("expert", "random"):
+            env.reset(seed=0)
+            rewards: list[float] = []
+            ended = False
+            while not ended:
+                action = env.expert_action() if policy == "expert" else env.action_space.sample()
+                _, reward, terminated, truncated, _ = env.step(action)
+                demand(np.isfinite(reward), f"is {reward} in step {len(rewards)} of an episode with {policy} actions")
+                rewards.append(float(reward))
+                ended = terminated or truncated
+            returns[policy] = sum(rewards)
+    return ", ".join(f"{policy} actions {total:.2f}" for policy, total in returns.items())
+
+
+def _is_batched(name: str) -> None:
+    """The reward of a batch is that of each of its goals or states, and arguments are unchanged."""
+    reward = find_reward(name)
+    if reward.of_goals:
+        _is_batched_over_goals(name)
+        return
+    episode = expert_episode({"task": TASK})
+    contexts = [*episode.contexts]
+
+    def step_reward(context: EpisodeContext) -> Any:
+        count = len(context.goals)
+        return reward.step_reward(context, np.full(count, -1.0), task_potential(copied(context)) - 0.1, GAMMA)
+
+    batch = episode.batch
+    arrays = [*arrays_of(batch.state), *arrays_of(batch.progress), batch.goals]
+    result = demand_pure("the reward", step_reward, batch, contexts, arrays)
+    demand(result.shape == (len(contexts),), f"the reward has shape {result.shape}, not {(len(contexts),)}")
+
+
+def _is_batched_over_goals(name: str) -> None:
+    observations, _ = _observations(name)
+    with api.make_env({"task": TASK, "reward": name}) as env:
+        pairs = [(seen["achieved_goal"][None], seen["desired_goal"][None]) for seen in observations]
+        batch = tuple(map(np.concatenate, zip(*pairs, strict=True)))
+        result = demand_pure("the reward", lambda goals: env.compute_reward(*goals, {}), batch, pairs, batch)
+        demand(result.shape == (len(pairs),), f"the reward has shape {result.shape}, not {(len(pairs),)}")
+
+
+def _relabels(name: str) -> str:
+    """`compute_reward` repeats the rewards of the episode, and pays most for reaching the goal."""
+    if not find_reward(name).of_goals:
+        return "of the context: hindsight gets the sparse reward"
+    observations, rewards = _observations(name)
+    with api.make_env({"task": TASK, "reward": name}) as env:
+        for seen, reward in zip(observations[1:], rewards, strict=True):
+            again = float(env.compute_reward(seen["achieved_goal"], seen["desired_goal"], {}))
+            demand(again == reward, f"compute_reward gives {again:g} where the step gave {reward:g}")
+        first, last = observations[0], observations[-1]
+        reached = float(env.compute_reward(last["achieved_goal"], last["achieved_goal"], {}))
+        missed = float(env.compute_reward(first["achieved_goal"], last["achieved_goal"], {}))
+        demand(reached >= missed, f"pays {reached:g} for reaching a relabelled goal, and {missed:g} for missing it")
+    return f"{reached + 0.0:g} for reaching a relabelled goal, {missed:g} for missing it"  # no "-0"
+
+
+def _observations(name: str) -> tuple[list[Any], list[float]]:
+    """Return the observations and rewards of an expert's episode, `n + 1` observations and `n` rewards."""
+    with api.make_env({"task": TASK, "reward": name}) as env:
+        observations, rewards, ended = [env.reset(seed=0)[0]], [], False
+        while not ended:
+            observation, reward, terminated, truncated, _ = env.step(env.expert_action())
+            observations.append(observation)
+            rewards.append(float(reward))
+            ended = terminated or truncated
+    return observations, rewards

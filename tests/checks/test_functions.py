@@ -1,0 +1,134 @@
+"""Suites of rewards, predicates, observations and controllers: built-in components pass, mistakes are detected."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mygym.checks import KINDS, SUITES, Outcome, check
+from mygym.models.controllers import register_controller
+from mygym.registry import REGISTRIES, registry
+from mygym.tasks.observations import register_observation
+from mygym.tasks.predicates import register_predicate
+from mygym.tasks.rewards import register_reward
+
+
+def not_passed(kind: str, name: str) -> list[Outcome]:
+    return [outcome for outcome in check(kind, name) if outcome.status != "passed"]
+
+
+def finding(kind: str, name: str) -> tuple[str, str]:
+    """Return name and finding of the only check that fails; checks that need it are left out."""
+    (outcome,) = [outcome for outcome in check(kind, name) if outcome.failed]
+    return outcome.check, outcome.why
+
+
+def test_every_suite_is_of_a_registered_kind() -> None:
+    assert set(KINDS) <= set(REGISTRIES)
+    assert all(callable(suite.make()) for suite in SUITES.values())
+
+
+QUICK_OBSERVATIONS = ("ee_position", "distractor_position", "part_position", "stage_name", "time")
+BUILT_IN = [
+    *(("reward", name) for name in ("sparse", "dense", "staged")),
+    *(("predicate", name) for name in ("near", "clear", "held", "free", "placed", "turned", "touched")),
+    *(("observation", name) for name in QUICK_OBSERVATIONS),
+    ("controller", "ee_delta"),
+    *(
+        pytest.param(kind, name, marks=pytest.mark.slow)
+        for kind, quick in (("observation", QUICK_OBSERVATIONS), ("controller", ("ee_delta",)))
+        for name in registry(kind).names()
+        if name not in quick
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "name"), BUILT_IN)
+def test_built_in_components_pass(kind: str, name: str) -> None:
+    assert not_passed(kind, name) == []
+
+
+def test_a_reward_that_is_not_finite() -> None:
+    register_reward("mine")(lambda achieved_goal, desired_goal: achieved_goal[..., 0] * np.nan)
+    assert finding("reward", "mine")[0] == "finite"
+
+
+def test_a_reward_without_batches() -> None:
+    register_reward("mine")(lambda achieved_goal, desired_goal: -float(np.abs(achieved_goal - desired_goal).sum()))
+    assert finding("reward", "mine")[0] == "batches"
+
+
+def test_a_reward_that_mixes_the_batch() -> None:
+    register_reward("mine")(lambda context: context.state.time * 0 + context.state.time.mean())
+    assert finding("reward", "mine") == (
+        "batches",
+        "the reward of a batch differs from that of each of its states alone",
+    )
+
+
+def test_a_reward_that_pays_for_missing_the_goal() -> None:
+    register_reward("mine")(lambda achieved_goal, desired_goal: ((achieved_goal - desired_goal) ** 2).sum(-1))
+    name, text = finding("reward", "mine")
+    assert name == "relabelling"
+    assert text.startswith("pays 0 for reaching a relabelled goal")
+
+
+def test_predicates_with_mistakes() -> None:
+    def ahead(context: Any) -> Any:
+        """The tool is in front of the base."""
+        return context.ee_position[:, 0] > 0
+
+    register_predicate("good")(ahead)
+    assert not_passed("predicate", "good") == []
+    register_predicate("number", help="a number")(lambda context: context.ee_position[:, 0])
+    assert finding("predicate", "number") == ("pure functions", "begins gives float64, not bool")
+    register_predicate("lost", keeps=lambda context: context.ee_position[:, 0] > 10)(ahead)
+    assert finding("predicate", "lost")[0] == "keeps what begins"
+    register_predicate("both", excludes=("good",))(ahead)
+    name, text = finding("predicate", "both")
+    assert (name, text.split(",")[0]) == ("excludes", "excludes good")
+
+
+def test_observations_with_mistakes() -> None:
+    register_observation("large", 0.001)(lambda context: context.state.ee_position)
+    name, text = finding("observation", "large")
+    assert name == "pure function"
+    assert text.endswith("its bound is 0.001")
+    register_observation("flat", 5.0)(lambda context: context.state.ee_position[:, 0])
+    assert finding("observation", "flat")[0] == "pure function"
+
+    def changed(context: Any) -> Any:
+        context.state.ee_position[:] += 0.01
+        return context.state.ee_position
+
+    register_observation("changed", 5.0)(changed)
+    assert finding("observation", "changed") == ("pure function", "the component changes the arrays that it gets")
+
+
+def test_a_controller_that_does_not_move() -> None:
+    good = registry("controller").get("ee_delta").load()
+
+    class Frozen(good):  # type: ignore[misc, valid-type]
+        """Ignores the action."""
+
+        def command(self, action: Any, joint_position: Any, ee_position: Any) -> Any:
+            return self.joint_command
+
+    register_controller("frozen")(Frozen)
+    failed = [outcome.check for outcome in check("controller", "frozen") if outcome.failed]
+    assert failed == ["follows a path", "reaches"]
+
+
+def test_a_controller_with_a_command_of_the_wrong_shape() -> None:
+    good = registry("controller").get("joint_delta").load()
+
+    class Short(good):  # type: ignore[misc, valid-type]
+        """Commands all joints but one."""
+
+        def command(self, action: Any, joint_position: Any, ee_position: Any) -> Any:
+            return super().command(action, joint_position, ee_position)[1:]
+
+    register_controller("short")(Short)
+    assert finding("controller", "short")[0] == "commands"
