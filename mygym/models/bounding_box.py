@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mygym.models.meshes import read_hulls
+from mygym.models.mesh_files import read_hulls
 from mygym.models.shapes import GeomSpec, pose_of
 from mygym.models.surfaces import mesh_of
 from mygym.types import FloatArray
@@ -34,8 +34,8 @@ def _bounds_of(geom: GeomSpec) -> tuple[FloatArray, FloatArray]:
     if geom.shape in ("hull", "mesh", "prism") or geom.sides:
         points = np.concatenate([p * geom.scale for p in read_hulls(geom.file)]) if geom.shape == "mesh" else None
         corners = (geom.points or mesh_of(geom, OUTLINE_CORNERS).vertices) if points is None else points
-        there = np.asarray(corners) @ rotation.T + place
-        return there.min(axis=0), there.max(axis=0)
+        vertices = np.asarray(corners) @ rotation.T + place
+        return vertices.min(axis=0), vertices.max(axis=0)
     if geom.shape in ("cone", "tube"):
         bottom, top, height = size[0], size[1], size[-1]
         far = np.maximum(axis * height / 2 + top * across, -axis * height / 2 + bottom * across)

@@ -10,7 +10,8 @@ from typing import Literal
 import numpy as np
 
 from mygym.models.assets import Quaternion, Vector
-from mygym.models.meshes import MARGIN, outline, read_hulls, ring_at, shrunk
+from mygym.models.mesh_files import read_hulls
+from mygym.models.meshes import MARGIN, outline, ring_at, shrunk
 from mygym.models.shapes import SIZES, GeomSpec, pose_of
 from mygym.models.transforms import matrix_to_quaternion, pose_matrix, quaternion_to_matrix, rpy_to_matrix
 from mygym.types import FloatArray
@@ -57,7 +58,7 @@ def transformed(piece: Piece, pose: FloatArray) -> Piece:
 
 
 def _pieces_of(geom: GeomSpec) -> list[Piece]:
-    """Return the pieces of a geom in its own frame."""
+    """Return the pieces of a geom in the geom's frame."""
     if geom.shape in ("box", "sphere", "cylinder", "capsule"):
         count = len(SIZES[geom.shape])
         return [Piece(geom.shape, geom.size[:count], _ORIGIN, _IDENTITY)]

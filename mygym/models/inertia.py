@@ -10,7 +10,8 @@ from functools import lru_cache
 import numpy as np
 
 from mygym.errors import AssetError, bad_value
-from mygym.models.meshes import hull, read_hulls, volume_properties
+from mygym.models.mesh_files import read_hulls
+from mygym.models.meshes import hull, volume_properties
 from mygym.models.shapes import GeomSpec, pose_of
 from mygym.models.surfaces import DRAWN_CORNERS, mesh_of
 from mygym.types import FloatArray

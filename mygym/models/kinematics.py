@@ -1,6 +1,6 @@
 """Forward and inverse kinematics of one chain of revolute joints, by damped least squares; deterministic.
 
-Damped least squares: Nakamura and Hanafusa 1986; Wampler 1986. Against Bullet's own: benchmarks/results/fidelity.md.
+Damped least squares: Nakamura and Hanafusa 1986; Wampler 1986. Compared with Bullet's: benchmarks/results/fidelity.md.
 """
 
 from __future__ import annotations

@@ -1,16 +1,12 @@
-"""Triangle meshes as arrays: lofts and hulls, their volume and inertia, OBJ and STL files."""
+"""Triangle meshes as arrays: lofts and hulls, their volume and inertia, and the text of an OBJ file."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mygym.errors import AssetError, bad_value
 from mygym.types import FloatArray
 
 MARGIN = 0.001
@@ -18,9 +14,6 @@ MARGIN = 0.001
 
 MAX_HULL_POINTS = 64
 """More points make contacts slower, not better."""
-
-MAX_HULLS = 32
-"""Groups of an OBJ file that become one hull each (a convex decomposition); more groups become a single hull."""
 
 CREASE = np.cos(np.radians(40.0))
 """Cosine of the angle between two faces above which their edge is drawn sharp."""
@@ -153,7 +146,7 @@ def obj_text(mesh: Mesh) -> str:
     lengths = np.linalg.norm(crosses, axis=1)
     faces, crosses = mesh.faces[lengths > 1e-12], crosses[lengths > 1e-12]
     units = crosses / lengths[lengths > 1e-12, None]
-    # Pairs of a corner of a face and a face that meets there, as two arrays.
+    # Pairs of a face's corner and a face that shares its point, as two arrays.
     _, point = np.unique(mesh.vertices.round(7), axis=0, return_inverse=True)
     at = point.ravel()[faces].ravel()
     order = np.argsort(at, kind="stable")
@@ -181,75 +174,3 @@ def obj_text(mesh: Mesh) -> str:
 def _outwards(mesh: Mesh) -> Mesh:
     volume = np.linalg.det(mesh.vertices[mesh.faces]).sum()
     return mesh if volume >= 0 else Mesh(mesh.vertices, mesh.faces[:, ::-1])
-
-
-# Files --------------------------------------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=256)
-def read_hulls(path: str) -> tuple[FloatArray, ...]:
-    """Return the points `(n, 3)` of the hulls of a mesh file, each at most `MAX_HULL_POINTS`.
-
-    Args:
-        path: An OBJ file, whose groups become one hull each (a convex decomposition), or an STL file.
-
-    Raises:
-        AssetError: The file is missing, of another type, invalid, or flat.
-    """
-    file = Path(path)
-    readers = {".obj": _obj_groups, ".stl": _stl_groups}
-    if file.suffix.lower() not in readers:
-        raise AssetError(bad_value("mesh", path, "an OBJ or STL file", "cannot be read"))
-    try:
-        groups = readers[file.suffix.lower()](file)
-    except (OSError, ValueError, IndexError) as error:
-        why = f"cannot be read ({type(error).__name__}: {error})"
-        raise AssetError(bad_value("mesh", path, "an OBJ or STL file", why)) from error
-    if not groups:
-        raise AssetError(bad_value("mesh", path, "a mesh with faces", "is empty"))
-    if len(groups) > MAX_HULLS:
-        groups = [np.concatenate(groups)]
-    hulls = []
-    for group in groups:
-        try:
-            hulls.append(few_points(group))
-        except ValueError as error:
-            if len(groups) == 1:
-                raise AssetError(bad_value("mesh", path, str(error), "has no volume")) from error
-    if not hulls:
-        raise AssetError(bad_value("mesh", path, "a mesh with a volume", "has no volume"))
-    return tuple(hulls)
-
-
-def _obj_groups(path: Path) -> list[FloatArray]:
-    """Return the points of the faces of each object or group of an OBJ file."""
-    vertices: list[Sequence[float]] = []
-    groups: list[set[int]] = [set()]
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        words = line.split()
-        if not words:
-            continue
-        if words[0] == "v":
-            vertices.append([float(word) for word in words[1:4]])
-        elif words[0] in ("o", "g"):
-            groups.append(set())
-        elif words[0] == "f":
-            numbers = [int(word.partition("/")[0]) for word in words[1:]]
-            groups[-1].update(number - 1 if number > 0 else len(vertices) + number for number in numbers)
-    points = np.array(vertices, dtype=float).reshape(-1, 3)
-    return [points[sorted(group)] for group in groups if group]
-
-
-def _stl_groups(path: Path) -> list[FloatArray]:
-    """Return the points of a binary or ASCII STL file, as one group."""
-    content = path.read_bytes()
-    count = int(np.frombuffer(content[80:84], dtype="<u4")[0]) if len(content) >= 84 else -1
-    if len(content) == 84 + 50 * count:
-        rows = np.frombuffer(content[84:], dtype=np.dtype([("floats", "<f4", 12), ("attribute", "<u2")]))
-        points = rows["floats"][:, 3:].reshape(-1, 3).astype(float)
-    else:
-        lines = (line.split() for line in content.decode("ascii").splitlines())
-        points = np.array([[float(word) for word in words[1:4]] for words in lines if words[:1] == ["vertex"]])
-    if len(points) == 0:
-        raise ValueError("no triangles")
-    return [np.unique(points.reshape(-1, 3), axis=0)]

@@ -146,7 +146,7 @@ class RobotSpec:
 
     @property
     def arms(self) -> tuple[ArmSpec, ...]:
-        """The first arm, then the second if there is one."""
+        """The first arm and, if any, the second."""
         first = ArmSpec(self.joints, self.end_effector, self.gripper)
         return (first, self.second_arm) if self.second_arm else (first,)
 

@@ -17,7 +17,8 @@ from pydantic import Field
 
 from mygym.errors import AssetError, bad_value
 from mygym.models.assets import STRICT, Color, Number, Vector
-from mygym.models.meshes import hull, read_hulls
+from mygym.models.mesh_files import read_hulls
+from mygym.models.meshes import hull
 from mygym.models.transforms import pose_matrix, rpy_to_matrix
 from mygym.types import FloatArray
 

@@ -1,4 +1,4 @@
-"""Yaw of the tool: its rotation in rad about the tool's own z axis, 0 as held at home.
+"""Yaw of the tool: its rotation in rad about the tool's z axis; 0 in the home orientation.
 
 Positive yaw turns against the tool's z axis: for a tool that points down, counter-clockwise seen from above, so a held
 object's yaw changes by the same angle.

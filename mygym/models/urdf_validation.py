@@ -59,7 +59,9 @@ def check_tree(root: ET.Element) -> None:
                 raise AssetError(bad_value(f"joint {name}: {end}", link_at(element, end), links, "is not a link"))
         child = link_at(element, "child")
         if child in parents:
-            raise AssetError(bad_value(f"joint {name}: child", child, "one joint for each link", "hangs on two joints"))
+            raise AssetError(
+                bad_value(f"joint {name}: child", child, "one joint for each link", "has two parent joints")
+            )
         parents[child] = link_at(element, "parent")
         axis = element.find("axis")
         if joint_type in MOVING_JOINT_TYPES and axis is not None and not any(map(float, axis.get("xyz", "1").split())):
@@ -69,7 +71,7 @@ def check_tree(root: ET.Element) -> None:
         while ancestors[-1] in parents:
             ancestors.append(parents[ancestors[-1]])
             if ancestors[-1] == link:
-                raise AssetError(bad_value("joint", " - ".join(ancestors), "a tree of links", "goes in a circle"))
+                raise AssetError(bad_value("joint", " - ".join(ancestors), "a tree of links", "is a cycle"))
 
 
 def link_at(joint: ET.Element, end: str) -> str:

@@ -110,7 +110,7 @@ def _poses(joints: dict[str, Joint], wrist: str, positions: dict[str, float], li
 
 
 def infer_tool(root: ET.Element, joints: dict[str, Joint], wrist: str, gripper: GripperSpec | None) -> EndEffectorSpec:
-    """Return the tool point: between the closed fingers, or at the end of the last link; z points there."""
+    """Return the tool point: between the closed fingers, or at the end of the last link; z points to it."""
     if gripper:
         closed = dict(zip(gripper.joints, gripper.closed, strict=True))
         centre = np.mean(_centres(root, joints, wrist, closed), axis=0)

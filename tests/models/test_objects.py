@@ -13,7 +13,7 @@ import pytest
 
 from mygym.errors import AssetError
 from mygym.models.assets import ASSETS
-from mygym.models.meshes import read_hulls
+from mygym.models.mesh_files import read_hulls
 from mygym.models.objects import density, load_object, object_names
 from mygym.models.robot import load_robot
 from mygym.models.temporary_files import temporary_folder

@@ -16,7 +16,8 @@ from mygym.models.bounding_box import bounds
 from mygym.models.collision_pieces import pieces
 from mygym.models.inertia import mass_properties, volume
 from mygym.models.links import link_element
-from mygym.models.meshes import few_points, hull, obj_text, read_hulls, shrunk, volume_properties
+from mygym.models.mesh_files import read_hulls
+from mygym.models.meshes import few_points, hull, obj_text, shrunk, volume_properties
 from mygym.models.shapes import SIZES, GeomSpec, check_geom
 from mygym.models.surfaces import mesh_of
 from mygym.models.temporary_files import temporary_file

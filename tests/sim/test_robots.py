@@ -335,7 +335,7 @@ MESH = '<link name="a"><collision><geometry><mesh filename="gone.stl"/></geometr
         pytest.param(
             urdf("revolute").replace('parent link="a"', 'parent link="c"'), "parent: 'c' is not", id="no link"
         ),
-        pytest.param(urdf("revolute").replace('parent link="a"', 'parent link="b"'), "goes in a circle", id="circle"),
+        pytest.param(urdf("revolute").replace('parent link="a"', 'parent link="b"'), "is a cycle", id="circle"),
         pytest.param(f"<robot>{MESH}</robot>", "mesh filename: 'gone.stl' is not a file", id="no mesh"),
     ],
 )
