@@ -1,46 +1,64 @@
-"""A stage of your own, and a task of it: an object is lifted straight up to the height of the goal."""
+"""A custom predicate, stage and task: lift an object straight up to the height of the goal."""
 
-from mygym.tasks.context import ArmCommand, StageContext, StartPose
+from mygym.tasks.context import ArmCommand, BoundStage, StageContext, StartPose
+from mygym.tasks.goal_terms import GoalTerm
+from mygym.tasks.predicates import register_predicate
 from mygym.tasks.stage import CLOSED, Stage, register_stage
 from mygym.tasks.stages.motions import limited, share_covered, with_height
 from mygym.tasks.task import register_task
 from mygym.types import Array
 
 
+def height(context: StageContext) -> Array:
+    """`(N, 1)` m: height of the object."""
+    return context.object_position[:, 2:]
+
+
+def goal_height(goals: Array, bound: BoundStage) -> Array:
+    """`(N, 1)` m: height of the stage's goal point in `goals` `(N, G, 3)`."""
+    return goals[:, bound.goal_slot, 2:]
+
+
+def still_lifted(context: StageContext) -> Array:
+    """`(N,)` bool: the object is no lower than the goal, with slack, so that a later stage may carry it higher."""
+    slack = context.thresholds.slack * context.thresholds.tolerance
+    return context.object_position[:, 2] > context.goal[:, 2] - slack
+
+
+@register_predicate("lifted", keeps=still_lifted, goal=GoalTerm("height", 1, height, goal_height))
+def lifted(context: StageContext) -> Array:
+    """The object is at the height of the goal."""
+    return abs(context.object_position[:, 2] - context.goal[:, 2]) < context.thresholds.tolerance
+
+
 def above_start(context: StageContext) -> Array:
-    """`(N, 3)` m: over the place where the object was grasped, as high as the goal."""
+    """`(N, 3)` m: above the place where the object was grasped, at the height of the goal."""
     return with_height(context.start_object_position, context.goal[:, 2])
 
 
 def potential(context: StageContext) -> Array:
-    """`(N,)`: share of the height that is done."""
+    """`(N,)`: share of the height that is covered."""
     start, goal = context.start_object_position[:, 2], context.goal[:, 2]
     return share_covered(abs(goal - context.object_position[:, 2]), abs(goal - start))
 
 
 def expert(context: StageContext, entry: StartPose) -> ArmCommand:
-    """Up, 4 cm ahead of where the hand is, closed."""
-    there = above_start(context) + context.ee_position - context.object_position
-    return ArmCommand(limited(context.ee_position, there, 0.04), CLOSED)
-
-
-def is_high_enough(context: StageContext) -> Array:
-    """`(N,)` bool: the object is as high as the goal, within the tolerance."""
-    return abs(context.object_position[:, 2] - context.goal[:, 2]) < context.thresholds.tolerance
+    """Move the closed hand up, by at most 4 cm per control step."""
+    target = above_start(context) + context.ee_position - context.object_position
+    return ArmCommand(limited(context.ee_position, target, 0.04), CLOSED)
 
 
 register_stage(
     "lift",
     Stage(
         "lift",
-        letter="",  # one capital letter would let it join the letters
+        letter="",  # a capital letter would make it available in compositions such as AGM
         requires=("held",),  # so it comes after grasp
-        gives=("traced",),  # an event, that the way was gone; `complete` says when
+        gives=("lifted",),  # it is complete when this begins to hold
         phrase="lift {object} as high as the goal",
         potential=potential,
         expert=expert,
-        complete=is_high_enough,
-        waypoint=above_start,  # where the object should be meanwhile: so observations say how high
+        waypoint=above_start,  # is observed, so that the policy knows the height
     ),
 )
 

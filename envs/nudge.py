@@ -1,4 +1,4 @@
-"""A task of your own: copy this file, rename what is in it, train with `--task nudge`."""
+"""A custom task: copy this file, change the names in it, train with `--task nudge`."""
 
 from mygym.tasks.task import register_task
 

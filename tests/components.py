@@ -18,7 +18,7 @@ from mygym.errors import ConfigError
 from mygym.registry import Algorithm, algorithm, implemented_combos, registry
 from mygym.registry.signatures import Parameter, parameters
 from mygym.tasks.grammar import letters
-from mygym.tasks.task import find_task
+from mygym.tasks.lookup import find_task
 
 TASKS = registry("task").names()
 ROBOTS = [entry.name for entry in registry("robot") if entry.origin.startswith("assets") and not entry.requires]

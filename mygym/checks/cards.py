@@ -17,7 +17,8 @@ from mygym.envs.multi_task_env import AnyEnv
 from mygym.envs.supported import a_robot_for
 from mygym.registry import registry
 from mygym.runs.evaluation import BATCH, EXTRA, Evaluation, episode_seeds, evaluate_policy
-from mygym.tasks.task import Task, find_task
+from mygym.tasks.lookup import find_task
+from mygym.tasks.task import Task
 
 EXPERT, IDLE = "oracle", ("random", "zero", "hover")
 """The policies of a card."""

@@ -18,7 +18,6 @@ from mygym.errors import ConfigError
 from mygym.registry import registry
 from mygym.tasks.context import BoundStage, StageContext
 from mygym.tasks.grammar import parse
-from mygym.tasks.predicates import PREDICATES
 from mygym.tasks.progress import Progress
 from mygym.tasks.stage import Stage
 from mygym.tasks.state import State
@@ -114,8 +113,11 @@ def _makes_sense(task: Task) -> bool:
 
 def _knows_its_facts(stage: Stage) -> None:
     for key in ("requires", "gives", "ends"):
-        unknown = [fact for fact in getattr(stage, key) if fact not in PREDICATES]
-        demand(not unknown, f"{key} {', '.join(unknown)}: no known fact; known are {', '.join(PREDICATES)}")
+        unknown = [fact for fact in getattr(stage, key) if fact not in registry("predicate")]
+        demand(
+            not unknown,
+            f"{key} {', '.join(unknown)}: no known fact; known are {', '.join(registry('predicate').names())}",
+        )
     demand(stage.gives, "gives no fact, so it is never complete")
     demand(
         not stage.letter or (len(stage.letter) == 1 and stage.letter.isupper()),

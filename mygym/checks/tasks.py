@@ -13,7 +13,7 @@ from mygym import api
 from mygym.checks.cards import DEMANDS, EPISODES, EXPERT, Card, make_card, unsolved, with_robot
 from mygym.checks.suite import Check, demand
 from mygym.envs.robot_env import RobotEnv
-from mygym.tasks.task import find_task
+from mygym.tasks.lookup import find_task
 
 
 def task_checks(name: str) -> Iterator[Check]:

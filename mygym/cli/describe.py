@@ -74,7 +74,7 @@ def complete_config(name: str, framework: str) -> str:
 
 def _task(name: str) -> dict[str, Any]:
     from mygym.tasks.goals import goal_space
-    from mygym.tasks.task import find_task
+    from mygym.tasks.lookup import find_task
 
     task = find_task(parse_task(name))
     workspace = yaml.safe_load(Path(registry("workspace").get(task.workspace).load()).read_text(encoding="utf-8"))
@@ -145,10 +145,9 @@ def _component(entry: Entry) -> dict[str, Any]:
 
 def _stage(stage: Any) -> dict[str, Any]:
     """What compositions need to know of it; facts with what they mean."""
-    from mygym.tasks.predicates import PREDICATES
-
+    predicates = registry("predicate")
     facts = {
-        key: {fact: PREDICATES[fact].help if fact in PREDICATES else "unknown" for fact in getattr(stage, key)}
+        key: {fact: predicates.get(fact).help if fact in predicates else "unknown" for fact in getattr(stage, key)}
         for key in ("requires", "gives", "ends")
     }
     completion = (first_line(stage.complete) or "what its code says") if stage.complete else "nothing else"

@@ -12,7 +12,7 @@ from mygym.demonstrations.episodes import Demonstrations
 from mygym.errors import ConfigError, bad_value
 from mygym.runs import factory
 from mygym.runs.variants import judged, variants
-from mygym.tasks.task import find_task
+from mygym.tasks.lookup import find_task
 
 MEANING = ("task", "robot", "workspace", "control")
 """Keys of a config that say what observations and actions mean, be the spaces equal or not."""

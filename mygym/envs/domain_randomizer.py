@@ -13,13 +13,8 @@ from numpy.typing import NDArray
 from mygym.envs.randomizers import Draw, find_randomizer, ranges
 from mygym.models.episode_randomization import EpisodeRandomization
 from mygym.sim.world import World
+from mygym.tasks.observations import find_component
 from mygym.types import FloatArray
-
-EXACT = (
-    *("stage", "stage_name", "subtask", "time", "goal", "waypoint"),
-    *("object_present", "object_active", "part_present", "part_active"),
-)
-"""Observation components without noise, because they are not measured."""
 
 
 class DomainRandomizer:
@@ -56,7 +51,7 @@ class DomainRandomizer:
         Args:
             widths: Component → number of its values, in order.
         """
-        self._is_measured = np.repeat([float(name not in EXACT) for name in widths], list(widths.values()))
+        self._is_measured = np.repeat([float(find_component(name).measured) for name in widths], list(widths.values()))
         self.draw_noise()
 
     def begin(self, rng: np.random.Generator, world: World) -> None:

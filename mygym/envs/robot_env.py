@@ -22,12 +22,12 @@ from mygym.envs.task_world import TaskWorld, find_task_with, make_task_world
 from mygym.errors import ConfigError, DivergedError, bad_value
 from mygym.registry import registry
 from mygym.tasks import goals
+from mygym.tasks.lookup import find_task
 from mygym.tasks.observations import default_components
 from mygym.tasks.progress import Progress
 from mygym.tasks.rewards import find_reward, task_potential
 from mygym.tasks.shared import shared_components
 from mygym.tasks.state import CONTROL_HZ
-from mygym.tasks.task import find_task
 
 WORLD_INDEPENDENT_PARAMS = ("tolerance", "hold", "horizon", "stages_done")
 """The `task_params` that do not change the world."""
@@ -370,10 +370,12 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         return self._builders[spec]
 
     def _default_components(self, shared: bool) -> tuple[str, ...]:
-        arms, gripper = len(self.robot.arms), self.robot.gripper is not None
-        if shared:
-            return shared_components(self.control, arms, gripper)
-        return default_components(self.task, self.control, arms)
+        controller, arms = self.world.controller, len(self.robot.arms)
+        cartesian, remembers = controller.commands == "cartesian", controller.remembers_command
+        if not shared:
+            return default_components(self.task, cartesian=cartesian, remembers_command=remembers, arms=arms)
+        gripper = self.robot.gripper is not None
+        return shared_components(cartesian=cartesian, remembers_command=remembers, arms=arms, gripper=gripper)
 
 
 def _make_env(kind: type[RobotEnv], arguments: Mapping[str, Any]) -> RobotEnv:

@@ -13,7 +13,8 @@ from mygym.models.robot import RobotSpec, load_robot, robot_names
 from mygym.models.workspace import HomeSpec, load_workspace, workspace_names
 from mygym.registry import registry
 from mygym.sim.inference import find_robot, is_installed
-from mygym.tasks.task import Task, find_task
+from mygym.tasks.lookup import find_task
+from mygym.tasks.task import Task
 
 
 class Combination(NamedTuple):

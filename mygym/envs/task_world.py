@@ -15,9 +15,11 @@ from mygym.models.workspace import load_workspace
 from mygym.registry import registry
 from mygym.sim.inference import find_robot
 from mygym.sim.world import World
+from mygym.tasks.lookup import find_task
 from mygym.tasks.sampling import Area
 from mygym.tasks.state import CONTROL_HZ
-from mygym.tasks.task import Task, change_task, find_task
+from mygym.tasks.task import Task
+from mygym.tasks.task_params import change_task
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,18 @@ from mygym.config.plain import is_plain
 from mygym.config.schema import Distractor
 from mygym.envs.randomizers import ranges
 from mygym.errors import ConfigError, RegistryError, bad_value
+from mygym.models.controllers import Controller
 from mygym.registry import DESCRIPTIONS, Algorithm, algorithm, registry
 from mygym.registry.signatures import parameters
 from mygym.runs.requirements import REQUIREMENTS
 from mygym.runs.strategies import JOIN, joined, said_in, sections, strategies_of
 from mygym.runs.variants import variants
-from mygym.tasks.checking import named_objects
+from mygym.tasks.lookup import find_task
 from mygym.tasks.observations import default_components, find_component
 from mygym.tasks.rewards import find_reward
-from mygym.tasks.task import CHANGEABLE, Task, change_task, find_task
+from mygym.tasks.task import Task
+from mygym.tasks.task_params import CHANGEABLE, change_task
+from mygym.tasks.validation import named_objects
 
 STRATEGY = ("strategy", "strategy_params")
 """What of an algorithm's `run_defaults` decides what comes between it and the config."""
@@ -236,13 +239,19 @@ def _check_train_freq(config: RunConfig) -> None:
         raise ConfigError(bad_value("algo_params.train_freq", said, "n_envs 1, or steps, e.g. [1, step]", why))
 
 
+def _default_components(config: RunConfig, task: Task) -> tuple[str, ...]:
+    controller: type[Controller] = registry("controller").get(config.control).load()
+    cartesian, remembers = controller.commands == "cartesian", controller.remembers_command
+    return default_components(task, cartesian=cartesian, remembers_command=remembers)
+
+
 def _is_hindsight(config: RunConfig, task: Task, entry: Algorithm) -> bool:
     """Whether hindsight replay is on.
 
     Raises:
         ConfigError: Asked for where it cannot be.
     """
-    observed = config.observations or default_components(task, config.control)
+    observed = config.observations or _default_components(config, task)
     telling = [name for name in observed if find_component(name).tells_goal]
     applies = entry.goal_relabelling and entry.dict_observations and not telling
     fixed = [one.config.reward for one in variants(config) if not find_reward(one.config.reward).of_goals]

@@ -13,7 +13,8 @@ from mygym.config import Layer, RunConfig, merged, resolve
 from mygym.errors import ConfigError, bad_value
 from mygym.runs.strategies import strategies_of
 from mygym.tasks.components import stage_columns
-from mygym.tasks.task import Task, find_task
+from mygym.tasks.lookup import find_task
+from mygym.tasks.task import Task
 
 PLAYED = ("task", "task_params", "robot", "workspace", "reward", "randomize")
 """Keys of a config in which one that is played may differ from the run's: those that keep the spaces, or may."""

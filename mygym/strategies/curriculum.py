@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from mygym.errors import ConfigError, bad_value
 from mygym.strategies.strategy import Strategy
+from mygym.tasks.lookup import find_task
 from mygym.tasks.subtask import SubTask
-from mygym.tasks.task import Task, change_task, find_task
+from mygym.tasks.task import Task
+from mygym.tasks.task_params import change_task
 
 if TYPE_CHECKING:
     from mygym.config import RunConfig

@@ -1,4 +1,4 @@
-"""What a stage sees: the state, the goal and the progress of the thing that it acts on."""
+"""Views of a batch of episodes: `StageContext` for the functions of one stage, `EpisodeContext` for a whole task."""
 
 from __future__ import annotations
 
@@ -8,59 +8,71 @@ from typing import TYPE_CHECKING
 
 from mygym.tasks.progress import Progress
 from mygym.tasks.state import State, namespace
-from mygym.types import Array
+from mygym.types import Array, Vector
 
 if TYPE_CHECKING:
     from mygym.tasks.stage import Stage
+    from mygym.tasks.task import Task
 
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Distances at which facts begin to hold."""
+    """Thresholds at which predicates begin to hold."""
 
     tolerance: float = 0.05
     """Of the goal: m, or rad of a part that turns."""
     near: float = 0.08
     """m between the end effector and the object's centre, or the handle."""
     clear: float = 0.12
-    """m between the end effector and the object's centre, or the handle, to be away from it."""
+    """m between the end effector and the object's centre, or the handle, from which on they are apart."""
     angle: float = 0.15
-    """rad: of the goal's heading."""
+    """rad: of the goal's yaw."""
     rest: float = 0.05
     """m/s below which an object is at rest."""
     slack: float = 1.5
-    """A distance fact once given is lost only beyond `slack` times its threshold: no flicker at the edge."""
+    """A predicate of distance that holds is lost only beyond `slack` times its threshold: no flicker at the edge."""
 
 
 @dataclass(frozen=True)
 class BoundStage:
-    """A stage bound to what it acts on."""
+    """A stage bound to the object or part that it acts on."""
 
     stage: Stage
     subtask: int
-    """Number of the sub-task that it belongs to."""
+    """Index of its sub-task."""
     object: int | None
     """Slot of the object in `State`; None: the stage acts on a part, or on nothing."""
     part: int | None
-    """Slot of the drawer, door, lever … in `State`."""
+    """Slot of the articulated part (drawer, door, lever …) in `State`."""
     goal_slot: int
     """Slot of the sub-task's goal point in the goals `(N, G, 3)`."""
     path_slots: tuple[int, ...] = ()
-    """Slots of the points on the way there, in order; empty: straight on."""
+    """Slots of the points before the goal, in order; empty: none."""
     yaw_slot: int | None = None
-    """Slot of the heading (its first number, rad) that the object should have."""
+    """Slot whose first number is the object's goal yaw in rad; None: any yaw."""
     thresholds: Thresholds = Thresholds()
     label: str = ""
-    """Its name in results."""
-    grip: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    """m from the object's centre to where the hand takes it, along its axes as it lies."""
+    """Name in results."""
+    grip: Vector = (0.0, 0.0, 0.0)
+    """m from the object's centre to the grip point, in the object's frame."""
     deceleration: float = 3.9
-    """m/s² at which the object slows down when it glides or rolls on."""
+    """m/s² at which the object slows down when it glides or rolls."""
+
+
+@dataclass(slots=True)
+class EpisodeContext:
+    """`N` episodes of a task; the input of observation components and of rewards."""
+
+    task: Task
+    progress: Progress
+    state: State
+    goals: Array
+    """`(N, G, 3)`: every goal point of the task, m in the world frame."""
 
 
 @dataclass(slots=True)
 class StageContext:
-    """`N` episodes as one step sees them. Arrays are the engine's or views of them: nobody writes into them."""
+    """`N` episodes as one stage sees them. Read only: the arrays belong to the engine, or are views of them."""
 
     state: State
     progress: Progress
@@ -70,32 +82,32 @@ class StageContext:
 
     @property
     def thresholds(self) -> Thresholds:
-        """Distances of the facts."""
+        """Thresholds of the predicates."""
         return self.bound.thresholds
 
     @property
     def goal(self) -> Array:
-        """`(N, 3)` m, world frame; of a part its position (m or rad) comes first, then zeros."""
+        """`(N, 3)` m, world frame; of a part `(position, 0, 0)` in m or rad."""
         return self.goals[:, self.bound.goal_slot]
 
     @property
     def path(self) -> Array:
-        """`(N, P, 3)` m: the points to pass, the goal last."""
+        """`(N, P, 3)` m: the points of the path; the goal is the last."""
         return self.goals[:, [*self.bound.path_slots, self.bound.goal_slot]]
 
     @property
     def goal_yaw(self) -> Array:
-        """`(N,)` rad: the yaw that the object should have."""
+        """`(N,)` rad: goal yaw of the object."""
         return self.goals[:, self.bound.yaw_slot or 0, 0]
 
     @property
     def has_target(self) -> bool:
-        """Whether there is an object or a part to act on, not just a point."""
+        """Whether the stage acts on an object or a part, not just on a point."""
         return self.bound.object is not None or self.bound.part is not None
 
     @property
     def target(self) -> Array:
-        """`(N, 3)` m: what is approached: where the object is taken, the handle, or, without either, the goal."""
+        """`(N, 3)` m: point to approach: the object's grip point, the part's handle or, without either, the goal."""
         if self.bound.object is not None:
             return self.grip_position(self.bound.grip)
         if self.bound.part is not None:
@@ -104,16 +116,16 @@ class StageContext:
 
     @property
     def ee_position(self) -> Array:
-        """`(N, 3)` m."""
+        """`(N, 3)` m: the end-effector point."""
         return self.state.ee_position
 
     @property
     def object_position(self) -> Array:
-        """`(N, 3)` m: of the object that the stage acts on; of a part its handle's."""
+        """`(N, 3)` m: centre of mass of the stage's object; of a part its handle."""
         return self.target if self.bound.object is None else self.state.object_position[:, self.bound.object]
 
-    def grip_position(self, grip: tuple[float, float, float]) -> Array:
-        """`(N, 3)` m: the place on the object that is so far from its centre, along its axes as it lies."""
+    def grip_position(self, grip: Vector) -> Array:
+        """`(N, 3)` m: the point at `grip` (m, in the object's frame turned by its yaw only) in the world frame."""
         if not any(grip):
             return self.object_position
         xp = namespace(self.state.time)
@@ -123,59 +135,60 @@ class StageContext:
 
     @property
     def object_velocity(self) -> Array:
-        """`(N, 3)` m/s."""
+        """`(N, 3)` m/s: linear velocity of the object."""
         return self.state.object_velocity[:, self.bound.object or 0]
 
     @property
     def object_spin(self) -> Array:
-        """`(N, 3)` rad/s."""
+        """`(N, 3)` rad/s: angular velocity of the object."""
         return self.state.object_angular_velocity[:, self.bound.object or 0]
 
     @property
     def object_yaw(self) -> Array:
-        """`(N,)` rad: the object's yaw, that of its x axis."""
+        """`(N,)` rad: yaw of the object's x axis."""
         return yaw(self.state.object_orientation[:, self.bound.object or 0])
 
     @property
     def part_position(self) -> Array:
-        """`(N,)` m or rad."""
+        """`(N,)` m or rad: joint position of the part."""
         return self.state.part_position[:, self.bound.part or 0]
 
     @property
     def handle_motion(self) -> Array:
-        """`(N, 3)`: how the part's handle moves with it, m/m or m/rad."""
+        """`(N, 3)` m/m or m/rad: derivative of the handle's position by the part's joint position."""
         return self.state.part_handle_motion[:, self.bound.part or 0]
 
     @property
     def finger_contact(self) -> Array:
         """`(N, F)` bool: which fingers press on the object; `F` = 0 for a part."""
         if self.bound.object is None:
-            return _none(self.state)
+            xp = namespace(self.state.time)
+            return xp.zeros((self.state.time.shape[0], 0), dtype=xp.bool)
         return self.state.finger_contact[:, self.bound.object]
 
     @property
     def start_ee_position(self) -> Array:
-        """`(N, 3)` m: where the end effector was when the stage began."""
+        """`(N, 3)` m: end effector when the stage began."""
         return self.progress.start_ee_position
 
     @property
     def start_object_position(self) -> Array:
-        """`(N, 3)` m: where the object was when the stage began."""
+        """`(N, 3)` m: object when the stage began."""
         return self.progress.start_object_position[:, self.bound.object or 0]
 
     @property
     def start_part_position(self) -> Array:
-        """`(N,)` m or rad: where the part was when the stage began."""
+        """`(N,)` m or rad: part when the stage began."""
         return self.progress.start_part_position[:, self.bound.part or 0]
 
     @property
     def count(self) -> Array:
-        """`(N,)`: what the stage has counted since it began, see `Stage.count`."""
+        """`(N,)`: the stage's counter since it began, see `Stage.count`."""
         return self.progress.count
 
 
 def yaw(orientation: Array) -> Array:
-    """`(…,)` rad: the yaw of quaternions `(…, 4)`, that of their x axis seen from above."""
+    """`(…,)` rad: yaw of the x axis of quaternions `(…, 4)`, seen from above."""
     xp = namespace(orientation)
     x, y, z, w = (orientation[..., i] for i in range(4))
     return xp.atan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
@@ -187,28 +200,23 @@ def wrapped(angle: Array) -> Array:
     return xp.atan2(xp.sin(angle), xp.cos(angle))
 
 
-def _none(state: State) -> Array:
-    xp = namespace(state.time)
-    return xp.zeros((state.time.shape[0], 0), dtype=xp.bool)
-
-
 @dataclass(slots=True)
 class ArmCommand:
-    """What an expert wants of a robot in a step; every array has the batch axis."""
+    """Command of an expert for one control step; every array has the batch axis."""
 
     target: Array
-    """`(N, 3)` m, world frame: where the end effector should be."""
+    """`(N, 3)` m, world frame: target of the end effector."""
     gripper: Array | float
-    """`(N,)` or one for all: −1 closed to +1 open."""
+    """`(N,)`, or a number for all: −1 closed to +1 open."""
     turn_by: Array | None = None
-    """`(N,)` rad by which the tool should turn yet about the vertical; None: not at all."""
+    """`(N,)` rad: change of the tool's yaw that is still missing; None: no change."""
     second_target: Array | None = None
-    """`(N, 3)` m: where the second arm's end effector should be; None: where it was at the reset."""
+    """`(N, 3)` m: target of the second arm's end effector; None: its position at the reset."""
     second_gripper: Array | float = 1.0
-    """`(N,)` or one for all: of the second arm."""
+    """`(N,)`, or a number for all: gripper of the second arm."""
 
 
 StartPose = Callable[[StageContext], Array]
-"""Where the end effector should be when a stage begins, `(N, 3)` m."""
+"""Function that returns where the end effector should be when a stage begins, `(N, 3)` m."""
 Condition = Callable[[StageContext], Array]
-"""Whether something holds, `(N,)` bool."""
+"""Function that returns whether a condition holds, `(N,)` bool."""

@@ -1,40 +1,39 @@
-"""What happens in an episode of a task: stages advance, the potential rises, the expert acts. Pure and batched."""
+"""Progress, potential and expert of a task's episodes; pure functions over batched states."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from mygym.tasks.context import ArmCommand, StageContext, StartPose
-from mygym.tasks.predicates import PREDICATES
 from mygym.tasks.progress import Progress
 from mygym.tasks.state import State, namespace
 from mygym.tasks.task import Task
 from mygym.types import Array
 
-MANY = 8
-"""From this batch size on every stage is evaluated under a mask, which is cheaper than finding out which are active."""
+LARGE_BATCH = 8
+"""From this batch size on, every stage is evaluated under a mask, which is cheaper than looking for the active ones."""
 
 
 def advance(task: Task, progress: Progress, state: State, goals: Array) -> Progress:
-    """Progress after a step: on when the active stage is complete, back where something given earlier was lost.
+    """Progress after a control step: one stage on when the active stage is complete; back when a predicate is lost.
 
     Args:
         task: The task.
-        progress: Before the step.
-        state: After the step.
+        progress: Before the control step.
+        state: After the control step.
         goals: `(N, G, 3)` goal points in the world frame.
     """
     total = len(task.bound_stages)
     before = progress.stage
     after, count = before, progress.count
     for index in active(before, total):
-        following, counted = _following(task, index, progress, state, goals)
+        next_stage, next_count = _next_stage(task, index, progress, state, goals)
         if before.shape[0] == 1:
-            after, count = following, counted
+            after, count = next_stage, next_count
         else:
-            here = before == index
+            is_active = before == index
             xp = namespace(before)
-            after, count = xp.where(here, following, after), xp.where(here, counted, count)
+            after, count = xp.where(is_active, next_stage, after), xp.where(is_active, next_count, count)
     held = (progress.held + 1) * (after == total)
     moved = after != before
     if not bool(moved.any()):
@@ -51,14 +50,15 @@ def advance(task: Task, progress: Progress, state: State, goals: Array) -> Progr
     )
 
 
-def _following(task: Task, index: int, progress: Progress, state: State, goals: Array) -> tuple[Array, Array]:
-    """`(N,)`: the stage after this step for episodes in stage `index`, and what it has counted."""
+def _next_stage(task: Task, index: int, progress: Progress, state: State, goals: Array) -> tuple[Array, Array]:
+    """`(N,)` stage and `(N,)` counter after this control step, for episodes in stage `index`."""
     xp = namespace(state.time)
     count = progress.count
+    predicates = task.plan.predicates
     if index < len(task.bound_stages):
         context = StageContext(state, progress, goals, task.bound_stages[index])
         stage = context.bound.stage
-        first, *others = (PREDICATES[fact].begins for fact in stage.gives)
+        first, *others = (predicates[name].begins for name in stage.gives)
         complete = first(context)
         for begins in others:
             complete = complete & begins(context)
@@ -66,53 +66,48 @@ def _following(task: Task, index: int, progress: Progress, state: State, goals: 
             complete = complete & stage.complete(context)
         if stage.count is not None:
             count = stage.count(context)
-        following = index + xp.astype(complete, xp.int64)
+        next_stage = index + xp.astype(complete, xp.int64)
     else:
-        following = xp.full(state.time.shape, index, dtype=xp.int64)
-    for fact, giver in task.plan.kept[index]:  # latest giver first, so that the earliest loss wins
-        keeps = PREDICATES[fact].keeps(StageContext(state, progress, goals, task.bound_stages[giver]))
-        following = xp.where(keeps, following, giver)
-    return following, count
+        next_stage = xp.full(state.time.shape, index, dtype=xp.int64)
+    for name, giver in task.plan.kept[index]:  # latest giver first, so that the earliest loss wins
+        keeps = predicates[name].keeps(StageContext(state, progress, goals, task.bound_stages[giver]))
+        next_stage = xp.where(keeps, next_stage, giver)
+    return next_stage, count
 
 
 def potential(task: Task, progress: Progress, state: State, goals: Array) -> Array:
-    """`(N,)` in [−stages, 0]: stages done, plus how far along the active one is, minus their number; 0 at the end."""
+    """`(N,)` in [−stages, 0]: completed stages plus the potential of the active one minus all stages; 0 at the end."""
     xp = namespace(state.time)
     count = len(task.bound_stages)
     total = xp.astype(progress.stage, state.ee_position.dtype) - count
     for index in active(progress.stage, count):
         if index < count:
-            share = task.bound_stages[index].stage.potential(
-                StageContext(state, progress, goals, task.bound_stages[index])
-            )
+            bound = task.bound_stages[index]
+            share = bound.stage.potential(StageContext(state, progress, goals, bound))
             total = total + xp.where(progress.stage == index, share, 0.0)
     return total
 
 
 def is_success(task: Task, progress: Progress) -> Array:
-    """`(N,)` bool: all stages done, in order, and held."""
+    """`(N,)` bool: all stages are complete, and have been for `hold` control steps."""
     return progress.held >= task.hold
 
 
 def act(task: Task, progress: Progress, state: State, goals: Array) -> ArmCommand:
-    """What the expert of the active stage wants."""
+    """Command of the active stage's expert."""
     last = len(task.bound_stages) - 1
-    motions = []
+    commands = []
     for index in active(progress.stage, last + 1):
-        bound = task.bound_stages[min(index, last)]  # when all is done, the last stage's expert holds what it has
-        motions.append(
-            (
-                progress.stage == index,
-                bound.stage.expert(StageContext(state, progress, goals, bound), _entry(task, index)),
-            )
-        )
-    if len(motions) == 1:
-        return motions[0][1]
-    return _merged(motions, state)
+        bound = task.bound_stages[min(index, last)]  # when all stages are complete, the last stage's expert goes on
+        context = StageContext(state, progress, goals, bound)
+        commands.append((progress.stage == index, bound.stage.expert(context, _next_start(task, index))))
+    if len(commands) == 1:
+        return commands[0][1]
+    return _merged(commands, state)
 
 
-def _entry(task: Task, index: int) -> StartPose:
-    """Where the stage after this one wants the end effector, if it acts on the same."""
+def _next_start(task: Task, index: int) -> StartPose:
+    """Start pose of the next stage if that belongs to the same sub-task, else the target."""
     stages = task.bound_stages
     if index + 1 < len(stages) and stages[index + 1].subtask == stages[index].subtask:
         return stages[index + 1].stage.entry or _at_target
@@ -120,34 +115,37 @@ def _entry(task: Task, index: int) -> StartPose:
 
 
 def _at_target(context: StageContext) -> Array:
-    """Where a stage begins that does not say where."""
+    """Start pose of stages that declare none."""
     return context.target
 
 
-def _merged(motions: Sequence[tuple[Array, ArmCommand]], state: State) -> ArmCommand:
-    """Of each episode the motion of its own stage; beside one that moves the second arm, others keep it as it is."""
+def _merged(commands: Sequence[tuple[Array, ArmCommand]], state: State) -> ArmCommand:
+    """Merge `(mask, command)` pairs: each episode gets the command of its own stage.
+
+    In a batch in which any command moves the second arm, the others hold that arm where it is.
+    """
     xp = namespace(state.time)
     zero = state.time * 0.0
     arms = state.second_ee_position.shape[1]
     rest = state.second_ee_position[:, 0] if arms else state.ee_position
     merged = ArmCommand(state.ee_position, zero, zero, rest, zero + 1.0)
-    for here, motion in motions:
-        turn = zero if motion.turn_by is None else motion.turn_by
-        other = rest if motion.second_target is None else motion.second_target
+    for mask, command in commands:
+        turn = zero if command.turn_by is None else command.turn_by
+        second = rest if command.second_target is None else command.second_target
         merged = ArmCommand(
-            xp.where(here[:, None], motion.target, merged.target),
-            xp.where(here, zero + motion.gripper, merged.gripper),
-            xp.where(here, turn, merged.turn_by),
-            xp.where(here[:, None], other, merged.second_target),
-            xp.where(here, zero + motion.second_gripper, merged.second_gripper),
+            xp.where(mask[:, None], command.target, merged.target),
+            xp.where(mask, zero + command.gripper, merged.gripper),
+            xp.where(mask, turn, merged.turn_by),
+            xp.where(mask[:, None], second, merged.second_target),
+            xp.where(mask, zero + command.second_gripper, merged.second_gripper),
         )
-    if all(motion.second_target is None for _, motion in motions):
+    if all(command.second_target is None for _, command in commands):
         merged.second_target = None
     return merged
 
 
 def active(stage: Array, count: int) -> Sequence[int]:
-    """The stages that have to be looked at, for active stages `(N,)` of `count` (which stands for all done)."""
+    """Stages to evaluate for active stages `(N,)`; `count` is the number of stages, and stands for all complete."""
     if stage.shape[0] == 1:
         return (int(stage[0]),)
-    return range(count + 1) if stage.shape[0] >= MANY else sorted({int(i) for i in stage})
+    return range(count + 1) if stage.shape[0] >= LARGE_BATCH else sorted({int(i) for i in stage})

@@ -1,56 +1,62 @@
-"""Letters and names → stages, and whether they make a task: derived from what stages require and give."""
+"""Grammar of tasks: letters and names → stages, and whether each stage may follow those before it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.registry import registry
-from mygym.tasks.predicates import EXCLUDES, INITIALLY, PREDICATES
+from mygym.tasks.predicates import Predicate, load_predicates
 from mygym.tasks.stage import Stage
 
 BEFORE = -1
-"""Giver of the facts that hold when a sub-task begins."""
+"""Giver of the predicates that hold when a sub-task begins."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Grammatical compositions, one after the other: their stages, and which facts are in force when."""
+    """The stages of all sub-tasks in order, and which predicates must hold during each."""
 
     stages: tuple[Stage, ...]
     kept: tuple[tuple[tuple[str, int], ...], ...]
-    """For each stage, and at the end: `(fact, index of its giver)` of what must keep holding, latest giver first.
+    """For each stage, and for the end: `(predicate, index of its giver)` of what must keep holding, latest giver first.
 
-    What a stage itself ends (withdrawing ends being near) need not hold during it. Events need not either.
+    Without what the stage itself ends (withdrawing ends being near), and without events.
     """
     gives: tuple[tuple[str, int], ...]
-    """`(fact, index of its giver)` of what the whole leaves behind, earliest giver first."""
+    """`(predicate, index of its giver)` of what holds at the end, earliest giver first."""
     firsts: tuple[int, ...]
     """Index of the first stage of each sub-task."""
+    predicates: Mapping[str, Predicate] = field(compare=False)
+    """Name → predicate: the built-in ones and those that the stages mention."""
 
 
 def letters() -> dict[str, str]:
     """Letter → stage name."""
-    return {letter: stage.name for letter, stage in _of_letters().items()}
+    return {letter: stage.name for letter, stage in _stages_by_letter().items()}
 
 
-def _of_letters() -> dict[str, Stage]:
+def _stages_by_letter() -> dict[str, Stage]:
     stages: list[Stage] = [entry.load() for entry in registry("stage")]
     return {stage.letter: stage for stage in stages if stage.letter}
 
 
 def parse(task: str | Sequence[str], key: str = "task") -> tuple[Stage, ...]:
-    """Stages from letters (`"AGMDW"`) or from a list of stage names (`["approach", "push"]`), said under `key`.
+    """Return the stages for letters (`"AGMDW"`) or a list of stage names (`["approach", "push"]`).
+
+    Args:
+        task: Letters or stage names.
+        key: Config key, for messages.
 
     Raises:
         ConfigError: Empty, an unknown letter or an unknown stage.
     """
     if not task:
         allowed = "a name of `mygym list task`, letters such as AGMDW, or a list of stage names"
-        raise ConfigError(bad_value(key, said(task), allowed, "is empty"))
+        raise ConfigError(bad_value(key, as_typed(task), allowed, "is empty"))
     if isinstance(task, str):
-        known = _of_letters()
+        known = _stages_by_letter()
         unknown = next((letter for letter in task if letter not in known), None)
         if unknown is not None:
             names = ", ".join(f"{letter} {stage.name}" for letter, stage in sorted(known.items()))
@@ -64,81 +70,110 @@ def parse(task: str | Sequence[str], key: str = "task") -> tuple[Stage, ...]:
         raise ConfigError(str(error)) from None
 
 
-def said(stages: str | Sequence[str]) -> str | list[str]:
-    """Stages for messages, as the user says them."""
+def as_typed(stages: str | Sequence[str]) -> str | list[str]:
+    """Stages as the user types them, for messages."""
     return stages if isinstance(stages, str) else list(stages)
 
 
 def plan(subtasks: Sequence[tuple[Sequence[Stage], str | Sequence[str], str]]) -> Plan:
-    """Check that each stage may follow the ones before it and that nothing is undone.
+    """Check that each stage may follow those before it, and that nothing is undone.
 
     Args:
-        subtasks: Of each the stages, what was said for them, and the name of what they act on.
+        subtasks: For each sub-task: the stages, the letters or names they were parsed from, and the name of the object
+            or part that they act on.
 
     Raises:
-        ConfigError: Not grammatical; the message says which stage lacks what, and which stage would give it.
+        ConfigError: Not grammatical; the message has the stage, what it lacks, and which stage would give that.
     """
+    predicates = _known_predicates([stage for stages, _, _ in subtasks for stage in stages])
+    initial = tuple(name for name, predicate in predicates.items() if predicate.initial)
     stages: list[Stage] = []
     kept: list[tuple[tuple[str, int], ...]] = []
     firsts: list[int] = []
     lasting: list[tuple[str, int]] = []
     acted_on: list[str] = []
-    givers: dict[str, int] = dict.fromkeys(INITIALLY, BEFORE)
-    for number, (composed, said_as, thing) in enumerate(subtasks):
+    givers: dict[str, int] = dict.fromkeys(initial, BEFORE)
+    for number, (composed, typed, target) in enumerate(subtasks):
         key = "task" if len(subtasks) == 1 else f"task.{number}"
-        missing = [fact for fact in INITIALLY if fact not in givers]
+        missing = [name for name in initial if name not in givers]
         if missing:
-            before = stages[-1].name
-            why = f"begins with a hand that is {' and '.join(INITIALLY)}, but {before} before it leaves it otherwise"
-            _refuse(key, said_as, why + ": let what is before it end with drop and withdraw")
-        lasting += [(fact, giver) for fact, giver in givers.items() if giver != BEFORE and PREDICATES[fact].lasts]
-        again = {fact for stage in composed for fact in stage.gives}  # what is moved once more need not stay
-        lasting = [(fact, giver) for fact, giver in lasting if fact not in again or acted_on[giver] != thing]
-        givers = dict.fromkeys(INITIALLY, BEFORE)
+            why = f"the sub-task requires {' and '.join(missing)}, which {stages[-1].name} before it does not leave"
+            _refuse(key, typed, why + ": end the sub-task before it with drop and withdraw")
+        lasting += [(name, giver) for name, giver in givers.items() if giver != BEFORE and predicates[name].lasts]
+        given_again = {name for stage in composed for name in stage.gives}  # what is moved once more need not stay
+        lasting = [(name, giver) for name, giver in lasting if name not in given_again or acted_on[giver] != target]
+        givers = dict.fromkeys(initial, BEFORE)
         firsts.append(len(stages))
         seen = {frozenset(givers): "the start"}
         for stage in composed:
-            givers, before_it = _after(stage, stages, givers, key, said_as)
-            kept.append(_in_force(before_it, lasting))
+            givers, during = _after(stage, stages, givers, predicates, key, typed)
+            kept.append(_must_hold(during, lasting, predicates))
             stages.append(stage)
-            acted_on.append(thing)
+            acted_on.append(target)
             state = frozenset(givers)
             if state in seen:
-                why = f"{stage.name} undoes what came after {seen[state]}: nothing would be left to show for it"
-                _refuse(key, said_as, why)
+                _refuse(key, typed, f"{stage.name} undoes every stage after {seen[state]}")
             seen[state] = stage.name
-    kept.append(_in_force(givers, lasting))
-    given = [*lasting, *((fact, giver) for fact, giver in givers.items() if giver != BEFORE)]
-    return Plan(tuple(stages), tuple(kept), tuple(sorted(given, key=lambda item: item[1])), tuple(firsts))
+    kept.append(_must_hold(givers, lasting, predicates))
+    given = [*lasting, *((name, giver) for name, giver in givers.items() if giver != BEFORE)]
+    gives = tuple(sorted(given, key=lambda item: item[1]))
+    return Plan(tuple(stages), tuple(kept), gives, tuple(firsts), predicates)
+
+
+def _known_predicates(stages: Sequence[Stage]) -> dict[str, Predicate]:
+    """Name → predicate, of the built-in ones and those that the stages mention.
+
+    Raises:
+        ConfigError: A stage gives an unknown predicate.
+    """
+    predicates = load_predicates(name for stage in stages for name in (*stage.requires, *stage.gives, *stage.ends))
+    for stage in stages:
+        for name in stage.gives:
+            if name not in predicates:
+                why = "is not a known predicate"
+                raise ConfigError(bad_value(f"stage {stage.name}: gives", name, list(predicates), why))
+    return predicates
 
 
 def _after(
-    stage: Stage, stages: Sequence[Stage], givers: dict[str, int], key: str, said_as: str | Sequence[str]
+    stage: Stage,
+    stages: Sequence[Stage],
+    givers: dict[str, int],
+    predicates: Mapping[str, Predicate],
+    key: str,
+    typed: str | Sequence[str],
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Facts and their givers after a stage that follows `stages`, and those among them that must hold during it."""
-    missing = [fact for fact in stage.requires if fact not in givers]
+    """Return predicate → giver after a stage that follows `stages`, and of what must hold during it."""
+    missing = [name for name in stage.requires if name not in givers]
     if missing:
         names = [entry.name for entry in registry("stage") if missing[0] in entry.load().gives]
         given_by = ", ".join(names) or "no stage"
-        _refuse(
-            key, said_as, f"{stage.name} requires {missing[0]!r}, which nothing before it gives (given by: {given_by})"
-        )
-    again = [fact for fact in stage.gives if fact in givers]
-    if again:
-        giver = givers[again[0]]
+        why = f"{stage.name} requires {missing[0]!r}, which nothing before it gives (given by: {given_by})"
+        _refuse(key, typed, why)
+    repeated = [name for name in stage.gives if name in givers]
+    if repeated:
+        giver = givers[repeated[0]]
         since = f"since {stages[giver].name}: leave one of the two out" if giver != BEFORE else "from the start"
-        why = f"{stage.name} gives {' and '.join(again)}, which holds already {since}"
-        _refuse(key, said_as, f"{why}, or let a stage of yours give another fact, such as the event 'traced'")
-    ends = {*stage.ends, *(EXCLUDES[fact] for fact in stage.gives if fact in EXCLUDES)}
-    during = {fact: giver for fact, giver in givers.items() if fact not in ends}
+        why = f"{stage.name} gives {' and '.join(repeated)}, which holds already {since}"
+        _refuse(key, typed, f"{why}, or let the stage give a predicate of its own, see `register_predicate`")
+    ends = {*stage.ends, *(name for name in givers if _is_excluded(name, stage.gives, predicates))}
+    during = {name: giver for name, giver in givers.items() if name not in ends}
     return {**during, **dict.fromkeys(stage.gives, len(stages))}, during
 
 
-def _in_force(givers: dict[str, int], lasting: Sequence[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
-    given = [*lasting, *((fact, giver) for fact, giver in givers.items() if giver != BEFORE)]
-    return tuple(sorted((item for item in given if not PREDICATES[item[0]].event), key=lambda item: -item[1]))
+def _is_excluded(name: str, gives: Sequence[str], predicates: Mapping[str, Predicate]) -> bool:
+    """Whether a predicate ends when `gives` begin to hold."""
+    return any(given in predicates[name].excludes or name in predicates[given].excludes for given in gives)
 
 
-def _refuse(key: str, said_as: str | Sequence[str], why: str) -> None:
+def _must_hold(
+    givers: dict[str, int], lasting: Sequence[tuple[str, int]], predicates: Mapping[str, Predicate]
+) -> tuple[tuple[str, int], ...]:
+    """`(predicate, index of its giver)` of what was given and is no event, latest giver first."""
+    given = [*lasting, *((name, giver) for name, giver in givers.items() if giver != BEFORE)]
+    return tuple(sorted((item for item in given if not predicates[item[0]].event), key=lambda item: -item[1]))
+
+
+def _refuse(key: str, typed: str | Sequence[str], why: str) -> None:
     allowed = "stages that follow from each other, e.g. A, AG, AGM, AGMDW, [approach, push]"
-    raise ConfigError(bad_value(key, said(said_as), allowed, f"makes no sense: {why}"))
+    raise ConfigError(bad_value(key, as_typed(typed), allowed, f"invalid composition: {why}"))

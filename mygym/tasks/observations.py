@@ -1,6 +1,6 @@
-"""Observations: lists of named components, which are functions of a `EpisodeContext` that return `(N, d)`.
+"""Observations: lists of named components, each a function of an `EpisodeContext` that returns `(N, d)`.
 
-The components themselves are in `mygym.tasks.components`.
+The built-in components are in `mygym.tasks.components`.
 """
 
 from __future__ import annotations
@@ -9,57 +9,46 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from mygym.registry import registry
+from mygym.registry import decorator, registry
 from mygym.registry.signatures import first_line
-from mygym.tasks.progress import Progress
-from mygym.tasks.state import State
+from mygym.tasks.context import EpisodeContext
 from mygym.tasks.task import Task
 from mygym.types import Array
 
-
-@dataclass(slots=True)
-class EpisodeContext:
-    """What components see."""
-
-    task: Task
-    progress: Progress
-    state: State
-    goals: Array
-    """`(N, G, 3)`: every goal point, m in the world frame."""
-
-
-Function = Callable[[EpisodeContext], Array]
+ComponentFunction = Callable[[EpisodeContext], Array]
 
 
 @dataclass(frozen=True)
 class Component:
-    """One part of an observation."""
+    """A registered observation component."""
 
-    function: Function
+    function: ComponentFunction
     bound: float
-    """Values are within ± this, in the component's unit: generous, what lies beyond is clipped."""
+    """Values are clipped to ± this, in the component's unit."""
     of: str = "robot"
-    """What it tells about: the robot, or what a task may have none or several of, such as `objects` (then `d` = 0)."""
+    """Its subject: the robot, or a thing that a task may have none or several of, such as `objects` (then `d` = 0)."""
     size: int = 0
-    """How many numbers it has for each of these; of the robot it follows from the robot."""
+    """Numbers for each subject; 0: `d` depends on the robot."""
     tells_goal: bool = False
-    """Whether it depends on the goal, so that hindsight, which changes the goal afterwards, would make it wrong."""
+    """Whether it depends on the goal, so that hindsight, which replaces goals, would make it wrong."""
+    measured: bool = True
+    """Whether a sensor would measure it, so that the randomizer `observation_noise` applies to it."""
     shape: str = ""
-    """As the function's documentation begins with it, in letters that `SYMBOLS` explains."""
+    """Shape at the beginning of the function's docstring, with the letters of `SYMBOLS`."""
     unit: str = ""
-    """Empty where it has none."""
+    """Empty: none."""
     frame: str = ""
-    """Frame or axes; empty where it has none."""
+    """Frame or axes; empty: none."""
 
 
 SYMBOLS: Mapping[str, str] = {
-    "N": "environments that are looked at together",
+    "N": "environments in a batch",
     "J": "joints of the robot",
     "A": "arms of the robot",
-    "L": "numbers that the controller remembers",
-    "R": "objects that the task is about",
+    "L": "numbers of the controller's command that it remembers",
+    "R": "objects of the task",
     "C": "distractors",
-    "p": "drawers, doors, levers that the task is about",
+    "p": "articulated parts (drawers, doors, levers …) of the task",
 }
 """Letters in shapes."""
 
@@ -71,58 +60,64 @@ def register_observation(
     size: int = 0,
     tells_goal: bool = False,
     *,
+    measured: bool = True,
     unit: str = "",
     frame: str = "",
+    help: str = "",
     override: bool = False,
-) -> Callable[[Function], Function]:
-    """Decorator that registers a component; its first line of documentation is its help, and begins with its shape.
+) -> Callable[[ComponentFunction], ComponentFunction]:
+    """Decorator that registers an observation component; its docstring begins with the shape, as in `(N, 3)` m.
 
     Args:
-        name: By which environments know it.
-        bound: As of `Component`.
-        of: As of `Component`.
-        size: As of `Component`.
-        tells_goal: As of `Component`.
-        unit: As of `Component`.
-        frame: As of `Component`.
+        name: Name in the config's `observations`.
+        bound: Values are clipped to ± this, in the component's unit.
+        of: Its subject, see `Component.of`.
+        size: Numbers for each subject; 0 for the robot.
+        tells_goal: Whether it depends on the goal.
+        measured: Whether observation noise applies to it.
+        unit: Unit of its numbers.
+        frame: Frame or axes.
+        help: One line; by default the first line of the docstring.
         override: Replace a component of the same name.
+
+    Raises:
+        RegistryError: The name is taken, or is not an identifier.
     """
 
-    def register(function: Function) -> Function:
-        help = first_line(function)
-        shape = re.match(r"`(\(.*?\))`(?=[ :.,])", help)
-        component = Component(function, bound, of, size, tells_goal, shape[1] if shape else "", unit, frame)
-        registry("observation").register(name, component, help, override=override)
-        return function
+    def build(function: ComponentFunction) -> Component:
+        shape = re.match(r"`(\(.*?\))`(?=[ :.,])", first_line(function))
+        return Component(function, bound, of, size, tells_goal, measured, shape[1] if shape else "", unit, frame)
 
-    return register
+    return decorator("observation", name, build=build, allowed="a function", help=help, override=override)
 
 
 def find_component(name: str) -> Component:
     """The registered component.
 
     Raises:
-        RegistryError: There is none of this name.
+        RegistryError: No component has this name.
     """
-    found: Component = registry("observation").get(name, "observations").load()
-    return found
+    component: Component = registry("observation").get(name, "observations").load()
+    return component
 
 
-def has_memory(control: str) -> bool:
-    """Whether a controller goes on from what it has commanded last, so that what happens next depends on that too."""
-    return control.startswith("ee") or control == "joint_delta"
+def default_components(task: Task, *, cartesian: bool, remembers_command: bool, arms: int = 1) -> tuple[str, ...]:
+    """Names of the components that make the relevant state of a task Markov, without repetitions.
 
-
-def default_components(task: Task, control: str, arms: int = 1) -> tuple[str, ...]:
-    """Names of the components that a task needs under a controller: the whole state that matters, nothing twice."""
+    Args:
+        task: The task.
+        cartesian: Whether the controller commands the end effector; else joints, whose states are then observed.
+        remembers_command: Whether the controller's next command depends on its last one.
+        arms: Number of arms of the robot.
+    """
     names = ["ee_position", "ee_velocity"]
     if task.needs_turning:
-        names += ["tool_yaw", "tool_yaw_offset"] if has_memory(control) else ["tool_yaw"]
+        names += ["tool_yaw", "tool_yaw_offset"] if remembers_command else ["tool_yaw"]
     if arms > 1:
         names += ["second_ee_position", "second_ee_velocity"]
-    if control.startswith("joint"):
+    if not cartesian:
         names += ["joint_position", "joint_velocity"]
-    if has_memory(control):
+    if remembers_command:
         names += ["command_offset"]
     if task.uses_gripper:
         names += ["gripper_width", "second_gripper_width"] if arms > 1 else ["gripper_width"]

@@ -1,14 +1,117 @@
-"""The facts that stages require and give: predicates over what a step sees, and which fact excludes which."""
+"""Predicates that stages require and give: when each begins and keeps holding, and its term in goal vectors.
+
+`register_predicate` adds one; the built-in predicates below use it as well.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from mygym.errors import RegistryError, bad_value
+from mygym.registry import decorator, registry
 from mygym.registry.signatures import first_line
-from mygym.tasks.context import Condition, StageContext, wrapped
+from mygym.tasks.context import BoundStage, Condition, StageContext, wrapped
+from mygym.tasks.goal_terms import YAW, GoalTerm, near_term, placed_term, struck_term
 from mygym.tasks.state import namespace
 from mygym.types import Array
+
+
+@dataclass(frozen=True)
+class Predicate:
+    """A registered predicate."""
+
+    name: str
+    begins: Condition
+    """Whether it begins to hold."""
+    keeps: Condition
+    """Whether it keeps holding."""
+    event: bool = False
+    """Whether it is an event: once it has happened, it is never lost."""
+    lasts: bool = False
+    """Whether it must keep holding while later sub-tasks act on something else."""
+    excludes: tuple[str, ...] = ()
+    """Predicates that cannot hold together with it."""
+    initial: bool = False
+    """Whether it holds at a reset, and when a sub-task begins."""
+    goal: GoalTerm | Callable[[BoundStage], GoalTerm] | None = None
+    """Its term in goal vectors, or a function that returns the term; None: a flag."""
+    help: str = ""
+    """When it begins to hold, in words."""
+
+    def goal_term(self, bound: BoundStage) -> GoalTerm | None:
+        """The term in goal vectors of a task in which `bound` gives the predicate; None: a flag."""
+        return self.goal if self.goal is None or isinstance(self.goal, GoalTerm) else self.goal(bound)
+
+
+def register_predicate(
+    name: str,
+    *,
+    keeps: Condition | None = None,
+    event: bool = False,
+    lasts: bool = False,
+    excludes: Iterable[str] = (),
+    initial: bool = False,
+    goal: GoalTerm | Callable[[BoundStage], GoalTerm] | None = None,
+    help: str = "",
+    override: bool = False,
+) -> Callable[[Condition], Condition]:
+    """Decorator that registers a predicate under `name`, from the function that returns whether it begins to hold.
+
+    The function takes a `StageContext` and returns `(N,)` bool. A stage that gives the predicate is complete when it
+    begins to hold; when it stops holding, the episode goes back to that stage.
+
+    Args:
+        name: Name in `requires`, `gives` and `ends` of stages.
+        keeps: Function that returns whether it keeps holding; None: the decorated function, or always for an event.
+        event: Whether it is never lost once it has happened. In goal vectors its flag is 1 after the stage that gives
+            it.
+        lasts: Whether it must keep holding while later sub-tasks act on something else.
+        excludes: Predicates that cannot hold together with it: when either is given, the other ends.
+        initial: Whether it holds at a reset, and when a sub-task begins.
+        goal: Its term in goal vectors, or a function that takes the `BoundStage` and returns the term; None: a flag.
+        help: One line; by default the first line of the docstring.
+        override: Replace a predicate of the same name.
+
+    Raises:
+        RegistryError: The name is taken, or an event has a goal term without `achieved_later`.
+    """
+    if event and isinstance(goal, GoalTerm) and goal.achieved_later is None:
+        why = "needs `achieved_later`: an event is over when the goal is compared"
+        raise RegistryError(
+            bad_value(f"predicate {name}: goal", goal.name, "a term with `achieved_later`, or None", why)
+        )
+
+    def build(begins: Condition) -> Predicate:
+        keeps_holding = keeps or (always if event else begins)
+        return Predicate(
+            name, begins, keeps_holding, event, lasts, tuple(excludes), initial, goal, help or first_line(begins)
+        )
+
+    return decorator("predicate", name, build=build, allowed="a function", help=help, override=override)
+
+
+def find_predicate(name: str, key: str = "predicate") -> Predicate:
+    """The registered predicate.
+
+    Args:
+        name: Its name.
+        key: Origin of the name, for the message.
+
+    Raises:
+        RegistryError: No predicate has this name.
+    """
+    predicate: Predicate = registry("predicate").get(name, key).load()
+    return predicate
+
+
+def load_predicates(names: Iterable[str]) -> dict[str, Predicate]:
+    """Name → predicate, of the built-in predicates and of the user-defined ones among `names`.
+
+    Other user-defined predicates are left out: a task does not depend on user files that it does not use.
+    """
+    wanted = set(names)
+    return {entry.name: entry.load() for entry in registry("predicate") if entry.built_in or entry.name in wanted}
 
 
 def length(vector: Array) -> Array:
@@ -21,24 +124,25 @@ def distance(a: Array, b: Array) -> Array:
     return length(a - b)
 
 
+def always(context: StageContext) -> Array:
+    """Always holds."""
+    return namespace(context.state.time).ones_like(context.state.time, dtype=bool)
+
+
 def _reach(context: StageContext) -> float:
     return context.thresholds.near if context.has_target else context.thresholds.tolerance
 
 
-def near(context: StageContext) -> Array:
-    """The end effector is at the object or the handle (or, without either, at the goal)."""
-    return distance(context.ee_position, context.target) < _reach(context)
-
-
 def still_near(context: StageContext) -> Array:
-    """`near` with slack at an object; a goal is reached within its tolerance or not."""
+    """`near` with slack at an object or a handle, without slack at a goal."""
     slack = context.thresholds.slack if context.has_target else 1.0
     return distance(context.ee_position, context.target) < slack * _reach(context)
 
 
-def clear(context: StageContext) -> Array:
-    """The end effector is away from the object."""
-    return distance(context.ee_position, context.target) > context.thresholds.clear
+@register_predicate("near", keeps=still_near, excludes=("clear",), goal=near_term)
+def near(context: StageContext) -> Array:
+    """The end effector is at the object or the handle (or, without either, at the goal)."""
+    return distance(context.ee_position, context.target) < _reach(context)
 
 
 def still_clear(context: StageContext) -> Array:
@@ -46,22 +150,23 @@ def still_clear(context: StageContext) -> Array:
     return distance(context.ee_position, context.target) > context.thresholds.clear / context.thresholds.slack
 
 
-def held(context: StageContext) -> Array:
-    """Every finger presses on the object."""
-    touch = context.finger_contact
-    return touch.all(-1) if touch.shape[-1] else context.state.time < 0
+@register_predicate("clear", keeps=still_clear, excludes=("near",), initial=True)
+def clear(context: StageContext) -> Array:
+    """The end effector is away from the object."""
+    return distance(context.ee_position, context.target) > context.thresholds.clear
 
 
 def still_held(context: StageContext) -> Array:
-    """A finger presses on the object, which is between the fingers: a bounce of one step loses nothing."""
+    """A finger presses on the object, which is between the fingers: a bounce for one control step loses nothing."""
     between = distance(context.ee_position, context.target) < 0.5 * context.thresholds.near
     return context.finger_contact.any(-1) & between
 
 
-def free(context: StageContext) -> Array:
-    """No finger presses on the object."""
+@register_predicate("held", keeps=still_held, excludes=("free",))
+def held(context: StageContext) -> Array:
+    """Every finger presses on the object."""
     touch = context.finger_contact
-    return ~touch.any(-1) if touch.shape[-1] else context.state.time >= 0
+    return touch.all(-1) if touch.shape[-1] else context.state.time < 0
 
 
 def still_free(context: StageContext) -> Array:
@@ -69,16 +174,19 @@ def still_free(context: StageContext) -> Array:
     return ~held(context)
 
 
+@register_predicate("free", keeps=still_free, excludes=("held",), initial=True)
+def free(context: StageContext) -> Array:
+    """No finger presses on the object."""
+    touch = context.finger_contact
+    return ~touch.any(-1) if touch.shape[-1] else context.state.time >= 0
+
+
+@register_predicate("placed", lasts=True, goal=placed_term)
 def placed(context: StageContext) -> Array:
-    """The object is at the goal; a part is where it should be."""
+    """The object is at the goal, or the part at its goal position."""
     if context.bound.part is not None:
         return abs(context.part_position - context.goal[:, 0]) < context.thresholds.tolerance
     return distance(context.object_position, context.goal) < context.thresholds.tolerance
-
-
-def turned(context: StageContext) -> Array:
-    """The object has the goal's heading."""
-    return abs(wrapped(context.object_yaw - context.goal_yaw)) < context.thresholds.angle
 
 
 def still_turned(context: StageContext) -> Array:
@@ -86,86 +194,56 @@ def still_turned(context: StageContext) -> Array:
     return abs(wrapped(context.object_yaw - context.goal_yaw)) < context.thresholds.slack * context.thresholds.angle
 
 
+@register_predicate("turned", keeps=still_turned, lasts=True, goal=YAW)
+def turned(context: StageContext) -> Array:
+    """The object has the goal's yaw."""
+    return abs(wrapped(context.object_yaw - context.goal_yaw)) < context.thresholds.angle
+
+
 def at_rest(context: StageContext) -> Array:
-    """The object lies still."""
+    """The object is at rest."""
     velocity = context.object_velocity
     return (velocity * velocity).sum(-1) < context.thresholds.rest**2
 
 
-def launched(context: StageContext) -> Array:
-    """The object is under way, nothing of the robot touches it, and it leaves the hand behind."""
-    apart = context.object_position - context.ee_position
-    leaving = ((context.object_velocity - context.state.ee_velocity) * apart).sum(-1)
-    return (leaving > context.thresholds.rest * length(apart)) & ~at_rest(context) & ~touched(context)
-
-
 def still_launched(context: StageContext) -> Array:
-    """It is under way, or has come to rest where it should."""
+    """The object moves, or has come to rest at the goal."""
     return ~at_rest(context) | placed(context)
 
 
+@register_predicate("touched", event=True)
 def touched(context: StageContext) -> Array:
     """The robot presses on the object."""
     return context.state.touch[:, context.bound.object or 0]
 
 
+@register_predicate("launched", keeps=still_launched)
+def launched(context: StageContext) -> Array:
+    """The object moves away from the hand, and nothing of the robot touches it."""
+    apart = context.object_position - context.ee_position
+    leaving = ((context.object_velocity - context.state.ee_velocity) * apart).sum(-1)
+    return (leaving > context.thresholds.rest * length(apart)) & ~at_rest(context) & ~touched(context)
+
+
+@register_predicate("offered", event=True)
 def offered(context: StageContext) -> Array:
-    """The object is at the first point of its way."""
+    """The object is at the first point of its path."""
     return distance(context.object_position, context.path[:, 0]) < context.thresholds.tolerance
 
 
-def handed(context: StageContext) -> Array:
-    """Every finger of the second hand presses on the object, and none of the first's."""
-    other = context.state.second_finger_contact[:, context.bound.object or 0]
-    mine = context.finger_contact
-    return other.all(-1) & ~mine.any(-1) if other.shape[-1] else context.state.time < 0
-
-
 def still_handed(context: StageContext) -> Array:
-    """A finger of the second hand presses on it."""
+    """A finger of the second hand presses on the object."""
     return context.state.second_finger_contact[:, context.bound.object or 0].any(-1)
 
 
-def always(context: StageContext) -> Array:
-    """What has happened has happened."""
-    return namespace(context.state.time).ones_like(context.state.time, dtype=bool)
+@register_predicate("handed", keeps=still_handed)
+def handed(context: StageContext) -> Array:
+    """Every finger of the second hand presses on the object, and no finger of the first."""
+    second = context.state.second_finger_contact[:, context.bound.object or 0]
+    first = context.finger_contact
+    return second.all(-1) & ~first.any(-1) if second.shape[-1] else context.state.time < 0
 
 
-@dataclass(frozen=True)
-class Predicate:
-    """A fact: when it begins to hold, and while it keeps holding."""
-
-    begins: Condition
-    keeps: Condition
-    event: bool = False
-    """It has happened once and for all: it never stops holding."""
-    lasts: bool = False
-    """It is about the object, and holds on while the robot turns to another sub-task."""
-
-    @property
-    def help(self) -> str:
-        """When it begins to hold, in words."""
-        return first_line(self.begins)
-
-
-PREDICATES: Mapping[str, Predicate] = {
-    "free": Predicate(free, still_free),
-    "near": Predicate(near, still_near),
-    "held": Predicate(held, still_held),
-    "placed": Predicate(placed, placed, lasts=True),
-    "turned": Predicate(turned, still_turned, lasts=True),
-    "clear": Predicate(clear, still_clear),
-    "offered": Predicate(offered, always, event=True),
-    "handed": Predicate(handed, still_handed),
-    "traced": Predicate(always, always, event=True),
-    "followed": Predicate(always, always, event=True),
-    "launched": Predicate(launched, still_launched),
-    "touched": Predicate(touched, always, event=True),
-    "struck": Predicate(placed, always, event=True),
-}
-
-EXCLUDES: Mapping[str, str] = {"free": "held", "held": "free", "near": "clear", "clear": "near"}
-"""Giving a fact takes away the one it excludes."""
-
-INITIALLY: tuple[str, ...] = ("free", "clear")
-"""What holds at a reset, and when a sub-task begins."""
+register_predicate("struck", event=True, goal=struck_term, help="The object is, or was, at the goal.")(placed)
+for _name in ("traced", "followed"):
+    register_predicate(_name, event=True, help="The stage's `complete` holds.")(always)

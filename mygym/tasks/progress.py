@@ -1,4 +1,4 @@
-"""What a task remembers between steps, batched like `State`."""
+"""`Progress`: the state of a task between control steps, batched like `State`."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from mygym.types import Array
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far `N` episodes are."""
+    """Progress of `N` episodes through the stages of a task."""
 
     stage: Array
-    """`(N,)` int: index of the active stage; the number of stages when all are done."""
+    """`(N,)` int: index of the active stage; the number of stages when all are complete."""
     held: Array
-    """`(N,)` int: consecutive steps for which all stages have been done."""
+    """`(N,)` int: consecutive control steps for which all stages have been complete."""
     start_ee_position: Array
-    """`(N, 3)` m: the end effector when the active stage began."""
+    """`(N, 3)` m: end effector when the active stage began."""
     start_object_position: Array
-    """`(N, k, 3)` m: the objects when the active stage began."""
+    """`(N, k, 3)` m: objects when the active stage began."""
     start_part_position: Array
-    """`(N, p)` m or rad: drawers, doors, levers when the active stage began."""
+    """`(N, p)` m or rad: articulated parts when the active stage began."""
     count: Array
-    """`(N,)` int: what the active stage has counted since it began, such as points passed or steps on target."""
+    """`(N,)` int: counter of the active stage since it began, such as points passed or control steps on target."""
 
     @classmethod
     def at_reset(cls, state: State) -> Progress:
-        """Progress of an episode that starts in `state`."""
+        """Progress of episodes that start in `state`."""
         xp = namespace(state.time)
         n = state.time.shape[0]
         return cls(

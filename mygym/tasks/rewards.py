@@ -1,4 +1,4 @@
-"""Rewards by name: of goal vectors alone, which hindsight can relabel, or of the whole episode context.
+"""Rewards: functions of goal vectors alone, which hindsight can relabel, or of the whole episode context.
 
 `register_reward` adds one. A function of `(achieved_goal, desired_goal)` gets goal vectors `(…, size)` and may take the
 goal space as `space`. A function of `(context)` gets the `EpisodeContext` after the step, and may take `sparse` (the
@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from mygym.errors import RegistryError, bad_value
 from mygym.registry import decorator, registry
+from mygym.tasks.context import EpisodeContext
 from mygym.tasks.episode import potential
 from mygym.tasks.goals import GoalSpace, goal_distance, goal_reached
-from mygym.tasks.observations import EpisodeContext
 from mygym.tasks.state import namespace
 from mygym.types import Array
 
@@ -38,20 +38,20 @@ class Reward:
     def goal_reward(self, space: GoalSpace, achieved: Array, desired: Array) -> Array:
         """`(…)`: reward of goal vectors `(…, size)`.
 
-        A reward of the context has no such part: hindsight gets the sparse reward in its place.
+        For a reward of the context, hindsight gets the sparse reward instead.
         """
         if not self.of_goals:
             return sparse(achieved, desired, space)
         return self.function(achieved, desired, **({"space": space} if "space" in self.extras else {}))
 
     def step_reward(self, context: EpisodeContext, sparse: Array, previous_potential: Array, gamma: float) -> Array:
-        """`(N,)`: reward of the context after a step, for rewards that are no functions of goals."""
+        """`(N,)`: reward of the context after a step, for rewards that are not functions of goals."""
         values = {"sparse": sparse, "previous_potential": previous_potential, "gamma": gamma}
         return self.function(context, **{name: values[name] for name in values if name in self.extras})
 
 
 def register_reward(name: str, *, help: str = "", override: bool = False) -> Callable[[Function], Function]:
-    """Decorator that registers a reward function; its parameters decide what it gets, see the module.
+    """Decorator that registers a reward function; its parameters select its inputs, see the module.
 
     Args:
         name: Name for `--reward`.
@@ -59,7 +59,7 @@ def register_reward(name: str, *, help: str = "", override: bool = False) -> Cal
         override: Replace a reward of the same name.
 
     Raises:
-        RegistryError: The parameters are others.
+        RegistryError: Other parameters, or the name is taken.
     """
 
     def build(function: Function) -> Reward:
@@ -80,13 +80,13 @@ def find_reward(name: str) -> Reward:
     Raises:
         RegistryError: No reward has this name.
     """
-    found: Reward = registry("reward").get(name, "reward").load()
-    return found
+    reward: Reward = registry("reward").get(name, "reward").load()
+    return reward
 
 
 @register_reward("sparse")
 def sparse(achieved_goal: Array, desired_goal: Array, space: GoalSpace) -> Array:
-    """0 where the goal is reached, −1 elsewhere."""
+    """0 if the goal is reached, else −1."""
     return namespace(achieved_goal).where(goal_reached(space, achieved_goal, desired_goal), 0.0, -1.0)
 
 

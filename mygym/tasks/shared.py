@@ -1,7 +1,7 @@
-"""Spaces that depend on the robot and the controller only, so that one network serves many tasks.
+"""Shared spaces: they depend on the robot and the controller only, so that one network serves many tasks.
 
-Whatever a task has none of is zeros: objects, parts and sub-tasks have slots, of which a task fills as many as it
-needs. A number means the same in every task.
+Objects, parts and sub-tasks have slots; slots that a task does not use are zeros. A number has the same meaning in
+every task.
 """
 
 from __future__ import annotations
@@ -10,9 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from mygym.errors import ConfigError, bad_value
-from mygym.tasks.goals import SIZES, GoalSpace, goal_space
-from mygym.tasks.observations import has_memory
-from mygym.tasks.predicates import PREDICATES
+from mygym.tasks.goals import GoalSpace, goal_space
 from mygym.tasks.task import Task
 
 SLOTS: Mapping[str, int] = {
@@ -23,21 +21,34 @@ SLOTS: Mapping[str, int] = {
     "objects or parts": 1,
     "waypoints": 1,
 }
-"""What components tell about → for how many of them there is room."""
+"""Subject of components (see `Component.of`) → number of slots."""
 
-POSITIONS = ("end_effector", "object", "end_effector_from_object", "part", "yaw")
-"""Kinds of goals in the order of their places among those of a sub-task, before the flags."""
+_TERMS = {"end_effector": 3, "object": 3, "end_effector_from_object": 3, "part": 1, "yaw": 2}
+_FLAGS = (
+    *("free", "near", "held", "placed", "turned", "clear"),
+    *("offered", "handed", "traced", "followed", "launched", "touched"),
+)
+
+GOAL_SIZES: Mapping[str, int] = {**_TERMS, **dict.fromkeys(_FLAGS, 1)}
+"""Name of a goal part → its size, in the order of the parts in the slot of a sub-task."""
 
 
-def shared_components(control: str, arms: int, gripper: bool) -> tuple[str, ...]:
-    """Names of the components of a robot of `arms` arms under a controller: all that any task needs."""
-    other = arms > 1
+def shared_components(*, cartesian: bool, remembers_command: bool, arms: int, gripper: bool) -> tuple[str, ...]:
+    """Names of all components that any task of a robot needs.
+
+    Args:
+        cartesian: Whether the controller commands the end effector; else joints, whose states are then observed.
+        remembers_command: Whether the controller's next command depends on its last one.
+        arms: Number of arms of the robot.
+        gripper: Whether the robot has a gripper.
+    """
+    has_second_arm = arms > 1
     names = ["ee_position", "ee_velocity", "tool_yaw"]
-    names += ["second_ee_position", "second_ee_velocity"] if other else []
-    names += ["joint_position", "joint_velocity"] if control.startswith("joint") else []
-    names += ["command_offset", "tool_yaw_offset"] if has_memory(control) else []
+    names += ["second_ee_position", "second_ee_velocity"] if has_second_arm else []
+    names += [] if cartesian else ["joint_position", "joint_velocity"]
+    names += ["command_offset", "tool_yaw_offset"] if remembers_command else []
     names += ["gripper_width"] if gripper else []
-    names += ["second_gripper_width"] if gripper and other else []
+    names += ["second_gripper_width"] if gripper and has_second_arm else []
     names += ["object_present", "object_active", "object_position", "object_from_ee", "object_orientation"]
     names += ["object_velocity", "object_angular_velocity"]
     names += ["part_present", "part_active", "part_position", "part_velocity", "handle_from_ee"]
@@ -48,22 +59,25 @@ def shared_goal_space(task: Task) -> GoalSpace:
     """The goal vectors of `task` with every part at the place that it has in all tasks.
 
     Raises:
-        ConfigError: The task has more sub-tasks than there is room for.
+        ConfigError: The task has more sub-tasks than slots, or its goal has a user-defined predicate.
     """
     if len(task.subtasks) > SLOTS["sub-tasks"]:
         raise ConfigError(no_room("sub-tasks", len(task.subtasks), task.name))
-    places, first = {}, 0
-    for kind in (*POSITIONS, *(fact for fact in PREDICATES if fact not in SIZES)):
-        places[kind] = first
-        first += SIZES.get(kind, 1)
-    places["struck"] = places["object"]
-    parts = tuple(
-        replace(part, first=part.bound.subtask * first + places[part.kind]) for part in goal_space(task).parts
-    )
-    return GoalSpace(parts, SLOTS["sub-tasks"] * first)
+    offsets, size = {}, 0
+    for name, part_size in GOAL_SIZES.items():
+        offsets[name] = size
+        size += part_size
+    offsets["struck"] = offsets["object"]
+    parts = goal_space(task).parts
+    for part in parts:
+        if part.name not in offsets:
+            why = f"has no room for the user-defined predicate {part.predicate.name!r} of {task.name}"
+            raise ConfigError(bad_value("spaces", "shared", "own", why))
+    parts = tuple(replace(part, first=part.bound.subtask * size + offsets[part.name]) for part in parts)
+    return GoalSpace(parts, SLOTS["sub-tasks"] * size)
 
 
 def no_room(of: str, count: int, task: str) -> str:
-    """The message for a task that has more of something than the shared spaces."""
+    """Message for a task that has more of a subject than the shared spaces have slots."""
     allowed = f"own; or a task with at most {SLOTS[of]} {of}"
     return bad_value("spaces", "shared", allowed, f"has no room for {count} {of}, which {task} has")

@@ -1,4 +1,4 @@
-"""What a stage is: the facts it requires and gives, how far along it is, and how an expert acts in it."""
+"""`Stage`: the predicates it requires and gives, its potential, and its expert. `register_stage` adds one."""
 
 from __future__ import annotations
 
@@ -20,57 +20,60 @@ class Stage:
 
     name: str
     letter: str
-    """One capital letter for compositions such as `AGMDW`; empty if the stage has none."""
+    """One capital letter for compositions such as `AGMDW`; empty: none."""
     requires: tuple[str, ...]
-    """Facts that must hold for it to start."""
+    """Predicates that must hold when it starts."""
     gives: tuple[str, ...]
-    """Facts that hold when it is complete."""
+    """Predicates that hold when it is complete."""
     phrase: str
-    """What it does, with `{object}` and `{goal}`, for descriptions."""
+    """Description with the placeholders `{object}` and `{goal}`."""
     potential: Callable[[StageContext], Array]
-    """`(N,)` in [0, 1]: how far along the stage is."""
+    """`(N,)` in [0, 1]: progress within the stage."""
     expert: Callable[[StageContext, StartPose], ArmCommand]
-    """What to do, given where the next stage wants the end effector."""
+    """Scripted policy of the stage; its second argument is the start pose of the next stage."""
     ends: tuple[str, ...] = ()
-    """Facts that need not hold any more once it has begun, besides those that what it gives excludes."""
+    """Predicates that need not hold once the stage has begun, besides those that `gives` exclude."""
     entry: StartPose | None = None
-    """Where the end effector should be when the stage begins; None: at the object."""
+    """Where the end effector should be when the stage begins; None: at the target."""
     complete: Condition | None = None
-    """`(N,)` bool: what must hold besides the facts that it gives; None: nothing."""
+    """`(N,)` bool: further condition of completion, besides the predicates that it gives; None: none."""
     count: Callable[[StageContext], Array] | None = None
-    """`(N,)` int: `context.count` after this step, such as points passed; None: the stage counts nothing."""
+    """`(N,)` int: `context.count` after this control step, such as points passed; None: the stage counts nothing."""
     waypoint: Callable[[StageContext], Array] | None = None
-    """`(N, 3)` m: where the object should be now, on its way to the goal; None: at the goal."""
+    """`(N, 3)` m: where the object should be at this moment, on the way to the goal; None: at the goal."""
     needs_object: bool = True
-    """Whether it acts on an object, or, where the sub-task names one, on a part of the workspace."""
+    """Whether it acts on an object, or on a part of the workspace if the sub-task names one."""
     needs_part: bool = False
-    """Whether it acts on a drawer, a door, a lever … only."""
+    """Whether it acts on articulated parts (drawer, door, lever …) only."""
     needs_gripper: bool = False
+    """Whether it grasps."""
     uses_gripper: bool = False
-    """Whether the fingers move, if the robot has any."""
+    """Whether the fingers of a robot that has any move."""
     needs_turning: bool = False
-    """Whether the tool has to turn about the vertical."""
+    """Whether the tool's yaw must change."""
     arms: int = 1
+    """Number of arms that it needs."""
 
     def words(self, object: str = "", goal: str = "to the goal") -> str:
-        """What it does to an object, called so, that is to go to a goal."""
+        """Description of the stage for the names of an object and a goal."""
         return self.phrase.format(object=object or ("the part" if self.needs_part else "the object"), goal=goal)
 
 
 def register_stage(name: str, stage: Stage, *, override: bool = False) -> Stage:
-    """Make `stage` known under its name (and letter, if it has one) to every composition.
+    """Register `stage`, under its name and its letter (if it has one), for every composition.
 
-    `override` replaces a stage of the same name.
+    Args:
+        name: Name in compositions.
+        stage: The stage.
+        override: Replace a stage of the same name.
 
     Raises:
-        RegistryError: The name is taken, or the phrase has other names in braces than `{object}` and `{goal}`.
+        RegistryError: The name is taken, or the phrase has a placeholder other than `{object}` and `{goal}`.
     """
     try:
         help = stage.words()
     except (LookupError, ValueError):
-        why = "has other braces than those"
-        raise RegistryError(
-            bad_value(f"stage {name}: phrase", stage.phrase, "text with {object}, {goal}", why)
-        ) from None
+        allowed, why = "text with {object}, {goal}", "has another placeholder"
+        raise RegistryError(bad_value(f"stage {name}: phrase", stage.phrase, allowed, why)) from None
     registry("stage").register(name, stage, help=help, override=override)
     return stage

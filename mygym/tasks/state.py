@@ -1,4 +1,4 @@
-"""What flows from the engine to everything else: `State`, plain arrays with a leading batch axis."""
+"""`State`: the physical state of a batch of worlds, as plain arrays with a leading batch axis."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 from mygym.types import Array
 
 CONTROL_HZ = 25.0
-"""Control steps of an episode in a simulated second."""
+"""Control steps per simulated second."""
 
 
 def namespace(array: Array) -> Any:
-    """The array-API namespace of an array; asking for numpy's takes no time, and physics asks several times a step."""
+    """Array-API namespace of an array; fast for numpy, as it is called several times per control step."""
     return np if type(array) is np.ndarray else array_api_compat.array_namespace(array)
 
 
@@ -23,10 +23,10 @@ def namespace(array: Array) -> Any:
 class State:
     """Physical state of `N` worlds with `J` arm joints, `F` fingers, `k` objects and `p` articulated parts.
 
-    A robot may have `A` arms: `ee_…`, the gripper and the fingers are the first's, which tasks of one arm are done by.
+    A robot may have `A` arms: `ee_…`, the gripper and the fingers belong to the first, which acts in tasks of one arm.
 
     World frame: origin on the table top under the middle of the work area, z up. SI units, quaternions `(x, y, z, w)`.
-    The engine owns these arrays and refills them in place: whoever keeps one across a step copies it.
+    The engine owns these arrays and refills them in place: copy an array to keep it beyond a control step.
     """
 
     time: Array
@@ -38,7 +38,7 @@ class State:
     ee_velocity: Array
     """`(N, 3)` m/s, of the end-effector point."""
     tool_yaw: Array
-    """`(N,)` rad: yaw of the tool relative to its pose at home, see `mygym.models.tool_yaw`; 0 if it may not."""
+    """`(N,)` rad: yaw of the tool relative to its home pose, see `mygym.models.tool_yaw`; 0 if the tool cannot turn."""
     joint_position: Array
     """`(N, J)` rad, joints of all arms."""
     joint_velocity: Array
@@ -46,14 +46,14 @@ class State:
     gripper_width: Array
     """`(N,)` m between the fingers, 0 for a robot without a gripper."""
     command_offset: Array
-    """`(N, L)`: how far what the controllers have commanded leads what is measured: of those of the end effector 3
-    numbers in m, world frame; of `joint_delta` J in rad; of those without memory none."""
+    """`(N, L)`: commanded minus measured position: 3 numbers in m, world frame, for end-effector controllers; J in rad
+    for `joint_delta`; none for controllers that do not remember their command."""
     tool_yaw_offset: Array
-    """`(N,)` rad: likewise the tool's turn; 0 where it is not commanded."""
+    """`(N,)` rad: commanded minus measured tool yaw; 0 if it is not commanded."""
     finger_contact: Array
     """`(N, k, F)` bool: finger `f` pressed on object `k` at the end of the last control step."""
     touch: Array
-    """`(N, k)` bool: any link of the robot, of whichever arm, did so."""
+    """`(N, k)` bool: any link of the robot, of any arm, pressed on object `k` at the end of the last control step."""
     object_position: Array
     """`(N, k, 3)` m, centres of mass."""
     object_orientation: Array
@@ -63,15 +63,15 @@ class State:
     object_angular_velocity: Array
     """`(N, k, 3)` rad/s."""
     part_position: Array
-    """`(N, p)` m or rad: how far drawers, doors, levers are along or about their axes."""
+    """`(N, p)` m or rad: joint positions of drawers, doors, levers …"""
     part_velocity: Array
     """`(N, p)` m/s or rad/s."""
     part_handle_position: Array
-    """`(N, p, 3)` m: where each is taken hold of."""
+    """`(N, p, 3)` m: their handles."""
     part_handle_motion: Array
-    """`(N, p, 3)`: how its handle moves with it, m/m or m/rad."""
+    """`(N, p, 3)` m/m or m/rad: derivative of each handle's position by the joint position."""
     second_ee_position: Array
-    """`(N, A - 1, 3)` m, of the arms but the first."""
+    """`(N, A - 1, 3)` m: end-effector points of the arms after the first."""
     second_ee_orientation: Array
     """`(N, A - 1, 4)` unit quaternions."""
     second_ee_velocity: Array
@@ -79,7 +79,7 @@ class State:
     second_gripper_width: Array
     """`(N, A - 1)` m."""
     second_finger_contact: Array
-    """`(N, k, G)` bool: as `finger_contact`, of the `G` fingers of the second arm; `G = 0` without a gripper there."""
+    """`(N, k, G)` bool: as `finger_contact`, for the `G` fingers of the second arm; `G = 0` if it has no gripper."""
 
     @classmethod
     def zeros(
@@ -93,7 +93,10 @@ class State:
         second_fingers: int = 0,
         lead: int = 0,
     ) -> State:
-        """A state of `n` worlds filled with zeros (orientations included: the engine fills them before use)."""
+        """A state of `n` worlds of zeros, also the orientations: the engine fills them before use.
+
+        `lead` is `L`, the length of `command_offset`.
+        """
         return cls(
             time=np.zeros(n),
             ee_position=np.zeros((n, 3)),

@@ -16,8 +16,9 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.envs.supported import a_robot_for
 from mygym.registry import registry
 from mygym.runs.evaluation import EXTRA, episode_seeds, evaluate_policy
+from mygym.tasks.lookup import find_task
 from mygym.tasks.rewards import KINDS
-from mygym.tasks.task import find_task, register_task
+from mygym.tasks.task import register_task
 from tests.components import TASKS
 
 EPISODES = 3

@@ -17,10 +17,11 @@ from mygym.checks.stages import setting
 from mygym.models.workspace import load_workspace
 from mygym.registry import ASSETS, register_policy, registry
 from mygym.tasks.context import ArmCommand, StageContext
+from mygym.tasks.lookup import find_task
 from mygym.tasks.stage import register_stage
 from mygym.tasks.stages.handling import APPROACH
 from mygym.tasks.stages.pushing import PUSH
-from mygym.tasks.task import find_task, register_task
+from mygym.tasks.task import register_task
 from tests.components import ROBOTS
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from mygym.envs.ids import env_id
 from mygym.registry import registry
-from mygym.tasks.task import find_task
+from mygym.tasks.lookup import find_task
 
 from .documents import DOCUMENTS, ROOT, Block, commands, fenced, follow, inline_commands, quick_python
 from .warm import Warm

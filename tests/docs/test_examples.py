@@ -15,7 +15,7 @@ from mygym.cli.describe import complete_config
 from mygym.config import load_file
 from mygym.registry import algorithm, implemented_combos, registry
 from mygym.runs.resolve_config import resolve_config
-from mygym.tasks.task import find_task
+from mygym.tasks.lookup import find_task
 
 from .documents import ROOT
 

@@ -13,7 +13,7 @@ from mygym.errors import ConfigError
 from mygym.models.objects import load_object
 from mygym.registry import registry
 from mygym.sim.inference import find_robot, is_installed
-from mygym.tasks.task import find_task
+from mygym.tasks.lookup import find_task
 
 
 def drawer(*to: float) -> list[dict[str, Any]]:

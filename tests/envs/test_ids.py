@@ -15,7 +15,7 @@ from stable_baselines3.common.env_checker import check_env as check_env_of_sb3
 
 import mygym
 from mygym.envs.ids import ANY_TASK
-from mygym.tasks.task import find_task
+from mygym.tasks.lookup import find_task
 from tests.components import COMPOSITIONS, CONTROLS, COVERING, IDS, REWARDS
 
 KEYWORDS = [

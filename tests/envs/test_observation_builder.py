@@ -16,7 +16,7 @@ NAMED = ("time", "object_from_ee", "ee_orientation", "goal_from_object", "touch"
 def test_component_slices_are_correct() -> None:
     with RobotEnv("push", observations=NAMED) as env, RobotEnv("push") as default:
         assert tuple(env.components) == NAMED
-        assert tuple(default.components) == default_components(default.task, default.control)
+        assert tuple(default.components) == default_components(default.task, cartesian=True, remembers_command=True)
         for instance in (env, default):
             instance.reset(seed=4)
         action = np.full(3, 0.5, np.float32)

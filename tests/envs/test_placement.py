@@ -20,8 +20,9 @@ from mygym.models.objects import ObjectSpec, load_object
 from mygym.models.workspace import load_workspace
 from mygym.registry import registry
 from mygym.tasks.context import ArmCommand
+from mygym.tasks.lookup import find_task
 from mygym.tasks.stage import CLOSED, Stage, register_stage
-from mygym.tasks.task import change_task, find_task
+from mygym.tasks.task_params import change_task
 from tests.components import needs_extra, several, tower
 
 SEEDS = st.integers(0, 2**32 - 1)

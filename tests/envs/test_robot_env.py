@@ -19,7 +19,7 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.errors import DivergedError, MygymError
 from mygym.models.objects import load_object
 from mygym.registry import registry
-from mygym.tasks.task import find_task
+from mygym.tasks.lookup import find_task
 from tests.components import COMPOSITIONS, CONTROLS, COVERING, HOSTED_QUICKLY, REWARDS, TASKS
 
 Env = RobotEnv

@@ -7,7 +7,7 @@ import pytest
 
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
-from mygym.tasks.task import find_task
+from mygym.tasks.lookup import find_task
 from tests.components import TASKS
 
 SEVERAL = [task for task in (*TASKS, "AGMDW", "AGR") if len(find_task(task).stage_names) > 1]

@@ -24,7 +24,7 @@ from mygym.registry import (
     registry,
     user_files,
 )
-from mygym.tasks.task import find_task
+from mygym.tasks.lookup import find_task
 
 ALGORITHM = '''\
 """Counts its lines."""

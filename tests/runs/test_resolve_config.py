@@ -15,7 +15,7 @@ from mygym.errors import ConfigError
 from mygym.registry import algorithm, registry
 from mygym.runs.directory import write_yaml
 from mygym.runs.resolve_config import from_python, resolve_config
-from mygym.tasks.task import find_task
+from mygym.tasks.lookup import find_task
 from tests.components import ALGORITHMS, CONTROLS, TASKS
 
 

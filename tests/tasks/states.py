@@ -11,10 +11,16 @@ import torch
 
 from mygym.registry import registry
 from mygym.tasks.context import ArmCommand, BoundStage, StageContext
+from mygym.tasks.lookup import find_task
+from mygym.tasks.predicates import Predicate
 from mygym.tasks.progress import Progress
 from mygym.tasks.state import State
-from mygym.tasks.task import Task, find_task
+from mygym.tasks.task import Task
 from tests.components import tower
+
+PREDICATES: dict[str, Predicate] = {entry.name: entry.load() for entry in registry("predicate") if entry.built_in}
+EXCLUDES = {name: predicate.excludes for name, predicate in PREDICATES.items() if predicate.excludes}
+INITIAL = tuple(name for name, predicate in PREDICATES.items() if predicate.initial)
 
 JOINTS, FINGERS = 7, 2
 PARTS = ("cabinet.drawer", "fridge.door")

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from mygym.tasks.context import StageContext
 from mygym.tasks.episode import act, advance, is_success, potential
-from mygym.tasks.predicates import PREDICATES
+from mygym.tasks.lookup import find_task
 from mygym.tasks.progress import Progress
 from mygym.tasks.state import State
-from mygym.tasks.task import Task, find_task
+from mygym.tasks.task import Task
 from tests.components import TASKS_AND_COMPOSITIONS
-from tests.tasks.states import LISTED, arrays_of, as_torch, each, one, whole, worlds
+from tests.tasks.states import LISTED, PREDICATES, arrays_of, as_torch, each, one, whole, worlds
 
 SAID = [*TASKS_AND_COMPOSITIONS, *LISTED]
 SEEDS = st.integers(0, 2**32 - 1)

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from mygym.errors import ConfigError
 from mygym.registry import registry
 from mygym.tasks.grammar import BEFORE, letters, parse
-from mygym.tasks.predicates import EXCLUDES, INITIALLY, PREDICATES
-from mygym.tasks.task import find_task, register_task
+from mygym.tasks.lookup import find_task
+from mygym.tasks.task import register_task
 from tests.components import LONGEST, TASKS, compositions, is_grammatical
+from tests.tasks.states import EXCLUDES, INITIAL, PREDICATES
 
 STAGES = registry("stage").names()
 WORDS = st.text(st.sampled_from(sorted(letters())), max_size=7)
@@ -54,7 +55,7 @@ def test_what_makes_sense_is_a_task(said: str | list[str]) -> None:
         ([], ["task: [] is empty", "a list of stage names"]),
         ("AA", ["'AA'", "approach gives near, which holds already since approach", "leave one of the two out"]),
         ("AGG", ["'AGG'", "grasp requires 'free'"]),
-        ("AGD", ["'AGD'", "drop undoes what came after approach"]),
+        ("AGD", ["'AGD'", "drop undoes every stage after approach"]),
         ("AW", ["'AW'", "withdraw undoes"]),
         ("reech", ["'reech'", "did you mean 'reach'"]),
         ("pick_and_plaec", ["did you mean 'pick_and_place'"]),
@@ -84,11 +85,11 @@ def check(said: str | list[str]) -> None:
     stages = task.plan.stages
     assert stages == parse(said)
     assert len(task.plan.kept) == len(stages) + 1
-    holds, seen = set(INITIALLY), [set(INITIALLY)]
+    holds, seen = set(INITIAL), [set(INITIAL)]
     for index, stage in enumerate(stages):
         assert set(stage.requires) <= holds
         assert not set(stage.gives) <= holds
-        ended = {*stage.ends, *(EXCLUDES[fact] for fact in stage.gives if fact in EXCLUDES)}
+        ended = {*stage.ends, *(excluded for name in stage.gives for excluded in EXCLUDES.get(name, ()))}
         kept = dict(task.plan.kept[index])
         assert not any(PREDICATES[fact].event for fact in kept)
         assert set(kept) <= holds - ended
@@ -100,7 +101,7 @@ def check(said: str | list[str]) -> None:
         assert holds not in seen
         seen.append(holds)
     given = [fact for fact, _ in task.plan.gives]
-    assert set(given) == holds - {fact for fact in INITIALLY if fact not in given}
+    assert set(given) == holds - {fact for fact in INITIAL if fact not in given}
     assert set(stages[-1].gives) <= set(given)
     assert all(fact in stages[giver].gives for fact, giver in task.plan.gives)
     assert task.describe()

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mygym.tasks.observations import EpisodeContext, default_components, find_component
+from mygym.registry import registry
+from mygym.tasks.context import EpisodeContext
+from mygym.tasks.observations import default_components, find_component
 from tests.components import CONTROLS, OBSERVATIONS, TASKS_AND_COMPOSITIONS
 from tests.tasks.states import LISTED, as_torch, one, random_state, the_task, worlds
 
@@ -52,13 +54,16 @@ def test_components_are_the_same_in_batches_one_by_one_and_in_torch(name: str, s
 @pytest.mark.parametrize("control", CONTROLS)
 @pytest.mark.parametrize("said", SAID)
 def test_a_task_observes_what_matters_to_it_and_nothing_twice(said: str, control: str) -> None:
-    task, names = the_task(said), default_components(the_task(said), control)
+    controller, task = registry("controller").get(control).load(), the_task(said)
+    cartesian, remembers = controller.commands == "cartesian", controller.remembers_command
+    names = default_components(task, cartesian=cartesian, remembers_command=remembers)
     assert len(set(names)) == len(names)
     assert set(names) <= set(OBSERVATIONS)
     assert ("gripper_width" in names) == task.uses_gripper
     assert ("object_position" in names) == task.has_object
     assert ("part_position" in names) == bool(task.part_slots)
     assert ("joint_position" in names) == control.startswith("joint")
+    assert ("command_offset" in names) == (control.startswith("ee") or control == "joint_delta")
     assert ("stage" in names) == (len(task.bound_stages) > 1)
 
 

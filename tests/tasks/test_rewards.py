@@ -12,23 +12,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from mygym.tasks import goals, rewards
+from mygym.tasks import goal_terms, goals, rewards
 from mygym.tasks.context import StageContext, Thresholds, wrapped
 from mygym.tasks.goals import GoalPart, GoalSpace, achieved_goal, desired_goal, goal_space
-from mygym.tasks.predicates import PREDICATES
 from tests.components import REWARDS, TASKS_AND_COMPOSITIONS
-from tests.tasks.states import LISTED, as_torch, bound_stage, one, random_view, the_task, worlds
+from tests.tasks.states import LISTED, PREDICATES, as_torch, bound_stage, one, random_view, the_task, worlds
 
 SAID = [*TASKS_AND_COMPOSITIONS, *LISTED]
 SEEDS = st.integers(0, 2**32 - 1)
 TURNED = replace(bound_stage(yaw_slot=1), thresholds=Thresholds(angle=0.2))
 
 
-def space_of(*kinds: str) -> GoalSpace:
+TERMS = {term.name: term for term in (goal_terms.OBJECT, goal_terms.PART, goal_terms.YAW)}
+
+
+def space_of(*names: str) -> GoalSpace:
     """A goal space of these parts."""
     parts: list[GoalPart] = []
-    for kind in kinds:
-        parts.append(GoalPart(kind, TURNED, 0, sum(part.size for part in parts)))
+    for name in names:
+        term, predicate = TERMS.get(name), PREDICATES[name if name in PREDICATES else "placed"]
+        parts.append(GoalPart(predicate, term, TURNED, 0, sum(part.size for part in parts)))
     return GoalSpace(tuple(parts))
 
 
@@ -52,7 +55,7 @@ def pairs(draw: Any, name: str | None = None) -> tuple[GoalSpace, Any, Any]:
         scale = rng.choice([0.0, 0.01, 0.03, 0.06, 1.0], (*batch, 1))
         if part.is_flag:
             desired[own], achieved[own] = 1.0, rng.integers(0, 2, (*batch, 1))
-        elif part.kind == "yaw":
+        elif part.name == "yaw":
             angle = rng.uniform(-4, 4, (*batch, 1))
             for array, yaw in ((desired, angle), (achieved, angle + 5 * scale)):
                 array[own] = np.concatenate([np.cos(yaw), np.sin(yaw)], axis=-1)
@@ -115,12 +118,12 @@ def test_parts_fill_the_vector_one_after_the_other_in_units_of_their_own(name: s
     space = SPACES[name]
     covered = [i for part in space.parts for i in range(part.first, part.first + part.size)]
     assert covered == list(range(space.size))
-    assert space.names == tuple(part.kind for part in space.parts)
+    assert space.names == tuple(part.name for part in space.parts)
     for part in space.parts:
-        angle = part.kind == "yaw"
+        angle = part.name == "yaw"
         expected = part.bound.thresholds.angle if angle else part.bound.thresholds.tolerance
         assert part.tolerance == (0.5 if part.is_flag else expected)
-        assert part.metres == (goals.FLAG_METRES if part.is_flag else goals.ANGLE_METRES if angle else 1.0)
+        assert part.metres == (goals.FLAG_METRES if part.is_flag else goal_terms.ANGLE_METRES if angle else 1.0)
 
 
 @given(values=arrays.arrays(np.float64, st.integers(2, 30), elements=st.floats(-5, 0)), gamma=st.floats(0.5, 1))
@@ -156,7 +159,7 @@ def test_what_has_been_done_is_reached(said: str, seed: int) -> None:
         done &= PREDICATES[fact].begins(StageContext(state, progress, points, task.bound_stages[giver]))
     reached = goals.goal_reached(space, achieved_goal(space, progress, state, points), desired_goal(space, points))
     # Nearer than `near`; or where something struck, which a stage that is over remembers from then.
-    near = any(part.kind in ("end_effector_from_object", "struck") for part in space.parts)
+    near = any(part.name in ("end_effector_from_object", "struck") for part in space.parts)
     assert near or (reached | ~done | (progress.stage < last)).all()
 
 
@@ -199,7 +202,12 @@ def test_a_heading_is_desired_as_the_direction_of_its_angle(seed: int) -> None:
 def test_what_was_struck_stays_where_it_was_and_an_event_happened_when_its_stage_is_over() -> None:
     context = random_view(np.random.default_rng(0), 6, bound_stage())
     progress = replace(context.progress, stage=np.array([0, 1, 2] * 2))
-    space = GoalSpace((GoalPart("struck", bound_stage(), 1, 0), GoalPart("touched", bound_stage(), 1, 3)))
+    space = GoalSpace(
+        (
+            GoalPart(PREDICATES["struck"], goal_terms.STRUCK, bound_stage(), 1, 0),
+            GoalPart(PREDICATES["touched"], None, bound_stage(), 1, 3),
+        )
+    )
     achieved = achieved_goal(space, progress, context.state, context.goals)
     past = progress.stage > 1
     expected = np.where(past[:, None], progress.start_object_position[:, 0], context.state.object_position[:, 0])

@@ -19,7 +19,7 @@ def test_every_kind_of_goal_has_a_place_of_its_own() -> None:
         space = shared_goal_space(the_task(said))
         sizes.add(space.size)
         for part in space.parts:
-            kind = f"{part.bound.subtask} {part.kind.replace('struck', 'object')}"
+            kind = f"{part.bound.subtask} {part.name.replace('struck', 'object')}"
             for number in range(part.first, part.first + part.size):
                 places.setdefault(number, set()).add(kind)
     assert len(sizes) == 1

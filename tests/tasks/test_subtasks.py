@@ -14,15 +14,26 @@ from mygym.config.schema import Distractor
 from mygym.errors import ConfigError
 from mygym.tasks.context import ArmCommand, StageContext, StartPose
 from mygym.tasks.episode import act, advance
-from mygym.tasks.predicates import PREDICATES
+from mygym.tasks.lookup import find_task
 from mygym.tasks.progress import Progress
 from mygym.tasks.stage import CLOSED, Stage, register_stage
 from mygym.tasks.stages.handling import aligned
 from mygym.tasks.state import State
 from mygym.tasks.subtask import SubTask
-from mygym.tasks.task import change_task, find_task, register_task
+from mygym.tasks.task import register_task
+from mygym.tasks.task_params import change_task
 from tests.components import compositions, is_grammatical, tower
-from tests.tasks.states import OPEN, PARTS, SAME_AGAIN, STACK, random_goals, random_progress, random_state, the_task
+from tests.tasks.states import (
+    OPEN,
+    PARTS,
+    PREDICATES,
+    SAME_AGAIN,
+    STACK,
+    random_goals,
+    random_progress,
+    random_state,
+    the_task,
+)
 from tests.tasks.test_episode import BOTH, CUBE, placed
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -75,7 +86,7 @@ def test_sub_tasks_that_end_free_and_clear_go_before_any_other(said: list[str], 
 def test_a_sub_task_after_one_that_does_not_end_free_and_clear_is_refused(before: str) -> None:
     with pytest.raises(ConfigError) as error:
         find_task([{"stages": before}, {"stages": "AGMDW", "object": "die"}])
-    for words in ("'AGMDW'", "free and clear", "leaves it otherwise", "end with drop and withdraw"):
+    for words in ("'AGMDW'", "requires clear and free, which move before it does not leave", "with drop and withdraw"):
         assert words in str(error.value)
 
 

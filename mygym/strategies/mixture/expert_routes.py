@@ -13,7 +13,7 @@ from mygym.runs.strategies import strategies_of
 from mygym.runs.variants import variants
 from mygym.strategies.protocols import Units
 from mygym.tasks.components import stage_columns
-from mygym.tasks.task import find_task
+from mygym.tasks.lookup import find_task
 
 if TYPE_CHECKING:
     from stable_baselines3.common.vec_env import VecEnv

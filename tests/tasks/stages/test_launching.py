@@ -9,10 +9,10 @@ import pytest
 
 from mygym.envs.robot_env import RobotEnv
 from mygym.tasks.context import StageContext
-from mygym.tasks.predicates import PREDICATES
+from mygym.tasks.lookup import find_task
 from mygym.tasks.progress import Progress
 from mygym.tasks.state import State
-from mygym.tasks.task import find_task
+from tests.tasks.states import PREDICATES
 
 TASKS = ("throw", "hit_board", "score_goal", "slide")
 

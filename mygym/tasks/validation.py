@@ -1,4 +1,4 @@
-"""Whether what a task says can be: numbers when it is registered, objects when it is looked up."""
+"""Validation of tasks: numbers when a task is registered, objects when it is looked up."""
 
 from __future__ import annotations
 
@@ -19,16 +19,21 @@ if TYPE_CHECKING:
 
 
 def check_numbers(name: str, subtasks: Sequence[SubTask], numbers: Mapping[str, Any]) -> None:
-    """Refuse what a config could not say either: by the ranges of `TaskParams` and of `SubTask`.
+    """Check the numbers of a task against the ranges of `TaskParams` and `SubTask`, as for a config.
+
+    Args:
+        name: Name of the task.
+        subtasks: Its sub-tasks.
+        numbers: Its further fields.
 
     Raises:
-        RegistryError: A number of a task that is to be registered is out of its range.
+        RegistryError: A number is out of its range.
     """
     params = {key: value for key, value in numbers.items() if key in TaskParams.model_fields}
     try:
         TaskParams.model_validate({**params, "distractors": list(params.get("distractors", ()))})
-        for number, one in enumerate(subtasks):
-            read_subtask(number, asdict(one))
+        for number, subtask in enumerate(subtasks):
+            read_subtask(number, asdict(subtask))
     except ValidationError as error:
         path, given, allowed, _ = first_mistake(error)
         raise RegistryError(f"task {name}: {bad_value(dotted(path), given, allowed)}") from None
@@ -37,10 +42,10 @@ def check_numbers(name: str, subtasks: Sequence[SubTask], numbers: Mapping[str, 
 
 
 def check_objects(task: Task) -> None:
-    """Refuse a registered task with an object that there is not: known only now, as objects may come after tasks.
+    """Check that the objects of a registered task exist; at look-up, as objects may be registered after tasks.
 
     Raises:
-        ConfigError: It has one.
+        ConfigError: An object is not registered.
     """
     for role in task.roles:
         try:
@@ -50,20 +55,19 @@ def check_objects(task: Task) -> None:
 
 
 def named_objects(task: Task, params: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Of each role, then of each distractor: the key under which its object is said, and the object.
+    """Return `(config key, object)` for each role, then for each distractor.
 
     Args:
-        task: The task, with `params` in it.
-        params: What `change_task` was given.
+        task: The task, changed by `params`.
+        params: The config's `task_params`.
     """
-    found = []
+    objects = []
     for role in task.roles:
-        number = next(number for number, one in enumerate(task.subtasks) if role in (one.object, one.onto))
+        number = next(n for n, subtask in enumerate(task.subtasks) if role in (subtask.object, subtask.onto))
         key = f"task.{number}.{'object' if role == task.subtasks[number].object else 'onto'}"
         if role == task.subtasks[0].object and "object" in params:
             key = "task_params.object"
         if role in params.get("objects", {}):
             key = f"task_params.objects.{role}"
-        found.append((key, task.asset(role)))
-    found += [(f"task_params.distractors.{number}", one.object) for number, one in enumerate(task.distractors)]
-    return found
+        objects.append((key, task.asset(role)))
+    return objects + [(f"task_params.distractors.{n}", spec.object) for n, spec in enumerate(task.distractors)]

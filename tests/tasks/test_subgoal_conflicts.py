@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mygym.errors import ConfigError
-from mygym.tasks.task import find_task
+from mygym.tasks.lookup import find_task
 from tests.components import TASKS, several, tower
 from tests.tasks.states import SAME_AGAIN
 

@@ -1,0 +1,53 @@
+"""Helpers of observation components for batched arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mygym.tasks.context import EpisodeContext, StageContext
+from mygym.tasks.episode import active
+from mygym.tasks.state import namespace
+from mygym.types import Array
+
+
+def flattened(values: Array) -> Array:
+    """Reshape `(N, A, d)` to `(N, A d)`."""
+    return namespace(values).reshape(values, (values.shape[0], -1))
+
+
+def of_roles(context: EpisodeContext, values: Array) -> Array:
+    """`(N, k, d)` of all objects → `(N, R d)` of the task's objects."""
+    return flattened(values[:, : len(context.task.roles)])
+
+
+def of_distractors(context: EpisodeContext, values: Array) -> Array:
+    """`(N, k, d)` of all objects → `(N, C d)` of the distractors."""
+    return flattened(values[:, len(context.task.roles) :])
+
+
+def positive_w(quaternion: Array) -> Array:
+    """The same orientations `(…, 4)` as quaternions with w ≥ 0."""
+    return namespace(quaternion).where(quaternion[..., 3:] < 0, -quaternion, quaternion)
+
+
+def as_numbers(context: EpisodeContext, flags: Array) -> Array:
+    """Bool as 0 and 1, in the dtype of the state."""
+    return namespace(flags).astype(flags, context.state.ee_position.dtype)
+
+
+def by_stage(context: EpisodeContext, rows: Sequence[Sequence[bool]]) -> Array:
+    """`(N, d)`: the row of the active stage in `rows` `(stages, d)`, as 0 and 1; zeros when all stages are complete."""
+    xp = namespace(context.state.time)
+    table = xp.asarray([*rows, [False] * len(rows[0])], dtype=context.state.ee_position.dtype)
+    return xp.take(table, context.progress.stage, axis=0)
+
+
+def of_active_stage(context: EpisodeContext, function: Callable[[StageContext], Array]) -> Array:
+    """`(N, 3)`: `function` of each episode's active stage, or of the last stage when all are complete."""
+    xp = namespace(context.state.time)
+    bound_stages, last = context.task.bound_stages, len(context.task.bound_stages) - 1
+    values = context.goals[:, bound_stages[0].goal_slot]
+    for index in active(context.progress.stage, last + 1):
+        stage_context = StageContext(context.state, context.progress, context.goals, bound_stages[min(index, last)])
+        values = xp.where((context.progress.stage == index)[:, None], function(stage_context), values)
+    return values

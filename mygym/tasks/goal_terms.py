@@ -1,0 +1,99 @@
+"""Goal terms: the numbers of a goal vector that stand for one predicate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from operator import attrgetter
+
+from mygym.tasks.context import BoundStage, StageContext, Thresholds
+from mygym.tasks.state import namespace
+from mygym.types import Array
+
+ANGLE_METRES = 0.1
+"""Metres that a radian of yaw error adds to the distance of the dense reward, about."""
+
+
+@dataclass(frozen=True)
+class GoalTerm:
+    """Numbers of the achieved and the desired goal that stand for a predicate, such as the position of an object.
+
+    A predicate without a term is a flag in goal vectors: 1 where it holds, else 0.
+    """
+
+    name: str
+    size: int
+    """How many numbers it has. Each must stay within ±`mygym.tasks.goals.BOUND`."""
+    achieved: Callable[[StageContext], Array]
+    """Returns `(N, size)`: the achieved values."""
+    desired: Callable[[Array, BoundStage], Array]
+    """Takes all goal points `(N, G, 3)` and the stage that gives the predicate; returns `(N, size)`."""
+    tolerance: Callable[[Thresholds], float] = attrgetter("tolerance")
+    """Returns the Euclidean distance, in the term's unit, within which the goal is reached."""
+    metres: float = 1.0
+    """Metres that one unit of error adds to the distance of the dense reward."""
+    position_rank: int = 0
+    """Of the terms with a rank, a sub-task's goal has the one with the highest; 0: the term is always in the goal."""
+    achieved_later: Callable[[StageContext], Array] | None = None
+    """Achieved values once the stage that gives the predicate is over; None: as before. Required for an event."""
+
+
+def goal_point(goals: Array, bound: BoundStage) -> Array:
+    """`(N, 3)` m: the goal point of a stage."""
+    return goals[:, bound.goal_slot]
+
+
+def _no_offset(goals: Array, bound: BoundStage) -> Array:
+    return namespace(goals).zeros_like(goal_point(goals, bound))
+
+
+def _part_goal(goals: Array, bound: BoundStage) -> Array:
+    return goal_point(goals, bound)[:, :1]
+
+
+def _yaw_goal(goals: Array, bound: BoundStage) -> Array:
+    return _direction(goals[:, bound.yaw_slot or 0, 0])
+
+
+def _direction(angle: Array) -> Array:
+    xp = namespace(angle)
+    return xp.stack([xp.cos(angle), xp.sin(angle)], axis=-1)
+
+
+def _ee_from_target(context: StageContext) -> Array:
+    return context.ee_position - context.target
+
+
+def _part_position(context: StageContext) -> Array:
+    return context.part_position[:, None]
+
+
+def _object_direction(context: StageContext) -> Array:
+    return _direction(context.object_yaw)
+
+
+_object_position = attrgetter("object_position")
+
+END_EFFECTOR = GoalTerm("end_effector", 3, attrgetter("ee_position"), goal_point, position_rank=1)
+END_EFFECTOR_FROM_OBJECT = GoalTerm("end_effector_from_object", 3, _ee_from_target, _no_offset, position_rank=1)
+OBJECT = GoalTerm("object", 3, _object_position, goal_point, position_rank=2)
+PART = GoalTerm("part", 1, _part_position, _part_goal, position_rank=2)
+STRUCK = GoalTerm(
+    "struck", 3, _object_position, goal_point, position_rank=3, achieved_later=attrgetter("start_object_position")
+)
+YAW = GoalTerm("yaw", 2, _object_direction, _yaw_goal, attrgetter("angle"), ANGLE_METRES)
+
+
+def near_term(bound: BoundStage) -> GoalTerm:
+    """Term of `near`: relative to the object or the handle if the stage has either."""
+    return END_EFFECTOR_FROM_OBJECT if bound.object is not None or bound.part is not None else END_EFFECTOR
+
+
+def placed_term(bound: BoundStage) -> GoalTerm:
+    """Term of `placed`: the part's position if the stage acts on a part, else the object's."""
+    return OBJECT if bound.part is None else PART
+
+
+def struck_term(bound: BoundStage) -> GoalTerm:
+    """Term of `struck`: where the object struck, from that moment on; of a part its position."""
+    return STRUCK if bound.part is None else PART

@@ -1,0 +1,84 @@
+"""`find_task`: a name, letters, stage names or sub-tasks → `Task`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from mygym.errors import ConfigError, bad_value
+from mygym.registry import registry
+from mygym.tasks.grammar import parse
+from mygym.tasks.stage import Stage
+from mygym.tasks.subgoal_conflicts import check_subgoals
+from mygym.tasks.subtask import SubTask, read_subtask
+from mygym.tasks.task import Task
+from mygym.tasks.validation import check_objects
+
+
+def find_task(composition: str | Sequence[Any]) -> Task:
+    """Return the checked task for a name, letters, a list of stage names, or a list of sub-tasks.
+
+    Args:
+        composition: Sub-tasks are mappings with the fields of `SubTask`.
+
+    Raises:
+        ConfigError: Not a task, an invalid composition, or sub-goals that collide.
+    """
+    _check_types(composition)
+    tasks = registry("task")
+    if isinstance(composition, str) and composition in tasks:
+        task: Task = tasks.get(composition).load()
+        check_objects(task)
+    elif not isinstance(composition, str) and any(isinstance(item, Mapping) for item in composition):
+        task = _task_of_subtasks(tuple(read_subtask(number, item) for number, item in enumerate(composition)))
+    else:
+        task = _task_of_stages(composition if isinstance(composition, str) else tuple(composition))
+    _ = task.plan  # checks the grammar
+    check_subgoals(task.subtasks, task.composed)
+    return task
+
+
+def _task_of_subtasks(subtasks: tuple[SubTask, ...]) -> Task:
+    names = ["".join(item.stages) if isinstance(item.stages, str) else "_".join(item.stages) for item in subtasks]
+    count = sum(len(parse(item.stages, f"task.{number}")) for number, item in enumerate(subtasks))
+    return Task("-".join(names), subtasks, horizon=_default_horizon(count))
+
+
+def _task_of_stages(stages: str | tuple[str, ...]) -> Task:
+    """A task of one sub-task; with the numbers of the built-in task of the same stages, if there is one."""
+    composed = parse(stages)
+    name = stages if isinstance(stages, str) else "_".join(stages)
+    # Built-in tasks only: what letters mean must not depend on the user's files.
+    builtin = [entry.target for entry in registry("task") if entry.built_in]
+    known = next((task for task in builtin if _is_just(task, composed)), None)
+    return (
+        replace(known, name=name) if known else Task(name, (SubTask(stages),), horizon=_default_horizon(len(composed)))
+    )
+
+
+def _default_horizon(stages: int) -> int:
+    """Control steps of an episode of so many stages."""
+    return 50 + 25 * stages
+
+
+def _check_types(composition: object) -> None:
+    """Refuse anything but text, a list of names or a list of mappings."""
+    if isinstance(composition, str):
+        return
+    if not isinstance(composition, Sequence):
+        allowed = "a name, letters, or a list of stage names or of sub-tasks"
+        raise ConfigError(bad_value("task", composition, allowed))
+    has_mappings = any(isinstance(item, Mapping) for item in composition)
+    type_, allowed = (
+        (Mapping, "a mapping, as the other sub-tasks are") if has_mappings else (str, "the name of a stage")
+    )
+    for number, item in enumerate(composition):
+        if not isinstance(item, type_):
+            raise ConfigError(bad_value(f"task.{number}", item, allowed))
+
+
+def _is_just(task: Task, composed: tuple[Stage, ...]) -> bool:
+    """Whether a task is a single composition of these stages, with a default sub-task, so that its numbers apply."""
+    (first, *others) = task.subtasks
+    return not others and first == SubTask(first.stages, first.object) and task.composed[0] == composed

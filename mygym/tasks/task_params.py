@@ -1,0 +1,51 @@
+"""`change_task`: a task with the numbers of `task_params`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from mygym.config.schema import Distractor
+from mygym.errors import ConfigError, bad_value
+from mygym.tasks.task import Task
+
+CHANGEABLE = ("tolerance", "hold", "horizon", "stages_done", "object", "objects", "distractors", "rotation", "colors")
+"""Keys that `change_task` accepts."""
+
+
+def change_task(task: Task, numbers: Mapping[str, Any]) -> Task:
+    """Return `task` with other numbers.
+
+    Args:
+        task: The task.
+        numbers: Values of the keys in `CHANGEABLE`; `object` is the object that the first sub-task acts on.
+
+    Raises:
+        ConfigError: An unknown key, a role that the task does not have, a `hold` as long as the `horizon`, or
+            `stages_done` beyond the last stage.
+    """
+    for key in numbers:
+        if key not in CHANGEABLE:
+            raise ConfigError(bad_value("task_params", key, CHANGEABLE, "is not a number of a task"))
+    changes = dict(numbers)
+    if "distractors" in changes:
+        changes["distractors"] = tuple(map(Distractor.model_validate, changes["distractors"]))
+    if "rotation" in changes:
+        changes["rotation"] = tuple(changes["rotation"])
+    objects = dict(task.objects)
+    if "object" in changes:
+        objects[task.subtasks[0].object] = changes.pop("object")
+    objects |= changes.pop("objects", {})  # by role, so it is more specific than `object`
+    for key, roles in (("objects", objects), ("colors", changes.get("colors", {}))):
+        for role in roles:
+            if role not in task.roles and role not in task.objects and role != task.subtasks[0].object:
+                raise ConfigError(bad_value(f"task_params.{key}", role, task.roles, f"is no role of {task.name}"))
+    changed = replace(task, objects=objects, **changes)
+    if changes.keys() & {"hold", "horizon"} and changed.hold >= changed.horizon:
+        why = f"is too long: success must hold for {changed.hold} of {changed.horizon} control steps"
+        raise ConfigError(bad_value("task_params.hold", changed.hold, f"less than the horizon, {changed.horizon}", why))
+    if changed.stages_done >= len(task.stage_names):
+        allowed = f"less than the number of stages, {len(task.stage_names)}"
+        raise ConfigError(bad_value("task_params.stages_done", changed.stages_done, allowed))
+    return changed
