@@ -207,8 +207,8 @@ def test_two_arms_act_with_one_action_vector(tmp_path: Path, control: str) -> No
         half = world.action_size // 2
         assert env.action_space.shape == (2 * half,)
         assert world.control_names[half:] == tuple(f"second_{name}" for name in world.control_names[:half])
-        size = {"ee_delta": 18, "ee_absolute": 18, "joint_delta": 54}.get(control, 40)
-        assert env.observation_space["observation"].shape[0] == size
+        sizes = {"ee_delta": 18, "ee_absolute": 18, "ee_delta_smooth": 24, "joint_delta": 54}
+        assert env.observation_space["observation"].shape[0] == sizes.get(control, 40)
         env.reset(seed=1)
         other = world.state.second_ee_position[0, 0].copy()
         done = False
