@@ -71,9 +71,8 @@ def bind_to_workspace(task: Task, workspace: WorkspaceSpec, parts: Mapping[str, 
         partless = "" if subtask.part else next((stage.name for stage in stages if stage.needs_part), "")
         if partless:
             allowed = "a task with a part, such as open_drawer, or sub-tasks with a part"
-            raise ConfigError(
-                bad_value("task", as_typed(subtask.stages), allowed, f"does not name the part to {partless}")
-            )
+            why = f"does not name the part to {partless}"
+            raise ConfigError(bad_value("task", as_typed(subtask.stages), allowed, why))
         if subtask.part and subtask.part not in parts:
             raise ConfigError(missing_in_workspace(task, workspace, "part", subtask.part, number))
         if subtask.part and subtask.to:

@@ -20,7 +20,6 @@ from mygym.envs.episode_seeds import EpisodeSeeds, make_generator
 from mygym.envs.observation_builder import Observation, ObservationBuilder, ObservationSpec
 from mygym.envs.task_world import TaskWorld, find_task_with, make_task_world
 from mygym.errors import ConfigError, DivergedError, bad_value
-from mygym.models.controllers import Controller
 from mygym.registry import registry
 from mygym.tasks import goals
 from mygym.tasks.lookup import find_task
@@ -371,12 +370,12 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         return self._builders[spec]
 
     def _default_components(self, shared: bool) -> tuple[str, ...]:
-        controller: type[Controller] = registry("controller").get(self.control).load()
-        arms, gripper = len(self.robot.arms), self.robot.gripper is not None
+        controller, arms = self.world.controller, len(self.robot.arms)
         cartesian, remembers = controller.commands == "cartesian", controller.remembers_command
-        if shared:
-            return shared_components(cartesian=cartesian, remembers_command=remembers, arms=arms, gripper=gripper)
-        return default_components(self.task, cartesian=cartesian, remembers_command=remembers, arms=arms)
+        if not shared:
+            return default_components(self.task, cartesian=cartesian, remembers_command=remembers, arms=arms)
+        gripper = self.robot.gripper is not None
+        return shared_components(cartesian=cartesian, remembers_command=remembers, arms=arms, gripper=gripper)
 
 
 def _make_env(kind: type[RobotEnv], arguments: Mapping[str, Any]) -> RobotEnv:

@@ -36,7 +36,7 @@ def create_collision(client: int, pieces: tuple[Piece, ...]) -> int:
         ValueError: More than `MOST_PIECES` pieces, of which Bullet would silently drop the last.
     """
     if len(pieces) > MOST_PIECES:
-        raise ValueError(f"{len(pieces)} pieces exceed the {MOST_PIECES} of a collision shape; use a URDF")
+        raise ValueError(f"{len(pieces)} pieces are more than the {MOST_PIECES} of a collision shape; use a URDF")
     create, arguments = _creation(os.getpid(), pieces)
     return int(create(**arguments, physicsClientId=client))
 

@@ -176,7 +176,7 @@ def test_one_of_several_areas_is_drawn(sides: int, cached_env: Any) -> None:
 
 def test_yaw_goals_are_in_the_range_on_either_side(cached_env: Any) -> None:
     move = find_task("AGM").bound_stages[-1].stage
-    register_stage("twist", replace(move, name="twist", letter="", gives=("turned",), needs_turning=True))
+    register_stage("twist", replace(move, name="twist", letter="", gives=("turned",), needs_tool_yaw=True))
     with RobotEnv([{"stages": ["approach", "grasp", "twist"], "to": [0.4, 0.6]}]) as env:
         changes = []
         for seed in range(30):

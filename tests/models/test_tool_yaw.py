@@ -51,7 +51,7 @@ def yaw_meter(world: World) -> Callable[[], float]:
 def test_expert_rotates_the_tool_and_then_holds_it(
     make_world: MakeWorld, robot: str, control: str, wanted: float
 ) -> None:
-    world = make_world(robot, objects=0, control=control, turning=True)
+    world = make_world(robot, objects=0, control=control, tool_yaw=True)
     start, yaw = world.state.ee_position[0].copy(), yaw_meter(world)
     for _ in range(25):
         world.step(world.action_towards(start, turn_by=wanted - yaw()))
@@ -70,7 +70,7 @@ KNOCKS = {"joint_delta": 1.0, "joint_position": 0.1, "joint_velocity": 1.0, "joi
 
 @pytest.mark.parametrize("control", KNOCKS)
 def test_expert_of_joint_controllers_keeps_the_yaw(make_world: MakeWorld, control: str) -> None:
-    world = make_world("panda", objects=0, control=control, gripper=False, turning=True)
+    world = make_world("panda", objects=0, control=control, gripper=False, tool_yaw=True)
     start, yaw = world.state.ee_position[0].copy(), yaw_meter(world)
     for _ in range(15):
         world.step(world.action_towards(start, turn_by=0.5 - yaw()))
@@ -83,7 +83,7 @@ def test_expert_of_joint_controllers_keeps_the_yaw(make_world: MakeWorld, contro
 
 @pytest.mark.parametrize("control", CONTROLS)
 def test_reset_clears_the_yaw(make_world: MakeWorld, control: str) -> None:
-    world = make_world("panda", objects=0, control=control, turning=True)
+    world = make_world("panda", objects=0, control=control, tool_yaw=True)
     start, yaw = world.state.ee_position[0].copy(), yaw_meter(world)
     for _ in range(10):
         world.step(world.action_towards(start, turn_by=0.5 - yaw()))
@@ -102,7 +102,7 @@ def test_yaw_is_held_unless_enabled(make_world: MakeWorld, control: str) -> None
 
 
 def test_held_cube_rotates_with_the_tool(make_world: MakeWorld) -> None:
-    world = make_world("panda", turning=True)
+    world = make_world("panda", tool_yaw=True)
     world.reset(cube_at(0.0, 0.0))
     yaw = yaw_meter(world)
     go(world, (0.0, 0.0, 0.02), 1, 12)
@@ -121,7 +121,7 @@ def test_held_cube_rotates_with_the_tool(make_world: MakeWorld) -> None:
 
 @pytest.mark.parametrize("robot", ROBOTS)
 def test_delta_is_a_yaw_step_and_the_wrist_follows(make_world: MakeWorld, robot: str) -> None:
-    world = make_world(robot, objects=0, gripper=False, turning=True)
+    world = make_world(robot, objects=0, gripper=False, tool_yaw=True)
     for sign in (1.0, -1.0):
         world.reset(NONE)
         yaw = yaw_meter(world)
@@ -134,7 +134,7 @@ def test_delta_is_a_yaw_step_and_the_wrist_follows(make_world: MakeWorld, robot:
 
 
 def test_absolute_action_is_a_yaw_approached_in_steps(make_world: MakeWorld) -> None:
-    world = make_world("kuka", objects=0, control="ee_absolute", turning=True)
+    world = make_world("kuka", objects=0, control="ee_absolute", tool_yaw=True)
     yaw, action = yaw_meter(world), np.append(world.action_towards(world.state.ee_position[0])[:3], 0.5)
     world.step(action)
     assert yaw() < 1.5 * YAW_STEP
@@ -144,7 +144,7 @@ def test_absolute_action_is_a_yaw_approached_in_steps(make_world: MakeWorld) -> 
 
 
 def test_yaw_is_limited_and_returns_immediately(make_world: MakeWorld) -> None:
-    world = make_world("panda", objects=0, gripper=False, turning=True)
+    world = make_world("panda", objects=0, gripper=False, tool_yaw=True)
     yaw = yaw_meter(world)
     for _ in range(40):
         world.step(np.array([0.0, 0.0, 0.0, 1.0]))
@@ -155,7 +155,7 @@ def test_yaw_is_limited_and_returns_immediately(make_world: MakeWorld) -> None:
 
 
 def test_blocked_yaw_does_not_wind_up(make_world: MakeWorld) -> None:
-    world = make_world("panda", objects=0, gripper=False, turning=True)
+    world = make_world("panda", objects=0, gripper=False, tool_yaw=True)
     joints, ee = world.state.joint_position[0], world.state.ee_position[0]
     for _ in range(10):
         world.controller.command(np.array([0.0, 0.0, 0.0, 1.0]), joints, ee)
@@ -166,7 +166,7 @@ def test_forward_tool_rotates_about_its_axis() -> None:
     workspace = load_workspace("verticalmaze")
     robot = next(robot for robot in ROBOTS if robot in workspace.robots)
     assert workspace.tool_direction != (0.0, 0.0, -1.0)
-    world = World(load_robot(robot), workspace, gripper=False, turning=True)
+    world = World(load_robot(robot), workspace, gripper=False, tool_yaw=True)
     yaw = yaw_meter(world)
     for _ in range(6):
         world.step(np.array([0.0, 0.0, 0.0, 1.0]))
@@ -180,7 +180,7 @@ def test_only_end_effector_controllers_have_a_yaw_action(make_world: MakeWorld) 
     for control in CONTROLS:
         commands = registry("controller").get(control).load().commands
         plain = make_world("panda", objects=0, control=control).control_names
-        turning = make_world("panda", objects=0, control=control, turning=True).control_names
+        turning = make_world("panda", objects=0, control=control, tool_yaw=True).control_names
         assert turning == ((*plain[:3], "tool_yaw", *plain[3:]) if commands == "cartesian" else plain)
 
 
@@ -191,7 +191,7 @@ def test_only_end_effector_controllers_have_a_yaw_action(make_world: MakeWorld) 
 def test_second_arm_reaches_its_target_and_closes_its_gripper(
     make_world: MakeWorld, tmp_path: Path, control: str
 ) -> None:
-    world = make_world(two_armed(tmp_path), objects=0, control=control, turning=True)
+    world = make_world(two_armed(tmp_path), objects=0, control=control, tool_yaw=True)
     if control == "ee_delta":
         first, second = ("ee_x", "ee_y", "ee_z", "tool_yaw"), ("second_ee_x", "second_ee_y", "second_ee_z")
         assert world.control_names == (*first, *second, "gripper", "second_gripper")
