@@ -86,7 +86,7 @@ def test_sub_tasks_that_end_free_and_clear_go_before_any_other(said: list[str], 
 def test_a_sub_task_after_one_that_does_not_end_free_and_clear_is_refused(before: str) -> None:
     with pytest.raises(ConfigError) as error:
         find_task([{"stages": before}, {"stages": "AGMDW", "object": "die"}])
-    for words in ("'AGMDW'", "requires clear and free, which move before it does not leave", "with drop and withdraw"):
+    for words in ("'AGMDW'", "the sub-task requires", "before it does not leave", "with drop and withdraw"):
         assert words in str(error.value)
 
 
@@ -307,7 +307,7 @@ def test_results_name_the_object_that_is_used() -> None:
         ([{"stages": "AGMDW"}, {"stages": ["approach", "pusch"]}], ["task.1: 'pusch'", "did you mean 'push'"]),
         ([{"stages": ""}], ["task.0", "is empty"]),
         ([{"stages": "AGM", "target": "left"}], ["task.0: 'target'", "to where: area, onto, path, to"]),
-        ([{"stages": "AGM", "to": "surface"}], ["task.0.to: 'surface'", "an area goes by `area`"]),
+        ([{"stages": "AGM", "to": "surface"}], ["task.0.to: 'surface'", "for an area use `area`"]),
         ([{"stages": "AGM", "grip": 5}], ["task.0.grip: 5", "allowed: a list"]),
         ([{"stages": "AGM", "grip": [0.0]}], ["task.0.grip: [0.0]", "a list of 3"]),
         ([{"stages": "AGM", "object": 5}], ["task.0.object: 5", "allowed: text"]),
