@@ -62,8 +62,18 @@ def test_a_predicate_with_a_term_has_its_own_numbers_and_tolerance() -> None:
     desired[:, :3], desired[:, 4] = achieved[:, :3], achieved[:, 4]
     context = StageContext(state, progress, goals, task.bound_stages[-1])
     assert goal_reached(space, achieved, desired).tolist() == is_high(context).tolist()
-    with pytest.raises(ConfigError, match="no room for the user-defined predicate 'high'"):
-        shared_goal_space(task)
+
+
+def test_a_user_defined_term_uses_places_of_unused_flags_in_shared_goals() -> None:
+    register_predicate("high", goal=GoalTerm("height", 1, height, goal_height), override=True)(is_high)
+    task, progress, state, goals = worlds(hoist("high"), 0, 5)
+    (part,) = [part for part in shared_goal_space(task).parts if part.name == "height"]
+    assert part.first == sum(GOAL_SIZES.values()) - 1
+    achieved = achieved_goal(shared_goal_space(task), progress, state, goals)
+    np.testing.assert_array_equal(achieved[:, part.first], state.object_position[:, 0, 2])
+    register_predicate("high", goal=GoalTerm("height", 13, height, goal_height), override=True)(is_high)
+    with pytest.raises(ConfigError, match="no room for the goal term 'height'"):
+        shared_goal_space(find_task(hoist("high")))
 
 
 def test_a_predicate_ends_those_that_it_excludes() -> None:
