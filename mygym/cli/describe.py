@@ -145,9 +145,9 @@ def _component(entry: Entry) -> dict[str, Any]:
 
 def _stage(stage: Any) -> dict[str, Any]:
     """What compositions need to know of it; facts with what they mean."""
-    predicates = registry("predicate")
+    known = registry("predicate")
     facts = {
-        key: {fact: predicates.get(fact).help if fact in predicates else "unknown" for fact in getattr(stage, key)}
+        key: {fact: known.get(fact).help if fact in known else "unknown" for fact in getattr(stage, key)}
         for key in ("requires", "gives", "ends")
     }
     completion = (first_line(stage.complete) or "what its code says") if stage.complete else "nothing else"
