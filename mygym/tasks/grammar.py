@@ -155,7 +155,7 @@ def _after(
         giver = givers[repeated[0]]
         since = f"since {stages[giver].name}: leave one of the two out" if giver != BEFORE else "from the start"
         why = f"{stage.name} gives {' and '.join(repeated)}, which holds already {since}"
-        _refuse(key, typed, f"{why}, or let the stage give a predicate of its own, see `register_predicate`")
+        _refuse(key, typed, f"{why}, or let the stage give another predicate, see `register_predicate`")
     ends = {*stage.ends, *(name for name in givers if _is_excluded(name, stage.gives, predicates))}
     during = {name: giver for name, giver in givers.items() if name not in ends}
     return {**during, **dict.fromkeys(stage.gives, len(stages))}, during

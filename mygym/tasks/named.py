@@ -1,4 +1,4 @@
-"""The tasks that have names. Any grammatical string of letters, or list of stages, is a task as well."""
+"""The built-in named tasks. Any valid string of letters or list of stages is a task as well."""
 
 from mygym.tasks.subtask import SubTask
 from mygym.tasks.task import register_task

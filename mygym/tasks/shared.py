@@ -58,8 +58,10 @@ def shared_components(*, cartesian: bool, remembers_command: bool, arms: int, gr
 def shared_goal_space(task: Task) -> GoalSpace:
     """The goal vectors of `task` with every part at the place that it has in all tasks.
 
+    Parts of user-defined predicates have no such place: they use those of flags that their sub-task does not have.
+
     Raises:
-        ConfigError: The task has more sub-tasks than slots, or its goal has a user-defined predicate.
+        ConfigError: The task has more sub-tasks than slots, or more user-defined parts than unused flags.
     """
     if len(task.subtasks) > SLOTS["sub-tasks"]:
         raise ConfigError(no_room("sub-tasks", len(task.subtasks), task.name))
@@ -68,13 +70,23 @@ def shared_goal_space(task: Task) -> GoalSpace:
         offsets[name] = size
         size += part_size
     offsets["struck"] = offsets["object"]
-    parts = goal_space(task).parts
-    for part in parts:
+    placed = [
+        replace(part, first=part.bound.subtask * size + offsets.get(part.name, -1)) for part in goal_space(task).parts
+    ]
+    used = {n for part in placed if part.name in offsets for n in range(part.first, part.first + part.size)}
+    parts = []
+    for part in placed:
         if part.name not in offsets:
-            why = f"has no room for the user-defined predicate {part.predicate.name!r} of {task.name}"
-            raise ConfigError(bad_value("spaces", "shared", "own", why))
-    parts = tuple(replace(part, first=part.bound.subtask * size + offsets[part.name]) for part in parts)
-    return GoalSpace(parts, SLOTS["sub-tasks"] * size)
+            start = part.bound.subtask * size
+            flags = range(start + size - part.size, start + offsets[_FLAGS[0]] - 1, -1)
+            first = next((n for n in flags if used.isdisjoint(range(n, n + part.size))), None)
+            if first is None:
+                why = f"has no room for the goal term {part.name!r} of {task.name}"
+                raise ConfigError(bad_value("spaces", "shared", "own", why))
+            used |= set(range(first, first + part.size))
+            part = replace(part, first=first)
+        parts.append(part)
+    return GoalSpace(tuple(parts), SLOTS["sub-tasks"] * size)
 
 
 def no_room(of: str, count: int, task: str) -> str:

@@ -1,4 +1,4 @@
-"""Random states in which stages begin and end, as numpy or torch, whole or one by one."""
+"""Random states in which stages begin and end, as numpy or torch, in batches or single."""
 
 from __future__ import annotations
 
@@ -35,9 +35,11 @@ LISTED = {"stack": STACK, "push, reach": PUSH_THEN_REACH, "same again": SAME_AGA
 """Tasks of several sub-tasks, and one on a part."""
 
 
-def the_task(said: Any) -> Task:
-    """A task in a workspace that has `PARTS`; `said` may be a key of `LISTED`."""
-    return replace(find_task(LISTED.get(said, said) if isinstance(said, str) else said), parts=PARTS)
+def the_task(composition: Any) -> Task:
+    """A task in a workspace that has `PARTS`; `composition` may be a key of `LISTED`."""
+    return replace(
+        find_task(LISTED.get(composition, composition) if isinstance(composition, str) else composition), parts=PARTS
+    )
 
 
 def bound_stage(stage: str = "push", object: int | None = 0, part: int | None = None, **how: Any) -> BoundStage:
@@ -96,15 +98,15 @@ def random_progress(rng: np.random.Generator, state: State, stages: int) -> Prog
 
 
 def random_view(rng: np.random.Generator, n: int, step: BoundStage | None = None) -> StageContext:
-    """What a step on the first of two objects sees, or another step on the first of two parts."""
+    """Context of a stage, by default one that acts on the first of two objects."""
     goals = random_goals(rng, n, 2)
     state = random_state(rng, n, 2, 2, goals)
     return StageContext(state, random_progress(rng, state, 3), goals, step or bound_stage())
 
 
-def worlds(said: Any, seed: int, n: int) -> tuple[Task, Progress, State, Any]:
+def worlds(composition: Any, seed: int, n: int) -> tuple[Task, Progress, State, Any]:
     """A task of any kind in the middle of `n` episodes."""
-    task, rng = the_task(said), np.random.default_rng(seed)
+    task, rng = the_task(composition), np.random.default_rng(seed)
     goals = random_goals(rng, n, task.goal_count)
     state = random_state(rng, n, len(task.roles), len(task.parts), goals, task.arms)
     return task, random_progress(rng, state, len(task.bound_stages)), state, goals
@@ -117,7 +119,7 @@ def each(value: Any, change: Callable[[Any], Any]) -> Any:
     return value if value is None or isinstance(value, float | BoundStage) else change(value)
 
 
-def one(value: Any, index: int) -> Any:
+def single(value: Any, index: int) -> Any:
     """The batch of one at `index`."""
     return each(value, lambda array: array[index : index + 1].copy())
 
@@ -134,10 +136,10 @@ def arrays_of(value: Any) -> list[Any]:
 
 
 def whole(motion: ArmCommand, state: State) -> ArmCommand:
-    """A motion with its defaults written out."""
+    """A command with its defaults filled in."""
     zero = 0.0 * motion.target[:, 0]
     turn = zero if motion.turn_by is None else motion.turn_by
-    there = motion.second_target
-    if there is None and state.second_ee_position.shape[1]:
-        there = state.second_ee_position[:, 0]
-    return ArmCommand(motion.target, motion.gripper + zero, turn, there, motion.second_gripper + zero)
+    second = motion.second_target
+    if second is None and state.second_ee_position.shape[1]:
+        second = state.second_ee_position[:, 0]
+    return ArmCommand(motion.target, motion.gripper + zero, turn, second, motion.second_gripper + zero)

@@ -1,4 +1,4 @@
-"""What the built-in observation components tell, by hand."""
+"""Values of the built-in observation components, computed by hand."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.tasks.states import LISTED, random_state, worlds
 N = 4
 
 
-def context(said: Any, seed: int = 0, clutter: int = 0) -> EpisodeContext:
-    task, progress, state, goals = worlds(said, seed, N)
+def context(composition: Any, seed: int = 0, clutter: int = 0) -> EpisodeContext:
+    task, progress, state, goals = worlds(composition, seed, N)
     if clutter:
         state = random_state(np.random.default_rng(seed), N, len(task.roles) + clutter, len(task.parts), goals)
     return EpisodeContext(task, progress, state, goals)
@@ -31,15 +31,15 @@ def seen(name: str, now: EpisodeContext) -> Any:
 
 
 @pytest.mark.parametrize("name", OBSERVATIONS)
-def test_a_components_help_is_its_shape_unit_and_meaning(name: str) -> None:
+def test_the_help_of_a_component_begins_with_its_shape(name: str) -> None:
     assert registry("observation").get(name).help.startswith("`(N, ")
     assert find_component(name).bound > 0
 
 
-@pytest.mark.parametrize("said", ["reach", "pick_and_place", "AGFDW", *LISTED])
+@pytest.mark.parametrize("composition", ["reach", "pick_and_place", "AGFDW", *LISTED])
 @pytest.mark.parametrize("name", OBSERVATIONS)
-def test_a_component_has_its_numbers_for_each_thing_that_it_tells_about(name: str, said: str) -> None:
-    now = context(said, clutter=2)
+def test_a_component_has_its_size_for_each_subject(name: str, composition: str) -> None:
+    now = context(composition, clutter=2)
     task, component = now.task, find_component(name)
     counts = {
         "objects": len(task.roles),
@@ -54,7 +54,7 @@ def test_a_component_has_its_numbers_for_each_thing_that_it_tells_about(name: st
         assert seen(name, now).shape == (N, component.size * counts[component.of])
 
 
-def test_touch_is_of_any_link_and_finger_contact_the_share_of_fingers() -> None:
+def test_touch_of_any_link_and_share_of_finger_contact() -> None:
     now = context("stack", clutter=1)
     now.state.touch[:] = [[True, False, True]] * N
     now.state.finger_contact[:] = [[[True, True], [True, False], [True, True]]] * N
@@ -74,7 +74,7 @@ def test_flags_follow_the_active_stage() -> None:
     assert names.sum(axis=1).tolist() == [1, 1, 1, 0]
 
 
-def test_stages_of_ones_own_share_a_column() -> None:
+def test_user_defined_stages_share_a_column() -> None:
     width = seen("stage_name", context("push")).shape[1]
     own = register_stage("shove", replace(registry("stage").get("push").load(), name="shove"))
     now = context(["approach", own.name])
@@ -83,7 +83,7 @@ def test_stages_of_ones_own_share_a_column() -> None:
     assert seen("stage_name", now).shape[1] == width
 
 
-def test_the_goal_is_that_of_the_sub_task_under_way() -> None:
+def test_the_goal_is_that_of_the_active_sub_task() -> None:
     now = context("push, reach")
     now.progress.stage[:] = [0, 2, 3, 4]
     first, second = now.goals[:, 0], now.goals[:, 1]
@@ -95,7 +95,7 @@ def test_the_goal_is_that_of_the_sub_task_under_way() -> None:
     np.testing.assert_array_equal(seen("goal_from_object", now), missing)
 
 
-def test_of_a_part_the_goal_is_its_position() -> None:
+def test_the_goal_of_a_part_is_its_position() -> None:
     now = context("handle")
     now.progress.stage[:] = 0
     left = now.goals[:, 0, 0] - now.state.part_position[:, 1]
@@ -104,7 +104,7 @@ def test_of_a_part_the_goal_is_its_position() -> None:
     np.testing.assert_array_equal(seen("part_active", now), np.ones((N, 1)))
 
 
-def test_clutter_is_what_the_task_is_not_about() -> None:
+def test_distractor_components_exclude_the_objects_of_the_task() -> None:
     now = context("pick_and_place", clutter=2)
     np.testing.assert_array_equal(seen("distractor_position", now), now.state.object_position[:, 1:].reshape(N, 6))
     from_ee = now.state.object_position[:, 1:] - now.state.ee_position[:, None]

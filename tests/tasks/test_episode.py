@@ -18,7 +18,7 @@ from mygym.tasks.progress import Progress
 from mygym.tasks.state import State
 from mygym.tasks.task import Task
 from tests.components import TASKS_AND_COMPOSITIONS
-from tests.tasks.states import LISTED, PREDICATES, arrays_of, as_torch, each, one, whole, worlds
+from tests.tasks.states import LISTED, arrays_of, as_torch, each, single, whole, worlds
 
 SAID = [*TASKS_AND_COMPOSITIONS, *LISTED]
 SEEDS = st.integers(0, 2**32 - 1)
@@ -27,29 +27,29 @@ GOAL = np.array([[[0.10, 0.0, 0.15]]])
 
 
 def naive_stage(task: Task, progress: Progress, state: State, goals: Any) -> int:
-    """What the design says of one episode, without a batch."""
+    """Reference implementation for a single episode."""
     stage = int(progress.stage[0])
 
     def context(index: int) -> StageContext:
         return StageContext(state, progress, goals, task.bound_stages[index])
 
-    lost = [giver for fact, giver in task.plan.kept[stage] if not PREDICATES[fact].keeps(context(giver))[0]]
+    lost = [giver for name, giver in task.plan.kept[stage] if not task.plan.predicates[name].keeps(context(giver))[0]]
     if lost:
         return min(lost)
     if stage == len(task.bound_stages):
         return stage
     active, here = task.bound_stages[stage].stage, context(stage)
-    complete = all(PREDICATES[fact].begins(here)[0] for fact in active.gives)
+    complete = all(task.plan.predicates[name].begins(here)[0] for name in active.gives)
     return stage + (complete and (active.complete is None or bool(active.complete(here)[0])))
 
 
-@pytest.mark.parametrize("said", SAID)
+@pytest.mark.parametrize("composition", SAID)
 @given(seed=SEEDS, n=SIZES)
-def test_advance_goes_one_stage_on_when_complete_and_back_to_what_was_lost(said: str, seed: int, n: int) -> None:
-    task, progress, state, goals = worlds(said, seed, n)
+def test_advance_goes_on_when_complete_and_back_when_a_predicate_is_lost(composition: str, seed: int, n: int) -> None:
+    task, progress, state, goals = worlds(composition, seed, n)
     after = advance(task, progress, state, goals)
     assert after.stage.tolist() == [
-        naive_stage(task, one(progress, i), one(state, i), goals[i : i + 1]) for i in range(n)
+        naive_stage(task, single(progress, i), single(state, i), goals[i : i + 1]) for i in range(n)
     ]
     done = after.stage == len(task.bound_stages)
     assert after.held.tolist() == np.where(done, progress.held + 1, 0).tolist()
@@ -60,16 +60,18 @@ def test_advance_goes_one_stage_on_when_complete_and_back_to_what_was_lost(said:
         np.testing.assert_array_equal(getattr(after, f"start_{name}"), expected)
 
 
-@pytest.mark.parametrize("said", SAID)
+@pytest.mark.parametrize("composition", SAID)
 @given(seed=SEEDS, n=SIZES)
-def test_a_stage_counts_from_when_it_begins(said: str, seed: int, n: int) -> None:
-    task, progress, state, goals = worlds(said, seed, n)
+def test_the_counter_starts_with_the_stage(composition: str, seed: int, n: int) -> None:
+    task, progress, state, goals = worlds(composition, seed, n)
     after = advance(task, progress, state, goals)
     for i in range(n):
         bound = task.bound_stages[min(int(progress.stage[i]), len(task.bound_stages) - 1)]
         counted = int(progress.count[i])
         if bound.stage.count is not None and progress.stage[i] < len(task.bound_stages):
-            counted = int(bound.stage.count(StageContext(one(state, i), one(progress, i), goals[i : i + 1], bound))[0])
+            counted = int(
+                bound.stage.count(StageContext(single(state, i), single(progress, i), goals[i : i + 1], bound))[0]
+            )
         assert after.count[i] == (0 if after.stage[i] != progress.stage[i] else counted)
 
 
@@ -81,33 +83,35 @@ FUNCTIONS: dict[str, Callable[[Task, Progress, State, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("said", SAID)
+@pytest.mark.parametrize("composition", SAID)
 @pytest.mark.parametrize("name", FUNCTIONS)
 @given(seed=SEEDS, n=SIZES)
-def test_a_batch_is_the_same_as_one_by_one(said: str, name: str, seed: int, n: int) -> None:
-    task, progress, state, goals = worlds(said, seed, n)
+def test_a_batch_agrees_with_single_episodes(composition: str, name: str, seed: int, n: int) -> None:
+    task, progress, state, goals = worlds(composition, seed, n)
     batch = arrays_of(FUNCTIONS[name](task, progress, state, goals))
     for index in range(n):
-        alone = FUNCTIONS[name](task, one(progress, index), one(state, index), goals[index : index + 1])
-        for several, single in zip(batch, arrays_of(alone), strict=True):
-            np.testing.assert_allclose(several[index : index + 1], single, rtol=0, atol=1e-12)
+        alone = FUNCTIONS[name](task, single(progress, index), single(state, index), goals[index : index + 1])
+        for several, expected in zip(batch, arrays_of(alone), strict=True):
+            np.testing.assert_allclose(several[index : index + 1], expected, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("said", SAID)
+@pytest.mark.parametrize("composition", SAID)
 @pytest.mark.parametrize("name", FUNCTIONS)
 @given(seed=SEEDS, n=SIZES)
-def test_torch_is_the_same_as_numpy(said: str, name: str, seed: int, n: int) -> None:
-    task, progress, state, goals = worlds(said, seed, n)
-    there = FUNCTIONS[name](task, as_torch(progress), as_torch(state), as_torch(goals))
-    for array, tensor in zip(arrays_of(FUNCTIONS[name](task, progress, state, goals)), arrays_of(there), strict=True):
+def test_torch_agrees_with_numpy(composition: str, name: str, seed: int, n: int) -> None:
+    task, progress, state, goals = worlds(composition, seed, n)
+    in_torch = FUNCTIONS[name](task, as_torch(progress), as_torch(state), as_torch(goals))
+    for array, tensor in zip(
+        arrays_of(FUNCTIONS[name](task, progress, state, goals)), arrays_of(in_torch), strict=True
+    ):
         assert array.dtype == tensor.dtype
         np.testing.assert_allclose(array, tensor, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("said", SAID)
+@pytest.mark.parametrize("composition", SAID)
 @given(seed=SEEDS, n=SIZES)
-def test_nothing_that_goes_in_is_changed(said: str, seed: int, n: int) -> None:
-    task, progress, state, goals = worlds(said, seed, n)
+def test_inputs_are_not_modified(composition: str, seed: int, n: int) -> None:
+    task, progress, state, goals = worlds(composition, seed, n)
     before = [each(value, np.copy) for value in (progress, state, goals)]
     for function in FUNCTIONS.values():
         function(task, progress, state, goals)
@@ -116,10 +120,10 @@ def test_nothing_that_goes_in_is_changed(said: str, seed: int, n: int) -> None:
             np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("said", SAID)
+@pytest.mark.parametrize("composition", SAID)
 @given(seed=SEEDS, n=SIZES)
-def test_potential_is_zero_when_all_is_done_and_never_above(said: str, seed: int, n: int) -> None:
-    task, progress, state, goals = worlds(said, seed, n)
+def test_potential_is_zero_at_the_end_and_never_above(composition: str, seed: int, n: int) -> None:
+    task, progress, state, goals = worlds(composition, seed, n)
     count = len(task.bound_stages)
     value = potential(task, progress, state, goals)
     done = progress.stage == count
@@ -151,16 +155,16 @@ RELEASED = placed(THERE_AT, THERE_AT)
 AWAY = placed(THERE_AT + 0.2, THERE_AT)
 
 
-def stages(said: str, states: list[State]) -> list[int]:
-    task, progress, found = find_task(said), Progress.at_reset(FAR), []
+def stages(composition: str, states: list[State]) -> list[int]:
+    task, progress, stages = find_task(composition), Progress.at_reset(FAR), []
     for state in states:
         progress = advance(task, progress, state, GOAL)
-        found.append(int(progress.stage[0]))
-    return found
+        stages.append(int(progress.stage[0]))
+    return stages
 
 
 @pytest.mark.parametrize(
-    ("said", "states", "expected"),
+    ("composition", "states", "expected"),
     [
         ("pick_and_place", [FAR, FAR, AT, AT, GRIP, HALF, THERE, THERE], [0, 0, 1, 1, 2, 2, 3, 3]),
         ("pick_and_place", [AT, GRIP, THERE, ONE_FINGER, THERE], [1, 2, 3, 3, 3]),
@@ -174,11 +178,11 @@ def stages(said: str, states: list[State]) -> list[int]:
         ("push", [AT, AT, placed(THERE_AT - 0.02, THERE_AT), AWAY], [1, 1, 2, 2]),
     ],
 )
-def test_an_episode_by_hand(said: str, states: list[State], expected: list[int]) -> None:
-    assert stages(said, states) == expected
+def test_an_episode_by_hand(composition: str, states: list[State], expected: list[int]) -> None:
+    assert stages(composition, states) == expected
 
 
-def test_reach_succeeds_when_held_and_starts_again_when_left() -> None:
+def test_reach_succeeds_when_held_and_restarts_when_lost() -> None:
     task = find_task("reach")
     at, away = State.zeros(1, 7), State.zeros(1, 7)
     at.ee_position[0] = GOAL[0, 0]
@@ -196,7 +200,7 @@ def test_reach_succeeds_when_held_and_starts_again_when_left() -> None:
     assert is_success(task, progress)[0]
 
 
-def test_a_state_that_the_engine_refills_does_not_change_progress() -> None:
+def test_progress_copies_the_state_that_the_engine_refills() -> None:
     task, state = find_task("pick_and_place"), placed(CUBE, CUBE)
     progress = advance(task, Progress.at_reset(state), state, GOAL)
     snapshot = [array.copy() for array in arrays_of(progress)]
@@ -205,10 +209,10 @@ def test_a_state_that_the_engine_refills_does_not_change_progress() -> None:
         np.testing.assert_array_equal(old, new)
 
 
-@pytest.mark.parametrize("said", SAID)
+@pytest.mark.parametrize("composition", SAID)
 @pytest.mark.parametrize("n", [1, 9])
-def test_the_expert_acts_in_every_stage(said: str, n: int) -> None:
-    task, progress, state, goals = worlds(said, 0, n)
+def test_the_expert_acts_in_every_stage(composition: str, n: int) -> None:
+    task, progress, state, goals = worlds(composition, 0, n)
     for stage in range(len(task.bound_stages) + 1):
         motion = act(task, replace(progress, stage=np.full(n, stage)), state, goals)
         assert motion.target.shape == (n, 3)

@@ -1,4 +1,4 @@
-"""Which stages follow from each other, and what is said when they do not."""
+"""Grammar of compositions, and its messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mygym.tasks.grammar import BEFORE, letters, parse
 from mygym.tasks.lookup import find_task
 from mygym.tasks.task import register_task
 from tests.components import LONGEST, TASKS, compositions, is_grammatical
-from tests.tasks.states import EXCLUDES, INITIAL, PREDICATES
+from tests.tasks.states import EXCLUDES, INITIAL
 
 STAGES = registry("stage").names()
 WORDS = st.text(st.sampled_from(sorted(letters())), max_size=7)
@@ -23,10 +23,10 @@ LISTS = st.lists(st.sampled_from(STAGES), max_size=7)
 
 
 @pytest.mark.parametrize("name", STAGES)
-def test_stages_speak_of_known_facts_and_give_one(name: str) -> None:
+def test_stages_use_known_predicates_and_give_at_least_one(name: str) -> None:
     stage = registry("stage").get(name).load()
     assert stage.gives
-    assert {*stage.requires, *stage.gives, *stage.ends} <= PREDICATES.keys()
+    assert {*stage.requires, *stage.gives, *stage.ends} <= set(registry("predicate").names())
     assert stage.letter == "" or (len(stage.letter) == 1 and stage.letter.isupper())
 
 
@@ -36,15 +36,15 @@ def test_no_two_stages_share_a_letter() -> None:
     assert {"A", "G", "M", "D", "W"} <= set(known)
 
 
-@pytest.mark.parametrize("said", ["A", "AG", "AGM", "AGMD", "AGMDW", ["approach", "push"], ["approach"]])
-def test_what_makes_sense_is_a_task(said: str | list[str]) -> None:
-    task = find_task(said)
-    names = said if isinstance(said, list) else [letters()[letter] for letter in said]
+@pytest.mark.parametrize("composition", ["A", "AG", "AGM", "AGMD", "AGMDW", ["approach", "push"], ["approach"]])
+def test_valid_compositions(composition: str | list[str]) -> None:
+    task = find_task(composition)
+    names = composition if isinstance(composition, list) else [letters()[letter] for letter in composition]
     assert list(task.stage_names) == names
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("composition", "words"),
     [
         ("GA", ["'GA'", "grasp requires 'near'", "given by: approach"]),
         ("M", ["'M'", "move requires 'held'", "given by: grasp"]),
@@ -68,22 +68,22 @@ def test_what_makes_sense_is_a_task(said: str | list[str]) -> None:
         ({"stages": "A"}, ["{'stages': 'A'}", "sub-tasks"]),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_the_reason(said: Any, words: list[str]) -> None:
+def test_invalid_compositions_are_refused_with_the_reason(composition: Any, words: list[str]) -> None:
     with pytest.raises(ConfigError) as error:
-        find_task(said)
+        find_task(composition)
     assert str(error.value).startswith("task: ")
     for word in words:
         assert word in str(error.value)
 
 
-def check(said: str | list[str]) -> None:
+def check(composition: str | list[str]) -> None:
     """Refused as a ConfigError, or every stage has what it requires, and nothing is given twice or in vain."""
     try:
-        task = find_task(said)
+        task = find_task(composition)
     except ConfigError:
         return
     stages = task.plan.stages
-    assert stages == parse(said)
+    assert stages == parse(composition)
     assert len(task.plan.kept) == len(stages) + 1
     holds, seen = set(INITIAL), [set(INITIAL)]
     for index, stage in enumerate(stages):
@@ -91,54 +91,54 @@ def check(said: str | list[str]) -> None:
         assert not set(stage.gives) <= holds
         ended = {*stage.ends, *(excluded for name in stage.gives for excluded in EXCLUDES.get(name, ()))}
         kept = dict(task.plan.kept[index])
-        assert not any(PREDICATES[fact].event for fact in kept)
+        assert not any(task.plan.predicates[name].event for name in kept)
         assert set(kept) <= holds - ended
-        assert all(fact in stages[giver].gives for fact, giver in kept.items())
+        assert all(name in stages[giver].gives for name, giver in kept.items())
         givers = [giver for _, giver in task.plan.kept[index]]
         assert givers == sorted(givers, reverse=True)
         assert all(BEFORE < giver < index for giver in givers)
         holds = (holds - ended) | set(stage.gives)
         assert holds not in seen
         seen.append(holds)
-    given = [fact for fact, _ in task.plan.gives]
-    assert set(given) == holds - {fact for fact in INITIAL if fact not in given}
+    given = [name for name, _ in task.plan.gives]
+    assert set(given) == holds - {name for name in INITIAL if name not in given}
     assert set(stages[-1].gives) <= set(given)
-    assert all(fact in stages[giver].gives for fact, giver in task.plan.gives)
+    assert all(name in stages[giver].gives for name, giver in task.plan.gives)
     assert task.describe()
     assert task.horizon > 0
 
 
 @given(WORDS)
-def test_any_letters_are_refused_or_consistent(said: str) -> None:
-    if said not in TASKS:
-        check(said)
+def test_any_letters_are_consistent_or_a_config_error(composition: str) -> None:
+    if composition not in TASKS:
+        check(composition)
 
 
 @given(LISTS)
-def test_any_stages_are_refused_or_consistent(said: list[str]) -> None:
-    check(said)
+def test_any_stages_are_consistent_or_a_config_error(composition: list[str]) -> None:
+    check(composition)
 
 
 @given(st.one_of(st.text(max_size=8), st.lists(st.text(max_size=8), max_size=4)))
-def test_any_text_is_refused_or_a_task(said: str | list[str]) -> None:
+def test_any_text_is_a_task_or_a_config_error(composition: str | list[str]) -> None:
     with contextlib.suppress(ConfigError):
-        assert find_task(said).plan.stages
+        assert find_task(composition).plan.stages
 
 
-def test_every_composition_is_consistent_and_they_are_finitely_many() -> None:
+def test_compositions_are_consistent_and_finite() -> None:
     assert {"A", "AG", "AGM", "AGMD", "AGMDW"} <= set(compositions())
     assert max(map(len, compositions())) < LONGEST
-    for said in compositions():
-        check(said)
+    for composition in compositions():
+        check(composition)
 
 
 @given(WORDS)
-def test_the_beginning_of_a_composition_is_a_composition(said: str) -> None:
-    if is_grammatical(said):
-        assert all(is_grammatical(said[:length]) for length in range(1, len(said)))
+def test_a_prefix_of_a_composition_is_a_composition(composition: str) -> None:
+    if is_grammatical(composition):
+        assert all(is_grammatical(composition[:length]) for length in range(1, len(composition)))
 
 
-def test_letters_of_a_named_task_are_that_task() -> None:
+def test_letters_of_a_named_task_have_its_numbers() -> None:
     assert find_task("AGM").horizon == find_task("pick_and_place").horizon
     assert find_task(["approach", "push"]).run_defaults == find_task("push").run_defaults
 

@@ -14,7 +14,7 @@ from mygym.registry import registry
 from mygym.tasks.context import EpisodeContext
 from mygym.tasks.observations import default_components, find_component
 from tests.components import CONTROLS, OBSERVATIONS, TASKS_AND_COMPOSITIONS
-from tests.tasks.states import LISTED, as_torch, one, random_state, the_task, worlds
+from tests.tasks.states import LISTED, as_torch, random_state, single, the_task, worlds
 
 SAID = [*TASKS_AND_COMPOSITIONS, *LISTED]
 SEEDS = st.integers(0, 2**32 - 1)
@@ -22,24 +22,24 @@ OF_OBJECTS = {"object_position": 3, "object_from_ee": 3, "object_orientation": 4
 OF_PARTS = {"part_position": 1, "part_velocity": 1, "handle_from_ee": 3}
 
 
-def context(said: str, seed: int, n: int) -> EpisodeContext:
-    return EpisodeContext(*worlds(said, seed, n))
+def context(composition: str, seed: int, n: int) -> EpisodeContext:
+    return EpisodeContext(*worlds(composition, seed, n))
 
 
 def alone(context: EpisodeContext, i: int) -> EpisodeContext:
     return replace(
         context,
-        progress=one(context.progress, i),
-        state=one(context.state, i),
+        progress=single(context.progress, i),
+        state=single(context.state, i),
         goals=context.goals[i : i + 1],
     )
 
 
-@pytest.mark.parametrize("said", ["pick_and_place", *LISTED])
+@pytest.mark.parametrize("composition", ["pick_and_place", *LISTED])
 @pytest.mark.parametrize("name", OBSERVATIONS)
 @given(seed=SEEDS)
-def test_components_are_the_same_in_batches_one_by_one_and_in_torch(name: str, said: str, seed: int) -> None:
-    several, n = context(said, seed, 5), 5
+def test_components_agree_in_batches_single_episodes_and_torch(name: str, composition: str, seed: int) -> None:
+    several, n = context(composition, seed, 5), 5
     component = find_component(name)
     batch = component.function(several)
     assert batch.ndim == 2
@@ -52,9 +52,9 @@ def test_components_are_the_same_in_batches_one_by_one_and_in_torch(name: str, s
 
 
 @pytest.mark.parametrize("control", CONTROLS)
-@pytest.mark.parametrize("said", SAID)
-def test_a_task_observes_what_matters_to_it_and_nothing_twice(said: str, control: str) -> None:
-    controller, task = registry("controller").get(control).load(), the_task(said)
+@pytest.mark.parametrize("composition", SAID)
+def test_default_components_are_sufficient_and_unique(composition: str, control: str) -> None:
+    controller, task = registry("controller").get(control).load(), the_task(composition)
     cartesian, remembers = controller.commands == "cartesian", controller.remembers_command
     names = default_components(task, cartesian=cartesian, remembers_command=remembers)
     assert len(set(names)) == len(names)
@@ -67,17 +67,17 @@ def test_a_task_observes_what_matters_to_it_and_nothing_twice(said: str, control
     assert ("stage" in names) == (len(task.bound_stages) > 1)
 
 
-@pytest.mark.parametrize("said", SAID)
-def test_observations_have_every_object_and_part_of_the_task_and_no_other(said: str) -> None:
-    task = the_task(said)
-    several = context(said, 0, 3)
+@pytest.mark.parametrize("composition", SAID)
+def test_components_cover_exactly_the_objects_and_parts_of_the_task(composition: str) -> None:
+    task = the_task(composition)
+    several = context(composition, 0, 3)
     more = random_state(np.random.default_rng(1), 3, len(task.roles) + 2, len(task.parts))  # distractors
     for now, name in itertools.product((several, replace(several, state=more)), {**OF_OBJECTS, **OF_PARTS}):
         size, count = (OF_OBJECTS | OF_PARTS)[name], len(task.roles if name in OF_OBJECTS else task.part_slots)
         assert find_component(name).function(now).shape == (3, size * count), name
 
 
-def test_objects_are_observed_in_the_order_of_their_roles_and_parts_where_they_are() -> None:
+def test_components_follow_the_order_of_roles_and_part_slots() -> None:
     stacking, handle = context("stack", 3, 4), context("handle", 3, 4)
     seen = find_component("object_position").function(stacking)
     np.testing.assert_array_equal(seen, stacking.state.object_position.reshape(4, 6))

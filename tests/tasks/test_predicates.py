@@ -1,4 +1,4 @@
-"""Facts: what begins keeps holding, and what excludes each other never holds at once."""
+"""Built-in predicates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mygym.tasks.context import BoundStage, StageContext, Thresholds, wrapped, yaw
 from mygym.tasks.predicates import distance
-from tests.tasks.states import EXCLUDES, PREDICATES, as_torch, bound_stage, one, random_view
+from tests.tasks.states import EXCLUDES, PREDICATES, as_torch, bound_stage, random_view, single
 
 SEEDS = st.integers(0, 2**32 - 1)
 N = 64
@@ -21,9 +21,14 @@ STEPS = {
     "part": bound_stage(object=None, part=1),
     "point": bound_stage("approach", object=None),
 }
-"""What facts are about."""
+"""Stages bound to an object, a part and a point."""
 OF_OBJECTS = ("turned", "launched", "touched")
-CASES = [(fact, about) for fact in PREDICATES for about in STEPS if about == "object" or fact not in OF_OBJECTS]
+CASES = [
+    (predicate, about)
+    for predicate in PREDICATES
+    for about in STEPS
+    if about == "object" or predicate not in OF_OBJECTS
+]
 
 
 def view_of(seed: int, n: int, step: BoundStage) -> StageContext:
@@ -32,7 +37,7 @@ def view_of(seed: int, n: int, step: BoundStage) -> StageContext:
 
 @pytest.mark.parametrize(("name", "about"), CASES)
 @given(seed=SEEDS)
-def test_what_has_just_begun_keeps_holding(name: str, about: str, seed: int) -> None:
+def test_a_predicate_that_begins_keeps_holding(name: str, about: str, seed: int) -> None:
     context = view_of(seed, N, STEPS[about])
     context.state.ee_position[0] = context.target[0]  # gripped in the middle
     begins, keeps = PREDICATES[name].begins(context), PREDICATES[name].keeps(context)
@@ -45,7 +50,7 @@ def test_what_has_just_begun_keeps_holding(name: str, about: str, seed: int) -> 
 @pytest.mark.parametrize("about", STEPS)
 @pytest.mark.parametrize("name", EXCLUDES)
 @given(seed=SEEDS)
-def test_what_excludes_each_other_does_not_hold_at_once(name: str, about: str, seed: int) -> None:
+def test_predicates_that_exclude_each_other_do_not_hold_together(name: str, about: str, seed: int) -> None:
     context = view_of(seed, N, STEPS[about])
     for excluded in EXCLUDES[name]:
         assert not (PREDICATES[name].begins(context) & PREDICATES[excluded].begins(context)).any()
@@ -55,22 +60,22 @@ def test_what_excludes_each_other_does_not_hold_at_once(name: str, about: str, s
 @pytest.mark.parametrize(("name", "about"), CASES)
 @pytest.mark.parametrize("moment", ["begins", "keeps"])
 @given(seed=SEEDS)
-def test_facts_are_the_same_in_batches_one_by_one_and_in_torch(name: str, about: str, moment: str, seed: int) -> None:
-    fact, context = getattr(PREDICATES[name], moment), view_of(seed, 9, STEPS[about])
-    batch = fact(context)
-    assert batch.tolist() == [bool(fact(one(context, i))[0]) for i in range(9)]
-    assert batch.tolist() == fact(as_torch(context)).tolist()
+def test_predicates_agree_in_batches_single_episodes_and_torch(name: str, about: str, moment: str, seed: int) -> None:
+    predicate, context = getattr(PREDICATES[name], moment), view_of(seed, 9, STEPS[about])
+    batch = predicate(context)
+    assert batch.tolist() == [bool(predicate(single(context, i))[0]) for i in range(9)]
+    assert batch.tolist() == predicate(as_torch(context)).tolist()
 
 
 @pytest.mark.parametrize("slot", [0, 1])
 @given(seed=SEEDS)
-def test_holding_takes_every_finger_on_the_steps_own_object(slot: int, seed: int) -> None:
+def test_held_requires_every_finger_on_the_object_of_the_stage(slot: int, seed: int) -> None:
     context = view_of(seed, N, bound_stage(object=slot))
     assert PREDICATES["held"].begins(context).tolist() == context.state.finger_contact[:, slot].all(axis=1).tolist()
 
 
 @given(seed=SEEDS)
-def test_a_part_is_placed_by_its_own_position_and_near_by_its_handle(seed: int) -> None:
+def test_placed_depends_on_the_joint_position_of_a_part_and_near_on_its_handle(seed: int) -> None:
     context = view_of(seed, N, STEPS["part"])
     away = np.abs(context.state.part_position[:, 1] - context.goals[:, 0, 0])
     assert PREDICATES["placed"].begins(context).tolist() == (away < context.thresholds.tolerance).tolist()
@@ -80,7 +85,7 @@ def test_a_part_is_placed_by_its_own_position_and_near_by_its_handle(seed: int) 
 
 
 @given(seed=SEEDS, turns=st.integers(-2, 2), off=st.floats(-1, 1))
-def test_turned_is_the_same_whole_turns_later(seed: int, turns: int, off: float) -> None:
+def test_turned_is_invariant_to_full_turns(seed: int, turns: int, off: float) -> None:
     context = view_of(seed, 5, STEPS["object"])
     context.goals[:, 1, 0] = context.object_yaw + off + 2 * np.pi * turns
     expected = abs(off) < context.thresholds.angle
@@ -89,14 +94,14 @@ def test_turned_is_the_same_whole_turns_later(seed: int, turns: int, off: float)
 
 
 @given(angle=st.floats(-3.1, 3.1))
-def test_heading_is_the_yaw_of_what_lies_flat(angle: float) -> None:
+def test_yaw_of_a_rotation_about_the_vertical(angle: float) -> None:
     quaternion = np.array([[0.0, 0.0, np.sin(angle / 2), np.cos(angle / 2)]])
     assert yaw(quaternion)[0] == pytest.approx(angle)
     assert wrapped(np.array([angle + 4 * np.pi]))[0] == pytest.approx(angle)
 
 
 @pytest.mark.parametrize("name", ["placed", "near"])
-def test_a_step_has_thresholds_of_its_own(name: str) -> None:
+def test_predicates_use_the_thresholds_of_the_stage(name: str) -> None:
     def begins(**thresholds: Any) -> Any:
         step = replace(
             bound_stage("approach", object=None if name == "near" else 0), thresholds=Thresholds(**thresholds)

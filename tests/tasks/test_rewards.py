@@ -16,7 +16,7 @@ from mygym.tasks import goal_terms, goals, rewards
 from mygym.tasks.context import StageContext, Thresholds, wrapped
 from mygym.tasks.goals import GoalPart, GoalSpace, achieved_goal, desired_goal, goal_space
 from tests.components import REWARDS, TASKS_AND_COMPOSITIONS
-from tests.tasks.states import LISTED, PREDICATES, as_torch, bound_stage, one, random_view, the_task, worlds
+from tests.tasks.states import LISTED, PREDICATES, as_torch, bound_stage, random_view, single, the_task, worlds
 
 SAID = [*TASKS_AND_COMPOSITIONS, *LISTED]
 SEEDS = st.integers(0, 2**32 - 1)
@@ -41,7 +41,7 @@ SPACES = {
     "parts": space_of("part", "object", "yaw", "held"),
     "yaw": space_of("yaw"),
 }
-SPACES |= {said: goal_space(the_task(said)) for said in ("reach", "AG", "AGMDW", *LISTED)}
+SPACES |= {composition: goal_space(the_task(composition)) for composition in ("reach", "AG", "AGMDW", *LISTED)}
 
 
 @st.composite
@@ -51,17 +51,17 @@ def pairs(draw: Any, name: str | None = None) -> tuple[GoalSpace, Any, Any]:
     batch, rng = draw(st.sampled_from([(), (1,), (6,), (2, 3)])), np.random.default_rng(draw(SEEDS))
     achieved, desired = np.zeros((2, *batch, space.size), np.float32)
     for part in space.parts:
-        own = (..., slice(part.first, part.first + part.size))
+        section = (..., slice(part.first, part.first + part.size))
         scale = rng.choice([0.0, 0.01, 0.03, 0.06, 1.0], (*batch, 1))
         if part.is_flag:
-            desired[own], achieved[own] = 1.0, rng.integers(0, 2, (*batch, 1))
+            desired[section], achieved[section] = 1.0, rng.integers(0, 2, (*batch, 1))
         elif part.name == "yaw":
             angle = rng.uniform(-4, 4, (*batch, 1))
             for array, yaw in ((desired, angle), (achieved, angle + 5 * scale)):
-                array[own] = np.concatenate([np.cos(yaw), np.sin(yaw)], axis=-1)
+                array[section] = np.concatenate([np.cos(yaw), np.sin(yaw)], axis=-1)
         else:
-            desired[own] = rng.uniform(-2, 2, (*batch, part.size))
-            achieved[own] = desired[own] + scale * rng.uniform(-1, 1, (*batch, part.size))
+            desired[section] = rng.uniform(-2, 2, (*batch, part.size))
+            achieved[section] = desired[section] + scale * rng.uniform(-1, 1, (*batch, part.size))
     return space, achieved, desired
 
 
@@ -75,20 +75,23 @@ FUNCTIONS = {
 @pytest.mark.parametrize("space", SPACES)
 @pytest.mark.parametrize("name", FUNCTIONS)
 @given(data=st.data())
-def test_a_batch_is_the_same_as_one_by_one_and_in_torch(name: str, space: str, data: Any) -> None:
+def test_rewards_agree_in_batches_single_vectors_and_torch(name: str, space: str, data: Any) -> None:
     _, achieved, desired = data.draw(pairs(space))
     batch = np.asarray(FUNCTIONS[name](SPACES[space], achieved, desired))
     assert batch.shape == achieved.shape[:-1]
     for index in np.ndindex(batch.shape):
         assert batch[index] == FUNCTIONS[name](SPACES[space], achieved[index], desired[index])
-    there = FUNCTIONS[name](SPACES[space], torch.from_numpy(achieved), torch.from_numpy(desired))
-    np.testing.assert_allclose(batch, there.numpy(), rtol=1e-6, atol=1e-7)
+    in_torch = FUNCTIONS[name](SPACES[space], torch.from_numpy(achieved), torch.from_numpy(desired))
+    np.testing.assert_allclose(batch, in_torch.numpy(), rtol=1e-6, atol=1e-7)
 
 
 def differences(space: GoalSpace, achieved: Any, desired: Any) -> list[tuple[GoalPart, Any]]:
-    """Of each part how far it is off, in its own unit."""
+    """Difference of each part, in its unit."""
     parts = [(part, slice(part.first, part.first + part.size)) for part in space.parts]
-    return [(part, np.linalg.norm((achieved - desired)[..., own].astype(np.float64), axis=-1)) for part, own in parts]
+    return [
+        (part, np.linalg.norm((achieved - desired)[..., section].astype(np.float64), axis=-1))
+        for part, section in parts
+    ]
 
 
 @given(pair=pairs())
@@ -106,7 +109,7 @@ def test_dense_is_minus_metres_and_zero_only_at_the_goal(pair: tuple[Any, Any, A
 
 
 @given(pair=pairs())
-def test_reached_is_every_part_within_its_tolerance_and_every_flag_right(pair: tuple[Any, Any, Any]) -> None:
+def test_reached_requires_every_part_within_its_tolerance_and_every_flag(pair: tuple[Any, Any, Any]) -> None:
     off = [(part.tolerance, away) for part, away in differences(*pair)]
     clear_cut = np.all([np.abs(away - tolerance) > 1e-6 for tolerance, away in off], axis=0)
     expected = np.all([away < tolerance for tolerance, away in off], axis=0)
@@ -114,7 +117,7 @@ def test_reached_is_every_part_within_its_tolerance_and_every_flag_right(pair: t
 
 
 @pytest.mark.parametrize("name", SPACES)
-def test_parts_fill_the_vector_one_after_the_other_in_units_of_their_own(name: str) -> None:
+def test_parts_fill_the_vector_in_order_each_in_its_unit(name: str) -> None:
     space = SPACES[name]
     covered = [i for part in space.parts for i in range(part.first, part.first + part.size)]
     assert covered == list(range(space.size))
@@ -132,31 +135,31 @@ def test_shaping_telescopes(values: Any, gamma: float) -> None:
     assert total == pytest.approx(gamma ** (len(values) - 1) * values[-1] - values[0], abs=1e-9)
 
 
-@pytest.mark.parametrize("said", SAID)
+@pytest.mark.parametrize("composition", SAID)
 @given(seed=SEEDS)
-def test_goal_vectors_are_the_same_in_batches_one_by_one_and_in_torch(said: str, seed: int) -> None:
-    task, progress, state, points = worlds(said, seed, n := 6)
+def test_goal_vectors_agree_in_batches_single_episodes_and_torch(composition: str, seed: int) -> None:
+    task, progress, state, points = worlds(composition, seed, n := 6)
     space = goal_space(task)
     achieved, desired = achieved_goal(space, progress, state, points), desired_goal(space, points)
     assert achieved.shape == desired.shape == (n, space.size)
     for i in range(n):
-        alone = achieved_goal(space, one(progress, i), one(state, i), points[i : i + 1])
+        alone = achieved_goal(space, single(progress, i), single(state, i), points[i : i + 1])
         np.testing.assert_allclose(achieved[i : i + 1], alone)
         np.testing.assert_allclose(desired[i : i + 1], desired_goal(space, points[i : i + 1]))
-    there = achieved_goal(space, as_torch(progress), as_torch(state), as_torch(points))
-    np.testing.assert_allclose(achieved, there.numpy())
+    in_torch = achieved_goal(space, as_torch(progress), as_torch(state), as_torch(points))
+    np.testing.assert_allclose(achieved, in_torch.numpy())
     np.testing.assert_allclose(desired, desired_goal(space, as_torch(points)).numpy())
 
 
-@pytest.mark.parametrize("said", SAID)
+@pytest.mark.parametrize("composition", SAID)
 @given(seed=SEEDS)
-def test_what_has_been_done_is_reached(said: str, seed: int) -> None:
+def test_the_goal_is_reached_when_the_stages_are_complete(composition: str, seed: int) -> None:
     """The reward, which sees goal vectors alone, agrees with the stages when these have just ended."""
-    task, progress, state, points = worlds(said, seed, 200)
+    task, progress, state, points = worlds(composition, seed, 200)
     space, last = goal_space(task), len(task.bound_stages)
     done = np.ones(200, dtype=bool)
-    for fact, giver in task.plan.gives:
-        done &= PREDICATES[fact].begins(StageContext(state, progress, points, task.bound_stages[giver]))
+    for name, giver in task.plan.gives:
+        done &= task.plan.predicates[name].begins(StageContext(state, progress, points, task.bound_stages[giver]))
     reached = goals.goal_reached(space, achieved_goal(space, progress, state, points), desired_goal(space, points))
     # Nearer than `near`; or where something struck, which a stage that is over remembers from then.
     near = any(part.name in ("end_effector_from_object", "struck") for part in space.parts)
@@ -164,7 +167,7 @@ def test_what_has_been_done_is_reached(said: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "names"),
+    ("composition", "names"),
     [
         ("reach", ("end_effector",)),
         ("push", ("object",)),
@@ -178,11 +181,11 @@ def test_what_has_been_done_is_reached(said: str, seed: int) -> None:
         ("handle", ("end_effector_from_object",)),
     ],
 )
-def test_what_is_achieved_follows_from_the_stages(said: str, names: tuple[str, ...]) -> None:
-    assert goal_space(the_task(said)).names == names
+def test_goal_parts_follow_from_the_stages(composition: str, names: tuple[str, ...]) -> None:
+    assert goal_space(the_task(composition)).names == names
 
 
-def test_parts_of_goal_vectors_are_about_what_their_own_sub_task_acts_on() -> None:
+def test_goal_parts_use_the_object_of_their_sub_task() -> None:
     task, progress, state, points = worlds("stack", 0, 3)
     achieved = achieved_goal(goal_space(task), progress, state, points)
     np.testing.assert_allclose(achieved[:, :6], state.object_position.reshape(3, 6))
@@ -190,7 +193,7 @@ def test_parts_of_goal_vectors_are_about_what_their_own_sub_task_acts_on() -> No
 
 
 @given(seed=SEEDS)
-def test_a_heading_is_desired_as_the_direction_of_its_angle(seed: int) -> None:
+def test_a_goal_yaw_is_a_direction(seed: int) -> None:
     context = random_view(np.random.default_rng(seed), 5, TURNED)
     space = SPACES["yaw"]
     achieved = achieved_goal(space, context.progress, context.state, context.goals)
@@ -199,7 +202,7 @@ def test_a_heading_is_desired_as_the_direction_of_its_angle(seed: int) -> None:
     np.testing.assert_allclose(np.arctan2(desired[:, 1], desired[:, 0]), wrapped(context.goals[:, 1, 0]))
 
 
-def test_what_was_struck_stays_where_it_was_and_an_event_happened_when_its_stage_is_over() -> None:
+def test_struck_is_fixed_and_an_event_has_happened_after_their_stage() -> None:
     context = random_view(np.random.default_rng(0), 6, bound_stage())
     progress = replace(context.progress, stage=np.array([0, 1, 2] * 2))
     space = GoalSpace(

@@ -20,7 +20,7 @@ COORDINATES = st.tuples(*[st.floats(-0.5, 0.5)] * 3)
     far=st.floats(0, 0.4),
     seed=st.integers(0, 99),
 )
-def test_a_point_is_in_its_box_and_away_from_the_start_or_refused(low, size, start, far: float, seed: int) -> None:
+def test_a_sample_is_in_the_area_and_away_from_the_start(low, size, start, far: float, seed: int) -> None:
     low, high = np.array(low), np.array(low) + np.array(size)
     try:
         point = sample_in(np.random.default_rng(seed), (low, high), np.array(start), far)
@@ -33,19 +33,19 @@ def test_a_point_is_in_its_box_and_away_from_the_start_or_refused(low, size, sta
     assert np.linalg.norm(point - start) >= far - 1e-9
 
 
-def test_the_generator_decides() -> None:
+def test_samples_are_seeded() -> None:
     box = (np.zeros(3), np.ones(3))
     points = [sample_in(np.random.default_rng(7), box, np.full(3, 0.5), 0.3) for _ in range(2)]
     np.testing.assert_array_equal(*points)
 
 
-def test_the_whole_box_is_used() -> None:
+def test_samples_cover_the_area() -> None:
     rng = np.random.default_rng(0)
     points = np.array([sample_in(rng, (np.zeros(3), np.ones(3))) for _ in range(500)])
     assert (points.min(axis=0) < 0.05).all()
     assert (points.max(axis=0) > 0.95).all()
 
 
-def test_a_box_with_no_room_is_refused() -> None:
+def test_an_area_that_is_too_small_is_refused() -> None:
     with pytest.raises(ConfigError, match="areas"):
         sample_in(np.random.default_rng(0), (np.zeros(3), np.full(3, 0.01)), np.zeros(3), 0.1)

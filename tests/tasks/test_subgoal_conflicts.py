@@ -23,7 +23,7 @@ def onto(*pairs: tuple[str, str]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("composition", "words"),
     [
         (onto(("cube", "plate"), ("plate", "cube")), ["task.1.object", "'plate' has cube on it", "before sub-task 0"]),
         (onto(("cube", "plate"), ("die", "plate")), ["task.1.onto", "'plate' has cube on it", "such as cube", "area"]),
@@ -38,15 +38,15 @@ def onto(*pairs: tuple[str, str]) -> list[dict[str, Any]]:
         (list(reversed(tower("a", "b", "c")[1:])), ["task.1.object", "'b' has c on it by sub-task 0"]),
     ],
 )
-def test_sub_goals_that_collide_are_refused_with_key_and_remedy(said: Any, words: list[str]) -> None:
+def test_conflicting_sub_goals_are_refused_with_key_and_remedy(composition: Any, words: list[str]) -> None:
     with pytest.raises(ConfigError) as error:
-        find_task(said)
+        find_task(composition)
     for word in (*words, "allowed"):
         assert word in str(error.value)
 
 
 @pytest.mark.parametrize(
-    "said",
+    "composition",
     [
         *TASKS,
         SAME_AGAIN,
@@ -59,22 +59,22 @@ def test_sub_goals_that_collide_are_refused_with_key_and_remedy(said: Any, words
         onto(("cube", "plate"), ("die", "cube")),
     ],
 )
-def test_sub_goals_that_do_not_collide_are_not_refused(said: Any) -> None:
-    find_task(said)
+def test_sub_goals_without_a_conflict_are_accepted(composition: Any) -> None:
+    find_task(composition)
 
 
 @given(order=st.permutations(THINGS), length=st.integers(2, len(THINGS)), first=st.integers(0, 3))
-def test_no_cycle_can_be_built_wherever_it_begins(order: list[str], length: int, first: int) -> None:
+def test_a_cycle_of_bases_is_refused(order: list[str], length: int, first: int) -> None:
     ring = order[:length]
     pairs = [(ring[(i + first) % length], ring[(i + first + 1) % length]) for i in range(length)]
-    for one in (pairs, pairs[::-1]):
+    for sequence in (pairs, pairs[::-1]):
         with pytest.raises(ConfigError, match=r"task\.\d\.(object|onto)"):
-            find_task(onto(*one))
+            find_task(onto(*sequence))
 
 
 @given(pairs=st.lists(st.sampled_from(list(itertools.permutations(THINGS, 2))), min_size=1, max_size=4))
-def test_what_is_accepted_stands_in_the_end_as_it_was_put(pairs: list[tuple[str, str]]) -> None:
-    """A world of blocks tells: each is moved with a hand that can lift one thing, onto a top that is free."""
+def test_accepted_sub_goals_are_possible_in_a_blocks_world(pairs: list[tuple[str, str]]) -> None:
+    """Compare with a blocks world: the hand moves one block at a time, onto a free top."""
     under: dict[str, str] = {}
     possible = True
     for top, base in pairs:

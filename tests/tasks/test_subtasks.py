@@ -1,4 +1,4 @@
-"""Tasks of several sub-tasks, and on parts of the workspace: what lasts, what is said, and how they are called."""
+"""Tasks of several sub-tasks and tasks on parts of the workspace: predicates, slots, descriptions and messages."""
 
 from __future__ import annotations
 
@@ -63,22 +63,22 @@ def shift() -> None:
 # what follows from what ---------------------------------------------------------------------------------------------
 
 
-ENDING = [said for said in compositions() if said.endswith("W")]
-NOT_ENDING = [said for said in compositions() if not said.endswith("W")]
+ENDING = [composition for composition in compositions() if composition.endswith("W")]
+NOT_ENDING = [composition for composition in compositions() if not composition.endswith("W")]
 
 
-@given(said=st.lists(st.sampled_from(ENDING), max_size=3), last=st.sampled_from(compositions()))
-def test_sub_tasks_that_end_free_and_clear_go_before_any_other(said: list[str], last: str) -> None:
-    task = find_task([{"stages": one, "object": f"thing {i}"} for i, one in enumerate([*said, last])])
-    ends = np.cumsum([len(one) for one in said]).tolist()
+@given(composition=st.lists(st.sampled_from(ENDING), max_size=3), last=st.sampled_from(compositions()))
+def test_sub_tasks_that_end_free_and_clear_may_precede_any_other(composition: list[str], last: str) -> None:
+    task = find_task([{"stages": one, "object": f"thing {i}"} for i, one in enumerate([*composition, last])])
+    ends = np.cumsum([len(one) for one in composition]).tolist()
     assert task.plan.firsts == (0, *ends)
     lasting = [item for item in task.plan.gives if PREDICATES[item[0]].lasts]
     for index, kept in enumerate(task.plan.kept):
         before = [item for item in lasting if any(item[1] < end <= index for end in ends)]
         assert set(before) <= set(kept)
         begun = max((end for end in ends if end <= index), default=0)
-        assert {fact for fact, giver in kept if giver < begun} <= {
-            fact for fact in PREDICATES if PREDICATES[fact].lasts
+        assert {name for name, giver in kept if giver < begun} <= {
+            name for name in PREDICATES if PREDICATES[name].lasts
         }
 
 
@@ -86,18 +86,18 @@ def test_sub_tasks_that_end_free_and_clear_go_before_any_other(said: list[str], 
 def test_a_sub_task_after_one_that_does_not_end_free_and_clear_is_refused(before: str) -> None:
     with pytest.raises(ConfigError) as error:
         find_task([{"stages": before}, {"stages": "AGMDW", "object": "die"}])
-    for words in ("'AGMDW'", "requires clear and free, which move before it does not leave", "with drop and withdraw"):
+    for words in ("'AGMDW'", "the sub-task requires", "before it does not leave", "with drop and withdraw"):
         assert words in str(error.value)
 
 
-def test_what_was_placed_is_kept_until_the_end() -> None:
+def test_placed_must_hold_until_the_end() -> None:
     task = find_task(STACK)
     assert task.plan.gives == (("placed", 2), ("placed", 7), ("free", 8), ("clear", 9))
     for index in range(3, 11):
         assert ("placed", 2) in task.plan.kept[index]
 
 
-def test_what_is_moved_once_more_need_not_stay_but_must_until_then() -> None:
+def test_placed_must_hold_until_the_object_is_moved_again() -> None:
     between = {"stages": "AGMDW", "object": "die"}
     task = find_task([SAME_AGAIN[0], between, SAME_AGAIN[1]])
     assert [("placed", 2) in kept for kept in task.plan.kept] == [3 <= index < 10 for index in range(14)]
@@ -131,14 +131,14 @@ SECOND += [placed(TOP + 0.2, BASE, TOP)]
     ],
 )
 def test_an_episode_by_hand(states: list[State], expected: list[int]) -> None:
-    task, progress, found = find_task(STACK), Progress.at_reset(FAR), []
+    task, progress, stages = find_task(STACK), Progress.at_reset(FAR), []
     for state in states:
         progress = advance(task, progress, state, GOALS)
-        found.append(int(progress.stage[0]))
-    assert found == expected
+        stages.append(int(progress.stage[0]))
+    assert stages == expected
 
 
-def test_the_same_object_moved_twice_by_hand() -> None:
+def test_progress_of_an_object_that_is_moved_twice() -> None:
     task, progress = find_task(SAME_AGAIN), Progress.at_reset(FAR)
     second = [placed(BASE, BASE), placed(BASE, BASE, fingers=BOTH), placed(TOP + 0.1, TOP + 0.1, fingers=BOTH)]
     goals = np.array([[BASE, TOP + 0.1]])
@@ -162,7 +162,7 @@ def drawer(position: float, ee: float) -> State:
     return state
 
 
-def test_a_drawer_is_opened_by_hand_counted_and_shut_again() -> None:
+def test_progress_of_a_drawer_that_opens_and_shuts() -> None:
     task, goals = the_task(OPEN), np.array([[[0.2, 0.0, 0.0], [0.0, 0.0, 0.1]]])
     progress, seen = Progress.at_reset(drawer(0.0, 0.3)), []
     there = [drawer(0.2, 0.0)] * 3  # complete after three steps
@@ -173,7 +173,7 @@ def test_a_drawer_is_opened_by_hand_counted_and_shut_again() -> None:
     assert progress.start_part_position[0].tolist() == [0.1, 9.0]
 
 
-def test_a_task_on_a_part_has_no_object_and_one_on_an_object_has_no_part() -> None:
+def test_a_stage_is_bound_to_a_part_or_an_object() -> None:
     task = the_task(OPEN)
     assert [(bound.object, bound.part, bound.goal_slot) for bound in task.bound_stages] == 3 * [(None, 0, 0)] + 3 * [
         (0, None, 1)
@@ -186,21 +186,23 @@ def test_a_task_on_a_part_has_no_object_and_one_on_an_object_has_no_part() -> No
 # slots, roles, words ------------------------------------------------------------------------------------------------
 
 
-@given(said=st.lists(st.sampled_from(ENDING), min_size=1, max_size=4), data=st.data())
-def test_every_sub_task_has_its_own_goals_and_every_object_its_own_slot(said: list[str], data: Any) -> None:
-    objects = data.draw(st.lists(st.sampled_from(["cube", "die", "apple"]), min_size=len(said), max_size=len(said)))
-    task = find_task([{"stages": one, "object": thing} for one, thing in zip(said, objects, strict=True)])
+@given(composition=st.lists(st.sampled_from(ENDING), min_size=1, max_size=4), data=st.data())
+def test_slots_of_goals_and_objects(composition: list[str], data: Any) -> None:
+    objects = data.draw(
+        st.lists(st.sampled_from(["cube", "die", "apple"]), min_size=len(composition), max_size=len(composition))
+    )
+    task = find_task([{"stages": one, "object": thing} for one, thing in zip(composition, objects, strict=True)])
     assert task.roles == tuple(dict.fromkeys(objects))
-    turning = ["R" in one for one in said]  # a heading has a slot of its own
-    assert [slots.goal for slots in task.goal_slots] == [k + sum(turning[:k]) for k in range(len(said))]
-    assert task.goal_count == len(said) + sum(turning)
+    turning = ["R" in one for one in composition]  # a goal yaw has its slot
+    assert [slots.goal for slots in task.goal_slots] == [k + sum(turning[:k]) for k in range(len(composition))]
+    assert task.goal_count == len(composition) + sum(turning)
     for bound in task.bound_stages:
         assert bound.goal_slot == task.goal_slots[bound.subtask].goal
         assert task.roles[bound.object or 0] == objects[bound.subtask]
-        assert bound.label == (bound.stage.name + f" {objects[bound.subtask]}" * (len(said) > 1))
+        assert bound.label == (bound.stage.name + f" {objects[bound.subtask]}" * (len(composition) > 1))
 
 
-def test_paths_and_headings_have_slots_before_and_after_the_place() -> None:
+def test_slots_of_paths_precede_the_goal_and_those_of_yaw_follow() -> None:
     plain = find_task(STACK)
     way = SubTask("AGMDW", "cube", path="rim")
     register_stage(
@@ -215,21 +217,21 @@ def test_paths_and_headings_have_slots_before_and_after_the_place() -> None:
     assert task.bound_stages[-1].yaw_slot == 5
 
 
-def test_a_goal_on_an_object_takes_its_slot_even_if_nothing_acts_on_it() -> None:
+def test_an_object_that_carries_a_goal_has_a_slot() -> None:
     task = find_task([{"stages": "AGMDW", "object": "die", "onto": "block"}])
     assert task.roles == ("die", "block")
     assert task.goal_areas(0) == ()
     assert find_task(tower("a", "b", "c")).roles == ("a", "b", "c")
 
 
-def test_a_sub_task_without_an_object_acts_on_none_though_another_does() -> None:
+def test_a_sub_task_without_an_object_is_bound_to_none() -> None:
     task = find_task([{"stages": "AGMDW"}, {"stages": "A"}])
     assert (task.bound_stages[-1].object, task.goal_areas(1), task.labels[-1]) == (None, ("reach",), "approach")
     assert task.describe().endswith("withdraw; then approach the goal")
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("composition", "words"),
     [
         ("AGM", "approach the cube, grasp it, move it to the goal"),
         ("A", "approach the goal"),
@@ -238,13 +240,17 @@ def test_a_sub_task_without_an_object_acts_on_none_though_another_does() -> None
         ([{"stages": "AGM", "object": "things/my_urn.urdf"}], "approach the my urn, grasp it"),
     ],
 )
-def test_a_task_is_described_in_words(said: Any, words: str) -> None:
-    assert words in find_task(said).describe()
+def test_a_task_is_described_in_words(composition: Any, words: str) -> None:
+    assert words in find_task(composition).describe()
 
 
-def test_areas_follow_from_how_a_sub_task_ends_unless_it_says() -> None:
-    said = [{"stages": "AGMDW"}, {"stages": "AGMDW", "area": ["left", "right"]}, {"stages": "AGM", "object": "die"}]
-    task = find_task(said)
+def test_goal_areas_follow_from_the_last_stage_by_default() -> None:
+    composition = [
+        {"stages": "AGMDW"},
+        {"stages": "AGMDW", "area": ["left", "right"]},
+        {"stages": "AGM", "object": "die"},
+    ]
+    task = find_task(composition)
     assert [task.goal_areas(number) for number in range(3)] == [("surface",), ("left", "right"), ("air",)]
 
 
@@ -258,14 +264,14 @@ def test_a_task_of_several_sub_tasks_can_be_registered() -> None:
     assert find_task("AGMDW").subtasks[0].onto == ""  # letters are not called by the numbers of a task that says more
 
 
-def test_thresholds_are_the_sub_tasks_own() -> None:
+def test_every_sub_task_has_its_thresholds() -> None:
     task = replace(find_task([STACK[0] | {"tolerance": 0.01}, STACK[1]]), tolerance=0.03)
     assert {bound.thresholds.tolerance for bound in task.bound_stages[:5]} == {0.01}
     assert {bound.thresholds.tolerance for bound in task.bound_stages[5:]} == {0.03}
 
 
 @pytest.mark.parametrize(
-    ("said", "numbers", "words"),
+    ("composition", "numbers", "words"),
     [
         ("turn", {}, "approach the valve, turn it"),
         ("push", {"object": "apple"}, "push it to the goal"),
@@ -278,11 +284,11 @@ def test_thresholds_are_the_sub_tasks_own() -> None:
         ("build_tower", {}, "approach the middle, grasp it, move it onto the base"),
     ],
 )
-def test_descriptions_name_the_object_that_is_used(said: str, numbers: dict[str, Any], words: str) -> None:
-    assert words in change_task(find_task(said), numbers).describe()
+def test_descriptions_name_the_object(composition: str, numbers: dict[str, Any], words: str) -> None:
+    assert words in change_task(find_task(composition), numbers).describe()
 
 
-def test_results_name_the_object_that_is_used() -> None:
+def test_labels_and_phrases_name_the_object() -> None:
     task = change_task(find_task([{"stages": "AGMDW"}, {"stages": "A", "object": "ball"}]), {"object": "apple"})
     assert task.labels[0] == "approach apple"
     assert task.phrases[1] == "grasp the apple"
@@ -292,7 +298,7 @@ def test_results_name_the_object_that_is_used() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("composition", "words"),
     [
         ([{"stages": "AGM", "objct": "die"}], ["task.0", "'objct'", "did you mean 'object'"]),
         ([{"stages": "AGMDW"}, {"object": "die"}], ["task.1.stages", "is missing"]),
@@ -307,7 +313,7 @@ def test_results_name_the_object_that_is_used() -> None:
         ([{"stages": "AGMDW"}, {"stages": ["approach", "pusch"]}], ["task.1: 'pusch'", "did you mean 'push'"]),
         ([{"stages": ""}], ["task.0", "is empty"]),
         ([{"stages": "AGM", "target": "left"}], ["task.0: 'target'", "to where: area, onto, path, to"]),
-        ([{"stages": "AGM", "to": "surface"}], ["task.0.to: 'surface'", "an area goes by `area`"]),
+        ([{"stages": "AGM", "to": "surface"}], ["task.0.to: 'surface'", "for an area use `area`"]),
         ([{"stages": "AGM", "grip": 5}], ["task.0.grip: 5", "allowed: a list"]),
         ([{"stages": "AGM", "grip": [0.0]}], ["task.0.grip: [0.0]", "a list of 3"]),
         ([{"stages": "AGM", "object": 5}], ["task.0.object: 5", "allowed: text"]),
@@ -323,9 +329,9 @@ def test_results_name_the_object_that_is_used() -> None:
         ([{"stages": "AGM", "onto": "die", "area": "air"}], ["area", "onto", "one of them"]),
     ],
 )
-def test_a_mistake_is_told_with_key_value_and_allowed(said: Any, words: list[str]) -> None:
+def test_messages_have_key_value_and_allowed(composition: Any, words: list[str]) -> None:
     with pytest.raises(ConfigError) as error:
-        find_task(said)
+        find_task(composition)
     for word in words:
         assert word in str(error.value)
 
@@ -334,22 +340,22 @@ VALUES = st.one_of(st.none(), st.integers(), st.floats(), st.text(max_size=4), s
 KEYS = st.sampled_from([*(field.name for field in fields(SubTask)), "stage"])
 
 
-@given(said=st.lists(st.dictionaries(KEYS, VALUES | st.sampled_from(["AGMDW", "A"]), max_size=4), max_size=3))
-def test_any_mappings_are_refused_or_a_task(said: list[dict[str, Any]]) -> None:
+@given(composition=st.lists(st.dictionaries(KEYS, VALUES | st.sampled_from(["AGMDW", "A"]), max_size=4), max_size=3))
+def test_any_mappings_are_a_task_or_a_config_error(composition: list[dict[str, Any]]) -> None:
     try:
-        task = find_task(said)
+        task = find_task(composition)
     except ConfigError:
         return
-    assert all(is_grammatical(one["stages"]) for one in said)
+    assert all(is_grammatical(one["stages"]) for one in composition)
     assert task.describe()
     assert len(task.labels) == len(task.bound_stages) == len(task.plan.stages)
-    assert find_task(said) == task
+    assert find_task(composition) == task
 
 
 # other numbers ------------------------------------------------------------------------------------------------------
 
 
-def test_objects_are_changed_by_role_and_that_counts_more_than_the_first_object() -> None:
+def test_objects_by_role_override_the_first_object() -> None:
     task = change_task(
         find_task(STACK), {"objects": {"die": "apple"}, "distractors": ("ball",), "rotation": (0.0, 1.0)}
     )
@@ -364,7 +370,7 @@ def test_objects_are_changed_by_role_and_that_counts_more_than_the_first_object(
 
 
 @pytest.mark.parametrize("numbers", [{"objects": {"dye": "apple"}}, {"colors": {"dye": (1.0, 0.0, 0.0, 1.0)}}])
-def test_a_role_that_the_task_has_not_is_refused(numbers: dict[str, Any]) -> None:
+def test_an_unknown_role_is_refused(numbers: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="did you mean 'die'"):
         change_task(find_task(STACK), numbers)
 
@@ -389,14 +395,14 @@ def two_armed() -> list[str]:
 
 
 @given(seed=SEEDS, n=st.sampled_from([2, 7, 9]))
-def test_of_every_episode_the_motion_of_its_own_stage(seed: int, n: int, two_armed: list[str]) -> None:
+def test_every_episode_gets_the_command_of_its_stage(seed: int, n: int, two_armed: list[str]) -> None:
     rng = np.random.default_rng(seed)
     state, goals = random_state(rng, n), random_goals(rng, n)
     state.second_ee_position = rng.normal(size=(n, 1, 3))
     progress = random_progress(rng, state, 3)
     progress.stage[:2] = 1, 3
     stage = progress.stage
-    assert act(find_task("AGM"), progress, state, goals).second_target is None  # nobody moves the second arm
+    assert act(find_task("AGM"), progress, state, goals).second_target is None  # no stage moves the second arm
     motion = act(find_task(two_armed), progress, state, goals)
     rest = state.second_ee_position[:, 0]
     np.testing.assert_array_equal(motion.second_target, np.where(stage[:, None] == 1, goals[:, 0] + 0.3, rest))

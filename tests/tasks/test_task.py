@@ -1,4 +1,4 @@
-"""Numbers of tasks: strict in those that ship, changed where they may be, and nobody's but their own."""
+"""Numbers of tasks: built-in, changed and registered."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.components import TASKS
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_named_tasks_are_strict(name: str) -> None:
+def test_named_tasks_have_strict_tolerances(name: str) -> None:
     task = find_task(name)
     turns = task.subtasks[0].part in ("fridge.door", "panel.switch", "panel.valve")
     flies = any("launched" in stage.gives for stage in task.plan.stages)  # into a basket, over a goal line
@@ -41,7 +41,7 @@ def test_an_episode_that_is_too_short_to_hold_success_is_refused(numbers: dict[s
     change_task(task, {"horizon": 4})
 
 
-def test_what_a_composition_means_does_not_depend_on_tasks_of_the_users() -> None:
+def test_compositions_do_not_depend_on_user_tasks() -> None:
     stages = ["approach", "push", "withdraw"]
     before = find_task(stages).horizon
     register_task("mine", stages, horizon=before + 7)
@@ -64,7 +64,7 @@ def test_what_a_composition_means_does_not_depend_on_tasks_of_the_users() -> Non
         ({"parts": ("cabinet.drawer",)}, ["task wrong: 'parts'", "did you mean 'part'"]),
     ],
 )
-def test_a_registration_that_cannot_be_is_refused_at_once(numbers: dict[str, Any], words: list[str]) -> None:
+def test_an_invalid_registration_is_refused(numbers: dict[str, Any], words: list[str]) -> None:
     with pytest.raises(RegistryError) as error:
         register_task("wrong", "AGM", **numbers)
     for word in words:
@@ -73,12 +73,12 @@ def test_a_registration_that_cannot_be_is_refused_at_once(numbers: dict[str, Any
         find_task("wrong")
 
 
-def test_numbers_of_a_sub_task_of_ones_own_are_checked_too() -> None:
+def test_numbers_of_registered_sub_tasks_are_checked() -> None:
     with pytest.raises(RegistryError, match=r"task wrong: task.1.tolerance: -1 .* greater than 0"):
         register_task("wrong", [SubTask("AGMDW"), SubTask("A", tolerance=-1)])
 
 
-def test_objects_that_there_are_not_are_told_when_a_task_is_looked_up() -> None:
+def test_unknown_objects_are_refused_at_look_up() -> None:
     register_task("odd", "AGMDW", objects={"base": "cuube"}, onto="base")
     with pytest.raises(ConfigError, match=r"task odd: object: 'cuube' is not a known object.*did you mean 'cube'"):
         find_task("odd")

@@ -1,7 +1,7 @@
 """The built-in stages, each registered where it is defined.
 
-Each declares the facts it requires and gives, how far along it is, where it wants the end effector when it begins, and
-how an expert acts in it. Completion follows from the facts that it gives.
+Each declares the predicates it requires and gives, its potential, its start pose and its expert. It is complete when
+the predicates that it gives hold.
 """
 
 from mygym.tasks.stages import carrying, giving, guiding, handling, launching, moving_parts, pushing

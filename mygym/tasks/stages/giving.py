@@ -1,4 +1,4 @@
-"""The stages of two hands: offer, hand over, bring."""
+"""Stages of two hands: offer, hand over, bring."""
 
 from __future__ import annotations
 
@@ -10,76 +10,79 @@ from mygym.tasks.stages.motions import lifted, limited, planar_distance, share_c
 from mygym.tasks.state import namespace
 from mygym.types import Array
 
-CALM = 0.012
-"""m in a step: faster, a long thing swings in the fingers."""
+CALM_STEP = 0.012
+"""m per control step: a long object swings in the fingers when it moves faster."""
 
-FIRM = 5
-"""Steps for which the second hand must hold before the first lets go."""
+FIRM_STEPS = 5
+"""Control steps for which the second hand must hold the object before the first opens."""
 
 
-def _other_grip(context: StageContext) -> Array:
-    """`(N, 3)`: where the second hand takes the object: at its other end."""
+def _second_grip(context: StageContext) -> Array:
+    """`(N, 3)` m: grip point of the second hand, at the other end of the object."""
     x, y, z = context.bound.grip
     return context.grip_position((-x, y, z))
 
 
-def _other_ee(context: StageContext) -> Array:
+def _second_ee(context: StageContext) -> Array:
+    """`(N, 3)` m: end-effector point of the second arm."""
     return context.state.second_ee_position[:, 0]
 
 
-def _other_holds(context: StageContext) -> Array:
+def _second_holds(context: StageContext) -> Array:
     """Every finger of the second hand presses on the object."""
     return context.state.second_finger_contact[:, context.bound.object or 0].all(-1)
 
 
-def _brought(context: StageContext, there: Array, at: Array) -> Array:
-    """`(N, 3)`: where an end effector at `at` must go for the object to come to `there`, calmly."""
-    return limited(at, there + at - context.object_position, CALM)
+def _bring_to(context: StageContext, position: Array, ee_position: Array) -> Array:
+    """`(N, 3)` m: next target of the end effector that brings the object slowly to `position`."""
+    return limited(ee_position, position + ee_position - context.object_position, CALM_STEP)
 
 
 # offer --------------------------------------------------------------------------------------------------------------
 
 
 def _offer_potential(context: StageContext) -> Array:
-    there = context.path[:, 0]
-    return share_covered(distance(context.object_position, there), distance(context.start_object_position, there))
+    point = context.path[:, 0]
+    return share_covered(distance(context.object_position, point), distance(context.start_object_position, point))
 
 
 def _offer_expert(context: StageContext, entry: StartPose) -> ArmCommand:
-    target = _brought(context, context.path[:, 0], context.ee_position)
-    waits = limited(_other_ee(context), lifted(_other_grip(context), 0.10), 0.02)
-    return ArmCommand(target, CLOSED, second_target=waits)
+    target = _bring_to(context, context.path[:, 0], context.ee_position)
+    second_target = limited(_second_ee(context), lifted(_second_grip(context), 0.10), 0.02)
+    return ArmCommand(target, CLOSED, second_target=second_target)
 
 
 # hand over ----------------------------------------------------------------------------------------------------------
 
 
 def _steps_held_by_both(context: StageContext) -> Array:
-    return (context.count + 1) * _other_holds(context)
+    return (context.count + 1) * _second_holds(context)
 
 
 def _hand_over_potential(context: StageContext) -> Array:
     xp = namespace(context.ee_position)
-    close = 1.0 - xp.clip(distance(_other_ee(context), _other_grip(context)) / (3 * context.thresholds.near), 0.0, 1.0)
+    close = 1.0 - xp.clip(
+        distance(_second_ee(context), _second_grip(context)) / (3 * context.thresholds.near), 0.0, 1.0
+    )
     touch = xp.astype(context.state.second_finger_contact[:, context.bound.object or 0], close.dtype)
     return 0.5 * close + 0.5 * touch.mean(-1)
 
 
 def _hand_over_expert(context: StageContext, entry: StartPose) -> ArmCommand:
-    """The second hand comes down on the other end and closes; when it holds, the first opens."""
+    """Lower the second hand onto the other end and close it; open the first hand when the second holds."""
     xp = namespace(context.ee_position)
-    grip, other = _other_grip(context), _other_ee(context)
-    above = planar_distance(other, grip) > 0.015
-    there = with_height(grip, xp.where(above, grip[:, 2] + 0.10, grip[:, 2]))
-    closes = distance(other, grip) < 0.015
-    opens = context.count >= FIRM
+    grip, second_ee = _second_grip(context), _second_ee(context)
+    is_beside = planar_distance(second_ee, grip) > 0.015
+    second_target = with_height(grip, xp.where(is_beside, grip[:, 2] + 0.10, grip[:, 2]))
+    closes = distance(second_ee, grip) < 0.015
+    opens = context.count >= FIRM_STEPS
     target = xp.where(
-        (closes | opens)[:, None], context.ee_position, _brought(context, context.path[:, 0], context.ee_position)
+        (closes | opens)[:, None], context.ee_position, _bring_to(context, context.path[:, 0], context.ee_position)
     )
     return ArmCommand(
         target,
         xp.where(opens, OPEN, CLOSED),
-        second_target=limited(other, there, CALM),
+        second_target=limited(second_ee, second_target, CALM_STEP),
         second_gripper=xp.where(closes | (context.count > 0), CLOSED, OPEN),
     )
 
@@ -88,10 +91,10 @@ def _hand_over_expert(context: StageContext, entry: StartPose) -> ArmCommand:
 
 
 def _bring_expert(context: StageContext, entry: StartPose) -> ArmCommand:
-    """The second hand brings the object to the goal; the first gets out of the way."""
-    away = limited(context.ee_position, lifted(context.start_ee_position, 0.12), 0.03)
+    """Bring the object to the goal with the second hand, and move the first up out of the way."""
+    retreat = limited(context.ee_position, lifted(context.start_ee_position, 0.12), 0.03)
     return ArmCommand(
-        away, OPEN, second_target=_brought(context, context.goal, _other_ee(context)), second_gripper=CLOSED
+        retreat, OPEN, second_target=_bring_to(context, context.goal, _second_ee(context)), second_gripper=CLOSED
     )
 
 

@@ -1,4 +1,4 @@
-"""The stage that guides an object along a path of the workspace, pushing it from point to point: guide."""
+"""Stage that pushes an object from point to point along a path of the workspace: guide."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from mygym.tasks.state import namespace
 from mygym.types import Array
 
 PASSED = 0.035
-"""m along each axis within which a point counts as passed: also by what lies in a corner of the passage round it."""
+"""m along each axis within which a point is passed; enough for an object in a corner of the passage around it."""
 
 BESIDE = 0.02
-"""m beside the leg between two points at which the object may stay."""
+"""m: distance from the leg between two points that is not corrected."""
 
 BEHIND = 0.065
-"""m between the end effector and the object's centre when a push begins: half of the object and of the tool fit."""
+"""m between the end effector and the object's centre when a push begins: half an object plus half a tool."""
 
 ENTRANCE = 0.012
-"""m beside that place at which the tool goes in; more, the deeper in it is, so that it does not waver."""
+"""m from the start of the push within which the tool moves in; wider the deeper it is, so that it does not waver."""
 
 HOVER, CLEAR = 0.055, 0.04
-"""m in front of the object's centre at which the tool goes round it, and from which on it is clear of it."""
+"""m in front of the object's centre: where the tool moves around the object, and from where it is clear of it."""
 
 LEVEL = 0.05
-"""m of height between the points of a path that lies; one with more stands upright, facing the robot."""
+"""m: largest height difference of a path that lies flat; other paths stand upright, facing the robot."""
 
 
-# how far along -------------------------------------------------------------------------------------------------------
+# potential -------------------------------------------------------------------------------------------------------
 
 
 def _point(context: StageContext, number: Array) -> Array:
-    """`(N, 3)`: of each path the point of this number `(N,)`; before the first where the object was, then the goal."""
+    """`(N, 3)` m: the point of index `number` `(N,)`; before the first the object's start, after the last the goal."""
     xp = namespace(context.goal)
     points = xp.concat([context.start_object_position[:, None], context.path], axis=1)
     chosen = xp.arange(points.shape[1]) == xp.clip(number + 1, None, points.shape[1] - 1)[:, None]
@@ -40,25 +40,27 @@ def _point(context: StageContext, number: Array) -> Array:
 
 
 def _waypoint(context: StageContext) -> Array:
-    """`(N, 3)`: the first point that has not been passed; the goal when all have."""
+    """`(N, 3)` m: the first point that is not passed; the goal when all are."""
     return _point(context, context.count)
 
 
 def _points_passed(context: StageContext) -> Array:
-    """One more at the next point; what has gone back to an earlier one has to pass anew those behind it."""
+    """`(N,)`: points passed: one more at the next point, fewer after the object went back to an earlier one."""
     xp = namespace(context.goal)
     numbers = xp.arange(context.path.shape[1])
-    at = (abs(context.object_position[:, None] - context.path) < PASSED).all(-1) & (numbers <= context.count[:, None])
-    passed = xp.max(xp.where(at, numbers + 1, 0 * numbers), axis=1)
+    is_at = abs(context.object_position[:, None] - context.path) < PASSED
+    is_passed = is_at.all(-1) & (numbers <= context.count[:, None])
+    passed = xp.max(xp.where(is_passed, numbers + 1, 0 * numbers), axis=1)
     return xp.where(passed > 0, passed, context.count)
 
 
 def _all_passed(context: StageContext) -> Array:
+    """Every point of the path is passed."""
     return context.count >= context.path.shape[1]
 
 
 def _potential(context: StageContext) -> Array:
-    """Share of the way that is done, of those points that have been passed and towards the next one."""
+    """`(N,)`: share of the path's length that is covered."""
     xp = namespace(context.goal)
     path = context.path
     legs = distance(path[:, 1:], path[:, :-1])
@@ -67,20 +69,20 @@ def _potential(context: StageContext) -> Array:
     return 1.0 - xp.clip(left / (distance(context.start_object_position, path[:, 0]) + legs.sum(1)), 0.0, 1.0)
 
 
-# the expert ----------------------------------------------------------------------------------------------------------
+# expert ----------------------------------------------------------------------------------------------------------
 
 
 def _front(context: StageContext) -> Array:
-    """`(N, 3)` unit vector to where the tool comes from: up, or back to the robot where the path is upright."""
+    """`(N, 3)` unit vector to the side from which the tool comes: up, or towards the robot for an upright path."""
     xp = namespace(context.goal)
     heights = context.path[:, :, 2]
-    lies = xp.max(heights, axis=1) - xp.min(heights, axis=1) < LEVEL
+    is_flat = xp.max(heights, axis=1) - xp.min(heights, axis=1) < LEVEL
     up, back = xp.asarray([0.0, 0.0, 1.0]), xp.asarray([-1.0, 0.0, 0.0])
-    return xp.astype(xp.where(lies[:, None], up, back), context.goal.dtype)
+    return xp.astype(xp.where(is_flat[:, None], up, back), context.goal.dtype)
 
 
-def _way(context: StageContext) -> Array:
-    """`(N, 3)` unit vector of the push: along the leg, and back to it if that is far; gravity takes care of heights."""
+def _push_direction(context: StageContext) -> Array:
+    """`(N, 3)` horizontal unit vector of the push: along the leg, and back to it if the object is far from it."""
     xp = namespace(context.goal)
     leg = horizontal(_waypoint(context) - _point(context, context.count - 1))
     towards = _waypoint(context) - context.object_position
@@ -91,28 +93,33 @@ def _way(context: StageContext) -> Array:
 
 
 def _entry(context: StageContext) -> Array:
-    return context.object_position - BEHIND * _way(context)
+    return context.object_position - BEHIND * _push_direction(context)
 
 
 def _expert(context: StageContext, entry: StartPose) -> ArmCommand:
-    """Push from behind; if the tool is not there, go round the object in front of it, and in behind it.
+    """Push from behind; elsewhere, move the tool around the object in front of it, then in behind it.
 
-    What is at the goal is left alone.
+    An object at the goal is left alone.
     """
     xp = namespace(context.goal)
-    there, at, front, way = context.object_position, context.ee_position, _front(context), _way(context)
-    offset = at - there
-    along, height = (offset * way).sum(-1)[:, None], (offset * front).sum(-1)[:, None]
-    arrived = (abs(there - context.goal) < PASSED).all(-1)[:, None]
-    line = along * way + height * front
-    behind = (along[:, 0] < -0.01) & (distance(offset, line) < 0.015) & (height[:, 0] < 0.5 * CLEAR)
-    step = xp.clip(0.1 * distance(there, _waypoint(context)), 0.006, 0.01)[:, None]
-    begin = _entry(context)
-    beside = distance(at - height * front, begin)[:, None]
-    outside = beside > ENTRANCE + 0.5 * xp.clip(HOVER - height, 0.0, HOVER)
-    out = xp.where(arrived | (height < CLEAR), at - height * front, begin) + HOVER * front
-    inwards = xp.where(behind[:, None], there + (along + step) * way, begin)
-    return ArmCommand(xp.where(arrived | (outside & ~behind[:, None]), out, inwards), CLOSED)
+    position, ee, front, direction = (
+        context.object_position,
+        context.ee_position,
+        _front(context),
+        _push_direction(context),
+    )
+    offset = ee - position
+    along, height = (offset * direction).sum(-1)[:, None], (offset * front).sum(-1)[:, None]
+    has_arrived = (abs(position - context.goal) < PASSED).all(-1)[:, None]
+    on_line = along * direction + height * front
+    is_behind = (along[:, 0] < -0.01) & (distance(offset, on_line) < 0.015) & (height[:, 0] < 0.5 * CLEAR)
+    step = xp.clip(0.1 * distance(position, _waypoint(context)), 0.006, 0.01)[:, None]
+    start = _entry(context)
+    beside = distance(ee - height * front, start)[:, None]
+    is_outside = beside > ENTRANCE + 0.5 * xp.clip(HOVER - height, 0.0, HOVER)
+    target_outside = xp.where(has_arrived | (height < CLEAR), ee - height * front, start) + HOVER * front
+    target_inside = xp.where(is_behind[:, None], position + (along + step) * direction, start)
+    return ArmCommand(xp.where(has_arrived | (is_outside & ~is_behind[:, None]), target_outside, target_inside), CLOSED)
 
 
 GUIDE = Stage("guide", "", ("free", "near"), ("traced", "placed"), "guide {object} {goal}", _potential, _expert,

@@ -1,4 +1,4 @@
-"""The stages of a hand: approach, grasp, move, insert, drop, withdraw."""
+"""Stages of one hand: approach, grasp, move, insert, drop, withdraw."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from mygym.tasks.state import namespace
 from mygym.types import Array
 
 SETTLED = 0.006
-"""m from the goal within which an object is let go."""
+"""m from the goal within which the object is released."""
 
 PATIENCE = 12
-"""Steps after which it is let go anyway: what it lies on may be higher than was thought."""
+"""Control steps after which it is released anyway: the surface below it may be higher than expected."""
 
-HOLE = 0.05
-"""m above its place in a hole at which what is inserted is still outside."""
+HOLE_DEPTH = 0.05
+"""m above its goal in a hole from which on an object is outside the hole."""
 
-LANDING = 0.04
-"""m above its goal at which an object arrives, to be put down from there."""
+ARRIVAL_HEIGHT = 0.04
+"""m above its goal at which an object arrives before it is lowered."""
 
 # approach -----------------------------------------------------------------------------------------------------------
 
 
 def approach_potential(context: StageContext) -> Array:
-    """Share of the way to the target that is done."""
+    """`(N,)`: share of the distance to the target that is covered."""
     at_start = context.start_object_position if context.bound.object is not None else context.target
     return share_covered(distance(context.ee_position, context.target), distance(context.start_ee_position, at_start))
 
 
 def aligned(context: StageContext) -> Array | None:
-    """`(N,)` rad by which the tool has to turn yet to take the object as it would one that lies straight."""
+    """`(N,)` rad: missing change of the tool's yaw to grasp the object along its axes; None without an object."""
     if context.bound.object is None:
         return None
     missing = wrapped(context.object_yaw - context.state.tool_yaw)
     xp = namespace(missing)
-    half = xp.where(missing > 0.5 * math.pi, missing - math.pi, missing)  # two fingers take it either way round
+    half = xp.where(missing > 0.5 * math.pi, missing - math.pi, missing)  # two fingers: half a turn makes no difference
     return xp.where(half < -0.5 * math.pi, half + math.pi, half)
 
 
@@ -63,18 +63,18 @@ def _grasp_potential(context: StageContext) -> Array:
 
 
 def _grasp_expert(context: StageContext, entry: StartPose) -> ArmCommand:
-    there = context.target
-    xp = namespace(there)
-    at = distance(context.ee_position, there) < 0.012
-    target = xp.where(at[:, None], there, over_then_down(context, there))
-    return ArmCommand(target, xp.where(at, CLOSED, OPEN), aligned(context))
+    grip = context.target
+    xp = namespace(grip)
+    is_there = distance(context.ee_position, grip) < 0.012
+    target = xp.where(is_there[:, None], grip, over_then_down(context, grip))
+    return ArmCommand(target, xp.where(is_there, CLOSED, OPEN), aligned(context))
 
 
 # move ---------------------------------------------------------------------------------------------------------------
 
 
 def move_potential(context: StageContext) -> Array:
-    """Share of the object's way to the goal that is done."""
+    """`(N,)`: share of the object's distance to the goal that is covered."""
     left, at_start = (
         distance(context.object_position, context.goal),
         distance(context.start_object_position, context.goal),
@@ -83,44 +83,44 @@ def move_potential(context: StageContext) -> Array:
 
 
 def carry(context: StageContext, arrival: float, precision: float) -> ArmCommand:
-    """Up, over, and down: nothing that stands at the goal, or on the way, is knocked over.
+    """Carry the object up, over and down, so that it knocks nothing over on the way or at the goal.
 
     Args:
-        context: Of an object that is held.
-        arrival: m above the goal at which it arrives, to be put down from there.
-        precision: m beside the goal, seen from above, within which it is put down.
+        context: Context in which the object is held.
+        arrival: m above the goal at which the object arrives before it is lowered.
+        precision: m: horizontal distance to the goal within which the object is lowered.
     """
     xp = namespace(context.goal)
-    at = context.ee_position
-    there = context.goal + at - context.object_position
-    far = planar_distance(context.object_position, context.goal) > precision
-    cruise = xp.maximum(there[:, 2] + arrival, context.start_ee_position[:, 2] + 0.08)
-    height = xp.where(far, cruise, there[:, 2])
-    low = far & (at[:, 2] < cruise - 0.04)
-    over = xp.where(low[:, None], at, there)
-    return ArmCommand(limited(at, with_height(over, height), 0.04), CLOSED)
+    ee = context.ee_position
+    target = context.goal + ee - context.object_position
+    is_far = planar_distance(context.object_position, context.goal) > precision
+    cruise = xp.maximum(target[:, 2] + arrival, context.start_ee_position[:, 2] + 0.08)
+    height = xp.where(is_far, cruise, target[:, 2])
+    is_low = is_far & (ee[:, 2] < cruise - 0.04)
+    next_target = xp.where(is_low[:, None], ee, target)
+    return ArmCommand(limited(ee, with_height(next_target, height), 0.04), CLOSED)
 
 
 def _move_expert(context: StageContext, entry: StartPose) -> ArmCommand:
-    return carry(context, LANDING, 0.015)
+    return carry(context, ARRIVAL_HEIGHT, 0.015)
 
 
 # insert -------------------------------------------------------------------------------------------------------------
 
 
 def _insert_expert(context: StageContext, entry: StartPose) -> ArmCommand:
-    """Over the hole, slowly, so that what is held does not swing; then straight down, whatever happens beside."""
+    """Move over the hole, slowly, so that the object does not swing; then straight down without corrections."""
     xp = namespace(context.goal)
-    at = context.ee_position
-    there = context.goal + at - context.object_position
+    ee = context.ee_position
+    goal = context.goal + ee - context.object_position
     beside = planar_distance(context.object_position, context.goal)
     above = context.object_position[:, 2] - context.goal[:, 2]
-    enters = (beside < 0.0015) | ((beside < 0.004) & (above < HOLE))
-    low = ~enters & (beside > 0.015) & (above < HOLE)
-    target = xp.where(low[:, None], at, there)
-    target = with_height(target, xp.where(enters, there[:, 2], there[:, 2] + HOLE + 0.015))
-    step = 0.004 + 0.008 * xp.astype(~enters & (beside >= 0.02), at.dtype)
-    return ArmCommand(limited(at, target, step[:, None]), CLOSED)
+    enters = (beside < 0.0015) | ((beside < 0.004) & (above < HOLE_DEPTH))
+    is_low = ~enters & (beside > 0.015) & (above < HOLE_DEPTH)
+    target = xp.where(is_low[:, None], ee, goal)
+    target = with_height(target, xp.where(enters, goal[:, 2], goal[:, 2] + HOLE_DEPTH + 0.015))
+    step = 0.004 + 0.008 * xp.astype(~enters & (beside >= 0.02), ee.dtype)
+    return ArmCommand(limited(ee, target, step[:, None]), CLOSED)
 
 
 # drop ---------------------------------------------------------------------------------------------------------------
@@ -132,18 +132,18 @@ def _drop_potential(context: StageContext) -> Array:
 
 
 def _drop_expert(context: StageContext, entry: StartPose) -> ArmCommand:
-    """Bring the object to rest at the goal, if it is there, then open."""
+    """Bring an object near the goal to rest at the goal, then open."""
     xp = namespace(context.goal)
-    away = distance(context.object_position, context.goal)
-    at_goal = away < 2 * context.thresholds.tolerance
-    there = context.goal + context.ee_position - context.object_position
-    opens = ~at_goal | (away < SETTLED) | (context.count >= PATIENCE) | ~context.finger_contact.all(-1)
-    target = xp.where((at_goal & ~opens)[:, None], there, context.ee_position)
+    distance_to_goal = distance(context.object_position, context.goal)
+    at_goal = distance_to_goal < 2 * context.thresholds.tolerance
+    ee_goal = context.goal + context.ee_position - context.object_position
+    opens = ~at_goal | (distance_to_goal < SETTLED) | (context.count >= PATIENCE) | ~context.finger_contact.all(-1)
+    target = xp.where((at_goal & ~opens)[:, None], ee_goal, context.ee_position)
     return ArmCommand(limited(context.ee_position, target, 0.02), xp.where(opens, OPEN, CLOSED))
 
 
-def _steps(context: StageContext) -> Array:
-    """Steps since the stage began."""
+def _elapsed_steps(context: StageContext) -> Array:
+    """Control steps since the stage began."""
     return context.count + 1
 
 
@@ -166,7 +166,15 @@ GRASP = Stage("grasp", "G", ("free", "near"), ("held",), "grasp {object}", _gras
 MOVE = Stage("move", "M", ("held",), ("placed",), "move {object} {goal}", move_potential, _move_expert)
 INSERT = Stage("insert", "", ("held",), ("placed",), "insert {object} {goal}", move_potential, _insert_expert)
 DROP = Stage(
-    "drop", "D", ("held",), ("free",), "release {object}", _drop_potential, _drop_expert, complete=at_rest, count=_steps
+    "drop",
+    "D",
+    ("held",),
+    ("free",),
+    "release {object}",
+    _drop_potential,
+    _drop_expert,
+    complete=at_rest,
+    count=_elapsed_steps,
 )
 WITHDRAW = Stage("withdraw", "W", ("free",), ("clear",), "withdraw", _withdraw_potential, _withdraw_expert)
 

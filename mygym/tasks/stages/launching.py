@@ -1,4 +1,4 @@
-"""The stages of a thing that is let go in motion: throw, slide; and where it ends: settle, strike."""
+"""Stages that release an object in motion (throw, slide), and those that end it (settle, strike)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mygym.tasks.state import namespace
 from mygym.types import Array
 
 TIME_STEP = 0.04
-"""s: of control."""
+"""s: duration of a control step."""
 
 GRAVITY = 9.81
 """m/s²."""
@@ -30,23 +30,23 @@ BEHIND = 0.076
 """m between the end effector and the object's centre when a push begins."""
 
 FIRST_PUSH, FASTEST_PUSH = 0.3, 0.8
-"""m/s of the hand when it meets the object, at most, and ever: what is hit harder than it has to be jumps off, and most
-arms are as fast as that in most directions."""
+"""m/s: highest speeds of the hand when it meets the object, and later. An object that is hit harder jumps off, and most
+arms reach these speeds in most directions."""
 
 PUSH_LEAD = 0.054
-"""s: a hand that is sent ahead by this times `v` in every step moves at `v`; measured with the Panda."""
+"""s: a hand whose target leads by this times `v` in every control step moves at `v`; measured with the Panda."""
 
 STEPS_OF_PUSH = 12
-"""In which the object comes to its speed, so that it stays at the hand, which steers it."""
+"""Control steps in which the object is accelerated, so that it stays at the hand, which steers it."""
 
 KEEP = 0.9
-"""Share of what the hand is aside of its place behind the object that it makes good in a step."""
+"""Share of the hand's sideways error behind the object that is corrected in a control step."""
 
 STEER = 1.5
-"""rad that the hand goes round the object for each rad that the object goes astray."""
+"""rad by which the hand moves around the object for each rad of the object's wrong direction."""
 
 ROLLS = 20.0
-"""rad/m: what turns more than this about a horizontal axis rolls, and does not slide."""
+"""rad/m: an object that spins more than this about a horizontal axis rolls; others slide."""
 
 
 def _push_entry(context: StageContext) -> Array:
@@ -54,111 +54,112 @@ def _push_entry(context: StageContext) -> Array:
 
 
 def _departure(context: StageContext) -> Array:
-    """`(N, 3)` m/s: the velocity with which the object has to be let go to come to rest at the goal.
+    """`(N, 3)` m/s: velocity at the release with which the object comes to rest at the goal.
 
-    Rolling friction slows each horizontal axis by itself: that is how Bullet has it.
+    In Bullet, rolling friction slows down each horizontal axis separately.
     """
     xp = namespace(context.goal)
-    way = with_height(context.goal - context.object_position, xp.zeros_like(context.goal[:, 2]))
+    offset = with_height(context.goal - context.object_position, xp.zeros_like(context.goal[:, 2]))
     twice = 2.0 * context.bound.deceleration
     rolls = length(context.object_spin[:, :2]) > ROLLS * length(context.object_velocity)
-    slides = way * (twice / xp.clip(length(way)[:, None], 1e-6, None)) ** 0.5
-    return xp.where(rolls[:, None], xp.sign(way) * (twice * abs(way)) ** 0.5, slides)
+    slides = offset * (twice / xp.clip(length(offset)[:, None], 1e-6, None)) ** 0.5
+    return xp.where(rolls[:, None], xp.sign(offset) * (twice * abs(offset)) ** 0.5, slides)
 
 
 def _slide_expert(context: StageContext, entry: StartPose) -> ArmCommand:
     """Push from behind until the object is fast enough to reach the goal, then stop.
 
-    Where it goes astray, because what pushes it is flat, the hand goes farther round behind it.
+    If the object drifts, because the hand is flat, the hand moves farther around it.
     """
     xp = namespace(context.goal)
-    there, at, slowing = context.object_position, context.ee_position, context.bound.deceleration
+    position, ee, slowing = context.object_position, context.ee_position, context.bound.deceleration
     departure = _departure(context)
     needed = length(departure)
-    way = horizontal(departure)
+    direction = horizontal(departure)
     velocity = with_height(context.object_velocity, xp.zeros_like(needed))
-    speed = (velocity * way).sum(-1)
-    drift = velocity - speed[:, None] * way
-    # In the step that comes the object is pushed still, and slows down only after that.
-    last = (needed**2 + (slowing * TIME_STEP) ** 2) ** 0.5 - slowing * TIME_STEP
-    gentle = xp.clip(0.4 * needed, None, FIRST_PUSH)
-    wanted = xp.clip(speed + needed / STEPS_OF_PUSH, gentle, xp.clip(last, None, FASTEST_PUSH))
-    aim = horizontal(way - STEER * drift / xp.clip(needed, 0.05, None)[:, None])
-    offset = at - there
-    along = (offset * aim).sum(-1)
-    aside = with_height(offset - along[:, None] * aim, xp.zeros_like(needed))
-    behind = (along < -0.01) & (length(aside) < 0.035) & (offset[:, 2] < 0.02)
-    onward = PUSH_LEAD * (wanted[:, None] * way + drift) - KEEP * aside
-    push = with_height(at + onward, context.start_object_position[:, 2])
-    target = xp.where(behind[:, None], push, over_then_down(context, _push_entry(context)))
-    return ArmCommand(xp.where((speed > needed)[:, None], at, target), CLOSED)
+    speed = (velocity * direction).sum(-1)
+    drift = velocity - speed[:, None] * direction
+    # The object is pushed during the next control step, and slows down only after it.
+    needed_after_push = (needed**2 + (slowing * TIME_STEP) ** 2) ** 0.5 - slowing * TIME_STEP
+    slowest = xp.clip(0.4 * needed, None, FIRST_PUSH)
+    wanted = xp.clip(speed + needed / STEPS_OF_PUSH, slowest, xp.clip(needed_after_push, None, FASTEST_PUSH))
+    aim = horizontal(direction - STEER * drift / xp.clip(needed, 0.05, None)[:, None])
+    ee_offset = ee - position
+    ahead = (ee_offset * aim).sum(-1)
+    aside = with_height(ee_offset - ahead[:, None] * aim, xp.zeros_like(needed))
+    is_behind = (ahead < -0.01) & (length(aside) < 0.035) & (ee_offset[:, 2] < 0.02)
+    lead = PUSH_LEAD * (wanted[:, None] * direction + drift) - KEEP * aside
+    push = with_height(ee + lead, context.start_object_position[:, 2])
+    target = xp.where(is_behind[:, None], push, over_then_down(context, _push_entry(context)))
+    return ArmCommand(xp.where((speed > needed)[:, None], ee, target), CLOSED)
 
 
 # throw --------------------------------------------------------------------------------------------------------------
 
 BACK, HEIGHT = 0.10, 0.47
-"""m behind the middle of the work area, and above the table, from where the hand swings towards the goal."""
+"""m behind the middle of the work area, and above the table: start of the swing towards the goal."""
 
 SWING = 0.10
-"""m by which the hand is sent ahead in each step of the swing: as fast as it can."""
+"""m by which the target leads the hand in each control step of the swing: as fast as the arm can."""
 
 DELAY = 0.02
-"""s to the middle of the step in which fingers that are told to open let go, by measurement: they do so at once."""
+"""s until commanded fingers release the object, measured: the middle of the control step."""
 
 SHORT = 0.25
-"""Of the tolerance: what is thrown rolls on, or meets a wall before the goal."""
+"""Share of the tolerance by which a throw is aimed short: the object rolls on, or meets a wall before the goal."""
 
 
 def _swing_start(context: StageContext) -> Array:
-    """`(N, 3)`: on the far side of the middle of the work area, which is the origin, seen from the goal."""
+    """`(N, 3)` m: start of the swing, beyond the origin (the middle of the work area) as seen from the goal."""
     xp = namespace(context.goal)
     return with_height(-BACK * horizontal(context.goal), HEIGHT + xp.zeros_like(context.goal[:, 2]))
 
 
 def _steps_of_swing(context: StageContext) -> Array:
-    """Steps since the hand was where it swings from; 0 before that."""
+    """Control steps since the object was at the start of the swing; 0 before."""
     ready = distance(context.object_position, _swing_start(context)) < 0.02
     return context.count + (ready | (context.count > 0))
 
 
 def _height_at_goal(context: StageContext) -> Array:
-    """`(N,)` m: how far above the goal the object would pass if it was let go now."""
+    """`(N,)` m: height above the goal at which the object would pass if it were released now."""
     xp = namespace(context.goal)
     velocity = context.object_velocity
-    way = horizontal(context.goal - context.object_position)
-    speed = xp.clip((velocity * way).sum(-1), 0.05, None)
-    there = context.object_position + DELAY * velocity
-    time = (planar_distance(context.goal, there) - SHORT * context.thresholds.tolerance) / speed
-    return there[:, 2] - context.goal[:, 2] + velocity[:, 2] * time - 0.5 * GRAVITY * time**2
+    direction = horizontal(context.goal - context.object_position)
+    speed = xp.clip((velocity * direction).sum(-1), 0.05, None)
+    release = context.object_position + DELAY * velocity
+    time = (planar_distance(context.goal, release) - SHORT * context.thresholds.tolerance) / speed
+    return release[:, 2] - context.goal[:, 2] + velocity[:, 2] * time - 0.5 * GRAVITY * time**2
 
 
 def _throw_expert(context: StageContext, entry: StartPose) -> ArmCommand:
-    """Swing from behind the middle towards the goal, and open when the object would fly there."""
+    """Swing from behind the middle towards the goal, and open when the object would fly to the goal."""
     xp = namespace(context.goal)
     swings = context.count > 0
-    at, start = context.ee_position, _swing_start(context)
-    back = limited(at, start + at - context.object_position, 0.04)
-    ahead = with_height(at + SWING * horizontal(context.goal - context.object_position), start[:, 2])
+    ee, start = context.ee_position, _swing_start(context)
+    to_start = limited(ee, start + ee - context.object_position, 0.04)
+    swing = with_height(ee + SWING * horizontal(context.goal - context.object_position), start[:, 2])
     opens = swings & (_height_at_goal(context) > 0.0)
-    return ArmCommand(xp.where(swings[:, None], ahead, back), xp.where(opens, OPEN, CLOSED))
+    return ArmCommand(xp.where(swings[:, None], swing, to_start), xp.where(opens, OPEN, CLOSED))
 
 
 # settle, strike -----------------------------------------------------------------------------------------------------
 
 
 def _lies_untouched(context: StageContext) -> Array:
+    """The object is at rest, and nothing of the robot touches it."""
     return at_rest(context) & ~touched(context)
 
 
-FALLS, WITHIN = 0.2, 0.12
-"""m/s downwards, and m from the hand, of what is on its way out of the fingers."""
+FALL_SPEED, FALL_DISTANCE = 0.2, 0.12
+"""m/s downwards, and m from the hand: an object that falls faster and is nearer is leaving the fingers."""
 
 
 def _follow_through(context: StageContext, entry: StartPose) -> ArmCommand:
-    """Along with what falls out of the fingers until it is clear of them, else away from it."""
+    """Move along with an object that falls out of the fingers until they are clear of it, else move up."""
     xp = namespace(context.goal)
-    leaves = (context.object_velocity[:, 2] < -FALLS) & (
-        distance(context.ee_position, context.object_position) < WITHIN
+    leaves = (context.object_velocity[:, 2] < -FALL_SPEED) & (
+        distance(context.ee_position, context.object_position) < FALL_DISTANCE
     )
     along = context.ee_position + PUSH_LEAD * with_height(context.object_velocity, xp.zeros_like(context.goal[:, 2]))
     return ArmCommand(xp.where(leaves[:, None], along, lifted(context.start_ee_position, 0.05)), OPEN)

@@ -1,4 +1,4 @@
-"""The stages that move a part of the workspace: open, press, switch, turn."""
+"""Stages that move an articulated part of the workspace: open, press, switch, turn."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ STAND_OFF = 0.04
 HOOK = 0.024
 """m behind the handle at which a rod hooks it, and how far below."""
 
-GRIPPED = 5
-"""Steps that fingers take to close on a handle."""
+GRIP_STEPS = 5
+"""Control steps that fingers need to close on a handle."""
 
 
 def _potential(context: StageContext) -> Array:
@@ -28,15 +28,15 @@ def _potential(context: StageContext) -> Array:
 
 
 def _onward(context: StageContext) -> tuple[Array, Array]:
-    """`(N, 3)` unit vector along which the handle has to move, and `(N,)` m how far yet."""
+    """`(N, 3)` unit vector in which the handle must move, and `(N,)` m: the distance that is left."""
     xp = namespace(context.goal)
     missing = context.goal[:, 0] - context.part_position
-    motion = context.handle_motion * xp.sign(missing)[:, None]
-    speed = xp.clip(length(motion), 1e-6, None)
-    return motion / speed[:, None], abs(missing) * speed
+    direction = context.handle_motion * xp.sign(missing)[:, None]
+    speed = xp.clip(length(direction), 1e-6, None)
+    return direction / speed[:, None], abs(missing) * speed
 
 
-# open: take hold of the handle, or hook it, and take it along --------------------------------------------------------
+# open: grasp or hook the handle and pull ------------------------------------------------------------------------------
 
 
 def _has_fingers(context: StageContext) -> bool:
@@ -44,7 +44,7 @@ def _has_fingers(context: StageContext) -> bool:
 
 
 def _hold(context: StageContext) -> Array:
-    """`(N, 3)`: where the end effector holds the handle: between the fingers, or behind and below it."""
+    """`(N, 3)` m: position of the end effector that holds the handle with the fingers, or hooks it from behind."""
     if _has_fingers(context):
         return context.target
     way, _ = _onward(context)
@@ -56,17 +56,17 @@ def _open_entry(context: StageContext) -> Array:
 
 
 def _steps_at_handle(context: StageContext) -> Array:
-    at = distance(context.ee_position, _hold(context)) < 0.5 * HOOK
-    lost = distance(context.ee_position, _hold(context)) > 2 * HOOK
-    return (context.count + (at | (context.count > 0))) * ~lost
+    is_there = distance(context.ee_position, _hold(context)) < 0.5 * HOOK
+    is_lost = distance(context.ee_position, _hold(context)) > 2 * HOOK
+    return (context.count + (is_there | (context.count > 0))) * ~is_lost
 
 
 def _open_expert(context: StageContext, entry: StartPose) -> ArmCommand:
     xp = namespace(context.goal)
-    way, left = _onward(context)
+    direction, left = _onward(context)
     hold = _hold(context)
-    pulls = context.count >= (GRIPPED if _has_fingers(context) else 1)
-    onward = hold + xp.clip(left, None, 0.02)[:, None] * way
+    pulls = context.count >= (GRIP_STEPS if _has_fingers(context) else 1)
+    onward = hold + xp.clip(left, None, 0.02)[:, None] * direction
     target = xp.where(pulls[:, None], onward, over_then_down(context, hold))
     return ArmCommand(target, xp.where(context.count > 0, CLOSED, OPEN))
 
@@ -80,35 +80,35 @@ def _push_entry(context: StageContext) -> Array:
 
 
 def _push_expert(context: StageContext, entry: StartPose) -> ArmCommand:
-    """From behind the handle straight on, ever slower, and stay there.
+    """Push the handle from behind, ever slower, and stay there.
 
-    Who has pushed too far gives way first, all that a part with a spring needs, then comes from the other side.
+    After pushing too far, move back first, which is enough for a part with a spring; then push from the other side.
     """
     xp = namespace(context.goal)
-    way, left = _onward(context)
-    at = context.ee_position
-    offset = at - context.target
-    along = (offset * way).sum(-1)
-    aside = distance(offset, along[:, None] * way)
-    there = abs(context.goal[:, 0] - context.part_position) < 0.5 * context.thresholds.tolerance
-    behind = (along < 0.005) & (aside < 0.015)
-    before = (along >= 0.005) & (length(offset) < STAND_OFF)
+    direction, left = _onward(context)
+    ee = context.ee_position
+    offset = ee - context.target
+    along = (offset * direction).sum(-1)
+    aside = distance(offset, along[:, None] * direction)
+    is_at_goal = abs(context.goal[:, 0] - context.part_position) < 0.5 * context.thresholds.tolerance
+    is_behind = (along < 0.005) & (aside < 0.015)
+    is_in_front = (along >= 0.005) & (length(offset) < STAND_OFF)
     step = xp.clip(0.4 * left, 0.002, 0.012)[:, None]
-    target = xp.where(before[:, None], at + 0.005 * way, over_then_down(context, _push_entry(context)))
-    target = xp.where(behind[:, None], context.target + (along[:, None] + step) * way, target)
-    return ArmCommand(xp.where(there[:, None], at, target), CLOSED)
+    target = xp.where(is_in_front[:, None], ee + 0.005 * direction, over_then_down(context, _push_entry(context)))
+    target = xp.where(is_behind[:, None], context.target + (along[:, None] + step) * direction, target)
+    return ArmCommand(xp.where(is_at_goal[:, None], ee, target), CLOSED)
 
 
-def _pushing(name: str, phrase: str) -> Stage:
+def _push_stage(name: str, phrase: str) -> Stage:
     return Stage(name, "", ("free", "near"), ("placed",), phrase, _potential, _push_expert, ends=("near",),
                  entry=_push_entry, needs_part=True)  # fmt: skip
 
 
 OPENING = Stage("open", "", ("free", "near"), ("placed",), "open {object}", _potential, _open_expert, entry=_open_entry,
                 count=_steps_at_handle, needs_part=True, uses_gripper=True)  # fmt: skip
-PRESS = _pushing("press", "press {object}")
-SWITCH = _pushing("switch", "flip {object}")
-TURN = _pushing("turn", "turn {object}")
+PRESS = _push_stage("press", "press {object}")
+SWITCH = _push_stage("switch", "flip {object}")
+TURN = _push_stage("turn", "turn {object}")
 
 for _stage in (OPENING, PRESS, SWITCH, TURN):
     register_stage(_stage.name, _stage)

@@ -1,4 +1,4 @@
-"""The stages that move an object without holding it: push, poke."""
+"""Stages that touch an object without holding it: push, poke."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def _push_entry(context: StageContext) -> Array:
 
 def _push_expert(context: StageContext, entry: StartPose) -> ArmCommand:
     xp = namespace(context.goal)
-    there, at = context.object_position, context.ee_position
-    way = horizontal(context.goal - there)
-    offset = at - there
-    along = (offset * way).sum(-1)
-    aside = distance(offset[:, :2], along[:, None] * way[:, :2])
-    behind = (along < -0.015) & (aside < 0.015) & (offset[:, 2] < 0.02)
-    step = xp.clip(0.25 * planar_distance(there, context.goal), 0.004, 0.02)[:, None]
-    push = with_height(at + step * way - (offset - along[:, None] * way), there[:, 2])
-    return ArmCommand(xp.where(behind[:, None], push, over_then_down(context, _push_entry(context))), CLOSED)
+    position, ee = context.object_position, context.ee_position
+    direction = horizontal(context.goal - position)
+    offset = ee - position
+    along = (offset * direction).sum(-1)
+    aside = distance(offset[:, :2], along[:, None] * direction[:, :2])
+    is_behind = (along < -0.015) & (aside < 0.015) & (offset[:, 2] < 0.02)
+    step = xp.clip(0.25 * planar_distance(position, context.goal), 0.004, 0.02)[:, None]
+    push = with_height(ee + step * direction - (offset - along[:, None] * direction), position[:, 2])
+    return ArmCommand(xp.where(is_behind[:, None], push, over_then_down(context, _push_entry(context))), CLOSED)
 
 
 # poke ---------------------------------------------------------------------------------------------------------------
@@ -39,11 +39,11 @@ def _poke_entry(context: StageContext) -> Array:
 
 
 def _poke_expert(context: StageContext, entry: StartPose) -> ArmCommand:
-    """Straight down onto the object."""
-    onto = with_height(context.object_position, context.ee_position[:, 2] - 0.015)
-    above = planar_distance(context.ee_position, context.object_position) < 0.01
-    namespaced = namespace(onto)
-    return ArmCommand(namespaced.where(above[:, None], onto, over_then_down(context, _poke_entry(context))), CLOSED)
+    """Move above the object, then straight down onto it."""
+    down = with_height(context.object_position, context.ee_position[:, 2] - 0.015)
+    is_above = planar_distance(context.ee_position, context.object_position) < 0.01
+    target = namespace(down).where(is_above[:, None], down, over_then_down(context, _poke_entry(context)))
+    return ArmCommand(target, CLOSED)
 
 
 def _poke_potential(context: StageContext) -> Array:

@@ -50,7 +50,7 @@ def target(*args: Any, **how: Any) -> np.ndarray:
 # how far along -------------------------------------------------------------------------------------------------------
 
 
-def test_points_are_passed_one_after_the_other() -> None:
+def test_points_are_passed_in_order() -> None:
     assert GUIDE.complete is not None
     for number, point in enumerate(LYING):
         assert [passed(point, count) for count in range(4)] == [
@@ -60,24 +60,24 @@ def test_points_are_passed_one_after_the_other() -> None:
     assert GUIDE.complete(context(LYING[-1], 3)).tolist() == [True]
 
 
-def test_what_has_gone_back_to_a_point_passes_anew_those_behind_it() -> None:
+def test_after_going_back_points_must_be_passed_again() -> None:
     assert passed(LYING[0], count=2) == 1
     assert passed((0.1, 0.0, 0.0), count=2) == 2
 
 
-def test_a_corner_of_the_passage_round_a_point_is_at_it() -> None:
+def test_a_point_is_passed_in_a_corner_of_the_passage() -> None:
     away = np.array([1.0, -1.0, 0.0])
     assert passed(LYING[0] + 0.99 * PASSED * away) == 1
     assert passed(LYING[0] + 1.01 * PASSED * away) == 0
 
 
-def test_the_waypoint_is_the_next_point_and_the_goal_in_the_end() -> None:
+def test_the_waypoint_is_the_next_point_then_the_goal() -> None:
     assert GUIDE.waypoint is not None
     for count, point in enumerate((*LYING, LYING[-1])):
         np.testing.assert_array_equal(GUIDE.waypoint(context(START, count))[0], point)
 
 
-def test_the_potential_is_the_share_of_the_way_along_the_path() -> None:
+def test_the_potential_is_the_share_of_the_path() -> None:
     """The way is 0.2 + 0.1 + 0.2 m."""
     assert potential(START) == 0.0
     assert potential((0.1, 0.0, 0.0)) == pytest.approx(0.1 / 0.5)
@@ -99,7 +99,7 @@ def test_the_expert_pushes_from_behind_towards_the_next_point() -> None:
 
 
 @pytest.mark.parametrize(("path", "front"), [(LYING, (0, 0, 1)), (UPRIGHT, (-1, 0, 0))])
-def test_the_expert_goes_round_in_front_of_the_path(path: Any, front: Any) -> None:
+def test_the_expert_moves_around_in_front_of_the_path(path: Any, front: Any) -> None:
     """From the wrong side: out, along, and in again behind the object."""
     out, thing = np.array(front), np.array(path[0])
     way = np.array(path[1]) - path[0]
@@ -114,19 +114,19 @@ def test_the_expert_goes_round_in_front_of_the_path(path: Any, front: Any) -> No
     np.testing.assert_allclose(GUIDE.entry(context(thing, 1, tool, path))[0], begin)
 
 
-def test_what_lies_along_a_wall_of_the_passage_is_pushed_along_it_and_what_is_astray_back() -> None:
+def test_an_object_far_from_the_leg_is_pushed_back_to_it() -> None:
     assert GUIDE.entry is not None
     np.testing.assert_allclose(GUIDE.entry(context((0.0, 0.019, 0.0)))[0], (-BEHIND, 0.019, 0.0), atol=1e-9)
     assert GUIDE.entry(context((0.0, 0.06, 0.0)))[0, 1] > 0.06
 
 
-def test_what_is_at_the_goal_is_left_alone() -> None:
+def test_an_object_at_the_goal_is_left_alone() -> None:
     goal = np.array(LYING[-1])
     tool = goal + np.array([BEHIND, 0.0, 0.0])
     np.testing.assert_allclose(target(goal, 3, tool), tool + np.array([0.0, 0.0, HOVER]))
 
 
-def test_torch_does_what_numpy_does() -> None:
+def test_torch_agrees_with_numpy() -> None:
     rng = np.random.default_rng(0)
     for count in range(4):
         one = context(rng.normal(0.1, 0.1, 3), count, rng.normal(0.1, 0.1, 3))

@@ -18,8 +18,10 @@ TASKS = ("throw", "hit_board", "score_goal", "slide")
 
 
 def seen(state: State, task: str = "slide") -> StageContext:
-    one = find_task(task)
-    return StageContext(state, Progress.at_reset(state), np.zeros((1, one.goal_count, 3)), one.bound_stages[-1])
+    the_task = find_task(task)
+    return StageContext(
+        state, Progress.at_reset(state), np.zeros((1, the_task.goal_count, 3)), the_task.bound_stages[-1]
+    )
 
 
 def moving(velocity: Any, hand: Any = (0.0, 0.0, 0.0), touch: bool = False) -> StageContext:
@@ -39,19 +41,19 @@ def moving(velocity: Any, hand: Any = (0.0, 0.0, 0.0), touch: bool = False) -> S
     ],
     ids=("under way", "at rest", "still pushed", "no faster than the hand"),
 )
-def test_launched_is_under_way_untouched_and_ahead_of_the_hand(context: StageContext, is_launched: bool) -> None:
+def test_launched_requires_an_untouched_object_that_leaves_the_hand(context: StageContext, is_launched: bool) -> None:
     assert PREDICATES["launched"].begins(context).tolist() == [is_launched]
 
 
 @pytest.mark.parametrize(("at", "still"), [((0.01, 0.0, 0.0), True), ((0.3, 0.0, 0.0), False)], ids=("goal", "short"))
-def test_what_comes_to_rest_elsewhere_has_to_be_launched_anew(at: Any, still: bool) -> None:
+def test_launched_is_lost_at_rest_away_from_the_goal(at: Any, still: bool) -> None:
     state = State.zeros(1, 7, 2, 1)
     state.object_position[0, 0] = at
     assert PREDICATES["launched"].keeps(seen(state)).tolist() == [still]
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_the_expert_lets_go_in_motion_and_the_thing_ends_where_it_should(task: str) -> None:
+def test_the_expert_releases_in_motion_and_the_object_ends_at_the_goal(task: str) -> None:
     with RobotEnv(task) as env:
         last = len(env.task.bound_stages) - 1
         for seed in range(3):
@@ -70,7 +72,7 @@ def test_the_expert_lets_go_in_motion_and_the_thing_ends_where_it_should(task: s
             assert away < env.task.tolerance or env.task.stage_names[-1] == "strike"
 
 
-def test_a_thing_that_is_laid_at_the_goal_has_not_been_launched() -> None:
+def test_an_object_put_down_at_the_goal_was_not_launched() -> None:
     with RobotEnv("slide") as env:
         env.reset(seed=0)
         poses = np.array([[*env.goals[0, 0], 0.0, 0.0, 0.0, 1.0]])

@@ -1,0 +1,107 @@
+"""User-defined predicates: grammar, goal vectors and messages."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mygym.errors import ConfigError, RegistryError
+from mygym.registry import registry
+from mygym.tasks.context import BoundStage, StageContext
+from mygym.tasks.goal_terms import GoalTerm
+from mygym.tasks.goals import achieved_goal, desired_goal, goal_reached, goal_space
+from mygym.tasks.lookup import find_task
+from mygym.tasks.predicates import find_predicate, register_predicate
+from mygym.tasks.shared import GOAL_SIZES, shared_goal_space
+from mygym.tasks.stage import register_stage
+from tests.tasks.states import PREDICATES, worlds
+
+
+def height(context: StageContext) -> Any:
+    return context.object_position[:, 2:]
+
+
+def goal_height(goals: Any, bound: BoundStage) -> Any:
+    return goals[:, bound.goal_slot, 2:]
+
+
+def is_high(context: StageContext) -> Any:
+    """The object is at the height of the goal."""
+    return abs(context.object_position[:, 2] - context.goal[:, 2]) < context.thresholds.tolerance
+
+
+def hoist(predicate: str, **fields: Any) -> list[str]:
+    """Register a stage that gives `predicate`; returns a composition that ends with it."""
+    move = registry("stage").get("move").load()
+    register_stage("hoist", replace(move, name="hoist", letter="", gives=(predicate,), **fields), override=True)
+    return ["approach", "grasp", "hoist"]
+
+
+def test_a_predicate_without_a_term_is_a_flag() -> None:
+    register_predicate("high", override=True)(is_high)
+    task, progress, state, goals = worlds(hoist("high"), 0, 50)
+    space = goal_space(task)
+    assert find_predicate("high").help == "The object is at the height of the goal."
+    assert space.names == ("end_effector_from_object", "held", "high")
+    context = StageContext(state, progress, goals, task.bound_stages[-1])
+    np.testing.assert_array_equal(achieved_goal(space, progress, state, goals)[:, -1], is_high(context))
+    assert (desired_goal(space, goals)[:, -1] == 1).all()
+
+
+def test_a_predicate_with_a_term_has_its_own_numbers_and_tolerance() -> None:
+    register_predicate("high", goal=GoalTerm("height", 1, height, goal_height), override=True)(is_high)
+    task, progress, state, goals = worlds(hoist("high"), 0, 50)
+    space = goal_space(task)
+    assert space.names == ("end_effector_from_object", "height", "held")
+    achieved, desired = achieved_goal(space, progress, state, goals), desired_goal(space, goals)
+    np.testing.assert_array_equal(achieved[:, 3], state.object_position[:, 0, 2])
+    np.testing.assert_array_equal(desired[:, 3], goals[:, 0, 2])
+    desired[:, :3], desired[:, 4] = achieved[:, :3], achieved[:, 4]
+    context = StageContext(state, progress, goals, task.bound_stages[-1])
+    assert goal_reached(space, achieved, desired).tolist() == is_high(context).tolist()
+
+
+def test_a_user_defined_term_uses_places_of_unused_flags_in_shared_goals() -> None:
+    register_predicate("high", goal=GoalTerm("height", 1, height, goal_height), override=True)(is_high)
+    task, progress, state, goals = worlds(hoist("high"), 0, 5)
+    (part,) = [part for part in shared_goal_space(task).parts if part.name == "height"]
+    assert part.first == sum(GOAL_SIZES.values()) - 1
+    achieved = achieved_goal(shared_goal_space(task), progress, state, goals)
+    np.testing.assert_array_equal(achieved[:, part.first], state.object_position[:, 0, 2])
+    register_predicate("high", goal=GoalTerm("height", 13, height, goal_height), override=True)(is_high)
+    with pytest.raises(ConfigError, match="no room for the goal term 'height'"):
+        shared_goal_space(find_task(hoist("high")))
+
+
+def test_a_predicate_ends_those_that_it_excludes() -> None:
+    register_predicate("high", excludes=("near",), override=True)(is_high)
+    task = find_task(hoist("high"))
+    assert [name for name, _ in task.plan.kept[-1]] == ["high", "held"]
+    register_predicate("high", override=True)(is_high)
+    assert "near" in dict(find_task(hoist("high")).plan.kept[-1])
+
+
+def test_an_initial_predicate_holds_at_the_reset() -> None:
+    register_predicate("high", initial=True, override=True)(is_high)
+    hoist("placed", requires=("high",))
+    assert find_task(["hoist"]).plan.gives == (("placed", 0),)
+
+
+def test_an_event_with_a_term_needs_achieved_later() -> None:
+    term = GoalTerm("height", 1, height, goal_height)
+    with pytest.raises(RegistryError, match=r"predicate high: goal: 'height' .* `achieved_later`"):
+        register_predicate("high", event=True, goal=term, override=True)
+    register_predicate("high", event=True, goal=replace(term, achieved_later=height), override=True)(is_high)
+    assert ("high", 2) not in find_task(hoist("high")).plan.kept[-1]
+
+
+def test_an_unknown_predicate_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(ConfigError, match=r"stage hoist: gives: 'hihg' is not a known predicate.* near"):
+        find_task(hoist("hihg"))
+
+
+def test_every_built_in_predicate_has_a_place_in_shared_goals() -> None:
+    assert set(PREDICATES) - {"struck"} <= set(GOAL_SIZES)  # `struck` shares the place of the object
