@@ -45,8 +45,8 @@ def test_compatible_demonstrations_are_accepted(changes: dict[str, Any], demonst
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"robot": "kuka"}, "robot: 'kuka' is not what PATH was recorded with; allowed: panda, or demonstrations"),
-        ({"task": "poke"}, "task: 'poke' is not what PATH was recorded with; allowed: push, or demonstrations"),
+        ({"robot": "kuka"}, "robot: 'kuka' is not what PATH was recorded with; allowed: panda, or new demonstrations"),
+        ({"task": "poke"}, "task: 'poke' is not what PATH was recorded with; allowed: push, or new demonstrations"),
         ({"workspace": "panel"}, "workspace: 'panel' is not what PATH"),
         ({"control": "joint_delta"}, "control: 'joint_delta' is not what PATH"),
         ({"reward": "dense"}, "reward: 'dense' is not what PATH was recorded with; allowed: sparse"),
