@@ -40,7 +40,7 @@ def train(config: Config | None = None, *, resume: str | Path | None = None) -> 
         # Model: AlgoClass(*args, **kwargs) with the config's `algo_params` over kwargs.
         AlgoClass, _args, _kwargs = implemented_combos[plan.config.algo][plan.config.framework]  # noqa: N806
         model = build_model(plan, env)
-        assert isinstance(model, AlgoClass)
+        assert issubclass(type(model), AlgoClass)
         print_notes(plan, eval_envs[0])
         plan = prepare_run(plan, env, model)  # strategies may change the model or collect data before training
 

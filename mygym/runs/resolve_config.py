@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from functools import reduce
 from typing import Any, NamedTuple
 
 from mygym.config import Layer, Resolved, RunConfig, merged, refuse_defaults, resolve
@@ -290,7 +289,9 @@ def _check_hyperparameters(schema: Schema, layers: Sequence[Layer], asked: RunCo
     """
     *below, overrides = (layer.values.get("algo_params", {}) for layer in layers)
     if in_file := below[-1] if overrides else {}:
-        params = reduce(merged, below, {})
+        params: dict[str, Any] = {}
+        for values in below:
+            params = merged(params, values)
         schema.check({key: params[key] for key in in_file})
     schema.check({key: chosen.algo_params[key] for key in asked.algo_params})
     schedules(schema.cls, chosen.algo_params, chosen.steps)
