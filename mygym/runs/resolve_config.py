@@ -299,7 +299,7 @@ def _check_hyperparameters(schema: Schema, layers: Sequence[Layer], asked: RunCo
     """
     *below, overrides = (layer.values.get("algo_params", {}) for layer in layers)
     if in_file := below[-1] if overrides else {}:
-        params: Mapping[str, Any] = {}
+        params: dict[str, Any] = {}
         for values in below:
             params = merged(params, values)
         schema.check({key: params[key] for key in in_file})

@@ -251,7 +251,7 @@ def test_numbers_that_float32_does_not_have_are_refused() -> None:
         check(PPO, {"vf_coef": {"schedule": "linear", "from": 1, "to": 1e300}})
 
 
-# Custom shapes --------------------------------------------------------------------------------------------------------
+# Custom shapes ------------------------------------------------------------------------------------------------------
 
 POWER = '''\
 """Schedules of mine."""
