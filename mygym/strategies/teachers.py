@@ -232,7 +232,7 @@ def _differs(teacher: Any, student: RobotEnv) -> tuple[str, str] | None:
         return f"has {own} actions, and there are {here} here", allowed
     another = f"a run of the same task on {student.robot.name}, or both with spaces: shared"
     try:
-        space = student.observation_space_as(teacher.composition)
+        space = student.observation_space_as(teacher.observation_spec)
     except ConfigError as error:
         return f"needs to see what is not there ({error})", another
     if space != teacher.observation_space:
