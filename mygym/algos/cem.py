@@ -96,7 +96,7 @@ class CEM(Runner):
             loop: Training environments, logging and budget of the run.
             episodes: Episodes per parameter vector; more episodes make the selection of elites more reliable.
         """
-        while loop.goes_on():
+        while loop.next_iteration():
             assert self.mean is not None
             assert self.std is not None
             candidates = self.mean + self.std * torch.randn(self.population, len(self.mean))

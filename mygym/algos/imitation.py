@@ -83,7 +83,7 @@ class BC(Runner):
             gradient_steps: Gradient steps after each rollout.
         """
         expert = self.teacher or make_expert(loop.envs)
-        while loop.goes_on():
+        while loop.next_iteration():
             self.logger.record("train/expert_share", self.expert_share)
             for _ in range(rollout_steps):
                 self._step(loop, expert)

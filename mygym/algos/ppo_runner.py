@@ -113,7 +113,7 @@ class PPORunner(Runner):
 
     def training(self, loop: Loop) -> Curves:
         """Alternate rollouts and updates until the loop ends."""
-        while loop.goes_on():
+        while loop.next_iteration():
             self._update(self._collect(loop))
         return loop.curves()
 
@@ -169,9 +169,9 @@ class PPORunner(Runner):
         advantages = np.zeros_like(rewards, dtype=np.float32)
         following = np.zeros(rewards.shape[1], dtype=np.float32)
         for step in reversed(range(len(rewards))):
-            goes_on = 1.0 - starts[step + 1].astype(np.float32)
-            error = rewards[step] + self.gamma * values[step + 1] * goes_on - values[step]
-            following = error + self.gamma * self.gae_lambda * goes_on * following
+            next_iteration = 1.0 - starts[step + 1].astype(np.float32)
+            error = rewards[step] + self.gamma * values[step + 1] * next_iteration - values[step]
+            following = error + self.gamma * self.gae_lambda * next_iteration * following
             advantages[step] = following
         return advantages
 

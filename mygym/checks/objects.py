@@ -17,7 +17,7 @@ from mygym.models.robot import load_robot
 from mygym.models.workspace import load_workspace
 from mygym.registry import registry
 from mygym.sim.rendering.thumbnails import silhouette
-from mygym.sim.resting import Rest, left_alone
+from mygym.sim.resting import Rest, measure_rest
 from mygym.sim.world import World
 
 DENSITIES = 10.0, 11_400.0
@@ -87,7 +87,7 @@ class Subject:
     def stays_at_rest(self) -> None:
         """The object stays where it is put, as it is modelled, without motion and on the table."""
         with closing(self.world()) as world:
-            rest = left_alone(world, POSITION, SECONDS)
+            rest = measure_rest(world, POSITION, SECONDS)
             wander = rest.wander(0.4, world.control_hz)
         findings = {
             f"moves by {1000 * rest.shift:.1f} mm": rest.shift > MAX_SHIFT,
@@ -102,10 +102,10 @@ class Subject:
         """The same drop has the same result, to the bit, whatever happened before."""
         with closing(self.world()) as world:
             first = self._drop(world)
-            left_alone(world, POSITION, 0.2)
+            measure_rest(world, POSITION, 0.2)
             second = self._drop(world)
             for seed in range(3):
-                left_alone(world, (0.1 * seed, 0.3), 0.1 * seed, height=0.02 * seed)
+                measure_rest(world, (0.1 * seed, 0.3), 0.1 * seed, height=0.02 * seed)
             third = self._drop(world)
         for after, other in (("lying still", second), ("falling elsewhere", third)):
             same = np.array_equal(first.position, other.position) and np.array_equal(
@@ -114,7 +114,7 @@ class Subject:
             demand(same, f"after {after} the same drop ends {np.abs(first.position - other.position).max():.3g} m away")
 
     def _drop(self, world: World) -> Rest:
-        return left_alone(world, POSITION, 0.6, height=0.03)
+        return measure_rest(world, POSITION, 0.6, height=0.03)
 
     def is_visible(self) -> None:
         """Its picture is not empty."""

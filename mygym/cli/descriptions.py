@@ -62,8 +62,8 @@ def describe_component(entry: Entry) -> dict[str, Any]:
     header = {entry.kind: entry.name, "help": entry.help, "origin": entry.origin}
     if isinstance(target, Path):
         return {**header, **_describe_file(entry.kind, target)}
-    if entry.kind in DESCRIPTIONS:
-        return {**header, **DESCRIPTIONS[entry.kind](entry, target)}
+    if entry.kind in DESCRIPTION_SUFFIXES:
+        return {**header, **DESCRIPTION_SUFFIXES[entry.kind](entry, target)}
     requires = {"requires": list(entry.requires)} if entry.requires else {}
     return {**header, **requires, **_describe_other(entry, target)}
 
@@ -78,7 +78,7 @@ def _describe_file(kind: str, path: Path) -> dict[str, Any]:
 
 
 def _describe_other(entry: Entry, target: Any) -> dict[str, Any]:
-    """Return the description of a component of a kind without a function in `DESCRIPTIONS`."""
+    """Return the description of a component of a kind without a function in `DESCRIPTION_SUFFIXES`."""
     if isinstance(target, Mapping):
         return {"frameworks": {framework: _network_part(entry, framework) for framework in target}}
     if is_dataclass(target) and not isinstance(target, type):
@@ -136,7 +136,7 @@ def _stage(entry: Entry, stage: Any) -> dict[str, Any]:
     acts_on = "the end effector alone"
     if stage.needs_object:
         acts_on = "a part of the workspace" if stage.needs_part else "an object, or a part of the workspace"
-    needs = {"a gripper": stage.needs_gripper, "a turn of the tool": stage.needs_turning, "two arms": stage.arms > 1}
+    needs = {"a gripper": stage.needs_gripper, "a turn of the tool": stage.needs_tool_yaw, "two arms": stage.arms > 1}
     return {
         **({"letter": stage.letter} if stage.letter else {}),
         **{key: meanings for key, meanings in predicates.items() if meanings},
@@ -186,7 +186,7 @@ def _observation(entry: Entry, component: Any) -> dict[str, Any]:
         **({"frame": component.frame} if component.frame else {}),
         "bound": f"within ± {component.bound:g}",
         "describes": component.of,
-        "depends on the goal": component.tells_goal,
+        "depends on the goal": component.depends_on_goal,
     }
 
 
@@ -230,7 +230,7 @@ def _network_part(entry: Entry, framework: str) -> dict[str, Any]:
     }
 
 
-DESCRIPTIONS: Mapping[str, Callable[[Entry, Any], dict[str, Any]]] = {
+DESCRIPTION_SUFFIXES: Mapping[str, Callable[[Entry, Any], dict[str, Any]]] = {
     "algorithm": _algorithms,
     "schedule": _schedule,
     "strategy": _strategy,

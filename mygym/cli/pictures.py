@@ -41,9 +41,9 @@ def object_picture(name: str, size: Size) -> Picture:
         size: Width and height, pixels.
     """
     from mygym.models.objects import load_object
-    from mygym.sim.rendering.thumbnails import portrait
+    from mygym.sim.rendering.thumbnails import thumbnail
 
-    return portrait(load_object(registry("object").get(name).load()), *size)
+    return thumbnail(load_object(registry("object").get(name).load()), *size)
 
 
 def task_picture(

@@ -18,7 +18,7 @@ MEANING = ("task", "robot", "workspace", "control")
 """Config keys that determine the meaning of observations and actions, even if the spaces are equal."""
 
 
-def check_fits(demonstrations: Demonstrations, run: Plannable, *, rewards: bool = True) -> None:
+def check_compatible(demonstrations: Demonstrations, run: Plannable, *, rewards: bool = True) -> None:
     """Refuse demonstrations of another task, robot, workspace, controller or space, or with other rewards.
 
     A multi-task run may use demonstrations of some of its tasks. Task parameters, objects and randomization may differ.
@@ -49,11 +49,11 @@ def check_fits(demonstrations: Demonstrations, run: Plannable, *, rewards: bool 
             _check_space(demonstrations, name, getattr(env, name))
 
 
-def played_as(demonstrations: Demonstrations, run: Plannable) -> list[int]:
+def variant_indices(demonstrations: Demonstrations, run: Plannable) -> list[int]:
     """Return for each demonstration the index of the run's variant with the same config, or with a compatible one.
 
     Args:
-        demonstrations: Demonstrations that pass `check_fits`.
+        demonstrations: Demonstrations that pass `check_compatible`.
         run: The run's plan, or its complete config; its `variants` are indexed.
     """
     run_configs = [variant.config for variant in plan_of(run).variants]

@@ -172,12 +172,12 @@ def _uses(task: Task, world: World, areas: Mapping[str, Box], name: str) -> Iter
         if subtask.part:
             return
         step = next(step for step in task.bound_stages if step.subtask == number)
-        given = [fact for stage in stages for fact in stage.gives]
+        given = [predicate for stage in stages for predicate in stage.gives]
         is_goal = name in task.goal_areas(number)
         if name == subtask.via or (is_goal and (step.object is None or "struck" in given)):
             yield AreaUse("the goal")
         elif is_goal and "placed" in given:
-            hand = [fact for fact in given if fact in ("held", "free")]
+            hand = [predicate for predicate in given if predicate in ("held", "free")]
             held = bool(hand) and hand[-1] == "held"
             spec = world.objects[step.object or 0]
             yield AreaUse(f"the goal of {subtask.object}", spec, None if held else step.thresholds.tolerance)

@@ -9,7 +9,7 @@ from typing import Any
 
 from mygym.envs.supported import robots_for
 from mygym.errors import AssetError, ConfigError, bad_value
-from mygym.models.fixture_urdf import Movable
+from mygym.models.fixture_urdf import ArticulatedPart
 from mygym.models.objects import ObjectSpec, load_object
 from mygym.models.robot import RobotSpec
 from mygym.models.workspace import WorkspaceSpec, load_workspace
@@ -55,7 +55,7 @@ def load_objects(task: Task, params: Mapping[str, Any]) -> list[ObjectSpec]:
     return specs
 
 
-def bind_to_workspace(task: Task, workspace: WorkspaceSpec, parts: Mapping[str, Movable]) -> Task:
+def bind_to_workspace(task: Task, workspace: WorkspaceSpec, parts: Mapping[str, ArticulatedPart]) -> Task:
     """Return the task with the parts and paths of a workspace.
 
     Args:

@@ -88,7 +88,7 @@ class Episode:
             motion.target[0],
             # If only shared spaces let the fingers move, they stay closed as in the task's own spaces.
             _scalar(motion.gripper) if self.task.uses_gripper else CLOSED,
-            0.0 if motion.turn_by is None else _scalar(motion.turn_by),
+            0.0 if motion.yaw_change is None else _scalar(motion.yaw_change),
             None if motion.second_target is None else motion.second_target[0],
             _scalar(motion.second_gripper),
         )

@@ -84,7 +84,7 @@ def make_task_world(
         control,
         control_hz=CONTROL_HZ,
         gripper=shared or changed.uses_gripper,
-        tool_yaw=shared or changed.needs_turning,
+        tool_yaw=shared or changed.needs_tool_yaw,
         moving_distractors=moving_distractors(changed),
     )
     try:

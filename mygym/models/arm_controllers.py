@@ -116,7 +116,7 @@ class ArmControllers:
         state: State,
         ee_target: FloatArray,
         gripper: float,
-        turn_by: float,
+        yaw_change: float,
         second_target: FloatArray | None,
         second_gripper: float,
     ) -> FloatArray:
@@ -124,7 +124,7 @@ class ArmControllers:
         targets = [ee_target, *self._second_ee_start] if second_target is None else [ee_target, second_target]
         parts = []
         for index, (controller, joints) in enumerate(zip(self.controllers, self._joints, strict=True)):
-            target, turn = np.asarray(targets[index], dtype=float), 0.0 if index else turn_by
+            target, turn = np.asarray(targets[index], dtype=float), 0.0 if index else yaw_change
             q, velocity = state.joint_position[0, joints], state.joint_velocity[0, joints]
             parts.append(controller.action_towards(target, q, velocity, _ee_position(state, index), turn))
         openings = zip((gripper, second_gripper), self._has_gripper, strict=False)

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from mygym.models.assets import Vector
-from mygym.models.fixtures import FixtureJoint, FixtureSpec, SpringSpec, base_parts
+from mygym.models.fixtures import FixtureJoint, FixtureSpec, SpringSpec, base_geoms
 from mygym.models.inertia import Inertial, mass_properties
 from mygym.models.links import link_element
 from mygym.models.transforms import matrix_to_quaternion, pose_matrix, rpy_to_matrix
@@ -26,7 +26,7 @@ URDF_JOINT_TYPES = {"slide": "prismatic", "hinge": "revolute"}
 
 
 @dataclass(frozen=True, eq=False)
-class Movable:
+class ArticulatedPart:
     """Articulated part of a fixture, as the simulator needs it."""
 
     name: str
@@ -62,7 +62,7 @@ def fixture_urdf(spec: FixtureSpec, keep: Literal["collision", "visual"]) -> str
         return light_urdf(read_urdf(Path(spec.urdf)), keep)
     kept = {"collisions": keep == "collision", "visuals": keep == "visual"}
     root = ET.Element("robot", name="fixture")
-    links = [link_element("base", base_parts(spec), spec.color, Inertial(1.0, np.zeros(3), np.eye(3)), **kept)]
+    links = [link_element("base", base_geoms(spec), spec.color, Inertial(1.0, np.zeros(3), np.eye(3)), **kept)]
     for name, joint in spec.joints.items():
         frame = pose_matrix([-value for value in _origin(joint)], np.eye(3))
         inertial = mass_properties(joint.parts, joint.mass)
@@ -84,7 +84,7 @@ def fixture_urdf(spec: FixtureSpec, keep: Literal["collision", "visual"]) -> str
     return ET.tostring(root, encoding="unicode")
 
 
-def movables(spec: FixtureSpec) -> tuple[Movable, ...]:
+def articulated_parts(spec: FixtureSpec) -> tuple[ArticulatedPart, ...]:
     """Return the articulated parts of a fixture, in the order of its joints."""
     if spec.urdf:
         root = ET.fromstring(fixture_urdf(spec, "collision"))  # noqa: S314  written by us
@@ -95,10 +95,10 @@ def movables(spec: FixtureSpec) -> tuple[Movable, ...]:
     return tuple(_from_joint(name, joint, rotation) for name, joint in spec.joints.items())
 
 
-def _from_joint(name: str, joint: FixtureJoint, rotation: FloatArray) -> Movable:
+def _from_joint(name: str, joint: FixtureJoint, rotation: FloatArray) -> ArticulatedPart:
     x, y, z = (handle - origin for handle, origin in zip(joint.handle, _origin(joint), strict=True))
     verticality = abs((rotation @ np.array(joint.axis))[2]) / float(np.linalg.norm(joint.axis))
-    return Movable(
+    return ArticulatedPart(
         name,
         (x, y, z),
         _unit(joint.axis),
@@ -112,10 +112,10 @@ def _from_joint(name: str, joint: FixtureJoint, rotation: FloatArray) -> Movable
     )
 
 
-def _from_urdf(spec: FixtureSpec, joint: Joint, dynamics: ET.Element | None) -> Movable:
+def _from_urdf(spec: FixtureSpec, joint: Joint, dynamics: ET.Element | None) -> ArticulatedPart:
     values = {} if dynamics is None else {key: float(value) for key, value in dynamics.attrib.items()}
     lower, upper = (-np.inf, np.inf) if joint.kind == "continuous" else (joint.lower, joint.upper)
-    return Movable(
+    return ArticulatedPart(
         joint.name,
         spec.handles.get(joint.name, (0.0, 0.0, 0.0)),
         _unit(joint.axis),

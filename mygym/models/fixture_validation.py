@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from mygym.errors import AssetError, bad_value
-from mygym.models.fixture_urdf import movables
-from mygym.models.fixtures import FixtureJoint, FixtureSpec, base_parts
+from mygym.models.fixture_urdf import articulated_parts
+from mygym.models.fixtures import FixtureJoint, FixtureSpec, base_geoms
 from mygym.models.inertia import mass_properties
 from mygym.models.shapes import check_geom
 
@@ -28,7 +28,7 @@ def check_fixture(spec: FixtureSpec, key: str) -> None:
     for name in ("collides", "visible"):
         if (spec.joints or spec.urdf) and not getattr(spec, name):
             raise AssetError(bad_value(f"{key}{name}", False, "true for a fixture with joints or a urdf"))
-    for index, geom in enumerate(base_parts(spec)):
+    for index, geom in enumerate(base_geoms(spec)):
         check_geom(geom, key if spec.size else f"{key}parts.{index}.")
     for name, joint in spec.joints.items():
         _check_joint(joint, f"{key}joints.{name}.")
@@ -38,7 +38,7 @@ def check_fixture(spec: FixtureSpec, key: str) -> None:
                 bad_value(f"{key}handles", list(spec.handles), "a fixture with a urdf; else `joints` have handles")
             )
         return
-    moving = [part.name for part in movables(spec)]
+    moving = [part.name for part in articulated_parts(spec)]
     for name in spec.handles:
         if name not in moving:
             raise AssetError(bad_value(f"{key}handles", name, moving, "is not a moving joint of the URDF"))

@@ -92,7 +92,7 @@ class FixtureSpec:
     """False for an invisible fixture, such as a panel in place of a net."""
 
 
-def base_parts(spec: FixtureSpec) -> tuple[GeomSpec, ...]:
+def base_geoms(spec: FixtureSpec) -> tuple[GeomSpec, ...]:
     """Return the geoms of a fixture that do not move, in its frame."""
     return spec.parts or ((GeomSpec(spec.shape, spec.size),) if spec.size else ())
 

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from mygym.errors import AssetError, bad_value
 from mygym.models.assets import STRICT, Number, Quaternion, Vector, asset_names, find_asset, read_asset
-from mygym.models.fixture_urdf import movables
+from mygym.models.fixture_urdf import articulated_parts
 from mygym.models.fixture_validation import check_fixture
 from mygym.models.fixtures import FixtureSpec, with_files
 from mygym.models.robot import RobotSpec
@@ -91,7 +91,7 @@ class WorkspaceSpec:
     def part_names(self) -> tuple[str, ...]:
         """Articulated parts as `fixture.joint`, in the order of `State.part_position`."""
         solid = {name: fixture for name, fixture in self.fixtures.items() if fixture.collides}
-        return tuple(f"{name}.{part.name}" for name, fixture in solid.items() for part in movables(fixture))
+        return tuple(f"{name}.{part.name}" for name, fixture in solid.items() for part in articulated_parts(fixture))
 
     def for_robot(self, name: str) -> WorkspaceSpec:
         """Return the workspace with the robot's areas, cameras, bounds and home in place of the general ones."""

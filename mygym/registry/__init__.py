@@ -15,7 +15,7 @@ from mygym.registry.algorithms import (
     register_optimizer,
     register_policy,
 )
-from mygym.registry.builtins import ASSETS, BUILTIN_FOLDERS, BUILTIN_MODULES, DESCRIPTIONS, KINDS
+from mygym.registry.builtins import ASSETS, BUILTIN_FOLDERS, BUILTIN_MODULES, DESCRIPTION_SUFFIXES, KINDS
 from mygym.registry.combos import implemented_combos, is_environment
 from mygym.registry.components import REGISTRIES, Registry, isolated, refresh, registry
 from mygym.registry.decorators import decorator
@@ -25,7 +25,7 @@ __all__ = [
     "ASSETS",
     "BUILTIN_FOLDERS",
     "BUILTIN_MODULES",
-    "DESCRIPTIONS",
+    "DESCRIPTION_SUFFIXES",
     "KINDS",
     "REGISTRIES",
     "Algorithm",

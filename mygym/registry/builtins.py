@@ -41,7 +41,7 @@ BUILTIN_FOLDERS: Mapping[str, str] = {"robot": "robots", "workspace": "workspace
 ALIASES: Mapping[str, Mapping[str, str]] = {"strategy": {"experts": "mixture"}}
 """Kind → alias → name, for built-in components that are not registered with their aliases."""
 
-DESCRIPTIONS = (".yaml", ".yml", ".urdf")
+DESCRIPTION_SUFFIXES = (".yaml", ".yml", ".urdf")
 """Suffixes of the files that can be given instead of the name of a robot, workspace or object."""
 
 EXTRAS: Mapping[str, str] = {

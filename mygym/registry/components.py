@@ -20,7 +20,7 @@ from mygym.registry.builtins import (
     ASSETS,
     BUILTIN_FOLDERS,
     BUILTIN_MODULES,
-    DESCRIPTIONS,
+    DESCRIPTION_SUFFIXES,
     FOLDER_EXTRAS,
     KINDS,
 )
@@ -157,7 +157,7 @@ class Registry:
         return iter([self._entries[name] for name in sorted(self._entries)])
 
     def _search(self, name: str, key: str) -> Entry:
-        if self.kind in BUILTIN_FOLDERS and Path(name).suffix in DESCRIPTIONS:
+        if self.kind in BUILTIN_FOLDERS and Path(name).suffix in DESCRIPTION_SUFFIXES:
             return self._file_entry(name, key)
         self._update()
         if self._find(name) is None:

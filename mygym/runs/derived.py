@@ -11,7 +11,7 @@ from mygym.config.schema import Distractor
 from mygym.envs.randomizers import ranges
 from mygym.errors import ConfigError, bad_value
 from mygym.models.controllers import Controller
-from mygym.registry import DESCRIPTIONS, Algorithm, registry
+from mygym.registry import DESCRIPTION_SUFFIXES, Algorithm, registry
 from mygym.runs.variants import Variant
 from mygym.tasks.lookup import find_task
 from mygym.tasks.observations import default_components, find_component
@@ -69,7 +69,7 @@ def uses_her(config: RunConfig, task: Task, entry: Algorithm, variants: Sequence
         ConfigError: It is asked for where it cannot be.
     """
     observed = config.observations or _default_components(config, task)
-    with_goal = [name for name in observed if find_component(name).tells_goal]
+    with_goal = [name for name in observed if find_component(name).depends_on_goal]
     applies = entry.goal_relabelling and entry.dict_observations and not with_goal
     rewards = [variant.config.reward for variant in variants]
     fixed = [reward for reward in rewards if not find_reward(reward).of_goals]
@@ -125,7 +125,7 @@ def plain_distractors(distractors: Sequence[Distractor]) -> list[dict[str, Any]]
 
 def absolute(name: str) -> str:
     """Return a name, or the absolute path of a description file: a run is loaded from other folders too."""
-    return str(Path(name).expanduser().absolute()) if Path(name).suffix in DESCRIPTIONS else name
+    return str(Path(name).expanduser().absolute()) if Path(name).suffix in DESCRIPTION_SUFFIXES else name
 
 
 def changed(values: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ class Loop:
         runner: The runner that trains.
         envs: Training environments: an SB3 vector environment, monitored, and normalised if the config asks for it.
         callback: All callbacks of the training, as one SB3 callback.
-        total_steps: Env steps after which `goes_on` returns False.
+        total_steps: Env steps after which `next_iteration` returns False.
         log_interval: Iterations between lines of the log; None: no lines.
     """
 
@@ -66,7 +66,7 @@ class Loop:
         starts: NDArray[np.bool_] = self.runner._last_episode_starts  # type: ignore[assignment]
         return starts
 
-    def goes_on(self) -> bool:
+    def next_iteration(self) -> bool:
         """End an iteration, and begin the next one if env steps remain.
 
         Only between two iterations, the log is written, the policy is evaluated at marks, checkpoints are written, and
@@ -84,7 +84,7 @@ class Loop:
             return False
         if self._iterating:
             if not self._stepped:
-                why = "took no environment step between two calls of loop.goes_on()"
+                why = "took no environment step between two calls of loop.next_iteration()"
                 raise RunError(f"{type(runner).__name__}.training {why}, so it would never end")
             self.callback.on_rollout_end()
             runner._iterations += 1
@@ -113,7 +113,7 @@ class Loop:
             info), rewards `(n_envs,)`, whether an episode has ended `(n_envs,)`, and infos.
 
         Raises:
-            RunError: `goes_on` was not called before, or returned False.
+            RunError: `next_iteration` was not called before, or returned False.
         """
         runner = self.runner
         self._check_iterating("loop.step()")
@@ -140,7 +140,7 @@ class Loop:
                 environment begins its next episode.
 
         Raises:
-            RunError: `goes_on` was not called before or returned False, or the seed is out of range.
+            RunError: `next_iteration` was not called before or returned False, or the seed is out of range.
         """
         self._check_iterating("loop.reset()")
         if seed is not None:
@@ -175,7 +175,7 @@ class Loop:
         return Curves.of(evaluations.records if evaluations is not None else ())
 
     def end(self) -> None:
-        """End training, with a last evaluation if a mark has been passed; called by `goes_on`."""
+        """End training, with a last evaluation if a mark has been passed; called by `next_iteration`."""
         if not self.over:
             self.over, self._iterating = True, False
             self.callback.on_training_end()
@@ -183,7 +183,7 @@ class Loop:
     def _check_iterating(self, call: str) -> None:
         if not self._iterating:
             name = type(self.runner).__name__
-            raise RunError(f"{name}.training: {call} without a loop.goes_on() that returned True")
+            raise RunError(f"{name}.training: {call} without a loop.next_iteration() that returned True")
 
     def _within_bounds(self, actions: NDArray[np.float32]) -> NDArray[np.float32]:
         space = self.runner.action_space

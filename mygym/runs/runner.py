@@ -46,17 +46,17 @@ class Runner(Stateful, BaseAlgorithm):
                 super().__init__(policy, env, **kwargs)
 
             def training(self, loop, *, steps_per_try: int = 100) -> Curves:
-                while loop.goes_on():         # evaluates, writes checkpoints, stops, resumes
+                while loop.next_iteration():         # evaluates, writes checkpoints, stops, resumes
                     ...                       # act with loop.step(actions), learn
                 return loop.curves()
 
-    **State of the loop belongs in attributes.** Checkpoints are written in `loop.goes_on()`, and in a resumed run the
-    first `loop.goes_on()` loads a checkpoint. After it, attributes have the values of the checkpoint, and local
-    variables those that `training` has just assigned. A counter, a running mean or a best candidate that is used by
-    later iterations must therefore be an attribute; a value that is used only between two calls of `goes_on` may be a
-    local variable. Checkpoints hold attributes that are numbers, text, lists, dictionaries, numpy arrays, torch tensors
-    or random generators, or that have `state_dict` and `load_state_dict` (networks, optimisers). Set attributes on the
-    instance, not in the class body.
+    **State of the loop belongs in attributes.** Checkpoints are written in `loop.next_iteration()`, and in a
+    resumed run the first `loop.next_iteration()` loads a checkpoint. After it, attributes have the values of the
+    checkpoint, and local variables those that `training` has just assigned. A counter, a running mean or a best
+    candidate that is used by later iterations must therefore be an attribute; a value that is used only between two
+    calls of `next_iteration` may be a local variable. Checkpoints hold attributes that are numbers, text, lists,
+    dictionaries, numpy arrays, torch tensors or random generators, or that have `state_dict` and `load_state_dict`
+    (networks, optimisers). Set attributes on the instance, not in the class body.
 
     **Schedules.** A config may give a number as a schedule, which sets the attribute of the same name during training.
     A hyperparameter follows its schedule if it is stored under its own name and read from `self` at each use.
@@ -115,7 +115,7 @@ class Runner(Stateful, BaseAlgorithm):
 
     @abstractmethod
     def training(self, loop: Loop, *args: Any, **kwargs: Any) -> Curves:
-        """Train: `while loop.goes_on(): …`, then `return loop.curves()`.
+        """Train: `while loop.next_iteration(): …`, then `return loop.curves()`.
 
         Training parameters are keyword-only, with annotations and defaults. The class docstring explains which values
         must not be in local variables.
@@ -179,7 +179,7 @@ class Runner(Stateful, BaseAlgorithm):
             if not loop.over:
                 raise RunError(
                     f"{type(self).__name__}.training ended after {self.num_timesteps} of {total} steps: "
-                    "it must continue while loop.goes_on() returns True"
+                    "it must continue while loop.next_iteration() returns True"
                 )
         except TrainingStopped:
             loop.end()

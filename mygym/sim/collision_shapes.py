@@ -10,7 +10,7 @@ from mygym.models.collision_pieces import Piece
 from mygym.models.links import hull_file
 from mygym.sim.bullet import bullet
 
-MOST_PIECES = 16
+MAX_PIECES = 16
 """Largest number of pieces in a shape that is created by a call (MAX_COMPOUND_COLLISION_SHAPES in Bullet).
 
 A URDF has no limit.
@@ -33,10 +33,10 @@ def create_collision(client: int, pieces: tuple[Piece, ...]) -> int:
     Files of hulls are written once per process.
 
     Raises:
-        ValueError: More than `MOST_PIECES` pieces, of which Bullet would silently drop the last.
+        ValueError: More than `MAX_PIECES` pieces, of which Bullet would silently drop the last.
     """
-    if len(pieces) > MOST_PIECES:
-        raise ValueError(f"{len(pieces)} pieces are more than the {MOST_PIECES} of a collision shape; use a URDF")
+    if len(pieces) > MAX_PIECES:
+        raise ValueError(f"{len(pieces)} pieces are more than the {MAX_PIECES} of a collision shape; use a URDF")
     create, arguments = _creation(os.getpid(), pieces)
     return int(create(**arguments, physicsClientId=client))
 

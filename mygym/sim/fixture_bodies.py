@@ -8,11 +8,11 @@ import numpy as np
 
 from mygym.errors import ConfigError, bad_value
 from mygym.models.collision_pieces import Piece, pieces
-from mygym.models.fixture_urdf import Movable, fixture_pose, fixture_urdf, movables
-from mygym.models.fixtures import FixtureSpec, base_parts
+from mygym.models.fixture_urdf import ArticulatedPart, articulated_parts, fixture_pose, fixture_urdf
+from mygym.models.fixtures import FixtureSpec, base_geoms
 from mygym.models.workspace import WorkspaceSpec
 from mygym.sim.bullet import TINY_BOX, bullet, urdf_file
-from mygym.sim.collision_shapes import MOST_PIECES, create_collision
+from mygym.sim.collision_shapes import MAX_PIECES, create_collision
 from mygym.tasks.state import State
 from mygym.types import FloatArray
 
@@ -33,14 +33,14 @@ class FixtureBodies:
     def __init__(self, workspace: WorkspaceSpec, client: int, dt: float, substeps: int, gravity: float) -> None:
         self._client, self._dt, self._substeps, self._gravity = client, dt, substeps, gravity
         self._fixtures = {name: spec for name, spec in workspace.fixtures.items() if spec.collides}
-        self._movables = {name: movables(spec) for name, spec in self._fixtures.items()}
+        self._movables = {name: articulated_parts(spec) for name, spec in self._fixtures.items()}
         self._files = {
             name: urdf_file(name, fixture_urdf(spec, "collision"))
             for name, spec in self._fixtures.items()
             if self._movables[name] or spec.urdf
         }
         self.part_names = workspace.part_names
-        self.parts: tuple[Movable, ...] = tuple(part for parts in self._movables.values() for part in parts)
+        self.parts: tuple[ArticulatedPart, ...] = tuple(part for parts in self._movables.values() for part in parts)
         self.rest = np.array([part.rest for part in self.parts])
         """`(P,)` m or rad: positions of the parts after a reset."""
         self.bodies: dict[str, tuple[int, ...]] = {}
@@ -87,8 +87,8 @@ class FixtureBodies:
 
     def _add_rigid(self, spec: FixtureSpec) -> tuple[int, ...]:
         """Add static shapes as few bodies: a reset takes 0.1 ms per body, 0.01 ms per shape of a body."""
-        shapes = pieces(base_parts(spec))
-        groups = [shapes[first : first + MOST_PIECES] for first in range(0, len(shapes), MOST_PIECES)]
+        shapes = pieces(base_geoms(spec))
+        groups = [shapes[first : first + MAX_PIECES] for first in range(0, len(shapes), MAX_PIECES)]
         return tuple(self._add_group(group, spec) for group in groups)
 
     def _add_group(self, group: tuple[Piece, ...], spec: FixtureSpec) -> int:
@@ -115,7 +115,7 @@ class FixtureBodies:
             )
         )
 
-    def _set_joints(self, body: int, parts: Sequence[Movable], positions: Sequence[float]) -> None:
+    def _set_joints(self, body: int, parts: Sequence[ArticulatedPart], positions: Sequence[float]) -> None:
         """Place the parts of a body, and set their dry friction and weight."""
         client = self._client
         count = bullet.getNumJoints(body, physicsClientId=client)

@@ -44,7 +44,7 @@ class Rest:
         return float(np.linalg.norm(last.max(axis=0) - last.min(axis=0)))
 
 
-def left_alone(world: World, place: tuple[float, float], seconds: float = 1.0, height: float = 0.0) -> Rest:
+def measure_rest(world: World, place: tuple[float, float], seconds: float = 1.0, height: float = 0.0) -> Rest:
     """Reset a world with its first object at a position, and record that object while the arm stands still.
 
     Args:

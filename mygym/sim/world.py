@@ -252,7 +252,7 @@ class World:
         self,
         ee_target: FloatArray,
         gripper: float = 1.0,
-        turn_by: float = 0.0,
+        yaw_change: float = 0.0,
         second_target: FloatArray | None = None,
         second_gripper: float = 1.0,
     ) -> FloatArray:
@@ -263,7 +263,7 @@ class World:
         Args:
             ee_target: `(3,)` m in the world frame, of the first arm.
             gripper: Of the first arm, -1 closed to +1 open.
-            turn_by: rad by which the first arm's tool must still turn from its measured yaw, positive
+            yaw_change: rad by which the first arm's tool must still turn from its measured yaw, positive
                 counter-clockwise seen from above if the tool points down; 0 holds the last commanded yaw.
             second_target: `(3,)` m, of the second arm; by default its position at the reset.
             second_gripper: Of the second arm.
@@ -271,7 +271,7 @@ class World:
         Returns:
             `(A,)` in [-1, 1].
         """
-        return self._arms.action_towards(self.state, ee_target, gripper, turn_by, second_target, second_gripper)
+        return self._arms.action_towards(self.state, ee_target, gripper, yaw_change, second_target, second_gripper)
 
     def reachable(self, points: FloatArray) -> NDArray[np.bool_]:
         """Return `(n,)`: whether the tool, held as at home, reaches each point `(n, 3)` to 5 mm within joint limits."""

@@ -15,7 +15,7 @@ from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 
 from mygym.config.ranges import Range
 from mygym.config.schedules import parse
-from mygym.demonstrations import Demonstrations, check_fits, load_demonstrations, played_as
+from mygym.demonstrations import Demonstrations, check_compatible, load_demonstrations, variant_indices
 from mygym.demonstrations.episodes import Observations
 from mygym.demonstrations.recording import ATTEMPTS, attempts
 from mygym.errors import ConfigError, bad_value
@@ -127,7 +127,7 @@ class Demos(Strategy):
             model = cast(OffPolicyAlgorithm, self.model)
             assert model.replay_buffer is not None
             lengths = [len(episode) for episode in demonstrations.episodes]
-            variants = np.repeat(played_as(demonstrations, self.plan), lengths).tolist()
+            variants = np.repeat(variant_indices(demonstrations, self.plan), lengths).tolist()
             mix(model.replay_buffer, demonstration_buffer(model, steps, variants), self.share)
         if self.warm_start:
             self._imitate(self.warm_start)
@@ -154,7 +154,7 @@ class Demos(Strategy):
             ConfigError: Not a dataset, not of the run's tasks, no successful episode, or too few episodes.
         """
         demonstrations = load_demonstrations(dataset, "strategy_params.dataset")
-        check_fits(demonstrations, self.plan, rewards=bool(self.share))
+        check_compatible(demonstrations, self.plan, rewards=bool(self.share))
         count = len(demonstrations)
         if self.episodes is not None and self.episodes > count:
             why = f"is more than {dataset} contains"

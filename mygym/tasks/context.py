@@ -208,7 +208,7 @@ class ArmCommand:
     """`(N, 3)` m, world frame: target of the end effector."""
     gripper: Array | float
     """`(N,)`, or a number for all: −1 closed to +1 open."""
-    turn_by: Array | None = None
+    yaw_change: Array | None = None
     """`(N,)` rad: change of the tool's yaw that is still missing; None: no change."""
     second_target: Array | None = None
     """`(N, 3)` m: target of the second arm's end effector; None: its position at the reset."""

@@ -130,12 +130,12 @@ def _merged(commands: Sequence[tuple[Array, ArmCommand]], state: State) -> ArmCo
     rest = state.second_ee_position[:, 0] if arms else state.ee_position
     merged = ArmCommand(state.ee_position, zero, zero, rest, zero + 1.0)
     for mask, command in commands:
-        turn = zero if command.turn_by is None else command.turn_by
+        turn = zero if command.yaw_change is None else command.yaw_change
         second = rest if command.second_target is None else command.second_target
         merged = ArmCommand(
             xp.where(mask[:, None], command.target, merged.target),
             xp.where(mask, zero + command.gripper, merged.gripper),
-            xp.where(mask, turn, merged.turn_by),
+            xp.where(mask, turn, merged.yaw_change),
             xp.where(mask[:, None], second, merged.second_target),
             xp.where(mask, zero + command.second_gripper, merged.second_gripper),
         )

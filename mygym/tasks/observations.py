@@ -29,7 +29,7 @@ class Component:
     """Its subject: the robot, or a thing that a task may have none or several of, such as `objects` (then `d` = 0)."""
     size: int = 0
     """Numbers for each subject; 0: `d` depends on the robot."""
-    tells_goal: bool = False
+    depends_on_goal: bool = False
     """Whether it depends on the goal, so that hindsight, which replaces goals, would make it wrong."""
     measured: bool = True
     """Whether a sensor would measure it, so that the randomizer `observation_noise` applies to it."""
@@ -58,7 +58,7 @@ def register_observation(
     bound: float,
     of: str = "robot",
     size: int = 0,
-    tells_goal: bool = False,
+    depends_on_goal: bool = False,
     *,
     measured: bool = True,
     unit: str = "",
@@ -73,7 +73,7 @@ def register_observation(
         bound: Values are clipped to ± this, in the component's unit.
         of: Its subject, see `Component.of`.
         size: Numbers for each subject; 0 for the robot.
-        tells_goal: Whether it depends on the goal.
+        depends_on_goal: Whether it depends on the goal.
         measured: Whether observation noise applies to it.
         unit: Unit of its numbers.
         frame: Frame or axes.
@@ -86,7 +86,7 @@ def register_observation(
 
     def build(function: ComponentFunction) -> Component:
         shape = re.match(r"`(\(.*?\))`(?=[ :.,])", first_line(function))
-        return Component(function, bound, of, size, tells_goal, measured, shape[1] if shape else "", unit, frame)
+        return Component(function, bound, of, size, depends_on_goal, measured, shape[1] if shape else "", unit, frame)
 
     return decorator("observation", name, build=build, allowed="a function", help=help, override=override)
 
@@ -111,7 +111,7 @@ def default_components(task: Task, *, cartesian: bool, remembers_command: bool, 
         arms: Number of arms of the robot.
     """
     names = ["ee_position", "ee_velocity"]
-    if task.needs_turning:
+    if task.needs_tool_yaw:
         names += ["tool_yaw", "tool_yaw_offset"] if remembers_command else ["tool_yaw"]
     if arms > 1:
         names += ["second_ee_position", "second_ee_velocity"]

@@ -49,7 +49,7 @@ class Stage:
     """Whether it grasps."""
     uses_gripper: bool = False
     """Whether the fingers of a robot that has any move."""
-    needs_turning: bool = False
+    needs_tool_yaw: bool = False
     """Whether the tool's yaw must change."""
     arms: int = 1
     """Number of arms that it needs."""

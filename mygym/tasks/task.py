@@ -83,7 +83,7 @@ class Task:
             points = 1 if subtask.via else self.path_points.get(subtask.path, 0)
             path = tuple(range(first, first + points))
             first += len(path)
-            has_yaw = any(stage.needs_turning for stage in stages)
+            has_yaw = any(stage.needs_tool_yaw for stage in stages)
             slots.append(GoalSlots(first, path, first + 1 if has_yaw else None))
             first += 2 if has_yaw else 1
         return tuple(slots)
@@ -166,10 +166,10 @@ class Task:
         return self.needs_gripper or any(stage.uses_gripper for stage in self.plan.stages)
 
     @property
-    def needs_turning(self) -> bool:
+    def needs_tool_yaw(self) -> bool:
         """Whether the tool's yaw must change: for a stage, or to grasp a rotated object."""
         grasps_rotated = self.rotation[0] != self.rotation[1] and self.needs_gripper
-        return grasps_rotated or any(stage.needs_turning for stage in self.plan.stages)
+        return grasps_rotated or any(stage.needs_tool_yaw for stage in self.plan.stages)
 
     @property
     def arms(self) -> int:

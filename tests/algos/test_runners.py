@@ -179,7 +179,7 @@ def test_candidates_are_evaluated_on_the_same_episodes(n_envs: int) -> None:
     class ReturnsRecorder(CEM):
         def training(self, loop: Loop, *, episodes: int = 2) -> Any:
             with torch.no_grad():
-                while loop.goes_on():
+                while loop.next_iteration():
                     np.random.seed(5)  # noqa: NPY002
                     results.append(self._returns(loop, candidates, episodes))
             return loop.curves()

@@ -10,7 +10,7 @@ import pytest
 
 import mygym
 from mygym.config import RunConfig
-from mygym.demonstrations import Demonstrations, check_fits
+from mygym.demonstrations import Demonstrations, check_compatible
 from mygym.errors import ConfigError
 from mygym.runs.resolve_config import from_python
 
@@ -39,7 +39,7 @@ def config(**changes: Any) -> RunConfig:
     ids=str,
 )
 def test_compatible_demonstrations_are_accepted(changes: dict[str, Any], demonstrations: Demonstrations) -> None:
-    check_fits(demonstrations, config(**changes))
+    check_compatible(demonstrations, config(**changes))
 
 
 @pytest.mark.parametrize(
@@ -60,18 +60,18 @@ def test_incompatible_demonstrations_are_refused(
     changes: dict[str, Any], message: str, demonstrations: Demonstrations
 ) -> None:
     with pytest.raises(ConfigError) as error:
-        check_fits(demonstrations, config(**changes))
+        check_compatible(demonstrations, config(**changes))
     assert re.match(message.replace("PATH", re.escape(str(demonstrations.path))), str(error.value)), error.value
 
 
 def test_another_reward_is_accepted_if_rewards_are_not_used(demonstrations: Demonstrations) -> None:
-    check_fits(demonstrations, config(reward="dense"), rewards=False)
+    check_compatible(demonstrations, config(reward="dense"), rewards=False)
 
 
 def test_a_multi_task_run_accepts_demonstrations_of_some_tasks(tmp_path: Path) -> None:
     several = {"strategy": "multitask", "strategy_params": {"tasks": ["reach", "push"]}}
     single = mygym.demonstrate({**PUSH, "spaces": "shared"}, out=tmp_path / "push", episodes=1)
-    check_fits(single, from_python({**PUSH, **several}).config)
+    check_compatible(single, from_python({**PUSH, **several}).config)
     both = mygym.demonstrate(several, out=tmp_path / "both", episodes=2)
     with pytest.raises(ConfigError, match=r"task: 'push' is not what .*both was recorded with; allowed: reach"):
-        check_fits(both, config(spaces="shared"))
+        check_compatible(both, config(spaces="shared"))

@@ -44,7 +44,7 @@ def poses(world: World, height: float = 0.0) -> Any:
 
 def episode(world: World, variation: EpisodeRandomization, steps: int = 25) -> bytes:
     """Return the states of an episode in which the arm moves at random and into the cube, as bytes."""
-    world.vary(variation)
+    world.randomize(variation)
     world.reset(poses(world))
     rng, states = np.random.default_rng(0), b""
     for step in range(steps):
@@ -80,14 +80,14 @@ def test_randomization_is_reproducible_and_leaves_no_trace(name: str, world: Wor
 
 def dynamics(world: World, k: int) -> tuple[float, float, tuple[float, ...]]:
     """Return mass, friction and moments of inertia of a body in Bullet."""
-    mass, friction, moments, *_ = bullet.getDynamicsInfo(world._bodies[k], -1, physicsClientId=world._client)
+    mass, friction, moments, *_ = bullet.getDynamicsInfo(world.object_bodies.ids[k], -1, physicsClientId=world.client)
     return mass, friction, moments
 
 
 @pytest.mark.parametrize("k", [0, 1])
 def test_mass_and_friction_are_scaled_independently(k: int, world: World) -> None:
     def after(variation: EpisodeRandomization) -> tuple[float, float, tuple[float, ...]]:
-        world.vary(variation)
+        world.randomize(variation)
         world.reset(poses(world))
         return dynamics(world, k)
 
@@ -103,7 +103,7 @@ def test_mass_and_friction_are_scaled_independently(k: int, world: World) -> Non
 def test_heavier_objects_fall_as_fast(world: World) -> None:
     heights = []
     for factor in (0.5, 1.0, 2.0):
-        world.vary(EpisodeRandomization(object_mass=(factor, factor)))
+        world.randomize(EpisodeRandomization(object_mass=(factor, factor)))
         world.reset(poses(world, height=0.4))
         for _ in range(5):
             world.step(np.zeros(world.action_size))
@@ -113,10 +113,10 @@ def test_heavier_objects_fall_as_fast(world: World) -> None:
 
 
 def test_damping_removes_its_share_of_the_velocity_in_a_second(world: World) -> None:
-    world.vary(EpisodeRandomization(object_damping=(0.75, 0.0)))
+    world.randomize(EpisodeRandomization(object_damping=(0.75, 0.0)))
     world.reset(poses(world, height=20.0))  # they fall for a second
-    for body in world._bodies:
-        bullet.resetBaseVelocity(body, (0.2, 0, 0), physicsClientId=world._client)
+    for body in world.object_bodies.ids:
+        bullet.resetBaseVelocity(body, (0.2, 0, 0), physicsClientId=world.client)
     for _ in range(25):
         world.step(np.zeros(world.action_size))
     assert world.state.object_velocity[0, :, 0] == pytest.approx([0.05, 0.2], rel=1e-6)
@@ -138,7 +138,7 @@ def test_any_object_can_be_scaled(entry: Any) -> None:
 def test_scaled_object_rests_at_its_height() -> None:
     world = world_of("cube", "mug", "can", "apple")
     for factor in (0.7, 1.5):
-        world.vary(EpisodeRandomization(object_size=(factor,) * 4))
+        world.randomize(EpisodeRandomization(object_size=(factor,) * 4))
         start = poses(world)
         start[:, 0], start[:, 1] = 0.2, np.arange(4) * 0.16 - 0.24
         world.reset(start)
@@ -153,7 +153,7 @@ def test_smaller_gain_moves_joints_less() -> None:
     world = world_of(control="joint_delta")
     distances = []
     for gain in (1.0, 0.5):
-        world.vary(EpisodeRandomization(joint_gain=(gain,) * J))
+        world.randomize(EpisodeRandomization(joint_gain=(gain,) * J))
         world.reset(np.zeros((0, 7)))
         before = world.state.joint_position.copy()
         world.step(np.full(world.action_size, 0.02))
@@ -166,7 +166,7 @@ def test_dry_friction_holds_a_joint_against_smaller_torques() -> None:
     world = world_of(control="joint_torque")
 
     def distance(share: float, friction: float) -> float:
-        world.vary(EpisodeRandomization(joint_friction=(friction,) * J))
+        world.randomize(EpisodeRandomization(joint_friction=(friction,) * J))
         world.reset(np.zeros((0, 7)))
         before = world.state.joint_position[0, 0]
         for _ in range(5):
@@ -195,7 +195,7 @@ def picture() -> Iterator[Callable[[EpisodeRandomization], Any]]:
     camera = Camera(world)
 
     def take(variation: EpisodeRandomization) -> Any:
-        world.vary(variation)
+        world.randomize(variation)
         world.reset(poses(world))
         return camera.render(240, 180).astype(int)
 

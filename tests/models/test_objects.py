@@ -21,8 +21,8 @@ from mygym.models.transforms import matrix_to_quaternion, quaternion_to_matrix, 
 from mygym.models.workspace import load_workspace
 from mygym.registry import registry
 from mygym.sim.bullet import bullet
-from mygym.sim.collision_shapes import MOST_PIECES, create_collision
-from mygym.sim.rendering.thumbnails import contact_sheet, portrait, silhouette
+from mygym.sim.collision_shapes import MAX_PIECES, create_collision
+from mygym.sim.rendering.thumbnails import contact_sheet, silhouette, thumbnail
 from mygym.sim.world import World
 from tests.worlds import cube_at
 
@@ -123,8 +123,8 @@ def test_state_has_centre_of_mass_and_model_orientation(name: str, world_of) -> 
 
 def above_table(world: World) -> float:
     """Return the distance in m of the first object and the first fixture."""
-    table = bullet.getBodyUniqueId(0, physicsClientId=world._client)
-    points = bullet.getClosestPoints(world._bodies[0], table, 0.1, physicsClientId=world._client)
+    table = bullet.getBodyUniqueId(0, physicsClientId=world.client)
+    points = bullet.getClosestPoints(world.object_bodies.ids[0], table, 0.1, physicsClientId=world.client)
     return min(point[8] for point in points)
 
 
@@ -134,7 +134,7 @@ def test_push_rotates_a_body_by_its_inertia(name: str, world_of) -> None:
     world = world_of(name)
     spec = world.objects[0]
     world.reset(pose(world, 0.1, 0.2, (0.4, 0.3, -0.9), lift=0.2))
-    body, client = world._bodies[0], world._client
+    body, client = world.object_bodies.ids[0], world.client
     arm, force = np.array([0.02, -0.01, 0.015]), np.array([0.01, 0.02, -0.015]) * spec.mass
     bullet.setPhysicsEngineParameter(fixedTimeStep=1e-3, numSubSteps=1, physicsClientId=client)
     place = world.state.object_position[0, 0] + arm
@@ -152,16 +152,16 @@ def test_push_rotates_a_body_by_its_inertia(name: str, world_of) -> None:
 def test_each_of_many_pieces_collides(name: str, world_of) -> None:
     world = world_of(name)
     body = world.objects[0].body
-    assert len(body.pieces) > MOST_PIECES
-    client = world._client
+    assert len(body.pieces) > MAX_PIECES
+    client = world.client
     world.reset(np.array([[0.1, 0.2, 0.3, 0.0, 0.0, 0.0, 1.0]]))
-    _, turn = bullet.getBasePositionAndOrientation(world._bodies[0], physicsClientId=client)
+    _, turn = bullet.getBasePositionAndOrientation(world.object_bodies.ids[0], physicsClientId=client)
     probe = bullet.createCollisionShape(bullet.GEOM_SPHERE, radius=1e-4, physicsClientId=client)
     ball = bullet.createMultiBody(0.0, probe, useMaximalCoordinates=True, physicsClientId=client)
     for piece in body.pieces:
         middle = np.array([0.1, 0.2, 0.3]) + quaternion_to_matrix(turn) @ piece.position
         bullet.resetBasePositionAndOrientation(ball, middle.tolist(), (0, 0, 0, 1), physicsClientId=client)
-        points = bullet.getClosestPoints(world._bodies[0], ball, 0.1, physicsClientId=client)
+        points = bullet.getClosestPoints(world.object_bodies.ids[0], ball, 0.1, physicsClientId=client)
         assert min(point[8] for point in points) < 0, "a probe at the centre of each piece is inside the body"
     with pytest.raises(ValueError, match="more than the 16"):
         create_collision(client, body.pieces)
@@ -188,7 +188,7 @@ def test_resets_are_fast_and_read_no_mesh(world_of) -> None:
         world = world_of(name)
         start = pose(world, 0.1, 0.2)
         world.reset(start)
-        size = bullet.getAABB(world._bodies[0], physicsClientId=world._client)
+        size = bullet.getAABB(world.object_bodies.ids[0], physicsClientId=world.client)
         contents = {path: path.read_bytes() for path in temporary_folder(os.getpid()).glob("*hull.obj")}
         for path in contents:
             path.write_bytes(b"")
@@ -197,7 +197,7 @@ def test_resets_are_fast_and_read_no_mesh(world_of) -> None:
         finally:
             for path, content in contents.items():
                 path.write_bytes(content)
-        assert bullet.getAABB(world._bodies[0], physicsClientId=world._client) == size
+        assert bullet.getAABB(world.object_bodies.ids[0], physicsClientId=world.client) == size
         assert best < 0.006, "3 ms on an idle machine"
 
 
@@ -250,7 +250,7 @@ def test_yaml_file_sets_mass_and_color_of_a_urdf(tmp_path: Path) -> None:
     spec = load_object(path)
     assert (spec.mass, spec.friction, spec.category) == (0.2, 0.7, "custom")
     np.testing.assert_allclose(spec.inertial.inertia[2, 2], 0.2 / 12 * (0.04**2 + 0.06**2))
-    green = portrait(spec, 40, 30).reshape(-1, 3).astype(int)
+    green = thumbnail(spec, 40, 30).reshape(-1, 3).astype(int)
     assert (green[:, 1] > green[:, 0] + 60).any()
 
 
@@ -363,9 +363,9 @@ def test_large_mesh_is_reduced_to_few_points() -> None:
 
 def test_portrait_and_contact_sheet() -> None:
     specs = [load_object(name) for name in ("mug", "cube", "duck")]
-    picture = portrait(specs[0], 60, 40)
+    picture = thumbnail(specs[0], 60, 40)
     assert (picture.shape, picture.dtype) == ((40, 60, 3), np.uint8)
-    np.testing.assert_array_equal(picture, portrait(specs[0], 60, 40))
+    np.testing.assert_array_equal(picture, thumbnail(specs[0], 60, 40))
     mask = silhouette(specs[0], 60, 40)
     assert mask.any(axis=0)[20:40].all(), "the object fills the centre"
     assert not mask[[0, -1]].any()
@@ -380,5 +380,5 @@ def test_default_cube_has_the_moments_of_a_box(world_of) -> None:
     """The default object has the analytical moments of inertia."""
     world = world_of("cube")
     world.reset(cube_at(0.1, 0.1))
-    moments = bullet.getDynamicsInfo(world._bodies[0], -1, physicsClientId=world._client)[2]
+    moments = bullet.getDynamicsInfo(world.object_bodies.ids[0], -1, physicsClientId=world.client)[2]
     np.testing.assert_allclose(moments, 0.046 * 0.04**2 / 6, rtol=1e-9)

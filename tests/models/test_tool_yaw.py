@@ -54,7 +54,7 @@ def test_expert_rotates_the_tool_and_then_holds_it(
     world = make_world(robot, objects=0, control=control, tool_yaw=True)
     start, yaw = world.state.ee_position[0].copy(), yaw_meter(world)
     for _ in range(25):
-        world.step(world.action_towards(start, turn_by=wanted - yaw()))
+        world.step(world.action_towards(start, yaw_change=wanted - yaw()))
         assert np.linalg.norm(world.state.ee_position[0] - start) < 0.01
     assert yaw() == pytest.approx(wanted, abs=TWO_DEGREES)
     target = start + np.array([0.06, 0.08, 0.0])
@@ -73,7 +73,7 @@ def test_expert_of_joint_controllers_keeps_the_yaw(make_world: MakeWorld, contro
     world = make_world("panda", objects=0, control=control, gripper=False, tool_yaw=True)
     start, yaw = world.state.ee_position[0].copy(), yaw_meter(world)
     for _ in range(15):
-        world.step(world.action_towards(start, turn_by=0.5 - yaw()))
+        world.step(world.action_towards(start, yaw_change=0.5 - yaw()))
     for _ in range(3):
         world.step(world.action_towards(start) + KNOCKS[control] * np.eye(7)[6])
     assert abs(yaw() - 0.5) > TWO_DEGREES, "the disturbance rotates the tool"
@@ -86,7 +86,7 @@ def test_reset_clears_the_yaw(make_world: MakeWorld, control: str) -> None:
     world = make_world("panda", objects=0, control=control, tool_yaw=True)
     start, yaw = world.state.ee_position[0].copy(), yaw_meter(world)
     for _ in range(10):
-        world.step(world.action_towards(start, turn_by=0.5 - yaw()))
+        world.step(world.action_towards(start, yaw_change=0.5 - yaw()))
     world.reset(NONE)
     go(world, start, steps=10)
     assert yaw() == pytest.approx(0.0, abs=TWO_DEGREES)
@@ -97,7 +97,7 @@ def test_yaw_is_held_unless_enabled(make_world: MakeWorld, control: str) -> None
     world = make_world("panda", objects=0, control=control)
     start, yaw = world.state.ee_position[0].copy(), yaw_meter(world)
     for _ in range(10):
-        world.step(world.action_towards(start, turn_by=0.5))
+        world.step(world.action_towards(start, yaw_change=0.5))
     assert yaw() == pytest.approx(0.0, abs=TWO_DEGREES)
 
 
@@ -110,7 +110,7 @@ def test_held_cube_rotates_with_the_tool(make_world: MakeWorld) -> None:
     go(world, (0.0, 0.0, 0.15), -1, 10)
     before = world.state.object_orientation[0, 0].copy()
     for _ in range(20):
-        world.step(world.action_towards(np.array([0.0, 0.0, 0.15]), -1.0, turn_by=0.7 - yaw()))
+        world.step(world.action_towards(np.array([0.0, 0.0, 0.15]), -1.0, yaw_change=0.7 - yaw()))
     np.testing.assert_allclose(
         rotation_vector(before, world.state.object_orientation[0, 0]), (0.0, 0.0, 0.7), atol=2 * TWO_DEGREES
     )

@@ -46,7 +46,7 @@ class Climber(Runner):
         super().__init__(policy, env, **kwargs)
 
     def training(self, loop: Loop, *, length: int = 20, greedy: bool = True) -> Curves:
-        while loop.goes_on():
+        while loop.next_iteration():
             before = self.policy.parameters_to_vector()
             self.policy.load_from_vector(before + self.noise * np.random.standard_normal(before.shape))  # noqa: NPY002
             total = 0.0

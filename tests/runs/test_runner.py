@@ -74,7 +74,7 @@ def test_local_variables_are_not_restored(tmp_path: Path) -> None:
         def training(self, loop: Loop) -> Curves:
             local = 0
             self.kept = 0
-            while loop.goes_on():
+            while loop.next_iteration():
                 loop.step(np.zeros((2, 3), np.float32))
                 local += 1
                 self.kept += 1
@@ -98,7 +98,7 @@ def test_runner_trains_outside_a_run() -> None:
     again = Climber("MultiInputPolicy", env, seed=1, device="cpu", policy_kwargs={"net_arch": [8]}).learn(90)
     np.testing.assert_array_equal(runner.policy.parameters_to_vector(), again.policy.parameters_to_vector())
     with pytest.raises(RunError, match=r"Custom\.training: loop\.evaluate\(\) is for runs"):
-        with_training(lambda self, loop: loop.goes_on() and loop.evaluate())("MultiInputPolicy", env).learn(10)
+        with_training(lambda self, loop: loop.next_iteration() and loop.evaluate())("MultiInputPolicy", env).learn(10)
     env.close()
 
 
@@ -124,7 +124,7 @@ def test_actions_are_clipped_and_callbacks_receive_the_rewards(tmp_path: Path) -
 
     class Wild(Runner):
         def training(self, loop: Loop) -> Curves:
-            while loop.goes_on():
+            while loop.next_iteration():
                 _, rewards, dones, infos = loop.step(torch.full((loop.envs.num_envs, 3), 5.0))
                 callback_locals = loop.callback.callbacks[0].locals
                 assert callback_locals["rewards"] is rewards
@@ -151,7 +151,7 @@ def test_actions_of_a_squashing_policy_are_unscaled(tmp_path: Path) -> None:
 
     class Squashed(Runner):
         def training(self, loop: Loop) -> Curves:
-            while loop.goes_on():
+            while loop.next_iteration():
                 loop.step(np.ones((2, 3), np.float32))
             return loop.curves()
 
@@ -171,7 +171,7 @@ def test_reset_with_a_seed_starts_the_same_episode_everywhere() -> None:
 
     class Same(Runner):
         def training(self, loop: Loop) -> Curves:
-            while loop.goes_on():
+            while loop.next_iteration():
                 for seed in (7, 7, 8, None):
                     seen.append(loop.reset(seed)["desired_goal"].copy())
                     assert loop.episode_starts.all()
@@ -197,7 +197,7 @@ def test_reset_with_a_seed_starts_the_same_episode_everywhere() -> None:
 def test_seeds_of_evaluations_are_refused_in_training(seed: int, tmp_path: Path) -> None:
     assert min(episode_seeds(0, EVALUATION, 100)) >= SEEDS
     with pytest.raises(RunError, match=r"loop\.reset\("):
-        train(with_training(lambda self, loop: loop.goes_on() and loop.reset(seed)), tmp_path)
+        train(with_training(lambda self, loop: loop.next_iteration() and loop.reset(seed)), tmp_path)
 
 
 def test_extra_evaluations_do_not_change_the_run(tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_extra_evaluations_do_not_change_the_run(tmp_path: Path) -> None:
 
     class Evaluating(Climber):
         def training(self, loop: Loop) -> Curves:
-            while loop.goes_on():
+            while loop.next_iteration():
                 assert not self.policy.training
                 if type(self).enabled:
                     extras.append(loop.evaluate())
@@ -235,13 +235,13 @@ def test_extra_evaluations_do_not_change_the_run(tmp_path: Path) -> None:
 
 
 def never_steps(runner: Runner, loop: Loop) -> Curves:
-    while loop.goes_on():
+    while loop.next_iteration():
         pass
     return loop.curves()
 
 
 def ends_early(runner: Runner, loop: Loop) -> Curves:
-    loop.goes_on()
+    loop.next_iteration()
     loop.step(np.zeros((2, 3), np.float32))
     return loop.curves()
 
@@ -252,13 +252,13 @@ def steps_first(runner: Runner, loop: Loop) -> Curves:
 
 
 def returns_nothing(runner: Runner, loop: Loop) -> Any:
-    while loop.goes_on():
+    while loop.next_iteration():
         loop.step(np.zeros((2, 3), np.float32))
 
 
 def steps_after_the_end(runner: Runner, loop: Loop) -> Curves:
     returns_nothing(runner, loop)
-    assert not loop.goes_on()
+    assert not loop.next_iteration()
     loop.step(np.zeros((2, 3), np.float32))
     return loop.curves()
 
@@ -266,11 +266,11 @@ def steps_after_the_end(runner: Runner, loop: Loop) -> Curves:
 @pytest.mark.parametrize(
     ("training", "words"),
     [
-        (never_steps, "took no environment step between two calls of loop.goes_on"),
+        (never_steps, "took no environment step between two calls of loop.next_iteration"),
         (ends_early, "ended after 2 of 240 steps"),
         (lambda self, loop: loop.curves(), "ended after 0 of 240 steps"),
-        (steps_first, r"loop.step\(\) without a loop.goes_on"),
-        (steps_after_the_end, r"loop.step\(\) without a loop.goes_on"),
+        (steps_first, r"loop.step\(\) without a loop.next_iteration"),
+        (steps_after_the_end, r"loop.step\(\) without a loop.next_iteration"),
         (returns_nothing, "returned None instead of loop.curves"),
     ],
 )
@@ -284,7 +284,7 @@ def test_wrong_loop_is_reported(training: Any, words: str, tmp_path: Path) -> No
 
 def test_exception_in_the_loop_fails_the_run(tmp_path: Path) -> None:
     def training(runner: Runner, loop: Loop) -> Curves:
-        while loop.goes_on():
+        while loop.next_iteration():
             loop.step(np.zeros((2, 3), np.float32))
             if loop.num_timesteps > 100:
                 raise LookupError("no such thing")
@@ -300,7 +300,7 @@ def test_exception_in_the_loop_fails_the_run(tmp_path: Path) -> None:
 def test_non_finite_loss_ends_the_run(tmp_path: Path) -> None:
     class Diverging(Climber):
         def training(self, loop: Loop) -> Curves:
-            while loop.goes_on():
+            while loop.next_iteration():
                 loop.step(np.zeros((2, 3), np.float32))
                 self.logger.record("train/loss", math.nan if loop.num_timesteps > 100 else 0.0)
             return loop.curves()
@@ -313,7 +313,7 @@ def test_non_finite_loss_ends_the_run(tmp_path: Path) -> None:
 def test_unsavable_attribute_is_reported_once(tmp_path: Path, capsys: Any) -> None:
     class Late(Runner):
         def training(self, loop: Loop) -> Curves:
-            while loop.goes_on():
+            while loop.next_iteration():
                 self.tracker = object()
                 loop.step(np.zeros((2, 3), np.float32))
             return loop.curves()

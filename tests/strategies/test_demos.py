@@ -17,7 +17,7 @@ from stable_baselines3.common.type_aliases import TrainFreq, TrainFrequencyUnit
 import mygym
 from benchmarks.kills import differences
 from mygym.cli.main import run as command
-from mygym.demonstrations import played_as
+from mygym.demonstrations import variant_indices
 from mygym.errors import ConfigError
 from mygym.registry import implemented_combos, registry
 from mygym.runs import factory
@@ -127,12 +127,12 @@ def test_joined_with_multitask_each_demonstration_keeps_its_task(tmp_path: Path)
         drawn = model.replay_buffer.sample(100)  # computes each reward with its task
     assert set(np.unique(drawn.rewards.numpy())) == {-1.0, 0.0}
     mygym.demonstrate(resolved, out=tmp_path / "both", episodes=4)
-    assert sorted(played_as(mygym.load_demonstrations(tmp_path / "both"), resolved)) == [0, 0, 1, 1]
+    assert sorted(variant_indices(mygym.load_demonstrations(tmp_path / "both"), resolved)) == [0, 0, 1, 1]
 
 
 def test_demonstrations_belong_to_the_last_level_of_a_curriculum(datasets: Path) -> None:
     resolved = from_python({"strategy": "curriculum+demos", "reward": "sparse"}).config
-    assert played_as(mygym.load_demonstrations(datasets / "reach"), resolved) == [1]
+    assert variant_indices(mygym.load_demonstrations(datasets / "reach"), resolved) == [1]
 
 
 def test_demonstrations_are_normalised_when_sampled() -> None:

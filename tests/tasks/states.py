@@ -138,7 +138,7 @@ def arrays_of(value: Any) -> list[Any]:
 def whole(motion: ArmCommand, state: State) -> ArmCommand:
     """A command with its defaults filled in."""
     zero = 0.0 * motion.target[:, 0]
-    turn = zero if motion.turn_by is None else motion.turn_by
+    turn = zero if motion.yaw_change is None else motion.yaw_change
     second = motion.second_target
     if second is None and state.second_ee_position.shape[1]:
         second = state.second_ee_position[:, 0]

@@ -206,13 +206,13 @@ def test_slots_of_paths_precede_the_goal_and_those_of_yaw_follow() -> None:
     plain = find_task(STACK)
     way = SubTask("AGMDW", "cube", path="rim")
     register_stage(
-        "twist", replace(plain.bound_stages[2].stage, name="twist", letter="", gives=("turned",), needs_turning=True)
+        "twist", replace(plain.bound_stages[2].stage, name="twist", letter="", gives=("turned",), needs_tool_yaw=True)
     )
     turn = SubTask(("approach", "grasp", "twist"), "die")
     task = replace(plain, subtasks=(way, turn), path_points={"rim": 3})
     assert [(slots.path, slots.goal, slots.yaw) for slots in task.goal_slots] == [((0, 1, 2), 3, None), ((), 4, 5)]
     assert task.goal_count == 6
-    assert task.needs_turning
+    assert task.needs_tool_yaw
     assert task.bound_stages[2].path_slots == (0, 1, 2)
     assert task.bound_stages[-1].yaw_slot == 5
 
@@ -363,7 +363,7 @@ def test_objects_by_role_override_the_first_object() -> None:
         ["cube", "apple"],
         (Distractor(object="ball"),),
     )
-    assert task.needs_turning
+    assert task.needs_tool_yaw
     assert task.labels[4:6] == ("withdraw cube", "approach apple")
     assert change_task(task, {"object": "block"}).object == "block"
     assert change_task(task, {"object": "block", "objects": {"cube": "pen"}}).object == "pen"
@@ -386,7 +386,7 @@ def two_armed() -> list[str]:
         return ArmCommand(context.goal, CLOSED, second_target=context.goal + 0.3, second_gripper=0.5)
 
     def move(context: StageContext, entry: StartPose) -> ArmCommand:
-        return ArmCommand(context.goal, context.state.time, turn_by=0.2 + context.state.time)
+        return ArmCommand(context.goal, context.state.time, yaw_change=0.2 + context.state.time)
 
     for bound, expert in zip(find_task("AGM").bound_stages[1:], (grasp, move), strict=True):
         name = f"{bound.stage.name}_with_both"
@@ -409,6 +409,6 @@ def test_every_episode_gets_the_command_of_its_stage(seed: int, n: int, two_arme
     np.testing.assert_array_equal(motion.second_gripper, np.where(stage == 1, 0.5, 1.0))
     context = StageContext(state, progress, goals, find_task("AG").bound_stages[0])
     own = np.where(stage == 0, aligned(context), 0.0)  # who approaches aligns the hand with the object
-    np.testing.assert_array_equal(motion.turn_by, np.where(stage >= 2, 0.2 + state.time, own))
+    np.testing.assert_array_equal(motion.yaw_change, np.where(stage >= 2, 0.2 + state.time, own))
     np.testing.assert_array_equal(motion.gripper, np.select([stage == 0, stage == 1], [1.0, CLOSED], state.time))
     np.testing.assert_array_equal(motion.target[stage > 0], goals[stage > 0, 0])

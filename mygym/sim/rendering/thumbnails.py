@@ -30,7 +30,7 @@ BLURS = (0.008, 0.04)
 """Blur radii of the shadow, as fractions of the image height."""
 
 
-def portrait(spec: ObjectSpec, width: int, height: int, samples: int = 2) -> Picture:
+def thumbnail(spec: ObjectSpec, width: int, height: int, samples: int = 2) -> Picture:
     """Return an image of an object lying on a surface; the object fills the image.
 
     Args:
@@ -164,7 +164,7 @@ def contact_sheet(specs: Sequence[ObjectSpec], width: int = 1820, columns: int =
         for start in range(0, len(group), columns):
             for column, spec in enumerate(group[start : start + columns]):
                 x = margin + column * cell
-                sheet.paste(Image.fromarray(portrait(spec, cell, cell)), (x, y))
+                sheet.paste(Image.fromarray(thumbnail(spec, cell, cell)), (x, y))
                 centre = x + cell / 2
                 draw.text((centre, y + cell + caption * 0.3), spec.name, fill=INK, font=small, anchor="mm")
                 size = " x ".join(f"{100 * edge:.1f}".removesuffix(".0") for edge in spec.size) + " cm"

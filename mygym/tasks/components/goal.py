@@ -9,13 +9,13 @@ from mygym.tasks.state import namespace
 from mygym.types import Array
 
 
-@register_observation("goal", 5, tells_goal=True, measured=False, unit="m, or m or rad of a part", frame="world")
+@register_observation("goal", 5, depends_on_goal=True, measured=False, unit="m, or m or rad of a part", frame="world")
 def goal(context: EpisodeContext) -> Array:
     """`(N, 3)` m, world frame: goal point of the active sub-task; of a part `(position, 0, 0)` in m or rad."""
     return of_active_stage(context, lambda context: context.goal)
 
 
-@register_observation("goal_from_ee", 5, tells_goal=True, unit="m", frame="world axes, from the end effector")
+@register_observation("goal_from_ee", 5, depends_on_goal=True, unit="m", frame="world axes, from the end effector")
 def goal_from_ee(context: EpisodeContext) -> Array:
     """`(N, 3)` m, world axes: from the end effector to the goal point; zeros if the goal is a part's position."""
 
@@ -30,7 +30,7 @@ def goal_from_ee(context: EpisodeContext) -> Array:
     5,
     of="objects or parts",
     size=3,
-    tells_goal=True,
+    depends_on_goal=True,
     unit="m, or m or rad of a part",
     frame="world axes, from the object",
 )
@@ -48,7 +48,9 @@ def goal_from_object(context: EpisodeContext) -> Array:
     return of_active_stage(context, offset)[:, : 3 * bool(task.roles or task.part_slots)]
 
 
-@register_observation("waypoint", 5, of="waypoints", size=3, tells_goal=True, measured=False, unit="m", frame="world")
+@register_observation(
+    "waypoint", 5, of="waypoints", size=3, depends_on_goal=True, measured=False, unit="m", frame="world"
+)
 def waypoint(context: EpisodeContext) -> Array:
     """`(N, 3)` m, world frame: where the object should be at this moment, on a path or at a moving goal."""
 

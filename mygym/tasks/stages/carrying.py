@@ -115,7 +115,7 @@ def _follow_expert(context: StageContext, entry: StartPose) -> ArmCommand:
 
 
 ROTATE = Stage("rotate", "R", ("held",), ("turned",), "turn {object}", _rotate_potential, _rotate_expert,
-               needs_turning=True)  # fmt: skip
+               needs_tool_yaw=True)  # fmt: skip
 TRANSFORM = Stage("transform", "T", ("held",), ("traced", "placed"), "carry {object} along an arc {goal}",
                   _transform_potential, _transform_expert, complete=_all_points_passed, count=_points_passed,
                   waypoint=_arc)  # fmt: skip
