@@ -13,6 +13,7 @@ test: check
 check: .venv/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/python .ci/plain_english.py
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 
