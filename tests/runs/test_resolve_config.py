@@ -154,7 +154,7 @@ def test_hindsight_waits_for_whole_episodes() -> None:
         ({"task": "raech"}, ["task", "'raech'", "did you mean 'reach'"]),
         ({"workspace": "tabel"}, ["workspace", "'tabel'", "did you mean 'table'"]),
         ({"observations": ["ee_positoin"]}, ["observations", "'ee_positoin'", "did you mean 'ee_position'"]),
-        ({"spaces": "share"}, ["spaces", "'share'", "declared", "did you mean 'shared'"]),
+        ({"spaces": "share"}, ["spaces", "'share'", "own", "did you mean 'shared'"]),
         ({"control": "ee_dleta"}, ["control", "'ee_dleta'", "did you mean 'ee_delta'"]),
         ({"task_params": {"object": "cuube"}}, ["object", "'cuube'", "did you mean 'cube'"]),
         ({"algo_params": {"learning_rat": 1}}, ["algo_params.learning_rat", "did you mean 'learning_rate'"]),
