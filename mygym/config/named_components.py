@@ -17,7 +17,7 @@ NAMED = {
     "activation_fn": "activation",
     "optimizer_class": "optimizer",
 }
-"""Parameters that take a class or function → the kind of component whose names stand for it."""
+"""Parameter that takes a class or function → the kind of component whose names are its values."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def name_of(component: Any) -> str | None:
 
 
 def _leads_to(target: Any, import_string: str, component: Any) -> bool:
-    """Return whether `target` is an import string of `component`, which packages may re-export."""
+    """Return whether `target` is an import string of `component`; packages may re-export it elsewhere."""
     if not isinstance(target, str):
         return False
     module, _, attribute = target.partition(":")

@@ -1,4 +1,4 @@
-"""The schema of a run's config: one for files, flags and the Python API."""
+"""Schema of a run's config, shared by files, flags and the Python API."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Section(BaseModel):
 
 
 class Box(Section):
-    """Axis-aligned box in the world frame, corners in metres; a missing corner is that of the workspace."""
+    """Axis-aligned box in the world frame, corners in metres; a missing corner is taken from the workspace."""
 
     low: Corner | None = None
     high: Corner | None = None
@@ -35,7 +35,7 @@ class Box(Section):
 
 
 class Distractor(Section):
-    """Object that the task does not use: it lies in the way, or moves back and forth on a line. Or just its name."""
+    """Object that the task does not use; it lies in the way, or moves back and forth on a line. May be just a name."""
 
     object: str = Field(description="name of the object")
     axis: Corner = Field((0.0, 1.0, 0.0), description="direction of its motion, in the world frame")
@@ -122,7 +122,7 @@ class VideoParams(Section):
 
 
 class RunConfig(Section):
-    """Complete config of a run. The defaults here are the lowest layer: schema < algorithm < task < file < flag."""
+    """Complete config of a run; its defaults are the lowest layer: schema < algorithm < task < file < flag."""
 
     robot: str = Field("panda", description="the arm")
     task: str | list[str] | list[dict[str, Any]] = Field(

@@ -1,4 +1,4 @@
-"""Tables of the built-in components: the modules, folders, aliases and extras in which they come."""
+"""Tables of the built-in components: their modules, folders, aliases and extras."""
 
 from __future__ import annotations
 
