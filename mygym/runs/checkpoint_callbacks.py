@@ -36,7 +36,7 @@ class ResumeCallback(BaseCallback):
 
 
 class CheckpointCallback(BaseCallback):
-    """Writes a checkpoint at the first rollout after each mark, and when the run is asked to stop.
+    """Writes a checkpoint at the first rollout after each mark, and when the user requests a stop.
 
     Args:
         every: Env steps between marks.

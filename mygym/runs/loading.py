@@ -37,13 +37,13 @@ def find_plan(source: Config | str | Path) -> RunPlan:
     """Return the plan of a config, or of the run at a path.
 
     Raises:
-        ConfigError: The config is wrong, or the path is no run.
+        ConfigError: The config is wrong, or the path is not a run.
     """
     return plan_of_run(source) if isinstance(source, str | Path) else plan_from_python(source)
 
 
 def is_run(policy: str | Path) -> bool:
-    """Return whether `policy` is the path of a run rather than the name of a built-in policy."""
+    """Return whether `policy` is the path of a run, and not the name of a built-in policy."""
     return str(policy) not in registry("policy").names() and Path(policy).exists()
 
 
@@ -54,10 +54,10 @@ def load(run: str | Path, *, trust: bool = False) -> Policy:
 
     Args:
         run: A run directory; or a file in it: `best_policy.safetensors`, or an SB3 file such as `model.zip`.
-        trust: Open an SB3 file that another machine or program has written: the pickles in it can run any code.
+        trust: Open an SB3 file of another machine or program, although the pickles in it can run any code.
 
     Raises:
-        ConfigError: The path is no run, or an SB3 file of unknown origin.
+        ConfigError: The path is not a run, or it is an SB3 file of unknown origin.
         RunError: The file is missing, damaged, or belongs to another network.
     """
     from mygym.runs.policy import load_policy, open_model

@@ -1,4 +1,4 @@
-"""Log files that only grow: a checkpoint records their lengths, and a resumed run truncates them to these."""
+"""Append-only log files: a checkpoint records their lengths, and a resumed run truncates them to these lengths."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class _AppendOnlyFile:
         length = self.length()
         try:
             with writing(self.path):
-                while rest:  # a disk that becomes full takes a part of the record
+                while rest:  # a disk that becomes full accepts only a part of the record
                     rest = rest[self.file.write(rest) :]
         except BaseException:
             with contextlib.suppress(OSError):

@@ -24,7 +24,7 @@ def check(entry: Algorithm, observation: spaces.Space[Any], action: spaces.Space
     """Refuse an environment that does not meet the requirements of the algorithm.
 
     Raises:
-        ConfigError: Names the requirement, and the place of its registration.
+        ConfigError: A requirement is not met; the message names it and the place of its registration.
     """
     for name in entry.requires:
         if not REQUIREMENTS[name](observation, action):
@@ -38,7 +38,7 @@ def check_same_spaces(registered: Any, env: Any, where: str) -> None:
     """Refuse an environment in a registration's arguments whose spaces differ from those of the run.
 
     Args:
-        registered: A Gymnasium or SB3 environment, which stands for that of the run.
+        registered: A Gymnasium or SB3 environment that stands for the environment of the run.
         env: The environment of the run.
         where: Place and name of the registration.
 

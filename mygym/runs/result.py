@@ -1,4 +1,4 @@
-"""result.json: the outcome of a run, written whenever a run ends."""
+"""`Result`, the outcome of a run, written to result.json whenever a run ends."""
 
 from __future__ import annotations
 

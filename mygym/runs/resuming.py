@@ -1,4 +1,4 @@
-"""Resume a stopped run: its config, the changes that are allowed, and its newest checkpoint."""
+"""Resume a stopped run: its config, the allowed changes, and its newest checkpoint."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ MAY_CHANGE = ("steps", "stop_at_success", "eval", "checkpoint", "video", "tensor
 """Config keys that do not change what the run has learned so far."""
 
 _IRRELEVANT = ("logdir", "strict")
-"""Config keys without an effect on a resumed run, which stays in its directory."""
+"""Config keys without an effect on a resumed run, because the run stays in its directory."""
 
 
 @dataclass(frozen=True)
 class Rest:
-    """The rest of a stopped run."""
+    """The remaining part of a stopped run."""
 
     resolved: Resolved
     checkpoint: Checkpoint | None
-    """None: the run starts again from step 0, with the same results."""
+    """Newest checkpoint; None: the run starts again from step 0, with the same results."""
     complete: Result | None = None
-    """The result, if nothing is left to do."""
+    """The result, if the run is complete."""
 
 
 def resume(run: Path, changes: Mapping[str, Any], notify: Callable[[str], None]) -> Rest:
-    """Return the rest of a run that this process has locked.
+    """Return the remaining part of a run that this process has locked.
 
     Args:
         run: The run directory.
-        changes: Config values that change from now on.
+        changes: Config values that differ from now on.
         notify: Called with messages for the user.
 
     Raises:
-        ConfigError: A change would invalidate what was learned so far, or the run cannot be resumed on this machine.
+        ConfigError: A change would invalidate the training so far, or the run cannot be resumed on this machine.
         RunError: The newest checkpoint was not written by a run.
     """
     directory.remove_partial_files(run)
@@ -81,7 +81,7 @@ def _config_at(checkpoint: Checkpoint) -> dict[str, Any]:
     """Return the config of the run at a checkpoint.
 
     Raises:
-        RunError: The checkpoint is complete, but its content is not that of a run.
+        RunError: The checkpoint is complete, but its content is not the state of a run.
     """
     replay = checkpoint.replay
     try:
@@ -100,7 +100,7 @@ def _config_at(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def _changed(before: Resolved, changes: Mapping[str, Any], checkpoint: Checkpoint | None) -> Resolved:
-    """Return the config with `changes`; a replay buffer that was as large as the run's steps grows with them."""
+    """Return the config with `changes`; a replay buffer with the size of the run's steps grows with the steps."""
     values = before.values()
     resolved = resolve_config(values, changes)
     if resolved.config.steps <= before.config.steps or "buffer_size" not in values["algo_params"]:
@@ -115,7 +115,7 @@ def _changed(before: Resolved, changes: Mapping[str, Any], checkpoint: Checkpoin
 
 
 def _refuse_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-    """Refuse a config that would have trained the run differently.
+    """Refuse a config with which the training so far would have been different.
 
     Raises:
         ConfigError: Names the first key that differs.

@@ -15,7 +15,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 class StopRequest:
     """Context manager in which signals set `received` instead of ending the process.
 
-    Signals that the process ignores from its start (`nohup`, a shell's `&`) stay ignored. Outside the main thread,
+    Signals that the process has ignored since its start (`nohup`, a shell's `&`) stay ignored. Outside the main thread,
     where Python allows no signal handlers, the context manager does nothing.
 
     Args:
@@ -26,7 +26,7 @@ class StopRequest:
         self.when = when
         self.received: signal.Signals | None = None
         self.immediate = False
-        """Whether the first signal, too, raises KeyboardInterrupt immediately."""
+        """Whether the first signal already raises KeyboardInterrupt."""
         self._previous: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:

@@ -1,7 +1,7 @@
 """`state_dict` and `load_state_dict` of SB3 algorithms.
 
 A checkpoint holds plain data and arrays (`serialization`). It is loaded into objects that the run has already built, so
-a third-party state can set numbers and names, and cannot execute code.
+a third-party state can set numbers and names, but cannot execute code.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""JAX arrays and trees of them (flax train states, optax optimisers), in processes with or without JAX.
+"""JAX arrays and trees of JAX arrays (flax train states, optax optimisers), in processes with or without JAX.
 
 The state of a tree is a dictionary of its leaves by name. It is loaded into a tree of the same structure, which the run
 has already built: classes and functions are never read from a file.

@@ -30,7 +30,7 @@ _READ_ERRORS = (
     *(ValueError, LookupError, TypeError, AttributeError, ArithmeticError),
     *(AssertionError, RuntimeError, SafetensorError, ImportError),
 )
-"""Exceptions that damaged or foreign files may raise."""
+"""Exceptions that reading damaged or third-party files may raise."""
 
 
 def to_files(tree: Any) -> dict[str, bytes]:
