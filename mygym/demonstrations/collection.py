@@ -36,17 +36,17 @@ def demonstrate(
     seed: int = 0,
     trust: bool = False,
 ) -> Demonstrations:
-    """Record episodes as a Minari dataset, on seeds that neither training nor evaluations use.
+    """Record episodes as a Minari dataset; training and evaluations never use their seeds.
 
     Args:
-        config: Robot, task and other values that differ from the defaults; not with the path of a run.
+        config: Robot, task and other values that differ from the defaults; None if `policy` is the path of a run.
         out: The dataset's folder, which must not exist; it is written completely or not at all.
-        policy: `oracle` or another built-in policy; `keyboard` for a person, in a window; or the path of a run, whose
+        policy: `oracle` or another built-in policy; `keyboard`: a person, in a window; or the path of a run, whose
             config is used.
         episodes: Number of episodes to keep.
         noise: Standard deviation of normal noise on each component of an action; the sum is clipped to [−1, 1]. With
-            several levels, equally many episodes are kept for each.
-        partial: Share of each episode's steps, in (0, 1], that is kept; the seed decides where it begins.
+            several levels, the same number of episodes is kept for each level.
+        partial: Share of each episode's steps to keep, in (0, 1]; the seed decides the start of this segment.
         keep_failures: Also keep episodes that do not end in success.
         seed: Decides the episodes.
         trust: See `mygym.load`.
@@ -109,7 +109,7 @@ def _levels(noise: float | Sequence[float]) -> list[float]:
     """Return the noise levels.
 
     Raises:
-        ConfigError: A level is no standard deviation.
+        ConfigError: A level is not a standard deviation.
     """
     levels = list(noise) if isinstance(noise, Sequence) and not isinstance(noise, str) else [noise]
     numbers = [level for level in levels if isinstance(level, int | float) and not isinstance(level, bool)]

@@ -28,7 +28,7 @@ def attempts(
     name: str = "oracle",
     keep_failures: bool = False,
 ) -> Iterator[Demonstration]:
-    """Play and yield episodes on demonstration seeds, up to `ATTEMPTS` per requested one or until the operator ends.
+    """Play and yield up to `ATTEMPTS` episodes per requested demonstration, or until the operator ends the recording.
 
     Args:
         policy: Policy that receives batches of one observation.
@@ -82,7 +82,7 @@ def play(policy: Predicts, env: AnyEnv, seed: int, noise: float = 0.0) -> Demons
         starts = np.zeros(1, dtype=bool)
         unclipped = predicted[0] + rng.normal(0.0, noise, low.shape) if noise else predicted[0]
         if not np.isfinite(unclipped).all():
-            raise DivergedError(f"action {np.asarray(unclipped).tolist()} is not finite")  # clipping would hide it
+            raise DivergedError(f"action {np.asarray(unclipped).tolist()} is not finite")  # clipping would hide inf
         action = np.clip(unclipped, low, high).astype(np.float32)
         observation, reward, terminated, truncated, info = env.step(action)
         observations.append(observation)

@@ -1,4 +1,4 @@
-"""Strategy `curriculum`: levels of increasing difficulty; success rates decide when to change the level."""
+"""Strategy `curriculum`: levels of increasing difficulty; the success rate decides when the level changes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Curriculum(Strategy):
         self.levels, self.advance_at, self.go_back_at = levels, advance_at, go_back_at
         self.window, self.patience, self.rehearsal = window, patience, rehearsal
         self.level = self.last = 0
-        """Index of the current level, and of the last."""
+        """Indices of the current and of the last level."""
         self.outcomes: list[bool] = []
         """Success of the latest episodes of the current level."""
         self.rehearsed: list[bool] = []
@@ -98,7 +98,7 @@ class Curriculum(Strategy):
             self.rehearsed = [*self.rehearsed, success][-self.window :]
 
     def step(self) -> None:
-        """Change the level if its success rates call for it."""
+        """Change the level if the success rates are above or below their limits."""
         rate = _success_rate(self.outcomes)
         is_overdue = self.patience is not None and self.num_timesteps - self.level_start >= self.patience
         is_mastered = len(self.outcomes) == self.window and rate >= self.advance_at
@@ -111,7 +111,7 @@ class Curriculum(Strategy):
         self.logger.record("strategy/success_rate", rate)
 
     def outcome(self) -> Mapping[str, Any]:
-        """Return the current level and the last, counted from 0."""
+        """Return the indices of the current and of the last level, counted from 0."""
         return {"level": self.level, "last_level": self.last}
 
     def _change_level(self, level: int) -> None:
@@ -125,7 +125,7 @@ class Curriculum(Strategy):
         self.training_env.env_method("set_weights", weights)
 
     def _easier_levels(self, config: RunConfig) -> Sequence[Mapping[str, Any]]:
-        """Return all levels but the last."""
+        """Return all levels except the last."""
         if not isinstance(self.levels, str):
             return tuple(self.levels)
         task = find_task(config.task)

@@ -89,7 +89,7 @@ def mix(buffer: ReplayBuffer, demonstrations: ReplayBuffer, share: float) -> Non
 
 
 def spread(first: int, second: int) -> NDArray[np.int64]:
-    """Return an order `(first + second,)` that mixes `first` rows with the `second` rows after them evenly."""
+    """Return an order `(first + second,)` that evenly mixes the first `first` rows with the other `second` rows."""
     positions = [(np.arange(count) + 0.5) / count for count in (first, second)]
     return np.argsort(np.concatenate(positions), kind="stable")
 

@@ -1,4 +1,4 @@
-"""Strategy `demos`: demonstrations in addition to the policy's own experience."""
+"""Strategy `demos`: demonstrations in addition to the policy's experience."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ EPISODES = 100
 """Default number of recorded demonstrations."""
 
 BATCH_SIZE = 256
-"""Demonstrated states in a minibatch of the imitation loss."""
+"""Number of demonstrated states in a minibatch of the imitation loss."""
 
 WARM_START_RATES = (1e-3, 1e-5)
 """Initial and final learning rate of the warm start; large steps at the end would reduce precision."""
 
 SHARE, WARM_START, WEIGHT = 0.5, 2000, 1.0
-"""Defaults where the algorithm supports them."""
+"""Defaults of parameters that the algorithm supports."""
 
 
 class Demos(Strategy):
@@ -151,7 +151,7 @@ class Demos(Strategy):
         """Return the dataset, or its first episodes.
 
         Raises:
-            ConfigError: Not a dataset, not of the run's tasks, no successful episode, or too few episodes.
+            ConfigError: The path is not a dataset, the tasks differ, no episode succeeded, or the episodes are too few.
         """
         demonstrations = load_demonstrations(dataset, "strategy_params.dataset")
         check_compatible(demonstrations, self.plan, rewards=bool(self.share))
@@ -216,7 +216,7 @@ class Demos(Strategy):
 
 
 def _update_statistics(statistics: Any, observations: Observations) -> None:
-    """Update a normaliser's running statistics with observations."""
+    """Update the running statistics of a normaliser with observations."""
     if isinstance(observations, dict):
         for key, running in statistics.items():
             running.update(observations[key])

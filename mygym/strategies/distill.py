@@ -31,7 +31,7 @@ class Distill(Strategy):
 
     With `--algo dagger` or `bc` the student learns from the teacher alone, and only `teacher` is used. With an
     algorithm that learns from rewards, a loss with a decreasing weight draws the student towards the teacher's actions
-    in the states that the student visits: kickstarting (Schmitt et al., 2018). If both have the same kind of Gaussian,
+    in the states that the student visits (kickstarting, Schmitt et al., 2018). If both have the same kind of Gaussian,
     the loss is KL(teacher ‖ student), else the mean absolute error of the student's actions, exploration included.
     Imitation works better on normalised observations (`normalize: true`). With `trpo` the loss is an Adam step after
     the line search, not limited by `target_kl`.
@@ -105,7 +105,7 @@ class Distill(Strategy):
         """Query the teachers in the current states."""
         if self.labels is None or self.current_weight() == 0.0:
             return
-        # Stored raw and normalised when sampled, with the statistics of that moment, like the student's inputs.
+        # Stored raw; normalised when sampled, with the current statistics, like the student's inputs.
         raw = observations if self.normalizer is None else self.normalizer.get_original_obs()
         self.labels.add(raw, self.teachers.gaussians() if self.has_gaussians else self.teachers.act(raw))
 
@@ -151,7 +151,7 @@ class Distill(Strategy):
         """Return the weight as a schedule.
 
         Raises:
-            ConfigError: Not a schedule, or it falls below 0.
+            ConfigError: The weight is not a schedule, or it falls below 0.
         """
         schedule = self.weight if isinstance(self.weight, Mapping) else {"schedule": "constant", "value": self.weight}
         return parse("strategy_params.weight", schedule, Range(0.0), total_steps)

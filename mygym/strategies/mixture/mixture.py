@@ -1,4 +1,4 @@
-"""Strategy `mixture`: several networks in one policy, and which of them each pass uses."""
+"""Strategy `mixture`: several networks in one policy, of which each forward pass uses one or all."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mygym.strategies.mixture.routing import ByObservation
 
 CANDIDATES = 4
-"""Default number of candidates where stages or tasks do not determine it."""
+"""Default number of candidates if stages or tasks do not determine it."""
 
 
 class Mixture(Strategy):
@@ -214,7 +214,7 @@ class Mixture(Strategy):
             self.logger.record("strategy/tau", float(self.forward_state.tau))
 
     def _draw(self, sampler: PathSampler) -> None:
-        """Draw routes; evaluations and off-policy algorithms use that of the first environment."""
+        """Draw routes; evaluations and off-policy algorithms use the route of the first environment."""
         env = self._routed_env
         drawn = sampler.draw(env.num_envs if env.shown else 1)
         self.rollout_start = self.num_timesteps
@@ -240,7 +240,7 @@ class Mixture(Strategy):
         self._set_routes(noise.flatten(1).numpy())
 
     def _set_routes(self, routes: NDArray[Any]) -> None:
-        """Put the routes `(n_envs, …)` into the current observation and those of the next rollout."""
+        """Put the routes `(n_envs, …)` into the current observation and the observations of the next rollout."""
         env = self._routed_env
         if env.shown:
             env.routes[:, : routes.shape[1]] = routes
@@ -265,7 +265,7 @@ class Mixture(Strategy):
         return self.used if usage is None else usage.cpu().numpy()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state with that of the sampler and the rewards of the current rollout."""
+        """Return the state, including the state of the sampler and the rewards of the current rollout."""
         self.used = self._usage()
         state = super().state_dict()
         if self.path_sampler is not None:
@@ -301,6 +301,6 @@ def _depth(net_arch: Any) -> int:
 
 
 def _balance_loss(networks: Sequence[Any], coefficient: float) -> Any:
-    """Return the weighted importance losses of networks that were passed; None if there are none."""
+    """Return the weighted sum of the networks' importance losses; None if no network has a loss."""
     losses = [loss for network in networks if (loss := network.balance_loss()) is not None]
     return coefficient * sum(losses) if losses else None

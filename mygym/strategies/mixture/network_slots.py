@@ -1,4 +1,4 @@
-"""Networks of SB3's policies: find them, put super-networks in their places, renew the optimisers."""
+"""Networks of SB3's policies: list them, replace them by super-networks, renew the optimisers."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ PROTOCOLS: tuple[Protocol, ...] = ("single", "sum", "softmax", "gumbel_softmax")
 Units = Literal["whole", "blocks"]
 
 SUM_TOLERANCE = 1e-4
-"""Largest difference of a sum of weights from 1."""
+"""Maximum difference of a sum of weights from 1."""
 
 
 def check_candidates(key: str, candidates: int | list[Any] | None, units: Units) -> int | None:

@@ -27,7 +27,7 @@ def search(
     seed: int = 0,
     out: str | Path | None = None,
 ) -> list[Tried]:
-    """Evaluate paths of a run that was trained with strategy `experts`; the run itself is not changed.
+    """Evaluate paths of a run that was trained with strategy `mixture`; the run itself is not changed.
 
     Args:
         run: Path of a run, or of a policy file in it.
@@ -37,13 +37,13 @@ def search(
         episodes: Episodes for each path, the same for all; no final evaluation uses them.
         seed: Decides the paths and the episodes.
         out: A new file, `….safetensors`, in the run's folder, for the policy with the best path: `mygym.load` and
-            `mygym.evaluate` take it.
+            `mygym.evaluate` accept it.
 
     Returns:
         The evaluated paths, the best first.
 
     Raises:
-        ConfigError: The run has no paths to choose from, none is within the budget, or `out` is no new file.
+        ConfigError: The run has a single path, no path is within the budget, or `out` is not a new file.
         RunError: The policy cannot be loaded, or writing failed.
     """
     from mygym.runs.policy import save_policy
@@ -61,8 +61,8 @@ def search(
     network = policy.model.policy
     layout = getattr(network, "layout", None)
     if layout is None or layout.by is not None:
-        why = "has experts that are all needed, as observations say which" if layout else "has no super-networks"
-        allowed = "a run with strategy experts, and by: sampler or another protocol than single"
+        why = "needs all its candidates, because observations select them" if layout else "has no super-networks"
+        allowed = "a run with strategy mixture, and by: sampler or a protocol other than single"
         raise ConfigError(bad_value("run", str(run), allowed, why))
     if budget_us is not None:
         check_budget(network, budget_us, "budget_us")
