@@ -103,7 +103,7 @@ def interval(values: Sequence[float], form: str) -> str:
 
 
 def at_marks(rows: Sequence[Row], algorithm: str, key: str) -> dict[int, list[float]]:
-    """Return for each mark the values of all seeds at the first evaluation from there on."""
+    """Return for each mark the values of all seeds at the first evaluation at or after the mark."""
     steps, every = STEPS[algorithm]
     values: dict[int, list[float]] = {}
     for mark in range(0, steps + 1, every):

@@ -31,7 +31,7 @@ anyway.
 """,
 )
 SHOWN = 5
-"""Most differing episodes in the message."""
+"""Maximum number of differing episodes in the message."""
 
 
 def main(arguments: Sequence[str]) -> None:

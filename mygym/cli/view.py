@@ -39,7 +39,7 @@ FLAGS = {
     "set": ("task",),
     "randomize": ("task",),
 }
-"""Flag → kinds that it applies to; other flags apply to all."""
+"""Flag → kinds to which it applies; all other flags apply to all kinds."""
 
 PARSER = command(
     "mygym view",
@@ -105,7 +105,7 @@ def main(arguments: Sequence[str]) -> None:
 def _picture(
     options: argparse.Namespace, width: int | None, height: int | None, window: bool
 ) -> NDArray[np.uint8] | None:
-    """Return the picture; None if a window has shown the robot or workspace."""
+    """Return the picture; None if a window shows the robot or workspace instead."""
     from mygym.cli import pictures
 
     kind, name = options.kind, options.name
@@ -125,7 +125,7 @@ def _picture(
 
 
 def _check_flags(options: argparse.Namespace) -> None:
-    """Refuse an unknown kind, and flags and names that do not apply to it."""
+    """Refuse an unknown kind, and flags and names that do not apply to the kind."""
     kind = options.kind
     if kind not in SUBJECTS:
         raise ConfigError(bad_value("view", kind, SUBJECTS, "cannot be drawn"))

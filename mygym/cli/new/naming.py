@@ -13,11 +13,11 @@ from mygym.registry.user_files import user_folders
 from mygym.tasks.grammar import letters
 
 MAX_LENGTH = 60
-"""Longest name, as names become file names."""
+"""Maximum length of a name, because names become file names."""
 
 
 def check_identifier(key: str, name: str) -> None:
-    """Refuse a name that is no identifier or no file name.
+    """Refuse a name that is not an identifier or not a file name.
 
     Args:
         key: Argument or flag, for the message.
@@ -34,7 +34,7 @@ def check_identifier(key: str, name: str) -> None:
 
 
 def check_free(kind: str, name: str) -> None:
-    """Refuse a name that is registered already, or that would hide a task.
+    """Refuse a name that is already registered, or that would hide a task.
 
     Raises:
         ConfigError: The name cannot be used.
@@ -58,7 +58,7 @@ def check_folder(folder: Path) -> None:
     """Refuse a folder in which the registry does not look for components.
 
     Raises:
-        ConfigError: It is a run directory, or its `algos/` or `envs/` is a Python package.
+        ConfigError: The folder is a run directory, or its `algos/` or `envs/` is a Python package.
     """
     for name in ("algos", "envs"):
         if (folder / name / "__init__.py").exists():
