@@ -114,7 +114,7 @@ def evaluate(
         RunError: The policy cannot be loaded, or its actions are not finite.
     """
     if (run is None) == (policy is None):
-        raise ConfigError(bad_value("evaluate", policy, "either a run or a policy", "does not name what to evaluate"))
+        raise ConfigError(bad_value("evaluate", {"run": run, "policy": policy}, "either a run or a policy"))
     plan = find_plan(directory.find_policy(run)[0] if run is not None else (config or {}))
 
     def policy_for(envs: Sequence[AnyEnv]) -> Predicts:

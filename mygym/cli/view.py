@@ -63,7 +63,7 @@ PARSER = command(
     argument(
         "--workspace",
         metavar="W",
-        help=f"workspace of a robot (default {WORKSPACE}) or a task (default: that of the task)",
+        help=f"workspace of a robot (default {WORKSPACE}) or a task (default: the task's)",
     ),
     examples="""
 mygym view objects --image sheet.png          all objects by category

@@ -11,7 +11,7 @@ from mygym.errors import ConfigError, bad_value
 MAX_DEPTH = 32
 MAX_VALUES = 10_000
 LARGEST = 2**63 - 1
-"""Largest whole number; numpy and torch store no larger ones, and Python refuses to print thousands of digits."""
+"""Maximum whole number: numpy and torch store no larger number, and Python refuses to print thousands of digits."""
 
 
 def check_plain(values: Mapping[str, Any], origin: str = "") -> None:

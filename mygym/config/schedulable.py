@@ -1,4 +1,4 @@
-"""Find the hyperparameters of an algorithm that may follow a schedule: those that its class reads repeatedly.
+"""Find the hyperparameters that may follow a schedule, because the algorithm's class reads them repeatedly.
 
 `READS` lists them for the libraries' classes. For other classes the annotation decides: a `float | Schedule` parameter
 is called with the remaining progress; a `float` parameter must be stored in the attribute of the same name.

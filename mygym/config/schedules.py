@@ -213,7 +213,7 @@ def _points(key: str, value: Any) -> tuple[tuple[int, float], ...]:
         isinstance(point, list | tuple) and len(point) == 2 for point in value
     )
     if not pairs or len(value) < 2:
-        raise ConfigError(bad_value(key, value, "at least two pairs [env steps, number]", "are no points"))
+        raise ConfigError(bad_value(key, value, "at least two pairs [env steps, number]", "are not points"))
     points = tuple(
         (_env_steps(f"{key}.{index}.0", step), _number(f"{key}.{index}.1", number))
         for index, (step, number) in enumerate(value)

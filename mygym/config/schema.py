@@ -133,7 +133,7 @@ class RunConfig(Section):
     reward: str = Field("sparse", description="name of a registered reward")
     observations: Annotated[list[str], Field(min_length=1)] | None = Field(
         None,
-        description="names of observation components, see mygym list observation (default: those that the task needs)",
+        description="names of observation components, see mygym list observation (default: all that the task needs)",
     )
     spaces: Literal["own", "shared"] = Field("own", description="spaces for this task, or shared by all tasks")
     task_params: TaskParams = Field(TaskParams(), description="parameters of the task")

@@ -114,7 +114,7 @@ def _levels(noise: float | Sequence[float]) -> list[float]:
     levels = list(noise) if isinstance(noise, Sequence) and not isinstance(noise, str) else [noise]
     numbers = [level for level in levels if isinstance(level, int | float) and not isinstance(level, bool)]
     if not levels or len(numbers) < len(levels) or not all(math.isfinite(level) and level >= 0 for level in numbers):
-        raise ConfigError(bad_value("noise", noise, "a number, at least 0, or a list of such"))
+        raise ConfigError(bad_value("noise", noise, "a number, at least 0, or a list of such numbers"))
     return [float(level) for level in numbers]
 
 

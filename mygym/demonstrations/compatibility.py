@@ -41,7 +41,7 @@ def check_compatible(demonstrations: Demonstrations, run: Plannable, *, rewards:
         nearest = min(range(len(run_configs)), key=lambda index: len(differences[index]))
         if differences[nearest]:
             key = differences[nearest][0]
-            why = f"is not what {demonstrations.path} was recorded with"
+            why = f"is not the value of the recording {demonstrations.path}"
             allowed = f"{_value(recorded, key)}, or new demonstrations: mygym demos"
             raise ConfigError(bad_value(key, _value(run_configs[nearest], key), allowed, why))
     with contextlib.closing(factory.make_env(plan)) as env:
@@ -75,7 +75,7 @@ def _check_space(demonstrations: Demonstrations, name: str, space: gymnasium.Spa
     recorded = getattr(demonstrations, name)
     if space == recorded:
         return
-    why = f"is not that of {demonstrations.path}, {_shape(recorded)}"
+    why = f"is not the space of {demonstrations.path}, {_shape(recorded)}"
     keys = "observations, spaces and randomize" if name == "observation_space" else "spaces"
     values = {key: demonstrations.values.get(key) for key in ("observations", "spaces")}
     allowed = f"{keys} of the recording ({values}), or new demonstrations: mygym demos"

@@ -76,7 +76,7 @@ class Scanner:
         try:
             status = path.stat()
             signature = status.st_mtime_ns, status.st_size
-        except OSError:  # reading the file will say why
+        except OSError:  # reading the file will report the error
             signature = (-1, -1)
         changed = self._signatures.get(path) != signature
         self._signatures[path], self._kinds[path] = signature, kind

@@ -80,12 +80,12 @@ def uses_her(config: RunConfig, task: Task, entry: Algorithm, variants: Sequence
     if her and not applies:
         names = [e.name for e in registry("algorithm") if _relabels(e.target, config.framework)]
         raise ConfigError(
-            bad_value("her", True, f"false, or algo one of {', '.join(names)}", f"is not for {config.algo}")
+            bad_value("her", True, f"false, or an algo of: {', '.join(names)}", f"is not for {config.algo}")
         )
     if her and fixed:
         names = [entry.name for entry in registry("reward") if find_reward(entry.name).of_goals]
         why = f"cannot relabel the {fixed[0]} reward"
-        raise ConfigError(bad_value("her", True, f"false, or reward one of {', '.join(names)}", why))
+        raise ConfigError(bad_value("her", True, f"false, or a reward of: {', '.join(names)}", why))
     return her
 
 

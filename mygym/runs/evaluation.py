@@ -134,7 +134,7 @@ def episode_seeds(seed: int, purpose: int, count: int, number: int = 0) -> list[
         seed: Seed of the run.
         purpose: `TRAINING`, `EVALUATION`, `FINAL`, `EXTRA`, `TEST` or `DEMONSTRATION`.
         count: Number of seeds.
-        number: Number of the evaluation among those of its purpose.
+        number: Number of the evaluation among the evaluations of its purpose.
     """
     words = np.random.SeedSequence([seed, purpose, number]).generate_state(count)
     return [(int(word) >> 2) | (purpose << 30) for word in words]

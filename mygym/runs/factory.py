@@ -234,7 +234,7 @@ def for_acting(config: RunConfig) -> RunConfig:
             key: value for key, value in {"buffer_size": 1, "replay_buffer_kwargs": None}.items() if key in params
         }
     elif "n_steps" in params:
-        params["n_steps"] *= config.n_envs  # rollouts of the same size: PPO warns about smaller ones
+        params["n_steps"] *= config.n_envs  # rollouts of the same size: PPO warns about smaller rollouts
     device = devices.or_cpu(config.framework, config.device, config.threads)
     changes = {"n_envs": 1, "subprocesses": False, "her": False, "algo_params": params, "device": device}
     return config.model_copy(update=changes)

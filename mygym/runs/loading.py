@@ -76,7 +76,5 @@ def load(run: str | Path, *, trust: bool = False) -> Policy:
             env.close()
     if config.normalize != bool(policy.normalizer):
         has = "has a normaliser" if policy.normalizer else "has no normaliser"
-        raise RunError(
-            f"{file}: {has}, but {folder / directory.CONFIG} says normalize: {str(config.normalize).lower()}"
-        )
+        raise RunError(f"{file}: {has}, but {folder / directory.CONFIG} has normalize: {str(config.normalize).lower()}")
     return policy

@@ -42,7 +42,7 @@ def truncate(run: Path, known: Mapping[str, int]) -> Iterator[str]:
         elif current < length:
             if path.exists():
                 trim_partial_records(path)
-            yield f"{path} has lost {length - current} of its {length} bytes; new lines follow the remaining ones"
+            yield f"{path} has lost {length - current} of its {length} bytes; new lines follow the remaining lines"
 
 
 def trim_partial_records(*paths: Path) -> None:

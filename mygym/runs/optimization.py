@@ -96,7 +96,7 @@ def parameter_groups(
 
     Args:
         policy: An SB3 policy, or the module `actor` or `critic` of an off-policy policy.
-        settings: Part → optimiser settings, e.g. `lr` or `weight_decay`; other settings are those of the optimiser.
+        settings: Part → optimiser settings, e.g. `lr` or `weight_decay`; other settings are the optimiser's settings.
         key: Name of `settings` in the config, for messages.
 
     Returns:

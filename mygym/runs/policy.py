@@ -27,7 +27,7 @@ EPSILON = 1e-8
 CLIP = 10.0
 NORMALIZER = "normalizer."
 _NO_REPLAY: dict[str, Any] = {"buffer_size": 1, "replay_buffer_class": None, "replay_buffer_kwargs": {}}
-"""Values that replace those of an SB3 file: acting needs no replay buffer and no hindsight replay."""
+"""Values that replace values of an SB3 file: acting needs no replay buffer and no hindsight replay."""
 
 
 class Policy:

@@ -35,7 +35,7 @@ def check(entry: Algorithm, observation: spaces.Space[Any], action: spaces.Space
 
 
 def check_same_spaces(registered: Any, env: Any, where: str) -> None:
-    """Refuse an environment in a registration's arguments whose spaces differ from those of the run.
+    """Refuse an environment in a registration's arguments whose spaces differ from the spaces of the run.
 
     Args:
         registered: A Gymnasium or SB3 environment that stands for the environment of the run.
@@ -49,7 +49,7 @@ def check_same_spaces(registered: Any, env: Any, where: str) -> None:
         space, of_the_run = getattr(registered, kind), getattr(env, kind)
         if space != of_the_run:
             raise ConfigError(
-                f"{where}: the environment in the arguments stands for that of the run, which has another {kind}: "
+                f"{where}: the environment in the arguments replaces the run's environment, which has another {kind}: "
                 f"{_in_words(of_the_run)}, not {_in_words(space)}; write 'env' in its place"
             )
 

@@ -244,7 +244,7 @@ def _check_algorithm(entry: Algorithm) -> None:
 
     cls = entry.combo()[0]
     if not (isinstance(cls, type) and issubclass(cls, BaseAlgorithm)):
-        why = f"is no algorithm: {getattr(cls, '__qualname__', cls)} ({entry.origin}) cannot be trained"
+        why = f"is not an algorithm: {getattr(cls, '__qualname__', cls)} ({entry.origin}) cannot be trained"
         raise ConfigError(
             bad_value("algo", entry.name, "a subclass of a Stable-Baselines3 algorithm or of Runner", why)
         )
@@ -322,8 +322,8 @@ def _training_params(
     if not issubclass(cls, Runner):
         if values:
             name = next(iter(values))
-            allowed = "an algo that is a Runner; of any other: steps, n_envs, eval and algo_params"
-            why = f"is not for {entry.name}, which has no training loop of its own"
+            allowed = "an algo that is a Runner; for all others: steps, n_envs, eval and algo_params"
+            why = f"is not for {entry.name}, which has no custom training loop"
             raise ConfigError(bad_value(f"training_params.{name}", values[name], allowed, why))
         return {}, {}
     check_training(cls, {**values, **file.values.get("training_params", {})})

@@ -16,7 +16,7 @@ from mygym.runs.resolve_config import resolve_config
 from mygym.runs.result import Result
 
 MAY_CHANGE = ("steps", "stop_at_success", "eval", "checkpoint", "video", "tensorboard")
-"""Config keys that do not change what the run has learned so far."""
+"""Config keys that do not affect the training so far."""
 
 _IRRELEVANT = ("logdir", "strict")
 """Config keys without an effect on a resumed run, because the run stays in its directory."""
@@ -50,7 +50,7 @@ def resume(run: Path, changes: Mapping[str, Any], notify: Callable[[str], None])
     devices.use(before.config.framework, before.config.device, before.config.threads)  # before arrays are read
     result = Result.read(run)
     if result is not None and result.status == "diverged":
-        why = "has diverged, and would again"
+        why = "has diverged, and would diverge again"
         raise ConfigError(bad_value("resume", str(run), "a new run with another seed or other algo_params", why))
     checkpoint = Checkpoints(run, keep=1).newest(notify)
     trained_with = _config_at(checkpoint) if checkpoint else before.values()
@@ -58,7 +58,7 @@ def resume(run: Path, changes: Mapping[str, Any], notify: Callable[[str], None])
     steps = resolved.config.steps
     _refuse_changes(trained_with, resolved.values())
     if checkpoint is None:
-        notify("there is no checkpoint yet: the run starts again from step 0, to the same numbers")
+        notify("there is no checkpoint yet: the run starts again from step 0, with the same results")
         return Rest(resolved, None)
     wants_more = steps > trained_with["steps"] or resolved.config.stop_at_success != trained_with["stop_at_success"]
     if checkpoint.finished and wants_more and checkpoint.steps < steps:
@@ -93,10 +93,10 @@ def _config_at(checkpoint: Checkpoint) -> dict[str, Any]:
         ]
         if all(isinstance(number, int | float) for number in numbers):
             return resolve_config(checkpoint.state["config"]).values()
-        why = "times or sizes are no numbers"
+        why = "times or sizes are not numbers"
     except (ValueError, LookupError, TypeError, AttributeError, ConfigError) as error:
         why = f"{type(error).__name__}: {error}"
-    raise RunError(f"{checkpoint.path}: is not what a run saves: {why}")
+    raise RunError(f"{checkpoint.path}: is not the checkpoint of a run: {why}")
 
 
 def _changed(before: Resolved, changes: Mapping[str, Any], checkpoint: Checkpoint | None) -> Resolved:
@@ -125,5 +125,5 @@ def _refuse_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> None
         was, now = old.get(key), new.get(key)
         grown = key == "algo_params.buffer_size" and after["steps"] > before["steps"] and (now or 0) > (was or 0)
         if was != now and not grown and key.partition(".")[0] not in (*MAY_CHANGE, *_IRRELEVANT):
-            why = "is not what the run was trained with so far"
+            why = "is not the value with which the run was trained so far"
             raise ConfigError(bad_value(key, now, f"{was!r}; of a resumed run {', '.join(MAY_CHANGE)} may change", why))

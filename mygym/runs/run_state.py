@@ -93,8 +93,8 @@ class RunState:
             )
         if not load_env_state(self.env, state["env"]):
             self.notify(
-                "the replayed episodes differ from the recorded ones (another machine?): the run goes on, but not to "
-                "the bit"
+                "the replayed episodes differ from the recorded episodes (another machine?): the run continues, but "
+                "its results will not be bit-identical"
             )
         for name, callback in self.callbacks.items():
             if getattr(callback, "model", None) is None:

@@ -52,7 +52,7 @@ class Runner(Stateful, BaseAlgorithm):
 
     **State of the loop belongs in attributes.** Checkpoints are written in `loop.next_iteration()`, and in a
     resumed run the first `loop.next_iteration()` loads a checkpoint. After it, attributes have the values of the
-    checkpoint, and local variables those that `training` has just assigned. A counter, a running mean or a best
+    checkpoint, but local variables have the values just assigned in `training`. A counter, a running mean or a best
     candidate that is used by later iterations must therefore be an attribute; a value that is used only between two
     calls of `next_iteration` may be a local variable. Checkpoints hold attributes that are numbers, text, lists,
     dictionaries, numpy arrays, torch tensors or random generators, or that have `state_dict` and `load_state_dict`

@@ -250,7 +250,7 @@ class Session:
             self.guard.check()
         except RunError as gone:  # the directory is gone: the cause of the error
             return self._with_run(gone)
-        with contextlib.suppress(MygymError, OSError):  # the disk may be what failed
+        with contextlib.suppress(MygymError, OSError):  # the disk may be the cause of the failure
             if not isinstance(error, MygymError) or (isinstance(error, RunError) and hasattr(error, "__notes__")):
                 files.write_text(self.path / directory.TRACEBACK, "".join(traceback.format_exception(error)))
             if diverged and self.divergence.finite_weights:

@@ -50,4 +50,4 @@ class StopRequest:
             raise KeyboardInterrupt
         message = f"\n{self.received.name}: stopping {self.when}; again: at once\n"
         with contextlib.suppress(OSError):  # stderr is closed
-            os.write(2, message.encode())  # `print` may be what the signal has interrupted
+            os.write(2, message.encode())  # the signal may have interrupted `print`

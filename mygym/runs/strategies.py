@@ -19,7 +19,7 @@ def without_aliases(layers: Sequence[Layer]) -> list[Layer]:
     """Replace aliases of strategies: in `strategy`, and in the keys of `strategy_params` of joined strategies.
 
     Args:
-        layers: Layers of a config, of which the last with a `strategy` decides whether strategies are joined.
+        layers: Layers of a config; the last layer with a `strategy` decides whether strategies are joined.
 
     Raises:
         ConfigError: `strategy_params` has a strategy and its alias.

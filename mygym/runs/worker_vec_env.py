@@ -103,7 +103,7 @@ class _Worker:
         patience = PATIENCE if patience is None else patience
         answered = None
         while answered != self.requests:
-            # ten short waits: the time in which the whole run was suspended (Ctrl-Z) uses up only one of them
+            # ten short waits, because a suspension of the whole run (Ctrl-Z) uses up a single wait
             if not any(self.readable.poll(100 * patience) for _ in range(10)):
                 raise RunError(f"the process of {self.name} has not answered for {patience:g} s")
             try:

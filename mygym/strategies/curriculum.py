@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Curriculum(Strategy):
     """Easier tasks first; the level advances when enough recent episodes succeed.
 
-    Weights, optimiser and replay buffer are kept between levels. Success rates are those of training episodes,
+    Weights, optimiser and replay buffer are kept between levels. Success rates are measured on training episodes,
     exploration included; evaluations always use the run's task.
 
     Args:
@@ -145,7 +145,7 @@ class Curriculum(Strategy):
         rollout = self.model.n_steps * self.model.n_envs if isinstance(self.model, OnPolicyAlgorithm) else 1
         fastest = below * max(min(self.window, self.patience or self.window), rollout)
         if fastest >= steps:
-            why = f"cannot reach the last of {below + 1} levels, each of which takes at least {fastest // below} steps"
+            why = f"cannot reach the last of {below + 1} levels, because each takes at least {fastest // below} steps"
             allowed = f"more than {fastest}; or fewer levels, a smaller window, shorter rollouts"
             raise ConfigError(bad_value("steps", steps, allowed, why))
 

@@ -162,7 +162,7 @@ class Demos(Strategy):
         episodes = demonstrations.episodes[: self.episodes]
         if not any(episode.success for episode in episodes):
             why = f"has no success among {len(episodes)} episodes"
-            allowed = "demonstrations of which some end in success: mygym demos"
+            allowed = "demonstrations that include successful episodes: mygym demos"
             raise ConfigError(bad_value("strategy_params.dataset", dataset, allowed, why))
         return replace(demonstrations, episodes=episodes)
 

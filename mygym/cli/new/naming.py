@@ -50,7 +50,7 @@ def check_free(kind: str, name: str) -> None:
         raise ConfigError(bad_value("name", name, "a name that is no string of stages' letters", why))
     ids = {env_id(task): task for task in registry("task").names()} | {ANY_TASK: "any task"}
     if env_id(name) in ids:
-        why = f"would have the environment id {env_id(name)}, that of {ids[env_id(name)]}"
+        why = f"would have the environment id {env_id(name)}, which belongs to {ids[env_id(name)]}"
         raise ConfigError(bad_value("name", name, "a name with a new environment id", why))
 
 

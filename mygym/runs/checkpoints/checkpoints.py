@@ -77,7 +77,7 @@ class Checkpoints:
             Path of the checkpoint.
 
         Raises:
-            RunError: The checkpoint cannot be written; the earlier ones are unchanged.
+            RunError: The checkpoint cannot be written; earlier checkpoints are unchanged.
         """
         path = self._unused(steps)
         temporary = path.with_name(f".{path.name}.part")

@@ -48,7 +48,7 @@ def filled(tree: Any, state: Mapping[str, Any]) -> Any:
     """Return a tree of the structure of `tree` with the leaves of `state`.
 
     Raises:
-        ValueError: Names, shapes or number types of the leaves differ from those of `tree`.
+        ValueError: Names, shapes or number types of the leaves differ from the leaves of `tree`.
     """
     current = leaves(tree)
     if current.keys() != state.keys():

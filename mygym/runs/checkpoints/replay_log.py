@@ -101,7 +101,7 @@ class ReplayLog:
         """
         size, total = buffer.buffer_size, state["total"]
         if size != state["size"] and total + buffer.optimize_memory_usage > min(size, state["size"]):
-            raise ValueError(f"a replay buffer of {state['size']} rows does not fit into one of {size}")
+            raise ValueError(f"a replay buffer of {state['size']} rows does not fit into a buffer of {size}")
         self.chunks, self.total, self.steps = list(chunks), total, steps
         rows, whole = dict(_rows(buffer)), dict(_whole(buffer))
         for chunk in chunks:

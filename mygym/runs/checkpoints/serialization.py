@@ -59,7 +59,7 @@ def from_files(files: Mapping[str, bytes]) -> Any:
     try:
         return _decode(json.loads(files[STRUCTURE]), load(files[TENSORS]))
     except _READ_ERRORS as error:
-        raise ValueError(f"not what was saved: {type(error).__name__}: {error}") from None
+        raise ValueError(f"not a saved state: {type(error).__name__}: {error}") from None
 
 
 def can_be_saved(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Strategy `mixture`: several networks in one policy, of which each forward pass uses one or all."""
+"""Strategy `mixture`: several networks in one policy; each forward pass uses one network or all."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class Mixture(Strategy):
     Actor and critic networks are replaced. A mixture combines outputs; of a Gaussian policy it combines the means.
 
     Args:
-        protocol: How candidates are combined. `single`: one of them. `sum`: all, with given weights. `softmax`: all,
+        protocol: Combination of candidates. `single`: one of them. `sum`: all, with given weights. `softmax`: all,
             with weights of a learned gate. `gumbel_softmax`: the same with noise and a falling temperature.
-        by: What selects the candidate of `single`. `stage`: the stage in the observation. `task`: the task code that
+        by: Selection of the candidate of `single`. `stage`: the stage in the observation. `task`: the task code that
             `identify` appends. `sampler`: drawn for each rollout, on-policy for each environment; after training a
             search selects the final path.
         candidates: Number of candidates, or a list of their `net_arch`; null: one for each stage or task, else 4.
-        units: `whole` networks, or `blocks`: each linear layer is a choice of its own.
+        units: `whole` networks, or `blocks`: each linear layer is a separate choice.
         sampler: `fair`: each candidate once before any twice (Chu et al., 2021). `uniform`: drawn with equal
             probability. `differentiable`: drawn with weights that gradient ascent learns from rewards (the gradient
             bandit of Sutton and Barto, 2018, section 2.8).

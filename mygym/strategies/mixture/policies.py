@@ -36,7 +36,7 @@ SUPPORTED: tuple[type[BasePolicy], ...] = (
     *(ActorCriticPolicy, SACPolicy, TQCPolicy, CrossQPolicy, TD3Policy),
     ImitationPolicy,
 )
-"""Policy classes whose networks, and those of their subclasses, can be replaced."""
+"""Policy classes whose networks can be replaced, also in subclasses."""
 
 
 def mixture_policy(cls: type[BasePolicy], layout: Layout) -> type[BasePolicy]:
@@ -65,7 +65,7 @@ class MixturePolicy:
     def _build(self, lr_schedule: Schedule) -> None:
         policy = cast(Any, self)
         if getattr(policy, "use_sde", False) or getattr(policy, "actor_kwargs", {}).get("use_sde"):
-            why = "draws exploration noise from the last layer, of which there are several"
+            why = "draws exploration noise from the last layer, but a mixture has several last layers"
             raise ConfigError(bad_value("algo_params.use_sde", True, [False], why))
         net_arch, candidates = policy.net_arch, []
         for arch in self.layout.archs:

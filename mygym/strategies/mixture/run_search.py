@@ -71,8 +71,8 @@ def search(
         seeds = round_robin(episode_seeds(seed, EVALUATION, episodes), envs[0])
         paths = search_paths(network, lambda: evaluate_policy(policy, envs, seeds), method, tries, budget_us, seed)
     if not paths:
-        why = f"is less than any of {tries} paths takes here"
-        raise ConfigError(bad_value("budget_us", budget_us, "a larger one", why))
+        why = f"is less than the time of each of {tries} paths"
+        raise ConfigError(bad_value("budget_us", budget_us, "a larger budget", why))
     if out is not None:
         save_policy(out, policy.model, policy.normalizer)
     return paths
