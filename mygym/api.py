@@ -143,7 +143,7 @@ def print_notes(plan: RunPlan, env: AnyEnv, *, algorithm: bool = True) -> None:
     """Print notes on a run: flattened observations, values inferred from a URDF, and warnings about the robot."""
     if algorithm and not plan.algorithm.dict_observations:
         name = f"{plan.algorithm.name} of {plan.algorithm.framework}"
-        print_note(f"{name} takes no dictionary observations: it gets them as one flat vector")
+        print_note(f"{name} takes no dictionary observations: it gets flat vectors")
     for line in inferred_of(plan.config.robot):
         print_note(f"{env.robot.name}: {line}")
     if warning := support_warning(plan.config):

@@ -37,7 +37,7 @@ class ARS(Stateful, sb3_contrib.ARS):
 
 
 class _WithoutStart:
-    """Wraps a callback whose `on_rollout_start` was already called."""
+    """Wrapper of a callback whose `on_rollout_start` was already called."""
 
     def __init__(self, callback: BaseCallback) -> None:
         self.callback = callback

@@ -247,7 +247,7 @@ class PPORunner(Runner):
 
 
 def _flat(values: torch.Tensor) -> torch.Tensor:
-    """Reshape `(n_steps, n_envs, …)` to `(n_envs · n_steps, …)`, one environment after the other."""
+    """Reshape `(n_steps, n_envs, …)` to `(n_envs · n_steps, …)`, with the rows of each environment in sequence."""
     return values.transpose(0, 1).reshape(-1, *values.shape[2:])
 
 

@@ -42,7 +42,7 @@ IMPORT = argument(
 
 
 class Parser(argparse.ArgumentParser):
-    """`ArgumentParser` that raises one `ConfigError` with the nearest flag instead of printing its usage."""
+    """`ArgumentParser` that raises a `ConfigError` with the nearest flag instead of printing its usage."""
 
     def error(self, message: str) -> NoReturn:
         """Raise `message` as a `ConfigError`."""

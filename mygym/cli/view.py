@@ -58,7 +58,7 @@ PARSER = command(
         help="nine randomized episodes of a task: with the `randomize` of --set, else with all randomizers",
     ),
     argument(*SET.names, **{**SET.options, "help": "any config key of a task, e.g. seed=3"}),
-    argument("--camera", metavar="C", help="a camera of the workspace (default: main; for a robot one that shows all)"),
+    argument("--camera", metavar="C", help="a camera of the workspace (default: main; for a robot: the whole arm)"),
     argument("--robot", metavar="R", help=f"robot in a workspace or task (default {RunConfig().robot})"),
     argument(
         "--workspace",

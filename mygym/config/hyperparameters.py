@@ -145,7 +145,7 @@ class Schema:
                 where = source_location(parameter.declared_by)
                 raise ConfigError(
                     f"{where}: {self.cls.__name__}: parameter {parameter.name!r} has neither a type annotation nor a "
-                    f"default; give it one, as in `{parameter.name}: float = 0.1`"
+                    f"default; write for example `{parameter.name}: float = 0.1`"
                 )
         try:
             self.check(shown(self.kwargs))

@@ -64,7 +64,7 @@ BUFFERS = {
 
 
 def shown(value: Any) -> Any:
-    """Return the representation of `value` in configs: plain data as it is, everything else by a name."""
+    """Return the representation of `value` in configs: plain data unchanged, other objects by name."""
     if isinstance(value, Mapping):
         return {key: shown(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):

@@ -117,7 +117,7 @@ def check_schedule(
 
 
 def _way(cls: type, parameter: Parameter) -> str | None:
-    """Return how a class reads a parameter that may be scheduled: `"called"`, `"held"`, or None if it may not."""
+    """Return the way a class reads a parameter: `"called"` or `"held"`; None if the parameter may not be scheduled."""
     name, hint = parameter.name, parameter.annotation
     if name in FIXED or not fits(0.5, hint):
         return None

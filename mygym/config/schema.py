@@ -68,7 +68,7 @@ class TaskParams(Section):
         description="stages that the scripted expert completes before an episode starts; 1.5: and half of the second",
     )
     object: str | None = Field(None, description="name of the object that the task acts on")
-    objects: dict[str, str] = Field(default_factory=dict, description="role → name, where the task has several objects")
+    objects: dict[str, str] = Field(default_factory=dict, description="role → name, if the task has several objects")
     distractors: list[Distractor] | None = Field(
         None, description="objects that lie in the way (names), or move: {object, axis, speed in m/s, range in m}"
     )

@@ -96,7 +96,7 @@ def demonstrate(
             if kept < (1 if policy == KEYBOARD else episodes):  # a person may stop early
                 raise RunError(
                     f"{policy}: {solved} of {played} episodes ended in success, which is too few to keep {episodes}; "
-                    f"allowed: less noise, fewer episodes, or failures kept too"
+                    f"allowed: less noise, fewer episodes, or --keep-failures"
                 )
             source = {"config": plan.config.model_dump(mode="json"), "policy": str(policy), "seed": seed}
             options = {"noise": levels, "partial": partial, "keep_failures": keep_failures}
@@ -119,7 +119,7 @@ def _levels(noise: float | Sequence[float]) -> list[float]:
 
 
 def _bar(episodes: int) -> Any:
-    """Return a progress bar, hidden if stderr is no terminal."""
+    """Return a progress bar, hidden if stderr is not a terminal."""
     from tqdm import tqdm
 
     return tqdm(total=episodes, unit="episode", dynamic_ncols=True, disable=not sys.stderr.isatty())

@@ -50,7 +50,7 @@ def check_compatible(demonstrations: Demonstrations, run: Plannable, *, rewards:
 
 
 def variant_indices(demonstrations: Demonstrations, run: Plannable) -> list[int]:
-    """Return for each demonstration the index of the run's variant with the same config, or with a compatible one.
+    """Return for each demonstration the index of the run's variant with the same config, or with a compatible config.
 
     Args:
         demonstrations: Demonstrations that pass `check_compatible`.

@@ -23,7 +23,7 @@ from mygym.registry import resolve
 from mygym.runs import directory, files
 
 DATA = "data"
-"""Subfolder of a dataset with its files, where `minari.load_dataset` expects them."""
+"""Subfolder in which `minari.load_dataset` expects the files of a dataset."""
 
 HDF5 = "main_data.hdf5"
 OVERHEAD = 2**17
@@ -155,7 +155,7 @@ def _store_episode(path: Path, storage: Any, demonstration: Demonstration) -> No
 
 
 def _check_space_left(file: Path, demonstration: Demonstration) -> None:
-    """Write and remove as many bytes as the episode needs, because HDF5 may crash when the disk becomes full.
+    """Write and remove the number of bytes that the episode needs, because HDF5 may crash when the disk becomes full.
 
     Raises:
         OSError: The disk is full.

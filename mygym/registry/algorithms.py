@@ -1,4 +1,4 @@
-"""`Algorithm`, an algorithm in one framework, and the `register_KIND` of the kinds that have frameworks."""
+"""`Algorithm`, an algorithm in a framework, and `register_KIND` for the kinds whose components have frameworks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Algorithm:
-    """An algorithm in one framework."""
+    """An algorithm in a framework."""
 
     name: str
     framework: str

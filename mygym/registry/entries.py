@@ -1,4 +1,4 @@
-"""`Entry`, one registered component: its origin, its requirements, and how its target is loaded."""
+"""`Entry`, a registered component: its origin, its requirements, and the loading of its target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Callbacks that write checkpoints and resume from one, at the start of a rollout (see `evaluation_callback`)."""
+"""Callbacks that write or load a checkpoint at the start of a rollout (see `evaluation_callback`)."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ _XLA_THREADS = "PJRT_NPROC"
 
 
 def use(framework: str, device: str, threads: int) -> None:
-    """Let a framework compute on `device` with `threads` threads; JAX keeps the number of its first call.
+    """Select the device and the number of threads of a framework; JAX keeps the number of its first call.
 
     Raises:
         ConfigError: The device is missing.

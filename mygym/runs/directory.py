@@ -153,7 +153,7 @@ def find_policy(run: str | Path, key: str = "run") -> tuple[Path, Path]:
 
 
 def _refuse_special_files(run: Path) -> None:
-    """Refuse links, whose targets would be written, and pipes, on which a write would block.
+    """Refuse links, because their targets would be written, and pipes, because a write to a pipe would block.
 
     Raises:
         ConfigError: Names the first such file.

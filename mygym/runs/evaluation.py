@@ -117,7 +117,7 @@ class Evaluation:
         return sum(episode.final_stage == stage and not episode.success for episode in self.episodes)
 
     def summary(self) -> dict[str, Any]:
-        """Return the figures of one entry of result.json's `evaluations`."""
+        """Return the figures of an entry in result.json's `evaluations`."""
         figures: dict[str, Any] = {
             "success_rate": self.success_rate,
             "mean_return": self.mean_return,

@@ -227,7 +227,7 @@ def schedules_of(run: Plannable) -> dict[str, Schedule]:
 
 
 def for_acting(config: RunConfig) -> RunConfig:
-    """Return `config` for a policy that only acts: one environment, a tiny replay buffer, and an available device."""
+    """Return `config` for a policy that only acts: a single environment, a tiny replay buffer, an available device."""
     params = dict(config.algo_params)
     if "buffer_size" in params:
         params |= {

@@ -32,7 +32,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def write(path: Path, save: Callable[[Path], None]) -> None:
-    """Let `save` write a temporary file beside `path`, then rename it to `path`.
+    """Call `save` with a temporary path beside `path`, then rename the file to `path`.
 
     Raises:
         RunError: Writing failed; the previous content is untouched.

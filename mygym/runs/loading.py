@@ -19,7 +19,7 @@ def plan_of_run(run: str | Path) -> RunPlan:
     """Return the plan of a run that exists.
 
     Raises:
-        ConfigError: The path is no run.
+        ConfigError: The path is not a run.
     """
     return make_plan(load_file(directory.find(run) / directory.CONFIG))
 
@@ -28,7 +28,7 @@ def config_of_run(run: str | Path) -> RunConfig:
     """Return the complete config of a run that exists.
 
     Raises:
-        ConfigError: The path is no run.
+        ConfigError: The path is not a run.
     """
     return plan_of_run(run).config
 

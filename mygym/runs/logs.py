@@ -104,7 +104,7 @@ class _AppendOnlyFile:
 
 
 class JsonLines(KVWriter):
-    """SB3 log writer of one JSON object per line.
+    """SB3 log writer with a JSON object in each line.
 
     Args:
         path: The file, to which lines are appended.
@@ -114,7 +114,7 @@ class JsonLines(KVWriter):
         self.file = _AppendOnlyFile(path)
 
     def write(self, key_values: dict[str, Any], key_excluded: dict[str, Any], step: int = 0) -> None:
-        """Append the values of one dump."""
+        """Append the values of a dump."""
         numbers = {
             key: _plain(value)
             for key, value in sorted(key_values.items())

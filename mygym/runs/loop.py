@@ -32,7 +32,7 @@ class Loop:
     Args:
         runner: The runner that trains.
         envs: Training environments: an SB3 vector environment, monitored, and normalised if the config asks for it.
-        callback: All callbacks of the training, as one SB3 callback.
+        callback: All callbacks of the training, combined in an SB3 callback.
         total_steps: Env steps after which `next_iteration` returns False.
         log_interval: Iterations between lines of the log; None: no lines.
     """
@@ -157,7 +157,7 @@ class Loop:
     def evaluate(self) -> Evaluation:
         """Evaluate the current policy over `eval.episodes` episodes in the evaluation environments.
 
-        The result is not recorded and selects no best model; the runner decides how to use it.
+        The result is not recorded and does not select the best model; the runner decides its use.
 
         Raises:
             RunError: `learn` was called outside a run, so there are no evaluation environments.

@@ -31,7 +31,7 @@ _NO_REPLAY: dict[str, Any] = {"buffer_size": 1, "replay_buffer_class": None, "re
 
 
 class Policy:
-    """Policy that acts on raw observations: it normalises them as in training, then calls the model.
+    """Policy that acts on raw observations: it normalises them with the figures of training, then calls the model.
 
     Args:
         model: An SB3 algorithm.
@@ -158,7 +158,7 @@ def _read(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any] | None]:
 
 def _parsed(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any] | None]:
     if not path.is_file():  # reading a pipe would block
-        raise FileNotFoundError("there is no such file")
+        raise FileNotFoundError("the file does not exist")
     with safe_open(path, framework="pt") as file:
         tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118  (not a dictionary)
         metadata = file.metadata() or {}

@@ -148,7 +148,7 @@ def _check_imports(asked: RunConfig) -> None:
     for module in asked.imports:
         if module not in sys.modules:
             why = "would run code, and a file alone cannot have it imported"
-            raise ConfigError(bad_value("imports", module, f"the flag --import {module} as well", why))
+            raise ConfigError(bad_value("imports", module, f"also the flag --import {module}", why))
 
 
 # Algorithm, strategy and task -----------------------------------------------------------------------------------------

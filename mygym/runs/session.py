@@ -133,7 +133,7 @@ class Session:
             self.notify(message)
         if self.checkpoint is not None and self.checkpoint.versions != versions():
             changed = {key: value for key, value in versions().items() if self.checkpoint.versions.get(key) != value}
-            self.notify(f"other versions than at the checkpoint, so the numbers may differ: now {changed}")
+            self.notify(f"package versions differ from the checkpoint, so the numbers may differ: now {changed}")
         on_episode = self.evaluations.training.add
         factory.record_episodes(self.env, path / directory.MONITOR, time.time() - self.clock.elapsed(), on_episode)
         writers.append(logs.JsonLines(path / directory.PROGRESS))
@@ -224,7 +224,7 @@ class Session:
     # End of the run -----------------------------------------------------------------------------------------------
 
     def _interrupted(self) -> MygymError:
-        """Save the current policy and return the error, whose message explains how to resume."""
+        """Save the current policy and return the error; its message has the command that resumes the run."""
         self.result.status = "interrupted"
         steps = self.result.steps
         interruption: MygymError = InterruptedRunError(

@@ -62,7 +62,7 @@ def start_run(config: Config | None, resume: str | Path | None, notify: Callable
 
 @contextlib.contextmanager
 def open_result(start: Start, plan: RunPlan, model: Any, env: AnyEnv) -> Iterator[Result]:
-    """Create and lock the directory of a new run; yield the result to fill in, whose `path` is the run directory.
+    """Create and lock the directory of a new run; yield the empty result, whose `path` is the run directory.
 
     Args:
         start: Where the run starts.

@@ -16,7 +16,7 @@ class StopRequest:
     """Context manager in which signals set `received` instead of ending the process.
 
     Signals that the process has ignored since its start (`nohup`, a shell's `&`) stay ignored. Outside the main thread,
-    where Python allows no signal handlers, the context manager does nothing.
+    the context manager does nothing, because Python allows no signal handlers there.
 
     Args:
         when: When the program will stop, for the message.

@@ -119,7 +119,7 @@ def _encode(path: Path, frames: bytearray, size: tuple[int, int], fps: int) -> N
 
     Args:
         path: The MP4.
-        frames: Frames one after the other, 3 bytes per pixel.
+        frames: Frames in sequence, 3 bytes per pixel.
         size: Width and height, pixels.
         fps: Frames per second.
 

@@ -1,7 +1,7 @@
 """Vector environment in worker processes that reports the errors of its workers and never leaves a process behind.
 
-SB3's `SubprocVecEnv` with a custom worker loop and custom connections in the main process. Workers import neither SB3
-nor torch, which would take most of their start-up time and memory.
+SB3's `SubprocVecEnv` with a custom worker loop and custom connections in the main process. Workers do not import SB3
+and torch, which would take most of their start-up time and memory.
 """
 
 from __future__ import annotations

@@ -23,9 +23,9 @@ class Curriculum(Strategy):
     Args:
         levels: Parts of a config, from easy to hard, each overriding the run's: `{task: AG}`, `{task_params:
             {tolerance: 0.1}}`, `{randomize: …}` or `{reward: dense}`. The run's config is the last level. `backward`:
-            the ends of the task, each a third of a stage longer; the scripted expert plays the part before (Florensa
-            et al., 2017). `forward`: the beginnings of the task (`A`, `AG`, `AGM`). For tasks of one stage both mean a
-            wider goal.
+            end segments of the task, each a third of a stage longer; the scripted expert plays the beginning (Florensa
+            et al., 2017). `forward`: initial segments of the task (`A`, `AG`, `AGM`). For one-stage tasks both mean
+            a wider goal.
         advance_at: Success rate at which the next level begins.
         go_back_at: Success rate of rehearsed episodes below which the previous level returns.
         window: Number of episodes over which both rates are measured.

@@ -100,7 +100,7 @@ class Demos(Strategy):
             why = f"needs a replay buffer, and {algo} has none"
             raise ConfigError(bad_value("strategy_params.share", share, "0, or an off-policy algo, such as sac", why))
         if not (share or warm_start or weight):
-            why = "uses no demonstration, because warm_start and weight are 0 too"
+            why = "uses no demonstration, because warm_start and weight are also 0"
             allowed = "above 0 with an off-policy algo; or warm_start or weight above 0, with framework pytorch"
             raise ConfigError(bad_value("strategy_params.share", share, allowed, why))
         params: dict[str, Any] = {"share": share, "warm_start": warm_start, "weight": weight}

@@ -36,13 +36,14 @@ class Distill(Strategy):
     Imitation works better on normalised observations (`normalize: true`). With `trpo` the loss is an Adam step after
     the line search, not limited by `target_kl`.
 
-    A teacher run receives the observations of its training, built from the student's environments and without noise;
-    so the student may observe less than its teacher. A run trained with `mixture` teaches with all of its candidates:
-    stage, gate or the selected path determine which one is used; a file of `mygym search --out` has another path.
+    A teacher run receives the observations of its training, built from the student's environments and without noise.
+    The student may therefore observe less than its teacher. A run trained with `mixture` teaches with all of its
+    candidates: the stage, the gate or the selected path determines the candidate; a file of `mygym search --out` has
+    another path.
 
     Args:
-        teacher: `oracle`, the scripted expert; the path of a run; a list of these, from which one is drawn in each
-            state; or a mapping from the label of each task to these.
+        teacher: `oracle`, the scripted expert; the path of a run; a list of these (in each state, a teacher is drawn
+            from the list); or a mapping from the label of each task to these.
         weight: Weight of the added loss: a number or a schedule. null: linear from 10 to 1 over the run. While it is 0
             the teacher is not queried.
         batch_size: States in a minibatch; one minibatch for each step of the actor's optimiser.

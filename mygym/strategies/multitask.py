@@ -127,5 +127,5 @@ class MultiTask(Strategy):
         return MIN_SHARE * uniform + (1.0 - MIN_SHARE) * progress / total if total > 0 else uniform
 
     def _progress(self) -> NDArray[np.float64]:
-        """Return the recent change of each success rate, `(tasks,)`; absolute, so forgotten tasks are played again."""
+        """Return the absolute recent change of each success rate, `(tasks,)`: forgotten tasks are played again."""
         return np.abs(self.fast - self.slow)

@@ -30,7 +30,7 @@ class Strategy:
     A subclass declares its parameters as keyword-only constructor parameters with annotations and defaults; they are
     the config's `strategy_params`. It overrides the methods that it needs.
 
-    Life cycle: a strategy belongs to one run. It is constructed with its parameters, then `name`, `section` and
+    Life cycle: a strategy belongs to a single run. It is constructed with its parameters, then `name`, `section` and
     `config` are set, and the methods are called in this order:
 
     1. While the config is resolved: `run_defaults`, then `variants`, `evaluation_variants` and `complete_params`.

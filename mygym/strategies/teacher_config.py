@@ -122,7 +122,7 @@ def _mismatch(teacher: Any, student: RobotEnv) -> tuple[str, str] | None:
         return why, f"control: {teacher.control}; or a run with control: {student.control}"
     if teacher.action_space != student.action_space:
         sizes = [env.world.action_size for env in (teacher, student)]
-        allowed = "a run with the same actions: of the same robot, and both or neither with spaces: shared"
+        allowed = "a run with the same actions: the same robot, and the same value of spaces"
         return f"has {sizes[0]} actions, the student has {sizes[1]}", allowed
     same = f"a run of the same task on {student.robot.name}, or both with spaces: shared"
     try:

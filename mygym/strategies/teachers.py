@@ -68,7 +68,7 @@ class Trained:
 
 
 class Teachers:
-    """Several teachers of one student; in each state one teacher of the current task is drawn and queried.
+    """Several teachers of a student; in each state a teacher of the current task is drawn and queried.
 
     The student therefore learns from all teachers equally; the average of their actions would imitate none of them.
 

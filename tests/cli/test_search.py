@@ -59,8 +59,8 @@ def test_a_run_without_super_networks_is_an_error(tmp_path: Path) -> None:
         ("--tries none", "a whole number"),
         ("--out RUN/policy.safetensors", "exists already; allowed: a file that does not exist yet"),
         ("--out RUN/result.json", "allowed: a new file RUN/NAME.safetensors"),
-        ("--out RUN", "is not where a policy can be loaded from"),
-        ("--out elsewhere.safetensors", "is not where a policy can be loaded from"),
+        ("--out RUN", "is not a path from which a policy can be loaded"),
+        ("--out elsewhere.safetensors", "is not a path from which a policy can be loaded"),
     ],
 )
 def test_invalid_flags_end_with_2(flags: str, message: str, run: Path, mygym_command: Command) -> None:

@@ -70,7 +70,7 @@ class Checkpoints:
             steps: Env steps so far.
             state: A tree (`mygym.runs.checkpoints.serialization`).
             logs: Length of each log file, bytes.
-            buffer: The replay buffer, if there is one.
+            buffer: The replay buffer; None if the algorithm has none.
             finished: Whether learning has ended.
 
         Returns:

@@ -33,7 +33,7 @@ def load_env_state(env: VecEnv, state: Mapping[str, Any]) -> bool:
     """Restore a state of `env_state`; the environments replay their episodes.
 
     Returns:
-        Whether the replayed observations are bit-identical, as they are on the same machine.
+        Whether the replayed observations are bit-identical, which is the case on the same machine.
     """
     identical = True
     for index, single_state in enumerate(state["envs"]):

@@ -27,7 +27,7 @@ def is_array(value: Any) -> bool:
 
 
 def is_tree(value: Any) -> bool:
-    """Return whether `value` is a JAX array or a pytree that holds one."""
+    """Return whether `value` is a JAX array, or a pytree that holds a JAX array."""
     return any(map(is_array, leaves(value).values()))
 
 
@@ -64,7 +64,7 @@ def to_tensor(array: Any) -> torch.Tensor:
     if jax.dtypes.issubdtype(getattr(array, "dtype", None), jax.dtypes.prng_key):
         array = jax.random.key_data(array)
     copied = np.array(array, order="C")
-    if copied.dtype == jax.dtypes.bfloat16:  # numpy has no such type
+    if copied.dtype == jax.dtypes.bfloat16:  # numpy lacks this type
         return torch.from_numpy(copied.view(np.uint16)).view(torch.bfloat16)
     return torch.from_numpy(copied)
 

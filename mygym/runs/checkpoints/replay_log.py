@@ -1,4 +1,4 @@
-"""Incremental storage of a replay buffer: each checkpoint writes only the rows added since the previous one."""
+"""Incremental storage of a replay buffer: each checkpoint writes only the rows added since the previous checkpoint."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def _arrays(buffer: ReplayBuffer) -> Iterator[tuple[str, str, NDArray[Any]]]:
 
 
 def _rows(buffer: ReplayBuffer) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Yield the arrays whose new rows alone are written."""
+    """Yield the arrays of which a checkpoint writes only new rows."""
     if type(buffer) in _APPENDING and not buffer.optimize_memory_usage:
         yield from ((name, array) for attribute, name, array in _arrays(buffer) if attribute in _ROWS)
 

@@ -158,14 +158,14 @@ class Mixture(Strategy):
         return mixture_policy(cls, Layout(tuple(archs), self.units, by))
 
     def _routing(self, env: VecEnv) -> tuple[int, ByObservation | None]:
-        """Return the number of candidates, and the observation component that selects one."""
+        """Return the number of candidates, and the observation component that selects the candidate."""
         if self.protocol != "single" or self.by == "sampler":
             return self.candidate_count or len(self.weights or []) or CANDIDATES, None
         from mygym.strategies.mixture.routing import by_observation
 
         count, component = by_observation(self.plan, env, self.by, f"{self.section}.by")
         if self.candidate_count not in (None, count):
-            why = f"is not one for each {self.by}"
+            why = f"differs from the number of candidates by {self.by}"
             raise ConfigError(bad_value(f"{self.section}.candidates", self.candidates, f"{count}, or null", why))
         return count, component
 
@@ -199,7 +199,7 @@ class Mixture(Strategy):
     # Training -------------------------------------------------------------------------------------------------------
 
     def step(self) -> None:
-        """Draw the routes of the next rollout, and log how evenly candidates are used."""
+        """Draw the routes of the next rollout, and log the usage of the candidates."""
         if self.path_sampler is not None:
             self._learn(self.path_sampler)
             self._draw(self.path_sampler)
@@ -230,7 +230,7 @@ class Mixture(Strategy):
         env.rewards[:] = 0.0
 
     def _draw_noise(self) -> None:
-        """Draw the noise of the next rollout: for each environment, or off-policy one sample for all updates."""
+        """Draw the noise of the next rollout: for each environment; off-policy, a single sample for all updates."""
         import torch
 
         env, state = self._routed_env, self.forward_state

@@ -45,7 +45,7 @@ def search_paths(
     budget_us: float | None = None,
     seed: int = 0,
 ) -> list[Tried]:
-    """Evaluate paths on episodes and set the best one in `policy`.
+    """Evaluate paths on episodes and set the best path in `policy`.
 
     All paths are evaluated if there are at most `tries`. Otherwise `random` draws them; `evolutionary` draws half of
     them and breeds the rest from the better half by crossover and mutation (SPOS, Guo et al., 2020).

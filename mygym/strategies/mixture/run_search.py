@@ -54,7 +54,7 @@ def search(
     if out is not None:
         out = Path(out).expanduser()
         if out.suffix != ".safetensors" or out.absolute().parent != folder.absolute():
-            why = "is not where a policy can be loaded from"
+            why = "is not a path from which a policy can be loaded"
             raise ConfigError(bad_value("out", str(out), f"a new file {folder / 'NAME.safetensors'}", why))
         check_new(out, "out", "a file")
     policy: Any = load(run)
