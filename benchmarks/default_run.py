@@ -122,7 +122,7 @@ def main() -> None:
         *(f"| {seed} | {cells(row)}" for seed, row in zip(arguments.seeds, rows, strict=True)),
         f"| **median** | {cells(median)}",
         "",
-        f"Wall, ours / the peer's, median of {len(rows)}: {statistics.median(row[0] / row[6] for row in rows):.2f}.",
+        f"Wall, mygym / panda-gym, median of {len(rows)}: {statistics.median(row[0] / row[6] for row in rows):.2f}.",
     ]
     print("\n".join(lines))
 

@@ -163,12 +163,12 @@ def main() -> None:
         "a shared machine.",
         "The docstring of the program explains the columns.",
         "",
-        f"One process. A step is {CONTROL_STEP} s of simulated time in both; physics: ours {notes[0]}, panda-gym "
+        f"One process. A step is {CONTROL_STEP} s of simulated time in both; physics: mygym {notes[0]}, panda-gym "
         f"{notes[1]}.",
         f"{arguments.rounds} interleaved rounds of {arguments.episodes} episodes of {arguments.steps} steps each.",
         "",
         "| task | | mygym, steps/s | panda-gym, steps/s | ratio | range "
-        "| ratio, processor time | range | our reset, ms | its reset, ms |",
+        "| ratio, processor time | range | mygym reset, ms | panda-gym reset, ms |",
         "|---" * 10 + "|",
         *table,
     ]

@@ -168,9 +168,9 @@ def inverse_kinematics_table() -> str:
         return kinematics.pose(answer)[:3, 3], seconds
 
     solvers: dict[str, Callable[[Array, Array], tuple[Array, float]]] = {
-        "ours, 1 iteration": lambda q, x: mygym_solver(q, x, 1, 1e-4),
-        "ours, 2 iterations": lambda q, x: mygym_solver(q, x, 2, 1e-4),
-        "ours, as `ee_delta` has it (the second if more than 1 mm is left)": lambda q, x: mygym_solver(q, x, 2, 1e-3),
+        "mygym, 1 iteration": lambda q, x: mygym_solver(q, x, 1, 1e-4),
+        "mygym, 2 iterations": lambda q, x: mygym_solver(q, x, 2, 1e-4),
+        "mygym, as in `ee_delta` (a second if more than 1 mm is left)": lambda q, x: mygym_solver(q, x, 2, 1e-3),
         "Bullet, 1 iteration": lambda q, x: bullet_solver(q, x, 1),
         "Bullet, 5 iterations": lambda q, x: bullet_solver(q, x, 5),
         "Bullet, 20 iterations (its default)": lambda q, x: bullet_solver(q, x, 20),

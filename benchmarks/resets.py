@@ -70,7 +70,7 @@ def main() -> None:
     pairs = [(milliseconds(usual), milliseconds(reset)) for _ in range(REPEATS)][5:]
     ratios = [before / after for before, after in pairs]
     print("# Resets\n")
-    print("| scene | stock meshes, ms | exact reset, ms | stock / ours |")
+    print("| scene | stock meshes, ms | exact reset, ms | stock / mygym |")
     print("|---|---|---|---|")
     columns = [spread([pair[side] for pair in pairs]) for side in (0, 1)]
     print(f"| panda, table, cube | {' | '.join(columns)} | {spread(ratios)} |")

@@ -289,9 +289,9 @@ def main() -> None:
         + ", ".join(f"{name} {version(name)}" for name in ("panda-gym", "pybullet"))
         + ".",
         "The docstring of the program explains the columns.",
-        f"Physics: ours {mygym_arm.env.world.solver.substeps * 25} Hz, "
+        f"Physics: mygym {mygym_arm.env.world.solver.substeps * 25} Hz, "
         f"panda-gym {1 / panda_gym_arm.env.sim.timestep:.0f} Hz. "
-        "Our motors keep the Panda's joint speed and torque limits.",
+        "mygym's motors keep the Panda's joint speed and torque limits.",
         "",
         *tables(mygym_arm, panda_gym_arm),
     ]

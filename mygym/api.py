@@ -41,14 +41,14 @@ __all__ = [
 
 
 def train(config: Config | None = None, *, resume: str | Path | None = None) -> Result:
-    """Train, evaluate, film and save a run; or resume a run that was stopped.
+    """Train and evaluate a policy, save it with videos; or resume a stopped run.
 
     `train.py` in the repository writes out the same steps.
 
     Args:
         config: Values that differ from the defaults, e.g. `{"algo": "ppo"}` (`mygym.config.RunConfig`). With `resume`:
             values to change, with keys in `mygym.runs.resuming.MAY_CHANGE`, e.g. `{"steps": 40_000}`.
-        resume: Path of a run. It ends with the same weights as if it had never been stopped.
+        resume: Path of a run. The resumed run ends with the same weights as an uninterrupted run.
 
     Returns:
         The result; the file `result.json` in its `path` has the same content.

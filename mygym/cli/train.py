@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 PARSER = command(
     "train.py",
-    "Train a robot arm in PyBullet; save, evaluate and film the policy.",
+    "Train a robot arm in PyBullet; save, evaluate and record videos of the policy.",
     argument("-h", "--help", action="store_true", help="print this help; with --algo also its hyperparameters"),
     argument("--resume", metavar="RUN", help="continue a run that was stopped, or extend it with more --steps"),
     argument("--explain", action="store_true", help="print every value of the config and its origin, then stop"),

@@ -89,7 +89,7 @@ class Schema:
         """Return the class or function with this name in the algorithm's framework.
 
         Raises:
-            ConfigError: It does not exist.
+            ConfigError: The name does not exist.
         """
         key, kind = key_of(path), NAMED[path[-1]]
         aliases: Mapping[str, Any] = getattr(self.cls, "policy_aliases", {}) if kind == "policy" else {}
@@ -156,7 +156,7 @@ class Schema:
         """Refuse a config that lacks a hyperparameter without a default.
 
         Raises:
-            ConfigError: Names the first missing hyperparameter.
+            ConfigError: A hyperparameter is missing; the message names the first.
         """
         for parameter in self.known.values():
             if parameter.required and parameter.name not in self.values:

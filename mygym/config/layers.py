@@ -76,7 +76,7 @@ def refuse_defaults(resolved: Resolved) -> None:
     """Refuse values that the user did not set (`strict: true`).
 
     Raises:
-        ConfigError: Names the missing values.
+        ConfigError: Values are missing; the message names them.
     """
     missing = [key for key, origin in resolved.origins.items() if not origin.startswith(("file", "flag", "argument"))]
     if missing:

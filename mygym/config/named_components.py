@@ -27,7 +27,7 @@ class Inner:
     of: str
     """The parameter that chooses the class."""
     taken: frozenset[str]
-    """Arguments that the library sets itself."""
+    """Arguments that the library sets, so that configs cannot set them."""
 
 
 INNER: Mapping[str, Inner] = {

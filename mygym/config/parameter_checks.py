@@ -59,7 +59,7 @@ def check_value(key: str, value: Any, parameter: Parameter, bounded: bool = True
     """Refuse a value of the wrong type or, with `bounded`, outside the known range of the parameter's name.
 
     Raises:
-        ConfigError: Names `key`, the value and what is allowed.
+        ConfigError: The value is refused; the message has `key`, the value and the allowed values.
     """
     if not fits(value, parameter.annotation):
         if isinstance(value, str) and (names := choices(parameter.annotation)):

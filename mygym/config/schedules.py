@@ -174,7 +174,7 @@ def _first_parameter(shape: Callable[..., float]) -> str:
 
 
 def _misspelt(data: Mapping[str, Any]) -> str:
-    """Return a hint for a key that was probably meant to be `schedule`."""
+    """Return a hint if a key is probably a misspelt `schedule`; else an empty text."""
     near = difflib.get_close_matches(KEY, [str(key) for key in data], n=1)
     return f"; {near[0]!r} is not a key of a schedule, did you mean {KEY!r}?" if near and KEY not in data else ""
 

@@ -48,7 +48,7 @@ def demonstrate(
             several levels, the same number of episodes is kept for each level.
         partial: Share of each episode's steps to keep, in (0, 1]; the seed decides the start of this segment.
         keep_failures: Also keep episodes that do not end in success.
-        seed: Decides the episodes.
+        seed: Seed of the episodes.
         trust: See `mygym.load`.
 
     Raises:

@@ -29,7 +29,7 @@ def check_compatible(demonstrations: Demonstrations, run: Plannable, *, rewards:
         rewards: Whether the stored rewards are used.
 
     Raises:
-        ConfigError: Names the key, its value in the run and in the demonstrations, and a remedy.
+        ConfigError: A key differs; the message has its value in the run and in the demonstrations, and a remedy.
     """
     keys = (*MEANING, "reward") if rewards else MEANING
     plan = plan_of(run)

@@ -33,7 +33,7 @@ def attempts(
     Args:
         policy: Policy that receives batches of one observation.
         env: The environment.
-        seed: Decides the episodes.
+        seed: Seed of the episodes.
         episodes: Number of requested demonstrations.
         levels: Noise levels; the next episode gets the level with the fewest kept episodes.
         name: Name of the policy, for messages.
@@ -65,7 +65,7 @@ def play(policy: Predicts, env: AnyEnv, seed: int, noise: float = 0.0) -> Demons
     Args:
         policy: Policy that receives batches of one observation.
         env: The environment.
-        seed: Decides the episode and its noise.
+        seed: Seed of the episode and its noise.
         noise: Standard deviation of the normal noise added to each action; the sum is clipped to the action space.
 
     Raises:

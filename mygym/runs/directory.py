@@ -156,7 +156,7 @@ def _refuse_special_files(run: Path) -> None:
     """Refuse links, because their targets would be written, and pipes, because a write to a pipe would block.
 
     Raises:
-        ConfigError: Names the first such file.
+        ConfigError: The directory contains such a file; the message names the first.
     """
     for path in run.rglob("*"):
         if path.is_symlink():

@@ -62,7 +62,7 @@ def resume(run: Path, changes: Mapping[str, Any], notify: Callable[[str], None])
         return Rest(resolved, None)
     wants_more = steps > trained_with["steps"] or resolved.config.stop_at_success != trained_with["stop_at_success"]
     if checkpoint.finished and wants_more and checkpoint.steps < steps:
-        notify(f"learning goes on from {checkpoint.steps:,} to {steps:,} steps, where schedules now end")
+        notify(f"learning continues from {checkpoint.steps:,} to {steps:,} steps, where schedules now end")
         return Rest(resolved, replace(checkpoint, finished=False))
     if checkpoint.finished:
         done = result is not None and result.status == "done" and resolved.values() == before.values()
@@ -73,7 +73,7 @@ def resume(run: Path, changes: Mapping[str, Any], notify: Callable[[str], None])
         return Rest(resolved, checkpoint)
     if checkpoint.steps >= steps:
         raise ConfigError(bad_value("steps", steps, f"more than {checkpoint.steps}", "has been passed already"))
-    notify(f"goes on from {checkpoint.steps:,} of {steps:,} steps")
+    notify(f"continues from {checkpoint.steps:,} of {steps:,} steps")
     return Rest(resolved, checkpoint)
 
 
@@ -118,7 +118,7 @@ def _refuse_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> None
     """Refuse a config with which the training so far would have been different.
 
     Raises:
-        ConfigError: Names the first key that differs.
+        ConfigError: A key differs that may not change; the message names the first such key.
     """
     old, new = dict(flatten(before)), dict(flatten(after))
     for key in sorted(old.keys() | new.keys()):

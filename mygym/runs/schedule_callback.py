@@ -33,7 +33,7 @@ def check_held(model: Any, schedules: Mapping[str, Schedule], total_steps: int) 
     """Refuse schedules of hyperparameters that the algorithm does not store in attributes: they would have no effect.
 
     Raises:
-        ConfigError: Names the first such hyperparameter.
+        ConfigError: There is such a hyperparameter; the message names the first.
     """
     modes = may_be_scheduled(type(model))
     for name, schedule in schedules.items():
@@ -100,7 +100,7 @@ class ScheduleCallback(BaseCallback):
             refresh(self.model.num_timesteps, self.total_steps)
         for name, value in self.last.items():
             if not _has_value(self.model, name, value):
-                why = f"follows a schedule, but {type(self.model).__name__} sets it itself while training"
+                why = f"follows a schedule, but {type(self.model).__name__} also sets it during training"
                 raise ConfigError(bad_value(f"algo_params.{name}", value, "no schedule", why))
         self._set()
 

@@ -130,7 +130,7 @@ def _encode(path: Path, frames: bytearray, size: tuple[int, int], fps: int) -> N
 
     source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-video_size", "{}x{}".format(*size), "-framerate", str(fps)]
     output = ["-codec:v", "libx264", "-crf", "15", "-pix_fmt", "yuv420p"]
-    with subprocess.Popen(  # noqa: S603  (all arguments are ours)
+    with subprocess.Popen(  # noqa: S603  (no argument comes from outside)
         [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", *source, "-i", "-", *output, f"file:{path}"],
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -106,7 +106,7 @@ class MultiTask(Strategy):
 
     def step(self) -> None:
         """Set the share of episodes of each task."""
-        if self.sampler == "fair" or self.has_sent_weights:  # fair: environments take turns by themselves
+        if self.sampler == "fair" or self.has_sent_weights:  # fair: the environments alternate tasks without weights
             return
         self.has_sent_weights = True
         weights = self.weights()

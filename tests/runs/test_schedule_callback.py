@@ -144,7 +144,7 @@ def test_constant_schedules_change_nothing(algo: str, framework: str, tuned: boo
 
 @pytest.mark.parametrize(("algo", "framework", "name"), sorted(OVERRULED))
 def test_schedule_of_a_value_that_the_algorithm_sets_is_refused(algo: str, framework: str, name: str) -> None:
-    with pytest.raises(ConfigError, match=rf"algo_params\.{name}: .*sets it itself while training"):
+    with pytest.raises(ConfigError, match=rf"algo_params\.{name}: .*also sets it during training"):
         learned(algo, framework, {name: linear(name)})
 
 

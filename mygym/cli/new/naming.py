@@ -47,7 +47,7 @@ def check_free(kind: str, name: str) -> None:
         return
     if set(name) <= letters().keys():
         why = "is a composition of stages by their letters"
-        raise ConfigError(bad_value("name", name, "a name that is no string of stages' letters", why))
+        raise ConfigError(bad_value("name", name, "a name that is not a string of stages' letters", why))
     ids = {env_id(task): task for task in registry("task").names()} | {ANY_TASK: "any task"}
     if env_id(name) in ids:
         why = f"would have the environment id {env_id(name)}, which belongs to {ids[env_id(name)]}"

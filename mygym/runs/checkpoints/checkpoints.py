@@ -122,7 +122,7 @@ class Checkpoints:
         """Remove the checkpoints and chunks that are newer than `checkpoint`; None: remove all.
 
         Raises:
-            RunError: They cannot be removed.
+            RunError: A checkpoint cannot be removed.
         """
         paths = self.paths()
         self._remove(paths[paths.index(checkpoint.path) + 1 :] if checkpoint else paths)

@@ -65,7 +65,7 @@ def check_tau(key: str, tau: float) -> None:
     """Check a temperature.
 
     Raises:
-        ConfigError: Not above 0.
+        ConfigError: The temperature is not above 0.
     """
     if not 0 < tau < np.inf:
         raise ConfigError(bad_value(key, tau, "above 0"))

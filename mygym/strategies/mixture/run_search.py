@@ -35,7 +35,7 @@ def search(
         tries: Number of paths to evaluate.
         budget_us: Upper limit for a forward pass with one observation on this machine, in microseconds.
         episodes: Episodes for each path, the same for all; no final evaluation uses them.
-        seed: Decides the paths and the episodes.
+        seed: Seed of the paths and the episodes.
         out: A new file, `….safetensors`, in the run's folder, for the policy with the best path: `mygym.load` and
             `mygym.evaluate` accept it.
 

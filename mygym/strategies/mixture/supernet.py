@@ -27,7 +27,7 @@ class SuperNet(nn.Module):
         state: Forward state, if it is shared with other networks; None: a new one.
 
     Raises:
-        ConfigError: No candidate, or different layers with units `blocks`.
+        ConfigError: Candidates are missing, or have different layers with units `blocks`.
     """
 
     def __init__(
