@@ -2,12 +2,12 @@
 
     python benchmarks/algorithms.py > benchmarks/results/algorithms.md
 
-For each algorithm and seed it runs `python train.py --algo NAME --framework F --seed S --logdir TEMPORARY`, one at a
-time. Success is the result's `success_rate`: 100 fresh episodes of the saved model. Steps: until the success threshold
-stopped the run, or all. Seconds: wall time of the whole command, with imports, compiling and video. Table: median and
-range over seeds, then every seed.
+For each algorithm and seed it runs `python train.py --algo NAME --framework F --seed S --logdir TEMPORARY`, in
+sequence. Success is the result's `success_rate`: 100 fresh episodes of the saved model. Steps: until the threshold
+stops the run, or all. Seconds: wall time of the whole command, with imports, compiling and video. Table: median and
+range over the seeds, then the value of each seed.
 
-Finished runs are stored in a JSON file and repeated only if they failed or the defaults have changed since (by the
+Finished runs are stored in a JSON file and repeated only if they failed or the defaults have changed (according to the
 hash of the config); `--fresh` repeats all. Algorithms in the user's `algos/` are excluded.
 """
 
@@ -45,7 +45,7 @@ def selected(names: list[str] | None, combos: list[Combo]) -> list[Combo]:
     """Return the `combos` that match names such as `sac` (every framework) or `sac/jax`.
 
     Raises:
-        ValueError: A name matches none.
+        ValueError: A name matches no combination.
     """
     for wanted in names or ():
         if not any(wanted in (name, f"{name}/{framework}") for name, framework in combos):
@@ -54,7 +54,7 @@ def selected(names: list[str] | None, combos: list[Combo]) -> list[Combo]:
 
 
 def default_hash(combo: Combo) -> str:
-    """Return the hash of the current default config; rows with another hash are out of date."""
+    """Return the hash of the current default config; rows with a different hash are outdated."""
     from mygym.config import config_hash
     from mygym.runs import factory
     from mygym.runs.resolve_config import from_python
@@ -96,7 +96,7 @@ def run(combo: Combo, seed: int) -> Row:
 
 
 def table(rows: list[Row]) -> list[str]:
-    """Return the Markdown table, most successful first, then by steps."""
+    """Return the Markdown table, sorted by success (best first), then by steps."""
     lines = [
         "| algorithm | framework | command | steps, median | seconds, median | success of 100: median | range | each |",
         "|---|---|---|---|---|---|---|---|",
@@ -155,11 +155,11 @@ def main() -> None:
         f"{name} {version(name)}" for name in ("stable-baselines3", "sb3-contrib", "sbx-rl", "torch", "jax")
     )
     lines = [
-        "# Every algorithm on reach, with the defaults it ships with",
+        "# Every algorithm on reach, with default settings",
         "",
         f"`python benchmarks/algorithms.py`; Python {platform.python_version()}, {platform.machine()}, {versions}, "
         "a shared machine.",
-        "What the columns mean: the docstring of the program.",
+        "The docstring of the program explains the columns.",
         "",
         *table(rows),
     ]

@@ -2,8 +2,8 @@
 
     python benchmarks/cards.py > benchmarks/results/cards.md
 
-Each policy plays the same 100 episodes (`--episodes`) with `ee_delta`, and the default robot or another robot that is
-able to do the task; solved at reset is counted over 600 resets. `random`, `zero` and `hover` are the idle policies; for
+Each policy plays the same 100 episodes (`--episodes`) with `ee_delta`, and the default robot, or another robot that is
+able to do the task. `solved at reset` is over 600 resets. `random`, `zero` and `hover` are the idle policies. For
 each reward the table has the mean return of the expert and of the best idle policy. Failed demands of `mygym check
 task` are listed below the table.
 """
@@ -38,7 +38,7 @@ def main() -> None:
 
     start = time.perf_counter()
     print(f"# Cards of the named tasks, {options.episodes} episodes of each policy\n")
-    print("Made by `python benchmarks/cards.py`; what the columns mean: the docstring of the program.\n")
+    print("Made by `python benchmarks/cards.py`; the docstring of the program explains the columns.\n")
     columns = ["task", "robot", "workspace", "solved at reset", *IDLE, "expert", "its steps"]
     columns += [f"{reward}: expert, best idle" for reward in REWARDS]
     print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
@@ -48,7 +48,7 @@ def main() -> None:
         card = make_card({"task": task}, options.episodes)
         print(row(card), flush=True)
         failed += [f"{task}: {demand}: {finding}" for demand, finding in flaws(card).items()]
-    print("\n" + ("\n".join(f"- {line}" for line in failed) or "Nothing falls short."))
+    print("\n" + ("\n".join(f"- {line}" for line in failed) or "No card has a flaw."))
     print(f"\n{time.perf_counter() - start:.0f} s.")
 
 

@@ -2,10 +2,10 @@
 
     python benchmarks/checkpoints.py > benchmarks/results/checkpoints.md
 
-Cost: the default run's algorithm with a replay buffer of 1,000,000 transitions, full of random ones. Then, in turn: as
-many new ones as the default interval between checkpoints has (random, not timed), some steps of real training (timed),
-and a checkpoint (timed; training waits for it, and for the disk). The share is the checkpoint's time over the training
-time of a whole interval. The first checkpoint writes all transitions and is listed separately.
+Cost: the default run's algorithm with a replay buffer of 1,000,000 random transitions. Then, in
+turn: new random transitions for the default interval between checkpoints (not timed), some steps of training (timed),
+and a checkpoint (timed; training waits for it, and for the disk). The share is the checkpoint's time relative to the
+training time of a whole interval. The first checkpoint writes all transitions and is listed separately.
 
 Resuming: `python train.py`, stopped by SIGTERM, then `python train.py --resume RUN`: the time from its launch, with
 imports, until its first training episodes have ended, which is later than its first step.
@@ -126,9 +126,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=5, help="checkpoints after the first, resumed runs (default 5)")
     options = parser.parse_args()
-    print("# What checkpoints cost\n")
+    print("# Cost of checkpoints\n")
     print(f"A replay buffer of {TRANSITIONS:,} transitions; medians of {options.repeats}.\n")
-    print("| hindsight | first checkpoint | each after it | the slowest of them | training between two | share |")
+    print("| hindsight | first checkpoint | later checkpoints | slowest later | training between two | share |")
     print("|---|---|---|---|---|---|")
     for her in (True, False):
         row = cost(her, options.repeats)

@@ -2,8 +2,8 @@
 
     python benchmarks/default_run.py > benchmarks/results/default_run.md
 
-Each seed launches `python train.py --seed S --logdir TEMPORARY`, then `python benchmarks/peer_panda_gym.py --seed S`:
-one at a time. Wall: from launch to exit, with imports, environments, training, evaluations, final evaluation, and for
+Each seed launches `python train.py --seed S --logdir TEMPORARY`, then `python benchmarks/peer_panda_gym.py --seed S`,
+in sequence. Wall: from launch to exit, with imports, environments, training, evaluations, final evaluation, and for
 mygym saving and the video. CPU: processor time of the command, all threads and child processes; below wall when other
 programs use the processors, above it when several threads run. Success: 100 fresh episodes each, for mygym of the saved
 model; both within 5 cm, in mygym held for three steps. Memory: the largest resident set of the command's processes.
@@ -36,7 +36,7 @@ class Launch:
     wall: float
     """s."""
     cpu: float
-    """s, user and system, children included."""
+    """s, user and system time, including child processes."""
     memory: float
     """MB, largest resident set."""
     load: float
@@ -54,7 +54,7 @@ def launch(*command: str) -> Launch:
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         start = time.perf_counter()
         process = subprocess.Popen([sys.executable, *command], cwd=ROOT, stdout=out, stderr=err)
-        _, status, usage = os.wait4(process.pid, 0)  # usage of this child alone; getrusage would add all children
+        _, status, usage = os.wait4(process.pid, 0)  # usage of this child only; getrusage would add all children
         wall = time.perf_counter() - start
         process.returncode = os.waitstatus_to_exitcode(status)
         out.seek(0)
@@ -66,7 +66,7 @@ def launch(*command: str) -> Launch:
 
 
 def run_mygym(seed: int) -> tuple[Launch, dict[str, Any]]:
-    """Launch the default run; return also its `result.json`."""
+    """Launch the default run; also return its `result.json`."""
     with tempfile.TemporaryDirectory() as folder:
         done = launch("train.py", "--seed", str(seed), "--logdir", folder)
         path = done.output.rstrip().rpartition("\n")[2].removeprefix("run: ")
@@ -75,14 +75,14 @@ def run_mygym(seed: int) -> tuple[Launch, dict[str, Any]]:
 
 
 def run_panda_gym(seed: int) -> tuple[Launch, dict[str, Any]]:
-    """Launch the panda-gym program; return also its printed result."""
+    """Launch the panda-gym program; also return its printed result."""
     done = launch("benchmarks/peer_panda_gym.py", "--seed", str(seed))
     result: dict[str, Any] = json.loads(done.output.rstrip().rpartition("\n")[2])
     return done, result
 
 
 def numbers(seed: int) -> list[float]:
-    """Return one row: mygym, then panda-gym."""
+    """Return a table row: mygym, then panda-gym."""
     a, mygym = run_mygym(seed)
     b, panda_gym = run_panda_gym(seed)
     return [
@@ -114,7 +114,7 @@ def main() -> None:
         "",
         f"`python benchmarks/default_run.py`; Python {platform.python_version()}, {platform.machine()}, "
         f"{os.cpu_count()} cores, {versions}, a shared machine.",
-        "What the columns mean: the docstring of the program.",
+        "The docstring of the program explains the columns.",
         "",
         "| seed | mygym: wall, s | CPU, s | success, % | steps | memory, MB | load "
         "| panda-gym + SB3: wall, s | CPU, s | training alone, s | success, % | steps | memory, MB | load |",
@@ -122,7 +122,7 @@ def main() -> None:
         *(f"| {seed} | {cells(row)}" for seed, row in zip(arguments.seeds, rows, strict=True)),
         f"| **median** | {cells(median)}",
         "",
-        f"Wall, ours / the peer's, median of {len(rows)}: {statistics.median(row[0] / row[6] for row in rows):.2f}.",
+        f"Wall, mygym / panda-gym, median of {len(rows)}: {statistics.median(row[0] / row[6] for row in rows):.2f}.",
     ]
     print("\n".join(lines))
 

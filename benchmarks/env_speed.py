@@ -2,9 +2,9 @@
 
     python benchmarks/env_speed.py > benchmarks/results/env_speed.md
 
-Both are made by `gymnasium.make` with default wrappers. Actions are uniform in [-1, 1] on every component, the same
-stream for both. Every episode has the same number of steps: success and horizon do not end it. A round is some episodes
-of one, then as many of the other; a ratio is mygym over panda-gym within a round, so that other load affects both.
+Both are created by `gymnasium.make` with default wrappers. Actions are uniform in [-1, 1] in every component, the same
+stream for both. Every episode has the same number of steps: success and horizon do not end it. A round is a number of
+episodes of each environment; a ratio is mygym over panda-gym within a round, so that other load affects both.
 Columns: steps/s by wall time, with and without resets (median over rounds); their ratio (median; smallest and largest
 round); the same by processor time, which excludes waiting on a busy machine; and the median time of a reset.
 """
@@ -134,7 +134,7 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=10, help="episodes in a round (default: %(default)s)")
     parser.add_argument("--steps", type=int, default=50, help="steps in an episode (default: %(default)s)")
     arguments = parser.parse_args()
-    sys.stdout = os.fdopen(os.dup(1), "w")  # for the table alone: Bullet prints to the standard output of C
+    sys.stdout = os.fdopen(os.dup(1), "w")  # only for the table: Bullet prints to the standard output of C
     os.dup2(2, 1)
 
     import gymnasium
@@ -161,14 +161,14 @@ def main() -> None:
         "",
         f"`python benchmarks/env_speed.py`; Python {platform.python_version()}, {platform.machine()}, {versions}, "
         "a shared machine.",
-        "What the columns mean: the docstring of the program.",
+        "The docstring of the program explains the columns.",
         "",
-        f"One process. A step is {CONTROL_STEP} s of simulated time in both; physics: ours {notes[0]}, panda-gym "
+        f"One process. A step is {CONTROL_STEP} s of simulated time in both; physics: mygym {notes[0]}, panda-gym "
         f"{notes[1]}.",
         f"{arguments.rounds} interleaved rounds of {arguments.episodes} episodes of {arguments.steps} steps each.",
         "",
         "| task | | mygym, steps/s | panda-gym, steps/s | ratio | range "
-        "| ratio, processor time | range | our reset, ms | its reset, ms |",
+        "| ratio, processor time | range | mygym reset, ms | panda-gym reset, ms |",
         "|---" * 10 + "|",
         *table,
     ]

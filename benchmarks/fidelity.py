@@ -5,7 +5,7 @@
 Every setting replays the same actions as the reference (80 substeps of 0.5 ms, 100 iterations, no residual threshold)
 on the Panda. Columns: median time of `World.step` under random actions (with a cube and the gripper; alone), RMS
 deviation of the end-effector's path on a sine, largest settled position error, RMS and largest deviation of a pushed
-cube's final position, grasps that lift, swing and hold, and how far the cube slips in them.
+cube's final position, grasps that lift, swing and hold the cube, and the slip of the cube in these grasps.
 """
 
 from __future__ import annotations
@@ -133,9 +133,9 @@ def step_time(world: World, steps: int = 400) -> float:
 
 
 def inverse_kinematics_table() -> str:
-    """Return the table of residual and time of our inverse kinematics and Bullet's, each from the previous posture.
+    """Return the table of residual and time of mygym's and Bullet's inverse kinematics, from the previous posture.
 
-    Bullet is used as panda-gym uses it: the stock Panda of `pybullet_data`, its grasp target as the link to move.
+    Bullet is used as in panda-gym: with the Panda of `pybullet_data` and its grasp target as the link to move.
     """
     world = make_world(SOLVER, gripper=False, cube=False)
     kinematics, down = world.kinematics, world.kinematics.chain.rotation
@@ -168,9 +168,9 @@ def inverse_kinematics_table() -> str:
         return kinematics.pose(answer)[:3, 3], seconds
 
     solvers: dict[str, Callable[[Array, Array], tuple[Array, float]]] = {
-        "ours, 1 iteration": lambda q, x: mygym_solver(q, x, 1, 1e-4),
-        "ours, 2 iterations": lambda q, x: mygym_solver(q, x, 2, 1e-4),
-        "ours, as `ee_delta` has it (the second if more than 1 mm is left)": lambda q, x: mygym_solver(q, x, 2, 1e-3),
+        "mygym, 1 iteration": lambda q, x: mygym_solver(q, x, 1, 1e-4),
+        "mygym, 2 iterations": lambda q, x: mygym_solver(q, x, 2, 1e-4),
+        "mygym, as in `ee_delta` (a second if more than 1 mm is left)": lambda q, x: mygym_solver(q, x, 2, 1e-3),
         "Bullet, 1 iteration": lambda q, x: bullet_solver(q, x, 1),
         "Bullet, 5 iterations": lambda q, x: bullet_solver(q, x, 5),
         "Bullet, 20 iterations (its default)": lambda q, x: bullet_solver(q, x, 20),
@@ -226,7 +226,7 @@ def main() -> None:
         "# Physics settings against a fine reference",
         "",
         f"`python benchmarks/fidelity.py`; Python {platform.python_version()}, {platform.machine()}, a shared machine.",
-        "What the columns mean: the docstring of the program.",
+        "The docstring of the program explains the columns.",
         f"In use: {SOLVER}.",
         "",
         "| substeps | iterations | residual threshold | grasp step, µs | reach step, µs | path, mm | settled, mm "

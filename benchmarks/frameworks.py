@@ -2,13 +2,13 @@
 
     python benchmarks/frameworks.py > benchmarks/results/frameworks.md
 
-Both are built from the default settings in one process that is bound to one core, and learn in turn: a round is some
-environment steps of one, then as many of the other, and the rate is over all of `learn`: environments, replay buffer,
-gradient steps; without evaluations, checkpoints and logs. Both make the same number of gradient steps per environment
-step, with batches and networks of the same size, which the program checks. The number of gradient steps at a time is
+Both are built from the default settings in a process that is bound to one core, and learn in turn. A round is a number
+of environment steps in one framework, then in the other. The rate covers all of `learn` (environments, replay buffer,
+gradient steps), without evaluations, checkpoints and logs. Both make the same number of gradient steps per environment
+step, with batches and networks of the same size; the program checks this. The number of gradient steps at a time is
 the default of each framework. Columns: environment steps/s by wall time, median and range over rounds; the same by
-processor time, which excludes waiting on a busy machine; and the start: processor time that the first steps took beyond
-that of later steps, with compiling, without imports.
+processor time, which excludes waiting on a busy machine; and the start: extra processor time of the first steps
+relative to later steps, with compiling, without imports.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WARM_UP = 100
 
 @dataclass(frozen=True)
 class Timing:
-    """Time of some environment steps."""
+    """Time of a number of environment steps."""
 
     steps: int
     seconds: float
@@ -118,11 +118,11 @@ def main() -> None:
     command = f"python benchmarks/frameworks.py --algo {arguments.algo} --rounds {arguments.rounds}"
     load = f"one of {os.cpu_count()} cores of a shared machine, load average {os.getloadavg()[1]:.1f} at the end"
     lines = [
-        f"# {arguments.algo} in PyTorch and in JAX: reach, with the defaults it ships with, on one core",
+        f"# {arguments.algo} in PyTorch and in JAX: reach, with default settings, on one core",
         "",
         f"`{command} --steps {arguments.steps}`; Python {platform.python_version()}, {platform.machine()}, {versions}, "
         f"{load}.",
-        "What the columns mean: the docstring of the program.",
+        "The docstring of the program explains the columns.",
         "",
         f"The same work for both: {description}.",
         "",

@@ -6,7 +6,7 @@ Each case is trained once without interruption. It is then trained again and kil
 the duration of the first run, which includes building, evaluations and the video; `--resume` continues it; every second
 run is killed twice. Compared at the end: weights, optimisers, replay buffer, normaliser and random generators of the
 last checkpoint, the policies, model.zip, progress.jsonl, monitor.csv, TensorBoard events and result.json, all without
-times. Both sides run `train.py` in a process forked from one that has imported it.
+times. Both sides run `train.py` in a process that is forked from a process with all imports.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ SMALL: Mapping[str, Mapping[str, Any]] = {
 """Algorithms with small networks; `sac` and `tqc` use hindsight, `myalgo` is from `algos/`."""
 
 SIDES = {"1": (1, False), "3": (3, False), "2 workers": (2, True)}
-"""Number of environments, and whether each runs in a worker process."""
+"""Name → number of environments, and whether each environment runs in a worker process."""
 
 
 @dataclass(frozen=True)
@@ -133,10 +133,10 @@ class Trainer:
         return process
 
     def run(self, arguments: Sequence[str], folder: Path) -> float:
-        """Run it to its end and return the seconds.
+        """Run `train.py` to its end and return the seconds.
 
         Raises:
-            RuntimeError: It failed.
+            RuntimeError: `train.py` failed.
         """
         start = time.perf_counter()
         process = self.start(arguments, folder)
@@ -169,7 +169,7 @@ def uninterrupted(trainer: Trainer, case: Case, folder: Path) -> tuple[Path, flo
 def killed(trainer: Trainer, case: Case, folder: Path, delays: Sequence[float]) -> tuple[Path, list[str]]:
     """Train `case`, kill it after each of `delays` seconds, and resume it to its end.
 
-    A first delay that exceeds the duration is halved in a new run; a later one ends the killing.
+    If the first delay exceeds the duration, it is halved and a new run begins; later delays that do so end the kills.
 
     Returns:
         The run and, for each kill, the phase of the run.
@@ -218,7 +218,7 @@ def _phase(run: Path | None) -> str:
 
 
 def contents(run: Path) -> dict[str, Any]:
-    """Return everything in which two runs of the same config must be equal."""
+    """Return the contents that must be equal in two runs of the same config."""
     import torch
     from safetensors.torch import load_file
     from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
@@ -326,9 +326,7 @@ def main() -> None:
 def _print(rows: Mapping[Case, Sequence[int]], phases: Mapping[str, int], options: argparse.Namespace) -> None:
     runs, kills, equal = (sum(row[index] for row in rows.values()) for index in range(3))
     print("# Killed and resumed\n")
-    print(
-        f"{equal} of {runs} runs, which were killed {kills} times, ended as the run that never stopped, to the bit.\n"
-    )
+    print(f"{equal} of {runs} runs, which were killed {kills} times, ended bit-identical to the uninterrupted run.\n")
     print("| algorithm | framework | environments | runs | kills | equal |\n|---|---|---|---|---|---|")
     for case, (count, times, same) in rows.items():
         print(f"| {case.algo} | {case.framework} | {case.side} | {count} | {times} | {same} |")

@@ -2,11 +2,11 @@
 
     python benchmarks/mixture.py > benchmarks/results/mixture.md
 
-Both policies use the algorithm's defaults on `AGMDW`, which has five stages and so five candidates. A pass is
+Both policies use the algorithm's defaults on `AGMDW`, which has five stages and therefore five candidates. A pass is
 `policy._predict` without gradients: from observation tensors to actions, including features and routing. Both policies
 are timed in turn, each time by the median of many passes. `path`: all rows use the same candidate, as after a path
-search. `stage`: each row uses the candidate of the stage in its observation; here all rows are in the same stage, as
-for one robot. `mixed`: the same with rows in all stages, where five small passes replace a large one.
+search. `stage`: each row uses the candidate of the stage in its observation; all rows are in the same stage, as
+for one robot. `mixed`: the same with rows in all stages, where five small passes replace a large pass.
 """
 
 from __future__ import annotations

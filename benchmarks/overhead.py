@@ -1,11 +1,11 @@
-"""Time of a run relative to calling `model.learn` by hand.
+"""Time of a run relative to a call of `model.learn` by hand.
 
     python benchmarks/overhead.py > benchmarks/results/overhead.md
 
 Both sides train the same class with the same arguments on the same environments for the same env steps, in turn, each
 in a separate process. By hand: an SB3 vector environment of `gymnasium.make("mygym/Reach-v0")` with SB3's monitor, the
 class, and `model.learn(steps)`. A run: `mygym.train` with logs, TensorBoard and checkpoints, without its evaluations
-(one before the first step, one at the end). The seconds are those of `learn`. Both sides have the same seeds and must
+(before the first step and at the end). The seconds are the time of `learn`. Both sides have the same seeds and must
 have the same episodes, because a policy that learns faster is reset more often.
 """
 
@@ -31,7 +31,7 @@ ALGORITHMS = {"ppo": 40_000, "sac": 10_000}
 
 
 def settings(algo: str, logdir: str) -> dict[str, Any]:
-    """Return the run's config: defaults without normalisation, which would need another wrapper by hand."""
+    """Return the run's config: defaults without normalisation, which would need an additional wrapper by hand."""
     quiet = {"every": 10**9, "episodes": 1, "final_episodes": 1}
     shape = {"algo": algo, "steps": ALGORITHMS[algo], "normalize": False, "her": False, "reward": "dense"}
     return {**shape, "stop_at_success": None, "eval": quiet, "video": {"episodes": 0}, "logdir": logdir}
@@ -94,7 +94,7 @@ def main() -> None:
     if options.side:
         print(json.dumps((by_run if options.side == "run" else by_hand)(options.algo or "ppo")))
         return
-    print("# What a run costs over `model.learn`\n")
+    print("# Time of a run relative to `model.learn`\n")
     print(f"Seconds of `learn`, medians of {options.repeats} pairs (smallest to largest); ratios are of pairs.\n")
     print("| algorithm | env steps | by hand | a run | a run / by hand |")
     print("|---|---|---|---|---|")

@@ -2,7 +2,7 @@
 
     python benchmarks/peer_panda_gym.py --seed 0
 
-Settings are those with which Stable-Baselines3's authors train this environment (RL Zoo: learning rate 1e-3, γ 0.95,
+Settings are the settings of Stable-Baselines3's authors for this environment (RL Zoo: learning rate 1e-3, γ 0.95,
 batches of 256, networks of [64, 64], one critic, first update after 1,000 steps, four future goals), one torch thread.
 Trains, evaluates the policy by the success test of panda-gym (5 cm), and prints one line of JSON: `train_s`, the
 seconds of `learn`; `steps`; `success_rate`.

@@ -2,7 +2,7 @@
 
     python benchmarks/reaching.py > benchmarks/results/reaching.md
 
-Episodes have seeds 0 to 99. Robots of the extra `robots` are skipped where it is not installed. Counts below 98 % are
+Episodes have seeds 0 to 99. Robots of the extra `robots` are skipped if it is not installed. Counts below 98 % are
 marked.
 """
 
@@ -36,7 +36,7 @@ def main() -> None:
 
     start, controls = time.perf_counter(), registry("controller").names()
     print(f"# Episodes of {options.episodes} in which the expert reaches\n")
-    print("Made by `python benchmarks/reaching.py`; what the columns mean: the docstring of the program.\n")
+    print("Made by `python benchmarks/reaching.py`; the docstring of the program explains the columns.\n")
     print(f"| workspace | robot | {' | '.join(controls)} |")
     print(f"|---|---|{'---|' * len(controls)}")
     combinations, short = 0, 0

@@ -3,7 +3,7 @@
     python benchmarks/resets.py > benchmarks/results/resets.md
 
 Stock: `resetSimulation`, `franka_panda/panda.urdf`, `table/table.urdf` and `cube_small.urdf` of `pybullet_data`, with
-their meshes. mygym: `World.reset` with `panda`, `table` and `cube`. In turn, medians of 50 (smallest to largest).
+their meshes. mygym: `World.reset` with `panda`, `table` and `cube`. Both in turn; medians of 50 (smallest to largest).
 Then the reset of every workspace with `panda`, the construction of an environment, and the memory of a process before
 and after 10,000 resets.
 """
@@ -70,7 +70,7 @@ def main() -> None:
     pairs = [(milliseconds(usual), milliseconds(reset)) for _ in range(REPEATS)][5:]
     ratios = [before / after for before, after in pairs]
     print("# Resets\n")
-    print("| scene | stock meshes, ms | exact reset, ms | stock / ours |")
+    print("| scene | stock meshes, ms | exact reset, ms | stock / mygym |")
     print("|---|---|---|---|")
     columns = [spread([pair[side] for pair in pairs]) for side in (0, 1)]
     print(f"| panda, table, cube | {' | '.join(columns)} | {spread(ratios)} |")

@@ -2,7 +2,7 @@
 
     python benchmarks/runners.py > benchmarks/results/runners.md
 
-Each algorithm is trained with the seeds 0 to 4, one run at a time, to its last step (`stop_at_success=null`). At each
+Each algorithm is trained with the seeds 0 to 4, in sequence, to its last step (`stop_at_success=null`). At each
 mark of env steps it is evaluated on 50 validation episodes, which select the best model, and 50 test episodes; at the
 end on 100 fresh episodes of the last model. `ppo` and `ppo_runner` have equal hyperparameters and run settings. Tables:
 mean over the seeds with a 95 % bootstrap interval; differences are between equal seeds.
@@ -103,7 +103,7 @@ def interval(values: Sequence[float], form: str) -> str:
 
 
 def at_marks(rows: Sequence[Row], algorithm: str, key: str) -> dict[int, list[float]]:
-    """Return for each mark the values of all seeds at the first evaluation from there on."""
+    """Return for each mark the values of all seeds at the first evaluation at or after the mark."""
     steps, every = STEPS[algorithm]
     values: dict[int, list[float]] = {}
     for mark in range(0, steps + 1, every):
@@ -181,7 +181,7 @@ def main() -> None:
     versions = ", ".join(f"{name} {version(name)}" for name in ("stable-baselines3", "sb3-contrib", "torch"))
     print("# The shipped runners on reach\n")
     print(f"`python benchmarks/runners.py`; Python {platform.python_version()}, {platform.machine()}, {versions}.")
-    print("What the columns mean: the docstring of the program.")
+    print("The docstring of the program explains the columns.")
     for name in [name for name in STEPS if by_name[name]]:
         print(f"\n## {name}\n\n`python train.py {' '.join(words(name, 'S'))}`\n")
         print("\n".join(table(by_name[name], name)))

@@ -2,7 +2,7 @@
 
     python benchmarks/solved.py > benchmarks/results/solved.md
 
-Episodes have seeds 0 to 99, control is `ee_delta`. Robots of the extra `robots` are skipped where it is not installed.
+Episodes have seeds 0 to 99; control is `ee_delta`. Robots of the extra `robots` are skipped if it is not installed.
 Counts below 95 % are in bold.
 """
 
@@ -57,7 +57,7 @@ def main() -> None:
         if c.robot in (options.robots or (c.robot,)) and c.workspace in (options.workspaces or (c.workspace,))
     ]
     print(f"# Episodes of {options.episodes} that the scripted expert solves\n")
-    print("Made by `python benchmarks/solved.py`; what it means: the docstring of the program.\n")
+    print("Made by `python benchmarks/solved.py`; the docstring of the program explains the table.\n")
     print("| task | workspace | robots: episodes solved (mean steps) |")
     print("|---|---|---|")
     failed = 0

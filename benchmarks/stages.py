@@ -1,10 +1,10 @@
-"""Environment steps per second of tasks of several stages, relative to reach in the same scene.
+"""Environment steps per second of tasks with several stages, relative to reach in the same scene.
 
     python benchmarks/stages.py > benchmarks/results/stages.md
 
-The scene is a Panda on the table with a cube, spaces are shared, so that physics, actions and observations are the
+The scene is a Panda on the table with a cube. Spaces are shared, so that physics, actions and observations are the
 same; only the task differs. Actions are uniform in [-1, 1], the same stream for both, and episodes are cut to the same
-number of steps. A round is some episodes of one, then as many of the other; the ratio is the task's steps/s over
+number of steps. A round is the same number of episodes of both; the ratio is the task's steps/s over
 reach's within a round, by processor time: median, smallest and largest round.
 """
 
@@ -25,7 +25,7 @@ STEPS = 20
 
 
 def seconds(env: RobotEnv, episodes: int) -> float:
-    """Return the processor time of the steps of some episodes, without resets."""
+    """Return the processor time of the steps of `episodes` episodes, without resets."""
     rng, total = np.random.default_rng(0), 0.0
     for seed in range(episodes):
         env.reset(seed=seed)
@@ -47,9 +47,9 @@ def main() -> None:
     options = parser.parse_args()
 
     common: dict[str, Any] = {"spaces": "shared", "reward": "staged"}
-    print("# What stages cost\n")
-    print("Made by `python benchmarks/stages.py`; what the columns mean: the docstring of the program.\n")
-    print("| task | stages | steps/s over those of reach |")
+    print("# Cost of stages\n")
+    print("Made by `python benchmarks/stages.py`; the docstring of the program explains the columns.\n")
+    print("| task | stages | steps/s relative to reach |")
     print("|---|---|---|")
     with RobotEnv("reach", task_params={"distractors": ["cube"]}, **common) as reach:
         for name in TASKS:

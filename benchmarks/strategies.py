@@ -2,13 +2,13 @@
 
     python benchmarks/strategies.py > benchmarks/results/strategies.md
 
-Each table row is a command, `python train.py … --seed S --logdir TEMPORARY`, run one at a time. Success is the result's
+Each table row is a command, `python train.py … --seed S --logdir TEMPORARY`, run in sequence. Success is the result's
 `success_rate`: 100 fresh episodes of the saved model, several tasks in equal shares. Its interval is Wilson's 95 %
-interval over the episodes of all seeds together, as if they were of one policy. Steps to 90 %: env steps at the first
+interval over the episodes of all seeds together, as for a single policy. Steps to 90 %: env steps at the first
 evaluation with at least 90 % success, median (range) over seeds; for a seed below 90 %, more than its steps. Seconds:
 wall time of the whole command, with imports, evaluations and videos; comparable only if nothing else runs. Usage
-entropy: how evenly the candidates of a mixture are used in the last training batch, 1 equally and 0 only one. Curves:
-success at each evaluation, one line for each seed, beside the table.
+entropy: use of a mixture's candidates in the last training batch; 0: a single candidate; 1: all equally. Curves:
+success at each evaluation, a line for each seed, in a picture beside the table.
 
 Finished runs are stored in a JSON file and not repeated; `--fresh` repeats them.
 """
@@ -38,7 +38,7 @@ EPISODES = 100
 Z = 1.96
 """Half width of the central 95 % of a normal distribution, in standard deviations."""
 ENTROPY = "strategy/usage_entropy"
-"""Logged entropy of the candidates' usage: 1 equal, 0 only one."""
+"""Log key of the entropy of the candidates' usage; 0: a single candidate is used; 1: all are used equally."""
 GOOD = 0.9
 """Success rate for the steps in the table."""
 
@@ -209,7 +209,7 @@ def main() -> None:
     versions = ", ".join(f"{name} {version(name)}" for name in ("stable-baselines3", "torch", "pybullet"))
     print("# Strategies and imitation\n")
     print(f"`python benchmarks/strategies.py`; Python {platform.python_version()}, {platform.machine()}, {versions}.")
-    print("What the columns mean: the docstring of the program.")
+    print("The docstring of the program explains the columns.")
     for name, (question, commands) in QUESTIONS.items():
         by_command = {command: [row for row in rows if row["command"] == command] for command in commands}
         by_command = {c: sorted(runs, key=lambda row: row["seed"]) for c, runs in by_command.items() if runs}

@@ -3,15 +3,15 @@
     python benchmarks/tracking.py > benchmarks/results/tracking.md
 
 Both are the Panda's reach environment at 25 Hz control. At each step a driver chooses the action that commands the next
-point of the path: panda-gym adds the displacement to the measured position, so its action is (next - measured) / 5 cm;
-mygym adds it to the commanded position, so its action is (next - commanded) / 5 cm. The error is the distance between
+point of the path. panda-gym adds the displacement to the measured position: its action is (next - measured) / 5 cm.
+mygym adds it to the commanded position: its action is (next - commanded) / 5 cm. The error is the distance between
 the measured position after the step and that point. The results are deterministic.
 
 Paths: three sines, c + A (sin wt, sin(wt + 2pi/3), 0.6 sin 2wt), after a second at the start; the first 0.4 s of the
 motion do not count. Steps: 5 cm from rest in both directions of the three axes, from five positions. Settled: error two
 seconds after a command to a random point of the reach area. Tilt: largest angle between the tool and straight down.
 Joint speed: the largest mean speed of a joint over a control step, as a share of the real joint's limit; above 1 the
-simulated arm exceeds the real one. "Asked" is that share of the path itself, by exact inverse kinematics.
+simulated arm exceeds the real arm. "Asked" is the same share for the path itself, by exact inverse kinematics.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ UNCOUNTED = 10
 
 @dataclass(frozen=True)
 class Tracking:
-    """Measurements of `n` control steps."""
+    """Measurements over `n` control steps."""
 
     errors: Array
     """`(n,)` m after each step."""
@@ -69,7 +69,7 @@ def speed_share(joints: Array) -> float:
 
 
 class Arm(ABC):
-    """Base class of an environment that is driven to points."""
+    """Base class of arms, i.e. environments that are driven to points."""
 
     name: str
 
@@ -268,7 +268,7 @@ def main() -> None:
     """Measure and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.parse_args()
-    sys.stdout = os.fdopen(os.dup(1), "w")  # for the table alone: Bullet prints to the standard output of C
+    sys.stdout = os.fdopen(os.dup(1), "w")  # only for the table: Bullet prints to the standard output of C
     os.dup2(2, 1)
 
     import gymnasium
@@ -288,10 +288,10 @@ def main() -> None:
         f"`python benchmarks/tracking.py`; Python {platform.python_version()}, "
         + ", ".join(f"{name} {version(name)}" for name in ("panda-gym", "pybullet"))
         + ".",
-        "What the columns mean: the docstring of the program.",
-        f"Physics: ours {mygym_arm.env.world.solver.substeps * 25} Hz, "
+        "The docstring of the program explains the columns.",
+        f"Physics: mygym {mygym_arm.env.world.solver.substeps * 25} Hz, "
         f"panda-gym {1 / panda_gym_arm.env.sim.timestep:.0f} Hz. "
-        "Our motors keep the Panda's joint speed and torque limits.",
+        "mygym's motors keep the Panda's joint speed and torque limits.",
         "",
         *tables(mygym_arm, panda_gym_arm),
     ]

@@ -1,4 +1,4 @@
-"""The command line's verbs in Python: train, evaluate, load, make_env, demonstrate, replay and search."""
+"""Python API, with the same functions as the command line."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ __all__ = [
 
 
 def train(config: Config | None = None, *, resume: str | Path | None = None) -> Result:
-    """Train, evaluate, film and save a run; or resume a run that was stopped.
+    """Train and evaluate a policy, save it with videos; or resume a stopped run.
 
     `train.py` in the repository writes out the same steps.
 
     Args:
-        config: As little as `{"algo": "ppo", "robot": "kuka"}`; see `mygym.config.RunConfig`. With `resume`: the values
-            that change, of the keys in `mygym.runs.resuming.MAY_CHANGE`, e.g. `{"steps": 40_000}`.
-        resume: Path of a run. It ends with the same weights as if it had never been stopped.
+        config: Values that differ from the defaults, e.g. `{"algo": "ppo"}` (`mygym.config.RunConfig`). With `resume`:
+            values to change, with keys in `mygym.runs.resuming.MAY_CHANGE`, e.g. `{"steps": 40_000}`.
+        resume: Path of a run. The resumed run ends with the same weights as an uninterrupted run.
 
     Returns:
-        The result, which is also in `result.json` in its `path`.
+        The result; the file `result.json` in its `path` has the same content.
 
     Raises:
         ConfigError: Something in the config is wrong, or the run cannot be resumed; nothing has been written.
@@ -100,11 +100,11 @@ def evaluate(
     """Evaluate a run's policy, or a built-in policy (`oracle`, `random`, `zero`, `hover`) on a config's task.
 
     Args:
-        run: Path of a run, or of a file that `load` takes.
+        run: Path of a run, or of a file that `load` accepts.
         policy: Name of a built-in policy, in place of a run.
         config: With `policy`: robot, task and other values that differ from the defaults.
         episodes: Number of episodes.
-        seed: Decides the episodes, which differ from those of training and of its evaluations.
+        seed: Seed of the episodes, which differ from the episodes of training and of its evaluations.
         video: MP4 for a video of the first episodes.
         failure_videos: Folder for a video of the first failed episode of each stage with failures.
         trust: See `load`.
@@ -114,7 +114,7 @@ def evaluate(
         RunError: The policy cannot be loaded, or its actions are not finite.
     """
     if (run is None) == (policy is None):
-        raise ConfigError(bad_value("evaluate", policy, "either a run or a policy", "does not name what to evaluate"))
+        raise ConfigError(bad_value("evaluate", {"run": run, "policy": policy}, "either a run or a policy"))
     plan = find_plan(directory.find_policy(run)[0] if run is not None else (config or {}))
 
     def policy_for(envs: Sequence[AnyEnv]) -> Predicts:
@@ -140,10 +140,10 @@ def evaluate(
 
 
 def print_notes(plan: RunPlan, env: AnyEnv, *, algorithm: bool = True) -> None:
-    """Print notes on a run: flattened observations, values inferred from a bare URDF, and doubts about the robot."""
+    """Print notes on a run: flattened observations, values inferred from a URDF, and warnings about the robot."""
     if algorithm and not plan.algorithm.dict_observations:
         name = f"{plan.algorithm.name} of {plan.algorithm.framework}"
-        print_note(f"{name} takes no dictionary observations: it gets them as one flat vector")
+        print_note(f"{name} takes no dictionary observations: it gets flat vectors")
     for line in inferred_of(plan.config.robot):
         print_note(f"{env.robot.name}: {line}")
     if warning := support_warning(plan.config):

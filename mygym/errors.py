@@ -1,4 +1,4 @@
-"""Errors that a user can correct: one type per kind of mistake, messages with key, value, allowed and nearest."""
+"""Errors that a user can correct: one type per kind of mistake; messages have key, value, allowed and nearest."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class MygymError(Exception):
-    """Base class of the errors that the command line prints as one line and exits with `exit_code` for."""
+    """Base class of all errors; the command line prints the message in one line and exits with `exit_code`."""
 
     exit_code = 2
     run: Path | None = None
@@ -24,9 +24,9 @@ class RegistryError(MygymError):
 
 
 class UnknownNameError(RegistryError, KeyError):
-    """A name or framework is not registered; mappings such as `implemented_combos` raise it as their KeyError."""
+    """A name or framework is not registered; mappings such as `implemented_combos` raise it in place of KeyError."""
 
-    __str__ = Exception.__str__  # KeyError's is the repr of the message
+    __str__ = Exception.__str__  # KeyError would return the repr of the message
 
 
 class AssetError(MygymError):
@@ -46,7 +46,7 @@ class InterruptedRunError(MygymError):
 
 
 class RunError(MygymError):
-    """A run cannot continue or cannot be written, though its config is valid."""
+    """A run with a valid config cannot continue or cannot be written."""
 
     exit_code = 1
 
@@ -57,8 +57,8 @@ def bad_value(key: str, value: object, allowed: Iterable[object] | str, why: str
     Args:
         key: Dotted name of the setting, as the user would type it.
         value: The value that was given.
-        allowed: A range in words, or the names to choose from (the message then has the nearest as well).
-        why: What is wrong, if the value alone does not show it.
+        allowed: A range in words, or the allowed names (the message then also has the nearest names).
+        why: Reason in words; by default `is not allowed`.
     """
     text = f"{key}: {value!r} {why or 'is not allowed'}"
     if isinstance(allowed, str):

@@ -764,7 +764,7 @@ def test_a_clock_that_is_set_back(row: Row, stopped: bool, train: Train, before:
             for path in (newest.path, *newest.path.iterdir()):
                 os.utime(path, (0, 0))
             outcome = train(resume=outcome.run)
-            assert "goes on from 60 of 80 steps" in outcome.err
+            assert "continues from 60 of 80 steps" in outcome.err
     assert_ends_as(row, outcome)
     assert_same(outcome.run, undisturbed)
 

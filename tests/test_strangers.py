@@ -282,7 +282,7 @@ def test_a_normaliser_missing_in_the_config_is_refused(algo: str, originals: dic
     for use in ("load", "evaluate"):
         message = refused(use, run)
         assert "policy.safetensors" in message
-        assert "config.yaml says normalize:" in message
+        assert "config.yaml has normalize:" in message
     assert "normalize: " in refused("resume", run)
 
 

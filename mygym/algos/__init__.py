@@ -1,6 +1,6 @@
-"""Table of the built-in algorithms: class, defaults and help; the only source of their defaults.
+"""Table of the built-in algorithms: class, defaults and help. Their defaults are defined nowhere else.
 
-Only data here: classes are imported when used. With these defaults each algorithm solves `reach`
+This module contains only data: a class is imported at its first use. With these defaults each algorithm solves `reach`
 (`benchmarks/results/algorithms.md`). `mygym describe algo NAME --yaml` prints the complete config of an algorithm.
 """
 
@@ -18,7 +18,7 @@ _OFF_POLICY = {
     "policy_kwargs": _SMALL,
 }
 _JAX_OFF_POLICY = {**_OFF_POLICY, "train_freq": 4, "gradient_steps": 8, "policy_kwargs": {"net_arch": [64, 64]}}
-"""The same number of gradient steps in fewer calls: JAX compiles the steps between two rollouts into one call."""
+"""The same number of gradient steps as in PyTorch: JAX compiles all steps after a rollout into one call."""
 
 _OFF_POLICY_RUN = {"n_envs": 4, "steps": 20_000, "eval": {"every": 500, "episodes": 25}}
 _ON_POLICY_RUN = {"n_envs": 8, "reward": "dense", "steps": 200_000, "normalize": True}
@@ -168,7 +168,7 @@ BUILT_IN = (
         "pytorch",
         "mygym.algos.cem:CEM",
         policy="LinearPolicy",
-        defaults={"policy_kwargs": {"with_bias": True}},  # a bias, because goals are not centred where observations are
+        defaults={"policy_kwargs": {"with_bias": True}},  # a bias, because goals are not centred like observations
         run_defaults={
             "n_envs": 8,
             "reward": "dense",

@@ -78,7 +78,7 @@ class CEM(Runner):
         )
 
     def setup(self) -> None:
-        """Start at the parameters of the policy, unless a saved model has set the mean."""
+        """Set the mean to the parameters of the policy, unless a saved model has set it."""
         if self.mean is None:
             self.mean = torch.as_tensor(self.policy.parameters_to_vector())
             self.std = torch.full_like(self.mean, self.initial_std)
@@ -112,7 +112,7 @@ class CEM(Runner):
         return loop.curves()
 
     def _fit(self, elites: torch.Tensor) -> None:
-        """Move mean and standard deviation towards those of the elites `(elites, parameters)`, plus extra noise."""
+        """Move mean and standard deviation towards the elites' values `(elites, parameters)`, plus extra noise."""
         assert self.mean is not None
         assert self.std is not None
         extra = self.extra_std * max(0.0, 1.0 - self.generation / self.extra_generations)
@@ -123,7 +123,7 @@ class CEM(Runner):
     def _returns(self, loop: Loop, candidates: torch.Tensor, episodes: int) -> torch.Tensor:
         """Return the mean return of each candidate `(population, parameters)` over the same `episodes` episodes.
 
-        With different episodes, easy goals would select the elites.
+        With different episodes, candidates with easy goals would become elites.
         """
         totals = torch.zeros(len(candidates), dtype=torch.float64)
         for seed in np.random.randint(SEEDS, size=episodes):  # noqa: NPY002  (checkpoints contain the global generator)
@@ -155,7 +155,7 @@ class CEM(Runner):
         return named
 
     def _act(self, parameters: dict[str, torch.Tensor], observations: torch.Tensor) -> torch.Tensor:
-        """Return the action of the i-th parameters on the i-th of the observations `(n, …)`."""
+        """Return the action of the i-th parameter vector for the i-th observation of `(n, …)`."""
 
         def act(single: dict[str, torch.Tensor], observation: torch.Tensor) -> torch.Tensor:
             action: torch.Tensor = functional_call(self.policy, single, (observation.unsqueeze(0),))

@@ -28,7 +28,7 @@ class ARS(Stateful, sb3_contrib.ARS):
     def _trigger_callback(
         self, _locals: dict[str, Any], _globals: dict[str, Any], callback: BaseCallback, n_envs: int
     ) -> None:
-        callback.update_locals(_locals)  # so that rewards that are not finite are detected at once
+        callback.update_locals(_locals)  # so that non-finite rewards are detected immediately
         super()._trigger_callback(_locals, _globals, callback, n_envs)
 
     def _do_one_update(self, callback: BaseCallback, async_eval: Any) -> None:
@@ -37,7 +37,7 @@ class ARS(Stateful, sb3_contrib.ARS):
 
 
 class _WithoutStart:
-    """Wraps a callback whose `on_rollout_start` was already called."""
+    """Wrapper of a callback whose `on_rollout_start` was already called."""
 
     def __init__(self, callback: BaseCallback) -> None:
         self.callback = callback

@@ -22,15 +22,15 @@ class BC(Runner):
     """Behaviour cloning: the expert acts, and the policy learns the expert's action in each state.
 
     The expert is the scripted expert unless strategy `distill` sets another `teacher`. Rollouts alternate with gradient
-    steps on all data so far. Training covers only states that the expert visits, so the policy is not trained for
-    states to which its errors lead: see `DAgger`.
+    steps on all data so far. Training covers only states that the expert visits; the policy is not trained for
+    states to which its errors lead (see `DAgger`).
 
     Args:
         policy: `MultiInputPolicy` or `MlpPolicy`, or a subclass of `ImitationPolicy`.
         env: Vector environment with scripted experts.
         learning_rate: Learning rate of the optimiser.
         batch_size: States in a minibatch.
-        buffer_size: Maximal number of states in the data set; new states then replace the oldest.
+        buffer_size: Maximum number of states in the data set; when it is full, new states replace the oldest.
         **kwargs: Arguments of `Runner`.
 
     Raises:
@@ -66,7 +66,7 @@ class BC(Runner):
 
     @property
     def student(self) -> ImitationPolicy:
-        """Policy with its type."""
+        """The policy, typed for this class."""
         return cast(ImitationPolicy, self.policy)
 
     @property
@@ -109,7 +109,7 @@ class BC(Runner):
         return [*super()._excluded_save_params(), "teacher"]
 
     def train(self, gradient_steps: int) -> None:
-        """Make gradient steps on the mean absolute error, because the mean of an open and a closed gripper is wrong."""
+        """Make gradient steps on the absolute error: a squared error would average an open and a closed gripper."""
         assert self.replay_buffer is not None
         optimizer = self.student.optimizer
         for group in optimizer.param_groups:
@@ -132,13 +132,13 @@ class BC(Runner):
 class DAgger(BC):
     """Dataset aggregation (Ross, Gordon and Bagnell, 2011): the policy acts, the expert labels its states.
 
-    The policy therefore learns what to do in states to which its errors lead. In rollout `i` the expert acts in a share
+    The policy therefore learns actions for states to which its errors lead. In rollout `i` the expert acts in a share
     `beta ** i` of the steps and the policy in the rest.
 
     Args:
         policy: See `BC`.
         env: See `BC`.
-        beta: Factor of the expert's share from rollout to rollout; 0: the expert acts in the first rollout only.
+        beta: Factor of the expert's share from each rollout to the next; 0: the expert acts only in the first rollout.
         **kwargs: Arguments of `BC`.
     """
 

@@ -55,7 +55,7 @@ class ImitationPolicy(BasePolicy):
     """Deterministic policy: standardised observation, features, layers, action in [-1, 1].
 
     Args:
-        observation_space: Observation space; everything but images is standardised.
+        observation_space: Observation space; all parts except images are standardised.
         action_space: Box action space.
         lr_schedule: Learning rate of the optimiser.
         net_arch: Sizes of the hidden layers; None: three layers of 128.

@@ -1,6 +1,6 @@
-"""Table of the network parts that configs can name: activations, optimisers, feature extractors, by framework.
+"""Table of network parts for configs: activations, optimisers and feature extractors of each framework.
 
-Only data here: the parts are imported when used.
+This module contains only data: a part is imported at its first use.
 """
 
 from mygym.registry import registry
@@ -25,7 +25,7 @@ OPTIMIZERS = {
     "rmsprop": ("torch.optim:RMSprop", "optax:rmsprop", "running mean of squared gradients (Hinton, 2012)"),
     "sgd": ("torch.optim:SGD", "optax:sgd", "stochastic gradient descent, optionally with momentum"),
 }
-"""Name → in PyTorch, in JAX, help."""
+"""Name → class in PyTorch, function in JAX, help."""
 
 RMSPROP_TF = "stable_baselines3.common.sb2_compat.rmsprop_tf_like:RMSpropTFLike"
 

@@ -62,7 +62,7 @@ class PPORunner(Runner):
         normalize_advantage: Whether to normalise the advantages of a minibatch to mean 0 and standard deviation 1.
         ent_coef: Weight of the entropy bonus, c₂ of equation 9.
         vf_coef: Weight of the value loss, c₁ of equation 9.
-        max_grad_norm: Maximal norm of gradients.
+        max_grad_norm: Maximum norm of gradients.
         target_kl: An update ends when the divergence from the rollout's policy exceeds 1.5 times this; None: no limit.
         groups: Optimiser settings by part of the policy, e.g. `{"critic": {"lr": 1e-3}}`: see `parameter_groups`.
         **kwargs: Arguments of `Runner`.
@@ -99,7 +99,7 @@ class PPORunner(Runner):
             self._check_sizes(n_steps * self.n_envs)
 
     def setup(self) -> None:
-        """Set the optimiser settings of the parts in `groups`."""
+        """Apply the optimiser settings in `groups`."""
         policy = self.actor_critic
         if self.groups:
             groups = parameter_groups(policy, self.groups, "algo_params.groups")
@@ -108,7 +108,7 @@ class PPORunner(Runner):
 
     @property
     def actor_critic(self) -> ActorCriticPolicy:
-        """Policy with its type."""
+        """The policy, typed for this class."""
         return cast(ActorCriticPolicy, self.policy)
 
     def training(self, loop: Loop) -> Curves:
@@ -247,7 +247,7 @@ class PPORunner(Runner):
 
 
 def _flat(values: torch.Tensor) -> torch.Tensor:
-    """Reshape `(n_steps, n_envs, …)` to `(n_envs · n_steps, …)`, one environment after the other."""
+    """Reshape `(n_steps, n_envs, …)` to `(n_envs · n_steps, …)`, with the rows of each environment in sequence."""
     return values.transpose(0, 1).reshape(-1, *values.shape[2:])
 
 

@@ -45,7 +45,7 @@ class ScheduledSimbaCrossQPolicy(ScheduledPolicy, SimbaCrossQPolicy):
 
 
 class ScheduledLearningRate:
-    """Mixin that sets every learning rate before training, including the entropy coefficient's; SBX skips some."""
+    """Mixin that sets all learning rates before training, including the entropy coefficient's; SBX omits some."""
 
     def _setup_model(self) -> None:
         super()._setup_model()  # type: ignore[misc]

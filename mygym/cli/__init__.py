@@ -1,1 +1,1 @@
-"""The command line: one module per command, and `main`, which selects the command."""
+"""Command line: a module for each command, and `main`, which selects the command."""

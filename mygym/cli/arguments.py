@@ -1,4 +1,4 @@
-"""Values of flags: the config's flags, numbers, files and names of kinds."""
+"""Parsing of flag values: config values, numbers, files and names of kinds."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ CONFIG_FLAGS = {
     "seed": ("S", "seed of all random numbers"),
     "logdir": ("DIR", "folder of all runs"),
 }
-"""Config key with a flag → metavar and help; `--set` reaches every other key."""
+"""Config key with a flag → metavar and help; other keys are set by `--set`."""
 
 NUMBER_FLAGS = frozenset({"steps", "n_envs", "seed"})
-"""Config flags whose values are numbers; all other values but tasks are text."""
+"""Config flags whose values are numbers; other values are text, except tasks."""
 
 KIND_ALIASES = {"algo": "algorithm"}
 """Short name of a kind on the command line → its name in the registry."""
@@ -46,7 +46,7 @@ def command_kind(kind: str) -> str:
 
 
 def config_layers(options: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the values of the config file and those of the flags."""
+    """Return the values of the config file and the values of the flags."""
     file = load_file(options.config) if options.config else {}
     texts = {key: getattr(options, key, None) for key in CONFIG_FLAGS}
     flags = {key: flag_value(key, text) for key, text in texts.items() if text is not None}
@@ -67,16 +67,16 @@ def parse_task(text: str) -> Any:
 
 
 def parse_integer(text: str, flag: str, allowed: str = "a whole number", low: int | None = None) -> int:
-    """Return the whole number that a flag has as its text.
+    """Return the value of a flag as a whole number.
 
     Args:
         text: Value on the command line.
         flag: Flag, for the message.
         allowed: Allowed values, for the message.
-        low: Lowest value; None: any.
+        low: Minimum value; None: no minimum.
 
     Raises:
-        ConfigError: The text is no whole number, or the number is too low.
+        ConfigError: The text is not a whole number, or the number is too low.
     """
     number = parse_value(text, flag)
     if not isinstance(number, int) or isinstance(number, bool) or (low is not None and number < low):
@@ -85,10 +85,10 @@ def parse_integer(text: str, flag: str, allowed: str = "a whole number", low: in
 
 
 def parse_count(text: str, flag: str) -> int:
-    """Return the positive whole number that a flag has as its text.
+    """Return the value of a flag as a positive whole number.
 
     Raises:
-        ConfigError: The text is no whole number of at least 1.
+        ConfigError: The text is not a whole number of at least 1.
     """
     return parse_integer(text, flag, "a whole number, at least 1", low=1)
 

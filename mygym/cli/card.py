@@ -31,7 +31,7 @@ mygym card --config my_run.yaml --set task_params.tolerance=0.02
 """,
     notes="""
 A good task is solved neither at its reset (at most 0.5 % of resets) nor by random or idle policies (at most 5 % of
-episodes; 20 % where the goal is only a point to reach). Its expert solves it (at least 95 %), and every kind of reward
+episodes; 20 % if the goal is only a point to reach). Its expert solves it (at least 95 %), and every kind of reward
 pays the expert more than any idle policy. The column `bound` has the limit at 95 % confidence: after 100 episodes
 without success, at most 3 % are solved; after 100 successes, at least 97 %. `mygym check task NAME` fails if the card
 has a flaw.
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> None:
     resolve([Layer("file", file), Layer("flag", flags)])  # report wrong types before the robot is loaded
     config = merged(file, flags)
     if "task" not in config:
-        raise ConfigError("card: give a TASK, or a --config that names one")
+        raise ConfigError("card: give a TASK, or a --config with a task")
 
     from mygym.checks.cards import make_card
 

@@ -101,7 +101,7 @@ def _outcomes(kind: str, options: argparse.Namespace, steps: int | None) -> Iter
 
 
 def _installed(kind: str) -> list[str]:
-    """Return the names of a kind; of robots only those whose model files are installed."""
+    """Return the names of a kind; for robots, only names whose model files are installed."""
     if kind != "robot":
         return registry(kind).names()
     from mygym.sim.inference import is_installed

@@ -1,4 +1,4 @@
-"""Parsers of the commands: `command()` builds each, so that help, examples and errors look alike."""
+"""Parsers of the commands, built by `command()`, so that help, examples and errors have a common form."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ IMPORT = argument(
 
 
 class Parser(argparse.ArgumentParser):
-    """`ArgumentParser` that raises one `ConfigError` with the nearest flag instead of printing its usage."""
+    """`ArgumentParser` that raises a `ConfigError` with the nearest flag instead of printing its usage."""
 
     def error(self, message: str) -> NoReturn:
         """Raise `message` as a `ConfigError`."""
         unrecognized = message.removeprefix("unrecognized arguments: ")
         if unrecognized != message:
-            word = unrecognized.split(" ")[0]  # argparse joins them by spaces; the first may be empty
+            word = unrecognized.split(" ")[0]  # argparse joins the words by spaces; the first word may be empty
             if not word.startswith("-"):
                 raise ConfigError(f"{self.prog}: unexpected argument {word!r}")
             flags = sorted(flag for flag in self._option_string_actions if flag.startswith("--"))
@@ -56,7 +56,7 @@ class Parser(argparse.ArgumentParser):
         raise ConfigError(f"{self.prog}: {message}")
 
     def parse(self, words: Sequence[str]) -> argparse.Namespace:
-        """Parse the command line and import the modules that `--import` names.
+        """Parse the command line and import the modules of `--import`.
 
         Raises:
             ConfigError: A flag or an argument is unknown, missing or incomplete.
@@ -78,15 +78,15 @@ def command(
     config_flags: Collection[str] = (),
     add_help: bool = True,
 ) -> Parser:
-    """Build the parser of one command. Every command takes `--import`.
+    """Build the parser of a command; every command accepts `--import`.
 
     Args:
         program: Name in the usage, e.g. `mygym list`.
         description: One sentence below the usage.
         *arguments: Arguments of this command.
-        examples: Command lines, one per line.
+        examples: Command lines, each on a separate line.
         notes: Text below the examples.
-        config_flags: Keys of `CONFIG_FLAGS` that the command takes as flags; if any, `--config` and `--set` too.
+        config_flags: Keys of `CONFIG_FLAGS` that are flags of the command; if any, also adds `--config` and `--set`.
         add_help: Whether argparse adds `-h` and `--help`.
     """
     parser = Parser(

@@ -33,7 +33,7 @@ PARSER = command(
         help="standard deviation of the noise on actions in [-1, 1]; a list keeps equally many episodes of each",
     ),
     argument("--partial", default="1", metavar="SHARE", help="keep this share of each episode, from a random start"),
-    argument("--keep-failures", action="store_true", help="keep episodes that end without success too"),
+    argument("--keep-failures", action="store_true", help="also keep episodes that end without success"),
     TRUST,
     config_flags=CONFIG_FLAGS.keys() - UNUSED_FLAGS,
     examples="""

@@ -23,7 +23,7 @@ def describe_task(name: str) -> dict[str, Any]:
     """Return the description of a task: a name, letters, or a list as YAML.
 
     Raises:
-        ConfigError: The text is no task.
+        ConfigError: The text is not a task.
     """
     from mygym.tasks.goals import goal_space
     from mygym.tasks.lookup import find_task
@@ -56,7 +56,7 @@ def describe_task(name: str) -> dict[str, Any]:
 
 
 def describe_component(entry: Entry) -> dict[str, Any]:
-    """Return the description of any component but a task."""
+    """Return the description of a component other than a task."""
     target = entry.load()
     entry = registry(entry.kind).get(entry.name)  # after the import of a user file, the origin has its line
     header = {entry.kind: entry.name, "help": entry.help, "origin": entry.origin}
@@ -69,7 +69,7 @@ def describe_component(entry: Entry) -> dict[str, Any]:
 
 
 def _describe_file(kind: str, path: Path) -> dict[str, Any]:
-    """Return the content of a YAML file, and what it or a URDF implies."""
+    """Return the content of a YAML file, and properties inferred from it or from a URDF."""
     from mygym.models.assets import read_mapping
 
     if kind == "object":
@@ -126,7 +126,7 @@ def _strategy(entry: Entry, target: Any) -> dict[str, Any]:
 
 
 def _stage(entry: Entry, stage: Any) -> dict[str, Any]:
-    """Return the properties of a stage that matter in a composition, with the meaning of its predicates."""
+    """Return the properties of a stage that determine its place in a composition, and explain its predicates."""
     registered = registry("predicate")
     predicates = {
         key: {name: registered.get(name).help if name in registered else "unknown" for name in getattr(stage, key)}
@@ -219,7 +219,7 @@ def _object(path: Path) -> dict[str, Any]:
 
 
 def _network_part(entry: Entry, framework: str) -> dict[str, Any]:
-    """Return source and parameters of a part of networks, such as a policy or an activation."""
+    """Return source and parameters of a network part, such as a policy or an activation."""
     try:
         component = entry.load_for(framework)
     except RegistryError as error:  # its package is not installed

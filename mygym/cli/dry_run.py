@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from mygym.runs.plan import RunPlan
 
 STEPS = 200
-"""Control steps that are timed."""
+"""Number of timed control steps."""
 
 
 def compact(space: Space[Any]) -> str:
-    """Return one line that describes a space, also if its bounds differ."""
+    """Return a description of a space in one line, even if its bounds differ."""
     from gymnasium import spaces
 
     if isinstance(space, spaces.Dict):

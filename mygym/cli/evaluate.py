@@ -24,8 +24,8 @@ PARSER = command(
     argument("run", nargs="?", metavar="RUN", help="a run directory, or a best_policy.safetensors or model.zip in it"),
     argument("--policy", metavar="P", help="oracle, random, zero or hover, instead of a run"),
     argument("--episodes", default="100", metavar="N", help="number of episodes (default 100)"),
-    argument("--video", metavar="FILE", help="write an MP4 film of the first episodes"),
-    argument("--failure-videos", metavar="DIR", help="write an MP4 film of the first failed episode of each stage"),
+    argument("--video", metavar="FILE", help="write an MP4 video of the first episodes"),
+    argument("--failure-videos", metavar="DIR", help="write an MP4 video of the first failed episode of each stage"),
     TRUST,
     JSON,
     config_flags=CONFIG_FLAGS,
@@ -38,7 +38,7 @@ python evaluate.py --policy random --task AGMDW --json
 python evaluate.py --policy random --task pick_and_place --failure-videos failures
 """,
     notes="""
-`mygym evaluate` is the same program. The config flags but --seed belong to --policy. --json prints every episode too.
+`mygym evaluate` is the same program. Config flags other than --seed need --policy. --json also prints every episode.
 """,
 )
 
@@ -79,7 +79,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _check_flags(options: argparse.Namespace, file: dict[str, Any], flags: dict[str, Any]) -> None:
-    """Refuse config values beside a run, and files that cannot be written."""
+    """Refuse config values in combination with a run, and files that cannot be written."""
     unused = set(flags) - {"seed", "imports"}
     if options.run is not None and (file or unused):
         allowed = "--episodes, --seed, --video, --failure-videos, --json"

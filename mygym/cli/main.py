@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the `mygym` program and exit.
 
     Args:
-        arguments: Words of the command line; None: those of the process.
+        arguments: Words of the command line; None: the arguments of the process.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words or words[0] in {"-h", "--help"}:
@@ -80,7 +80,7 @@ def run(command: str, arguments: Sequence[str], **options: Any) -> NoReturn:
     except KeyboardInterrupt:
         _fail("interrupted", 130)
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of the output has gone, e.g. `mygym list | head -1`
+        sys.stderr.close()  # the reader has closed the pipe, e.g. `mygym list | head -1`
         sys.exit(1)
     _exit(0)
 
@@ -91,7 +91,7 @@ def _fail(message: str, code: int) -> NoReturn:
 
 
 def _exit(code: int) -> NoReturn:
-    """Exit with `code`, also if standard error is closed: Python would exit with 120 when it cannot flush it."""
+    """Exit with `code`, even if standard error is closed; Python would exit with 120 if it cannot flush the stream."""
     try:
         sys.stderr.flush()
     except OSError:
@@ -100,7 +100,7 @@ def _exit(code: int) -> NoReturn:
 
 
 def _open_streams() -> None:
-    """Open missing standard streams (`2>&-`): otherwise the next files that are opened would get their numbers."""
+    """Open missing standard streams (`2>&-`); otherwise the next opened files would get their file numbers."""
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(number, True)
     os.close(number)

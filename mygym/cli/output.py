@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 PLAIN_WIDTH = 140
-"""Columns of text where the output is no terminal."""
+"""Width of the text in columns if the output is not a terminal."""
 
 
 def print_note(message: str) -> None:

@@ -39,7 +39,7 @@ def hyperparameters(entry: Algorithm) -> list[dict[str, Any]]:
 
 
 def training_parameters(entry: Algorithm) -> list[dict[str, Any]]:
-    """Return a row for each training parameter of a `Runner`; none for other algorithms."""
+    """Return a row for each training parameter of a `Runner`; no rows for other algorithms."""
     from mygym.config import parameter_checks
     from mygym.runs.runner import Runner
 

@@ -22,7 +22,7 @@ Size = tuple[int, int]
 """Width and height, pixels."""
 
 SHEET_EPISODES = 9
-"""Episodes on the sheet of a task."""
+"""Number of episodes on the sheet of a task."""
 
 
 def object_sheet(width: int) -> Picture:
@@ -59,9 +59,9 @@ def task_picture(
     Args:
         task: Task as on the command line.
         size: Width and height of each episode, pixels.
-        places: Names of `robot` and `workspace`; missing: the defaults of the task.
+        places: Values of `robot` and `workspace`; a missing value is the default of the task.
         overrides: `KEY=VALUE` of any config key.
-        camera: Camera of the workspace; None: that of the config.
+        camera: Camera of the workspace; None: the camera of the config.
         randomized: Whether to draw a sheet; without `randomize` in the overrides, all randomizers are used.
     """
     from mygym.envs.randomizers import ranges

@@ -1,4 +1,4 @@
-"""`mygym replay`: replay and film demonstrations."""
+"""`mygym replay`: replay demonstrations and record videos."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from mygym.errors import RunError
 
 PARSER = command(
     "mygym replay",
-    "Replay the episodes of a dataset, compare them with the stored observations, and film them.",
+    "Replay the episodes of a dataset, compare them with the stored observations, and record videos.",
     argument("dataset", metavar="DATASET", help="a folder that `mygym demos` has written"),
     argument("--episode", metavar="K", help="replay only this episode; the first is 0"),
     argument("--camera", metavar="NAME", help="a camera of the workspace (mygym describe workspace table)"),
-    argument("--video", metavar="FILE", help="write an MP4 film"),
-    argument("--width", metavar="PIXELS", help="width of the film"),
-    argument("--height", metavar="PIXELS", help="height of the film"),
+    argument("--video", metavar="FILE", help="write an MP4 video"),
+    argument("--width", metavar="PIXELS", help="width of the video"),
+    argument("--height", metavar="PIXELS", help="height of the video"),
     examples="""
 mygym replay demos/pick
 mygym replay demos/pick --episode 3 --camera top --video pick.mp4
 mygym replay demos/pick --video all.mp4 --width 640 --height 480
 """,
     notes="""
-Every episode is repeated from its seed and its actions. If an observation differs from the stored one by a bit, as
+Every episode is repeated from its seed and its actions. If an observation is not bit-identical to the stored one, e.g.
 with another version of the simulator, the command lists the episodes and the exit code is 1; the video is written
 anyway.
 """,
 )
 SHOWN = 5
-"""Most differing episodes in the message."""
+"""Maximum number of differing episodes in the message."""
 
 
 def main(arguments: Sequence[str]) -> None:

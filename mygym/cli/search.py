@@ -14,7 +14,7 @@ from mygym.errors import ConfigError, bad_value
 
 METHODS = ("evolutionary", "random")
 SHOWN = 20
-"""Most rows of the table."""
+"""Maximum number of rows of the table."""
 
 PARSER = command(
     "mygym search",
@@ -33,7 +33,7 @@ mygym search runs/reach/panda/ppo/1a2b3c4d/seed_0 --method random --tries 50 --e
 mygym search RUN --budget-us 80 --out RUN/fast.safetensors      then: python evaluate.py RUN/fast.safetensors
 """,
     notes="""
-In a run with `--strategy experts` whose networks are sampled (`by: sampler`) or mixed, a path is a choice of one
+In a run with `--strategy mixture` whose networks are sampled (`by: sampler`) or mixed, a path is a choice of one
 candidate in each layer. The command measures the time of each path and evaluates all paths on the same episodes. It
 does not change the run.
 """,

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 PARSER = command(
     "train.py",
-    "Train a robot arm in PyBullet; save, evaluate and film the policy.",
-    argument("-h", "--help", action="store_true", help="print this help; with --algo its hyperparameters too"),
+    "Train a robot arm in PyBullet; save, evaluate and record videos of the policy.",
+    argument("-h", "--help", action="store_true", help="print this help; with --algo also its hyperparameters"),
     argument("--resume", metavar="RUN", help="continue a run that was stopped, or extend it with more --steps"),
     argument("--explain", action="store_true", help="print every value of the config and its origin, then stop"),
     argument("--dry-run", action="store_true", help="build everything, print sizes and timings, then stop"),
@@ -107,7 +107,7 @@ def _print_help(options: argparse.Namespace) -> None:
         file, flags = config_layers(options)
         _print_algorithm({"algo": "sac", "framework": "pytorch", **file, **flags})
     elif not options.strategy:
-        print("With --algo A, --help lists the hyperparameters of A too; with --strategy S the parameters of S.")
+        print("With --algo A, --help also lists the hyperparameters of A; with --strategy S the parameters of S.")
 
 
 def _print_strategies(strategy: str) -> None:

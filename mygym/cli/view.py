@@ -39,7 +39,7 @@ FLAGS = {
     "set": ("task",),
     "randomize": ("task",),
 }
-"""Flag → kinds that it applies to; other flags apply to all."""
+"""Flag → kinds to which it applies; all other flags apply to all kinds."""
 
 PARSER = command(
     "mygym view",
@@ -58,12 +58,12 @@ PARSER = command(
         help="nine randomized episodes of a task: with the `randomize` of --set, else with all randomizers",
     ),
     argument(*SET.names, **{**SET.options, "help": "any config key of a task, e.g. seed=3"}),
-    argument("--camera", metavar="C", help="a camera of the workspace (default: main; for a robot one that shows all)"),
+    argument("--camera", metavar="C", help="a camera of the workspace (default: main; for a robot: the whole arm)"),
     argument("--robot", metavar="R", help=f"robot in a workspace or task (default {RunConfig().robot})"),
     argument(
         "--workspace",
         metavar="W",
-        help=f"workspace of a robot (default {WORKSPACE}) or a task (default: that of the task)",
+        help=f"workspace of a robot (default {WORKSPACE}) or a task (default: the task's)",
     ),
     examples="""
 mygym view objects --image sheet.png          all objects by category
@@ -105,7 +105,7 @@ def main(arguments: Sequence[str]) -> None:
 def _picture(
     options: argparse.Namespace, width: int | None, height: int | None, window: bool
 ) -> NDArray[np.uint8] | None:
-    """Return the picture; None if a window has shown the robot or workspace."""
+    """Return the picture; None if a window shows the robot or workspace instead."""
     from mygym.cli import pictures
 
     kind, name = options.kind, options.name
@@ -125,7 +125,7 @@ def _picture(
 
 
 def _check_flags(options: argparse.Namespace) -> None:
-    """Refuse an unknown kind, and flags and names that do not apply to it."""
+    """Refuse an unknown kind, and flags and names that do not apply to the kind."""
     kind = options.kind
     if kind not in SUBJECTS:
         raise ConfigError(bad_value("view", kind, SUBJECTS, "cannot be drawn"))

@@ -1,7 +1,7 @@
-"""Config of a run: `schema` (what may be set), `layers` (who decides), `hyperparameters`.
+"""Config of a run: `schema` (its keys), `layers` (origins of its values), `hyperparameters`.
 
-`loading` reads files and flags, `plain` says what they may hold. `schedules` are hyperparameters that change while
-training, `schedulable` says which may.
+`loading` reads files and flags, `plain` defines the values that they may hold. `schedules` are hyperparameters that
+change during training, `schedulable` finds the hyperparameters that may change.
 """
 
 from mygym.config.layers import Layer, Resolved, config_hash, refuse_defaults, resolve

@@ -1,8 +1,8 @@
-"""The schema of `algo_params`: the hyperparameters of an algorithm's class, of its networks and of its buffers.
+"""Schema of `algo_params`: the hyperparameters of an algorithm's class, of its networks and of its buffers.
 
-The schema knows the constructor's parameters; in `policy_kwargs` those of the policy class, in these those of the
-optimiser and the feature extractor; and those of the replay or rollout buffer. Configs name classes and functions as
-the registry does. Nothing is constructed here, and nothing evaluated.
+The schema contains the parameters of the constructor, of the policy class (`policy_kwargs`), of the optimiser and the
+feature extractor, and of the replay or rollout buffer. Configs refer to classes and functions by their names in the
+registry. This module constructs nothing and evaluates nothing.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Schema:
 
     Args:
         entry: The algorithm.
-        values: Values of `algo_params`; they choose the policy, the optimiser and the feature extractor, and so the
+        values: Values of `algo_params`; they choose the policy, the optimiser and the feature extractor, and thereby
             parameters of these.
-        her: Whether hindsight replay, which has a special replay buffer, is on.
+        her: Whether the run uses hindsight replay, which has a special replay buffer.
     """
 
     def __init__(self, entry: Algorithm, values: Mapping[str, Any], her: bool = False) -> None:
@@ -62,7 +62,7 @@ class Schema:
     # Parameters ---------------------------------------------------------------------------------------------------
 
     def inside(self, path: tuple[str, ...]) -> dict[str, Parameter] | None:
-        """Return the parameters that the keyword arguments at `path` may set; None where everything is allowed."""
+        """Return the parameters that the keyword arguments at `path` may set; None if every name is allowed."""
         if path not in self._inside:
             inner = INNER.get(path[-1])
             owner = None if inner is None else self.component((*path[:-1], inner.of))
@@ -89,7 +89,7 @@ class Schema:
         """Return the class or function with this name in the algorithm's framework.
 
         Raises:
-            ConfigError: It does not exist.
+            ConfigError: The name does not exist.
         """
         key, kind = key_of(path), NAMED[path[-1]]
         aliases: Mapping[str, Any] = getattr(self.cls, "policy_aliases", {}) if kind == "policy" else {}
@@ -125,7 +125,7 @@ class Schema:
     # Checks -------------------------------------------------------------------------------------------------------
 
     def check(self, values: Mapping[str, Any]) -> None:
-        """Refuse values that the class would not take.
+        """Refuse values that the class does not accept.
 
         Raises:
             ConfigError: An unknown hyperparameter, a wrong type, or a number out of its known range.
@@ -133,19 +133,19 @@ class Schema:
         self._check(values, ())
 
     def check_registration(self) -> None:
-        """Refuse a class with unknown hyperparameters, and a registration that its class would not take.
+        """Refuse a class whose parameters have no type, and a registration that its class does not accept.
 
         Call it on a schema without values.
 
         Raises:
-            ConfigError: With file and line.
+            ConfigError: The registration is invalid; the message contains file and line.
         """
         for parameter in self.known.values():
             if parameter.required and parameter.annotation is Any and parameter.name not in self.kwargs:
                 where = source_location(parameter.declared_by)
                 raise ConfigError(
                     f"{where}: {self.cls.__name__}: parameter {parameter.name!r} has neither a type annotation nor a "
-                    f"default; give it one, as in `{parameter.name}: float = 0.1`"
+                    f"default; write for example `{parameter.name}: float = 0.1`"
                 )
         try:
             self.check(shown(self.kwargs))
@@ -156,7 +156,7 @@ class Schema:
         """Refuse a config that lacks a hyperparameter without a default.
 
         Raises:
-            ConfigError: Names the first missing hyperparameter.
+            ConfigError: A hyperparameter is missing; the message names the first.
         """
         for parameter in self.known.values():
             if parameter.required and parameter.name not in self.values:
@@ -177,7 +177,7 @@ class Schema:
                 raise ConfigError(unknown_parameter(key_of(full_path), known, owner.__name__))
             registered = at(self.kwargs, full_path)
             if not is_plain(registered) and isinstance(value, str) and value == shown(registered):
-                continue  # an object of the registration, by the name under which configs show it
+                continue  # an object of the registration, given by its name in configs
             if not path and is_scheduled(value, known[name]):
                 check_schedule(self.cls, value, known[name])
             elif name in NAMED:
@@ -206,11 +206,11 @@ class Schema:
     # Defaults and constructor arguments -----------------------------------------------------------------------------
 
     def defaults(self) -> dict[str, Any]:
-        """Return the defaults of the classes, as configs show them."""
+        """Return the defaults of the classes, in the form of configs."""
         return self._defaults(())
 
     def registered(self) -> dict[str, Any]:
-        """Return the values of the registration that the chosen classes take, as configs show them."""
+        """Return the values of the registration that the chosen classes accept, in the form of configs."""
         return self._taken(shown(self.kwargs), ())
 
     def arguments(self, values: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -265,7 +265,7 @@ class Schema:
 
 
 def _as_tuple(value: Any, hint: Any) -> Any:
-    """Return a list such as `[1, "step"]` as a tuple if the type hint asks for one; else a copy of the value."""
+    """Return a list such as `[1, "step"]` as a tuple if the type hint is a tuple; else return a copy of the value."""
     hints = {typing.get_origin(option) or option for option in (hint, *typing.get_args(hint))}
     wants_tuple = tuple in hints and list not in hints
     return tuple(value) if wants_tuple and isinstance(value, list) else copy.deepcopy(value)

@@ -26,7 +26,7 @@ REGISTRY_OF_KEY = {
     "task": "task",
     "reward": "reward",
 }
-"""Config key → the registry whose names it takes, besides files and compositions."""
+"""Config key → the registry whose names it accepts, besides files and compositions."""
 
 CLOSED = ("reward",)
 """Keys that take registered names only: no files, no compositions."""
@@ -35,7 +35,7 @@ Json = dict[str, Any]
 
 
 def json_schema() -> Json:
-    """Return the schema of a config file, with everything that is registered now.
+    """Return the schema of a config file, including all components that are currently registered.
 
     It contains names, texts and defaults of hyperparameters. Their types, ranges and combinations are checked when a
     run starts, because most of them may be replaced by a schedule.

@@ -53,7 +53,7 @@ def flatten(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 
 def resolve(layers: Sequence[Layer]) -> Resolved:
-    """Merge the layers, of which later layers win, and validate the result.
+    """Merge the layers (later layers win) and validate the result.
 
     Raises:
         ConfigError: An unknown key, a wrong type or a value out of range; names the layer of the value.
@@ -76,7 +76,7 @@ def refuse_defaults(resolved: Resolved) -> None:
     """Refuse values that the user did not set (`strict: true`).
 
     Raises:
-        ConfigError: Names the missing values.
+        ConfigError: Values are missing; the message names them.
     """
     missing = [key for key, origin in resolved.origins.items() if not origin.startswith(("file", "flag", "argument"))]
     if missing:
@@ -86,7 +86,7 @@ def refuse_defaults(resolved: Resolved) -> None:
 
 
 def config_hash(values: Mapping[str, Any]) -> str:
-    """Return eight hex digits that identify the values that shape the result, not seed, logdir or evaluation."""
+    """Return eight hex digits that identify the values that shape the result (not seed, logdir or evaluation)."""
     shaping = {key: value for key, value in values.items() if key not in NOT_SHAPING}
     for key in ("training_params", "strategy_params", "randomize"):
         if not shaping.get(key):  # keeps the hashes of runs from before these keys existed

@@ -15,7 +15,7 @@ from mygym.config.schedules import is_schedule
 from mygym.errors import ConfigError, bad_value
 
 MAX_BYTES = 50_000
-"""Largest config file; a complete config has 3,000 bytes, and the parsers take seconds for 50,000 at worst."""
+"""Maximum size of a config file; a complete config has 3,000 bytes, and parsing 50,000 may take seconds."""
 
 
 class _Loader(yaml.SafeLoader):

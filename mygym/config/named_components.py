@@ -17,7 +17,7 @@ NAMED = {
     "activation_fn": "activation",
     "optimizer_class": "optimizer",
 }
-"""Parameters that take a class or function → the kind of component whose names stand for it."""
+"""Parameter that takes a class or function → the kind of component whose names are its values."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Inner:
     of: str
     """The parameter that chooses the class."""
     taken: frozenset[str]
-    """Arguments that the library sets itself."""
+    """Arguments that the library sets, so that configs cannot set them."""
 
 
 INNER: Mapping[str, Inner] = {
@@ -64,7 +64,7 @@ BUFFERS = {
 
 
 def shown(value: Any) -> Any:
-    """Return the representation of `value` in configs: plain data as it is, everything else by a name."""
+    """Return the representation of `value` in configs: plain data unchanged, other objects by name."""
     if isinstance(value, Mapping):
         return {key: shown(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -87,7 +87,7 @@ def name_of(component: Any) -> str | None:
 
 
 def _leads_to(target: Any, import_string: str, component: Any) -> bool:
-    """Return whether `target` is an import string of `component`, which packages may re-export."""
+    """Return whether `target` is an import string of `component`; packages may re-export it elsewhere."""
     if not isinstance(target, str):
         return False
     module, _, attribute = target.partition(":")

@@ -59,7 +59,7 @@ def check_value(key: str, value: Any, parameter: Parameter, bounded: bool = True
     """Refuse a value of the wrong type or, with `bounded`, outside the known range of the parameter's name.
 
     Raises:
-        ConfigError: Names `key`, the value and what is allowed.
+        ConfigError: The value is refused; the message has `key`, the value and the allowed values.
     """
     if not fits(value, parameter.annotation):
         if isinstance(value, str) and (names := choices(parameter.annotation)):
@@ -75,7 +75,7 @@ def check_value(key: str, value: Any, parameter: Parameter, bounded: bool = True
 def check_values(
     section: str, owner: str, known: Mapping[str, Parameter], values: Mapping[str, Any], bounded: bool = True
 ) -> None:
-    """Refuse values in a section of the config that `owner` would not take.
+    """Refuse values in a section of the config that `owner` does not accept.
 
     Args:
         section: Config key of the section.
@@ -97,7 +97,7 @@ def check_values(
 def check_parameters(
     section: str, owner: str, known: Mapping[str, Parameter], values: Mapping[str, Any], bounded: bool = True
 ) -> None:
-    """Refuse what `check_values` refuses, and values that lack a required parameter.
+    """Refuse the same values as `check_values`, and values without a required parameter.
 
     Raises:
         ConfigError: An unknown or missing parameter, a wrong type, or a number out of its range.
@@ -125,7 +125,7 @@ def training_defaults(runner: Any) -> dict[str, Any]:
 
 
 def check_training(runner: Any, values: Mapping[str, Any]) -> None:
-    """Refuse `training_params` that `training` of a `Runner` would not take.
+    """Refuse `training_params` that `training` of a `Runner` does not accept.
 
     Raises:
         ConfigError: An unknown or missing training parameter, a wrong type, or a number out of its range.

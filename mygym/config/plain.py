@@ -11,21 +11,21 @@ from mygym.errors import ConfigError, bad_value
 MAX_DEPTH = 32
 MAX_VALUES = 10_000
 LARGEST = 2**63 - 1
-"""Largest whole number; numpy and torch store no larger ones, and Python refuses to print thousands of digits."""
+"""Maximum whole number: numpy and torch store no larger number, and Python refuses to print thousands of digits."""
 
 
 def check_plain(values: Mapping[str, Any], origin: str = "") -> None:
     """Refuse values that a config file would not return unchanged.
 
-    Aliases are followed: with them a mapping may contain itself, and a short file may be endless.
+    Aliases are followed, because with aliases a mapping may contain itself and a short file may be endless.
 
     Args:
         values: Config values by name.
         origin: Their origin, for the message.
 
     Raises:
-        ConfigError: Anything but null, booleans, finite numbers, text, lists and mappings with text as keys; or too
-            deep, or too many values.
+        ConfigError: A value is not null, a boolean, a finite number, text, a list, or a mapping with text as keys; or
+            the nesting is too deep, or the number of values is too large.
     """
     suffix = f" ({origin})" if origin else ""
     count = 0

@@ -1,4 +1,4 @@
-"""Ranges of hyperparameters that signatures do not bound; they apply to every class with a parameter of the name."""
+"""Ranges of hyperparameters whose signatures have no bounds, for every class with a parameter of the same name."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ RANGES: Mapping[str, Range] = {
     "episodes": _COUNT,
     "sub_sampling_factor": Range(1, 1),  # sb3-contrib cannot sub-sample dictionaries
 }
-"""Known ranges of hyperparameters that signatures do not bound."""
+"""Name of a hyperparameter → its range."""
 
 LARGEST = 3.4e38
 """Largest finite float32, the type in which torch computes."""

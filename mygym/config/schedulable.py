@@ -1,7 +1,7 @@
-"""Find the hyperparameters of an algorithm that may follow a schedule: those that its class reads repeatedly.
+"""Find the hyperparameters that may follow a schedule, because the algorithm's class reads them repeatedly.
 
-`READS` lists them for the libraries' classes. For other classes the annotation decides: a parameter `float | Schedule`
-is called with the progress that remains; a `float` must be kept as the attribute of the same name.
+`READS` lists them for the libraries' classes. For other classes the annotation decides: a `float | Schedule` parameter
+is called with the remaining progress; a `float` parameter must be stored in the attribute of the same name.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from mygym.errors import ConfigError, bad_value
 from mygym.registry.signatures import Parameter, fits, parameters
 
 LIBRARIES = ("stable_baselines3", "sb3_contrib", "sbx")
-"""Packages whose classes may schedule the parameters in `READS` and no others."""
+"""Packages whose classes can schedule only the parameters in `READS`."""
 
 RUNNER = "mygym.Runner"
 """The base class of algorithms with a custom training loop."""
 
 FIXED = frozenset({"gamma"})
-"""Hyperparameters that cannot be scheduled: the environment's rewards are shaped by them as well."""
+"""Hyperparameters that cannot be scheduled, because the environment also uses them to shape rewards."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class Reads:
     """Hyperparameters that a class reads repeatedly, by the way it reads them."""
 
     called: frozenset[str] = frozenset()
-    """It calls a function of the remaining progress, at each update."""
+    """Hyperparameters that it reads by calling a function of the remaining progress at each update."""
     held: frozenset[str] = frozenset()
-    """It reads the attribute of the same name, at each use."""
+    """Hyperparameters that it reads from the attribute of the same name at each use."""
 
 
 def _reads(called: str, held: str = "") -> Reads:
@@ -53,9 +53,9 @@ READS: Mapping[str, Reads] = {
     "sb3_contrib.TQC": _SAC,
     "sb3_contrib.CrossQ": _reads("learning_rate", "ent_coef target_entropy action_noise"),
     "sb3_contrib.TRPO": _reads("learning_rate", "target_kl cg_damping line_search_shrinking_factor"),
-    "sb3_contrib.ARS": _reads("learning_rate delta_std"),  # an offset that changes would favour some candidates
+    "sb3_contrib.ARS": _reads("learning_rate delta_std"),  # a changing offset would favour some candidates
     "sb3_contrib.RecurrentPPO": _PPO,
-    # SBX compiles what is not here into the update, or into the optimiser, once.
+    # SBX compiles all other hyperparameters into the update or the optimiser, once.
     "sbx.PPO": _reads("learning_rate clip_range", "ent_coef vf_coef"),
     "sbx.SAC": _reads("learning_rate", "tau target_entropy action_noise"),
     "sbx.TQC": _reads("learning_rate", "tau target_entropy action_noise"),
@@ -66,7 +66,7 @@ READS: Mapping[str, Reads] = {
 
 
 def schedules(cls: type, values: Mapping[str, Any], total_steps: int) -> dict[str, Schedule]:
-    """Return the schedules among `values`, all hyperparameters of an algorithm.
+    """Return the schedules among `values`, the complete hyperparameters of an algorithm.
 
     Raises:
         ConfigError: A schedule is wrong, does not fit the run's steps, or could have no effect.
@@ -117,17 +117,17 @@ def check_schedule(
 
 
 def _way(cls: type, parameter: Parameter) -> str | None:
-    """Return how a class reads a parameter that may be scheduled: `"called"`, `"held"`, or None if it may not."""
+    """Return the way a class reads a parameter: `"called"` or `"held"`; None if the parameter may not be scheduled."""
     name, hint = parameter.name, parameter.annotation
     if name in FIXED or not fits(0.5, hint):
         return None
-    takes_function = fits(abs, hint) and not fits(object(), hint)  # a parameter for anything asks for no function
+    takes_function = fits(abs, hint) and not fits(object(), hint)  # a parameter of type Any is not called
     reads = next((READS[key] for key in map(_key, cls.__mro__) if key in READS), Reads())
     if name in reads.called:
         return "called" if takes_function else None
     if name in reads.held:
         return "held"
-    if RUNNER in map(_key, cls.__mro__):  # a runner reads the parameters of its constructor itself
+    if RUNNER in map(_key, cls.__mro__):  # a runner reads its constructor's parameters from its attributes
         if name in getattr(cls, "read_once", ()):
             return None
         subclasses = takewhile(lambda base: _key(base) != RUNNER, cls.__mro__)
@@ -138,7 +138,7 @@ def _way(cls: type, parameter: Parameter) -> str | None:
 
 
 def _contradiction(cls: type, name: str, values: Mapping[str, object]) -> str:
-    """Return why other hyperparameters make this hyperparameter ineffective; empty if they do not."""
+    """Return the reason why other hyperparameters make this hyperparameter ineffective; empty without a reason."""
     if name == "target_entropy" and not str(values.get("ent_coef", "")).startswith("auto"):
         return "is used with ent_coef auto only"
     adaptive = any(_key(base) == "sbx.PPO" for base in cls.__mro__)

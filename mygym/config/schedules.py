@@ -1,4 +1,4 @@
-"""Schedules: numbers that change while training, written as `{schedule: cosine, from: 3e-4, to: 1e-5}`.
+"""Schedules: numbers that change during training, written as `{schedule: cosine, from: 3e-4, to: 1e-5}`.
 
 A schedule is a function of env steps. Its shape is a registered function whose parameters are the other keys.
 """
@@ -57,9 +57,9 @@ class Schedule:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Arguments of the shape."""
     start: int = 0
-    """Env steps before which the first value is kept."""
+    """Env steps at which the change begins; before, the first value is kept."""
     until: int | None = None
-    """Env steps after which the last value is kept; None: the steps of the run."""
+    """Env steps at which the change ends; afterwards, the last value is kept; None: the steps of the run."""
 
     def value(self, env_steps: int, total_steps: int) -> float:
         """Return the value after `env_steps` in a run of `total_steps`."""
@@ -73,7 +73,7 @@ class Schedule:
         return float(self.shape(min(max(share, 0.0), 1.0), **self.parameters))
 
     def trials(self, total_steps: int | None = None) -> list[tuple[int, float]]:
-        """Return env steps and values for a check: both ends, the points, and `TRIALS` intervals."""
+        """Return env steps and values for a check: at both ends, at the points, and at `TRIALS` intervals."""
         total = total_steps or (self.until or self.start) + TRIALS
         until = total if self.until is None else self.until
         steps = {self.start + round((until - self.start) * index / TRIALS) for index in range(TRIALS + 1)}
@@ -89,7 +89,7 @@ class OfProgress:
     total_steps: int
 
     def __call__(self, progress_remaining: float) -> float:
-        """Return the value for the share of the run's steps that remains, from 1 to 0."""
+        """Return the value for the remaining share of the run's steps, from 1 to 0."""
         env_steps = round(
             (1.0 - progress_remaining) * self.total_steps
         )  # an integer, so that rounding errors have no effect
@@ -174,7 +174,7 @@ def _first_parameter(shape: Callable[..., float]) -> str:
 
 
 def _misspelt(data: Mapping[str, Any]) -> str:
-    """Return a hint for a key that was probably meant to be `schedule`."""
+    """Return a hint if a key is probably a misspelt `schedule`; else an empty text."""
     near = difflib.get_close_matches(KEY, [str(key) for key in data], n=1)
     return f"; {near[0]!r} is not a key of a schedule, did you mean {KEY!r}?" if near and KEY not in data else ""
 
@@ -213,7 +213,7 @@ def _points(key: str, value: Any) -> tuple[tuple[int, float], ...]:
         isinstance(point, list | tuple) and len(point) == 2 for point in value
     )
     if not pairs or len(value) < 2:
-        raise ConfigError(bad_value(key, value, "at least two pairs [env steps, number]", "are no points"))
+        raise ConfigError(bad_value(key, value, "at least two pairs [env steps, number]", "are not points"))
     points = tuple(
         (_env_steps(f"{key}.{index}.0", step), _number(f"{key}.{index}.1", number))
         for index, (step, number) in enumerate(value)
@@ -261,12 +261,12 @@ def _source(data: Mapping[str, Any], value: float) -> tuple[str, Any] | None:
 
 
 def _between(first: float, last: float, share: float) -> float:
-    """Interpolate from `first` at 0 to `last` at 1; exact at both ends, and never beyond them."""
+    """Interpolate from `first` at 0 to `last` at 1; exact at both ends, and never outside them."""
     return last if share >= 1.0 else _clipped(first + (last - first) * share, first, last)
 
 
 def _clipped(value: float, first: float, last: float) -> float:
-    """Return `value` within both ends, which rounding may have exceeded."""
+    """Return `value` clipped to both ends, because rounding may exceed them."""
     return min(max(value, min(first, last)), max(first, last))
 
 

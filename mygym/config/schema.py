@@ -1,4 +1,4 @@
-"""The schema of a run's config: one for files, flags and the Python API."""
+"""Schema of a run's config, shared by files, flags and the Python API."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Section(BaseModel):
 
 
 class Box(Section):
-    """Axis-aligned box in the world frame, corners in metres; a missing corner is that of the workspace."""
+    """Axis-aligned box in the world frame, corners in metres; a missing corner is taken from the workspace."""
 
     low: Corner | None = None
     high: Corner | None = None
@@ -35,7 +35,7 @@ class Box(Section):
 
 
 class Distractor(Section):
-    """Object that the task does not use: it lies in the way, or moves back and forth on a line. Or just its name."""
+    """Object that the task does not use; it lies in the way, or moves back and forth on a line. May be just a name."""
 
     object: str = Field(description="name of the object")
     axis: Corner = Field((0.0, 1.0, 0.0), description="direction of its motion, in the world frame")
@@ -68,7 +68,7 @@ class TaskParams(Section):
         description="stages that the scripted expert completes before an episode starts; 1.5: and half of the second",
     )
     object: str | None = Field(None, description="name of the object that the task acts on")
-    objects: dict[str, str] = Field(default_factory=dict, description="role → name, where the task has several objects")
+    objects: dict[str, str] = Field(default_factory=dict, description="role → name, if the task has several objects")
     distractors: list[Distractor] | None = Field(
         None, description="objects that lie in the way (names), or move: {object, axis, speed in m/s, range in m}"
     )
@@ -122,7 +122,7 @@ class VideoParams(Section):
 
 
 class RunConfig(Section):
-    """Complete config of a run. The defaults here are the lowest layer: schema < algorithm < task < file < flag."""
+    """Complete config of a run; its defaults are the lowest layer: schema < algorithm < task < file < flag."""
 
     robot: str = Field("panda", description="the arm")
     task: str | list[str] | list[dict[str, Any]] = Field(
@@ -133,7 +133,7 @@ class RunConfig(Section):
     reward: str = Field("sparse", description="name of a registered reward")
     observations: Annotated[list[str], Field(min_length=1)] | None = Field(
         None,
-        description="names of observation components, see mygym list observation (default: those that the task needs)",
+        description="names of observation components, see mygym list observation (default: all that the task needs)",
     )
     spaces: Literal["own", "shared"] = Field("own", description="spaces for this task, or shared by all tasks")
     task_params: TaskParams = Field(TaskParams(), description="parameters of the task")

@@ -23,7 +23,7 @@ ALLOWED: Mapping[str, str] = {
     "model_type": "a mapping, {key: value}",
     "model_attributes_type": "a mapping, {key: value}",
 }
-"""Error type of pydantic → the allowed values, where the message of pydantic is about Python types."""
+"""Error type of pydantic → allowed values in words, for error types whose message names Python types."""
 
 
 class Mistake(NamedTuple):
@@ -66,7 +66,7 @@ def _allowed(detail: ErrorDetails) -> str:
 
 
 def _path(detail: ErrorDetails) -> tuple[str | int, ...]:
-    """Return the location without branches of a union (`str`, `list[str]`, `constrained-int`), which pydantic adds."""
+    """Return the location without the names of union branches (e.g. `str`, `constrained-int`) that pydantic adds."""
     return tuple(part for part in detail["loc"] if isinstance(part, int) or not _is_type_tag(part))
 
 

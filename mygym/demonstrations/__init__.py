@@ -1,4 +1,4 @@
-"""Demonstrations: recorded episodes; how they are recorded, stored, loaded, checked and replayed."""
+"""Demonstrations: recording, storage, loading, checks and replay of episodes."""
 
 from mygym.demonstrations.compatibility import check_compatible, variant_indices
 from mygym.demonstrations.episodes import Demonstration, Demonstrations, Transitions

@@ -36,19 +36,19 @@ def demonstrate(
     seed: int = 0,
     trust: bool = False,
 ) -> Demonstrations:
-    """Record episodes as a Minari dataset, on seeds that neither training nor evaluations use.
+    """Record episodes as a Minari dataset; training and evaluations never use their seeds.
 
     Args:
-        config: Robot, task and other values that differ from the defaults; not with the path of a run.
+        config: Robot, task and other values that differ from the defaults; None if `policy` is the path of a run.
         out: The dataset's folder, which must not exist; it is written completely or not at all.
-        policy: `oracle` or another built-in policy; `keyboard` for a person, in a window; or the path of a run, whose
+        policy: `oracle` or another built-in policy; `keyboard`: a person, in a window; or the path of a run, whose
             config is used.
         episodes: Number of episodes to keep.
         noise: Standard deviation of normal noise on each component of an action; the sum is clipped to [−1, 1]. With
-            several levels, equally many episodes are kept for each.
-        partial: Share of each episode's steps, in (0, 1], that is kept; the seed decides where it begins.
+            several levels, the same number of episodes is kept for each level.
+        partial: Share of each episode's steps to keep, in (0, 1]; the seed decides the start of this segment.
         keep_failures: Also keep episodes that do not end in success.
-        seed: Decides the episodes.
+        seed: Seed of the episodes.
         trust: See `mygym.load`.
 
     Raises:
@@ -96,7 +96,7 @@ def demonstrate(
             if kept < (1 if policy == KEYBOARD else episodes):  # a person may stop early
                 raise RunError(
                     f"{policy}: {solved} of {played} episodes ended in success, which is too few to keep {episodes}; "
-                    f"allowed: less noise, fewer episodes, or failures kept too"
+                    f"allowed: less noise, fewer episodes, or --keep-failures"
                 )
             source = {"config": plan.config.model_dump(mode="json"), "policy": str(policy), "seed": seed}
             options = {"noise": levels, "partial": partial, "keep_failures": keep_failures}
@@ -109,17 +109,17 @@ def _levels(noise: float | Sequence[float]) -> list[float]:
     """Return the noise levels.
 
     Raises:
-        ConfigError: A level is no standard deviation.
+        ConfigError: A level is not a standard deviation.
     """
     levels = list(noise) if isinstance(noise, Sequence) and not isinstance(noise, str) else [noise]
     numbers = [level for level in levels if isinstance(level, int | float) and not isinstance(level, bool)]
     if not levels or len(numbers) < len(levels) or not all(math.isfinite(level) and level >= 0 for level in numbers):
-        raise ConfigError(bad_value("noise", noise, "a number, at least 0, or a list of such"))
+        raise ConfigError(bad_value("noise", noise, "a number, at least 0, or a list of such numbers"))
     return [float(level) for level in numbers]
 
 
 def _bar(episodes: int) -> Any:
-    """Return a progress bar, hidden if stderr is no terminal."""
+    """Return a progress bar, hidden if stderr is not a terminal."""
     from tqdm import tqdm
 
     return tqdm(total=episodes, unit="episode", dynamic_ncols=True, disable=not sys.stderr.isatty())

@@ -29,7 +29,7 @@ def check_compatible(demonstrations: Demonstrations, run: Plannable, *, rewards:
         rewards: Whether the stored rewards are used.
 
     Raises:
-        ConfigError: Names the key, its value in the run and in the demonstrations, and a remedy.
+        ConfigError: A key differs; the message has its value in the run and in the demonstrations, and a remedy.
     """
     keys = (*MEANING, "reward") if rewards else MEANING
     plan = plan_of(run)
@@ -41,7 +41,7 @@ def check_compatible(demonstrations: Demonstrations, run: Plannable, *, rewards:
         nearest = min(range(len(run_configs)), key=lambda index: len(differences[index]))
         if differences[nearest]:
             key = differences[nearest][0]
-            why = f"is not what {demonstrations.path} was recorded with"
+            why = f"is not the value of the recording {demonstrations.path}"
             allowed = f"{_value(recorded, key)}, or new demonstrations: mygym demos"
             raise ConfigError(bad_value(key, _value(run_configs[nearest], key), allowed, why))
     with contextlib.closing(factory.make_env(plan)) as env:
@@ -50,7 +50,7 @@ def check_compatible(demonstrations: Demonstrations, run: Plannable, *, rewards:
 
 
 def variant_indices(demonstrations: Demonstrations, run: Plannable) -> list[int]:
-    """Return for each demonstration the index of the run's variant with the same config, or with a compatible one.
+    """Return for each demonstration the index of the run's variant with the same config, or with a compatible config.
 
     Args:
         demonstrations: Demonstrations that pass `check_compatible`.
@@ -75,7 +75,7 @@ def _check_space(demonstrations: Demonstrations, name: str, space: gymnasium.Spa
     recorded = getattr(demonstrations, name)
     if space == recorded:
         return
-    why = f"is not that of {demonstrations.path}, {_shape(recorded)}"
+    why = f"is not the space of {demonstrations.path}, {_shape(recorded)}"
     keys = "observations, spaces and randomize" if name == "observation_space" else "spaces"
     values = {key: demonstrations.values.get(key) for key in ("observations", "spaces")}
     allowed = f"{keys} of the recording ({values}), or new demonstrations: mygym demos"

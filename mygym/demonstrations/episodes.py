@@ -1,4 +1,4 @@
-"""Data classes of demonstrations: recorded episodes, or segments of episodes, that can be replayed bit by bit."""
+"""Data classes of demonstrations: recorded episodes, or segments of episodes, that can be replayed exactly."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Demonstration:
         return len(self.actions)
 
     def segment(self, share: float) -> Demonstration:
-        """Return a segment whose start is random and decided by the seed.
+        """Return a segment with a random start, which the seed decides.
 
         Args:
             share: Length of the segment as a share of the steps, in (0, 1].
@@ -81,7 +81,7 @@ class Demonstration:
 
 @dataclass(frozen=True, eq=False)
 class Transitions:
-    """The `n` steps of all episodes one after the other, as for a replay buffer or a loss."""
+    """The `n` steps of all episodes in sequence, for a replay buffer or a loss."""
 
     observations: Observations
     """`(n, …)`."""

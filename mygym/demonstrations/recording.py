@@ -28,12 +28,12 @@ def attempts(
     name: str = "oracle",
     keep_failures: bool = False,
 ) -> Iterator[Demonstration]:
-    """Play and yield episodes on demonstration seeds, up to `ATTEMPTS` per requested one or until the operator ends.
+    """Play and yield up to `ATTEMPTS` episodes per requested demonstration, or until the operator ends the recording.
 
     Args:
         policy: Policy that receives batches of one observation.
         env: The environment.
-        seed: Decides the episodes.
+        seed: Seed of the episodes.
         episodes: Number of requested demonstrations.
         levels: Noise levels; the next episode gets the level with the fewest kept episodes.
         name: Name of the policy, for messages.
@@ -65,7 +65,7 @@ def play(policy: Predicts, env: AnyEnv, seed: int, noise: float = 0.0) -> Demons
     Args:
         policy: Policy that receives batches of one observation.
         env: The environment.
-        seed: Decides the episode and its noise.
+        seed: Seed of the episode and its noise.
         noise: Standard deviation of the normal noise added to each action; the sum is clipped to the action space.
 
     Raises:
@@ -82,7 +82,7 @@ def play(policy: Predicts, env: AnyEnv, seed: int, noise: float = 0.0) -> Demons
         starts = np.zeros(1, dtype=bool)
         unclipped = predicted[0] + rng.normal(0.0, noise, low.shape) if noise else predicted[0]
         if not np.isfinite(unclipped).all():
-            raise DivergedError(f"action {np.asarray(unclipped).tolist()} is not finite")  # clipping would hide it
+            raise DivergedError(f"action {np.asarray(unclipped).tolist()} is not finite")  # clipping would hide inf
         action = np.clip(unclipped, low, high).astype(np.float32)
         observation, reward, terminated, truncated, info = env.step(action)
         observations.append(observation)

@@ -18,13 +18,13 @@ from mygym.runs.video import VideoRecorder
 
 @dataclass(frozen=True)
 class Replay:
-    """Comparison of a replayed episode with the stored one."""
+    """Comparison of a replayed episode with the stored episode."""
 
     number: int
     """Number of the episode in its dataset."""
     steps: int
     differs_at: int | None
-    """The first step whose result differs from the stored one; None: all are bit-identical."""
+    """The first step whose result differs from the stored result; None: all results are bit-identical."""
 
 
 def replay(
@@ -41,13 +41,13 @@ def replay(
     Args:
         dataset: Path of a dataset of `demonstrate`.
         episode: Number of the episode to play; None: all.
-        video: MP4 for a video; of a partial episode it shows that part.
+        video: MP4 for a video; for a partial episode it shows only the stored segment.
         camera: A camera of the workspace; None: the config's.
         width: Pixels, an even number; None: the config's.
         height: Pixels, an even number; None: the config's.
 
     Raises:
-        ConfigError: The path is no dataset, or there is no such episode or camera.
+        ConfigError: The path is not a dataset, or the episode or the camera does not exist.
         RunError: The dataset is damaged, or the video cannot be written.
     """
     demonstrations = load_demonstrations(dataset)

@@ -23,11 +23,11 @@ from mygym.registry import resolve
 from mygym.runs import directory, files
 
 DATA = "data"
-"""Subfolder of a dataset with its files, where `minari.load_dataset` expects them."""
+"""Subfolder in which `minari.load_dataset` expects the files of a dataset."""
 
 HDF5 = "main_data.hdf5"
 OVERHEAD = 2**17
-"""Upper bound of the space that HDF5 needs for an episode in addition to twice its arrays, bytes."""
+"""Upper bound of the space, in bytes, that HDF5 needs for an episode besides twice the size of its arrays."""
 
 METADATA_KEY = "mygym"
 """Key of Minari's metadata that holds the config and the other properties of the recording."""
@@ -40,7 +40,7 @@ def require_minari() -> None:
     """Check that the packages of the extra `demos` are installed.
 
     Raises:
-        RegistryError: A package is missing; the message has the install command.
+        RegistryError: A package is missing; the message contains the install command.
     """
     for package in ("minari", "h5py"):
         resolve(f"{package}:__version__", "demonstrations")
@@ -125,7 +125,7 @@ def _exclusive_folder(part: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    """Convert system errors as `files.writing`, with one-line messages: those of HDF5 have several lines."""
+    """Convert system errors as `files.writing` does, with messages in one line, because HDF5's have several lines."""
     try:
         with files.writing(path):
             yield
@@ -155,7 +155,7 @@ def _store_episode(path: Path, storage: Any, demonstration: Demonstration) -> No
 
 
 def _check_space_left(file: Path, demonstration: Demonstration) -> None:
-    """Write and remove as many bytes as the episode needs, because HDF5 may crash when the disk becomes full.
+    """Write and remove the number of bytes that the episode needs, because HDF5 may crash when the disk becomes full.
 
     Raises:
         OSError: The disk is full.

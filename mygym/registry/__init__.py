@@ -1,4 +1,4 @@
-"""Find components by name: built-in, the user's, and those of installed plug-ins.
+"""Find components by name: built-in components, the user's components, and components of installed plug-ins.
 
 `registry(kind).get(name)` returns an entry, `register_KIND` and `decorator` add one, and `refresh` scans the user's
 folders again. `implemented_combos` is a view of the algorithms in each framework.

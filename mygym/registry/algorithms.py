@@ -1,4 +1,4 @@
-"""`Algorithm`, an algorithm in one framework, and the `register_KIND` of the kinds that have frameworks."""
+"""`Algorithm`, an algorithm in a framework, and `register_KIND` for the kinds whose components have frameworks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Algorithm:
-    """An algorithm in one framework."""
+    """An algorithm in a framework."""
 
     name: str
     framework: str
@@ -35,16 +35,16 @@ class Algorithm:
     goal_relabelling: bool = False
     """Whether it takes hindsight replay (`her: true`)."""
     own_budget: bool = False
-    """Whether its `steps` and `eval` suit every task; those that tasks prefer are for learning from rewards."""
+    """Whether its `steps` and `eval` replace the values of the task, which are meant for learning from rewards."""
     args: tuple[Any, ...] | None = None
-    """Constructor arguments as given in the dictionary form; None: `(policy, "env")`."""
+    """Constructor arguments of the dictionary form (`implemented_combos`); None: `(policy, "env")`."""
     help: str = ""
     requires: tuple[str, ...] = ()
     """Requirements on the environment: names in `mygym.runs.requirements`."""
     training_defaults: Mapping[str, Any] = field(default_factory=dict)
     """Training parameters of a `Runner` that differ from the defaults in the signature of its `training`."""
     origin: str = ""
-    """Where it was registered."""
+    """Place of the registration, `file:line`."""
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -66,7 +66,7 @@ def algorithm(name: str, framework: str = "pytorch") -> Algorithm:
     """Return a registered algorithm.
 
     Raises:
-        RegistryError: No such algorithm, or not in this framework.
+        RegistryError: The algorithm does not exist, or not in this framework.
     """
     entry: Algorithm = registry("algorithm").get(name, "algo").load_for(framework)
     return entry
@@ -125,7 +125,7 @@ def register_algorithm(
         training_defaults: Training parameters of a `Runner`, settable by `--set training_params.KEY=VALUE`.
 
     Raises:
-        RegistryError: When applied: it decorates no class, or the name is taken or is not an identifier.
+        RegistryError: The decorated object is not a class, or the name is taken or is not an identifier.
     """
     origin = caller()
 
@@ -221,5 +221,5 @@ def register_optimizer(
 
 
 def is_network(policy: Any) -> bool:
-    """Whether a policy is one of SB3's, which has to be trained."""
+    """Return whether a policy is an SB3 policy, which must be trained."""
     return inspect.isclass(policy) and any(base.__name__ == "BasePolicy" for base in policy.__mro__)

@@ -1,4 +1,4 @@
-"""Tables of the built-in components: the modules, folders, aliases and extras in which they come."""
+"""Tables of the built-in components: their modules, folders, aliases and extras."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BUILTIN_MODULES: Mapping[str, str] = {
 """Kind → light module that registers its built-in components when it is imported, at the first look-up."""
 
 BUILTIN_FOLDERS: Mapping[str, str] = {"robot": "robots", "workspace": "workspaces", "object": "objects"}
-"""Kind → folder of `assets/`; each YAML file in it and its subfolders is one component, named by the file's stem."""
+"""Kind → folder of `assets/`; each YAML file in it and its subfolders is a component, named by the file's stem."""
 
 ALIASES: Mapping[str, Mapping[str, str]] = {"strategy": {"experts": "mixture"}}
 """Kind → alias → name, for built-in components that are not registered with their aliases."""
@@ -48,7 +48,7 @@ EXTRAS: Mapping[str, str] = {
     **dict.fromkeys(("sbx", "jax", "jaxlib", "flax", "optax", "tensorflow_probability"), "jax"),
     **dict.fromkeys(("minari", "h5py"), "demos"),
 }
-"""Package, as it is imported → the extra of mygym that installs it."""
+"""Import name of a package → the extra of mygym that installs it."""
 
 FRAMEWORK_EXTRAS: Mapping[str, str] = {"jax": "jax"}
 """Framework → the extra of mygym that installs it."""

@@ -84,7 +84,7 @@ implemented_combos = ImplementedCombos()
 
 
 def is_environment(argument: Any) -> bool:
-    """Whether a constructor argument stands for the environment: `"env"`, or an environment of Gymnasium or SB3."""
+    """Return whether an argument stands for the environment: `"env"`, or an environment of Gymnasium or SB3."""
     return (
         argument == "env"
         if isinstance(argument, str)

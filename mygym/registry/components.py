@@ -1,6 +1,6 @@
 """`Registry`, name → component, for every kind of component.
 
-No component is imported here: built-in ones are import strings and files, which an entry resolves when it is used. So
+No component is imported here: built-in components are import strings and files, and an entry resolves them at use. So
 `import mygym`, `--help` and `list` stay fast and need neither torch nor pybullet.
 """
 
@@ -30,7 +30,7 @@ from mygym.registry.source_names import SourceName
 from mygym.registry.user_files import PACKAGE, execute
 
 MOST_NAMES = 60
-"""Most names that a message lists; of more it lists the nearest."""
+"""Maximum number of names in a message; if there are more, only the nearest are listed."""
 
 
 class Registry:
@@ -43,9 +43,9 @@ class Registry:
     def __init__(self, kind: str, scanner: Scanner) -> None:
         self.kind = kind
         self.conflicts: dict[str, str] = {}
-        """Name that a user's file takes without `override=True` → message."""
+        """Taken name that a user's file registers without `override=True` → error message."""
         self.unreadable: dict[Path, str] = {}
-        """User's file that cannot be read, and may have registered a missing name → message."""
+        """User's file that cannot be read, and may register a missing name → error message."""
         self.aliases: dict[str, str] = dict(ALIASES.get(kind, {}))
         """Alias → name, for configs and flags."""
         self._scanner = scanner
@@ -119,8 +119,8 @@ class Registry:
             key: Config key or flag that the user typed, for the message.
 
         Raises:
-            UnknownNameError: No such name or file; the message lists the names and the nearest.
-            RegistryError: A user's file takes the name without `override=True`.
+            UnknownNameError: The name or file does not exist; the message lists the known and the nearest names.
+            RegistryError: A user's file registers the name, which is taken, without `override=True`.
         """
         entry = self._find(name)
         if entry is None or not self._is_current() or name in self.conflicts:
@@ -193,7 +193,7 @@ class Registry:
         return UnknownNameError("; ".join([message, *self.unreadable.values()]))
 
     def _is_current(self) -> bool:
-        """Whether the built-in components and those of the last scan are registered, and the folder is the same."""
+        """Return whether all known components are registered and the current folder has not changed."""
         return self._loaded and not self._scanned and self._scanner.is_current()
 
     def _update(self, rescan: bool = False) -> None:
@@ -213,7 +213,7 @@ class Registry:
             self._scanned.append(file)
 
     def _merge(self, file: ScannedFile) -> None:
-        """Register the components of a new or changed file; those that it declared before are forgotten."""
+        """Register the components of a new or changed file, in place of its previous components."""
         self.unreadable.pop(file.path, None)
         for name in [name for name, path in self._conflicting.items() if path == file.path]:
             del self._conflicting[name], self.conflicts[name]
@@ -287,14 +287,14 @@ class Registry:
 _scanner = Scanner()
 
 REGISTRIES: dict[str, Registry] = {kind: Registry(kind, _scanner) for kind in KINDS}
-"""Registry of every kind of component."""
+"""Kind → registry."""
 
 
 def registry(kind: str) -> Registry:
     """Return the registry of a kind.
 
     Raises:
-        UnknownNameError: No such kind.
+        UnknownNameError: The kind does not exist.
     """
     if kind not in REGISTRIES:
         raise UnknownNameError(bad_value("kind", kind, sorted(REGISTRIES), "is not a kind of component"))
@@ -308,7 +308,7 @@ def refresh() -> None:
 
 @contextlib.contextmanager
 def isolated() -> Iterator[None]:
-    """Context manager that undoes every registration, scan and import of a user's file within it, for tests."""
+    """Context manager for tests that undoes every registration, scan and import of user files in its block."""
     registries = {kind: components.snapshot() for kind, components in REGISTRIES.items()}
     scanner = _scanner.snapshot()
     try:
@@ -322,10 +322,10 @@ def isolated() -> Iterator[None]:
 
 
 def _declares(known: Entry, origin: str) -> bool:
-    """Whether `known` was read from the source of the file that registers it now, at `origin`."""
+    """Return whether `known` was read from the source of the file that now registers it, at `origin`."""
     return isinstance(known.target, Deferred) and origin.startswith(str(known.target.path))
 
 
 def _is_unused(entry: Entry, path: Path) -> bool:
-    """Whether an entry was read from the file `path`, which was not executed."""
+    """Return whether an entry was read from the file `path` and the file has not been executed."""
     return entry.target == path or (isinstance(entry.target, Deferred) and entry.target.path == path)

@@ -31,8 +31,8 @@ def decorator(
         kind: Kind of component.
         name: Name in configs and flags.
         aliases: Other names for the same component.
-        build: Builds the registered object from the decorated one; None: the decorated object itself.
-        check: Whether the decorated object is of the right type.
+        build: Builds the registered object from the decorated object; None: register the decorated object itself.
+        check: Returns whether the decorated object has the right type.
         allowed: Type that `check` accepts, for the message.
         help: One line for listings; by default the first line of the docstring.
         override: Replace a component of the same name.
@@ -40,7 +40,7 @@ def decorator(
             component that is independent of frameworks.
 
     Raises:
-        RegistryError: When applied: `check` fails, or the name is taken or is not an identifier.
+        RegistryError: When the decorator is applied: `check` fails, or the name is taken or is not an identifier.
     """
     origin = caller()
 

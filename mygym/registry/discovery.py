@@ -29,7 +29,7 @@ class ScannedFile:
     """Module name under which a Python file is executed."""
     components: tuple[SourceName, ...] = ()
     error: str = ""
-    """Why the file cannot be read."""
+    """Reason why the file cannot be read; None if it can be read."""
 
 
 class Scanner:
@@ -37,17 +37,17 @@ class Scanner:
 
     def __init__(self) -> None:
         self.receivers: list[Callable[[ScannedFile], None]] = []
-        """Functions that a scan calls with each file that is new, changed or removed."""
+        """Functions that are called with each new, changed or removed file."""
         self._folder_key: tuple[str, str] | None = None
         self._signatures: dict[Path, Signature] = {}
         self._kinds: dict[Path, str | None] = {}
 
     def is_current(self) -> bool:
-        """Whether the last scan was for the current folder and script."""
+        """Return whether the last scan was for the current folder and script."""
         return self._folder_key == _folder_key()
 
     def scan(self) -> None:
-        """Scan the folders and hand the files that are new, changed or removed to the receivers."""
+        """Scan the folders, and pass each new, changed or removed file to the receivers."""
         for file in self._scan():
             for receive in self.receivers:
                 receive(file)
@@ -72,11 +72,11 @@ class Scanner:
                     yield _scan_yaml(path, kind)
 
     def _has_changed(self, path: Path, kind: str | None) -> bool:
-        """Whether a file is new or has changed since it was read; remembers its present state."""
+        """Return whether a file is new or has changed since it was read, and store its current state."""
         try:
             status = path.stat()
             signature = status.st_mtime_ns, status.st_size
-        except OSError:  # reading the file will say why
+        except OSError:  # reading the file will report the error
             signature = (-1, -1)
         changed = self._signatures.get(path) != signature
         self._signatures[path], self._kinds[path] = signature, kind
@@ -95,7 +95,7 @@ class Scanner:
 
 
 def _folder_key() -> tuple[str, str]:
-    """Return what the user's folders depend on: the current folder and the script."""
+    """Return the current folder and the script, which determine the user's folders."""
     try:
         current = os.getcwd()  # noqa: PTH109  (in every look-up, and faster than Path.cwd)
     except FileNotFoundError:  # the current folder was removed

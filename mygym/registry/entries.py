@@ -1,4 +1,4 @@
-"""`Entry`, one registered component: its origin, its requirements, and how its target is loaded."""
+"""`Entry`, a registered component: its origin, its requirements, and the loading of its target."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Entry:
 
     @property
     def built_in(self) -> bool:
-        """Whether this package has registered it."""
+        """Whether it is a component of this package."""
         return self.origin.startswith((f"{ASSETS.parent}{os.sep}", f"{ASSETS.name}/", f"{ASSETS.parent.name}."))
 
     @property
@@ -58,7 +58,7 @@ class Entry:
     def missing_extras(self) -> tuple[str, ...]:
         """Extras that must be installed before the component can be used, e.g. `mygym[robots]`.
 
-        An extra of a framework counts if no other framework has the component.
+        The extra of a framework is included only if no other framework has the component.
         """
         extras = [word.removeprefix("mygym[").removesuffix("]") for word in self.requires if word.startswith("mygym[")]
         if self.frameworks and all(framework in FRAMEWORK_EXTRAS for framework in self.frameworks):
@@ -116,7 +116,7 @@ def with_extras(name: str, extras: tuple[str, ...]) -> str:
 
 
 def is_installed(extra: str) -> bool:
-    """Whether the packages of an extra of mygym are installed."""
+    """Return whether the packages of an extra of mygym are installed."""
     if extra in EXTRA_DISTRIBUTIONS:
         try:
             return bool(distribution(EXTRA_DISTRIBUTIONS[extra]))
@@ -143,7 +143,7 @@ def resolve(target: Any, wanted_by: str = "") -> Any:
 
 
 def requirements(frameworks: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what a component needs in any of its frameworks, e.g. `flat observations (jax)`."""
+    """Return the requirements of a component in any of its frameworks, e.g. `flat observations (jax)`."""
     needs = {framework: getattr(component, "needs", ()) for framework, component in frameworks.items()}
     words = dict.fromkeys(word for framework_needs in needs.values() for word in framework_needs)
     having = {word: [framework for framework in needs if word in needs[framework]] for word in words}

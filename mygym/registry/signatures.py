@@ -19,17 +19,17 @@ class Parameter:
 
     name: str
     annotation: Any
-    """Type hint; without one the type of the default; `Any` if both are missing."""
+    """Type hint; if it is missing, the type of the default; if both are missing, `Any`."""
     default: Any
-    """`REQUIRED` if there is none."""
+    """Default value; `REQUIRED` if the parameter has no default."""
     declared_by: Callable[..., Any]
     """Class or function whose signature declares it."""
     keyword_only: bool = False
-    """Whether it cannot be given by position."""
+    """Whether it is keyword-only."""
 
     @property
     def required(self) -> bool:
-        """Whether it must be given."""
+        """Whether the parameter has no default."""
         return self.default is REQUIRED
 
     @property
@@ -46,7 +46,7 @@ class Parameter:
 def parameters(owner: Callable[..., Any], leave_out: Iterable[str] = ()) -> dict[str, Parameter]:
     """Return the named parameters of a function, or of a class's constructor, positional parameters first.
 
-    Where a constructor takes `**kwargs`, the parameters of the next class in the MRO follow.
+    If a constructor takes `**kwargs`, the parameters of the next class in the MRO follow.
 
     Args:
         owner: A class or a function.
@@ -81,7 +81,7 @@ def first_line(owner: object) -> str:
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Whether a value that YAML can hold fits a type hint; True for hints that YAML cannot express."""
+    """Return whether a plain value fits a type hint; True for hints that YAML cannot express."""
     origin = typing.get_origin(hint)
     options = typing.get_args(hint)
     if hint is Any or isinstance(hint, str | typing.TypeVar | typing.ForwardRef):
@@ -115,7 +115,7 @@ def fits(value: Any, hint: Any) -> bool:
 
 
 def choices(hint: Any) -> list[str]:
-    """Return the strings that a type hint enumerates as literals."""
+    """Return the strings in the `Literal` types of a type hint."""
     if typing.get_origin(hint) is typing.Literal:
         return [option for option in typing.get_args(hint) if isinstance(option, str)]
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
@@ -153,7 +153,7 @@ def _declared(owner: Callable[..., Any], function: Callable[..., Any]) -> Iterat
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return type hints, resolved one by one if they do not resolve together: some may be for type checkers only."""
+    """Return type hints; a hint that cannot be resolved, e.g. a name for type checkers only, does not affect others."""
     try:
         return typing.get_type_hints(function)
     except Exception:  # noqa: BLE001  (an annotation can raise anything)

@@ -62,6 +62,6 @@ def source_names(path: Path) -> Iterator[SourceName]:
 
 
 def _text(nodes: Sequence[ast.expr]) -> str:
-    """Return the string constant that is the first node; empty if it is none."""
+    """Return the first node if it is a string constant, else an empty string."""
     value = nodes[0].value if nodes and isinstance(nodes[0], ast.Constant) else ""
     return value if isinstance(value, str) else ""

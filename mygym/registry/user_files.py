@@ -1,4 +1,4 @@
-"""The user's `algos/` and `envs/` folders and installed plug-ins: where their files are, and how they are imported.
+"""The user's `algos/` and `envs/` folders and installed plug-ins: paths of their files, and imports.
 
 A user's file is imported under a stable module name, `mygym_user.algos.NAME` or `mygym_user.envs.NAME`, so that pickles
 and worker processes can import it again. Nothing is imported from a run directory.
@@ -29,7 +29,7 @@ RUN_FILES = ("result.json", "progress.jsonl", "policy.safetensors", "best_policy
 
 
 def user_folders() -> list[Path]:
-    """Return the user's `algos` and `envs`, each once: in the current folder, then beside the script that runs."""
+    """Return the existing `algos` and `envs` folders: those in the current folder, then those beside the script."""
     try:
         current = Path.cwd()
     except FileNotFoundError:  # the current folder was removed
@@ -51,12 +51,12 @@ def _script_folder(script: str, current: Path) -> Path:
 
 
 def _is_run(folder: Path) -> bool:
-    """Whether a folder is a run directory; it may come from a stranger, so its code is never imported."""
+    """Return whether a folder is a run directory; its author may be unknown, so code in it is never imported."""
     return any((folder / file).exists() for file in RUN_FILES) or any(folder.glob("checkpoints/step_*/manifest.json"))
 
 
 def user_files() -> Iterator[tuple[str, Path]]:
-    """Yield `(module name, path)` of every user file; of two files with the same name the first folder wins."""
+    """Yield `(module name, path)` of every user file; if two files have the same name, the first folder wins."""
     seen: set[str] = set()
     for folder in user_folders():
         for path in _named(folder, ".py"):
@@ -67,7 +67,7 @@ def user_files() -> Iterator[tuple[str, Path]]:
 
 
 def user_assets(kind: str) -> Iterator[Path]:
-    """Yield the user's YAML files of a kind, e.g. `envs/robots/arm.yaml`; of equal names the first folder wins."""
+    """Yield the user's YAML files of a kind, e.g. `envs/robots/arm.yaml`; for equal names the first folder wins."""
     seen: set[str] = set()
     for folder in user_folders() if kind in BUILTIN_FOLDERS else ():
         for path in _named(folder / BUILTIN_FOLDERS[kind], ".yaml") if folder.name == "envs" else ():
@@ -131,10 +131,10 @@ user_modules = UserModules()
 
 
 def import_modules(names: Sequence[str]) -> None:
-    """Import the modules of `--import`; modules in the current folder can be imported as well.
+    """Import the modules of `--import`, which may be in the current folder.
 
     Raises:
-        RegistryError: A module does not exist or raises; the message has file and line.
+        RegistryError: A module does not exist or raises an error; the message contains file and line.
     """
     if names and str(Path.cwd()) not in sys.path:
         sys.path.append(str(Path.cwd()))
@@ -157,7 +157,7 @@ def execute(module: str, path: Path) -> None:
     """Import a user's file under its stable name.
 
     Raises:
-        RegistryError: The file raises, with file and line, or another file was imported under this module name.
+        RegistryError: The file raises an error (the message has file and line), or another file has this module name.
     """
     loaded = getattr(sys.modules.get(module), "__file__", None)
     if loaded is not None and Path(loaded) != path:

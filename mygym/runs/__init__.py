@@ -1,1 +1,1 @@
-"""Execution of one training run: directory, environments, callbacks, checkpoints, evaluation, videos, result."""
+"""Execution of a training run: directory, environments, callbacks, checkpoints, evaluation, videos, result."""

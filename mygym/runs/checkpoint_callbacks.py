@@ -1,4 +1,4 @@
-"""Callbacks that write checkpoints and resume from one, at the start of a rollout (see `evaluation_callback`)."""
+"""Callbacks that write or load a checkpoint at the start of a rollout (see `evaluation_callback`)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ResumeCallback(BaseCallback):
 
 
 class CheckpointCallback(BaseCallback):
-    """Writes a checkpoint at the first rollout after each mark, and when the run is asked to stop.
+    """Writes a checkpoint at the first rollout after each mark, and when the user requests a stop.
 
     Args:
         every: Env steps between marks.

@@ -1,4 +1,4 @@
-"""Clock of a run that continues over its processes."""
+"""Clock of a run that continues when the run is resumed in another process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 class RunClock:
-    """Measures a run's wall time and learning time, including those before a resumed run's checkpoint.
+    """Measures a run's wall time and learning time, including the time before the checkpoint of a resumed run.
 
     Args:
         started: `time.perf_counter()` when this process began the run.

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 @dataclass(frozen=True)
 class Score:
-    """Success rate and mean return of some episodes."""
+    """Success rate and mean return of a set of episodes."""
 
     success_rate: float
     """Share of episodes that ended in success."""

@@ -34,17 +34,17 @@ def derived_values(asked: RunConfig, chosen: RunConfig, variants: Sequence[Varia
     two_episodes = _two_episodes(chosen, variants)
     if her:
         algo_params |= _warm_up(chosen, asked.algo_params, two_episodes)
-        if len(variants) > 1:  # rewards are computed by the task that was played
+        if len(variants) > 1:  # the task that was played computes the rewards
             algo_params["replay_buffer_kwargs"] = {"copy_info_dict": True}
     if "buffer_size" in chosen.algo_params and "buffer_size" not in asked.algo_params:
-        # More than the run's steps would be allocated and never filled; SB3 divides it among the environments.
+        # Rows beyond the run's steps would be allocated and never filled; SB3 divides the size among the environments.
         size = max(-(-chosen.steps // chosen.n_envs) * chosen.n_envs, two_episodes)
         algo_params["buffer_size"] = min(chosen.algo_params["buffer_size"], size)
     return derived | ({"algo_params": algo_params} if algo_params else {})
 
 
 def _derived_task_params(asked: RunConfig) -> dict[str, Any]:
-    """Return objects and distractors in the form that other folders can load too."""
+    """Return objects and distractors in a form that can be loaded from any folder."""
     params = asked.task_params
     derived: dict[str, Any] = {}
     if params.object is not None:
@@ -66,7 +66,7 @@ def uses_her(config: RunConfig, task: Task, entry: Algorithm, variants: Sequence
     """Return whether hindsight replay is on.
 
     Raises:
-        ConfigError: It is asked for where it cannot be.
+        ConfigError: The user asks for it, but the algorithm or the task does not allow it.
     """
     observed = config.observations or _default_components(config, task)
     with_goal = [name for name in observed if find_component(name).depends_on_goal]
@@ -80,12 +80,12 @@ def uses_her(config: RunConfig, task: Task, entry: Algorithm, variants: Sequence
     if her and not applies:
         names = [e.name for e in registry("algorithm") if _relabels(e.target, config.framework)]
         raise ConfigError(
-            bad_value("her", True, f"false, or algo one of {', '.join(names)}", f"is not for {config.algo}")
+            bad_value("her", True, f"false, or an algo of: {', '.join(names)}", f"is not for {config.algo}")
         )
     if her and fixed:
         names = [entry.name for entry in registry("reward") if find_reward(entry.name).of_goals]
         why = f"cannot relabel the {fixed[0]} reward"
-        raise ConfigError(bad_value("her", True, f"false, or reward one of {', '.join(names)}", why))
+        raise ConfigError(bad_value("her", True, f"false, or a reward of: {', '.join(names)}", why))
     return her
 
 
@@ -93,7 +93,7 @@ def _warm_up(config: RunConfig, asked: Mapping[str, Any], two_episodes: int) -> 
     """Return `learning_starts` for hindsight replay, which must be later than the end of the first episodes.
 
     Raises:
-        ConfigError: The user's hyperparameters in `asked` are too small for it.
+        ConfigError: The user's hyperparameters in `asked` are too small for hindsight replay.
     """
     needed = two_episodes // 2 + 1
     starts = int(config.algo_params.get("learning_starts", needed))
@@ -109,7 +109,7 @@ def _warm_up(config: RunConfig, asked: Mapping[str, Any], two_episodes: int) -> 
 
 
 def _two_episodes(config: RunConfig, variants: Sequence[Variant]) -> int:
-    """Return the env steps of two of the longest episodes in every environment."""
+    """Return the env steps of two episodes of maximum length in every environment."""
     played = [variant.config for variant in variants]
     return 2 * max(each.task_params.horizon or find_task(each.task).horizon for each in played) * config.n_envs
 
@@ -124,7 +124,7 @@ def plain_distractors(distractors: Sequence[Distractor]) -> list[dict[str, Any]]
 
 
 def absolute(name: str) -> str:
-    """Return a name, or the absolute path of a description file: a run is loaded from other folders too."""
+    """Return a name unchanged, a file path as an absolute path: a run may be loaded from any folder."""
     return str(Path(name).expanduser().absolute()) if Path(name).suffix in DESCRIPTION_SUFFIXES else name
 
 

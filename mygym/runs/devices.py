@@ -10,11 +10,11 @@ _MISSING_DEVICE = (RuntimeError, AssertionError, NotImplementedError, ImportErro
 """Exceptions that a framework raises for a missing device."""
 
 _XLA_THREADS = "PJRT_NPROC"
-"""Environment variable that XLA reads at JAX's first computation in a process, and never again."""
+"""Environment variable that XLA reads only once, at JAX's first computation in a process."""
 
 
 def use(framework: str, device: str, threads: int) -> None:
-    """Let a framework compute on `device` with `threads` threads; JAX keeps the number of its first call.
+    """Select the device and the number of threads of a framework; JAX keeps the number of its first call.
 
     Raises:
         ConfigError: The device is missing.

@@ -1,4 +1,4 @@
-"""The run directory: its files' names, its creation, its lock, and how a run is found."""
+"""Run directory: names of its files, creation, lock, and look-up."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ VIDEOS = "videos"
 
 
 def create(logdir: str, task: str, robot: str, algo: str, setting: str, seed: int) -> Path:
-    """Create and return `LOGDIR/TASK/ROBOT/ALGO/SETTING/seed_S`, with a suffix if that exists.
+    """Create and return `LOGDIR/TASK/ROBOT/ALGO/SETTING/seed_S`, with a suffix if the path exists.
 
     Raises:
         ConfigError: The directory cannot be created; nothing is left behind.
@@ -153,10 +153,10 @@ def find_policy(run: str | Path, key: str = "run") -> tuple[Path, Path]:
 
 
 def _refuse_special_files(run: Path) -> None:
-    """Refuse links, whose targets would be written, and pipes, on which a write would block.
+    """Refuse links, because their targets would be written, and pipes, because a write to a pipe would block.
 
     Raises:
-        ConfigError: Names the first such file.
+        ConfigError: The directory contains such a file; the message names the first.
     """
     for path in run.rglob("*"):
         if path.is_symlink():

@@ -57,7 +57,7 @@ class DivergenceCallback(BaseCallback):
         return all(bool(torch.isfinite(value).all()) for value in weights(self.model).values())
 
     def restore(self) -> None:
-        """Load the last finite weights and the normaliser that they were trained with."""
+        """Load the last finite weights and the normaliser with which they were trained."""
         load_weights(self.model, self.finite_weights)
         normalizer = unwrap_vec_normalize(self.training_env)
         if normalizer is not None and self.finite_normalizer is not None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mygym.envs.multi_task_env import AnyEnv, MultiTaskEnv
 
 BATCH = 4
-"""Number of environments of an evaluation; more would save network calls and need 30 MB each."""
+"""Number of environments of an evaluation; more environments would save network calls, but need 30 MB each."""
 
 TRAINING, EVALUATION, FINAL, EXTRA, TEST, DEMONSTRATION = range(6)
 """Purposes of episode seeds, stored in the bits above the lowest 30, so that seeds of two purposes never coincide.
@@ -117,7 +117,7 @@ class Evaluation:
         return sum(episode.final_stage == stage and not episode.success for episode in self.episodes)
 
     def summary(self) -> dict[str, Any]:
-        """Return the figures of one entry of result.json's `evaluations`."""
+        """Return the figures of an entry in result.json's `evaluations`."""
         figures: dict[str, Any] = {
             "success_rate": self.success_rate,
             "mean_return": self.mean_return,
@@ -134,7 +134,7 @@ def episode_seeds(seed: int, purpose: int, count: int, number: int = 0) -> list[
         seed: Seed of the run.
         purpose: `TRAINING`, `EVALUATION`, `FINAL`, `EXTRA`, `TEST` or `DEMONSTRATION`.
         count: Number of seeds.
-        number: Number of the evaluation among those of its purpose.
+        number: Number of the evaluation among the evaluations of its purpose.
     """
     words = np.random.SeedSequence([seed, purpose, number]).generate_state(count)
     return [(int(word) >> 2) | (purpose << 30) for word in words]
@@ -157,7 +157,7 @@ def evaluate_policy(
 
     Args:
         policy: Policy that receives batches of observations with leading axis `len(envs)`.
-        envs: Environments, used for nothing else; their number is the number of simultaneous episodes.
+        envs: Environments that nothing else uses; their number is the number of simultaneous episodes.
         seeds: Seeds of the episodes.
         on_step: Called after each reset and step with the episode's index and its environment, e.g. to record a video.
         deterministic: Whether the policy acts without noise.
@@ -210,7 +210,7 @@ def evaluate_policy(
                     final_stage=stage,
                     task=task,
                 )
-                if not info["is_success"] and index < first_failed.get(stage, len(seeds)):  # they end in any order
+                if not info["is_success"] and index < first_failed.get(stage, len(seeds)):  # episodes end in any order
                     first_failed[stage], actions_taken = index, env.state_dict()["actions"]
                     phrase = (*env.task.phrases, NOT_HELD)[number]
                     failure = Failure(stage, phrase, seeds[index], actions_taken)

@@ -1,6 +1,6 @@
 """Callback that evaluates the policy during training.
 
-Callbacks that use or store the model act at the start of a rollout. Only there, an SB3 algorithm keeps nothing in local
+Callbacks that use or store the model act at the start of a rollout. Only then, an SB3 algorithm keeps nothing in local
 variables: the last step is stored, the networks are trained, and `learn` continues from attributes.
 """
 
@@ -24,7 +24,7 @@ class StopTraining(Exception):  # noqa: N818  (no error)
 
 
 class EvaluationCallback(BaseCallback):
-    """Evaluates at step 0 and at the first rollout after each mark, keeps the best model, may stop the training.
+    """Evaluates at step 0 and at the first rollout after each mark, keeps the best model, and may stop the training.
 
     Args:
         evaluate: Evaluates the current policy; its argument is the number of the evaluation, which selects the seeds.
@@ -126,7 +126,7 @@ class EvaluationCallback(BaseCallback):
         """Restore a state of `state_dict`.
 
         Raises:
-            ValueError: A record is not one of an evaluation.
+            ValueError: A record is not the record of an evaluation.
         """
         self.marks.next = state["next"]
         for record in state["records"]:

@@ -41,7 +41,7 @@ MONITORED = ("is_success", "stages_done")
 
 
 def make_env(run: Plannable, **rendering: Any) -> AnyEnv:
-    """Return an environment for evaluations; with flat observations if the algorithm takes no dictionaries.
+    """Return an environment for evaluations, with flat observations if the algorithm does not accept dictionaries.
 
     Args:
         run: A plan, or a complete config.
@@ -94,8 +94,8 @@ def make_eval_envs(run: Plannable, stack: ExitStack, episodes: int | None = None
 
     Args:
         run: A plan, or a complete config.
-        stack: Closes them.
-        episodes: Episodes that will be played; None: as many as in the run's evaluations.
+        stack: Closes the environments.
+        episodes: Number of episodes to play; None: the number of the run's evaluations.
     """
     plan = plan_of(run)
     size = {"render_width": plan.config.video.width, "render_height": plan.config.video.height}
@@ -111,13 +111,13 @@ def make_vec_env(run: Plannable, stack: ExitStack | None = None) -> Any:
 
     Args:
         run: A plan, or a complete config.
-        stack: Closes them; None: the caller does.
+        stack: Closes the environments; None: the caller closes them.
     """
     from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecMonitor, VecNormalize
 
     plan = plan_of(run)
     config = plan.config
-    if len(plan.variants) > 1:  # training builds a variant when it is first played: too late to report a mistake
+    if len(plan.variants) > 1:  # training builds a variant at its first episode: too late to report a mistake
         with contextlib.closing(_make_env(plan.variants, True, None)) as trial:
             assert isinstance(trial, MultiTaskEnv)
             trial.try_all()
@@ -141,7 +141,7 @@ def record_episodes(env: Any, path: Path, started: float, note: Callable[[Mappin
         env: The training environments.
         path: The CSV file.
         started: Time from which times are counted, as `time.time()` returns it.
-        note: Called with each episode as well.
+        note: Also called with each episode.
     """
     from stable_baselines3.common.vec_env import VecMonitor
 
@@ -227,23 +227,23 @@ def schedules_of(run: Plannable) -> dict[str, Schedule]:
 
 
 def for_acting(config: RunConfig) -> RunConfig:
-    """Return `config` for a policy that only acts: one environment, a tiny replay buffer, and an available device."""
+    """Return `config` for a policy that only acts: a single environment, a tiny replay buffer, an available device."""
     params = dict(config.algo_params)
     if "buffer_size" in params:
         params |= {
             key: value for key, value in {"buffer_size": 1, "replay_buffer_kwargs": None}.items() if key in params
         }
     elif "n_steps" in params:
-        params["n_steps"] *= config.n_envs  # rollouts of the same size: PPO warns about smaller ones
+        params["n_steps"] *= config.n_envs  # rollouts of the same size: PPO warns about smaller rollouts
     device = devices.or_cpu(config.framework, config.device, config.threads)
     changes = {"n_envs": 1, "subprocesses": False, "her": False, "algo_params": params, "device": device}
     return config.model_copy(update=changes)
 
 
 def as_built(resolved: Resolved, model: Any) -> Resolved:
-    """Return `resolved` with the values that the classes decided in their constructors, as their attributes show.
+    """Return `resolved` with the values that the constructors have decided, read from the attributes of the objects.
 
-    None stays None in the algorithm itself: it lets a value follow another, e.g. the critics' learning rate.
+    None stays None in the algorithm itself, where it means that a value follows another value, e.g. a learning rate.
     """
     policy = getattr(model, "policy", None)
     builders = {(): model, ("policy_kwargs",): policy}
@@ -271,7 +271,7 @@ def as_built(resolved: Resolved, model: Any) -> Resolved:
             if known := name_of(chosen):
                 result[name] = known
                 result |= {section: arguments_of(chosen, section, builder) for section in sections}
-            else:  # no config could name it: the class decides again
+            else:  # a config cannot name this object: the class decides again
                 result = {key: value for key, value in result.items() if key not in sections}
         return result
 

@@ -32,7 +32,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def write(path: Path, save: Callable[[Path], None]) -> None:
-    """Let `save` write a temporary file beside `path`, then rename it to `path`.
+    """Call `save` with a temporary path beside `path`, then rename the file to `path`.
 
     Raises:
         RunError: Writing failed; the previous content is untouched.
@@ -44,7 +44,7 @@ def write(path: Path, save: Callable[[Path], None]) -> None:
             temporary.replace(path)
     finally:
         with contextlib.suppress(OSError):
-            os.truncate(temporary, 0)  # SB3 leaves a file open after a failed save, which would keep the disk full
+            os.truncate(temporary, 0)  # after a failed save SB3 leaves the file open, so the disk would stay full
             temporary.unlink()
 
 
@@ -106,7 +106,7 @@ def check_new(path: Path, key: str, description: str) -> None:
     Args:
         path: Path to create.
         key: Setting that names the path, for the message.
-        description: Kind of the new path in words, e.g. "a folder".
+        description: Kind of the new path in words, e.g. `a folder`.
 
     Raises:
         ConfigError: The path exists, or its parent is not writable.

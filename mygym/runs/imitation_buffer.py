@@ -18,8 +18,8 @@ Tensors = torch.Tensor | TensorDict
 class ImitationBuffer(BaseBuffer):
     """Ring buffer of observations and labels (the teacher's actions).
 
-    As an algorithm's `replay_buffer` it is part of checkpoints, each of which writes the new rows only (`ReplayLog`).
-    Elsewhere it is saved through `state_dict`, with every row.
+    As an algorithm's `replay_buffer` it is part of checkpoints, and each checkpoint writes only new rows (`ReplayLog`).
+    Elsewhere it is saved by `state_dict`, with all rows.
 
     Args:
         buffer_size: Total number of rows, shared by the environments.

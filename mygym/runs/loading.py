@@ -19,7 +19,7 @@ def plan_of_run(run: str | Path) -> RunPlan:
     """Return the plan of a run that exists.
 
     Raises:
-        ConfigError: The path is no run.
+        ConfigError: The path is not a run.
     """
     return make_plan(load_file(directory.find(run) / directory.CONFIG))
 
@@ -28,7 +28,7 @@ def config_of_run(run: str | Path) -> RunConfig:
     """Return the complete config of a run that exists.
 
     Raises:
-        ConfigError: The path is no run.
+        ConfigError: The path is not a run.
     """
     return plan_of_run(run).config
 
@@ -37,13 +37,13 @@ def find_plan(source: Config | str | Path) -> RunPlan:
     """Return the plan of a config, or of the run at a path.
 
     Raises:
-        ConfigError: The config is wrong, or the path is no run.
+        ConfigError: The config is wrong, or the path is not a run.
     """
     return plan_of_run(source) if isinstance(source, str | Path) else plan_from_python(source)
 
 
 def is_run(policy: str | Path) -> bool:
-    """Return whether `policy` is the path of a run rather than the name of a built-in policy."""
+    """Return whether `policy` is the path of a run, and not the name of a built-in policy."""
     return str(policy) not in registry("policy").names() and Path(policy).exists()
 
 
@@ -54,10 +54,10 @@ def load(run: str | Path, *, trust: bool = False) -> Policy:
 
     Args:
         run: A run directory; or a file in it: `best_policy.safetensors`, or an SB3 file such as `model.zip`.
-        trust: Open an SB3 file that another machine or program has written: the pickles in it can run any code.
+        trust: Open an SB3 file of another machine or program, although the pickles in it can run any code.
 
     Raises:
-        ConfigError: The path is no run, or an SB3 file of unknown origin.
+        ConfigError: The path is not a run, or it is an SB3 file of unknown origin.
         RunError: The file is missing, damaged, or belongs to another network.
     """
     from mygym.runs.policy import load_policy, open_model
@@ -76,7 +76,5 @@ def load(run: str | Path, *, trust: bool = False) -> Policy:
             env.close()
     if config.normalize != bool(policy.normalizer):
         has = "has a normaliser" if policy.normalizer else "has no normaliser"
-        raise RunError(
-            f"{file}: {has}, but {folder / directory.CONFIG} says normalize: {str(config.normalize).lower()}"
-        )
+        raise RunError(f"{file}: {has}, but {folder / directory.CONFIG} has normalize: {str(config.normalize).lower()}")
     return policy

@@ -1,4 +1,4 @@
-"""Log files that only grow: a checkpoint records their lengths, and a resumed run truncates them to these."""
+"""Append-only log files: a checkpoint records their lengths, and a resumed run truncates them to these lengths."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def truncate(run: Path, known: Mapping[str, int]) -> Iterator[str]:
         elif current < length:
             if path.exists():
                 trim_partial_records(path)
-            yield f"{path} has lost {length - current} of its {length} bytes; new lines follow the remaining ones"
+            yield f"{path} has lost {length - current} of its {length} bytes; new lines follow the remaining lines"
 
 
 def trim_partial_records(*paths: Path) -> None:
@@ -84,7 +84,7 @@ class _AppendOnlyFile:
         length = self.length()
         try:
             with writing(self.path):
-                while rest:  # a disk that becomes full takes a part of the record
+                while rest:  # a disk that becomes full accepts only a part of the record
                     rest = rest[self.file.write(rest) :]
         except BaseException:
             with contextlib.suppress(OSError):
@@ -104,7 +104,7 @@ class _AppendOnlyFile:
 
 
 class JsonLines(KVWriter):
-    """SB3 log writer of one JSON object per line.
+    """SB3 log writer with a JSON object in each line.
 
     Args:
         path: The file, to which lines are appended.
@@ -114,7 +114,7 @@ class JsonLines(KVWriter):
         self.file = _AppendOnlyFile(path)
 
     def write(self, key_values: dict[str, Any], key_excluded: dict[str, Any], step: int = 0) -> None:
-        """Append the values of one dump."""
+        """Append the values of a dump."""
         numbers = {
             key: _plain(value)
             for key, value in sorted(key_values.items())

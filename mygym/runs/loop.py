@@ -32,7 +32,7 @@ class Loop:
     Args:
         runner: The runner that trains.
         envs: Training environments: an SB3 vector environment, monitored, and normalised if the config asks for it.
-        callback: All callbacks of the training, as one SB3 callback.
+        callback: All callbacks of the training, combined in an SB3 callback.
         total_steps: Env steps after which `next_iteration` returns False.
         log_interval: Iterations between lines of the log; None: no lines.
     """
@@ -69,7 +69,7 @@ class Loop:
     def next_iteration(self) -> bool:
         """End an iteration, and begin the next one if env steps remain.
 
-        Only between two iterations, the log is written, the policy is evaluated at marks, checkpoints are written, and
+        Only between iterations, the log is written, the policy is evaluated at marks, checkpoints are written, and
         Ctrl-C and SIGTERM are handled. In a resumed run, the first call loads the checkpoint. Afterwards the policy is
         in evaluation mode.
 
@@ -77,7 +77,7 @@ class Loop:
             Whether a next iteration has begun.
 
         Raises:
-            RunError: There was no `step` since the last call, so the training would never end.
+            RunError: `step` was not called since the last call, so the training would never end.
         """
         runner = self.runner
         if self.over:
@@ -157,7 +157,7 @@ class Loop:
     def evaluate(self) -> Evaluation:
         """Evaluate the current policy over `eval.episodes` episodes in the evaluation environments.
 
-        The result is not recorded and selects no best model; the runner decides how to use it.
+        The result is not recorded and does not select the best model; the runner decides its use.
 
         Raises:
             RunError: `learn` was called outside a run, so there are no evaluation environments.
@@ -170,7 +170,7 @@ class Loop:
         return evaluation
 
     def curves(self) -> Curves:
-        """Return the figures at all marks so far; outside a run there are none."""
+        """Return the figures at all marks so far; empty outside a run."""
         evaluations = _evaluation_callback(self.callback)
         return Curves.of(evaluations.records if evaluations is not None else ())
 

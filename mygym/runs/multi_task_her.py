@@ -13,7 +13,7 @@ KEPT = ("variant", "TimeLimit.truncated")
 
 
 class MultiTaskHerReplayBuffer(HerReplayBuffer):
-    """Hindsight replay buffer that keeps the task variant of each transition, and not the whole info.
+    """Hindsight replay buffer that stores the task variant of each transition instead of the whole info.
 
     Args:
         *args: As for `HerReplayBuffer`.

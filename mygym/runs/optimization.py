@@ -37,8 +37,8 @@ def loss_closure(
 
     Dropout and sampling draw the same numbers in every call, so all values belong to the same function of the
     parameters, as required by `torch.optim.LBFGS.step(closure)`, line searches, and methods that evaluate a second
-    point before a step. After any number of calls, the global generators of Python, numpy and torch are in the state
-    after a single evaluation. Other generators are not rewound.
+    point before a step. After any number of calls, the global generators of Python, numpy and torch have the state
+    of a single evaluation. Other generators are not reset.
 
         closure = loss_closure(lambda: policy_loss(batch), policy.optimizer, max_grad_norm=0.5)
         before = closure()                    # gradients at this point
@@ -96,7 +96,7 @@ def parameter_groups(
 
     Args:
         policy: An SB3 policy, or the module `actor` or `critic` of an off-policy policy.
-        settings: Part → optimiser settings, e.g. `lr` or `weight_decay`; other settings are those of the optimiser.
+        settings: Part → optimiser settings, e.g. `lr` or `weight_decay`; other settings are the optimiser's settings.
         key: Name of `settings` in the config, for messages.
 
     Returns:
@@ -132,7 +132,7 @@ def _part(name: str) -> str | None:
 
 
 def _check(key: str, values: Mapping[str, Any], optimizer: type) -> None:
-    """Refuse settings that torch would silently ignore, and values that torch does not check for each group.
+    """Refuse settings that torch would silently ignore, and values that torch does not check for single groups.
 
     Raises:
         ConfigError: Unknown setting, or a value out of range.

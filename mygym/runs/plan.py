@@ -1,4 +1,4 @@
-"""`RunPlan`: everything that is decided about a run before its environments and its model are built."""
+"""`RunPlan`: complete description of a run, decided before its environments and its model are built."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mygym.runs.variants import Variant, make_variants, variant_codes
 
 @dataclass(frozen=True)
 class RunPlan:
-    """Description of a run, made once and passed to everything that the run builds."""
+    """Description of a run, created once and passed to all parts of the run."""
 
     resolved: Resolved
     """The complete config, and the origin of each value."""
@@ -27,7 +27,7 @@ class RunPlan:
     schema: Schema
     """The algorithm's hyperparameters."""
     strategies: tuple[Any, ...]
-    """The run's `Strategy` objects, in the order in which they are joined; the same throughout the run."""
+    """The run's `Strategy` objects in the order of the config; the run uses the same objects until its end."""
     variants: tuple[Variant, ...]
     """Task variants of the training environments."""
     judged: tuple[Variant, ...]
@@ -70,7 +70,7 @@ Plannable = RunPlan | Resolved | RunConfig
 """A plan, or a complete config."""
 
 Config = Plannable | Mapping[str, Any]
-"""A plan, or a config that may leave values out."""
+"""A plan, or a config that may be incomplete."""
 
 
 def make_plan(
@@ -90,7 +90,7 @@ def make_plan(
 
 
 def plan_from_python(config: Config) -> RunPlan:
-    """Plan the run of a config given from Python: complete, or as little as `{"algo": "ppo"}`.
+    """Plan the run of a config given from Python, which may be incomplete, e.g. `{"algo": "ppo"}`.
 
     Raises:
         ConfigError: An invalid key, type, value or combination.
@@ -101,7 +101,7 @@ def plan_from_python(config: Config) -> RunPlan:
 
 
 def plan_of(run: Plannable) -> RunPlan:
-    """Return the plan of a complete config; a plan as it is.
+    """Return the plan of a complete config; return a plan unchanged.
 
     Raises:
         ConfigError: A strategy refuses its parameters, or its variants are invalid.
@@ -134,7 +134,7 @@ def _schema(entry: Algorithm, config: RunConfig) -> Schema:
 
 
 def _assigned(plan: RunPlan) -> RunPlan:
-    """Return the plan, after giving it and its config to the strategies."""
+    """Set the plan and its config on the strategies; return the plan."""
     for strategy in plan.strategies:
         strategy.config, strategy.plan = plan.config, plan
     return plan

@@ -1,4 +1,4 @@
-"""A trained policy: its network and normaliser, saved as plain tensors and loaded without unpickling."""
+"""`Policy`, a trained network with its normaliser: saved as plain tensors, loaded without unpickling."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ EPSILON = 1e-8
 CLIP = 10.0
 NORMALIZER = "normalizer."
 _NO_REPLAY: dict[str, Any] = {"buffer_size": 1, "replay_buffer_class": None, "replay_buffer_kwargs": {}}
-"""Replacements of an SB3 file's values: acting needs no replay buffer, and hindsight replay needs an environment."""
+"""Values that replace values of an SB3 file: acting needs no replay buffer and no hindsight replay."""
 
 
 class Policy:
-    """Policy that acts on raw observations: it normalises them as in training, then calls the model.
+    """Policy that acts on raw observations: it normalises them with the figures of training, then calls the model.
 
     Args:
         model: An SB3 algorithm.
@@ -86,7 +86,7 @@ def save_policy(path: Path, model: Any, normalizer: Mapping[str, Any] | None) ->
         tensors[f"{NORMALIZER}{key}.var"] = torch.as_tensor(np.asarray(running["var"]))
         counts[key] = running["count"]
     metadata = {"normalizer": json.dumps(counts)} if normalizer else {}
-    write_bytes(path, save(tensors, metadata))  # save_file would create a file that only its owner can read
+    write_bytes(path, save(tensors, metadata))  # save_file would create a file that only its owner may read
 
 
 def load_policy(path: Path, model: Any) -> Policy:
@@ -117,7 +117,7 @@ def open_model(path: Path, cls: Any, trust: bool, device: str = "cpu") -> Policy
         ConfigError: The file is a third-party file, and `trust` is not set.
         RunError: The file is damaged, or belongs to another class.
     """
-    if not trust and not receipts.is_ours(path):
+    if not trust and not receipts.has_valid_receipt(path):
         why = "was not written by this project on this machine: it holds pickles, which can execute any code"
         allowed = "--trust if you trust its author, or the run's policy.safetensors, which executes no code"
         raise ConfigError(bad_value("run", str(path), allowed, why))
@@ -158,7 +158,7 @@ def _read(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any] | None]:
 
 def _parsed(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any] | None]:
     if not path.is_file():  # reading a pipe would block
-        raise FileNotFoundError("there is no such file")
+        raise FileNotFoundError("the file does not exist")
     with safe_open(path, framework="pt") as file:
         tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118  (not a dictionary)
         metadata = file.metadata() or {}

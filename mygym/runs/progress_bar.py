@@ -13,7 +13,7 @@ from mygym.runs.strategy_callback import outcome_texts
 
 
 class ProgressBarCallback(BaseCallback):
-    """Shows a progress bar on a terminal, and one line for each evaluation elsewhere.
+    """Shows a progress bar on a terminal; if stderr is not a terminal, prints a line for each evaluation.
 
     Args:
         total: Env steps of the run.

@@ -24,7 +24,7 @@ def check(entry: Algorithm, observation: spaces.Space[Any], action: spaces.Space
     """Refuse an environment that does not meet the requirements of the algorithm.
 
     Raises:
-        ConfigError: Names the requirement, and the place of its registration.
+        ConfigError: A requirement is not met; the message names it and the place of its registration.
     """
     for name in entry.requires:
         if not REQUIREMENTS[name](observation, action):
@@ -35,10 +35,10 @@ def check(entry: Algorithm, observation: spaces.Space[Any], action: spaces.Space
 
 
 def check_same_spaces(registered: Any, env: Any, where: str) -> None:
-    """Refuse an environment in a registration's arguments whose spaces differ from those of the run.
+    """Refuse an environment in a registration's arguments whose spaces differ from the spaces of the run.
 
     Args:
-        registered: A Gymnasium or SB3 environment, which stands for that of the run.
+        registered: A Gymnasium or SB3 environment that stands for the environment of the run.
         env: The environment of the run.
         where: Place and name of the registration.
 
@@ -49,7 +49,7 @@ def check_same_spaces(registered: Any, env: Any, where: str) -> None:
         space, of_the_run = getattr(registered, kind), getattr(env, kind)
         if space != of_the_run:
             raise ConfigError(
-                f"{where}: the environment in the arguments stands for that of the run, which has another {kind}: "
+                f"{where}: the environment in the arguments replaces the run's environment, which has another {kind}: "
                 f"{_in_words(of_the_run)}, not {_in_words(space)}; write 'env' in its place"
             )
 

@@ -32,21 +32,21 @@ from mygym.tasks.task_params import CHANGEABLE, change_task
 from mygym.tasks.validation import named_objects
 
 STRATEGY_KEYS = ("strategy", "strategy_params")
-"""Keys of an algorithm's `run_defaults` that decide the layer between the algorithm and the config."""
+"""Keys of an algorithm's `run_defaults` that choose the strategy, which decides further values."""
 
 BUDGET_KEYS = ("steps", "eval")
-"""Keys of a task's `run_defaults` that say how long learning from rewards takes."""
+"""Keys of a task's `run_defaults` that set the duration of learning from rewards."""
 
 
 class _Decided(NamedTuple):
     """Values that are decided before the hyperparameters."""
 
     asked: RunConfig
-    """The user's values over the schema and the strategies' preferences."""
+    """Config of the user's values, which override the schema and the strategies' preferences."""
     task: Task
     entry: Algorithm
     of_entry: Mapping[str, Any]
-    """Values of the algorithm's registration, hyperparameters apart."""
+    """Values of the algorithm's registration, without hyperparameters."""
     strategy_class: Layer
     """Defaults of the strategies' parameters."""
     preferred: Sequence[Layer]
@@ -114,12 +114,12 @@ def resolve_with_strategies(
 
 
 def from_python(config: RunConfig | Mapping[str, Any]) -> Resolved:
-    """Resolve a config given from Python: complete, or as little as `{"algo": "ppo"}`."""
+    """Resolve a config given from Python, which may be incomplete, e.g. `{"algo": "ppo"}`."""
     return resolve_config(overrides=python_values(config), origin="argument")
 
 
 def python_values(config: RunConfig | Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a config given from Python that were set explicitly."""
+    """Return the explicitly set values of a config given from Python."""
     values = config.model_dump(mode="json", exclude_unset=True) if isinstance(config, RunConfig) else dict(config)
     return merged({}, values)
 
@@ -128,7 +128,7 @@ def python_values(config: RunConfig | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_user_layers(user: Sequence[Layer]) -> RunConfig:
-    """Validate the file by itself, since a flag may hide an invalid value, then the file with the overrides.
+    """Validate the file alone, because a flag may hide an invalid value; then the file with the overrides.
 
     Raises:
         ConfigError: An invalid key, type or value.
@@ -140,7 +140,7 @@ def _check_user_layers(user: Sequence[Layer]) -> RunConfig:
 
 
 def _check_imports(asked: RunConfig) -> None:
-    """Refuse modules that only the file names: importing runs code, which needs the user's consent.
+    """Refuse modules that only the file lists, because importing runs code, which needs the user's consent.
 
     Raises:
         ConfigError: A module has not been imported.
@@ -148,14 +148,14 @@ def _check_imports(asked: RunConfig) -> None:
     for module in asked.imports:
         if module not in sys.modules:
             why = "would run code, and a file alone cannot have it imported"
-            raise ConfigError(bad_value("imports", module, f"the flag --import {module} as well", why))
+            raise ConfigError(bad_value("imports", module, f"also the flag --import {module}", why))
 
 
 # Algorithm, strategy and task -----------------------------------------------------------------------------------------
 
 
 def _strategy_of_algorithm(asked: RunConfig) -> Layer:
-    """Return the strategy that the algorithm's registration prefers; empty where the user joins another to it.
+    """Return the strategy that the algorithm's registration prefers; empty if the user joins another strategy to it.
 
     Raises:
         ConfigError: The user's strategy leaves out the strategy that defines the algorithm.
@@ -198,7 +198,7 @@ def _strategy_run_defaults(asked: RunConfig, strategies: Sequence[Any]) -> Layer
 
 
 def _complete_params(strategies: Sequence[Any]) -> dict[str, Any]:
-    """Return the parameters that the user left open, as the strategies decide them.
+    """Return the parameters that the user has not set, with values decided by the strategies.
 
     Raises:
         ConfigError: A strategy does not fit the config.
@@ -238,13 +238,13 @@ def _check_algorithm(entry: Algorithm) -> None:
     """Refuse a registration that cannot be trained with any config.
 
     Raises:
-        ConfigError: It is no SB3 algorithm, or its registration is wrong; with file and line.
+        ConfigError: It is not an SB3 algorithm, or its registration is wrong; the message has file and line.
     """
     from stable_baselines3.common.base_class import BaseAlgorithm
 
     cls = entry.combo()[0]
     if not (isinstance(cls, type) and issubclass(cls, BaseAlgorithm)):
-        why = f"is no algorithm: {getattr(cls, '__qualname__', cls)} ({entry.origin}) cannot be trained"
+        why = f"is not an algorithm: {getattr(cls, '__qualname__', cls)} ({entry.origin}) cannot be trained"
         raise ConfigError(
             bad_value("algo", entry.name, "a subclass of a Stable-Baselines3 algorithm or of Runner", why)
         )
@@ -272,7 +272,7 @@ def _algorithm_layer(entry: Algorithm, values: Mapping[str, Any]) -> Layer:
 
 
 def _all_layers(decided: _Decided, her: bool) -> tuple[list[Layer], Schema]:
-    """Return all layers, with the class's and the registration's hyperparameters; and their schema.
+    """Return all layers, including the hyperparameters of the class and of the registration, and their schema.
 
     Raises:
         ConfigError: A required hyperparameter is missing, or `training_params` are wrong.
@@ -292,7 +292,7 @@ def _all_layers(decided: _Decided, her: bool) -> tuple[list[Layer], Schema]:
 
 
 def _check_hyperparameters(schema: Schema, layers: Sequence[Layer], asked: RunConfig, chosen: RunConfig) -> None:
-    """Check the hyperparameters of the file without the overrides, which may hide an invalid value; then all.
+    """Check the hyperparameters of the file alone, because overrides may hide an invalid value; then check all.
 
     Raises:
         ConfigError: An unknown hyperparameter, a wrong type, or a value out of range.
@@ -314,7 +314,7 @@ def _training_params(
     """Return `training_params` of a `Runner`'s class and of its registration; empty for other algorithms.
 
     Raises:
-        ConfigError: The algorithm is no `Runner` but gets some, or its `training` would not take them.
+        ConfigError: An algorithm that is not a `Runner` gets values, or its `training` does not accept the values.
     """
     from mygym.runs.runner import Runner
 
@@ -322,8 +322,8 @@ def _training_params(
     if not issubclass(cls, Runner):
         if values:
             name = next(iter(values))
-            allowed = "an algo that is a Runner; of any other: steps, n_envs, eval and algo_params"
-            why = f"is not for {entry.name}, which has no training loop of its own"
+            allowed = "an algo that is a Runner; for all others: steps, n_envs, eval and algo_params"
+            why = f"is not for {entry.name}, which has no custom training loop"
             raise ConfigError(bad_value(f"training_params.{name}", values[name], allowed, why))
         return {}, {}
     check_training(cls, {**values, **file.values.get("training_params", {})})
@@ -334,10 +334,10 @@ def _training_params(
 
 
 def _check_train_freq(config: RunConfig) -> None:
-    """Refuse `[…, episode]` with several environments: SB3 counts episodes in one only, and reports it late.
+    """Refuse `[…, episode]` with several environments, which SB3 does not support and reports too late.
 
     Raises:
-        ConfigError: It is asked for.
+        ConfigError: The config asks for both.
     """
     train_freq = config.algo_params.get("train_freq")
     if isinstance(train_freq, list | tuple) and "episode" in train_freq and config.n_envs > 1:

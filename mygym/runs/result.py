@@ -1,4 +1,4 @@
-"""result.json: the outcome of a run, written whenever a run ends."""
+"""`Result`, the outcome of a run, written to result.json whenever a run ends."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Result:
     success_by_task: dict[str, float] = field(default_factory=dict)
     """Success rate of the saved model for each task; empty for a single task."""
     strategy: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Outcome of each strategy that reports one, e.g. the level of a curriculum or the path of a super-network."""
+    """Outcomes by strategy, e.g. the level of a curriculum or the path of a super-network."""
 
     def time_to_threshold(self) -> dict[str, dict[str, Any] | None]:
         """Return the first evaluation that reached each threshold; None if no evaluation did."""

@@ -1,4 +1,4 @@
-"""Resume a stopped run: its config, the changes that are allowed, and its newest checkpoint."""
+"""Resume a stopped run: its config, the allowed changes, and its newest checkpoint."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from mygym.runs.resolve_config import resolve_config
 from mygym.runs.result import Result
 
 MAY_CHANGE = ("steps", "stop_at_success", "eval", "checkpoint", "video", "tensorboard")
-"""Config keys that do not change what the run has learned so far."""
+"""Config keys that do not affect the training so far."""
 
 _IRRELEVANT = ("logdir", "strict")
-"""Config keys without an effect on a resumed run, which stays in its directory."""
+"""Config keys without an effect on a resumed run, because the run stays in its directory."""
 
 
 @dataclass(frozen=True)
 class Rest:
-    """The rest of a stopped run."""
+    """The remaining part of a stopped run."""
 
     resolved: Resolved
     checkpoint: Checkpoint | None
-    """None: the run starts again from step 0, with the same results."""
+    """Newest checkpoint; None: the run starts again from step 0, with the same results."""
     complete: Result | None = None
-    """The result, if nothing is left to do."""
+    """The result, if the run is complete."""
 
 
 def resume(run: Path, changes: Mapping[str, Any], notify: Callable[[str], None]) -> Rest:
-    """Return the rest of a run that this process has locked.
+    """Return the remaining part of a run that this process has locked.
 
     Args:
         run: The run directory.
-        changes: Config values that change from now on.
+        changes: Config values that differ from now on.
         notify: Called with messages for the user.
 
     Raises:
-        ConfigError: A change would invalidate what was learned so far, or the run cannot be resumed on this machine.
+        ConfigError: A change would invalidate the training so far, or the run cannot be resumed on this machine.
         RunError: The newest checkpoint was not written by a run.
     """
     directory.remove_partial_files(run)
@@ -50,7 +50,7 @@ def resume(run: Path, changes: Mapping[str, Any], notify: Callable[[str], None])
     devices.use(before.config.framework, before.config.device, before.config.threads)  # before arrays are read
     result = Result.read(run)
     if result is not None and result.status == "diverged":
-        why = "has diverged, and would again"
+        why = "has diverged, and would diverge again"
         raise ConfigError(bad_value("resume", str(run), "a new run with another seed or other algo_params", why))
     checkpoint = Checkpoints(run, keep=1).newest(notify)
     trained_with = _config_at(checkpoint) if checkpoint else before.values()
@@ -58,11 +58,11 @@ def resume(run: Path, changes: Mapping[str, Any], notify: Callable[[str], None])
     steps = resolved.config.steps
     _refuse_changes(trained_with, resolved.values())
     if checkpoint is None:
-        notify("there is no checkpoint yet: the run starts again from step 0, to the same numbers")
+        notify("there is no checkpoint yet: the run starts again from step 0, with the same results")
         return Rest(resolved, None)
     wants_more = steps > trained_with["steps"] or resolved.config.stop_at_success != trained_with["stop_at_success"]
     if checkpoint.finished and wants_more and checkpoint.steps < steps:
-        notify(f"learning goes on from {checkpoint.steps:,} to {steps:,} steps, where schedules now end")
+        notify(f"learning continues from {checkpoint.steps:,} to {steps:,} steps, where schedules now end")
         return Rest(resolved, replace(checkpoint, finished=False))
     if checkpoint.finished:
         done = result is not None and result.status == "done" and resolved.values() == before.values()
@@ -73,7 +73,7 @@ def resume(run: Path, changes: Mapping[str, Any], notify: Callable[[str], None])
         return Rest(resolved, checkpoint)
     if checkpoint.steps >= steps:
         raise ConfigError(bad_value("steps", steps, f"more than {checkpoint.steps}", "has been passed already"))
-    notify(f"goes on from {checkpoint.steps:,} of {steps:,} steps")
+    notify(f"continues from {checkpoint.steps:,} of {steps:,} steps")
     return Rest(resolved, checkpoint)
 
 
@@ -81,7 +81,7 @@ def _config_at(checkpoint: Checkpoint) -> dict[str, Any]:
     """Return the config of the run at a checkpoint.
 
     Raises:
-        RunError: The checkpoint is complete, but its content is not that of a run.
+        RunError: The checkpoint is complete, but its content is not the state of a run.
     """
     replay = checkpoint.replay
     try:
@@ -93,14 +93,14 @@ def _config_at(checkpoint: Checkpoint) -> dict[str, Any]:
         ]
         if all(isinstance(number, int | float) for number in numbers):
             return resolve_config(checkpoint.state["config"]).values()
-        why = "times or sizes are no numbers"
+        why = "times or sizes are not numbers"
     except (ValueError, LookupError, TypeError, AttributeError, ConfigError) as error:
         why = f"{type(error).__name__}: {error}"
-    raise RunError(f"{checkpoint.path}: is not what a run saves: {why}")
+    raise RunError(f"{checkpoint.path}: is not the checkpoint of a run: {why}")
 
 
 def _changed(before: Resolved, changes: Mapping[str, Any], checkpoint: Checkpoint | None) -> Resolved:
-    """Return the config with `changes`; a replay buffer that was as large as the run's steps grows with them."""
+    """Return the config with `changes`; a replay buffer with the size of the run's steps grows with the steps."""
     values = before.values()
     resolved = resolve_config(values, changes)
     if resolved.config.steps <= before.config.steps or "buffer_size" not in values["algo_params"]:
@@ -115,15 +115,15 @@ def _changed(before: Resolved, changes: Mapping[str, Any], checkpoint: Checkpoin
 
 
 def _refuse_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-    """Refuse a config that would have trained the run differently.
+    """Refuse a config with which the training so far would have been different.
 
     Raises:
-        ConfigError: Names the first key that differs.
+        ConfigError: A key differs that may not change; the message names the first such key.
     """
     old, new = dict(flatten(before)), dict(flatten(after))
     for key in sorted(old.keys() | new.keys()):
         was, now = old.get(key), new.get(key)
         grown = key == "algo_params.buffer_size" and after["steps"] > before["steps"] and (now or 0) > (was or 0)
         if was != now and not grown and key.partition(".")[0] not in (*MAY_CHANGE, *_IRRELEVANT):
-            why = "is not what the run was trained with so far"
+            why = "is not the value with which the run was trained so far"
             raise ConfigError(bad_value(key, now, f"{was!r}; of a resumed run {', '.join(MAY_CHANGE)} may change", why))

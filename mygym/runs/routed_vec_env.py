@@ -21,7 +21,7 @@ class RoutedVecEnv(VecEnvWrapper):
     Args:
         venv: Environments; if `shown`, with dictionary observations.
         width: Length of a route.
-        shown: Whether observations include the route; rewards are summed in both cases.
+        shown: Whether observations include the route; rewards are always summed.
     """
 
     def __init__(self, venv: VecEnv, width: int, shown: bool) -> None:

@@ -83,7 +83,7 @@ class RunState:
         return self.checkpoints.write(int(model.num_timesteps), tree, logs.lengths(folder), buffer, finished)
 
     def load(self, checkpoint: Checkpoint) -> None:
-        """Restore the state of a checkpoint; the random generators last, because the other steps draw from them."""
+        """Restore the state of a checkpoint, random generators last, because other parts draw random numbers."""
         state = checkpoint.state
         load = getattr(self.model, "load_state_dict", partial(load_algorithm_state, self.model))
         load(state["algorithm"])
@@ -93,8 +93,8 @@ class RunState:
             )
         if not load_env_state(self.env, state["env"]):
             self.notify(
-                "the replayed episodes differ from the recorded ones (another machine?): the run goes on, but not to "
-                "the bit"
+                "the replayed episodes differ from the recorded episodes (another machine?): the run continues, but "
+                "its results will not be bit-identical"
             )
         for name, callback in self.callbacks.items():
             if getattr(callback, "model", None) is None:
@@ -109,7 +109,7 @@ class RunState:
         return state_dict()
 
     def _report_unsaved(self) -> None:
-        """Report each attribute that checkpoints cannot hold once; some appear during training."""
+        """Report once each attribute that checkpoints cannot hold; some attributes appear only during training."""
         if getattr(type(self.model), "state_dict", Stateful.state_dict) is not Stateful.state_dict:
             return
         missing = [name for name in unsaved(self.model) if name not in self._reported]

@@ -52,7 +52,7 @@ class Runner(Stateful, BaseAlgorithm):
 
     **State of the loop belongs in attributes.** Checkpoints are written in `loop.next_iteration()`, and in a
     resumed run the first `loop.next_iteration()` loads a checkpoint. After it, attributes have the values of the
-    checkpoint, and local variables those that `training` has just assigned. A counter, a running mean or a best
+    checkpoint, but local variables have the values just assigned in `training`. A counter, a running mean or a best
     candidate that is used by later iterations must therefore be an attribute; a value that is used only between two
     calls of `next_iteration` may be a local variable. Checkpoints hold attributes that are numbers, text, lists,
     dictionaries, numpy arrays, torch tensors or random generators, or that have `state_dict` and `load_state_dict`
@@ -63,7 +63,7 @@ class Runner(Stateful, BaseAlgorithm):
 
     Args:
         policy: An alias in `policy_aliases`, or an SB3 policy class.
-        env: Vector environment, Gymnasium environment or its id.
+        env: Vector environment, Gymnasium environment, or its id.
         learning_rate: Learning rate of the policy's optimiser, if it has one.
         policy_kwargs: Further arguments of the policy class.
         stats_window_size: Number of training episodes over which `rollout/` values of the log are averaged.
@@ -145,7 +145,7 @@ class Runner(Stateful, BaseAlgorithm):
 
     @property
     def curves(self) -> Curves | None:
-        """Learning curves of the last `learn`, also if it was ended early; None before."""
+        """Learning curves of the last call of `learn`, even if it ended early; None before the first call."""
         return self._runner_curves
 
     def learn(
@@ -157,7 +157,7 @@ class Runner(Stateful, BaseAlgorithm):
         reset_num_timesteps: bool = True,
         progress_bar: bool = False,
     ) -> Self:
-        """Set up, call `training`, keep its curves. Subclasses must not override it.
+        """Set up, call `training` and keep its curves; subclasses must not override this method.
 
         Args:
             total_timesteps: Env steps; an iteration that has begun is completed.
@@ -229,7 +229,7 @@ def setting_name(cls: type, algo_params: Mapping[str, Any], training_params: Map
     """Return the name of a setting's directory: the config's hash, after the `run_name` of a runner.
 
     Raises:
-        ConfigError: `run_name` fails, or returns no valid name.
+        ConfigError: `run_name` fails, or returns an invalid name.
     """
     if not issubclass(cls, Runner):
         return digest

@@ -15,7 +15,7 @@ from mygym.errors import ConfigError, bad_value
 
 
 def arguments(cls: type, schedules: Mapping[str, Schedule], total_steps: int) -> dict[str, Any]:
-    """Return constructor arguments for scheduled hyperparameters: a function if the class calls it, else a number.
+    """Return the constructor arguments of scheduled hyperparameters: functions if the class calls them, else numbers.
 
     Args:
         cls: Class of the algorithm.
@@ -30,10 +30,10 @@ def arguments(cls: type, schedules: Mapping[str, Schedule], total_steps: int) ->
 
 
 def check_held(model: Any, schedules: Mapping[str, Schedule], total_steps: int) -> None:
-    """Refuse schedules of hyperparameters that the algorithm stores in no attribute: a schedule would have no effect.
+    """Refuse schedules of hyperparameters that the algorithm does not store in attributes: they would have no effect.
 
     Raises:
-        ConfigError: Names the first such hyperparameter.
+        ConfigError: There is such a hyperparameter; the message names the first.
     """
     modes = may_be_scheduled(type(model))
     for name, schedule in schedules.items():
@@ -53,7 +53,7 @@ def _has_value(model: Any, name: str, value: float) -> bool:
 
 
 def set_value(model: Any, name: str, value: float) -> None:
-    """Set the attribute `name` of the algorithm, or the standard deviation of the noise in it."""
+    """Set the attribute `name` of the algorithm; if it holds action noise, set the standard deviation of the noise."""
     noises = _noises(vars(model).get(name))
     for noise in noises:
         noise._sigma = np.full_like(noise._sigma, value)
@@ -88,7 +88,7 @@ class ScheduleCallback(BaseCallback):
         self.held: frozenset[str] = frozenset()
         """Names of the hyperparameters that are set as attributes."""
         self.last: dict[str, float] = {}
-        """Values that this process has set last."""
+        """Last values that this process has set."""
 
     def _init_callback(self) -> None:
         modes = may_be_scheduled(type(self.model))
@@ -100,7 +100,7 @@ class ScheduleCallback(BaseCallback):
             refresh(self.model.num_timesteps, self.total_steps)
         for name, value in self.last.items():
             if not _has_value(self.model, name, value):
-                why = f"follows a schedule, but {type(self.model).__name__} sets it itself while training"
+                why = f"follows a schedule, but {type(self.model).__name__} also sets it during training"
                 raise ConfigError(bad_value(f"algo_params.{name}", value, "no schedule", why))
         self._set()
 

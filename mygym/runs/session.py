@@ -1,4 +1,4 @@
-"""One process's part of a run: learn, save, evaluate, record videos, write the result."""
+"""`Session`, the part of a run in one process: learn, save, evaluate, record videos, write the result."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from mygym.runs.strategy_callback import StrategyCallback
 
 
 class Session:
-    """One process's part of a run: the whole run, or the rest of a run that was stopped.
+    """The part of a run in one process: the whole run, or the remaining part of a stopped run.
 
     Args:
         plan: The plan of the run, with prepared strategies.
@@ -89,15 +89,15 @@ class Session:
         self.state = RunState(resolved.values(), model, env, stateful, self.clock, self.checkpoints, notify)
 
     def run(self, learn: Callable[[list[BaseCallback]], object]) -> Result:
-        """Execute the run; `result.json` is written however the run ends.
+        """Execute the run; write `result.json` even if the run fails or is interrupted.
 
         Args:
             learn: Trains the model with these callbacks.
 
         Raises:
             DivergedError: A number was not finite.
-            RunError: Something failed.
-            InterruptedRunError: Ctrl-C or SIGTERM.
+            RunError: The run failed for another reason.
+            InterruptedRunError: The process received Ctrl-C or SIGTERM.
         """
         try:
             with self.stop:
@@ -119,10 +119,10 @@ class Session:
     # Learning -----------------------------------------------------------------------------------------------------
 
     def open_logs(self) -> None:
-        """Open the logs at their length in the checkpoint, and report what has changed since."""
+        """Open the logs, truncated to their lengths in the checkpoint, and report changed package versions."""
         config, path = self.resolved.config, self.path
         writers: list[KVWriter] = []
-        self.model.set_logger(Logger(str(path), writers))  # first: it is closed even if a later line fails
+        self.model.set_logger(Logger(str(path), writers))  # first, so that it is closed even if a later line fails
         with files.writing(path):
             (path / directory.CHECKPOINTS).mkdir(exist_ok=True)
         files.write_yaml(path / directory.CONFIG, self.resolved.values())
@@ -133,7 +133,7 @@ class Session:
             self.notify(message)
         if self.checkpoint is not None and self.checkpoint.versions != versions():
             changed = {key: value for key, value in versions().items() if self.checkpoint.versions.get(key) != value}
-            self.notify(f"other versions than at the checkpoint, so the numbers may differ: now {changed}")
+            self.notify(f"package versions differ from the checkpoint, so the numbers may differ: now {changed}")
         on_episode = self.evaluations.training.add
         factory.record_episodes(self.env, path / directory.MONITOR, time.time() - self.clock.elapsed(), on_episode)
         writers.append(logs.JsonLines(path / directory.PROGRESS))
@@ -224,7 +224,7 @@ class Session:
     # End of the run -----------------------------------------------------------------------------------------------
 
     def _interrupted(self) -> MygymError:
-        """Save the current policy and return the error, whose message explains how to resume."""
+        """Save the current policy and return the error; its message has the command that resumes the run."""
         self.result.status = "interrupted"
         steps = self.result.steps
         interruption: MygymError = InterruptedRunError(
@@ -248,9 +248,9 @@ class Session:
             raised = DivergedError(f"a weight is not finite after {self.result.steps} steps")
         try:
             self.guard.check()
-        except RunError as gone:  # the directory is gone, which explains the error
+        except RunError as gone:  # the directory is gone: the cause of the error
             return self._with_run(gone)
-        with contextlib.suppress(MygymError, OSError):  # the disk may be what failed
+        with contextlib.suppress(MygymError, OSError):  # the disk may be the cause of the failure
             if not isinstance(error, MygymError) or (isinstance(error, RunError) and hasattr(error, "__notes__")):
                 files.write_text(self.path / directory.TRACEBACK, "".join(traceback.format_exception(error)))
             if diverged and self.divergence.finite_weights:

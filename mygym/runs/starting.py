@@ -36,15 +36,15 @@ class Start:
 
 @contextlib.contextmanager
 def start_run(config: Config | None, resume: str | Path | None, notify: Callable[[str], None]) -> Iterator[Start]:
-    """Plan a new run, or lock a stopped run and plan the rest of it.
+    """Plan a new run, or lock a stopped run and plan its remaining part.
 
     Args:
-        config: Config of a new run; with `resume`, the values that change.
+        config: Config of a new run; with `resume`, the values to change.
         resume: Path of a stopped run.
         notify: Called with messages for the user.
 
     Raises:
-        ConfigError: Something in the config is wrong, or the run cannot be resumed; nothing has been written.
+        ConfigError: The config is wrong, or the run cannot be resumed; nothing has been written.
     """
     started = time.perf_counter()
     if resume is None:
@@ -62,7 +62,7 @@ def start_run(config: Config | None, resume: str | Path | None, notify: Callable
 
 @contextlib.contextmanager
 def open_result(start: Start, plan: RunPlan, model: Any, env: AnyEnv) -> Iterator[Result]:
-    """Create and lock the directory of a new run; yield the result to fill in, whose `path` is the run directory.
+    """Create and lock the directory of a new run; yield the empty result, whose `path` is the run directory.
 
     Args:
         start: Where the run starts.

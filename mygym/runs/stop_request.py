@@ -15,8 +15,8 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 class StopRequest:
     """Context manager in which signals set `received` instead of ending the process.
 
-    Signals that the process ignores from its start (`nohup`, a shell's `&`) stay ignored. Outside the main thread,
-    where Python allows no signal handlers, the context manager does nothing.
+    Signals that the process has ignored since its start (`nohup`, a shell's `&`) stay ignored. Outside the main thread,
+    the context manager does nothing, because Python allows no signal handlers there.
 
     Args:
         when: When the program will stop, for the message.
@@ -26,7 +26,7 @@ class StopRequest:
         self.when = when
         self.received: signal.Signals | None = None
         self.immediate = False
-        """Whether the first signal, too, raises KeyboardInterrupt immediately."""
+        """Whether the first signal already raises KeyboardInterrupt."""
         self._previous: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
@@ -50,4 +50,4 @@ class StopRequest:
             raise KeyboardInterrupt
         message = f"\n{self.received.name}: stopping {self.when}; again: at once\n"
         with contextlib.suppress(OSError):  # stderr is closed
-            os.write(2, message.encode())  # `print` may be what the signal has interrupted
+            os.write(2, message.encode())  # the signal may have interrupted `print`

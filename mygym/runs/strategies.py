@@ -19,7 +19,7 @@ def without_aliases(layers: Sequence[Layer]) -> list[Layer]:
     """Replace aliases of strategies: in `strategy`, and in the keys of `strategy_params` of joined strategies.
 
     Args:
-        layers: Layers of a config, of which the last with a `strategy` decides whether strategies are joined.
+        layers: Layers of a config; the last layer with a `strategy` decides whether strategies are joined.
 
     Raises:
         ConfigError: `strategy_params` has a strategy and its alias.
@@ -50,7 +50,7 @@ def sections(strategy: str, params: Mapping[str, Any]) -> dict[str, tuple[str, M
         params: The config's `strategy_params`.
 
     Raises:
-        ConfigError: A name is repeated; or, with joined strategies, parameters belong to none of them.
+        ConfigError: A name is repeated, or parameters belong to none of the joined strategies.
         RegistryError: A name is unknown.
     """
     names = [registry("strategy").get(name, "strategy").name for name in strategy.split(JOIN)]
@@ -75,7 +75,7 @@ def join_params(params_by_strategy: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def errors_name_section(section: str) -> Iterator[None]:
-    """Rewrite a strategy's messages, which name `strategy_params`, to the section that the config uses.
+    """Replace `strategy_params` in a strategy's messages by the section that the config uses.
 
     Raises:
         ConfigError: Raised by the strategy.
@@ -105,7 +105,7 @@ def construct_strategies(config: RunConfig) -> list[Any]:
 
 
 class ConstructedStrategies:
-    """Strategies that are constructed once and follow the config while its values are decided.
+    """Strategies that are constructed once and updated while the values of the config are decided.
 
     Args:
         config: A config with the user's values.

@@ -11,7 +11,7 @@ from mygym.runs.evaluation import Evaluation
 
 
 def outcome_texts(outcome: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return one text for each strategy, such as `curriculum: level 2, last level 6`."""
+    """Return a text for each strategy, such as `curriculum: level 2, last level 6`."""
     texts = []
     for name, values in outcome.items():
         words = [f"{key.replace('_', ' ')} {value}" for key, value in values.items()]
@@ -70,14 +70,14 @@ class StrategyCallback(BaseCallback):
             strategy.on_evaluation(record)
 
     def outcome(self) -> dict[str, dict[str, Any]]:
-        """Return the current outcome of each strategy that reports one, by name."""
+        """Return the current outcomes by strategy name, for strategies that report an outcome."""
         return {strategy.name: dict(outcome) for strategy in self.strategies if (outcome := strategy.outcome())}
 
     def finish(self, evaluate: Callable[[], Evaluation]) -> None:
-        """Let the strategies change the trained model.
+        """Call `finish` of the strategies, which may change the trained model.
 
         Args:
-            evaluate: Evaluates the model as it is.
+            evaluate: Evaluates the current model.
         """
         for strategy in self.strategies:
             strategy.finish(evaluate)

@@ -16,12 +16,12 @@ from mygym.tasks.lookup import find_task
 from mygym.tasks.task import Task
 
 VARIANT_KEYS = ("task", "task_params", "robot", "workspace", "reward", "randomize")
-"""Config keys in which a variant may differ from the run: keys that keep the spaces, or may keep them."""
+"""Config keys that a variant may change: keys that do not change the spaces, or need not change them."""
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A config that the environments of a run play."""
+    """A task variant: a config for environments of a run."""
 
     config: RunConfig
     label: str
@@ -29,14 +29,14 @@ class Variant:
 
 
 def make_variants(config: RunConfig, strategies: Sequence[Any]) -> tuple[tuple[Variant, ...], tuple[Variant, ...]]:
-    """Return the variants that training plays, and those that evaluations and videos play.
+    """Return the variants of training, and the variants of evaluations and videos.
 
     Args:
         config: The run's config.
         strategies: The run's strategies.
 
     Raises:
-        ConfigError: Two strategies choose variants, or a variant has a key or value that no environment takes.
+        ConfigError: Two strategies choose variants, or a variant has a key or value that environments do not accept.
     """
     strategy = _choosing_strategy(config, strategies)
     trained, judged = strategy.variants(config), strategy.evaluation_variants(config)
@@ -45,11 +45,11 @@ def make_variants(config: RunConfig, strategies: Sequence[Any]) -> tuple[tuple[V
 
 
 def variant_codes(strategies: Sequence[Any], variants: Sequence[Variant]) -> NDArray[np.float32] | None:
-    """Return what is appended to the observations of each variant, `(variants, d)`; None if nothing is.
+    """Return the codes to append to the observations of the variants, `(variants, d)`; None: no codes.
 
     The strategy's `identify` decides. `one_hot`: a one-hot vector. `stages`: a column for each built-in stage, and one
-    for all others together, with the stage's position in the task, from 1 for the first down to 0 for stages that are
-    absent. So tasks with the same stages look alike, and an untrained task is near the trained ones.
+    for all other stages together, with the stage's position in the task: from 1 for the first to 0 for stages that are
+    absent. Tasks with the same stages therefore have similar codes, and an untrained task is near trained tasks.
     """
     codes = {strategy.identify for strategy in strategies} - {"none"}
     if not codes:
@@ -66,7 +66,7 @@ def _stage_code(task: Task) -> list[float]:
 
 
 def _choosing_strategy(config: RunConfig, strategies: Sequence[Any]) -> Any:
-    """Return the strategy that chooses the variants; of joined strategies at most one may have several.
+    """Return the strategy that chooses the variants; at most one of joined strategies may have several variants.
 
     Raises:
         ConfigError: Two strategies have several variants.
@@ -96,10 +96,10 @@ def _label(config: RunConfig, with_robot: bool) -> str:
 
 
 def _variant_config(config: RunConfig, part: Mapping[str, Any]) -> RunConfig:
-    """Return `config` overlaid by `part`; another task brings its workspace and task parameters.
+    """Return `config` overlaid by `part`; a different task replaces the workspace and the task parameters.
 
     Raises:
-        ConfigError: A key or value that no environment takes.
+        ConfigError: Environments do not accept a key or value.
     """
     if not part:
         return config

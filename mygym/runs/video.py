@@ -41,7 +41,7 @@ class VideoRecorder:
         self.frames.extend(self._last)
 
     def pause(self) -> None:
-        """Repeat the last frame, if there is one, for `PAUSE_FRAMES` frames."""
+        """Append `PAUSE_FRAMES` copies of the last frame, if any."""
         self.frames.extend(PAUSE_FRAMES * self._last)
 
     def save(self, path: Path) -> None:
@@ -119,7 +119,7 @@ def _encode(path: Path, frames: bytearray, size: tuple[int, int], fps: int) -> N
 
     Args:
         path: The MP4.
-        frames: Frames one after the other, 3 bytes per pixel.
+        frames: Frames in sequence, 3 bytes per pixel.
         size: Width and height, pixels.
         fps: Frames per second.
 
@@ -130,11 +130,11 @@ def _encode(path: Path, frames: bytearray, size: tuple[int, int], fps: int) -> N
 
     source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-video_size", "{}x{}".format(*size), "-framerate", str(fps)]
     output = ["-codec:v", "libx264", "-crf", "15", "-pix_fmt", "yuv420p"]
-    with subprocess.Popen(  # noqa: S603  (all arguments are ours)
+    with subprocess.Popen(  # noqa: S603  (no argument comes from outside)
         [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", *source, "-i", "-", *output, f"file:{path}"],
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        process_group=0,  # Ctrl-C is handled by the main process
+        process_group=0,  # the main process handles Ctrl-C
     ) as encoder:
         try:
             _, stderr = encoder.communicate(frames)  # type: ignore[arg-type]  # any buffer is accepted

@@ -14,7 +14,7 @@ _NETWORK_PARTS = ("params", "target_params", "batch_stats")
 
 
 def weights(model: Any) -> dict[str, torch.Tensor]:
-    """Return the weights of the policy's networks, including targets and running statistics; may share memory."""
+    """Return the networks' weights, including targets and running statistics; tensors may share the model's memory."""
     states = dict(_train_states(model))
     if not states:
         return dict(model.policy.state_dict())

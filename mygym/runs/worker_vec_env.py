@@ -1,7 +1,7 @@
 """Vector environment in worker processes that reports the errors of its workers and never leaves a process behind.
 
-SB3's `SubprocVecEnv` with a custom worker loop and custom connections in the main process. Workers import neither SB3
-nor torch, which would take most of their start-up time and memory.
+SB3's `SubprocVecEnv` with a custom worker loop and custom connections in the main process. Workers do not import SB3
+and torch, which would take most of their start-up time and memory.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class _Worker:
         patience = PATIENCE if patience is None else patience
         answered = None
         while answered != self.requests:
-            # ten short waits: the time in which the whole run was suspended (Ctrl-Z) uses up only one of them
+            # ten short waits, because a suspension of the whole run (Ctrl-Z) uses up a single wait
             if not any(self.readable.poll(100 * patience) for _ in range(10)):
                 raise RunError(f"the process of {self.name} has not answered for {patience:g} s")
             try:
@@ -122,7 +122,7 @@ class _Worker:
 
 
 def _end(workers: list[_Worker]) -> None:
-    """Close the pipes, which ends the workers; kill those that have not ended after `GRACE`. Empties `workers`."""
+    """Close the pipes, which ends the workers; kill the workers that still run after `GRACE`. Empties `workers`."""
     for worker in workers:
         worker.pipe.close()
     try:
@@ -141,7 +141,7 @@ def _end(workers: list[_Worker]) -> None:
 
 @contextlib.contextmanager
 def _signals_blocked() -> Iterator[None]:
-    """Block the signals in processes started within the block, until their own code ignores them after the imports."""
+    """Block signals in processes that start within the block; their code ignores the signals after the imports."""
     resource_tracker.ensure_running()  # else it starts with the first worker and unblocks the signals
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
@@ -154,7 +154,7 @@ def _signals_blocked() -> Iterator[None]:
 
 
 def _work(pipe: Connection, name: str) -> None:
-    """Answer the requests of SB3's `SubprocVecEnv` until the pipe is closed, also by the death of the main process."""
+    """Answer the requests of SB3's `SubprocVecEnv` until the pipe closes; the death of the main process closes it."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     env: Any = None

@@ -1,4 +1,4 @@
-"""Strategies: what a run trains next, with any algorithm. Only import strings here: classes are imported when used."""
+"""Built-in strategies, which work with any algorithm. Given as import strings: a class is imported at its first use."""
 
 from mygym.registry import registry
 from mygym.strategies.strategy import Strategy, register_strategy

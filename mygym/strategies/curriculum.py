@@ -1,4 +1,4 @@
-"""Strategy `curriculum`: levels of increasing difficulty; success rates decide when to change the level."""
+"""Strategy `curriculum`: levels of increasing difficulty; the success rate decides when the level changes."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 class Curriculum(Strategy):
     """Easier tasks first; the level advances when enough recent episodes succeed.
 
-    Weights, optimiser and replay buffer are kept between levels. Success rates are those of training episodes,
+    Weights, optimiser and replay buffer are kept between levels. Success rates are measured on training episodes,
     exploration included; evaluations always use the run's task.
 
     Args:
         levels: Parts of a config, from easy to hard, each overriding the run's: `{task: AG}`, `{task_params:
             {tolerance: 0.1}}`, `{randomize: …}` or `{reward: dense}`. The run's config is the last level. `backward`:
-            the ends of the task, each a third of a stage longer; the scripted expert plays the part before (Florensa
-            et al., 2017). `forward`: the beginnings of the task (`A`, `AG`, `AGM`). For tasks of one stage both mean a
-            wider goal.
+            end segments of the task, each a third of a stage longer; the scripted expert plays the beginning (Florensa
+            et al., 2017). `forward`: initial segments of the task (`A`, `AG`, `AGM`). For one-stage tasks both mean
+            a wider goal.
         advance_at: Success rate at which the next level begins.
         go_back_at: Success rate of rehearsed episodes below which the previous level returns.
         window: Number of episodes over which both rates are measured.
@@ -48,7 +48,7 @@ class Curriculum(Strategy):
         self.levels, self.advance_at, self.go_back_at = levels, advance_at, go_back_at
         self.window, self.patience, self.rehearsal = window, patience, rehearsal
         self.level = self.last = 0
-        """Index of the current level, and of the last."""
+        """Indices of the current and of the last level."""
         self.outcomes: list[bool] = []
         """Success of the latest episodes of the current level."""
         self.rehearsed: list[bool] = []
@@ -98,7 +98,7 @@ class Curriculum(Strategy):
             self.rehearsed = [*self.rehearsed, success][-self.window :]
 
     def step(self) -> None:
-        """Change the level if its success rates call for it."""
+        """Change the level if the success rates are above or below their limits."""
         rate = _success_rate(self.outcomes)
         is_overdue = self.patience is not None and self.num_timesteps - self.level_start >= self.patience
         is_mastered = len(self.outcomes) == self.window and rate >= self.advance_at
@@ -111,7 +111,7 @@ class Curriculum(Strategy):
         self.logger.record("strategy/success_rate", rate)
 
     def outcome(self) -> Mapping[str, Any]:
-        """Return the current level and the last, counted from 0."""
+        """Return the indices of the current and of the last level, counted from 0."""
         return {"level": self.level, "last_level": self.last}
 
     def _change_level(self, level: int) -> None:
@@ -125,7 +125,7 @@ class Curriculum(Strategy):
         self.training_env.env_method("set_weights", weights)
 
     def _easier_levels(self, config: RunConfig) -> Sequence[Mapping[str, Any]]:
-        """Return all levels but the last."""
+        """Return all levels except the last."""
         if not isinstance(self.levels, str):
             return tuple(self.levels)
         task = find_task(config.task)
@@ -145,7 +145,7 @@ class Curriculum(Strategy):
         rollout = self.model.n_steps * self.model.n_envs if isinstance(self.model, OnPolicyAlgorithm) else 1
         fastest = below * max(min(self.window, self.patience or self.window), rollout)
         if fastest >= steps:
-            why = f"cannot reach the last of {below + 1} levels, each of which takes at least {fastest // below} steps"
+            why = f"cannot reach the last of {below + 1} levels, because each takes at least {fastest // below} steps"
             allowed = f"more than {fastest}; or fewer levels, a smaller window, shorter rollouts"
             raise ConfigError(bad_value("steps", steps, allowed, why))
 

@@ -1,4 +1,4 @@
-"""Built-in levels of a curriculum: the ends of a task, or its beginnings, as parts of a config."""
+"""Built-in levels of a curriculum: end segments or initial segments of a task, as parts of a config."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LEVELS_PER_STAGE = 3
 
 
 def backward(task: Task, config: RunConfig) -> Sequence[Mapping[str, Any]]:
-    """Return the ends of a task, from the last stage on, each longer by a third of a stage, with time in proportion."""
+    """Return the end segments of a task, each longer by a third of a stage, with a proportional horizon."""
     horizon, hold = config.task_params.horizon or task.horizon, config.task_params.hold or task.hold
     count = LEVELS_PER_STAGE * len(task.stage_names)
     return tuple(
@@ -35,7 +35,7 @@ def backward(task: Task, config: RunConfig) -> Sequence[Mapping[str, Any]]:
 
 
 def forward(task: Task, config: RunConfig) -> Sequence[Mapping[str, Any]]:
-    """Return the beginnings of a task of several stages, with the changes that `config` makes to the task."""
+    """Return the initial segments of a task with several stages, with the changes that `config` makes to the task."""
     beginnings: list[list[dict[str, Any]]] = []
     for number, subtask in enumerate(task.subtasks):
         before = [_plain(earlier) for earlier in task.subtasks[:number]]
@@ -56,7 +56,7 @@ def _plain(subtask: SubTask) -> dict[str, Any]:
 
 
 def _task_params(task: Task, beginning: Task, config: RunConfig) -> dict[str, Any]:
-    """Return `task_params` of a beginning of `task`: the objects of its roles, and the config's changes."""
+    """Return `task_params` of an initial segment of `task`: the objects of its roles, and the config's changes."""
     params = config.task_params.model_dump(mode="json", exclude_none=True)
     areas = params.pop("areas")
     changed = change_task(task, params)

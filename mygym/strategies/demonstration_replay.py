@@ -22,11 +22,11 @@ from mygym.runs.routed_vec_env import without_route
 def demonstration_buffer(model: OffPolicyAlgorithm, steps: Transitions, variants: Sequence[int]) -> ReplayBuffer:
     """Return a replay buffer of demonstrations, with the class and arguments of the model's replay buffer.
 
-    Hindsight replay therefore relabels demonstrations as it relabels the policy's episodes.
+    Hindsight replay therefore relabels demonstrations in the same way as the policy's episodes.
 
     Args:
         model: Model whose replay buffer class is used.
-        steps: Whole episodes, or parts that end as if truncated.
+        steps: Whole episodes, or segments, whose end counts as truncation.
         variants: Variant that was played in each step; its reward function relabels the step.
     """
     kwargs = dict(model.replay_buffer_kwargs)
@@ -89,7 +89,7 @@ def mix(buffer: ReplayBuffer, demonstrations: ReplayBuffer, share: float) -> Non
 
 
 def spread(first: int, second: int) -> NDArray[np.int64]:
-    """Return an order `(first + second,)` that mixes `first` rows with the `second` rows after them evenly."""
+    """Return an order `(first + second,)` that evenly mixes the first `first` rows with the other `second` rows."""
     positions = [(np.arange(count) + 0.5) / count for count in (first, second)]
     return np.argsort(np.concatenate(positions), kind="stable")
 

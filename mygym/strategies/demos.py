@@ -1,4 +1,4 @@
-"""Strategy `demos`: demonstrations in addition to the policy's own experience."""
+"""Strategy `demos`: demonstrations in addition to the policy's experience."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ EPISODES = 100
 """Default number of recorded demonstrations."""
 
 BATCH_SIZE = 256
-"""Demonstrated states in a minibatch of the imitation loss."""
+"""Number of demonstrated states in a minibatch of the imitation loss."""
 
 WARM_START_RATES = (1e-3, 1e-5)
 """Initial and final learning rate of the warm start; large steps at the end would reduce precision."""
 
 SHARE, WARM_START, WEIGHT = 0.5, 2000, 1.0
-"""Defaults where the algorithm supports them."""
+"""Defaults of parameters that the algorithm supports."""
 
 
 class Demos(Strategy):
@@ -100,7 +100,7 @@ class Demos(Strategy):
             why = f"needs a replay buffer, and {algo} has none"
             raise ConfigError(bad_value("strategy_params.share", share, "0, or an off-policy algo, such as sac", why))
         if not (share or warm_start or weight):
-            why = "uses no demonstration, because warm_start and weight are 0 too"
+            why = "uses no demonstration, because warm_start and weight are also 0"
             allowed = "above 0 with an off-policy algo; or warm_start or weight above 0, with framework pytorch"
             raise ConfigError(bad_value("strategy_params.share", share, allowed, why))
         params: dict[str, Any] = {"share": share, "warm_start": warm_start, "weight": weight}
@@ -151,7 +151,7 @@ class Demos(Strategy):
         """Return the dataset, or its first episodes.
 
         Raises:
-            ConfigError: Not a dataset, not of the run's tasks, no successful episode, or too few episodes.
+            ConfigError: The path is not a dataset, the tasks differ, no episode succeeded, or the episodes are too few.
         """
         demonstrations = load_demonstrations(dataset, "strategy_params.dataset")
         check_compatible(demonstrations, self.plan, rewards=bool(self.share))
@@ -162,7 +162,7 @@ class Demos(Strategy):
         episodes = demonstrations.episodes[: self.episodes]
         if not any(episode.success for episode in episodes):
             why = f"has no success among {len(episodes)} episodes"
-            allowed = "demonstrations of which some end in success: mygym demos"
+            allowed = "demonstrations that include successful episodes: mygym demos"
             raise ConfigError(bad_value("strategy_params.dataset", dataset, allowed, why))
         return replace(demonstrations, episodes=episodes)
 
@@ -216,7 +216,7 @@ class Demos(Strategy):
 
 
 def _update_statistics(statistics: Any, observations: Observations) -> None:
-    """Update a normaliser's running statistics with observations."""
+    """Update the running statistics of a normaliser with observations."""
     if isinstance(observations, dict):
         for key, running in statistics.items():
             running.update(observations[key])

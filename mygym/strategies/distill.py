@@ -31,18 +31,19 @@ class Distill(Strategy):
 
     With `--algo dagger` or `bc` the student learns from the teacher alone, and only `teacher` is used. With an
     algorithm that learns from rewards, a loss with a decreasing weight draws the student towards the teacher's actions
-    in the states that the student visits: kickstarting (Schmitt et al., 2018). If both have the same kind of Gaussian,
+    in the states that the student visits (kickstarting, Schmitt et al., 2018). If both have the same kind of Gaussian,
     the loss is KL(teacher ‖ student), else the mean absolute error of the student's actions, exploration included.
     Imitation works better on normalised observations (`normalize: true`). With `trpo` the loss is an Adam step after
     the line search, not limited by `target_kl`.
 
-    A teacher run receives the observations of its training, built from the student's environments and without noise;
-    so the student may observe less than its teacher. A run trained with `mixture` teaches with all of its candidates:
-    stage, gate or the selected path determine which one is used; a file of `mygym search --out` has another path.
+    A teacher run receives the observations of its training, built from the student's environments and without noise.
+    The student may therefore observe less than its teacher. A run trained with `mixture` teaches with all of its
+    candidates: the stage, the gate or the selected path determines the candidate; a file of `mygym search --out` has
+    another path.
 
     Args:
-        teacher: `oracle`, the scripted expert; the path of a run; a list of these, from which one is drawn in each
-            state; or a mapping from the label of each task to these.
+        teacher: `oracle`, the scripted expert; the path of a run; a list of these (in each state, a teacher is drawn
+            from the list); or a mapping from the label of each task to these.
         weight: Weight of the added loss: a number or a schedule. null: linear from 10 to 1 over the run. While it is 0
             the teacher is not queried.
         batch_size: States in a minibatch; one minibatch for each step of the actor's optimiser.
@@ -105,7 +106,7 @@ class Distill(Strategy):
         """Query the teachers in the current states."""
         if self.labels is None or self.current_weight() == 0.0:
             return
-        # Stored raw and normalised when sampled, with the statistics of that moment, like the student's inputs.
+        # Stored raw; normalised when sampled, with the current statistics, like the student's inputs.
         raw = observations if self.normalizer is None else self.normalizer.get_original_obs()
         self.labels.add(raw, self.teachers.gaussians() if self.has_gaussians else self.teachers.act(raw))
 
@@ -151,7 +152,7 @@ class Distill(Strategy):
         """Return the weight as a schedule.
 
         Raises:
-            ConfigError: Not a schedule, or it falls below 0.
+            ConfigError: The weight is not a schedule, or it falls below 0.
         """
         schedule = self.weight if isinstance(self.weight, Mapping) else {"schedule": "constant", "value": self.weight}
         return parse("strategy_params.weight", schedule, Range(0.0), total_steps)

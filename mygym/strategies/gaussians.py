@@ -1,4 +1,4 @@
-"""Gaussian policies: parameters of their action distribution, and the divergence of two of them."""
+"""Gaussian policies: parameters of their action distributions, and the divergence of two distributions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.distributions import Normal, kl_divergence
 def family(policy: Any) -> str | None:
     """Return the kind of Gaussian of a policy: `plain` (as PPO's), `squashed` by tanh (as SAC's), or None.
 
-    State-dependent exploration is neither: its noise stays constant over several steps.
+    State-dependent exploration is neither kind: its noise stays constant over several steps.
     """
     if isinstance(policy, ActorCriticPolicy):
         return "plain" if type(policy.action_dist) is DiagGaussianDistribution else None

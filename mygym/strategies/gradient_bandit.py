@@ -1,4 +1,4 @@
-"""Gradient bandit (Sutton and Barto, 2018, section 2.8): sampling weights that gradient ascent learns from rewards."""
+"""Gradient bandit (Sutton and Barto, 2018, section 2.8): learns sampling weights from rewards by gradient ascent."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MIN_SHARE = 0.1
-"""Share of draws that is spread uniformly, so that every choice keeps being sampled."""
+"""Share of draws with uniform probability; it keeps every choice in use."""
 
 
 def probabilities(logits: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Losses that a strategy adds to an algorithm's own loss."""
+"""Losses that a strategy adds to the loss of an algorithm."""
 
 from __future__ import annotations
 

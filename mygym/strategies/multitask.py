@@ -61,11 +61,11 @@ class MultiTask(Strategy):
 
     def run_defaults(self) -> Mapping[str, Any]:
         """Return the first task, the values that all tasks have in common, and shared spaces."""
-        first, *others = self.variants(self.config)
+        first, *remaining = self.variants(self.config)
         common = {
             key: value
             for key, value in first.items()
-            if key == "task" or all(other.get(key) == value for other in others)
+            if key == "task" or all(other.get(key) == value for other in remaining)
         }
         return {**common, "spaces": "shared"}
 
@@ -73,7 +73,7 @@ class MultiTask(Strategy):
         """Return the tasks.
 
         Raises:
-            ConfigError: The run's task is not one of them.
+            ConfigError: The run's task is not among them.
         """
         task, tasks = self.config.task, [part.get("task", self.config.task) for part in self.variants(self.config)]
         if task not in tasks:
@@ -101,12 +101,12 @@ class MultiTask(Strategy):
             progress = self._progress()[variant]
             advantage, step_size = np.array([progress - self.baseline]), self.rate * INVERSE_TEMPERATURE
             logits = bandit_step(self.logits[None], np.array([[variant]]), advantage, step_size)[0]
-            self.logits = (1.0 - self.rate) * logits  # forget: which task makes progress changes
+            self.logits = (1.0 - self.rate) * logits  # forget: the progress of tasks changes over time
             self.baseline += self.rate * (progress - self.baseline)
 
     def step(self) -> None:
-        """Set how often each task is played."""
-        if self.sampler == "fair" or self.has_sent_weights:  # fair: environments take turns by themselves
+        """Set the share of episodes of each task."""
+        if self.sampler == "fair" or self.has_sent_weights:  # fair: the environments alternate tasks without weights
             return
         self.has_sent_weights = True
         weights = self.weights()
@@ -127,5 +127,5 @@ class MultiTask(Strategy):
         return MIN_SHARE * uniform + (1.0 - MIN_SHARE) * progress / total if total > 0 else uniform
 
     def _progress(self) -> NDArray[np.float64]:
-        """Return the recent change of each success rate, `(tasks,)`; absolute, so forgotten tasks are played again."""
+        """Return the absolute recent change of each success rate, `(tasks,)`: forgotten tasks are played again."""
         return np.abs(self.fast - self.slow)

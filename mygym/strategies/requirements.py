@@ -1,4 +1,4 @@
-"""What a strategy can require of a run; checked when the run is built and before anything is written."""
+"""Requirements of strategies on a run, checked when the run is built and before anything is written."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ REQUIREMENTS: Mapping[str, tuple[Callable[[Strategy], bool], str]] = {
         "an algorithm with a memoryless policy, such as ppo",
     ),
 }
-"""Name in `Strategy.requires` → test of a strategy, and what is allowed (for the message)."""
+"""Name in `Strategy.requires` → test of a strategy, and allowed values for the message."""
 
 
 def prepare_run(plan: RunPlan, env: Any, model: Any) -> RunPlan:

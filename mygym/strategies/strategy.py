@@ -1,4 +1,4 @@
-"""`Strategy`: base class of strategies, which decide what a run trains next."""
+"""`Strategy`: base class of strategies, which choose the task, network or teacher of the next training phase."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Strategy:
     A subclass declares its parameters as keyword-only constructor parameters with annotations and defaults; they are
     the config's `strategy_params`. It overrides the methods that it needs.
 
-    Life cycle: a strategy belongs to one run. It is constructed with its parameters, then `name`, `section` and
+    Life cycle: a strategy belongs to a single run. It is constructed with its parameters, then `name`, `section` and
     `config` are set, and the methods are called in this order:
 
     1. While the config is resolved: `run_defaults`, then `variants`, `evaluation_variants` and `complete_params`.
@@ -46,11 +46,11 @@ class Strategy:
     (`--explain`, `mygym evaluate`), so they have no side effects.
 
     Random numbers come from torch's or numpy's global generators, whose states checkpoints contain; a strategy with
-    a generator of its own adds its state to `state_dict`.
+    a separate generator adds its state to `state_dict`.
     """
 
     phase: ClassVar[Literal["rollout", "gradient"]] = "rollout"
-    """When `step` is called: before each rollout, or before the gradient steps that follow each rollout."""
+    """Time of the call of `step`: before each rollout, or before the gradient steps after each rollout."""
 
     identify: Literal["none", "one_hot", "stages"] = "none"
     """Task code that is appended to observations, see `mygym.runs.variants.variant_codes`; unless it is `none`,
@@ -59,7 +59,7 @@ class Strategy:
     name: str
     """Registered name."""
     section: str
-    """Key of the parameters in the config: `strategy_params`, of joined strategies `strategy_params.NAME`."""
+    """Key of the parameters in the config: `strategy_params`; for joined strategies `strategy_params.NAME`."""
     config: RunConfig
     """Config of the run; complete when the run is built."""
     plan: RunPlan
@@ -82,7 +82,7 @@ class Strategy:
     def variants(self, config: RunConfig) -> Sequence[Mapping[str, Any]]:
         """Return the task variants of the training environments, each a part of a config that overrides `config`.
 
-        With several variants, `training_env.env_method("set_weights", weights)` sets how often each is played, see
+        With several variants, `training_env.env_method("set_weights", weights)` sets the share of each variant, see
         `MultiTaskEnv`. A variant with another `task` gets the workspace and the numbers of that task.
         """
         return ({},)
@@ -108,7 +108,7 @@ class Strategy:
     # 3. Before anything is written ----------------------------------------------------------------------------------
 
     def requires(self) -> Sequence[str]:
-        """Return what the run must provide: names in `mygym.strategies.requirements.REQUIREMENTS`."""
+        """Return the requirements on the run: names in `mygym.strategies.requirements.REQUIREMENTS`."""
         return ()
 
     # 4. Once before training ----------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ class Strategy:
     # 6. During training ---------------------------------------------------------------------------------------------
 
     def step(self) -> None:
-        """Decide what the next iteration trains. An exception ends the run after a checkpoint is written."""
+        """Prepare the next iteration, e.g. choose its task. An exception ends the run after a checkpoint is written."""
 
     def on_step(self, observations: Any) -> None:
         """Handle new observations: called when training begins and after every environment step.

@@ -1,4 +1,4 @@
-"""Reads teachers from a config: absolute paths, assignment to tasks, and checks that runs fit the student."""
+"""Teachers of a config: absolute paths, assignment to tasks, and checks that runs fit the student."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _trained(name: str, taught: Sequence[Variant]) -> Trained:
     """Load the teacher of a path, for the variants `taught`.
 
     Raises:
-        ConfigError: Not a run, or its policy cannot act in the student's environments.
+        ConfigError: The path is not a run, or its policy cannot act in the student's environments.
         RunError: Its policy cannot be loaded.
     """
     config = config_of_run(directory.find_policy(name, KEY)[0])
@@ -116,13 +116,13 @@ def _trained(name: str, taught: Sequence[Variant]) -> Trained:
 
 
 def _mismatch(teacher: Any, student: RobotEnv) -> tuple[str, str] | None:
-    """Return how the teacher's environment differs from the student's and what is allowed; None if it fits."""
+    """Return the difference between the teacher's and the student's environment, and allowed values; None if equal."""
     if teacher.control != student.control:
         why = f"uses control {teacher.control}, the student uses {student.control}"
         return why, f"control: {teacher.control}; or a run with control: {student.control}"
     if teacher.action_space != student.action_space:
         sizes = [env.world.action_size for env in (teacher, student)]
-        allowed = "a run with the same actions: of the same robot, and both or neither with spaces: shared"
+        allowed = "a run with the same actions: the same robot, and the same value of spaces"
         return f"has {sizes[0]} actions, the student has {sizes[1]}", allowed
     same = f"a run of the same task on {student.robot.name}, or both with spaces: shared"
     try:

@@ -15,7 +15,7 @@ from mygym.strategies.gaussians import family, gaussian
 
 
 class Teacher(Protocol):
-    """Answers what to do in the current states of environments, without acting in them."""
+    """Protocol of teachers: return actions for the current states of environments, without acting in them."""
 
     @property
     def family(self) -> str | None:
@@ -26,7 +26,7 @@ class Teacher(Protocol):
 
 
 class Oracle:
-    """Teacher that asks the scripted expert of each environment."""
+    """Teacher that queries the scripted expert of each environment."""
 
     family: str | None = None
 
@@ -68,9 +68,9 @@ class Trained:
 
 
 class Teachers:
-    """Several teachers of one student; in each state one teacher of the current task is drawn and queried.
+    """Several teachers of a student; in each state a teacher of the current task is drawn and queried.
 
-    The student thus learns from all of them equally; an average of their actions would imitate none of them.
+    The student therefore learns from all teachers equally; the average of their actions would imitate none of them.
 
     Args:
         env: Environments of the student, an SB3 `VecEnv`.

@@ -180,7 +180,7 @@ def test_a_run_notes_flattened_observations(
 ) -> None:
     train(algo, framework, tmp_path, steps=20, video={"episodes": 0})
     notes = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note:")]
-    flat = f"note: {algo} of {framework} takes no dictionary observations: it gets them as one flat vector"
+    flat = f"note: {algo} of {framework} takes no dictionary observations: it gets flat vectors"
     assert notes == ([] if algorithm(algo, framework).dict_observations else [flat])
 
 

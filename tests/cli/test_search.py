@@ -55,12 +55,12 @@ def test_a_run_without_super_networks_is_an_error(tmp_path: Path) -> None:
     [
         ("--method randm", "did you mean 'random'"),
         ("--budget-us 0", "a number above 0"),
-        ("--budget-us 0.5", "is less than the fastest of the candidates takes here"),
+        ("--budget-us 0.5", "is less than the fastest candidate needs on this machine"),
         ("--tries none", "a whole number"),
         ("--out RUN/policy.safetensors", "exists already; allowed: a file that does not exist yet"),
         ("--out RUN/result.json", "allowed: a new file RUN/NAME.safetensors"),
-        ("--out RUN", "is not where a policy can be loaded from"),
-        ("--out elsewhere.safetensors", "is not where a policy can be loaded from"),
+        ("--out RUN", "is not a path from which a policy can be loaded"),
+        ("--out elsewhere.safetensors", "is not a path from which a policy can be loaded"),
     ],
 )
 def test_invalid_flags_end_with_2(flags: str, message: str, run: Path, mygym_command: Command) -> None:
@@ -73,6 +73,6 @@ def test_invalid_flags_end_with_2(flags: str, message: str, run: Path, mygym_com
 def test_no_file_is_written_if_every_path_is_too_slow(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first measurement can be faster than the later ones."""
     monkeypatch.setattr("mygym.strategies.mixture.path_search.check_budget", lambda *_: None)
-    with pytest.raises(ConfigError, match=r"budget_us: .* is less than any of 20 paths takes here"):
+    with pytest.raises(ConfigError, match=r"budget_us: .* is less than the time of each of 20 paths"):
         mygym.search(run, episodes=1, budget_us=0.01, out=run / "slow.safetensors")
     assert not (run / "slow.safetensors").exists()

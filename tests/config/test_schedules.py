@@ -196,7 +196,7 @@ POINTS: dict[str, Any] = {"schedule": "piecewise", "points": [[0, 1e-3], [10, 1e
         ({"schedule": "constant", "value": 0}, [KEY, "out of range for the whole run", "above 0"]),
         (LINEAR | {"schedule": "exponential", "to": 0}, [KEY, "needs ends above 0"]),
         (LINEAR | {"schedule": "inverse", "to": 0}, [KEY, "needs ends above 0"]),
-        (POINTS | {"points": 3}, [f"{KEY}.points: 3 are no points", "pairs"]),
+        (POINTS | {"points": 3}, [f"{KEY}.points: 3 are not points", "pairs"]),
         (POINTS | {"points": [[0, 1e-3]]}, [f"{KEY}.points", "at least two"]),
         (POINTS | {"points": [[0, 1e-3], 4]}, [f"{KEY}.points", "pairs"]),
         (POINTS | {"points": [[0, 1e-3], [5]]}, [f"{KEY}.points", "pairs"]),

@@ -470,7 +470,7 @@ def test_an_environment_object_stands_for_that_of_the_run(tmp_path: Path) -> Non
         result = mygym.train({"algo": "mine", "logdir": str(tmp_path), **SHORT})
         assert (result.status, result.steps) == ("done", 64)
         message = refused({"algo": "mine", "task": "push"}, tmp_path)
-        assert "stands for that of the run, which has another observation_space" in message
+        assert "replaces the run's environment, which has another observation_space" in message
         assert __file__ in message
 
 

@@ -293,6 +293,6 @@ def test_the_command_line_resumes(tmp_path: Path, python: Any, capsys: pytest.Ca
     done = python(program, "--resume", str(short.path), "--steps", str(STEPS))
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == f"run: {short.path}"
-    assert "learning goes on from 120 to 240 steps" in done.stderr
+    assert "learning continues from 120 to 240 steps" in done.stderr
     assert Result.read(short.path).steps == STEPS
     assert yaml.safe_load((short.path / "config.yaml").read_text())["steps"] == STEPS

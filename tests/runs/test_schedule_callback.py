@@ -151,7 +151,7 @@ def test_constant_schedules_change_nothing(algo: str, framework: str, tuned: boo
 
 @pytest.mark.parametrize(("algo", "framework", "name"), sorted(OVERRULED))
 def test_schedule_of_a_value_that_the_algorithm_sets_is_refused(algo: str, framework: str, name: str) -> None:
-    with pytest.raises(ConfigError, match=rf"algo_params\.{name}: .*sets it itself while training"):
+    with pytest.raises(ConfigError, match=rf"algo_params\.{name}: .*also sets it during training"):
         learned(algo, framework, {name: linear(name)})
 
 
@@ -274,7 +274,9 @@ def test_schedules_of_an_extended_run_end_at_its_new_end(algo: str, tmp_path: Pa
 
 def test_resume_refuses_a_changed_schedule(tmp_path: Path) -> None:
     run = stopped(scheduled("sac", tmp_path), step=150)
-    with pytest.raises(ConfigError, match=r"algo_params\.tau\.to: 0\.02 is not what the run was trained with"):
+    with pytest.raises(
+        ConfigError, match=r"algo_params\.tau\.to: 0\.02 is not the value with which the run was trained"
+    ):
         mygym.train({"algo_params": {"tau": {"to": 0.02}}}, resume=run)
 
 

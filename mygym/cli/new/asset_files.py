@@ -33,7 +33,7 @@ TEMPLATE_ARM: Mapping[str, str] = {
 
 
 def robot_files(request: Request) -> dict[str, str]:
-    """Return the files of a robot: that of a URDF, or the arm of the template."""
+    """Return the files of a robot: the robot of a URDF, or the arm of the template."""
     check_free("robot", request.name)
     descriptions: dict[str, str] = {}
     if request.urdf is None:
@@ -62,7 +62,7 @@ def workspace_files(request: Request) -> dict[str, str]:
 
 
 def object_files(request: Request) -> dict[str, str]:
-    """Return the files of an object: that of a URDF, or the stool of the template."""
+    """Return the files of an object: the object of a URDF, or the stool of the template."""
     check_free("object", request.name)
     text = template("compound.yaml") if request.urdf is None else _urdf_object(request, request.urdf)
     config = {"task": "push", "task_params": f"{{object: {request.name}}}"}
@@ -83,7 +83,7 @@ def _urdf_object(request: Request, urdf: Path) -> str:
 
 
 def _path_from(folder: Path, urdf: Path) -> str:
-    """Return the path of a URDF in a description: relative if the project contains the URDF, so that it can move."""
+    """Return the path of a URDF for a description: relative inside the project folder, so that the folder can move."""
     project = folder.parents[1].resolve()
     inside = urdf.resolve().is_relative_to(project)
     return os.path.relpath(urdf.resolve(), folder.resolve()) if inside else str(urdf.resolve())

@@ -28,7 +28,7 @@ mygym new algo my_algo                    algos/my_algo.py, PPO with one more hy
 mygym new algo my_algo --base sac --class MySAC
 mygym new algo my_algo --base runner      an algorithm with its training loop
 mygym new policy wide --base sac          networks for SAC
-mygym new strategy widen                  algos/widen.py, which chooses what to train next
+mygym new strategy widen                  algos/widen.py, which chooses the next task
 mygym new task tidy                       envs/tidy.py, a composition of stages
 mygym new stage hoist                     envs/hoist.py, a stage for compositions
 mygym new predicate raised                envs/raised.py, a predicate and a stage that gives it

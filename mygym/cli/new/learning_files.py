@@ -14,14 +14,14 @@ from mygym.errors import ConfigError, bad_value
 from mygym.registry import Algorithm, algorithm
 
 RUNNER = "runner"
-"""Base of algorithms that implement the training loop themselves, in place of an algorithm's name."""
+"""Value of `--base` for algorithms with a custom training loop, in place of an algorithm's name."""
 
 HOOKS: Mapping[str, tuple[str, str, str]] = {
     "hook_train.py": ("pytorch", "train", "torch"),
     "hook_ars.py": ("pytorch", "_do_one_update", "torch"),
     "hook_jax.py": ("jax", "train", "jax"),
 }
-"""Template of a method → framework, the method of the base class that it overrides, imported package."""
+"""Template of a method → framework, overridden method of the base class, imported package."""
 
 
 def algorithm_files(request: Request) -> dict[str, str]:

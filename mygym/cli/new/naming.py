@@ -13,11 +13,11 @@ from mygym.registry.user_files import user_folders
 from mygym.tasks.grammar import letters
 
 MAX_LENGTH = 60
-"""Longest name, as names become file names."""
+"""Maximum length of a name, because names become file names."""
 
 
 def check_identifier(key: str, name: str) -> None:
-    """Refuse a name that is no identifier or no file name.
+    """Refuse a name that is not an identifier or not a file name.
 
     Args:
         key: Argument or flag, for the message.
@@ -34,7 +34,7 @@ def check_identifier(key: str, name: str) -> None:
 
 
 def check_free(kind: str, name: str) -> None:
-    """Refuse a name that is registered already, or that would hide a task.
+    """Refuse a name that is already registered, or that would hide a task.
 
     Raises:
         ConfigError: The name cannot be used.
@@ -47,10 +47,10 @@ def check_free(kind: str, name: str) -> None:
         return
     if set(name) <= letters().keys():
         why = "is a composition of stages by their letters"
-        raise ConfigError(bad_value("name", name, "a name that is no string of stages' letters", why))
+        raise ConfigError(bad_value("name", name, "a name that is not a string of stages' letters", why))
     ids = {env_id(task): task for task in registry("task").names()} | {ANY_TASK: "any task"}
     if env_id(name) in ids:
-        why = f"would have the environment id {env_id(name)}, that of {ids[env_id(name)]}"
+        why = f"would have the environment id {env_id(name)}, which belongs to {ids[env_id(name)]}"
         raise ConfigError(bad_value("name", name, "a name with a new environment id", why))
 
 
@@ -58,7 +58,7 @@ def check_folder(folder: Path) -> None:
     """Refuse a folder in which the registry does not look for components.
 
     Raises:
-        ConfigError: It is a run directory, or its `algos/` or `envs/` is a Python package.
+        ConfigError: The folder is a run directory, or its `algos/` or `envs/` is a Python package.
     """
     for name in ("algos", "envs"):
         if (folder / name / "__init__.py").exists():

@@ -1,4 +1,4 @@
-"""Request for a new component, as the command line describes it."""
+"""`Request`: description of a new component from the command line."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from mygym.cli.new.naming import class_name
 
 @dataclass(frozen=True)
 class Request:
-    """A new component."""
+    """Description of a new component."""
 
     name: str
     folder: Path
-    """Folder that contains, or gets, `algos/`, `envs/`, `configs/` and `tests/`."""
+    """Folder for `algos/`, `envs/`, `configs/` and `tests/`, which are created if missing."""
     class_name: str | None = None
     """Name of the class; None: the component's name in CamelCase."""
     base: str | None = None

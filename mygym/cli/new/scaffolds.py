@@ -33,7 +33,7 @@ CHECKED_KINDS: Mapping[str, tuple[str, ...]] = {
     "controller": (),
     "env": ("task", "workspace"),
 }
-"""Kind → kinds that `mygym check` validates, if not the kind itself; without any, the test validates an environment."""
+"""Kind → kinds for `mygym check`, if they differ from the kind; if empty, the test validates an environment."""
 
 
 def new_files(kind: str, request: Request) -> dict[Path, str]:
@@ -44,7 +44,7 @@ def new_files(kind: str, request: Request) -> dict[Path, str]:
         request: Name, folder and base of the component.
 
     Raises:
-        ConfigError: A name is invalid or registered already, or the base is not suitable.
+        ConfigError: A name is invalid or already registered, or the base is not suitable.
     """
     check_identifier("name", request.name)
     if request.class_name is not None:

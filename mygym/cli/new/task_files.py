@@ -61,7 +61,7 @@ def stage_files(request: Request) -> dict[str, str]:
 
 
 def predicate_files(request: Request) -> dict[str, str]:
-    """Return the files of a predicate, and of a stage of the same name that gives it."""
+    """Return the files of a predicate, and of a stage with the same name that produces it."""
     for kind in ("predicate", "stage"):
         check_free(kind, request.name)
     config = {"task": f"[approach, grasp, {request.name}]", "reward": "staged"}

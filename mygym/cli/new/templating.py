@@ -1,4 +1,4 @@
-"""Filling of templates, and the config and test that every kind has."""
+"""Filling of templates; config and test of every kind."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ def template(file: str) -> str:
 
 
 def fill(file: str, request: Request, /, **values: str) -> str:
-    """Return a template with its `$name`, `$class_name` and further placeholders replaced."""
+    """Return a template with the placeholders `$name`, `$class_name` and `values` replaced."""
     return Template(template(file)).substitute(name=request.name, class_name=request.cls, **values)
 
 
 def fill_class(file: str, request: Request, /, **values: str) -> str:
-    """Return a template whose class has the name of the request.
+    """Return a template in which the class has the name given in the request.
 
     Raises:
-        ConfigError: The file, or Python, uses this name for something else.
+        ConfigError: The file or Python already uses this name for another object.
     """
     code = fill(file, request, **values)
     taken = {
@@ -70,7 +70,7 @@ def test_file(request: Request, tests: str, imports: Mapping[str, str]) -> dict[
 
     Args:
         request: The component.
-        tests: Test functions, besides the one that trains the config.
+        tests: Test functions, in addition to the function that trains the config.
         imports: Module → name that the test functions import.
     """
     lines = {"mygym.config": "load_file", **imports}
@@ -87,7 +87,7 @@ def test_file(request: Request, tests: str, imports: Mapping[str, str]) -> dict[
 
 
 def checks_test_file(request: Request, *tests: str) -> dict[str, str]:
-    """Return a test module of functions by `checks_test`."""
+    """Return a test module with functions from `checks_test`."""
     return test_file(request, "\n\n".join(tests), {"mygym.checks": "check"})
 
 

@@ -1,4 +1,4 @@
-"""Writing of new files: all or none, and never over existing files."""
+"""Atomic writing of new files: all files or none, and never over existing files."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from mygym.errors import ConfigError, bad_value
 def write_new(files: Mapping[Path, str]) -> None:
     """Write files that do not exist yet.
 
-    Each file is written under a temporary name and then linked to its path, so that it is complete and replaces
-    nothing. If a file cannot be written, the files and folders made before are removed.
+    Each file is written under a temporary name and then linked to its path: the file is complete, and it replaces
+    nothing. If a file cannot be written, the new files and folders are removed.
 
     Args:
         files: Path → content.
@@ -66,7 +66,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _make_folders(folder: Path) -> list[Path]:
-    """Make a folder and its parents; return the new ones, the topmost first."""
+    """Make a folder and its parents; return the new folders, the topmost first."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()][::-1]
     for path in missing:
         path.mkdir()

@@ -1,7 +1,7 @@
 """`state_dict` and `load_state_dict` of SB3 algorithms.
 
 A checkpoint holds plain data and arrays (`serialization`). It is loaded into objects that the run has already built, so
-a third-party state can set numbers and names, and cannot execute code.
+a third-party state can set numbers and names, but cannot execute code.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def load_algorithm_state(model: BaseAlgorithm, state: Mapping[str, Any]) -> None
     model.set_parameters(copy.deepcopy(state["parameters"]), exact_match=True, device=model.device)
     for name, value in state["attributes"].items():
         if name in EXCLUDED or hasattr(type(model), name):
-            raise ValueError(f"{name} is no attribute of a {type(model).__name__} that a checkpoint holds")
+            raise ValueError(f"{name} is not an attribute of a {type(model).__name__} that checkpoints hold")
         setattr(model, name, restored(getattr(model, name, None), copy.deepcopy(value)))
     for name, value in state.get("policy", {}).items():
         load_tree_state(model.policy, name, value)

@@ -1,4 +1,4 @@
-"""Checkpoints in `checkpoints/step_N/`: complete or absent, verified when read; the newest few are kept."""
+"""Checkpoints in `checkpoints/step_N/`: written atomically, verified when read; only the newest are kept."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MANIFEST_TYPES = {"steps": int, "finished": bool, "logs": dict, "versions": dic
 
 _NAME = re.compile(r"step_(\d+)(?:_(\d+))?")
 _READ_ERRORS = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
-"""Exceptions that a damaged or foreign checkpoint may raise."""
+"""Exceptions that reading a damaged or third-party checkpoint may raise."""
 
 
 @dataclass(frozen=True)
@@ -70,14 +70,14 @@ class Checkpoints:
             steps: Env steps so far.
             state: A tree (`mygym.runs.checkpoints.serialization`).
             logs: Length of each log file, bytes.
-            buffer: The replay buffer, if there is one.
+            buffer: The replay buffer; None if the algorithm has none.
             finished: Whether learning has ended.
 
         Returns:
             Path of the checkpoint.
 
         Raises:
-            RunError: The checkpoint cannot be written; the earlier ones are unchanged.
+            RunError: The checkpoint cannot be written; earlier checkpoints are unchanged.
         """
         path = self._unused(steps)
         temporary = path.with_name(f".{path.name}.part")
@@ -106,7 +106,7 @@ class Checkpoints:
         return path
 
     def newest(self, notify: Callable[[str], None]) -> Checkpoint | None:
-        """Return the newest undamaged checkpoint; None if there is none.
+        """Return the newest undamaged checkpoint; None if no checkpoint is undamaged.
 
         Args:
             notify: Called with a message for each damaged checkpoint.
@@ -122,7 +122,7 @@ class Checkpoints:
         """Remove the checkpoints and chunks that are newer than `checkpoint`; None: remove all.
 
         Raises:
-            RunError: They cannot be removed.
+            RunError: A checkpoint cannot be removed.
         """
         paths = self.paths()
         self._remove(paths[paths.index(checkpoint.path) + 1 :] if checkpoint else paths)
@@ -154,9 +154,9 @@ class Checkpoints:
         return Checkpoint(path, **fields, state=tree["run"], replay=tree["replay"])
 
     def _unused(self, steps: int) -> Path:
-        """Return a path whose name sorts after all checkpoints with as many steps."""
-        others = [_numbers(path)[1] for path in self.paths() if _numbers(path)[0] == steps]
-        suffix = f"_{max(others) + 1}" if others else ""
+        """Return a new path whose name sorts after all checkpoints with the same number of steps."""
+        suffixes = [_numbers(path)[1] for path in self.paths() if _numbers(path)[0] == steps]
+        suffix = f"_{max(suffixes) + 1}" if suffixes else ""
         return self.folder / f"step_{steps:010d}{suffix}"
 
     def _remove(self, paths: list[Path]) -> None:
@@ -176,7 +176,7 @@ class Checkpoints:
 
 
 def _numbers(path: Path) -> tuple[int, int]:
-    """Return the env steps of a checkpoint, and its number among those with as many steps."""
+    """Return the env steps of a checkpoint, and its number among the checkpoints with the same env steps."""
     match = _NAME.fullmatch(path.name)
     assert match is not None
     return int(match[1]), int(match[2] or 1)
@@ -195,7 +195,7 @@ def _manifest(path: Path) -> Any:
 
 
 def manifest_checksum(manifest: Mapping[str, Any]) -> str:
-    """Return the checksum of a manifest without its own checksum."""
+    """Return the checksum of a manifest, computed without the entry `sha256`."""
     return checksum(json.dumps(manifest, sort_keys=True).encode())
 
 

@@ -33,7 +33,7 @@ def load_env_state(env: VecEnv, state: Mapping[str, Any]) -> bool:
     """Restore a state of `env_state`; the environments replay their episodes.
 
     Returns:
-        Whether the replayed observations are bit-identical, as they are on the same machine.
+        Whether the replayed observations are bit-identical, which is the case on the same machine.
     """
     identical = True
     for index, single_state in enumerate(state["envs"]):
@@ -73,7 +73,7 @@ def load_normalizer_state(normalizer: VecNormalize, state: Mapping[str, Any]) ->
 
 
 def logger_state(logger: Logger) -> dict[str, Any]:
-    """Return the values that are recorded and not yet written."""
+    """Return the values that are recorded but not yet written."""
     values = {key: value for key, value in logger.name_to_value.items() if can_be_saved(value)}
     return {"values": values, "counts": dict(logger.name_to_count), "excluded": dict(logger.name_to_excluded)}
 

@@ -38,7 +38,7 @@ def object_state(value: Any) -> Any:
 
 
 def tree_state(value: Any) -> dict[str, Any] | None:
-    """Return the leaves of a tree of JAX arrays; None if it is no such tree or a leaf cannot be saved."""
+    """Return the leaves of a tree of JAX arrays; None if `value` is not such a tree, or a leaf cannot be saved."""
     state = pytrees.leaves(value)
     return state if any(map(pytrees.is_array, state.values())) and can_be_saved(state) else None
 

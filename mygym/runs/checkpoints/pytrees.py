@@ -1,4 +1,4 @@
-"""JAX arrays and trees of them (flax train states, optax optimisers), in processes with or without JAX.
+"""JAX arrays and trees of JAX arrays (flax train states, optax optimisers), in processes with or without JAX.
 
 The state of a tree is a dictionary of its leaves by name. It is loaded into a tree of the same structure, which the run
 has already built: classes and functions are never read from a file.
@@ -27,7 +27,7 @@ def is_array(value: Any) -> bool:
 
 
 def is_tree(value: Any) -> bool:
-    """Return whether `value` is a JAX array or a pytree that holds one."""
+    """Return whether `value` is a JAX array, or a pytree that holds a JAX array."""
     return any(map(is_array, leaves(value).values()))
 
 
@@ -48,7 +48,7 @@ def filled(tree: Any, state: Mapping[str, Any]) -> Any:
     """Return a tree of the structure of `tree` with the leaves of `state`.
 
     Raises:
-        ValueError: Names, shapes or number types of the leaves differ from those of `tree`.
+        ValueError: Names, shapes or number types of the leaves differ from the leaves of `tree`.
     """
     current = leaves(tree)
     if current.keys() != state.keys():
@@ -64,7 +64,7 @@ def to_tensor(array: Any) -> torch.Tensor:
     if jax.dtypes.issubdtype(getattr(array, "dtype", None), jax.dtypes.prng_key):
         array = jax.random.key_data(array)
     copied = np.array(array, order="C")
-    if copied.dtype == jax.dtypes.bfloat16:  # numpy has no such type
+    if copied.dtype == jax.dtypes.bfloat16:  # numpy lacks this type
         return torch.from_numpy(copied.view(np.uint16)).view(torch.bfloat16)
     return torch.from_numpy(copied)
 

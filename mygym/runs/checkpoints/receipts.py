@@ -2,7 +2,7 @@
 
 A receipt holds the file's inode and the time of its last change, in the run directory. The system sets both: the author
 of a third-party run can write a receipt, but cannot predict these numbers for the copy. A file that is copied, moved or
-changed loses its receipt. Without receipts, `--trust` would be needed for a user's own files too, and typed by habit.
+changed loses its receipt. Without receipts, users would need `--trust` for their files too, and type it by habit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def record(file: Path) -> None:
     write_json(file.parent / RECEIPTS, receipts)
 
 
-def is_ours(file: Path) -> bool:
+def has_valid_receipt(file: Path) -> bool:
     """Return whether `file` is unchanged since its receipt was written."""
     return not file.is_symlink() and _receipts(file.parent).get(file.name) == _identity(file)
 

@@ -1,4 +1,4 @@
-"""Incremental storage of a replay buffer: each checkpoint writes only the rows added since the previous one."""
+"""Incremental storage of a replay buffer: each checkpoint writes only the rows added since the previous checkpoint."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from mygym.runs.multi_task_her import MultiTaskHerReplayBuffer
 
 FOLDER = "replay"
 SMALL = 10_000
-"""Transitions below which the last chunk is rewritten together with the new ones, to keep the number of chunks low."""
+"""Number of transitions below which the last chunk is rewritten with the new transitions, so that chunks stay few."""
 
 LARGEST = 100_000
-"""Maximum number of transitions in a chunk, which is in memory twice while it is written."""
+"""Maximum number of transitions in a chunk; while it is written, memory holds it twice."""
 
 _APPENDING = (
     *(ReplayBuffer, DictReplayBuffer, HerReplayBuffer, NStepReplayBuffer),
     *(MultiTaskHerReplayBuffer, ImitationBuffer),
 )
-"""Buffers that never change a written row of `_ROWS`; buffers of other classes are written completely every time."""
+"""Classes of buffers that never change a written row of `_ROWS`; other buffers are written completely every time."""
 
 _ROWS = frozenset({"observations", "next_observations", "actions", "rewards", "dones", "timeouts", "ep_start"})
 
@@ -53,7 +53,7 @@ class ReplayLog:
 
         Args:
             buffer: The buffer after `steps` env steps.
-            steps: Env steps, from which the number of new rows follows; if it does not fit, all rows are written.
+            steps: Env steps, which determine the number of new rows; if it does not fit, all rows are written.
         """
         size = buffer.buffer_size
         total, rewrite = self._count(buffer, steps)
@@ -88,7 +88,7 @@ class ReplayLog:
         }
 
     def load(self, buffer: ReplayBuffer, state: Mapping[str, Any], chunks: list[dict[str, Any]], steps: int) -> None:
-        """Fill `buffer`, which may be larger than the saved buffer if that was never full.
+        """Fill `buffer`, which may be larger than the saved buffer if the saved buffer was never full.
 
         Args:
             buffer: The buffer to fill.
@@ -101,7 +101,7 @@ class ReplayLog:
         """
         size, total = buffer.buffer_size, state["total"]
         if size != state["size"] and total + buffer.optimize_memory_usage > min(size, state["size"]):
-            raise ValueError(f"a replay buffer of {state['size']} rows does not fit into one of {size}")
+            raise ValueError(f"a replay buffer of {state['size']} rows does not fit into a buffer of {size}")
         self.chunks, self.total, self.steps = list(chunks), total, steps
         rows, whole = dict(_rows(buffer)), dict(_whole(buffer))
         for chunk in chunks:
@@ -120,7 +120,7 @@ class ReplayLog:
     def _count(self, buffer: ReplayBuffer, steps: int) -> tuple[int, bool]:
         """Return the number of rows added since the start, and whether all rows must be written again.
 
-        They must if the buffer was reset, or if its position does not fit the number of steps.
+        All rows must be written if the buffer was reset, or if its position does not fit the number of steps.
         """
         size = buffer.buffer_size
         total = self.total + (steps - self.steps) // buffer.n_envs
@@ -140,7 +140,7 @@ def _arrays(buffer: ReplayBuffer) -> Iterator[tuple[str, str, NDArray[Any]]]:
 
 
 def _rows(buffer: ReplayBuffer) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Yield the arrays of which only new rows are written."""
+    """Yield the arrays of which a checkpoint writes only new rows."""
     if type(buffer) in _APPENDING and not buffer.optimize_memory_usage:
         yield from ((name, array) for attribute, name, array in _arrays(buffer) if attribute in _ROWS)
 

@@ -30,7 +30,7 @@ _READ_ERRORS = (
     *(ValueError, LookupError, TypeError, AttributeError, ArithmeticError),
     *(AssertionError, RuntimeError, SafetensorError, ImportError),
 )
-"""Exceptions that damaged or foreign files may raise."""
+"""Exceptions that reading damaged or third-party files may raise."""
 
 
 def to_files(tree: Any) -> dict[str, bytes]:
@@ -59,7 +59,7 @@ def from_files(files: Mapping[str, bytes]) -> Any:
     try:
         return _decode(json.loads(files[STRUCTURE]), load(files[TENSORS]))
     except _READ_ERRORS as error:
-        raise ValueError(f"not what was saved: {type(error).__name__}: {error}") from None
+        raise ValueError(f"not a saved state: {type(error).__name__}: {error}") from None
 
 
 def can_be_saved(value: Any) -> bool:

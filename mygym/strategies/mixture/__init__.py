@@ -2,8 +2,8 @@
 
 - `mixture`: the strategy and its parameters.
 - `protocols`: forward protocols and the checks of their numbers (no torch).
-- `routing`: which candidate an observation selects (by stage or by task).
-- `path_sampler`: which candidates the next rollout uses (sampled).
+- `routing`: selection of a candidate by the observation (its stage or task).
+- `path_sampler`: random paths for the next rollout.
 - `path_search`: the best path of a trained super-network.
 - `forward_state`, `supernet`: the torch modules.
 - `network_slots`, `policies`: policies of any algorithm with super-networks in place of their networks.

@@ -1,4 +1,4 @@
-"""Strategy `mixture`: several networks in one policy, and which of them each pass uses."""
+"""Strategy `mixture`: several networks in one policy; each forward pass uses one network or all."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mygym.strategies.mixture.routing import ByObservation
 
 CANDIDATES = 4
-"""Default number of candidates where stages or tasks do not determine it."""
+"""Default number of candidates if stages or tasks do not determine it."""
 
 
 class Mixture(Strategy):
@@ -40,13 +40,13 @@ class Mixture(Strategy):
     Actor and critic networks are replaced. A mixture combines outputs; of a Gaussian policy it combines the means.
 
     Args:
-        protocol: How candidates are combined. `single`: one of them. `sum`: all, with given weights. `softmax`: all,
+        protocol: Combination of candidates. `single`: one of them. `sum`: all, with given weights. `softmax`: all,
             with weights of a learned gate. `gumbel_softmax`: the same with noise and a falling temperature.
-        by: What selects the candidate of `single`. `stage`: the stage in the observation. `task`: the task code that
+        by: Selection of the candidate of `single`. `stage`: the stage in the observation. `task`: the task code that
             `identify` appends. `sampler`: drawn for each rollout, on-policy for each environment; after training a
             search selects the final path.
         candidates: Number of candidates, or a list of their `net_arch`; null: one for each stage or task, else 4.
-        units: `whole` networks, or `blocks`: each linear layer is a choice of its own.
+        units: `whole` networks, or `blocks`: each linear layer is a separate choice.
         sampler: `fair`: each candidate once before any twice (Chu et al., 2021). `uniform`: drawn with equal
             probability. `differentiable`: drawn with weights that gradient ascent learns from rewards (the gradient
             bandit of Sutton and Barto, 2018, section 2.8).
@@ -158,14 +158,14 @@ class Mixture(Strategy):
         return mixture_policy(cls, Layout(tuple(archs), self.units, by))
 
     def _routing(self, env: VecEnv) -> tuple[int, ByObservation | None]:
-        """Return the number of candidates, and the observation component that selects one."""
+        """Return the number of candidates, and the observation component that selects the candidate."""
         if self.protocol != "single" or self.by == "sampler":
             return self.candidate_count or len(self.weights or []) or CANDIDATES, None
         from mygym.strategies.mixture.routing import by_observation
 
         count, component = by_observation(self.plan, env, self.by, f"{self.section}.by")
         if self.candidate_count not in (None, count):
-            why = f"is not one for each {self.by}"
+            why = f"differs from the number of candidates by {self.by}"
             raise ConfigError(bad_value(f"{self.section}.candidates", self.candidates, f"{count}, or null", why))
         return count, component
 
@@ -199,7 +199,7 @@ class Mixture(Strategy):
     # Training -------------------------------------------------------------------------------------------------------
 
     def step(self) -> None:
-        """Draw the routes of the next rollout, and log how evenly candidates are used."""
+        """Draw the routes of the next rollout, and log the usage of the candidates."""
         if self.path_sampler is not None:
             self._learn(self.path_sampler)
             self._draw(self.path_sampler)
@@ -214,7 +214,7 @@ class Mixture(Strategy):
             self.logger.record("strategy/tau", float(self.forward_state.tau))
 
     def _draw(self, sampler: PathSampler) -> None:
-        """Draw routes; evaluations and off-policy algorithms use that of the first environment."""
+        """Draw routes; evaluations and off-policy algorithms use the route of the first environment."""
         env = self._routed_env
         drawn = sampler.draw(env.num_envs if env.shown else 1)
         self.rollout_start = self.num_timesteps
@@ -230,7 +230,7 @@ class Mixture(Strategy):
         env.rewards[:] = 0.0
 
     def _draw_noise(self) -> None:
-        """Draw the noise of the next rollout: for each environment, or off-policy one sample for all updates."""
+        """Draw the noise of the next rollout: for each environment; off-policy, a single sample for all updates."""
         import torch
 
         env, state = self._routed_env, self.forward_state
@@ -240,7 +240,7 @@ class Mixture(Strategy):
         self._set_routes(noise.flatten(1).numpy())
 
     def _set_routes(self, routes: NDArray[Any]) -> None:
-        """Put the routes `(n_envs, …)` into the current observation and those of the next rollout."""
+        """Put the routes `(n_envs, …)` into the current observation and the observations of the next rollout."""
         env = self._routed_env
         if env.shown:
             env.routes[:, : routes.shape[1]] = routes
@@ -265,7 +265,7 @@ class Mixture(Strategy):
         return self.used if usage is None else usage.cpu().numpy()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state with that of the sampler and the rewards of the current rollout."""
+        """Return the state, including the state of the sampler and the rewards of the current rollout."""
         self.used = self._usage()
         state = super().state_dict()
         if self.path_sampler is not None:
@@ -301,6 +301,6 @@ def _depth(net_arch: Any) -> int:
 
 
 def _balance_loss(networks: Sequence[Any], coefficient: float) -> Any:
-    """Return the weighted importance losses of networks that were passed; None if there are none."""
+    """Return the weighted sum of the networks' importance losses; None if no network has a loss."""
     losses = [loss for network in networks if (loss := network.balance_loss()) is not None]
     return coefficient * sum(losses) if losses else None

@@ -1,4 +1,4 @@
-"""Networks of SB3's policies: find them, put super-networks in their places, renew the optimisers."""
+"""Networks of SB3's policies: list them, replace them by super-networks, renew the optimisers."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def optimized_modules(policy: Any) -> list[Any]:
 
 
 def renewed_optimizer(module: nn.Module, optimizer_class: Any, **kwargs: Any) -> torch.optim.Optimizer:
-    """Return a new optimiser of the parameters of the old one and of all candidates."""
+    """Return a new optimiser of the old optimiser's parameters and of the parameters of all candidates."""
     known = {id(p) for group in cast(Any, module).optimizer.param_groups for p in group["params"]}
     known |= {id(p) for network in supernets(module) for p in network.parameters()}
     optimizer: torch.optim.Optimizer = optimizer_class([p for p in module.parameters() if id(p) in known], **kwargs)
@@ -111,7 +111,7 @@ class ColumnSlice(nn.Module):
 
 
 def _joined(first: nn.Linear, second: nn.Linear) -> nn.Linear:
-    """Return one layer with the outputs of two layers that have the same input."""
+    """Return a layer with the outputs of two layers that have the same input."""
     joined = nn.Linear(first.in_features, first.out_features + second.out_features, device=first.weight.device)
     with torch.no_grad():
         joined.weight.copy_(torch.cat([first.weight, second.weight]))

@@ -1,4 +1,4 @@
-"""Which candidates the next rollout uses, drawn at random; numpy's global generator is part of every checkpoint."""
+"""Random paths for the next rollout, drawn from numpy's global generator, whose state checkpoints contain."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class PathSampler:
         self.queues: list[list[int]] = [[] for _ in range(layers)]
         """For each layer the candidates that `fair` draws next."""
         self.counts: NDArray[Any] = np.zeros((layers, candidates))
-        """`(layers, candidates)`: how often each candidate was drawn."""
+        """`(layers, candidates)`: number of draws of each candidate."""
         self.logits: NDArray[Any] = np.zeros((layers, candidates))
         """`(layers, candidates)`: weights that `differentiable` learns."""
         self.baseline = 0.0
@@ -62,7 +62,7 @@ class PathSampler:
         return self.counts / total if total.all() else None
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything that further draws depend on, except the global generator."""
+        """Return the state on which further draws depend, except the global generator."""
         return {name: copy.deepcopy(getattr(self, name)) for name in self.STATE}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -77,7 +77,7 @@ def draw_uniform(count: int, layers: int, candidates: int) -> NDArray[np.int64]:
 
 
 def draw_fair(queues: list[list[int]], count: int, candidates: int) -> NDArray[np.int64]:
-    """Draw candidates `(count, layers)`; each layer draws every candidate once before any twice.
+    """Draw candidates `(count, layers)`; each layer draws every candidate once before it repeats any.
 
     Strict fairness of FairNAS (Chu et al., 2021).
 

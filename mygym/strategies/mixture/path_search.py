@@ -20,10 +20,10 @@ Method = Literal["random", "evolutionary"]
 Path = tuple[int, ...]
 
 PASSES = 51
-"""Number of forward passes whose median time counts."""
+"""Number of forward passes over which the median time is taken."""
 
 ATTEMPTS = 50
-"""Paths that are drawn for each path that is evaluated; repeated and too slow paths are skipped."""
+"""Number of paths to draw for each path to evaluate; repeated and too slow paths are skipped."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def search_paths(
     budget_us: float | None = None,
     seed: int = 0,
 ) -> list[Tried]:
-    """Evaluate paths on episodes and set the best one in `policy`.
+    """Evaluate paths on episodes and set the best path in `policy`.
 
     All paths are evaluated if there are at most `tries`. Otherwise `random` draws them; `evolutionary` draws half of
     them and breeds the rest from the better half by crossover and mutation (SPOS, Guo et al., 2020).
@@ -141,7 +141,7 @@ def _random_path(state: Any, rng: np.random.Generator) -> Path:
 
 
 def _child(ranked: list[Tried], candidates: int, rng: np.random.Generator) -> Path:
-    """Return a child of two paths of the better half, with one layer redrawn."""
+    """Return a child of two paths of the better half, with a single layer drawn again."""
     parents = ranked[: max(len(ranked) // 2, 2)]
     first, second = (parents[int(rng.integers(len(parents)))].path for _ in range(2))
     child = [pair[int(rng.integers(2))] for pair in zip(first, second, strict=True)]

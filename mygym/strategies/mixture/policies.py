@@ -36,7 +36,7 @@ SUPPORTED: tuple[type[BasePolicy], ...] = (
     *(ActorCriticPolicy, SACPolicy, TQCPolicy, CrossQPolicy, TD3Policy),
     ImitationPolicy,
 )
-"""Policy classes whose networks, and those of their subclasses, can be replaced."""
+"""Policy classes whose networks can be replaced, also in subclasses."""
 
 
 def mixture_policy(cls: type[BasePolicy], layout: Layout) -> type[BasePolicy]:
@@ -65,7 +65,7 @@ class MixturePolicy:
     def _build(self, lr_schedule: Schedule) -> None:
         policy = cast(Any, self)
         if getattr(policy, "use_sde", False) or getattr(policy, "actor_kwargs", {}).get("use_sde"):
-            why = "draws exploration noise from the last layer, of which there are several"
+            why = "draws exploration noise from the last layer, but a mixture has several last layers"
             raise ConfigError(bad_value("algo_params.use_sde", True, [False], why))
         net_arch, candidates = policy.net_arch, []
         for arch in self.layout.archs:
@@ -87,7 +87,7 @@ class MixturePolicy:
         rate = lr_schedule(1)
         for module in optimized_modules(policy):
             module.optimizer = renewed_optimizer(module, policy.optimizer_class, lr=rate, **policy.optimizer_kwargs)
-        if not isinstance(self, ImitationPolicy):  # which standardises the input of its extractor
+        if not isinstance(self, ImitationPolicy):  # that policy standardises the input of its extractor
             extractors = [getattr(module, "features_extractor", None) for module in modules_of(policy)]
             extractors += [getattr(policy, "vf_features_extractor", None)]
             for extractor in {id(e): e for e in extractors if e is not None}.values():
@@ -133,7 +133,7 @@ class MixturePolicy:
 def _routes(part: torch.Tensor, by: ByObservation, state: ForwardState) -> Sequence[Route]:
     """Return the routes of observation rows `(n, d)`.
 
-    Of a one-hot vector, normalised or not, only the hot number is above 0.
+    In a one-hot vector, normalised or not, only the hot number is above 0.
     """
     size = by.stop - by.start
     alone = len(part) == 1
@@ -141,7 +141,7 @@ def _routes(part: torch.Tensor, by: ByObservation, state: ForwardState) -> Seque
     numbers = (part if alone else part[:1]).tolist()[0][by.start : by.stop]
     most = max(numbers)
     hot = numbers.index(most) if most > 0 or len(by.candidates) == size else size
-    # Often all rows are alike, and checking that is faster than sorting them.
+    # All rows are often equal, and checking this is faster than sorting them.
     if alone or (most > 0 and part[:, by.start + hot].min().item() > 0):
         return state.uniform_routes[by.candidates[hot]]
     values, index = part[:, by.start : by.stop].max(dim=1)

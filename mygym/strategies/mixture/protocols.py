@@ -15,7 +15,7 @@ PROTOCOLS: tuple[Protocol, ...] = ("single", "sum", "softmax", "gumbel_softmax")
 Units = Literal["whole", "blocks"]
 
 SUM_TOLERANCE = 1e-4
-"""Largest difference of a sum of weights from 1."""
+"""Maximum difference of a sum of weights from 1."""
 
 
 def check_candidates(key: str, candidates: int | list[Any] | None, units: Units) -> int | None:
@@ -65,7 +65,7 @@ def check_tau(key: str, tau: float) -> None:
     """Check a temperature.
 
     Raises:
-        ConfigError: Not above 0.
+        ConfigError: The temperature is not above 0.
     """
     if not 0 < tau < np.inf:
         raise ConfigError(bad_value(key, tau, "above 0"))

@@ -1,4 +1,4 @@
-"""Routing by observation: which candidate an observation selects, by its stage or by its task."""
+"""Routing by observation: the stage or the task in an observation selects the candidate."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ByObservation:
     start: int
     stop: int
     candidates: tuple[int, ...]
-    """Candidate for each index of the component, plus one entry for all zeros where that can occur."""
+    """Candidate for each index of the component, plus an entry for a component of zeros if that can occur."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def by_observation(plan: RunPlan, env: VecEnv, by: str, key: str) -> tuple[int, 
 
 
 def _candidates_by_stage_name(plan: RunPlan) -> list[int]:
-    """Return the candidate for each index of `stage_name`, and for none; stages of no task use the last candidate."""
+    """Return the candidate for each index of `stage_name`, and for zeros; unused stages use the last candidate."""
     columns = stage_columns()
     names = [name for variant in plan.variants for name in find_task(variant.config.task).stage_names]
     used = list(dict.fromkeys(columns.index(name) if name in columns else len(columns) for name in names))
@@ -97,7 +97,7 @@ def _remedies(config: RunConfig) -> Mapping[str, str]:
 
 
 def _position(space: spaces.Space[Any], component: slice, at_end: bool) -> tuple[str | None, int, int]:
-    """Return key, start and stop of a component; `at_end`: it is the last, after the goals of flat observations too."""
+    """Return key, start and stop of a component; `at_end`: it comes last, in flat observations after the goals."""
     if isinstance(space, spaces.Dict):
         return "observation", component.start, component.stop
     assert space.shape is not None

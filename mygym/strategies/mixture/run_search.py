@@ -27,7 +27,7 @@ def search(
     seed: int = 0,
     out: str | Path | None = None,
 ) -> list[Tried]:
-    """Evaluate paths of a run that was trained with strategy `experts`; the run itself is not changed.
+    """Evaluate paths of a run that was trained with strategy `mixture`; the run itself is not changed.
 
     Args:
         run: Path of a run, or of a policy file in it.
@@ -35,15 +35,15 @@ def search(
         tries: Number of paths to evaluate.
         budget_us: Upper limit for a forward pass with one observation on this machine, in microseconds.
         episodes: Episodes for each path, the same for all; no final evaluation uses them.
-        seed: Decides the paths and the episodes.
+        seed: Seed of the paths and the episodes.
         out: A new file, `….safetensors`, in the run's folder, for the policy with the best path: `mygym.load` and
-            `mygym.evaluate` take it.
+            `mygym.evaluate` accept it.
 
     Returns:
         The evaluated paths, the best first.
 
     Raises:
-        ConfigError: The run has no paths to choose from, none is within the budget, or `out` is no new file.
+        ConfigError: The run has a single path, no path is within the budget, or `out` is not a new file.
         RunError: The policy cannot be loaded, or writing failed.
     """
     from mygym.runs.policy import save_policy
@@ -54,15 +54,15 @@ def search(
     if out is not None:
         out = Path(out).expanduser()
         if out.suffix != ".safetensors" or out.absolute().parent != folder.absolute():
-            why = "is not where a policy can be loaded from"
+            why = "is not a path from which a policy can be loaded"
             raise ConfigError(bad_value("out", str(out), f"a new file {folder / 'NAME.safetensors'}", why))
         check_new(out, "out", "a file")
     policy: Any = load(run)
     network = policy.model.policy
     layout = getattr(network, "layout", None)
     if layout is None or layout.by is not None:
-        why = "has experts that are all needed, as observations say which" if layout else "has no super-networks"
-        allowed = "a run with strategy experts, and by: sampler or another protocol than single"
+        why = "needs all its candidates, because observations select them" if layout else "has no super-networks"
+        allowed = "a run with strategy mixture, and by: sampler or a protocol other than single"
         raise ConfigError(bad_value("run", str(run), allowed, why))
     if budget_us is not None:
         check_budget(network, budget_us, "budget_us")
@@ -71,8 +71,8 @@ def search(
         seeds = round_robin(episode_seeds(seed, EVALUATION, episodes), envs[0])
         paths = search_paths(network, lambda: evaluate_policy(policy, envs, seeds), method, tries, budget_us, seed)
     if not paths:
-        why = f"is less than any of {tries} paths takes here"
-        raise ConfigError(bad_value("budget_us", budget_us, "a larger one", why))
+        why = f"is less than the time of each of {tries} paths"
+        raise ConfigError(bad_value("budget_us", budget_us, "a larger budget", why))
     if out is not None:
         save_policy(out, policy.model, policy.normalizer)
     return paths

@@ -21,13 +21,13 @@ class SuperNet(nn.Module):
     """Candidates in place of one network: whole networks, or a choice for each linear layer.
 
     Args:
-        candidates: Networks with equal input and output sizes; with units `blocks` all of the same layers.
-        units: `whole`: the candidates are the networks. `blocks`: each linear layer is a choice of its own; modules
-            between them, such as activations, are those of the first candidate.
+        candidates: Networks with equal input and output sizes; with units `blocks`, with the same layers.
+        units: `whole`: the candidates are the networks. `blocks`: each linear layer is a separate choice; modules
+            between them, such as activations, come from the first candidate.
         state: Forward state, if it is shared with other networks; None: a new one.
 
     Raises:
-        ConfigError: No candidate, or different layers with units `blocks`.
+        ConfigError: Candidates are missing, or have different layers with units `blocks`.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class SuperNet(nn.Module):
         self.candidates = len(candidates)
         width = next(module.in_features for module in candidates[0].modules() if isinstance(module, nn.Linear))
         self.gate = nn.Linear(width, self.depth * self.candidates)
-        """Scores the candidates by the input; its biases are the architecture parameters of architecture search."""
+        """Network that scores the candidates for an input; its biases are the architecture parameters of the search."""
         nn.init.zeros_(self.gate.weight)
         nn.init.zeros_(self.gate.bias)
         self.own_state = ForwardState(self.candidates, self.depth) if state is None else None
@@ -113,7 +113,7 @@ class SuperNet(nn.Module):
         """Return the gate's importance loss on the last training batch; None before the first.
 
         Shazeer et al., 2017, equation 8: the squared coefficient of variation of the candidates' total weights, which
-        is 0 where all candidates are used equally.
+        is 0 if all candidates are used equally.
         """
         if self.last_input is None:
             return None

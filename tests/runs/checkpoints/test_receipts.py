@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mygym.runs.checkpoints.receipts import RECEIPTS, is_ours, record
+from mygym.runs.checkpoints.receipts import RECEIPTS, has_valid_receipt, record
 
 
 @pytest.fixture
@@ -26,30 +26,30 @@ def receipts(file: Path) -> Path:
     return file.parent / RECEIPTS
 
 
-def test_recorded_file_is_ours(file: Path) -> None:
-    assert is_ours(file)
+def test_recorded_file_has_valid_receipt(file: Path) -> None:
+    assert has_valid_receipt(file)
     best = file.with_name("best_model.zip")
     best.write_bytes(b"another")
-    assert not is_ours(best)
+    assert not has_valid_receipt(best)
     record(best)
-    assert is_ours(best)
-    assert is_ours(file)
+    assert has_valid_receipt(best)
+    assert has_valid_receipt(file)
 
 
 def test_receipt_survives_reading_and_moving_the_run(file: Path, tmp_path: Path) -> None:
     file.read_bytes()
-    assert is_ours(file)
+    assert has_valid_receipt(file)
     file.parent.rename(tmp_path / "elsewhere")
-    assert is_ours(tmp_path / "elsewhere" / "model.zip")
+    assert has_valid_receipt(tmp_path / "elsewhere" / "model.zip")
 
 
 def test_rewritten_file_needs_a_new_receipt(file: Path) -> None:
     other = file.with_name("new")
     other.write_bytes(b"a newer model")
     other.replace(file)
-    assert not is_ours(file)
+    assert not has_valid_receipt(file)
     record(file)
-    assert is_ours(file)
+    assert has_valid_receipt(file)
 
 
 def rewritten(file: Path) -> Path:
@@ -114,7 +114,7 @@ def linked_to_our_file(file: Path) -> Path:
     link.symlink_to(file)
     content = json.loads(receipts(file).read_text())
     receipts(file).write_text(json.dumps({**content, "link.zip": content["model.zip"]}))
-    assert is_ours(file)
+    assert has_valid_receipt(file)
     return link
 
 
@@ -143,10 +143,10 @@ CHANGES = [
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
-def test_changed_file_is_not_ours(change: Callable[[Path], Path], file: Path) -> None:
+def test_changed_file_has_no_valid_receipt(change: Callable[[Path], Path], file: Path) -> None:
     changed = change(file)
     assert changed.is_file()
-    assert not is_ours(changed)
+    assert not has_valid_receipt(changed)
 
 
 @pytest.mark.parametrize(
@@ -158,15 +158,15 @@ def test_changed_file_is_not_ours(change: Callable[[Path], Path], file: Path) ->
 )
 def test_forged_receipts_are_ignored(content: str, file: Path) -> None:
     receipts(file).write_text(content, encoding="latin-1")
-    assert not is_ours(file)
+    assert not has_valid_receipt(file)
     record(file)
-    assert is_ours(file)
+    assert has_valid_receipt(file)
 
 
 def test_unreadable_receipts_are_ignored(file: Path) -> None:
     receipts(file).unlink()
     receipts(file).mkdir()
-    assert not is_ours(file)
+    assert not has_valid_receipt(file)
     receipts(file).rmdir()
     os.mkfifo(receipts(file))  # reading it would block
-    assert not is_ours(file)
+    assert not has_valid_receipt(file)

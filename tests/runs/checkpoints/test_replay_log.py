@@ -258,7 +258,7 @@ def test_full_buffer_fits_only_into_the_same_size(kind: str, rows: int, tmp_path
     Filler(0).add(buffer, rows=rows)
     state = log.save(buffer, rows)
     for size in (11, 13, 40):
-        with pytest.raises(ValueError, match=f"12 rows does not fit into one of {size}"):
+        with pytest.raises(ValueError, match=f"12 rows does not fit into a buffer of {size}"):
             ReplayLog(tmp_path).load(BUFFERS[kind](size, 1), state, log.chunks, rows)
 
 

@@ -281,7 +281,7 @@ def test_documents_give_plain_data_or_are_refused(node: Any) -> None:
 @given(structure=st.binary(max_size=40) | st.text(max_size=40).map(str.encode), tensors=st.binary(max_size=60))
 def test_random_bytes_are_refused(structure: bytes, tensors: bytes) -> None:
     for files in ({STRUCTURE: structure, TENSORS: tensors}, {STRUCTURE: b'{"$tensor": "0"}', TENSORS: tensors}):
-        with pytest.raises(ValueError, match="not what was saved"):
+        with pytest.raises(ValueError, match="not a saved state"):
             from_files(files)
 
 
@@ -304,19 +304,19 @@ HEADERS = [
 def test_invalid_tensor_headers_are_refused(header: Any) -> None:
     text = json.dumps(header).encode()
     content = len(text).to_bytes(8, "little") + text + bytes(8)
-    with pytest.raises(ValueError, match="not what was saved"):
+    with pytest.raises(ValueError, match="not a saved state"):
         from_files({STRUCTURE: b'{"$array": "0"}', TENSORS: content})
 
 
 @pytest.mark.parametrize("structure", [b"[" * 100_000, b'{"$tuple":' * 5000 + b"1" + b"}" * 5000, b"9" * 10_000])
 def test_oversized_documents_are_refused(structure: bytes) -> None:
-    with pytest.raises(ValueError, match="not what was saved"):
+    with pytest.raises(ValueError, match="not a saved state"):
         from_files({STRUCTURE: structure, TENSORS: TENSOR_FILE})
 
 
 def test_missing_files_are_refused() -> None:
     for files in ({}, {STRUCTURE: b"1"}, {TENSORS: TENSOR_FILE}):
-        with pytest.raises(ValueError, match="not what was saved"):
+        with pytest.raises(ValueError, match="not a saved state"):
             from_files(files)
 
 

@@ -312,7 +312,7 @@ WRONG: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"candidates": [["a"]]}, {}, r"strategy_params.candidates.0: \['a'\] .*sizes of its hidden layers"),
     ({"candidates": [[8], [0]]}, {}, r"strategy_params.candidates.1: \[0\]"),
     ({"candidates": ["a"]}, {}, "strategy_params.candidates.0: 'a'"),
-    ({"candidates": 3}, {}, "strategy_params.candidates: 3 is not one for each stage; allowed: 2"),
+    ({"candidates": 3}, {}, "strategy_params.candidates: 3 differs from the number of candidates by stage; allowed: 2"),
     ({"candidates": [[8], [16]], "units": "blocks"}, {}, "strategy_params.candidates: .*units whole"),
     ({"protocol": "softmaxx"}, {}, "strategy_params.protocol"),
     ({"balance": 0.1}, {}, "strategy_params.balance: 0.1 is for learned gates"),
