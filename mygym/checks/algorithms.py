@@ -71,7 +71,7 @@ class Subject:
         self.name, self.framework, self.steps, self.folder = name, framework, steps, folder
         self.overrides = config
         self.refused = ""
-        """Why the class refuses the observations of its registration, if it takes the other kind."""
+        """Error for the observations of the registration, if the class takes only the other kind; else empty."""
 
     def config(self, folder: str, steps: int | None = None, **more: Any) -> dict[str, Any]:
         """Return the config of a run in a subfolder, with as few evaluations and checkpoints as the checks allow."""
@@ -126,7 +126,7 @@ class Subject:
             env.close()
 
     def meets_its_registration(self) -> None:
-        """It takes the observations and the hindsight replay of its registration."""
+        """The class takes the observations and the hindsight replay of its registration."""
         entry = algorithm(self.name, self.framework)
         registered = "dictionaries" if entry.dict_observations else "flat observations"
         takes = "flat observations only" if entry.dict_observations else "dictionaries only"
@@ -210,7 +210,7 @@ class Subject:
         self._demand_same(reference.path, resumed.path, "a run that was stopped and resumed")
 
     def survives(self) -> None:
-        """A faulty environment ends a run with a clear message, which the result has as well."""
+        """A faulty environment ends a run with a clear message, which the result contains as well."""
         step = min(FAULT_STEP, max(self.steps // 2, 1))
         for number, (behaviour, (fault, text)) in enumerate(FAULTS.items()):
             logdir = self.folder / f"faulty_{number}"
@@ -233,7 +233,7 @@ class Subject:
     # Helpers -----------------------------------------------------------------------------------------------------
 
     def _takes_other_observations(self) -> bool:
-        """Whether the class can be built with the other kind of observations than it is registered for."""
+        """Whether the class can be built with the kind of observations for which it is not registered."""
         config = self.resolved.config.model_copy(update={"her": False})
         goal_env = not algorithm(self.name, self.framework).dict_observations
         from stable_baselines3.common.vec_env import DummyVecEnv
@@ -248,7 +248,7 @@ class Subject:
         return True
 
     def _relabels(self) -> None:
-        """It has a replay buffer that relabels, and trains with it."""
+        """The class trains with a replay buffer that relabels goals."""
         from stable_baselines3 import HerReplayBuffer
 
         config = self.resolved.config
@@ -329,7 +329,7 @@ def _actions(policy: Any, observations: list[Any]) -> NDArray[np.float32]:
 
 
 def _weights(file: Path) -> dict[str, NDArray[Any]]:
-    """Return the tensors of a policy file, without its normaliser's."""
+    """Return the tensors of a policy file, without the tensors of its normaliser."""
     return {key: value for key, value in load_tensors(file).items() if not key.startswith(NORMALIZER)}
 
 

@@ -39,7 +39,7 @@ def resolve_areas(
         given: The user's areas: name → `low` and `high` corner in m, or one of them.
 
     Raises:
-        ConfigError: The task draws nothing from an area, or a corner of it is missing or below the other.
+        ConfigError: The task draws nothing from an area, or a corner is missing, or `high` is below `low`.
     """
     areas = {name: _box(area.low, area.high) for name, area in workspace.areas.items()}
     starts = [f"{role}_start" for role in (*task.roles, "distractor")]
@@ -86,7 +86,7 @@ def check_areas(task: Task, world: World, areas: Mapping[str, Box], given: Colle
         if example is not None:
             base = list(robot.base_position)
             allowed = f"a smaller box, or one nearer to the base at {base}"
-            why = f"is to {1 - share:.0%} out of {robot.name}'s reach, e.g. at {example}"
+            why = f"is {1 - share:.0%} out of {robot.name}'s reach, e.g. at {example}"
             raise ConfigError(bad_value(f"task_params.areas.{name}", {"low": low, "high": high}, allowed, why))
         check_room(task, world, areas, name)
 
@@ -116,12 +116,12 @@ def _missing_area(task: Task, robot: RobotSpec, workspace: WorkspaceSpec, name: 
 
 @dataclass(frozen=True)
 class AreaUse:
-    """What a task draws from an area."""
+    """Point or object that a task draws from an area."""
 
     name: str
     """Name for messages."""
     spec: ObjectSpec | None = None
-    """Object that is placed there; None: a point."""
+    """Object that is placed in the area; None: a point."""
     support: float | None = None
     """m below the object within which it must have a support; None: it may be in the air."""
 

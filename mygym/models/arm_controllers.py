@@ -84,7 +84,7 @@ class ArmControllers:
         self._second_ee_start = state.second_ee_position[0].copy()
 
     def command(self, action: FloatArray, state: State) -> FloatArray:
-        """Return what the motors of all arms follow, `(J,)`, see `Controller.mode`, for an action `(A,)`."""
+        """Return the motor commands `(J,)` of all arms for an action `(A,)`, see `Controller.mode`."""
         q = state.joint_position[0]
         commands = [
             controller.command(action[part], q[joints], _ee_position(state, index))
@@ -120,7 +120,7 @@ class ArmControllers:
         second_target: FloatArray | None,
         second_gripper: float,
     ) -> FloatArray:
-        """Return the action that moves the end effectors towards targets; arguments as of `World.action_towards`."""
+        """Return the action that moves the end effectors towards targets, see `World.action_towards`."""
         targets = [ee_target, *self._second_ee_start] if second_target is None else [ee_target, second_target]
         parts = []
         for index, (controller, joints) in enumerate(zip(self.controllers, self._joints, strict=True)):

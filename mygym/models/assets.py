@@ -73,7 +73,7 @@ def find_asset(kind: str, name: str | Path) -> Path:
 
 
 def find_beside(path: Path, name: str) -> Path:
-    """Return the file `name` beside the file `path`, or in a package of data; it may not exist.
+    """Return the file `name` beside the file `path`, or in a package of data; the file need not exist.
 
     Raises:
         AssetError: The package is not installed.
@@ -125,7 +125,7 @@ def read_mapping(path: Path) -> Mapping[str, Any]:
 @lru_cache(maxsize=512)
 def _parsed(text: str) -> Any:
     """Parse YAML; cached, as each environment reads the files of its robot, workspace and objects again."""
-    return yaml.load(text, Loader=_LOADER)  # noqa: S506  (a safe one)
+    return yaml.load(text, Loader=_LOADER)  # noqa: S506  (a safe loader)
 
 
 @cache

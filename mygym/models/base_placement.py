@@ -27,7 +27,7 @@ CLEARANCE = 0.08
 def place_base(spec: RobotSpec, workspace: WorkspaceSpec) -> tuple[RobotSpec, float]:
     """Return the robot at the base position and home that reach most of the workspace, and the share reached.
 
-    The share is that of the corners of the workspace's areas; the search ends at the first position that reaches all.
+    The share counts the corners of the workspace's areas; the search ends at the first position that reaches all.
     """
     y = -float(make_chain(spec, spec.arms[0], workspace.tool_direction).basis[0, 0].reshape(4, 4)[1, 3])
     best: tuple[RobotSpec, float] | None = None

@@ -111,7 +111,7 @@ def _staves(geom: GeomSpec) -> list[Piece]:
     bottom, top, wall, height = geom.size
     sides = geom.sides
     count = sides or STAVES
-    flat = math.cos(math.pi / sides) if sides else 1.0  # distance of a side over that of a corner
+    flat = math.cos(math.pi / sides) if sides else 1.0  # distance of a side over the distance of a corner
     middle = (bottom + top) / 2
     thickness = middle * flat - (middle - wall)
     width = 2 * max(bottom, top) * flat * math.tan(math.pi / count)

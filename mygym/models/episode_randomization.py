@@ -32,9 +32,9 @@ class CameraShift:
     """Displacement of every camera."""
 
     target: Vector = (0.0, 0.0, 0.0)
-    """m: of the point that the camera looks at."""
+    """m: displacement of the point that the camera looks at."""
     sideways: float = 0.0
-    """m: of the camera, about that point."""
+    """m: displacement of the camera, about that point."""
     upwards: float = 0.0
     """m."""
     backwards: float = 0.0

@@ -67,7 +67,7 @@ class GripperSpec:
     velocity: Positive
     """m/s or rad/s: largest speed of each finger."""
     friction: Positive = 1.0
-    """Friction of finger links without one in the URDF; Bullet multiplies it by the object's."""
+    """Friction of finger links whose URDF has none; Bullet multiplies it by the object's."""
 
 
 @dataclass(frozen=True)

@@ -27,13 +27,13 @@ ROBOT_MARGIN = 1.25
 """Size of a robot's image relative to its collision shapes."""
 
 NEIGHBOUR_JOINTS = 2
-"""Number of joints between links whose shapes may overlap."""
+"""Largest number of joints between links whose shapes may overlap."""
 
 
 def collisions(world: World) -> list[str]:
     """List the collisions of the robot in the current state, e.g. `wrist is inside table`.
 
-    The robot's base may stand inside a fixture, and links may overlap with their next but one.
+    The robot's base may stand inside a fixture, and a link may overlap links up to `NEIGHBOUR_JOINTS` joints away.
     """
     client, body = world.client, world.robot_body.body
     count = bullet.getNumJoints(body, physicsClientId=client)
@@ -94,7 +94,7 @@ def around_robot(world: World, camera: CameraSpec, aspect: float) -> CameraSpec:
 
 
 def overlapping_fixtures(world: World) -> list[str]:
-    """List the fixtures that overlap each other in the current state; a fixture may overlap its own parts."""
+    """List the pairs of fixtures that overlap in the current state; parts may overlap the rest of their fixture."""
     fixtures = list(world.fixture_bodies.bodies.items())
     return [
         f"{name} is inside {other_name}"

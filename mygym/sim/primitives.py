@@ -44,7 +44,7 @@ class Primitive:
 def replace_meshes(root: ET.Element) -> None:
     """Replace all collision meshes by primitives, in place; visual shapes stay.
 
-    Visual shapes become the collision shapes of a robot without any.
+    A robot without collision shapes gets its visual shapes as collision shapes.
 
     Raises:
         AssetError: Bullet cannot read a mesh.

@@ -38,9 +38,9 @@ def is_finger(joint: Joint) -> bool:
 
 
 def infer_gripper(root: ET.Element, joints: dict[str, Joint], wrist: str, notes: list[str]) -> GripperSpec | None:
-    """Return the gripper of the fingers behind a link: prismatic ones with limits, else revolute ones; or None.
+    """Return the gripper of the fingers behind a link, or None.
 
-    One line about the result is added to `notes`.
+    Prismatic fingers with limits are preferred to revolute fingers. One line about the result is added to `notes`.
     """
     carried = [joint for joint in _carried(joints, wrist) if is_finger(joint)]
     limited = [joint for joint in carried if math.isfinite(joint.lower) and joint.lower < joint.upper < math.inf]
@@ -80,7 +80,10 @@ def _carried(joints: dict[str, Joint], link: str) -> Iterator[Joint]:
 
 
 def _spread(root: ET.Element, joints: dict[str, Joint], wrist: str, fingers: list[Joint], end: str) -> float:
-    """Return twice the mean distance of the fingers' centres of mass from their mean, or of one from the wrist, m."""
+    """Return twice the mean distance of the fingers' centres of mass from their middle, m.
+
+    The middle of a single finger is the wrist.
+    """
     centres = np.array(_centres(root, joints, wrist, {joint.name: getattr(joint, end) for joint in fingers}))
     middle = centres.mean(axis=0) if len(fingers) > 1 else np.zeros(3)
     return 2 * float(np.linalg.norm(centres - middle, axis=1).mean())

@@ -24,13 +24,13 @@ class Thresholds:
     near: float = 0.08
     """m between the end effector and the object's centre, or the handle."""
     clear: float = 0.12
-    """m between the end effector and the object's centre, or the handle, from which on they are apart."""
+    """m between the end effector and the object's centre, or the handle, beyond which they are apart."""
     angle: float = 0.15
     """rad: of the goal's yaw."""
     rest: float = 0.05
     """m/s below which an object is at rest."""
     slack: float = 1.5
-    """A predicate of distance that holds is lost only beyond `slack` times its threshold: no flicker at the edge."""
+    """A distance predicate is lost only beyond `slack` times its threshold, so that it does not flicker at the edge."""
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ from mygym.tasks.task import Task
 from mygym.types import Array
 
 LARGE_BATCH = 8
-"""From this batch size on, every stage is evaluated under a mask, which is cheaper than looking for the active ones."""
+"""From this batch size on, every stage is evaluated under a mask: cheaper than a search for the active stages."""
 
 
 def advance(task: Task, progress: Progress, state: State, goals: Array) -> Progress:
-    """Progress after a control step: one stage on when the active stage is complete; back when a predicate is lost.
+    """Progress after a control step: the next stage if the active stage is complete; back if a predicate is lost.
 
     Args:
         task: The task.
@@ -58,9 +58,9 @@ def _next_stage(task: Task, index: int, progress: Progress, state: State, goals:
     if index < len(task.bound_stages):
         context = StageContext(state, progress, goals, task.bound_stages[index])
         stage = context.bound.stage
-        first, *others = (predicates[name].begins for name in stage.gives)
+        first, *further = (predicates[name].begins for name in stage.gives)
         complete = first(context)
-        for begins in others:
+        for begins in further:
             complete = complete & begins(context)
         if stage.complete is not None:
             complete = complete & stage.complete(context)
@@ -76,7 +76,7 @@ def _next_stage(task: Task, index: int, progress: Progress, state: State, goals:
 
 
 def potential(task: Task, progress: Progress, state: State, goals: Array) -> Array:
-    """`(N,)` in [−stages, 0]: completed stages plus the potential of the active one minus all stages; 0 at the end."""
+    """`(N,)` in [−stages, 0]: completed stages plus the active stage's potential minus the number of stages."""
     xp = namespace(state.time)
     count = len(task.bound_stages)
     total = xp.astype(progress.stage, state.ee_position.dtype) - count
@@ -98,7 +98,7 @@ def act(task: Task, progress: Progress, state: State, goals: Array) -> ArmComman
     last = len(task.bound_stages) - 1
     commands = []
     for index in active(progress.stage, last + 1):
-        bound = task.bound_stages[min(index, last)]  # when all stages are complete, the last stage's expert goes on
+        bound = task.bound_stages[min(index, last)]  # when all stages are complete, the last stage's expert continues
         context = StageContext(state, progress, goals, bound)
         commands.append((progress.stage == index, bound.stage.expert(context, _next_start(task, index))))
     if len(commands) == 1:
@@ -120,7 +120,7 @@ def _at_target(context: StageContext) -> Array:
 
 
 def _merged(commands: Sequence[tuple[Array, ArmCommand]], state: State) -> ArmCommand:
-    """Merge `(mask, command)` pairs: each episode gets the command of its own stage.
+    """Merge `(mask, command)` pairs: each episode gets the command of its active stage.
 
     In a batch in which any command moves the second arm, the others hold that arm where it is.
     """

@@ -23,7 +23,7 @@ class GoalTerm:
 
     name: str
     size: int
-    """How many numbers it has. Each must stay within ±`mygym.tasks.goals.BOUND`."""
+    """Number of its values. Each must stay within ±`mygym.tasks.goals.BOUND`."""
     achieved: Callable[[StageContext], Array]
     """Returns `(N, size)`: the achieved values."""
     desired: Callable[[Array, BoundStage], Array]
@@ -31,9 +31,9 @@ class GoalTerm:
     tolerance: Callable[[Thresholds], float] = attrgetter("tolerance")
     """Returns the Euclidean distance, in the term's unit, within which the goal is reached."""
     metres: float = 1.0
-    """Metres that one unit of error adds to the distance of the dense reward."""
+    """Metres that a unit of error adds to the distance of the dense reward."""
     position_rank: int = 0
-    """Of the terms with a rank, a sub-task's goal has the one with the highest; 0: the term is always in the goal."""
+    """Of the terms with a rank, only the highest is in a sub-task's goal; 0: the term is always in the goal."""
     achieved_later: Callable[[StageContext], Array] | None = None
     """Achieved values once the stage that gives the predicate is over; None: as before. Required for an event."""
 

@@ -1,4 +1,4 @@
-"""Goal vectors: what a task achieves in the end, as numbers from which alone a reward can be computed.
+"""Goal vectors: numbers that describe the result of a task; a reward can be computed from them alone.
 
 They follow from the predicates that the stages leave behind. For each sub-task: its position in metres (of the object
 if the object is placed, else of the end effector, relative to the object if the sub-task has one; of a part its joint
@@ -55,7 +55,7 @@ class GoalPart:
 
     @property
     def size(self) -> int:
-        """How many numbers it has."""
+        """Number of its values."""
         return 1 if self.term is None else self.term.size
 
     @property
@@ -65,7 +65,7 @@ class GoalPart:
 
     @property
     def metres(self) -> float:
-        """Metres that one unit of error adds to the distance of the dense reward."""
+        """Metres that a unit of error adds to the distance of the dense reward."""
         return FLAG_METRES if self.term is None else self.term.metres
 
     def achieved(self, progress: Progress, state: State, goals: Array) -> Array:
@@ -117,7 +117,7 @@ class GoalSpace:
 
 
 def goal_space(task: Task) -> GoalSpace:
-    """The goal vectors of `task`, derived from the predicates that its stages leave behind."""
+    """Return the layout of the goal vectors of `task`, derived from the predicates that its stages leave behind."""
     parts: list[GoalPart] = []
     first = 0
     for number in range(len(task.subtasks)):

@@ -20,16 +20,16 @@ class Plan:
 
     stages: tuple[Stage, ...]
     kept: tuple[tuple[tuple[str, int], ...], ...]
-    """For each stage, and for the end: `(predicate, index of its giver)` of what must keep holding, latest giver first.
+    """For each stage, and for the end: `(predicate, index of its giver)` of each lasting predicate, latest giver first.
 
-    Without what the stage itself ends (withdrawing ends being near), and without events.
+    Without predicates that the stage itself ends (`withdraw` ends `near`), and without events.
     """
     gives: tuple[tuple[str, int], ...]
-    """`(predicate, index of its giver)` of what holds at the end, earliest giver first."""
+    """`(predicate, index of its giver)` of the predicates that hold at the end, earliest giver first."""
     firsts: tuple[int, ...]
     """Index of the first stage of each sub-task."""
     predicates: Mapping[str, Predicate] = field(compare=False)
-    """Name → predicate: the built-in ones and those that the stages mention."""
+    """Name → predicate: the built-in predicates and those that the stages mention."""
 
 
 def letters() -> dict[str, str]:
@@ -100,7 +100,7 @@ def plan(subtasks: Sequence[tuple[Sequence[Stage], str | Sequence[str], str]]) -
             why = f"the sub-task requires {' and '.join(missing)}, which {stages[-1].name} before it does not leave"
             _refuse(key, typed, why + ": end the sub-task before it with drop and withdraw")
         lasting += [(name, giver) for name, giver in givers.items() if giver != BEFORE and predicates[name].lasts]
-        given_again = {name for stage in composed for name in stage.gives}  # what is moved once more need not stay
+        given_again = {name for stage in composed for name in stage.gives}  # an object that moves again need not stay
         lasting = [(name, giver) for name, giver in lasting if name not in given_again or acted_on[giver] != target]
         givers = dict.fromkeys(initial, BEFORE)
         firsts.append(len(stages))
@@ -121,7 +121,7 @@ def plan(subtasks: Sequence[tuple[Sequence[Stage], str | Sequence[str], str]]) -
 
 
 def _known_predicates(stages: Sequence[Stage]) -> dict[str, Predicate]:
-    """Name → predicate, of the built-in ones and those that the stages mention.
+    """Return name → predicate, of the built-in predicates and those that the stages mention.
 
     Raises:
         ConfigError: A stage gives an unknown predicate.
@@ -143,12 +143,12 @@ def _after(
     key: str,
     typed: str | Sequence[str],
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Return predicate → giver after a stage that follows `stages`, and of what must hold during it."""
+    """Return predicate → giver, after a stage that follows `stages` and during it."""
     missing = [name for name in stage.requires if name not in givers]
     if missing:
         names = [entry.name for entry in registry("stage") if missing[0] in entry.load().gives]
         given_by = ", ".join(names) or "no stage"
-        why = f"{stage.name} requires {missing[0]!r}, which nothing before it gives (given by: {given_by})"
+        why = f"{stage.name} requires {missing[0]!r}, which no stage before it gives (given by: {given_by})"
         _refuse(key, typed, why)
     repeated = [name for name in stage.gives if name in givers]
     if repeated:
@@ -169,7 +169,7 @@ def _is_excluded(name: str, gives: Sequence[str], predicates: Mapping[str, Predi
 def _must_hold(
     givers: dict[str, int], lasting: Sequence[tuple[str, int]], predicates: Mapping[str, Predicate]
 ) -> tuple[tuple[str, int], ...]:
-    """`(predicate, index of its giver)` of what was given and is no event, latest giver first."""
+    """`(predicate, index of its giver)` of the given predicates that are not events, latest giver first."""
     given = [*lasting, *((name, giver) for name, giver in givers.items() if giver != BEFORE)]
     return tuple(sorted((item for item in given if not predicates[item[0]].event), key=lambda item: -item[1]))
 

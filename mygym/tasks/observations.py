@@ -26,7 +26,7 @@ class Component:
     bound: float
     """Values are clipped to ± this, in the component's unit."""
     of: str = "robot"
-    """Its subject: the robot, or a thing that a task may have none or several of, such as `objects` (then `d` = 0)."""
+    """Its subject: the robot, or e.g. `objects`, whose number depends on the task (without any, `d` = 0)."""
     size: int = 0
     """Numbers for each subject; 0: `d` depends on the robot."""
     depends_on_goal: bool = False

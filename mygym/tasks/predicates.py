@@ -1,6 +1,6 @@
 """Predicates that stages require and give: when each begins and keeps holding, and its term in goal vectors.
 
-`register_predicate` adds one; the built-in predicates below use it as well.
+`register_predicate` adds a predicate; the built-in predicates below use it as well.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def find_predicate(name: str, key: str = "predicate") -> Predicate:
 
 
 def load_predicates(names: Iterable[str]) -> dict[str, Predicate]:
-    """Name → predicate, of the built-in predicates and of the user-defined ones among `names`.
+    """Return name → predicate, of all built-in predicates and of the user-defined predicates in `names`.
 
     Other user-defined predicates are left out: a task does not depend on user files that it does not use.
     """

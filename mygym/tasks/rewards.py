@@ -1,8 +1,9 @@
 """Rewards: functions of goal vectors alone, which hindsight can relabel, or of the whole episode context.
 
-`register_reward` adds one. A function of `(achieved_goal, desired_goal)` gets goal vectors `(…, size)` and may take the
-goal space as `space`. A function of `(context)` gets the `EpisodeContext` after the step, and may take `sparse` (the
-sparse reward), `previous_potential` (the task's potential before the step) and `gamma` (the discount of the algorithm).
+`register_reward` adds a reward. A function of `(achieved_goal, desired_goal)` gets goal vectors `(…, size)` and may
+take the goal space as `space`. A function of `(context)` gets the `EpisodeContext` after the step, and may take
+`sparse` (the sparse reward), `previous_potential` (the task's potential before the step) and `gamma` (the discount of
+the algorithm).
 Both return `(…)`.
 """
 

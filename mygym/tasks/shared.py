@@ -1,4 +1,4 @@
-"""Shared spaces: they depend on the robot and the controller only, so that one network serves many tasks.
+"""Shared spaces: they depend on the robot and the controller only, so the same network serves many tasks.
 
 Objects, parts and sub-tasks have slots; slots that a task does not use are zeros. A number has the same meaning in
 every task.

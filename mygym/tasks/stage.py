@@ -1,4 +1,4 @@
-"""`Stage`: the predicates it requires and gives, its potential, and its expert. `register_stage` adds one."""
+"""`Stage`: the predicates it requires and gives, its potential, and its expert. `register_stage` adds a stage."""
 
 from __future__ import annotations
 

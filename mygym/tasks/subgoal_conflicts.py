@@ -13,7 +13,7 @@ MOVING_PREDICATES = ("held", "placed", "launched")
 
 
 def check_subgoals(subtasks: Sequence[SubTask], composed: Sequence[Sequence[Stage]]) -> None:
-    """Check that an object which was put onto another stays there, and that each base carries one object.
+    """Check that an object which was put onto another stays on it, and that each base carries one object.
 
     An object that was put down in an area may be moved again, and so may parts.
 

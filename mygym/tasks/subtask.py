@@ -26,7 +26,7 @@ class SubTask:
     part: str = ""
     """Articulated part of the workspace to act on instead of an object, as `fixture.joint`."""
     area: str | tuple[str, ...] = ""
-    """Area of the workspace from which the goal is drawn, or several, of which one is drawn; empty: by the stages."""
+    """Area of the workspace from which the goal is drawn, or several areas; empty: the stages determine the area."""
     onto: str = ""
     """Role of the object on top of which the goal is, instead of an area."""
     via: str = ""
@@ -41,7 +41,7 @@ class SubTask:
     """m from the object's centre to the grip point, in the object's frame."""
     deceleration: Positive = 3.9
     """m/s² at which the object slows down when it glides or rolls; the expert of `slide` aims by it. The default is
-    that of wood on the table."""
+    the deceleration of wood on the table."""
     words: str = ""
     """The goal in descriptions, such as `into the basket`; empty: by `onto`, or `to the goal`."""
 

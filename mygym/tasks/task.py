@@ -1,4 +1,4 @@
-"""`Task`: sub-tasks with their numbers. `register_task` adds a named one; `mygym.tasks.episode` runs the episodes."""
+"""`Task`: sub-tasks with their numbers. `register_task` adds a named task; `mygym.tasks.episode` runs the episodes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Task:
     objects: Mapping[str, str] = field(default_factory=dict)
     """Role → object, for roles that are not the name of an object."""
     distractors: tuple[Distractor, ...] = ()
-    """Objects that the task does not need; in `State` they come after those of the roles."""
+    """Objects that the task does not need; in `State` they come after the objects of the roles."""
     rotation: tuple[float, float] = (0.0, 0.0)
     """rad: lowest and highest yaw of objects at the reset."""
     colors: Mapping[str, tuple[float, float, float, float]] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class Task:
 
     @cached_property
     def bound_stages(self) -> tuple[BoundStage, ...]:
-        """The stages of all sub-tasks, each bound to what it acts on."""
+        """The stages of all sub-tasks, each bound to its object or part."""
         bound_stages: list[BoundStage] = []
         for number, (subtask, slots) in enumerate(zip(self.subtasks, self.goal_slots, strict=True)):
             object_slot = self.roles.index(subtask.object) if self._acts_on_object(number) else None
@@ -199,7 +199,7 @@ class Task:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Names of the stages in results: with what they act on if there are several sub-tasks."""
+        """Names of the stages in results; with their object or part if the task has several sub-tasks."""
         return tuple(bound.label for bound in self.bound_stages)
 
     def describe(self) -> str:
@@ -209,7 +209,7 @@ class Task:
 
     @property
     def phrases(self) -> tuple[str, ...]:
-        """Description of each stage, each complete in itself."""
+        """Description of each stage, complete in itself."""
         pairs = zip(self.subtasks, self.composed, strict=True)
         return tuple(itertools.chain(*(stage_phrases(subtask, stages, self.called) for subtask, stages in pairs)))
 

@@ -45,7 +45,7 @@ def _waypoint(context: StageContext) -> Array:
 
 
 def _points_passed(context: StageContext) -> Array:
-    """`(N,)`: points passed: one more at the next point, fewer after the object went back to an earlier one."""
+    """`(N,)`: points passed: one more at the next point, fewer if the object is back at an earlier point."""
     xp = namespace(context.goal)
     numbers = xp.arange(context.path.shape[1])
     is_at = abs(context.object_position[:, None] - context.path) < PASSED
