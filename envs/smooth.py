@@ -11,7 +11,7 @@ from mygym.models.controllers import EE_STEP, EndEffectorDelta, register_control
 from mygym.types import FloatArray
 
 GAIN = 0.5
-"""Share of a new action in the filtered one; the rest is the last filtered action."""
+"""Share of the new action in the filtered action; the rest is the last filtered action."""
 
 
 @register_controller("ee_delta_smooth")

@@ -153,7 +153,7 @@ class Subject:
         demand(end, "the policy has no weights")
         demand(
             start.keys() != end.keys() or _first_difference(start, end),
-            f"no weight of the policy has changed in {result.steps} steps; does it learn from more? --steps N",
+            f"no weight of the policy has changed in {result.steps} steps; does it need more steps to learn? --steps N",
         )
 
     def saves_and_loads(self) -> None:
@@ -179,7 +179,7 @@ class Subject:
         """result.json and config.yaml are complete, and plain data."""
         result = self.first
         content = json.loads((result.path / directory.RESULT).read_text(encoding="utf-8"))
-        demand(content == json.loads(json.dumps(result.to_json())), "result.json is not what train() returned")
+        demand(content == json.loads(json.dumps(result.to_json())), "result.json differs from the result of train()")
         stored = Result.read(result.path)
         demand(stored is not None and stored.to_json() == result.to_json(), "result.json cannot be read back")
         values = load_file(result.path / directory.CONFIG)
@@ -275,7 +275,7 @@ class Subject:
             env.close()
 
     def _actions_in_another_process(self, observations: list[Any]) -> NDArray[np.float32]:
-        """Return the actions of the reference run, loaded in another process, which has to find the class by itself."""
+        """Return the actions of the reference run, loaded in another process, which must import the class by itself."""
         plain = [
             {key: value.tolist() for key, value in seen.items()} if isinstance(seen, dict) else seen.tolist()
             for seen in observations

@@ -212,7 +212,7 @@ def _goal_in(
 def _part_goal(
     rng: np.random.Generator, world: World, part: int, subtask: SubTask, start: float, tolerance: float
 ) -> float:
-    """Draw a goal position of a part, at least the tolerance away from its position at that time."""
+    """Draw a goal position of a part, at least the tolerance away from its position `start`."""
     spec = world.parts[part]
     low, high = subtask.to or tuple(spec.rest + share * (spec.upper - spec.rest) for share in PART_SHARE)
     for _ in range(TRIES):

@@ -65,7 +65,7 @@ def register_randomizer(
     """Decorator that registers a randomizer; the first line of its docstring is its help.
 
     The function is called at the start of each episode if the config's `randomize` names it, and returns the
-    randomization with its own field set: `replace(randomization, object_mass=draw.each(draw.objects))`.
+    randomization with the randomizer's field set: `replace(randomization, object_mass=draw.each(draw.objects))`.
 
     Args:
         name: Name in configs.

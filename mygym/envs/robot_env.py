@@ -69,7 +69,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         task_params: `tolerance` (m), `hold` (steps), `horizon` (steps), `stages_done` (by the scripted expert before an
             episode begins; a fraction counts by the stage's potential), `object` (name), `objects` (role → name),
             `distractors` (names, or mappings with `object`, `axis`, `speed` in m/s and `range` in m), `rotation` (rad)
-            and `areas` (name → `low` and `high` corners in metres, or one of them); override the task's values.
+            and `areas` (name → `low` and `high` corners in metres, or a single corner); override the task's values.
         randomize: Randomizer → `[low, high]`, a number or true, see `mygym list randomizer`; all are off by default.
         gamma: Discount of the staged reward.
         render_mode: `rgb_array` or `human`.
@@ -295,7 +295,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     def observe_as(self, spec: ObservationSpec) -> Observation:
         """Return an observation of the current state by another specification, without noise.
 
-        Changes nothing; for a teacher with other observations.
+        For a teacher with other observations; the environment does not change.
 
         Raises:
             ConfigError: The task cannot have one of the components.

@@ -71,7 +71,7 @@ def robots_for(task: Task) -> list[str]:
 def support_warning(config: RunConfig) -> str:
     """Return a warning if a config's robot, task and workspace are not supported, with the supported robots.
 
-    Empty for supported combinations, and for a user's robot or workspace, about which nothing is known.
+    Empty for supported combinations, and for a user's robot or workspace, which no test covers.
 
     Args:
         config: A complete, valid config.

@@ -48,7 +48,7 @@ def _choose_home(spec: RobotSpec, workspace: WorkspaceSpec) -> tuple[RobotSpec, 
     Preferred are homes above the table and far from the joint limits.
     """
     lower, upper = (np.array([getattr(joint, key) for joint in spec.joints]) for key in ("lower", "upper"))
-    low, high = np.maximum(lower, -np.pi), np.minimum(upper, np.pi)  # a range beyond one turn is of no use
+    low, high = np.maximum(lower, -np.pi), np.minimum(upper, np.pi)  # more than one turn adds no posture
     low, high = np.where(low < high, low, lower), np.where(low < high, high, upper)
     chain = make_chain(spec, spec.arms[0], workspace.tool_direction)
     rng = np.random.default_rng(0)

@@ -71,7 +71,7 @@ class EpisodeRandomization:
     colors: int | None = None
     """Seed of new colours."""
     color_change: float = 1.0
-    """Share of the way from the original colour to the new one."""
+    """Share of the way from the original colour to the new colour."""
     textures: int | None = None
     """Seed of textures for fixtures and objects."""
     texture_contrast: float = 1.0

@@ -57,11 +57,11 @@ class Chain:
 
 
 def make_chain(robot: RobotSpec, arm: ArmSpec, direction: Sequence[float]) -> Chain:
-    """Return the chain of one of a robot's arms.
+    """Return the chain of an arm.
 
     Args:
         robot: The robot, with its base pose.
-        arm: One of its arms.
+        arm: The arm.
         direction: `(3,)` unit vector in the world, along which the tool's z axis is held.
     """
     root = robot_model(robot)

@@ -42,7 +42,7 @@ class ObjectFile:
     parts: tuple[GeomSpec, ...] = ()
     """Geoms of a compound, in place of `shape`."""
     urdf: str = ""
-    """A URDF file beside this one, or `pybullet_data/...`, in place of `shape`."""
+    """A URDF file beside this file, or `pybullet_data/...`, in place of `shape`."""
     mass: Annotated[Number, Field(gt=0)] | None = None
     """kg. Omitted if every part has its mass; replaces mass and inertia of a URDF."""
     friction: NonNegative | None = None
@@ -208,5 +208,5 @@ def _geoms(path: Path, file: ObjectFile) -> tuple[GeomSpec, ...]:
 
 
 def density(spec: ObjectSpec) -> float:
-    """Return the density in kg/m³; the volume of a hollow object is that of its walls."""
+    """Return the density in kg/m³; the volume of a hollow object is the volume of its walls."""
     return spec.mass / volume(spec.geoms)

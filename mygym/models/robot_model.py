@@ -1,4 +1,4 @@
-"""URDF tree of a robot as it is simulated: tools mounted, and all joints fixed but those of arms and grippers."""
+"""URDF tree of a robot as it is simulated: with tools mounted, and only the joints of arms and grippers moving."""
 
 from __future__ import annotations
 

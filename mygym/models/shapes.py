@@ -91,7 +91,7 @@ def check_geom(geom: GeomSpec, key: str) -> None:
         raise AssetError(bad_value(f"{key}size", list(size), wanted))
     zeros = [number for number in size if number <= 0]
     if zeros and not (geom.shape == "cone" and size[2] > 0 and len(zeros) == 1):
-        raise AssetError(bad_value(f"{key}size", list(size), "lengths above 0 m (of a cone one radius may be 0)"))
+        raise AssetError(bad_value(f"{key}size", list(size), "lengths above 0 m (one radius of a cone may be 0)"))
     if geom.shape == "tube" and not _has_hole(geom):
         why = "a wall thinner than both radii and, with `sides`, thicker than the difference of corner and side radius"
         raise AssetError(bad_value(f"{key}size", list(size), why))

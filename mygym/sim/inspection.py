@@ -72,7 +72,7 @@ def around_robot(world: World, camera: CameraSpec, aspect: float) -> CameraSpec:
     """Return a camera with the angles of `camera` that sees the whole robot in its current posture.
 
     Args:
-        world: The world; the robot's collision shapes count.
+        world: The world; its robot is framed by the robot's collision shapes.
         camera: Gives yaw, pitch and field of view.
         aspect: Width of the image over its height.
     """

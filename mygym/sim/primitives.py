@@ -94,7 +94,7 @@ def mesh_points(filename: str, scale: str = "1 1 1") -> FloatArray:
 def enclosing(points: FloatArray) -> Primitive:
     """Return the smallest box, cylinder, capsule or sphere around points `(n, 3)` m.
 
-    Its axes are those of the points' frame or of their principal components.
+    Its axes are the axes of the points' frame, or the principal components of the points.
     """
     principal = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)[2].T
     if np.linalg.det(principal) < 0:

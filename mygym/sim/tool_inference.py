@@ -19,7 +19,7 @@ from mygym.types import FloatArray
 ROTARY_JOINT_TYPES = ("revolute", "continuous")
 
 FINGER_WORDS = ("finger", "jaw", "knuckle", "thumb")
-"""Words in the names of a gripper's joints or links; those of joints may also contain `grip`."""
+"""Words in the names of a gripper's joints or links; names of joints may also contain `grip`."""
 
 DEFAULT_FORCE = 20.0
 """N: assumed where a URDF has no limit."""
@@ -167,7 +167,7 @@ def _shapes(root: ET.Element, joints: dict[str, Joint], link: str, pose: FloatAr
 
 
 def _points(shape: ET.Element) -> FloatArray:
-    """Return points `(n, 3)` m whose bounds are those of a shape, in the shape's frame."""
+    """Return points `(n, 3)` m with the same bounds as a shape, in the shape's frame."""
     if shape.tag == "mesh":
         return mesh_points(shape.get("filename", ""), shape.get("scale", "1 1 1"))
     radius, length = float(shape.get("radius", "0")), float(shape.get("length", "0"))

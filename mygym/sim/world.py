@@ -44,7 +44,7 @@ GRAVITY = 9.81
 """m/s². Acts on objects only: real arms compensate their weight, and the solver has less to do."""
 
 HOME_TOLERANCE = 0.01
-"""m by which the tool may start beside the workspace's `tool_home`; orientation counts as in the kinematics."""
+"""m by which the tool may start beside the workspace's `tool_home`; orientation is weighted as in the kinematics."""
 
 
 class World:

@@ -95,5 +95,5 @@ def placed_term(bound: BoundStage) -> GoalTerm:
 
 
 def struck_term(bound: BoundStage) -> GoalTerm:
-    """Term of `struck`: where the object struck, from that moment on; of a part its position."""
+    """Term of `struck`: the object's position when it strikes, from then on; for a part its position."""
     return STRUCK if bound.part is None else PART

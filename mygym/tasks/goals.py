@@ -1,7 +1,7 @@
 """Goal vectors: numbers that describe the result of a task; a reward can be computed from them alone.
 
 They follow from the predicates that the stages leave behind. For each sub-task: its position in metres (of the object
-if the object is placed, else of the end effector, relative to the object if the sub-task has one; of a part its joint
+if the object is placed, else of the end effector, relative to the object if the sub-task has one; for a part its joint
 position in m or rad); the further terms, such as cosine and sine of the object's yaw if it is turned; and a flag for
 each predicate that is given with or after the position (released, held, withdrawn, thrown).
 """
@@ -93,7 +93,7 @@ class GoalSpace:
 
     parts: tuple[GoalPart, ...]
     fixed_size: int | None = None
-    """Length of the vector in shared spaces, where numbers of no part are 0; None: the length of the parts."""
+    """Length of the vector in shared spaces, where unused numbers are 0; None: the length of the parts."""
 
     @cached_property
     def size(self) -> int:
@@ -107,12 +107,12 @@ class GoalSpace:
 
     @cached_property
     def is_a_point(self) -> bool:
-        """Whether it is a point in metres and nothing else: a fast path."""
+        """Whether it is only a point in metres, for a fast path."""
         return len(self.parts) == 1 and self.size == 3 and self.parts[0].metres == 1.0
 
     @cached_property
     def has_gaps(self) -> bool:
-        """Whether some numbers belong to no part."""
+        """Whether some numbers are unused."""
         return sum(part.size for part in self.parts) < self.size
 
 

@@ -83,7 +83,7 @@ def plan(subtasks: Sequence[tuple[Sequence[Stage], str | Sequence[str], str]]) -
             or part that they act on.
 
     Raises:
-        ConfigError: Not grammatical; the message has the stage, what it lacks, and which stage would give that.
+        ConfigError: Not grammatical; the message names the stage, the missing predicate, and the stages that give it.
     """
     predicates = _known_predicates([stage for stages, _, _ in subtasks for stage in stages])
     initial = tuple(name for name, predicate in predicates.items() if predicate.initial)

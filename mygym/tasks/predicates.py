@@ -157,7 +157,7 @@ def clear(context: StageContext) -> Array:
 
 
 def still_held(context: StageContext) -> Array:
-    """A finger presses on the object, which is between the fingers: a bounce for one control step loses nothing."""
+    """A finger presses on the object, which is between the fingers: a bounce of one control step does not end it."""
     between = distance(context.ee_position, context.target) < 0.5 * context.thresholds.near
     return context.finger_contact.any(-1) & between
 

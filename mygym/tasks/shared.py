@@ -58,7 +58,7 @@ def shared_components(*, cartesian: bool, remembers_command: bool, arms: int, gr
 def shared_goal_space(task: Task) -> GoalSpace:
     """The goal vectors of `task` with every part at the place that it has in all tasks.
 
-    Parts of user-defined predicates have no such place: they use those of flags that their sub-task does not have.
+    Parts of user-defined predicates have no such place: they use the places of flags that their sub-task does not have.
 
     Raises:
         ConfigError: The task has more sub-tasks than slots, or more user-defined parts than unused flags.

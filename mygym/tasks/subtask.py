@@ -28,15 +28,15 @@ class SubTask:
     area: str | tuple[str, ...] = ""
     """Area of the workspace from which the goal is drawn, or several areas; empty: the stages determine the area."""
     onto: str = ""
-    """Role of the object on top of which the goal is, instead of an area."""
+    """Role of the object that has the goal on top, instead of an area."""
     via: str = ""
-    """Area of the workspace from which a point before the goal is drawn, such as where one hand gives to the other."""
+    """Area of the workspace from which a point before the goal is drawn, such as the point where hands meet."""
     path: str = ""
     """Path of the workspace along which the goal is reached."""
     to: tuple[Finite, Finite] | None = None
     """m or rad: lowest and highest goal of a part; rad: lowest and highest rotation of an object to its goal yaw."""
     tolerance: Positive | None = None
-    """m (or rad of a part that turns): distance to the goal within which it is reached; None: the task's."""
+    """m (or rad for a part that turns): distance to the goal within which it is reached; None: the task's."""
     grip: tuple[Finite, Finite, Finite] = (0.0, 0.0, 0.0)
     """m from the object's centre to the grip point, in the object's frame."""
     deceleration: Positive = 3.9

@@ -40,7 +40,7 @@ class Task:
     objects: Mapping[str, str] = field(default_factory=dict)
     """Role → object, for roles that are not the name of an object."""
     distractors: tuple[Distractor, ...] = ()
-    """Objects that the task does not need; in `State` they come after the objects of the roles."""
+    """Distractors: objects that the task does not need; in `State` they come after the objects of the roles."""
     rotation: tuple[float, float] = (0.0, 0.0)
     """rad: lowest and highest yaw of objects at the reset."""
     colors: Mapping[str, tuple[float, float, float, float]] = field(default_factory=dict)
@@ -177,7 +177,7 @@ class Task:
         return max(stage.arms for stage in self.plan.stages)
 
     def goal_areas(self, subtask: int) -> tuple[str, ...]:
-        """Areas of the workspace that a sub-task's goals are drawn from; empty if they are on an object, path or part.
+        """Areas of the workspace from which a sub-task's goals are drawn; empty for a goal on an object, path or part.
 
         By default: `reach` without an object, `air` if the object is held at the end, else `surface`.
         """

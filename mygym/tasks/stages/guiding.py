@@ -99,7 +99,7 @@ def _entry(context: StageContext) -> Array:
 def _expert(context: StageContext, entry: StartPose) -> ArmCommand:
     """Push from behind; elsewhere, move the tool around the object in front of it, then in behind it.
 
-    An object at the goal is left alone.
+    The tool does not touch an object at the goal.
     """
     xp = namespace(context.goal)
     position, ee, front, direction = (

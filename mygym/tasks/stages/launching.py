@@ -1,4 +1,4 @@
-"""Stages that release an object in motion (throw, slide), and those that end it (settle, strike)."""
+"""Stages that release an object in motion (throw, slide), and stages that end the motion (settle, strike)."""
 
 from __future__ import annotations
 
