@@ -33,7 +33,7 @@ def episode(env: RobotEnv, seed: int) -> Iterator[int]:
 
 
 def reach(seed: int = 7) -> Picture:
-    """A Panda at its goal: `(540, 960, 3)`."""
+    """Return an image of a Panda at its goal: `(540, 960, 3)`."""
     env = RobotEnv("reach", robot="panda")
     *_, _ = episode(env, seed)
     picture = Camera(env.world).render(
@@ -44,7 +44,7 @@ def reach(seed: int = 7) -> Picture:
 
 
 def pick_and_place(seed: int = 5, gap: int = 8) -> Picture:
-    """A strip of one picture for each stage: halfway through approaching, at the end of grasping and of moving."""
+    """Return a strip of an image per stage: halfway through `approach`, at the end of `grasp` and of `move`."""
     env = RobotEnv("pick_and_place", robot="panda")
     stages = list(episode(env, seed))
     moments = [stages.count(0) // 2, max(i for i, stage in enumerate(stages) if stage == 1), len(stages) - 1]
@@ -61,12 +61,12 @@ def pick_and_place(seed: int = 5, gap: int = 8) -> Picture:
 
 
 def objects() -> Picture:
-    """The sheet of all objects that come with the package."""
+    """Return the contact sheet of all built-in objects."""
     return contact_sheet([load_object(name) for name in object_names()], width=1400)
 
 
 def randomized() -> Picture:
-    """The first images of nine episodes, with all randomizers on."""
+    """Return the first images of nine episodes, with all randomizers on."""
     env = RobotEnv(
         "push", randomize=dict.fromkeys(registry("randomizer").names(), True), render_width=300, render_height=225
     )

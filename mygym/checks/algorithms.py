@@ -157,7 +157,7 @@ class Subject:
         )
 
     def saves_and_loads(self) -> None:
-        """Saved models act the same wherever they are loaded."""
+        """Saved models give the same actions in this process and in another process."""
         run = self.first.path
         cls = factory.loadable(self.resolved.config)
         observations = self._observations()

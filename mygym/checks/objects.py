@@ -117,6 +117,6 @@ class Subject:
         return measure_rest(world, POSITION, 0.6, height=0.03)
 
     def is_visible(self) -> None:
-        """Its picture is not empty."""
+        """The object's image is not empty."""
         share = float(silhouette(self.spec, 64, 48).mean())
         demand(share >= MIN_PICTURE_SHARE, f"it fills {share:.1%} of its picture; is any of its parts `visible`?")

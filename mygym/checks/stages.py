@@ -122,7 +122,7 @@ def _has_known_predicates(stage: Stage) -> None:
 
 
 def _is_pure(name: str) -> None:
-    """Potential and expert give the same for a batch as for each state alone, and change no argument."""
+    """Potential and expert give the same values for a batch and for its states alone, and change no argument."""
     episode = expert_episode(setting(name))
     bound = episode.contexts[0].task.bound_stages[-1]
     last = len(episode.contexts[0].task.bound_stages) - 1

@@ -107,7 +107,7 @@ def _within(inner: Area, outer: Area) -> bool:
 
 
 def _has_working_fixtures(name: str) -> str:
-    """No fixtures overlap; every articulated part travels over its range and stays where it is released."""
+    """No fixtures overlap; every part travels over its range and keeps the position at which it is released."""
     world = _world(name)
     try:
         findings = overlapping_fixtures(world)

@@ -31,7 +31,7 @@ class ArmControllers:
         kind: Class of the controllers.
         dt: s, duration of a control step.
         inverse_dynamics: Inverse dynamics of each arm.
-        gripper: Whether grippers are part of the action.
+        gripper: Whether the action includes the grippers.
         tool_yaw: Whether the first arm's tool may turn about its axis.
     """
 

@@ -175,7 +175,7 @@ class Kinematics:
         (o, p, q), (r, s, t), (u, v, w) = rotation.tolist()
         px, py, pz = position.tolist()
         weight = 0.5 * ORIENTATION_WEIGHT
-        # The skew part of rotation @ pose.T is the axis of the rotation error times the sine of its angle.
+        # The skew-symmetric part of rotation @ pose.T is the axis of the rotation error times the sine of its angle.
         return [
             px - x,
             py - y,

@@ -44,7 +44,7 @@ class ObjectFile:
     urdf: str = ""
     """A URDF file beside this file, or `pybullet_data/...`, in place of `shape`."""
     mass: Annotated[Number, Field(gt=0)] | None = None
-    """kg. Omitted if every part has its mass; replaces mass and inertia of a URDF."""
+    """kg. Omitted if every geom has its mass; replaces mass and inertia of a URDF."""
     friction: NonNegative | None = None
     """Sliding friction; Bullet multiplies the values of the two bodies in contact. Optional for a URDF."""
     rolling_friction: NonNegative | None = None
@@ -53,7 +53,7 @@ class ObjectFile:
     """m: resistance to spinning about the contact normal."""
     restitution: Annotated[Number, Field(ge=0, le=1)] | None = None
     color: Color | None = None
-    """Default colour of the parts; colour of all visuals of a URDF."""
+    """Default colour of the geoms; colour of all visuals of a URDF."""
     category: str = ""
     """By default, for built-in objects, the folder's name."""
     name: str = ""
@@ -195,7 +195,7 @@ def _object(path: Path, file: ObjectFile) -> ObjectSpec:
 
 
 def _geoms(path: Path, file: ObjectFile) -> tuple[GeomSpec, ...]:
-    """Return the validated geoms of a shape or of parts, with absolute mesh file names."""
+    """Return the validated geoms of `shape` or of `parts`, with absolute mesh file names."""
     geoms = file.parts
     if file.shape is not None:
         geoms = (

@@ -163,7 +163,7 @@ def lattice(area: Area) -> FloatArray:
 
 
 def reached(world: World, area: Area, lift: float = 0.0) -> tuple[float, list[float] | None]:
-    """Measure how much of an area the tool reaches, held as in this workspace.
+    """Return the share of an area that the tool reaches, in the orientation that the workspace sets.
 
     Args:
         world: The world with the robot.
@@ -179,7 +179,7 @@ def reached(world: World, area: Area, lift: float = 0.0) -> tuple[float, list[fl
 
 
 def part_travels(world: World, part: int) -> str:
-    """Check that a part reaches both ends under its force and stays where it is released.
+    """Check that a part reaches both ends under its force and keeps the position at which it is released.
 
     The world is reset first; the arm stays at home.
 

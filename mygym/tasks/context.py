@@ -195,7 +195,7 @@ def yaw(orientation: Array) -> Array:
 
 
 def wrapped(angle: Array) -> Array:
-    """The same angle within ±π."""
+    """Return the same angle within ±π."""
     xp = namespace(angle)
     return xp.atan2(xp.sin(angle), xp.cos(angle))
 

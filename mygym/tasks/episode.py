@@ -15,7 +15,9 @@ LARGE_BATCH = 8
 
 
 def advance(task: Task, progress: Progress, state: State, goals: Array) -> Progress:
-    """Progress after a control step: the next stage if the active stage is complete; back if a predicate is lost.
+    """Return the progress after a control step.
+
+    The next stage begins when the active stage is complete; an earlier stage begins again when its predicate is lost.
 
     Args:
         task: The task.
@@ -94,7 +96,7 @@ def is_success(task: Task, progress: Progress) -> Array:
 
 
 def act(task: Task, progress: Progress, state: State, goals: Array) -> ArmCommand:
-    """Command of the active stage's expert."""
+    """Return the command of the active stage's expert."""
     last = len(task.bound_stages) - 1
     commands = []
     for index in active(progress.stage, last + 1):
@@ -107,7 +109,7 @@ def act(task: Task, progress: Progress, state: State, goals: Array) -> ArmComman
 
 
 def _next_start(task: Task, index: int) -> StartPose:
-    """Start pose of the next stage if that belongs to the same sub-task, else the target."""
+    """Return the next stage's start pose if it belongs to the same sub-task, else the target."""
     stages = task.bound_stages
     if index + 1 < len(stages) and stages[index + 1].subtask == stages[index].subtask:
         return stages[index + 1].stage.entry or _at_target
@@ -115,7 +117,7 @@ def _next_start(task: Task, index: int) -> StartPose:
 
 
 def _at_target(context: StageContext) -> Array:
-    """Start pose of stages that declare none."""
+    """Return the target: the start pose of stages that declare none."""
     return context.target
 
 
@@ -145,7 +147,7 @@ def _merged(commands: Sequence[tuple[Array, ArmCommand]], state: State) -> ArmCo
 
 
 def active(stage: Array, count: int) -> Sequence[int]:
-    """Stages to evaluate for active stages `(N,)`; `count` is the number of stages, and stands for all complete."""
+    """Return the stages to evaluate for active stages `(N,)`; `count` means that all stages are complete."""
     if stage.shape[0] == 1:
         return (int(stage[0]),)
     return range(count + 1) if stage.shape[0] >= LARGE_BATCH else sorted({int(i) for i in stage})

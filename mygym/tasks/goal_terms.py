@@ -85,15 +85,15 @@ YAW = GoalTerm("yaw", 2, _object_direction, _yaw_goal, attrgetter("angle"), ANGL
 
 
 def near_term(bound: BoundStage) -> GoalTerm:
-    """Term of `near`: relative to the object or the handle if the stage has either."""
+    """Return the term of `near`: relative to the object or the handle if the stage has either."""
     return END_EFFECTOR_FROM_OBJECT if bound.object is not None or bound.part is not None else END_EFFECTOR
 
 
 def placed_term(bound: BoundStage) -> GoalTerm:
-    """Term of `placed`: the part's position if the stage acts on a part, else the object's."""
+    """Return the term of `placed`: the part's position if the stage acts on a part, else the object's."""
     return OBJECT if bound.part is None else PART
 
 
 def struck_term(bound: BoundStage) -> GoalTerm:
-    """Term of `struck`: the object's position when it strikes, from then on; for a part its position."""
+    """Return the term of `struck`: the object's position at the strike, from then on; for a part its position."""
     return STRUCK if bound.part is None else PART

@@ -93,7 +93,7 @@ class GoalSpace:
 
     parts: tuple[GoalPart, ...]
     fixed_size: int | None = None
-    """Length of the vector in shared spaces, where unused numbers are 0; None: the length of the parts."""
+    """Length of the vector in shared spaces, where unused numbers are 0; None: the length of the sections."""
 
     @cached_property
     def size(self) -> int:
@@ -102,7 +102,7 @@ class GoalSpace:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the parts."""
+        """Names of the sections."""
         return tuple(part.name for part in self.parts)
 
     @cached_property
@@ -128,7 +128,7 @@ def goal_space(task: Task) -> GoalSpace:
 
 
 def _goal_predicates(task: Task, subtask: int) -> list[tuple[Predicate, GoalTerm | None, int]]:
-    """Predicates of a sub-task's goal with their terms (None: a flag) and givers: position, further terms, flags."""
+    """Return a sub-task's goal predicates, terms (None: a flag) and givers: position, further terms, flags."""
     given = [(task.plan.predicates[name], giver) for name, giver in task.plan.gives]
     given = [(predicate, giver) for predicate, giver in given if task.bound_stages[giver].subtask == subtask]
     terms = [(predicate, predicate.goal_term(task.bound_stages[giver]), giver) for predicate, giver in given]
@@ -152,7 +152,7 @@ def desired_goal(space: GoalSpace, goals: Array) -> Array:
 
 
 def _vector(space: GoalSpace, values: Sequence[Array]) -> Array:
-    """`(N, size)`: the values `(N, …)` of the parts, each at its place."""
+    """`(N, size)`: the values `(N, …)` of the sections, each at its place."""
     xp = namespace(values[0])
     if space.has_gaps:
         vector = xp.zeros((values[0].shape[0], space.size), dtype=values[0].dtype, device=device(values[0]))
@@ -163,7 +163,7 @@ def _vector(space: GoalSpace, values: Sequence[Array]) -> Array:
 
 
 def goal_distance(space: GoalSpace, achieved: Array, desired: Array) -> Array:
-    """Metres between goal vectors `(…, size)`; a wrong flag counts as `FLAG_METRES`."""
+    """Return the distance in m between goal vectors `(…, size)`; a wrong flag counts as `FLAG_METRES`."""
     difference = achieved - desired
     if space.is_a_point:
         return length(difference)
@@ -174,7 +174,7 @@ def goal_distance(space: GoalSpace, achieved: Array, desired: Array) -> Array:
 
 
 def goal_reached(space: GoalSpace, achieved: Array, desired: Array) -> Array:
-    """Bool `(…)`: whether every part is within its tolerance, and every flag right."""
+    """Bool `(…)`: whether every section is within its tolerance, and every flag is correct."""
     difference = achieved - desired
     if space.is_a_point:
         return (difference * difference).sum(-1) < space.parts[0].tolerance ** 2

@@ -33,7 +33,7 @@ class Plan:
 
 
 def letters() -> dict[str, str]:
-    """Letter → stage name."""
+    """Return letter → stage name."""
     return {letter: stage.name for letter, stage in _stages_by_letter().items()}
 
 
@@ -71,7 +71,7 @@ def parse(task: str | Sequence[str], key: str = "task") -> tuple[Stage, ...]:
 
 
 def as_typed(stages: str | Sequence[str]) -> str | list[str]:
-    """Stages as the user types them, for messages."""
+    """Return stages as the user types them, for messages."""
     return stages if isinstance(stages, str) else list(stages)
 
 
@@ -162,7 +162,7 @@ def _after(
 
 
 def _is_excluded(name: str, gives: Sequence[str], predicates: Mapping[str, Predicate]) -> bool:
-    """Whether a predicate ends when `gives` begin to hold."""
+    """Return whether a predicate ends when `gives` begin to hold."""
     return any(given in predicates[name].excludes or name in predicates[given].excludes for given in gives)
 
 

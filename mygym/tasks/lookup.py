@@ -63,7 +63,7 @@ def _default_horizon(stages: int) -> int:
 
 
 def _check_types(composition: object) -> None:
-    """Refuse anything but text, a list of names or a list of mappings."""
+    """Check that a composition is text, a list of names or a list of mappings."""
     if isinstance(composition, str):
         return
     if not isinstance(composition, Sequence):
@@ -79,6 +79,6 @@ def _check_types(composition: object) -> None:
 
 
 def _is_just(task: Task, composed: tuple[Stage, ...]) -> bool:
-    """Whether a task is a single composition of these stages, with a default sub-task, so that its numbers apply."""
+    """Return whether a task has only these stages and a default sub-task, so that its numbers apply."""
     (first, *further) = task.subtasks
     return not further and first == SubTask(first.stages, first.object) and task.composed[0] == composed

@@ -92,7 +92,7 @@ def register_observation(
 
 
 def find_component(name: str) -> Component:
-    """The registered component.
+    """Return a registered component.
 
     Raises:
         RegistryError: No component has this name.
@@ -102,7 +102,7 @@ def find_component(name: str) -> Component:
 
 
 def default_components(task: Task, *, cartesian: bool, remembers_command: bool, arms: int = 1) -> tuple[str, ...]:
-    """Names of the components that make the relevant state of a task Markov, without repetitions.
+    """Return the names of the components that make a task's relevant state Markov, without repetitions.
 
     Args:
         task: The task.

@@ -40,7 +40,7 @@ class Predicate:
     """When it begins to hold, in words."""
 
     def goal_term(self, bound: BoundStage) -> GoalTerm | None:
-        """The term in goal vectors of a task in which `bound` gives the predicate; None: a flag."""
+        """Return the term in goal vectors of a task in which `bound` gives the predicate; None: a flag."""
         return self.goal if self.goal is None or isinstance(self.goal, GoalTerm) else self.goal(bound)
 
 
@@ -92,7 +92,7 @@ def register_predicate(
 
 
 def find_predicate(name: str, key: str = "predicate") -> Predicate:
-    """The registered predicate.
+    """Return a registered predicate.
 
     Args:
         name: Its name.
@@ -115,17 +115,17 @@ def load_predicates(names: Iterable[str]) -> dict[str, Predicate]:
 
 
 def length(vector: Array) -> Array:
-    """Euclidean length along the last axis; numpy and torch alike."""
+    """Return the Euclidean length along the last axis; numpy and torch alike."""
     return (vector * vector).sum(-1) ** 0.5
 
 
 def distance(a: Array, b: Array) -> Array:
-    """Euclidean distance along the last axis; numpy and torch alike."""
+    """Return the Euclidean distance along the last axis; numpy and torch alike."""
     return length(a - b)
 
 
 def always(context: StageContext) -> Array:
-    """Always holds."""
+    """Return True for every episode."""
     return namespace(context.state.time).ones_like(context.state.time, dtype=bool)
 
 

@@ -76,7 +76,7 @@ def register_reward(name: str, *, help: str = "", override: bool = False) -> Cal
 
 
 def find_reward(name: str) -> Reward:
-    """The registered reward.
+    """Return a registered reward.
 
     Raises:
         RegistryError: No reward has this name.

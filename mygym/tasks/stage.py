@@ -55,7 +55,7 @@ class Stage:
     """Number of arms that it needs."""
 
     def words(self, object: str = "", goal: str = "to the goal") -> str:
-        """Description of the stage for the names of an object and a goal."""
+        """Return the description of the stage for the names of an object and a goal."""
         return self.phrase.format(object=object or ("the part" if self.needs_part else "the object"), goal=goal)
 
 

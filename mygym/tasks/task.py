@@ -140,11 +140,11 @@ class Task:
         return self.asset(self.subtasks[0].object)
 
     def asset(self, role: str) -> str:
-        """Object of a role."""
+        """Return the object of a role."""
         return self.objects.get(role, role)
 
     def called(self, role: str) -> str:
-        """Name of a role's object in descriptions: the object's, or the role's if several objects are of one kind."""
+        """Return the name of a role's object in descriptions; the role's name if several roles have the same object."""
         asset = self.asset(role)
         is_repeated = [self.asset(other) for other in self.roles].count(asset) > 1
         is_telling = role == asset or role not in registry("object")  # the role `cube` is no name for an apple
@@ -162,7 +162,7 @@ class Task:
 
     @property
     def uses_gripper(self) -> bool:
-        """Whether the fingers of a robot that has any move; else they stay closed and are no part of actions."""
+        """Whether the fingers of a robot that has any move; else they stay closed and actions omit them."""
         return self.needs_gripper or any(stage.uses_gripper for stage in self.plan.stages)
 
     @property
@@ -177,7 +177,7 @@ class Task:
         return max(stage.arms for stage in self.plan.stages)
 
     def goal_areas(self, subtask: int) -> tuple[str, ...]:
-        """Areas of the workspace from which a sub-task's goals are drawn; empty for a goal on an object, path or part.
+        """Return the areas from which a sub-task's goals are drawn; empty for a goal on an object, path or part.
 
         By default: `reach` without an object, `air` if the object is held at the end, else `surface`.
         """
@@ -203,7 +203,7 @@ class Task:
         return tuple(bound.label for bound in self.bound_stages)
 
     def describe(self) -> str:
-        """The stages in plain words."""
+        """Return the stages in plain words."""
         pairs = zip(self.subtasks, self.composed, strict=True)
         return "; then ".join(describe_subtask(subtask, stages, self.called) for subtask, stages in pairs)
 
@@ -214,7 +214,7 @@ class Task:
         return tuple(itertools.chain(*(stage_phrases(subtask, stages, self.called) for subtask, stages in pairs)))
 
     def _acts_on_object(self, subtask: int) -> bool:
-        """Whether a stage of the sub-task needs an object, and the sub-task names no part instead."""
+        """Return whether a stage of the sub-task needs an object, and the sub-task names no part instead."""
         return not self.subtasks[subtask].part and any(stage.needs_object for stage in self.composed[subtask])
 
 

@@ -63,7 +63,7 @@ def _points_passed(context: StageContext) -> Array:
 
 
 def _all_points_passed(context: StageContext) -> Array:
-    """Every point of the arc is passed."""
+    """Return whether every point of the arc is passed."""
     return context.count >= ARC_POINTS
 
 
@@ -94,13 +94,13 @@ def _moving_goal(context: StageContext, ahead: float = 0.0) -> Array:
 
 
 def _steps_at_moving_goal(context: StageContext) -> Array:
-    """Consecutive control steps for which the object has been at the moving goal."""
+    """Return the consecutive control steps for which the object has been at the moving goal."""
     is_at_goal = distance(context.object_position, _moving_goal(context)) < context.thresholds.tolerance
     return (context.count + 1) * is_at_goal
 
 
 def _followed_long_enough(context: StageContext) -> Array:
-    """The object has been at the moving goal for 25 control steps in a row."""
+    """Return whether the object has been at the moving goal for 25 control steps in a row."""
     return context.count >= FOLLOW_STEPS
 
 

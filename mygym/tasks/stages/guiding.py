@@ -55,7 +55,7 @@ def _points_passed(context: StageContext) -> Array:
 
 
 def _all_passed(context: StageContext) -> Array:
-    """Every point of the path is passed."""
+    """Return whether every point of the path is passed."""
     return context.count >= context.path.shape[1]
 
 

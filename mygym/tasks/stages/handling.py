@@ -143,7 +143,7 @@ def _drop_expert(context: StageContext, entry: StartPose) -> ArmCommand:
 
 
 def _elapsed_steps(context: StageContext) -> Array:
-    """Control steps since the stage began."""
+    """Return the control steps since the stage began."""
     return context.count + 1
 
 

@@ -12,7 +12,7 @@ CRUISE, CRUISE_TO_HANDLE = 0.10, 0.05
 
 
 def share_covered(left: Array, at_start: Array) -> Array:
-    """Share of the distance `at_start` that is covered when `left` is left, within [0, 1]."""
+    """Return the share of the distance `at_start` that is covered, in [0, 1]; `left` is the remaining distance."""
     xp = namespace(left)
     return 1.0 - xp.clip(left / xp.clip(at_start, 1e-6, None), 0.0, 1.0)
 
@@ -54,7 +54,7 @@ def behind_object(context: StageContext, by: float) -> Array:
 
 
 def horizontal(vector: Array) -> Array:
-    """`(N, 3)`: unit vector along the horizontal part of `vector` `(N, 3)`."""
+    """`(N, 3)`: unit vector along the horizontal component of `vector` `(N, 3)`."""
     xp = namespace(vector)
     flat = with_height(vector, xp.zeros_like(vector[:, 0]))
     return flat / xp.clip(length(flat)[:, None], 1e-6, None)
