@@ -153,7 +153,8 @@ def check_room(task: Task, world: World, areas: Mapping[str, Box], name: str) ->
             if invalid.any():
                 box = {"low": areas[name][0].tolist(), "high": areas[name][1].tolist()}
                 example = points[invalid][0].round(3).tolist()
-                why = f"puts {use.name} to {invalid.mean():.0%} {fault}, e.g. with its centre at {example}"
+                share = f"{invalid.mean():.0%} of the points"
+                why = f"puts {use.name} at {share} {fault}, e.g. with its centre at {example}"
                 allowed = "a smaller box, or another position"
                 allowed += "; its z is the height of the underside of objects" if use.spec else ""
                 raise ConfigError(bad_value(f"task_params.areas.{name}", box, allowed, why))

@@ -149,7 +149,7 @@ def _explain(spec: type[Any], error: ValidationError) -> str:
         return bad_value(key.rpartition(".")[0], problem["input"], f"{wanted} values", "is too short")
     if problem["type"] in ("missing", "missing_argument"):
         return bad_value(
-            key, None, f"a value; keys here are {', '.join(_keys_at(spec, problem['loc'][:-1]))}", "is missing"
+            key, None, f"a value; the keys are {', '.join(_keys_at(spec, problem['loc'][:-1]))}", "is missing"
         )
     needed = str(problem["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
     return bad_value(key, problem["input"], needed)

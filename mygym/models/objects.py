@@ -55,9 +55,9 @@ class ObjectFile:
     color: Color | None = None
     """Default colour of the geoms; colour of all visuals of a URDF."""
     category: str = ""
-    """By default, for built-in objects, the folder's name."""
+    """Category; by default, for built-in objects, the folder's name."""
     name: str = ""
-    """By default the file's stem."""
+    """Name; by default the file's stem."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -56,9 +56,9 @@ class GeomSpec:
     euler: Vector = (0.0, 0.0, 0.0)
     """Degrees about the fixed axes x, y, z in this order: URDF's roll, pitch and yaw."""
     color: Color | None = None
-    """By default the body's."""
+    """Colour; by default the body's."""
     mass: Annotated[Number, Field(gt=0)] | None = None
-    """kg; by default the geom's share, by volume, of the body's mass less the masses that are given."""
+    """kg; by default a share, by volume, of the body's mass without the masses of other geoms."""
     sides: Annotated[int, Field(ge=3, le=24)] | None = None
     """Of a prism (default 6), or of a tube with corners outside, such as a nut."""
     points: tuple[Vector, ...] = ()

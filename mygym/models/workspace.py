@@ -85,7 +85,7 @@ class WorkspaceSpec:
     """Robots that suit this workspace, with their settings; other robots get the general settings."""
     background: tuple[Number, Number, Number] = (1.0, 1.0, 1.0)
     name: str = ""
-    """By default the file's stem."""
+    """Name; by default the file's stem."""
 
     @property
     def part_names(self) -> tuple[str, ...]:

@@ -39,7 +39,7 @@ class BoundStage:
 
     stage: Stage
     subtask: int
-    """Index of its sub-task."""
+    """Index of the sub-task."""
     object: int | None
     """Slot of the object in `State`; None: the stage acts on a part, or without a target."""
     part: int | None

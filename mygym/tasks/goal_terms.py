@@ -23,7 +23,7 @@ class GoalTerm:
 
     name: str
     size: int
-    """Number of its values. Each must stay within ±`mygym.tasks.goals.BOUND`."""
+    """Number of values. Each must stay within ±`mygym.tasks.goals.BOUND`."""
     achieved: Callable[[StageContext], Array]
     """Returns `(N, size)`: the achieved values."""
     desired: Callable[[Array, BoundStage], Array]

@@ -23,7 +23,7 @@ from mygym.tasks.task import Task
 from mygym.types import Array
 
 BOUND = 5.0
-"""Every number of a goal vector is within ± this."""
+"""Largest absolute value in a goal vector."""
 
 FLAG_METRES = 0.1
 """Metres that a wrong flag adds to the distance of the dense reward."""
@@ -41,7 +41,7 @@ class GoalPart:
     giver: int
     """Index of that stage."""
     first: int
-    """Index of its first number in the vector."""
+    """Index of the section's first number in the vector."""
 
     @property
     def name(self) -> str:
@@ -50,17 +50,17 @@ class GoalPart:
 
     @property
     def is_flag(self) -> bool:
-        """Whether it is 0 or 1."""
+        """Whether the section is a flag, 0 or 1."""
         return self.term is None
 
     @property
     def size(self) -> int:
-        """Number of its values."""
+        """Number of values."""
         return 1 if self.term is None else self.term.size
 
     @property
     def tolerance(self) -> float:
-        """Distance, in its unit, within which it is reached."""
+        """Distance within which the section's goal is reached, in the section's unit."""
         return 0.5 if self.term is None else self.term.tolerance(self.bound.thresholds)
 
     @property
@@ -107,7 +107,7 @@ class GoalSpace:
 
     @cached_property
     def is_a_point(self) -> bool:
-        """Whether it is only a point in metres, for a fast path."""
+        """Whether goal vectors are just a point in metres, for a fast path."""
         return len(self.parts) == 1 and self.size == 3 and self.parts[0].metres == 1.0
 
     @cached_property

@@ -97,8 +97,8 @@ def plan(subtasks: Sequence[tuple[Sequence[Stage], str | Sequence[str], str]]) -
         key = "task" if len(subtasks) == 1 else f"task.{number}"
         missing = [name for name in initial if name not in givers]
         if missing:
-            why = f"the sub-task requires {' and '.join(missing)}, which {stages[-1].name} before it does not leave"
-            _refuse(key, typed, why + ": end the sub-task before it with drop and withdraw")
+            why = f"the sub-task requires {' and '.join(missing)}, not given by the previous sub-task, which ends with"
+            _refuse(key, typed, f"{why} {stages[-1].name}: end it with drop and withdraw")
         lasting += [(name, giver) for name, giver in givers.items() if giver != BEFORE and predicates[name].lasts]
         given_again = {name for stage in composed for name in stage.gives}  # an object that moves again need not stay
         lasting = [(name, giver) for name, giver in lasting if name not in given_again or acted_on[giver] != target]
@@ -153,8 +153,8 @@ def _after(
     repeated = [name for name in stage.gives if name in givers]
     if repeated:
         giver = givers[repeated[0]]
-        since = f"since {stages[giver].name}: leave one of the two out" if giver != BEFORE else "from the start"
-        why = f"{stage.name} gives {' and '.join(repeated)}, which holds already {since}"
+        since = f"since {stages[giver].name}: omit one of the two" if giver != BEFORE else "from the start"
+        why = f"{stage.name} gives {' and '.join(repeated)}, which already holds {since}"
         _refuse(key, typed, f"{why}, or let the stage give another predicate, see `register_predicate`")
     ends = {*stage.ends, *(name for name in givers if _is_excluded(name, stage.gives, predicates))}
     during = {name: giver for name, giver in givers.items() if name not in ends}

@@ -23,21 +23,21 @@ class Predicate:
 
     name: str
     begins: Condition
-    """Whether it begins to hold."""
+    """Function that returns whether the predicate begins to hold."""
     keeps: Condition
-    """Whether it keeps holding."""
+    """Function that returns whether the predicate keeps holding."""
     event: bool = False
-    """Whether it is an event: once it has happened, it is never lost."""
+    """Whether the predicate is an event, which is never lost after it has happened."""
     lasts: bool = False
-    """Whether it must keep holding while later sub-tasks act on something else."""
+    """Whether the predicate must keep holding while later sub-tasks act on other objects or parts."""
     excludes: tuple[str, ...] = ()
-    """Predicates that cannot hold together with it."""
+    """Predicates that cannot hold together with this predicate."""
     initial: bool = False
-    """Whether it holds at a reset, and when a sub-task begins."""
+    """Whether the predicate holds at a reset, and when a sub-task begins."""
     goal: GoalTerm | Callable[[BoundStage], GoalTerm] | None = None
-    """Its term in goal vectors, or a function that returns the term; None: a flag."""
+    """Term in goal vectors, or a function that returns the term; None: a flag."""
     help: str = ""
-    """When it begins to hold, in words."""
+    """Description of the condition."""
 
     def goal_term(self, bound: BoundStage) -> GoalTerm | None:
         """Return the term in goal vectors of a task in which `bound` gives the predicate; None: a flag."""
@@ -63,13 +63,14 @@ def register_predicate(
 
     Args:
         name: Name in `requires`, `gives` and `ends` of stages.
-        keeps: Function that returns whether it keeps holding; None: the decorated function, or always for an event.
-        event: Whether it is never lost once it has happened. In goal vectors its flag is 1 after the stage that gives
-            it.
-        lasts: Whether it must keep holding while later sub-tasks act on something else.
-        excludes: Predicates that cannot hold together with it: when either is given, the other ends.
-        initial: Whether it holds at a reset, and when a sub-task begins.
-        goal: Its term in goal vectors, or a function that takes the `BoundStage` and returns the term; None: a flag.
+        keeps: Function that returns whether the predicate keeps holding; None: the decorated function, or always for
+            an event.
+        event: Whether the predicate is never lost after it has happened. In goal vectors its flag is 1 after the stage
+            that gives it.
+        lasts: Whether the predicate must keep holding while later sub-tasks act on other objects or parts.
+        excludes: Predicates that cannot hold together with this predicate: when either is given, the other ends.
+        initial: Whether the predicate holds at a reset, and when a sub-task begins.
+        goal: Term in goal vectors, or a function that takes the `BoundStage` and returns the term; None: a flag.
         help: One line; by default the first line of the docstring.
         override: Replace a predicate of the same name.
 

@@ -32,7 +32,7 @@ class Reward:
 
     function: Function
     of_goals: bool
-    """Whether it is a function of goal vectors alone, so that hindsight can relabel it."""
+    """Whether the reward is a function of goal vectors alone, so that hindsight can relabel it."""
     extras: frozenset[str] = frozenset()
     """Optional parameters that the function takes: `space`; or `sparse`, `previous_potential`, `gamma`."""
 

@@ -67,7 +67,7 @@ class State:
     part_velocity: Array
     """`(N, p)` m/s or rad/s."""
     part_handle_position: Array
-    """`(N, p, 3)` m: their handles."""
+    """`(N, p, 3)` m: handles of the parts."""
     part_handle_motion: Array
     """`(N, p, 3)` m/m or m/rad: derivative of each handle's position by the joint position."""
     second_ee_position: Array

@@ -34,7 +34,7 @@ def check_subgoals(subtasks: Sequence[SubTask], composed: Sequence[Sequence[Stag
         if subtask.object in bases:
             base, by = bases[subtask.object]
             why = f"is put onto {base} by sub-task {by}, which this sub-task would undo"
-            allowed = "another object, or one sub-task for the place where it is to end"
+            allowed = "another object, or a single sub-task that puts it to its final place"
             raise ConfigError(bad_value(f"task.{number}.object", subtask.object, allowed, why))
         if subtask.object in tops:
             top, by = tops[subtask.object]

@@ -36,7 +36,7 @@ class SubTask:
     to: tuple[Finite, Finite] | None = None
     """m or rad: lowest and highest goal of a part; rad: lowest and highest rotation of an object to its goal yaw."""
     tolerance: Positive | None = None
-    """m (or rad for a part that turns): distance to the goal within which it is reached; None: the task's."""
+    """m (or rad for a part that turns): distance within which the goal is reached; None: the task's."""
     grip: tuple[Finite, Finite, Finite] = (0.0, 0.0, 0.0)
     """m from the object's centre to the grip point, in the object's frame."""
     deceleration: Positive = 3.9

@@ -27,7 +27,7 @@ class Task:
     subtasks: tuple[SubTask, ...]
     help: str = ""
     tolerance: float = 0.05
-    """m: distance to the goal within which it is reached."""
+    """m: distance within which the goal is reached."""
     hold: int = 3
     """Control steps for which the last stage must stay complete."""
     horizon: int = 100
