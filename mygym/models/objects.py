@@ -178,7 +178,7 @@ def _object(path: Path, file: ObjectFile) -> ObjectSpec:
     else:
         geoms = _geoms(path, file)
     if not any(geom.collides for geom in geoms):
-        raise AssetError(bad_value("parts", "no collision shape", "one part or more with `collides: true`"))
+        raise AssetError(bad_value("parts", "no collision shape", "one shape or more with `collides: true`"))
     if friction is None:
         raise AssetError(bad_value("friction", None, "a number, e.g. 0.5", "is missing"))
     return ObjectSpec(

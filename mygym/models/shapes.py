@@ -105,7 +105,7 @@ def check_geom(geom: GeomSpec, key: str) -> None:
         ("sides", geom.sides, ("prism", "tube")),
     ):
         if value and geom.shape not in shapes:
-            raise AssetError(bad_value(f"{key}{other}", value, shapes, f"is no key of a {geom.shape}"))
+            raise AssetError(bad_value(f"{key}{other}", value, shapes, f"is not a key of a {geom.shape}"))
     if geom.shape == "hull":
         try:
             hull(geom.points)

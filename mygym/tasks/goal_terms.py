@@ -11,7 +11,7 @@ from mygym.tasks.state import namespace
 from mygym.types import Array
 
 ANGLE_METRES = 0.1
-"""Metres that a radian of yaw error adds to the distance of the dense reward, about."""
+"""Approximate distance in m that a radian of yaw error adds to the distance of the dense reward."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class GoalTerm:
     metres: float = 1.0
     """Metres that a unit of error adds to the distance of the dense reward."""
     position_rank: int = 0
-    """Of the terms with a rank, only the highest is in a sub-task's goal; 0: the term is always in the goal."""
+    """A sub-task's goal contains only the ranked term with the highest rank; 0: the term is always in the goal."""
     achieved_later: Callable[[StageContext], Array] | None = None
-    """Achieved values once the stage that gives the predicate is over; None: as before. Required for an event."""
+    """Achieved values after the stage that gives the predicate; None: computed as before. Required for an event."""
 
 
 def goal_point(goals: Array, bound: BoundStage) -> Array:

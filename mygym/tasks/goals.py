@@ -1,6 +1,6 @@
 """Goal vectors: numbers that describe the result of a task; a reward can be computed from them alone.
 
-They follow from the predicates that the stages leave behind. For each sub-task: its position in metres (of the object
+They follow from the predicates that hold after the stages. For each sub-task: its position in metres (of the object
 if the object is placed, else of the end effector, relative to the object if the sub-task has one; for a part its joint
 position in m or rad); the further terms, such as cosine and sine of the object's yaw if it is turned; and a flag for
 each predicate that is given with or after the position (released, held, withdrawn, thrown).
@@ -117,7 +117,7 @@ class GoalSpace:
 
 
 def goal_space(task: Task) -> GoalSpace:
-    """Return the layout of the goal vectors of `task`, derived from the predicates that its stages leave behind."""
+    """Return the layout of the goal vectors of `task`, derived from the predicates that hold after its stages."""
     parts: list[GoalPart] = []
     first = 0
     for number in range(len(task.subtasks)):

@@ -20,7 +20,7 @@ class Plan:
 
     stages: tuple[Stage, ...]
     kept: tuple[tuple[tuple[str, int], ...], ...]
-    """For each stage, and for the end: `(predicate, index of its giver)` of each lasting predicate, latest giver first.
+    """Predicates that must hold in each stage and at the end: `(predicate, index of its giver)`, latest giver first.
 
     Without predicates that the stage itself ends (`withdraw` ends `near`), and without events.
     """
@@ -79,8 +79,8 @@ def plan(subtasks: Sequence[tuple[Sequence[Stage], str | Sequence[str], str]]) -
     """Check that each stage may follow those before it, and that nothing is undone.
 
     Args:
-        subtasks: For each sub-task: the stages, the letters or names they were parsed from, and the name of the object
-            or part that they act on.
+        subtasks: For each sub-task: the stages, the letters or names from which they were parsed, and the name of the
+            object or part that they act on.
 
     Raises:
         ConfigError: Not grammatical; the message names the stage, the missing predicate, and the stages that give it.

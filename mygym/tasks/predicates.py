@@ -1,4 +1,4 @@
-"""Predicates that stages require and give: when each begins and keeps holding, and its term in goal vectors.
+"""Predicates that stages require and give: conditions to begin and to keep holding, and terms in goal vectors.
 
 `register_predicate` adds a predicate; the built-in predicates below use it as well.
 """
@@ -96,7 +96,7 @@ def find_predicate(name: str, key: str = "predicate") -> Predicate:
     """Return a registered predicate.
 
     Args:
-        name: Its name.
+        name: Name of the predicate.
         key: Origin of the name, for the message.
 
     Raises:
@@ -109,7 +109,7 @@ def find_predicate(name: str, key: str = "predicate") -> Predicate:
 def load_predicates(names: Iterable[str]) -> dict[str, Predicate]:
     """Return name → predicate, of all built-in predicates and of the user-defined predicates in `names`.
 
-    Other user-defined predicates are left out: a task does not depend on user files that it does not use.
+    Other user-defined predicates are omitted: a task does not depend on user files that it does not use.
     """
     wanted = set(names)
     return {entry.name: entry.load() for entry in registry("predicate") if entry.built_in or entry.name in wanted}
@@ -220,7 +220,7 @@ def touched(context: StageContext) -> Array:
 
 @register_predicate("launched", keeps=still_launched)
 def launched(context: StageContext) -> Array:
-    """The object moves away from the hand, and nothing of the robot touches it."""
+    """The object moves away from the hand, and no link of the robot touches it."""
     apart = context.object_position - context.ee_position
     leaving = ((context.object_velocity - context.state.ee_velocity) * apart).sum(-1)
     return (leaving > context.thresholds.rest * length(apart)) & ~at_rest(context) & ~touched(context)

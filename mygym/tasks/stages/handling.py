@@ -15,10 +15,10 @@ SETTLED = 0.006
 """m from the goal within which the object is released."""
 
 PATIENCE = 12
-"""Control steps after which it is released anyway: the surface below it may be higher than expected."""
+"""Control steps after which the object is released anyway: the surface below it may be higher than expected."""
 
 HOLE_DEPTH = 0.05
-"""m above its goal in a hole, beyond which an object is outside the hole."""
+"""m above its goal in a hole: an object that is higher is outside the hole."""
 
 ARRIVAL_HEIGHT = 0.04
 """m above its goal at which an object arrives before it is lowered."""

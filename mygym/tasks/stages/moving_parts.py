@@ -13,7 +13,7 @@ STAND_OFF = 0.04
 """m behind the handle from which a part is pushed."""
 
 HOOK = 0.024
-"""m behind the handle at which a rod hooks it, and how far below."""
+"""m behind the handle at which a rod hooks the handle; half as far below it."""
 
 GRIP_STEPS = 5
 """Control steps that fingers need to close on a handle."""
