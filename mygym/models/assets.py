@@ -1,4 +1,4 @@
-"""Reading and strict validation of the YAML files of robots, workspaces and objects into frozen dataclasses."""
+"""Read and validate the YAML files of robots, workspaces and objects into frozen dataclasses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ASSETS = Path(__file__).resolve().parent.parent / "assets"
 """Folder of the built-in descriptions: `robots/`, `workspaces/`, `objects/`."""
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The loader in C, where available: building an environment is mostly reading files."""
+"""Loader in C, if available: most of the time to build an environment is spent on reading files."""
 
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 """The pydantic configuration of every description: `__pydantic_config__ = STRICT`."""
@@ -124,13 +124,13 @@ def read_mapping(path: Path) -> Mapping[str, Any]:
 
 @lru_cache(maxsize=512)
 def _parsed(text: str) -> Any:
-    """Parse YAML; cached, as each environment reads the files of its robot, workspace and objects again."""
+    """Parse YAML; cached, because each environment reads the files of its robot, workspace and objects again."""
     return yaml.load(text, Loader=_LOADER)  # noqa: S506  (a safe loader)
 
 
 @cache
 def _adapter(spec: Any) -> TypeAdapter[Any]:
-    """Return the validator of a dataclass; cached, as building it takes longer than many validations."""
+    """Return the validator of a dataclass; cached, because building it takes longer than many validations."""
     return TypeAdapter(spec)
 
 

@@ -45,7 +45,7 @@ def place_base(spec: RobotSpec, workspace: WorkspaceSpec) -> tuple[RobotSpec, fl
 def _choose_home(spec: RobotSpec, workspace: WorkspaceSpec) -> tuple[RobotSpec, float]:
     """Return the robot with the home that reaches most of the workspace, and the share of corners reached.
 
-    Preferred are homes above the table and far from the joint limits.
+    Homes above the table and far from the joint limits are preferred.
     """
     lower, upper = (np.array([getattr(joint, key) for joint in spec.joints]) for key in ("lower", "upper"))
     low, high = np.maximum(lower, -np.pi), np.minimum(upper, np.pi)  # more than one turn adds no posture

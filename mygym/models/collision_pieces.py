@@ -1,4 +1,4 @@
-"""Collision pieces: the convex shapes that stand for geoms in collisions."""
+"""Collision pieces: the convex shapes that represent geoms in collisions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Piece:
 def pieces(geoms: tuple[GeomSpec, ...]) -> tuple[Piece, ...]:
     """Return the convex shapes of the geoms that collide, in the frame of the body.
 
-    The wall of a tube becomes boxes, a torus capsules, any shape with corners a hull of at most 64 points.
+    The wall of a tube becomes boxes, a torus becomes capsules, shapes with corners become hulls of at most 64 points.
     """
     return tuple(transformed(piece, pose_of(geom)) for geom in geoms if geom.collides for piece in _pieces_of(geom))
 

@@ -2,7 +2,7 @@
 
 They follow from the predicates that hold after the stages. For each sub-task: its position in metres (of the object
 if the object is placed, else of the end effector, relative to the object if the sub-task has one; for a part its joint
-position in m or rad); the further terms, such as cosine and sine of the object's yaw if it is turned; and a flag for
+position in m or rad); the other terms, such as cosine and sine of the object's yaw if it is turned; and a flag for
 each predicate that is given with or after the position (released, held, withdrawn, thrown).
 """
 

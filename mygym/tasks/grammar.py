@@ -100,7 +100,7 @@ def plan(subtasks: Sequence[tuple[Sequence[Stage], str | Sequence[str], str]]) -
             why = f"the sub-task requires {' and '.join(missing)}, not given by the previous sub-task, which ends with"
             _refuse(key, typed, f"{why} {stages[-1].name}: end it with drop and withdraw")
         lasting += [(name, giver) for name, giver in givers.items() if giver != BEFORE and predicates[name].lasts]
-        given_again = {name for stage in composed for name in stage.gives}  # an object that moves again need not stay
+        given_again = {name for stage in composed for name in stage.gives}  # its object may leave its place
         lasting = [(name, giver) for name, giver in lasting if name not in given_again or acted_on[giver] != target]
         givers = dict.fromkeys(initial, BEFORE)
         firsts.append(len(stages))

@@ -59,7 +59,7 @@ class EndEffectorController(Controller):
         self._set_yaw(clamp_around(next_yaw, self.measured_tool_yaw(joint_position), YAW_LAG))
 
     def wanted_yaw(self, joint_position: FloatArray, yaw_change: float) -> float:
-        """Return the yaw in rad of a change from the measured yaw; for a change of 0 the last commanded yaw."""
+        """Return the target yaw in rad after a change from the measured yaw; 0 gives the last commanded yaw."""
         return self.measured_tool_yaw(joint_position) + yaw_change if yaw_change else self.yaw_command
 
     def move(self, displacement: list[float], ee_position: FloatArray) -> FloatArray:

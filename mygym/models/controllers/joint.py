@@ -100,7 +100,7 @@ class JointDelta(JointController):
 
 @register_controller("joint_position", aliases=("joints",), help="commands joint angles over their whole range")
 class JointPosition(JointController):
-    """Commands joint positions: an action of -1 is the lower limit, 1 the upper."""
+    """Commands joint positions: an action of -1 is the lower limit, 1 is the upper limit."""
 
     def command(self, action: FloatArray, joint_position: FloatArray, ee_position: FloatArray) -> FloatArray:
         """Return the action in rad."""
