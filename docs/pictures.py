@@ -1,4 +1,4 @@
-"""Draws the README's pictures with the project's own camera and experts: `python docs/pictures.py [FOLDER]`."""
+"""Draw the README's pictures with mygym's camera and experts: `python docs/pictures.py [FOLDER]`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Picture = NDArray[np.uint8]
 
 
 def episode(env: RobotEnv, seed: int) -> Iterator[int]:
-    """Let the expert play an episode; yields the index of the active stage at each step."""
+    """Play an episode with the expert; yield the index of the active stage at each step."""
     expert = make_expert(env)
     observation, info = env.reset(seed=seed)
     over = False
@@ -33,7 +33,7 @@ def episode(env: RobotEnv, seed: int) -> Iterator[int]:
 
 
 def reach(seed: int = 7) -> Picture:
-    """A Panda at its goal: `(540, 960, 3)`."""
+    """Return an image of a Panda at its goal: `(540, 960, 3)`."""
     env = RobotEnv("reach", robot="panda")
     *_, _ = episode(env, seed)
     picture = Camera(env.world).render(
@@ -44,13 +44,13 @@ def reach(seed: int = 7) -> Picture:
 
 
 def pick_and_place(seed: int = 5, gap: int = 8) -> Picture:
-    """A strip of one picture for each stage: halfway through approaching, at the end of grasping and of moving."""
+    """Return a strip of an image per stage: halfway through `approach`, at the end of `grasp` and of `move`."""
     env = RobotEnv("pick_and_place", robot="panda")
     stages = list(episode(env, seed))
     moments = [stages.count(0) // 2, max(i for i, stage in enumerate(stages) if stage == 1), len(stages) - 1]
     camera = Camera(env.world)
     strip: list[Picture] = []
-    for step, _ in enumerate(episode(env, seed)):  # the same episode to the bit, so the moments are the same
+    for step, _ in enumerate(episode(env, seed)):  # the same episode to the bit, so `moments` applies
         if step in moments:
             picture = camera.render(
                 1200, 675, goal=env.goals[0, env.task.bound_stages[-1].goal_slot], shadow=True, samples=2
@@ -61,12 +61,12 @@ def pick_and_place(seed: int = 5, gap: int = 8) -> Picture:
 
 
 def objects() -> Picture:
-    """The sheet of all objects that come with the package."""
+    """Return the contact sheet of all built-in objects."""
     return contact_sheet([load_object(name) for name in object_names()], width=1400)
 
 
 def randomized() -> Picture:
-    """The starts of nine episodes in which everything differs that can."""
+    """Return the first images of nine episodes, with all randomizers on."""
     env = RobotEnv(
         "push", randomize=dict.fromkeys(registry("randomizer").names(), True), render_width=300, render_height=225
     )

@@ -11,7 +11,7 @@ from mygym.models.controllers import EE_STEP, EndEffectorDelta, register_control
 from mygym.types import FloatArray
 
 GAIN = 0.5
-"""Share of a new action in the filtered one; the rest is the last filtered action."""
+"""Share of the new action in the filtered action; the rest is the last filtered action."""
 
 
 @register_controller("ee_delta_smooth")
@@ -25,7 +25,7 @@ class EndEffectorDeltaSmooth(EndEffectorDelta):
 
     @property
     def command_offset_size(self) -> int:
-        """6: the position's, and the filter's, without which the state would not be Markov."""
+        """6: three numbers of the position and three of the filter, without which the state would not be Markov."""
         return 6
 
     def command_offset(self, joint_position: FloatArray, ee_position: FloatArray) -> FloatArray:
@@ -45,7 +45,7 @@ class EndEffectorDeltaSmooth(EndEffectorDelta):
         ee_position: FloatArray,
         yaw_change: float,
     ) -> FloatArray:
-        """Return the action whose filtered value is that of `ee_delta`, as far as one step allows."""
+        """Return the action whose filtered value equals the action of `ee_delta`, as far as one step allows."""
         wanted = super().action_towards(ee_target, joint_position, joint_velocity, ee_position, yaw_change)
         action = (wanted[:3] - (1 - GAIN) * self.filtered) / GAIN
         return np.append(scale_to_unit(action), wanted[3:])

@@ -69,7 +69,7 @@ def make_expert(env: Any) -> Expert:
 
 
 def _has_expert(env: Any) -> bool:
-    """Return whether an environment may have an expert; for Gymnasium vectors only the first action shows it."""
+    """Return whether an environment may have an expert; a Gymnasium vector environment is not queried."""
     if hasattr(env, "env_method"):
         return bool(env.has_attr("expert_action"))
     return hasattr(env, "call") or hasattr(env.unwrapped, "expert_action")
@@ -126,7 +126,7 @@ HOVER_DISTANCE = 1.5
 
 
 class HoverPolicy:
-    """Policy that moves to the first object of the task and stays there; no reward should favour it."""
+    """Policy that moves to the first object of the task and stays near it; no reward should favour it."""
 
     def __init__(self, envs: Sequence[Any], seed: int) -> None:
         self.envs = [env.unwrapped for env in envs]

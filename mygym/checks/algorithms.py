@@ -71,7 +71,7 @@ class Subject:
         self.name, self.framework, self.steps, self.folder = name, framework, steps, folder
         self.overrides = config
         self.refused = ""
-        """Why the class refuses the observations of its registration, if it takes the other kind."""
+        """Error for the observations of the registration, if the class takes only the other kind; else empty."""
 
     def config(self, folder: str, steps: int | None = None, **more: Any) -> dict[str, Any]:
         """Return the config of a run in a subfolder, with as few evaluations and checkpoints as the checks allow."""
@@ -126,7 +126,7 @@ class Subject:
             env.close()
 
     def meets_its_registration(self) -> None:
-        """It takes the observations and the hindsight replay of its registration."""
+        """The class takes the observations and the hindsight replay of its registration."""
         entry = algorithm(self.name, self.framework)
         registered = "dictionaries" if entry.dict_observations else "flat observations"
         takes = "flat observations only" if entry.dict_observations else "dictionaries only"
@@ -153,11 +153,11 @@ class Subject:
         demand(end, "the policy has no weights")
         demand(
             start.keys() != end.keys() or _first_difference(start, end),
-            f"no weight of the policy has changed in {result.steps} steps; does it learn from more? --steps N",
+            f"no weight of the policy has changed in {result.steps} steps; does it need more steps to learn? --steps N",
         )
 
     def saves_and_loads(self) -> None:
-        """Saved models act the same wherever they are loaded."""
+        """Saved models give the same actions in this process and in another process."""
         run = self.first.path
         cls = factory.loadable(self.resolved.config)
         observations = self._observations()
@@ -179,7 +179,7 @@ class Subject:
         """result.json and config.yaml are complete, and plain data."""
         result = self.first
         content = json.loads((result.path / directory.RESULT).read_text(encoding="utf-8"))
-        demand(content == json.loads(json.dumps(result.to_json())), "result.json is not what train() returned")
+        demand(content == json.loads(json.dumps(result.to_json())), "result.json differs from the result of train()")
         stored = Result.read(result.path)
         demand(stored is not None and stored.to_json() == result.to_json(), "result.json cannot be read back")
         values = load_file(result.path / directory.CONFIG)
@@ -210,7 +210,7 @@ class Subject:
         self._demand_same(reference.path, resumed.path, "a run that was stopped and resumed")
 
     def survives(self) -> None:
-        """A faulty environment ends a run with a clear message, which the result has as well."""
+        """A faulty environment ends a run with a clear message, which the result contains as well."""
         step = min(FAULT_STEP, max(self.steps // 2, 1))
         for number, (behaviour, (fault, text)) in enumerate(FAULTS.items()):
             logdir = self.folder / f"faulty_{number}"
@@ -233,7 +233,7 @@ class Subject:
     # Helpers -----------------------------------------------------------------------------------------------------
 
     def _takes_other_observations(self) -> bool:
-        """Whether the class can be built with the other kind of observations than it is registered for."""
+        """Whether the class can be built with the kind of observations for which it is not registered."""
         config = self.resolved.config.model_copy(update={"her": False})
         goal_env = not algorithm(self.name, self.framework).dict_observations
         from stable_baselines3.common.vec_env import DummyVecEnv
@@ -248,7 +248,7 @@ class Subject:
         return True
 
     def _relabels(self) -> None:
-        """It has a replay buffer that relabels, and trains with it."""
+        """The class trains with a replay buffer that relabels goals."""
         from stable_baselines3 import HerReplayBuffer
 
         config = self.resolved.config
@@ -275,7 +275,7 @@ class Subject:
             env.close()
 
     def _actions_in_another_process(self, observations: list[Any]) -> NDArray[np.float32]:
-        """Return the actions of the reference run, loaded in another process, which has to find the class by itself."""
+        """Return the actions of the reference run, loaded in another process, which must import the class by itself."""
         plain = [
             {key: value.tolist() for key, value in seen.items()} if isinstance(seen, dict) else seen.tolist()
             for seen in observations
@@ -329,7 +329,7 @@ def _actions(policy: Any, observations: list[Any]) -> NDArray[np.float32]:
 
 
 def _weights(file: Path) -> dict[str, NDArray[Any]]:
-    """Return the tensors of a policy file, without its normaliser's."""
+    """Return the tensors of a policy file, without the tensors of its normaliser."""
     return {key: value for key, value in load_tensors(file).items() if not key.startswith(NORMALIZER)}
 
 

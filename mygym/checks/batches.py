@@ -98,5 +98,5 @@ def demand_pure(
     for index, single in enumerate(singles):
         alone = np.asarray(function(single))[0]
         same = np.array_equal(alone, result[index]) if exact else np.allclose(alone, result[index], atol=1e-9)
-        demand(same, f"{name} of a batch differs from that of each of its states alone")
+        demand(same, f"{name} gives other values for a batch than for its states alone")
     return result

@@ -1,7 +1,7 @@
 """A task's card: success rates and returns of the scripted expert, of random actions and of idle policies.
 
-The numbers of episodes follow from the confidence that they give: 600 resets of which none is solved show, with 95 %
-confidence, that at most 0.5 % are; 100 episodes that chance never solves show that it solves at most 3 % (`at_most`).
+The numbers of episodes follow from a confidence of 95 %: if none of 600 resets is solved, then at most 0.5 % of all
+resets are solved; if chance solves none of 100 episodes, then it solves at most 3 % of all episodes (`at_most`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MAX_AT_RESET = 0.005
 """Largest share of episodes that are solved at the reset."""
 
 MAX_IDLE, MAX_IDLE_POINT = 0.05, 0.2
-"""Largest success rate of an idle policy; the second if the goal is a point in space, which chance may pass."""
+"""Largest success rate of an idle policy; the second number is for a point in space, which chance may pass."""
 
 CONFIDENCE = 0.95
 
@@ -109,7 +109,7 @@ def make_card(
     Raises:
         ConfigError: The config is wrong.
     """
-    complete = {**with_robot(config), "reward": "staged"}  # which includes the others
+    complete = {**with_robot(config), "reward": "staged"}  # `goal_reward` gives the other rewards
     with contextlib.ExitStack() as stack:
         envs = []
         for _ in range(min(BATCH, episodes)):
@@ -190,7 +190,7 @@ def flaws(card: Card) -> dict[str, str]:
 
 
 def inconclusive(card: Card) -> list[str]:
-    """Return the criteria that so few episodes cannot confirm with 95 % confidence, in words."""
+    """Describe the criteria for which 95 % confidence needs more episodes."""
     count = len(card.expert.episodes)
     at_reset = at_most(len(card.solved_at_reset), card.resets)
     by_expert = at_least(card.expert.solved, count)
@@ -205,17 +205,17 @@ def _solved_resets(card: Card) -> str:
     count = len(card.solved_at_reset)
     if count <= MAX_AT_RESET * card.resets:
         return ""
-    return f"{count} of {card.resets} episodes are solved at the reset, e.g. that of seed {card.solved_at_reset[0]}"
+    return f"{count} of {card.resets} episodes are solved at the reset, e.g. with seed {card.solved_at_reset[0]}"
 
 
 def expert_shortfall(expert: Evaluation) -> str:
-    """Return in words where the expert fails; empty if it solves nearly every episode."""
+    """Describe the failures of the expert; empty if it solves nearly every episode."""
     count = len(expert.episodes)
     failures = ", ".join(
         f"{expert.failed_in(episode.stage)} in {episode.stage}, first seed {episode.seed}"
         for episode in expert.failures
     )
-    text = f"the expert solves {expert.solved} of {count} episodes, needed are {MIN_EXPERT:.0%}; it fails {failures}"
+    text = f"the expert solves {expert.solved} of {count} episodes; {MIN_EXPERT:.0%} are required; it fails {failures}"
     return text if expert.solved < MIN_EXPERT * count else ""
 
 

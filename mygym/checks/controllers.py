@@ -15,7 +15,7 @@ from mygym.models.controllers import Controller
 from mygym.registry import registry
 
 ROBOT = str(RunConfig().robot)
-"""Robot with which controllers are tried."""
+"""Robot for the checks of controllers."""
 
 EPISODES = 25
 STEPS = 20
@@ -43,7 +43,7 @@ def _commands(name: str) -> str:
     with closing(make_world(ROBOT, name)) as world:
         controller, rng = world.controller, np.random.default_rng(0)
         names, home = controller.names, controller.chain.home
-        demand(len(set(names)) == len(names) > 0, f"names are {names}: needed is a different one for each component")
+        demand(len(set(names)) == len(names) > 0, f"names are {names}; each component needs a different name")
         joints, position = home.copy(), controller.kinematics.pose(home)[:3, 3].copy()
         controller.reset(joints, position)
         for _ in range(STEPS):

@@ -41,7 +41,7 @@ def faulty(step: int, fault: Fault) -> Iterator[None]:
 
 
 def interrupt(returned: Any) -> Any:
-    """Interrupt the run at once, as a second Ctrl-C does."""
+    """Interrupt the run immediately, as a second Ctrl-C does."""
     raise KeyboardInterrupt
 
 

@@ -64,7 +64,7 @@ class Subject:
         return World(robot, load_workspace(registry("workspace").get("table").load()), [self.spec])
 
     def has_realistic_inertia(self) -> None:
-        """Mass, centre of mass and moments of inertia are those of a body of its size."""
+        """Mass, centre of mass and moments of inertia are possible for a body of the object's size."""
         inertial, (low, high) = self.spec.inertial, bounds(self.spec.geoms)
         lowest, highest = DENSITIES
         value = density(self.spec)
@@ -80,12 +80,12 @@ class Subject:
         most = self.spec.mass * float(reach @ reach)
         demand(
             moments[2] <= most,
-            f"a moment of inertia of {moments[2]:.3g} kg m² is that of a larger body: at most {most:.3g}; "
+            f"a moment of inertia of {moments[2]:.3g} kg m² needs a larger body: at most {most:.3g}; "
             "without `inertia`, it is computed from `mass` and the shapes",
         )
 
     def stays_at_rest(self) -> None:
-        """The object stays where it is put, as it is modelled, without motion and on the table."""
+        """The object stays at its position on the table, in the orientation of its model, without motion."""
         with closing(self.world()) as world:
             rest = measure_rest(world, POSITION, SECONDS)
             wander = rest.wander(0.4, world.control_hz)
@@ -117,6 +117,6 @@ class Subject:
         return measure_rest(world, POSITION, 0.6, height=0.03)
 
     def is_visible(self) -> None:
-        """Its picture is not empty."""
+        """The object's image is not empty."""
         share = float(silhouette(self.spec, 64, 48).mean())
         demand(share >= MIN_PICTURE_SHARE, f"it fills {share:.1%} of its picture; is any of its parts `visible`?")

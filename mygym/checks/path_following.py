@@ -20,7 +20,7 @@ def follow_sine(world: World) -> tuple[float, float]:
     Size and duration of the path follow from the size of the area; it extends at most 8 cm to each side.
 
     Args:
-        world: Is reset; its objects are moved out of the way.
+        world: The world; it is reset, with its objects out of the way.
 
     Returns:
         m: the largest distance to the moving point (lag), and the largest distance to the path (deviation).

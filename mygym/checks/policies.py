@@ -1,4 +1,4 @@
-"""Conformance suite of policies: those that algorithms train, and those that act without training."""
+"""Conformance suite of policies, with and without training."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def policy_checks(name: str, framework: str, steps: int, folder: Path, config: M
 
 
 def trainer(policy: Any, framework: str) -> str:
-    """Return the algorithm whose policy is the nearest base class of a policy class; ppo of several.
+    """Return the algorithm whose policy is the nearest base class of a policy class; `ppo` of several algorithms.
 
     Raises:
         RegistryError: No algorithm has a policy that is a base class.
@@ -62,7 +62,7 @@ def trainer(policy: Any, framework: str) -> str:
             candidates.append((min(map(policy.__mro__.index, bases)), entry.name != "ppo", entry.name))
     if not candidates:
         allowed = f"a subclass of a policy of an algorithm of {framework}"
-        raise RegistryError(bad_value("policy", policy.__name__, allowed, "is of no kind that an algorithm trains"))
+        raise RegistryError(bad_value("policy", policy.__name__, allowed, "has no algorithm that trains it"))
     return min(candidates)[2]
 
 

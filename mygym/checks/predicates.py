@@ -14,7 +14,7 @@ from mygym.registry import registry
 from mygym.tasks.context import EpisodeContext, StageContext
 
 STAGE = "move"
-"""Stage in whose episode a predicate is tried that no stage gives."""
+"""Stage of the episode in which predicates are checked that no stage gives."""
 
 
 def predicate_checks(name: str) -> Iterator[Check]:

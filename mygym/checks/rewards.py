@@ -14,7 +14,7 @@ from mygym.tasks.context import EpisodeContext
 from mygym.tasks.rewards import Reward, find_reward, task_potential
 
 TASK, GAMMA = "push", 0.95
-"""Task and discount with which rewards are tried."""
+"""Task and discount for the checks of rewards."""
 
 
 def reward_checks(name: str) -> Iterator[Check]:
@@ -45,7 +45,7 @@ def _is_finite(name: str) -> str:
 
 
 def _is_batched(name: str) -> None:
-    """The reward of a batch is that of each of its goals or states, and arguments are unchanged."""
+    """The reward of a batch equals the rewards of its single goals or states; arguments are unchanged."""
     reward = find_reward(name)
     if reward.of_goals:
         _is_batched_over_goals(name)
@@ -75,7 +75,7 @@ def _is_batched_over_goals(name: str) -> None:
 def _relabels(name: str) -> str:
     """`compute_reward` repeats the rewards of the episode, and pays most for reaching the goal."""
     if not find_reward(name).of_goals:
-        return "of the context: hindsight gets the sparse reward"
+        return "a reward of the context: hindsight gets the sparse reward"
     observations, rewards = _observations(name)
     with api.make_env({"task": TASK, "reward": name}) as env:
         for seen, reward in zip(observations[1:], rewards, strict=True):

@@ -24,7 +24,7 @@ from mygym.tasks.task import Task
 
 EPISODES = 40
 LONGEST = 6
-"""Most stages of a composition that is tried."""
+"""Largest number of stages in a composition."""
 
 
 def stage_checks(name: str) -> Iterator[Check]:
@@ -122,7 +122,7 @@ def _has_known_predicates(stage: Stage) -> None:
 
 
 def _is_pure(name: str) -> None:
-    """Potential and expert give the same for a batch as for each state alone, and change no argument."""
+    """Potential and expert give the same values for a batch and for its states alone, and change no argument."""
     episode = expert_episode(setting(name))
     bound = episode.contexts[0].task.bound_stages[-1]
     last = len(episode.contexts[0].task.bound_stages) - 1
@@ -143,11 +143,11 @@ def _is_pure(name: str) -> None:
     for index, context in enumerate(visited):
         alone = StageContext(context.state, context.progress, context.goals, bound)
         same = np.allclose(stage.potential(alone), potential[index])
-        demand(same, "potential of a batch is not that of each of its states")
+        demand(same, "potential gives other values for a batch than for its states alone")
         single = stage.expert(alone, stage.entry or _at_target)
         demand(
             np.allclose(single.target, target[index]) and np.allclose(single.gripper, gripper[index]),
-            "the expert does something else in a batch than alone",
+            "the expert gives other commands for a batch than for its states alone",
         )
 
 

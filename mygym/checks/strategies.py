@@ -13,7 +13,7 @@ from mygym.registry import registry
 from mygym.registry.signatures import parameters
 
 ALGORITHM = "ppo"
-"""Algorithm that is trained unless the config has another."""
+"""Default algorithm of the runs."""
 
 
 def strategy_checks(name: str, framework: str, steps: int, folder: Path, config: Mapping[str, Any]) -> Iterator[Check]:

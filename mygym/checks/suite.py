@@ -81,7 +81,7 @@ def perform(entry: Entry, checks: Iterable[Check]) -> Iterator[Outcome]:
                 note = check.run()
         except InterruptedRunError:  # Ctrl-C during a training
             raise KeyboardInterrupt from None
-        except Exception as error:  # noqa: BLE001  (whatever the component raises is the finding)
+        except Exception as error:  # noqa: BLE001  (any error of the component is the finding)
             notes = [line for line in stderr.getvalue().splitlines() if line.startswith("note: ")]
             finding = "; ".join(dict.fromkeys([_describe(error, entry.origin), *notes]))
         else:

@@ -17,7 +17,7 @@ from mygym.tasks.lookup import find_task
 
 
 def task_checks(name: str) -> Iterator[Check]:
-    """Yield the checks of a task, with the default robot or, if it cannot do the task, one that can."""
+    """Yield the checks of a task, with the default robot if it can do the task, else with another robot."""
     cards: list[Card] = []
 
     def play() -> str:

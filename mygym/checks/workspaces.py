@@ -25,7 +25,7 @@ from mygym.types import FloatArray
 EPISODES = 25
 
 AREAS = {"reach": "tool_bounds", "object": "bounds", "surface": "bounds", "air": "tool_bounds"}
-"""Area, of those that tasks in every workspace draw from → box that contains it; all are within the tool's reach."""
+"""Areas that tasks use in every workspace → box that must contain the area; the tool must reach all of them."""
 
 PUSH_AREAS = ("object", "surface")
 """Areas that pushing an object needs; a workspace for other tasks may omit them."""
@@ -36,7 +36,7 @@ ROBOT = str(RunConfig().robot)
 OBJECT = "cube"
 
 MIN_COLORS = 20
-"""Fewest colours of a picture that is not empty; a picture of the background has one."""
+"""A picture with more colours is not empty; a picture of the background alone has a single colour."""
 
 HISTORIES = 3
 
@@ -88,7 +88,7 @@ def _loads(name: str) -> None:
 
 def _has_free_areas(name: str) -> None:
     spec = _load(name)
-    demand("reach" in spec.areas, "areas.reach is missing, in which every robot is tried")
+    demand("reach" in spec.areas, "areas.reach is missing; every robot is checked in it")
     world = _world(name)
     try:
         for robot in _at_home(name):
@@ -107,7 +107,7 @@ def _within(inner: Area, outer: Area) -> bool:
 
 
 def _has_working_fixtures(name: str) -> str:
-    """No fixtures overlap; every articulated part travels over its range and stays where it is released."""
+    """No fixtures overlap; every part travels over its range and keeps the position at which it is released."""
     world = _world(name)
     try:
         findings = overlapping_fixtures(world)

@@ -36,10 +36,10 @@ def resolve_areas(
     Args:
         task: The task.
         workspace: The workspace.
-        given: The user's areas: name → `low` and `high` corner in m, or one of them.
+        given: The user's areas: name → `low` and `high` corner in m, or a single corner.
 
     Raises:
-        ConfigError: The task draws nothing from an area, or a corner of it is missing or below the other.
+        ConfigError: The task draws nothing from an area, or a corner is missing, or `high` is below `low`.
     """
     areas = {name: _box(area.low, area.high) for name, area in workspace.areas.items()}
     starts = [f"{role}_start" for role in (*task.roles, "distractor")]
@@ -85,8 +85,8 @@ def check_areas(task: Task, world: World, areas: Mapping[str, Box], given: Colle
         share, example = reached(world, Area(tuple(low), tuple(high)))
         if example is not None:
             base = list(robot.base_position)
-            allowed = f"a smaller box, or one nearer to the base at {base}"
-            why = f"is to {1 - share:.0%} out of {robot.name}'s reach, e.g. at {example}"
+            allowed = f"a smaller box, or a box nearer to the base at {base}"
+            why = f"is {1 - share:.0%} out of {robot.name}'s reach, e.g. at {example}"
             raise ConfigError(bad_value(f"task_params.areas.{name}", {"low": low, "high": high}, allowed, why))
         check_room(task, world, areas, name)
 
@@ -116,12 +116,12 @@ def _missing_area(task: Task, robot: RobotSpec, workspace: WorkspaceSpec, name: 
 
 @dataclass(frozen=True)
 class AreaUse:
-    """What a task draws from an area."""
+    """Point or object that a task draws from an area."""
 
     name: str
     """Name for messages."""
     spec: ObjectSpec | None = None
-    """Object that is placed there; None: a point."""
+    """Object that is placed in the area; None: a point."""
     support: float | None = None
     """m below the object within which it must have a support; None: it may be in the air."""
 
@@ -153,16 +153,17 @@ def check_room(task: Task, world: World, areas: Mapping[str, Box], name: str) ->
             if invalid.any():
                 box = {"low": areas[name][0].tolist(), "high": areas[name][1].tolist()}
                 example = points[invalid][0].round(3).tolist()
-                why = f"puts {use.name} to {invalid.mean():.0%} {fault}, e.g. with its centre at {example}"
+                share = f"{invalid.mean():.0%} of the points"
+                why = f"puts {use.name} at {share} {fault}, e.g. with its centre at {example}"
                 allowed = "a smaller box, or another position"
-                allowed += "; its z is that of the underside of objects" if use.spec else ""
+                allowed += "; its z is the height of the underside of objects" if use.spec else ""
                 raise ConfigError(bad_value(f"task_params.areas.{name}", box, allowed, why))
 
 
 def _uses(task: Task, world: World, areas: Mapping[str, Box], name: str) -> Iterator[AreaUse]:
-    """Yield what a task draws from an area: objects at the start, then goals of objects or of the tool.
+    """Yield the uses of an area by a task: objects at the start, then goals of objects or of the tool.
 
-    Goals after a sub-task on a part are omitted, because the part has moved by then.
+    Goals after a sub-task on a part are omitted, because the part moves in that sub-task.
     """
     for slot, spec in enumerate(world.objects):
         role = task.roles[slot] if slot < len(task.roles) else "distractor"
@@ -184,7 +185,7 @@ def _uses(task: Task, world: World, areas: Mapping[str, Box], name: str) -> Iter
 
 
 def _unsupported(world: World, points: FloatArray, spec: ObjectSpec | None, support: float) -> NDArray[np.bool_]:
-    """Return `(n,)`: at which points an object has no support within `support` m below it."""
+    """Return `(n,)`: whether an object at each point has no support within `support` m below it."""
     unsupported = np.ones(len(points), dtype=bool)
     for down in np.linspace(0.0, support, 1 + math.ceil(support / SUPPORT_STEP))[1:]:
         if unsupported.any():
@@ -194,7 +195,7 @@ def _unsupported(world: World, points: FloatArray, spec: ObjectSpec | None, supp
 
 
 def _any(overlaps: Mapping[str, NDArray[np.bool_]], count: int) -> NDArray[np.bool_]:
-    """Return `(count,)`: at which points any fixture is overlapped."""
+    """Return `(count,)`: whether any fixture is overlapped at each point."""
     result = np.zeros(count, dtype=bool)
     for overlap in overlaps.values():
         result |= overlap

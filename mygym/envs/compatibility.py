@@ -98,11 +98,11 @@ def missing_in_workspace(task: Task, workspace: WorkspaceSpec, kind: str, name: 
         number: Number of the sub-task that names it; None if it follows from the stages.
     """
     if task.name in registry("task"):
-        others = [home for home in (task.workspace, *task.also) if home != workspace.name]
+        suitable = [home for home in (task.workspace, *task.also) if home != workspace.name]
     else:
-        others = [other.name for other in _readable_workspaces() if name in _names(kind, other)]
-    if others or number is None:
-        return bad_value("workspace", workspace.name, others, f"has no {kind} {name}, which {task.name} needs")
+        suitable = [other.name for other in _readable_workspaces() if name in _names(kind, other)]
+    if suitable or number is None:
+        return bad_value("workspace", workspace.name, suitable, f"has no {kind} {name}, which {task.name} needs")
     why = f"is no {kind} of workspace {workspace.name}"
     anywhere = dict.fromkeys(known for other in _readable_workspaces() for known in _names(kind, other))
     return bad_value(f"task.{number}.{kind}", name, _names(kind, workspace) or anywhere, why)

@@ -26,7 +26,7 @@ class EnvRenderer:
         self._viewer: Viewer | None = None
 
     def image(self, goal: FloatArray | None, shadow: bool, samples: int) -> NDArray[np.uint8]:
-        """Return an image `(height, width, 3)`; arguments as of `Camera.render`."""
+        """Return an image `(height, width, 3)`; see `Camera.render` for the arguments."""
         self._camera = self._camera or Camera(self._world)
         return self._camera.render(*self._size, self._name, goal, shadow, samples)
 

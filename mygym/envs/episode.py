@@ -24,7 +24,7 @@ class Episode:
     Args:
         task_world: Task, world and areas.
         randomizer: Domain randomization.
-        lead_in_steps: Most control steps in which the scripted expert does the stages that are done at the start.
+        lead_in_steps: Largest number of control steps in which the scripted expert completes the first stages.
     """
 
     def __init__(self, task_world: TaskWorld, randomizer: DomainRandomizer, lead_in_steps: int) -> None:
@@ -63,7 +63,7 @@ class Episode:
         self.actions = []
 
     def play_lead_in(self) -> None:
-        """Let the scripted expert do the stages that are done at the start, see `Task.stages_done`."""
+        """Let the scripted expert complete the first stages, see `Task.stages_done`."""
         missing = self.task.stages_done - len(self.task.bound_stages)
         for _ in range(self._lead_in_steps):
             if self.progress.stage[0] >= math.floor(self.task.stages_done) and self.potential[0] >= missing:
@@ -86,7 +86,7 @@ class Episode:
         motion = act(self.task, self.progress, self.world.state, self.goals)
         action = self.world.action_towards(
             motion.target[0],
-            # If only shared spaces let the fingers move, they stay closed as in the task's own spaces.
+            # With shared spaces the fingers can move in every task: keep them closed if the task does not use them.
             _scalar(motion.gripper) if self.task.uses_gripper else CLOSED,
             0.0 if motion.yaw_change is None else _scalar(motion.yaw_change),
             None if motion.second_target is None else motion.second_target[0],

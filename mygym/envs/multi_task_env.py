@@ -20,7 +20,7 @@ class MultiTaskEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
     Seed and number of the episode select the environment: round robin, or drawn with the weights of `set_weights`.
     Environments are built when they are first played; those that differ only in `WORLD_INDEPENDENT_PARAMS` and rewards
-    share a world. Other attributes, such as `expert_action`, are those of the active environment.
+    share a world. Other attributes, such as `expert_action`, come from the active environment.
 
     Args:
         arguments: Arguments of `RobotEnv`, for each environment.
@@ -210,17 +210,17 @@ class MultiTaskEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             return space
         if isinstance(space, gymnasium.spaces.Dict):
             return gymnasium.spaces.Dict({**space.spaces, "observation": self._add_code_space(space["observation"])})
-        zeros, ones = (np.full(self._codes.shape[1], bound, np.float32) for bound in (0.0, 1.0))
-        low, high = np.concatenate([space.low, zeros]), np.concatenate([space.high, ones])
+        lower, upper = (np.full(self._codes.shape[1], bound, np.float32) for bound in (0.0, 1.0))
+        low, high = np.concatenate([space.low, lower]), np.concatenate([space.high, upper])
         return gymnasium.spaces.Box(low, high, dtype=np.float32)
 
 
 AnyEnv = RobotEnv | MultiTaskEnv
-"""Any environment of mygym; attributes of a `MultiTaskEnv` are those of its active environment."""
+"""Any environment of mygym; a `MultiTaskEnv` has the attributes of its active environment."""
 
 
 def check_equal_spaces(env: RobotEnv, other: RobotEnv, label: str) -> None:
-    """Check that one network can play two environments.
+    """Check that two environments have equal spaces, as a network that plays both requires.
 
     Args:
         env: The environment.
@@ -228,13 +228,13 @@ def check_equal_spaces(env: RobotEnv, other: RobotEnv, label: str) -> None:
         label: Label of `env` for the message.
 
     Raises:
-        ConfigError: Their spaces differ.
+        ConfigError: The spaces differ.
     """
     for kind in ("observation_space", "action_space"):
         if getattr(env, kind) != getattr(other, kind):
             raise ConfigError(
                 f"strategy: {label} has another {kind.replace('_', ' ')} than {other.task.name}, so one network cannot "
-                f"play both; allowed: tasks with equal spaces, as those of one robot with spaces: shared"
+                f"play both; allowed: tasks with equal spaces, e.g. tasks of the same robot with spaces: shared"
             )
 
 

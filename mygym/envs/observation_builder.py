@@ -91,7 +91,7 @@ class ObservationBuilder:
 
         Args:
             context: The context.
-            noise: Added to the components before shared spaces make room, see `widths`.
+            noise: Added to the components before they are padded for shared spaces, see `widths`.
 
         Raises:
             DivergedError: A value is not finite.

@@ -43,7 +43,7 @@ TRIES, TRIES_PER_OBJECT = 100, 20
 
 
 def object_area(areas: Mapping[str, Area], role: str) -> Area:
-    """Return the area from which an object's start is drawn: that of its role if present, else `object`."""
+    """Return the area from which an object's start is drawn: the area of its role if present, else `object`."""
     return areas.get(f"{role}_start", areas["object"])
 
 
@@ -79,8 +79,8 @@ def _try_poses(
         for _ in range(TRIES_PER_OBJECT):
             poses[slot, :3] = sample_in(rng, object_area(areas, role))
             path = _path(poses[slot, :3], moving.get(slot))
-            others = zip(objects[:slot], paths, strict=True)
-            if all(_distance(path, taken) >= _radius(spec) + _radius(other) + GAP for other, taken in others):
+            placed = zip(objects[:slot], paths, strict=True)
+            if all(_distance(path, taken) >= _radius(spec) + _radius(other) + GAP for other, taken in placed):
                 break
         else:
             return None
@@ -212,7 +212,7 @@ def _goal_in(
 def _part_goal(
     rng: np.random.Generator, world: World, part: int, subtask: SubTask, start: float, tolerance: float
 ) -> float:
-    """Draw a goal position of a part, at least the tolerance away from its position at that time."""
+    """Draw a goal position of a part, at least the tolerance away from its position `start`."""
     spec = world.parts[part]
     low, high = subtask.to or tuple(spec.rest + share * (spec.upper - spec.rest) for share in PART_SHARE)
     for _ in range(TRIES):

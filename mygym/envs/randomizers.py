@@ -65,7 +65,7 @@ def register_randomizer(
     """Decorator that registers a randomizer; the first line of its docstring is its help.
 
     The function is called at the start of each episode if the config's `randomize` names it, and returns the
-    randomization with its own field set: `replace(randomization, object_mass=draw.each(draw.objects))`.
+    randomization with the randomizer's field set: `replace(randomization, object_mass=draw.each(draw.objects))`.
 
     Args:
         name: Name in configs.
@@ -162,7 +162,7 @@ def object_damping(randomization: EpisodeRandomization, draw: Draw) -> EpisodeRa
 
 @register_randomizer("joint_friction", "fraction of the joint's maximum torque", default=(0.0, 0.1), allowed=(0.0, 0.9))
 def joint_friction(randomization: EpisodeRandomization, draw: Draw) -> EpisodeRandomization:
-    """Dry friction of each joint; other than torque control, it reduces the available torque."""
+    """Dry friction of each joint; except with torque control, it reduces the available torque."""
     return replace(randomization, joint_friction=draw.each(draw.joints))
 
 
@@ -174,7 +174,7 @@ def joint_gain(randomization: EpisodeRandomization, draw: Draw) -> EpisodeRandom
 
 @register_randomizer("action_delay", "control steps of 40 ms", default=(0, 2), allowed=(0, 25), whole=True)
 def action_delay(randomization: EpisodeRandomization, draw: Draw) -> EpisodeRandomization:
-    """Steps from an action to its effect; until the first one the arm holds its position."""
+    """Steps from an action to its effect; until the first effect, the arm holds its position."""
     low, high = draw.range
     return replace(randomization, action_delay=int(draw.rng.integers(int(low), int(high) + 1)))
 

@@ -41,7 +41,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         gripper. With `spaces="shared"` the gripper and the tool's yaw are always present.
     Observation:
         A goal dictionary of float32: `observation` (components by name, `mygym list observation`), `achieved_goal` and
-        `desired_goal`; with `goal_env=False` the three as one flat vector. With `spaces="shared"` shapes and meanings
+        `desired_goal`; with `goal_env=False` all three in a flat vector. With `spaces="shared"` shapes and meanings
         are the same for every task of a robot and controller: `mygym.tasks.shared`.
     Rewards:
         `sparse` 0 at the goal and −1 elsewhere; `dense` minus the distance in metres; `staged` sparse plus the
@@ -65,11 +65,11 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         reward: A registered reward: `mygym list reward`.
         goal_env: False for flat observations.
         observations: Names of the components; by default those that the task needs.
-        spaces: `own`, what this task needs, or `shared`, what any task needs.
+        spaces: `own`, sized for this task, or `shared`, sized for any task.
         task_params: `tolerance` (m), `hold` (steps), `horizon` (steps), `stages_done` (by the scripted expert before an
             episode begins; a fraction counts by the stage's potential), `object` (name), `objects` (role → name),
             `distractors` (names, or mappings with `object`, `axis`, `speed` in m/s and `range` in m), `rotation` (rad)
-            and `areas` (name → `low` and `high` corners in metres, or one of them); override those of the task.
+            and `areas` (name → `low` and `high` corners in metres, or a single corner); override the task's values.
         randomize: Randomizer → `[low, high]`, a number or true, see `mygym list randomizer`; all are off by default.
         gamma: Discount of the staged reward.
         render_mode: `rgb_array` or `human`.
@@ -149,13 +149,14 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self._renderer = EnvRenderer(self.world, *size, self._arguments["camera"])
 
     def in_same_world(self, task_params: Mapping[str, Any], reward: str) -> RobotEnv:
-        """Return another environment that uses the world of this one, which saves 30 MB.
+        """Return a new environment that shares the world of this environment, which saves 30 MB.
 
-        Only one of the two can be in an episode at a time. The current episode continues until the other's `reset`.
+        Only one of the two environments can be in an episode at a time; `reset` of the new environment ends the
+        current episode.
 
         Args:
-            task_params: Parameters of the other; differ from those of this one in `WORLD_INDEPENDENT_PARAMS` only.
-            reward: Reward of the other.
+            task_params: Parameters of the new environment; may differ in `WORLD_INDEPENDENT_PARAMS` only.
+            reward: Reward of the new environment.
 
         Raises:
             ConfigError: A value is invalid.
@@ -237,7 +238,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         return self._goal_reward
 
     def _goal_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return the reward of goal vectors `(…, size)`, exact for hindsight; of staged rewards the sparse part."""
+        """Return the reward of goal vectors `(…, size)`, exact for hindsight; the sparse reward for `staged`."""
         return self._reward.goal_reward(self._builder.goal_space, achieved_goal, desired_goal)
 
     def compute_terminated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
@@ -284,7 +285,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         return float(goals.goal_distance(self._builder.goal_space, self._achieved, self._desired))
 
     def goal_reward(self, kind: str) -> float:
-        """Return the goal part of a registered reward in the current state."""
+        """Return a registered reward of the current goal vectors, see `Reward.goal_reward`."""
         return float(find_reward(kind).goal_reward(self._builder.goal_space, self._achieved, self._desired))
 
     def expert_action(self) -> NDArray[np.float32]:
@@ -294,7 +295,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     def observe_as(self, spec: ObservationSpec) -> Observation:
         """Return an observation of the current state by another specification, without noise.
 
-        Changes nothing; for a teacher with other observations.
+        For a teacher with other observations; the environment does not change.
 
         Raises:
             ConfigError: The task cannot have one of the components.
@@ -379,10 +380,10 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
 
 def _make_env(kind: type[RobotEnv], arguments: Mapping[str, Any]) -> RobotEnv:
-    """Construct an environment of a pickle."""
+    """Construct an environment from a pickle."""
     return kind(**arguments)
 
 
 def _is_finite(vector: NDArray[Any]) -> bool:
-    """Return whether all values are finite: the sum of squares is, three times faster than `isfinite().all()`."""
+    """Return whether all values are finite, by the sum of squares: three times faster than `isfinite().all()`."""
     return math.isfinite(vector.dot(vector))

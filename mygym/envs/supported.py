@@ -41,7 +41,7 @@ def combinations(tasks: tuple[str, ...] | None = None) -> Iterator[Combination]:
 def a_robot_for(task: Task, workspace: str | None = None) -> str:
     """Return a supported robot of a task in a workspace, by default the task's.
 
-    The default robot if it is supported or if no robot is, else the first.
+    The result is the default robot if it is supported or if no robot is supported, else the first supported robot.
     """
     default = str(RunConfig().robot)
     robots = list(_supported_robots(task, workspace or task.workspace))
@@ -49,7 +49,7 @@ def a_robot_for(task: Task, workspace: str | None = None) -> str:
 
 
 def _supported_robots(task: Task, workspace: str) -> Iterator[str]:
-    """Yield the installed robots of a workspace that can do a task there."""
+    """Yield the installed robots of a workspace that can do a task."""
     for robot, home in load_workspace(registry("workspace").get(workspace).load()).robots.items():
         unsuited = (home or HomeSpec()).unsuited
         if is_installed(robot) and task.name not in unsuited and can_do(_spec(robot), task):
@@ -71,7 +71,7 @@ def robots_for(task: Task) -> list[str]:
 def support_warning(config: RunConfig) -> str:
     """Return a warning if a config's robot, task and workspace are not supported, with the supported robots.
 
-    Empty for supported combinations, and for a user's robot or workspace, about which nothing is known.
+    Empty for supported combinations, and for a user's robot or workspace, which no test covers.
 
     Args:
         config: A complete, valid config.

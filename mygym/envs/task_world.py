@@ -58,12 +58,12 @@ def make_task_world(
     """Build the world of a task; the caller closes it.
 
     Args:
-        task: As of `RobotEnv`.
-        task_params: As of `RobotEnv`.
+        task: See `RobotEnv`.
+        task_params: See `RobotEnv`.
         robot: Name of the robot; the task's robot by default.
         workspace: Name of the workspace; the task's workspace by default.
         control: Name of the controller.
-        shared: Whether the gripper and the tool's yaw are part of the action in any case.
+        shared: Whether the action always includes the gripper and the tool's yaw.
         largest_size: Largest factor of an object's size in any episode.
 
     Raises:

@@ -31,7 +31,7 @@ class ArmControllers:
         kind: Class of the controllers.
         dt: s, duration of a control step.
         inverse_dynamics: Inverse dynamics of each arm.
-        gripper: Whether grippers are part of the action.
+        gripper: Whether the action includes the grippers.
         tool_yaw: Whether the first arm's tool may turn about its axis.
     """
 
@@ -84,7 +84,7 @@ class ArmControllers:
         self._second_ee_start = state.second_ee_position[0].copy()
 
     def command(self, action: FloatArray, state: State) -> FloatArray:
-        """Return what the motors of all arms follow, `(J,)`, see `Controller.mode`, for an action `(A,)`."""
+        """Return the motor commands `(J,)` of all arms for an action `(A,)`, see `Controller.mode`."""
         q = state.joint_position[0]
         commands = [
             controller.command(action[part], q[joints], _ee_position(state, index))
@@ -120,7 +120,7 @@ class ArmControllers:
         second_target: FloatArray | None,
         second_gripper: float,
     ) -> FloatArray:
-        """Return the action that moves the end effectors towards targets; arguments as of `World.action_towards`."""
+        """Return the action that moves the end effectors towards targets, see `World.action_towards`."""
         targets = [ee_target, *self._second_ee_start] if second_target is None else [ee_target, second_target]
         parts = []
         for index, (controller, joints) in enumerate(zip(self.controllers, self._joints, strict=True)):

@@ -1,4 +1,4 @@
-"""Reading and strict validation of the YAML files of robots, workspaces and objects into frozen dataclasses."""
+"""Read and validate the YAML files of robots, workspaces and objects into frozen dataclasses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ASSETS = Path(__file__).resolve().parent.parent / "assets"
 """Folder of the built-in descriptions: `robots/`, `workspaces/`, `objects/`."""
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The loader in C, where available: building an environment is mostly reading files."""
+"""Loader in C, if available: most of the time to build an environment is spent on reading files."""
 
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 """The pydantic configuration of every description: `__pydantic_config__ = STRICT`."""
@@ -73,7 +73,7 @@ def find_asset(kind: str, name: str | Path) -> Path:
 
 
 def find_beside(path: Path, name: str) -> Path:
-    """Return the file `name` beside the file `path`, or in a package of data; it may not exist.
+    """Return the file `name` beside the file `path`, or in a package of data; the file need not exist.
 
     Raises:
         AssetError: The package is not installed.
@@ -124,13 +124,13 @@ def read_mapping(path: Path) -> Mapping[str, Any]:
 
 @lru_cache(maxsize=512)
 def _parsed(text: str) -> Any:
-    """Parse YAML; cached, as each environment reads the files of its robot, workspace and objects again."""
-    return yaml.load(text, Loader=_LOADER)  # noqa: S506  (a safe one)
+    """Parse YAML; cached, because each environment reads the files of its robot, workspace and objects again."""
+    return yaml.load(text, Loader=_LOADER)  # noqa: S506  (a safe loader)
 
 
 @cache
 def _adapter(spec: Any) -> TypeAdapter[Any]:
-    """Return the validator of a dataclass; cached, as building it takes longer than many validations."""
+    """Return the validator of a dataclass; cached, because building it takes longer than many validations."""
     return TypeAdapter(spec)
 
 
@@ -149,7 +149,7 @@ def _explain(spec: type[Any], error: ValidationError) -> str:
         return bad_value(key.rpartition(".")[0], problem["input"], f"{wanted} values", "is too short")
     if problem["type"] in ("missing", "missing_argument"):
         return bad_value(
-            key, None, f"a value; keys here are {', '.join(_keys_at(spec, problem['loc'][:-1]))}", "is missing"
+            key, None, f"a value; the keys are {', '.join(_keys_at(spec, problem['loc'][:-1]))}", "is missing"
         )
     needed = str(problem["msg"]).removeprefix("Value error, ").removeprefix("Input should be ")
     return bad_value(key, problem["input"], needed)

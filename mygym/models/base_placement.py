@@ -27,7 +27,7 @@ CLEARANCE = 0.08
 def place_base(spec: RobotSpec, workspace: WorkspaceSpec) -> tuple[RobotSpec, float]:
     """Return the robot at the base position and home that reach most of the workspace, and the share reached.
 
-    The share is that of the corners of the workspace's areas; the search ends at the first position that reaches all.
+    The share counts the corners of the workspace's areas; the search ends at the first position that reaches all.
     """
     y = -float(make_chain(spec, spec.arms[0], workspace.tool_direction).basis[0, 0].reshape(4, 4)[1, 3])
     best: tuple[RobotSpec, float] | None = None
@@ -45,10 +45,10 @@ def place_base(spec: RobotSpec, workspace: WorkspaceSpec) -> tuple[RobotSpec, fl
 def _choose_home(spec: RobotSpec, workspace: WorkspaceSpec) -> tuple[RobotSpec, float]:
     """Return the robot with the home that reaches most of the workspace, and the share of corners reached.
 
-    Preferred are homes above the table and far from the joint limits.
+    Homes above the table and far from the joint limits are preferred.
     """
     lower, upper = (np.array([getattr(joint, key) for joint in spec.joints]) for key in ("lower", "upper"))
-    low, high = np.maximum(lower, -np.pi), np.minimum(upper, np.pi)  # a range beyond one turn is of no use
+    low, high = np.maximum(lower, -np.pi), np.minimum(upper, np.pi)  # more than one turn adds no posture
     low, high = np.where(low < high, low, lower), np.where(low < high, high, upper)
     chain = make_chain(spec, spec.arms[0], workspace.tool_direction)
     rng = np.random.default_rng(0)

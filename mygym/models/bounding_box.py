@@ -12,7 +12,7 @@ from mygym.models.surfaces import mesh_of
 from mygym.types import FloatArray
 
 OUTLINE_CORNERS = 24
-"""At least; exact, as only outlines with corners are taken from a mesh."""
+"""Smallest number of corners of an outline; bounds are exact, because only shapes with corners use it."""
 
 
 def bounds(geoms: Sequence[GeomSpec]) -> tuple[FloatArray, FloatArray]:

@@ -1,4 +1,4 @@
-"""Collision pieces: the convex shapes that stand for geoms in collisions."""
+"""Collision pieces: the convex shapes that represent geoms in collisions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Piece:
 def pieces(geoms: tuple[GeomSpec, ...]) -> tuple[Piece, ...]:
     """Return the convex shapes of the geoms that collide, in the frame of the body.
 
-    The wall of a tube becomes boxes, a torus capsules, any shape with corners a hull of at most 64 points.
+    The wall of a tube becomes boxes, a torus becomes capsules, shapes with corners become hulls of at most 64 points.
     """
     return tuple(transformed(piece, pose_of(geom)) for geom in geoms if geom.collides for piece in _pieces_of(geom))
 
@@ -111,7 +111,7 @@ def _staves(geom: GeomSpec) -> list[Piece]:
     bottom, top, wall, height = geom.size
     sides = geom.sides
     count = sides or STAVES
-    flat = math.cos(math.pi / sides) if sides else 1.0  # distance of a side over that of a corner
+    flat = math.cos(math.pi / sides) if sides else 1.0  # distance of a side over the distance of a corner
     middle = (bottom + top) / 2
     thickness = middle * flat - (middle - wall)
     width = 2 * max(bottom, top) * flat * math.tan(math.pi / count)

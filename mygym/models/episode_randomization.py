@@ -32,9 +32,9 @@ class CameraShift:
     """Displacement of every camera."""
 
     target: Vector = (0.0, 0.0, 0.0)
-    """m: of the point that the camera looks at."""
+    """m: displacement of the point that the camera looks at."""
     sideways: float = 0.0
-    """m: of the camera, about that point."""
+    """m: displacement of the camera, about that point."""
     upwards: float = 0.0
     """m."""
     backwards: float = 0.0
@@ -71,7 +71,7 @@ class EpisodeRandomization:
     colors: int | None = None
     """Seed of new colours."""
     color_change: float = 1.0
-    """Share of the way from the original colour to the new one."""
+    """Share of the way from the original colour to the new colour."""
     textures: int | None = None
     """Seed of textures for fixtures and objects."""
     texture_contrast: float = 1.0

@@ -36,7 +36,7 @@ class ArticulatedPart:
     axis: Vector
     """Unit vector in the frame of the moved link; for a hinge through its origin."""
     slides: bool
-    """Whether it slides along the axis; else it rotates about it."""
+    """Whether the part slides along the axis; else it rotates about the axis."""
     lower: float
     upper: float
     rest: float

@@ -52,7 +52,7 @@ def mass_properties(geoms: Sequence[GeomSpec], mass: float | None, key: str = "m
         raise AssetError(bad_value(key, None, "kg, or a mass for every shape that collides", "is missing"))
     left = 0.0 if mass is None else mass - given
     if mass is not None and (left <= 0 if unweighed > 0 else abs(left) > 1e-9):
-        allowed = "more than the sum of its parts" if unweighed > 0 else "the sum of its parts, or none"
+        allowed = "more than the sum of its geoms" if unweighed > 0 else "the sum of its geoms, or none"
         raise AssetError(bad_value(key, mass, f"{allowed} ({given:g} kg)"))
     total = given + left if unweighed > 0 else given
     centre, inertia = np.zeros(3), np.zeros((3, 3))

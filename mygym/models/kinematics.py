@@ -57,11 +57,11 @@ class Chain:
 
 
 def make_chain(robot: RobotSpec, arm: ArmSpec, direction: Sequence[float]) -> Chain:
-    """Return the chain of one of a robot's arms.
+    """Return the chain of an arm.
 
     Args:
         robot: The robot, with its base pose.
-        arm: One of its arms.
+        arm: The arm.
         direction: `(3,)` unit vector in the world, along which the tool's z axis is held.
     """
     root = robot_model(robot)
@@ -94,13 +94,13 @@ def make_chain(robot: RobotSpec, arm: ArmSpec, direction: Sequence[float]) -> Ch
 
 
 def at_home(chain: Chain, home: FloatArray, direction: Sequence[float]) -> Chain:
-    """Return the chain with another home `(J,)` rad and the orientation held from there."""
+    """Return the chain with another home `(J,)` rad, and the orientation that controllers hold from this home."""
     chain = replace(chain, home=home)
     return replace(chain, rotation=_pointing(np.asarray(direction, dtype=float), Kinematics(chain).pose(home)))
 
 
 def _pointing(z: FloatArray, pose: FloatArray) -> FloatArray:
-    """Return the rotation `(3, 3)` with a z axis, and the x axis closest to that of a pose `(4, 4)` (or to its -z)."""
+    """Return the rotation `(3, 3)` with a z axis, and the x axis closest to the x axis (or -z) of a pose `(4, 4)`."""
     x = pose[:3, 0] - (pose[:3, 0] @ z) * z
     if np.linalg.norm(x) < 0.1:  # the x axis is parallel to the new z axis
         x = -pose[:3, 2] + (pose[:3, 2] @ z) * z
@@ -175,7 +175,7 @@ class Kinematics:
         (o, p, q), (r, s, t), (u, v, w) = rotation.tolist()
         px, py, pz = position.tolist()
         weight = 0.5 * ORIENTATION_WEIGHT
-        # The skew part of rotation @ pose.T is the axis of the rotation error times the sine of its angle.
+        # The skew-symmetric part of rotation @ pose.T is the axis of the rotation error times the sine of its angle.
         return [
             px - x,
             py - y,

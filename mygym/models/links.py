@@ -34,7 +34,7 @@ def link_element(
     Args:
         name: Name of the link.
         geoms: Geoms of the link.
-        color: Default colour of the geoms; without it those keep the mesh file's, or Bullet's.
+        color: Default colour of the geoms; without it, geoms keep the colour of the mesh file, or of Bullet.
         inertial: Mass and inertia; None for a massless link.
         collisions: Whether the link has collision shapes.
         visuals: Whether the link has visual shapes.

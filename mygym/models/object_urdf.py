@@ -20,7 +20,7 @@ from mygym.models.urdf import inertial, origin_of, read_urdf
 from mygym.models.urdf_editing import merge_fixed_joints
 
 DEFAULT_FRICTION = 0.5
-"""Without Bullet's `<contact>`, which standard URDF lacks."""
+"""Friction of a URDF without Bullet's `<contact>`, which is not standard URDF."""
 
 GEOMETRIES = ("box", "sphere", "cylinder", "capsule", "mesh")
 

@@ -42,9 +42,9 @@ class ObjectFile:
     parts: tuple[GeomSpec, ...] = ()
     """Geoms of a compound, in place of `shape`."""
     urdf: str = ""
-    """A URDF file beside this one, or `pybullet_data/...`, in place of `shape`."""
+    """A URDF file beside this file, or `pybullet_data/...`, in place of `shape`."""
     mass: Annotated[Number, Field(gt=0)] | None = None
-    """kg. Omitted if every part has its mass; replaces mass and inertia of a URDF."""
+    """kg. Omitted if every geom has its mass; replaces mass and inertia of a URDF."""
     friction: NonNegative | None = None
     """Sliding friction; Bullet multiplies the values of the two bodies in contact. Optional for a URDF."""
     rolling_friction: NonNegative | None = None
@@ -53,11 +53,11 @@ class ObjectFile:
     """m: resistance to spinning about the contact normal."""
     restitution: Annotated[Number, Field(ge=0, le=1)] | None = None
     color: Color | None = None
-    """Default colour of the parts; colour of all visuals of a URDF."""
+    """Default colour of the geoms; colour of all visuals of a URDF."""
     category: str = ""
-    """By default, for built-in objects, the folder's name."""
+    """Category; by default, for built-in objects, the folder's name."""
     name: str = ""
-    """By default the file's stem."""
+    """Name; by default the file's stem."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +178,7 @@ def _object(path: Path, file: ObjectFile) -> ObjectSpec:
     else:
         geoms = _geoms(path, file)
     if not any(geom.collides for geom in geoms):
-        raise AssetError(bad_value("parts", "no collision shape", "one part or more with `collides: true`"))
+        raise AssetError(bad_value("parts", "no collision shape", "one shape or more with `collides: true`"))
     if friction is None:
         raise AssetError(bad_value("friction", None, "a number, e.g. 0.5", "is missing"))
     return ObjectSpec(
@@ -195,7 +195,7 @@ def _object(path: Path, file: ObjectFile) -> ObjectSpec:
 
 
 def _geoms(path: Path, file: ObjectFile) -> tuple[GeomSpec, ...]:
-    """Return the validated geoms of a shape or of parts, with absolute mesh file names."""
+    """Return the validated geoms of `shape` or of `parts`, with absolute mesh file names."""
     geoms = file.parts
     if file.shape is not None:
         geoms = (
@@ -208,5 +208,5 @@ def _geoms(path: Path, file: ObjectFile) -> tuple[GeomSpec, ...]:
 
 
 def density(spec: ObjectSpec) -> float:
-    """Return the density in kg/m³; the volume of a hollow object is that of its walls."""
+    """Return the density in kg/m³; the volume of a hollow object is the volume of its walls."""
     return spec.mass / volume(spec.geoms)

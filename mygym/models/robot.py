@@ -67,7 +67,7 @@ class GripperSpec:
     velocity: Positive
     """m/s or rad/s: largest speed of each finger."""
     friction: Positive = 1.0
-    """Friction of finger links without one in the URDF; Bullet multiplies it by the object's."""
+    """Friction of finger links whose URDF has none; Bullet multiplies it by the object's."""
 
 
 @dataclass(frozen=True)
@@ -134,15 +134,15 @@ class RobotSpec:
     end_effector: EndEffectorSpec
     gripper: GripperSpec | None = None
     second_arm: ArmSpec | None = None
-    """Its commands follow the first arm's in the action; tasks for one arm use the first."""
+    """In actions, its commands follow the commands of the first arm; tasks for one arm use the first arm."""
     mounts: tuple[MountSpec, ...] = ()
     locked: dict[str, Number] = field(default_factory=dict)
     """rad or m: positions of joints outside arms and grippers; by default zero or the nearest limit."""
     motor: MotorSpec = MotorSpec()
     cannot: tuple[str, ...] = ()
-    """Stages that its shape does not allow; a comment in its file states the reason."""
+    """Stages that the robot's shape does not allow; a comment in its file states the reason."""
     name: str = ""
-    """By default the file's stem."""
+    """Name; by default the file's stem."""
 
     @property
     def arms(self) -> tuple[ArmSpec, ...]:

@@ -1,4 +1,4 @@
-"""URDF tree of a robot as it is simulated: tools mounted, and all joints fixed but those of arms and grippers."""
+"""URDF tree of a robot as it is simulated: with tools mounted, and only the joints of arms and grippers moving."""
 
 from __future__ import annotations
 
@@ -42,9 +42,10 @@ def robot_model(spec: RobotSpec, gripper: bool = True) -> ET.Element:
 
 
 def _repair_inertia(link: ET.Element) -> None:
-    """Replace impossible principal moments, the largest above the sum of the others, by the nearest possible ones.
+    """Replace impossible principal moments by the nearest possible moments.
 
-    Some published URDFs have such moments, for which Bullet would take zero.
+    The largest moment must not exceed the sum of the other two. Some published URDFs have such moments; Bullet would
+    use zero for them.
     """
     mass, centre, inertia = inertial(link)
     moments, axes = np.linalg.eigh(inertia)

@@ -56,9 +56,9 @@ class GeomSpec:
     euler: Vector = (0.0, 0.0, 0.0)
     """Degrees about the fixed axes x, y, z in this order: URDF's roll, pitch and yaw."""
     color: Color | None = None
-    """By default the body's."""
+    """Colour; by default the body's."""
     mass: Annotated[Number, Field(gt=0)] | None = None
-    """kg; by default the geom's share, by volume, of the body's mass less the masses that are given."""
+    """kg; by default a share, by volume, of the body's mass without the masses of other geoms."""
     sides: Annotated[int, Field(ge=3, le=24)] | None = None
     """Of a prism (default 6), or of a tube with corners outside, such as a nut."""
     points: tuple[Vector, ...] = ()
@@ -91,7 +91,7 @@ def check_geom(geom: GeomSpec, key: str) -> None:
         raise AssetError(bad_value(f"{key}size", list(size), wanted))
     zeros = [number for number in size if number <= 0]
     if zeros and not (geom.shape == "cone" and size[2] > 0 and len(zeros) == 1):
-        raise AssetError(bad_value(f"{key}size", list(size), "lengths above 0 m (of a cone one radius may be 0)"))
+        raise AssetError(bad_value(f"{key}size", list(size), "lengths above 0 m (one radius of a cone may be 0)"))
     if geom.shape == "tube" and not _has_hole(geom):
         why = "a wall thinner than both radii and, with `sides`, thicker than the difference of corner and side radius"
         raise AssetError(bad_value(f"{key}size", list(size), why))
@@ -105,7 +105,7 @@ def check_geom(geom: GeomSpec, key: str) -> None:
         ("sides", geom.sides, ("prism", "tube")),
     ):
         if value and geom.shape not in shapes:
-            raise AssetError(bad_value(f"{key}{other}", value, shapes, f"is no key of a {geom.shape}"))
+            raise AssetError(bad_value(f"{key}{other}", value, shapes, f"is not a key of a {geom.shape}"))
     if geom.shape == "hull":
         try:
             hull(geom.points)

@@ -111,7 +111,7 @@ def root_link(root: ET.Element) -> str:
     children = {link_at(joint, "child") for joint in root.findall("joint")}
     roots = [name for name in links_of(root) if name not in children]
     if len(roots) != 1:
-        raise AssetError(f"a URDF has one root link, this one has {len(roots)}: {', '.join(roots)}")
+        raise AssetError(f"a URDF has one root link, this URDF has {len(roots)}: {', '.join(roots)}")
     return roots[0]
 
 

@@ -22,14 +22,14 @@ NUMBER_COUNTS = {
     "sphere": {"radius": 1},
     "mesh": {"scale": 3},
 }
-"""Element → attribute → how many numbers it holds."""
+"""Element → attribute → number of its values."""
 
 
 def check_numbers(root: ET.Element) -> None:
     """Validate the numeric attributes of a `<robot>` element.
 
     Raises:
-        AssetError: An attribute holds no numbers or not as many as it must, or an inertia lacks a moment.
+        AssetError: An attribute has invalid numbers or the wrong count of numbers, or an inertia lacks a moment.
     """
     for parent in (*root.findall("link"), *root.findall("joint")):
         where = f"{parent.tag} {parent.get('name', '')}"

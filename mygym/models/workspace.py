@@ -82,10 +82,10 @@ class WorkspaceSpec:
     paths: dict[str, tuple[Vector, ...]] = field(default_factory=dict)
     """m: points of paths that an object is guided along, by name; the last is the goal."""
     robots: dict[str, HomeSpec | None] = field(default_factory=dict)
-    """Robots that suit this workspace, with their settings; other robots get the general ones."""
+    """Robots that suit this workspace, with their settings; other robots get the general settings."""
     background: tuple[Number, Number, Number] = (1.0, 1.0, 1.0)
     name: str = ""
-    """By default the file's stem."""
+    """Name; by default the file's stem."""
 
     @property
     def part_names(self) -> tuple[str, ...]:
@@ -94,7 +94,7 @@ class WorkspaceSpec:
         return tuple(f"{name}.{part.name}" for name, fixture in solid.items() for part in articulated_parts(fixture))
 
     def for_robot(self, name: str) -> WorkspaceSpec:
-        """Return the workspace with the robot's areas, cameras, bounds and home in place of the general ones."""
+        """Return the workspace with its settings for a robot: areas, cameras, bounds and home."""
         home = self.robots.get(name) or HomeSpec()
         return replace(
             self,
@@ -161,5 +161,5 @@ def _check(spec: WorkspaceSpec) -> None:
 
 def _boxes(key: str, areas: Mapping[str, Area], bounds: Area | None, tool_bounds: Area | None) -> dict[str, Area]:
     boxes = {f"{key}areas.{name}": area for name, area in areas.items()}
-    others = {f"{key}bounds": bounds, f"{key}tool_bounds": tool_bounds}
-    return boxes | {name: area for name, area in others.items() if area is not None}
+    limits = {f"{key}bounds": bounds, f"{key}tool_bounds": tool_bounds}
+    return boxes | {name: area for name, area in limits.items() if area is not None}

@@ -11,5 +11,5 @@ inference           robot descriptions inferred from a URDF
 inspection          collision, joint-travel and reachability queries on a world
 resting             measurement of an undisturbed object
 bullet              the only import of pybullet
-rendering           images and a window, each in its own client
+rendering           images and a window, each in a separate client
 """

@@ -148,7 +148,7 @@ class FixtureBodies:
         for p in self._sprung:
             spring = self.parts[p].spring
             assert spring is not None
-            # Position halfway through the step: with the current one, a force held for a whole step adds energy.
+            # Position halfway through the step: a constant force from the current position would add energy.
             middle = float(state.part_position[0, p]) + 0.5 * self._dt * float(state.part_velocity[0, p])
             self.push(p, spring.stiffness * (spring.rest - middle))
 

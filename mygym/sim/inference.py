@@ -121,12 +121,12 @@ def _joint(joint: Joint, notes: list[str]) -> JointSpec:
     lower, upper = joint.lower, joint.upper
     if joint.kind == "continuous" or not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
         lower, upper = -math.pi, math.pi
-        notes.append(f"{joint.name} turns from -π to π, having no limits")
+        notes.append(f"{joint.name} turns from -π to π; the URDF has no limits")
     velocity, effort = joint.velocity, joint.effort
     if not 0 < velocity < math.inf:
         velocity = DEFAULT_SPEED
-        notes.append(f"{joint.name} turns at up to {DEFAULT_SPEED} rad/s, having no limit")
+        notes.append(f"{joint.name} turns at up to {DEFAULT_SPEED} rad/s; the URDF has no limit")
     if not 0 < effort < math.inf:
         effort = DEFAULT_TORQUE
-        notes.append(f"{joint.name} has up to {DEFAULT_TORQUE} N m, having no limit")
+        notes.append(f"{joint.name} has up to {DEFAULT_TORQUE} N m; the URDF has no limit")
     return JointSpec(joint.name, min(max(0.0, lower), upper), lower, upper, velocity, effort)

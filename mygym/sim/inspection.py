@@ -27,13 +27,13 @@ ROBOT_MARGIN = 1.25
 """Size of a robot's image relative to its collision shapes."""
 
 NEIGHBOUR_JOINTS = 2
-"""Number of joints between links whose shapes may overlap."""
+"""Largest number of joints between links whose shapes may overlap."""
 
 
 def collisions(world: World) -> list[str]:
     """List the collisions of the robot in the current state, e.g. `wrist is inside table`.
 
-    The robot's base may stand inside a fixture, and links may overlap with their next but one.
+    The robot's base may stand inside a fixture, and a link may overlap links up to `NEIGHBOUR_JOINTS` joints away.
     """
     client, body = world.client, world.robot_body.body
     count = bullet.getNumJoints(body, physicsClientId=client)
@@ -72,7 +72,7 @@ def around_robot(world: World, camera: CameraSpec, aspect: float) -> CameraSpec:
     """Return a camera with the angles of `camera` that sees the whole robot in its current posture.
 
     Args:
-        world: The world; the robot's collision shapes count.
+        world: The world; its robot is framed by the robot's collision shapes.
         camera: Gives yaw, pitch and field of view.
         aspect: Width of the image over its height.
     """
@@ -94,7 +94,7 @@ def around_robot(world: World, camera: CameraSpec, aspect: float) -> CameraSpec:
 
 
 def overlapping_fixtures(world: World) -> list[str]:
-    """List the fixtures that overlap each other in the current state; a fixture may overlap its own parts."""
+    """List the pairs of fixtures that overlap in the current state; parts may overlap the rest of their fixture."""
     fixtures = list(world.fixture_bodies.bodies.items())
     return [
         f"{name} is inside {other_name}"
@@ -163,7 +163,7 @@ def lattice(area: Area) -> FloatArray:
 
 
 def reached(world: World, area: Area, lift: float = 0.0) -> tuple[float, list[float] | None]:
-    """Measure how much of an area the tool reaches, held as in this workspace.
+    """Return the share of an area that the tool reaches, in the orientation that the workspace sets.
 
     Args:
         world: The world with the robot.
@@ -179,7 +179,7 @@ def reached(world: World, area: Area, lift: float = 0.0) -> tuple[float, list[fl
 
 
 def part_travels(world: World, part: int) -> str:
-    """Check that a part reaches both ends under its force and stays where it is released.
+    """Check that a part reaches both ends under its force and keeps the position at which it is released.
 
     The world is reset first; the arm stays at home.
 

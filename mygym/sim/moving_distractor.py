@@ -10,7 +10,7 @@ from mygym.sim.bullet import bullet
 from mygym.types import Vector
 
 CATCH_UP_FACTOR = 2.0
-"""Maximum speed of a distractor that was held up, in multiples of its own speed."""
+"""Maximum speed of a distractor that was held up, in multiples of its nominal speed."""
 
 
 @dataclass(frozen=True)

@@ -48,8 +48,8 @@ class ObjectBodies:
     def randomize(self, randomization: EpisodeRandomization) -> None:
         """Apply a randomization from the next `load` on."""
         self._randomization = randomization
-        ones = (1.0,) * len(self._described)
-        sizes, masses = randomization.object_size or ones, randomization.object_mass or ones
+        unchanged = (1.0,) * len(self._described)
+        sizes, masses = randomization.object_size or unchanged, randomization.object_mass or unchanged
         self.specs = tuple(scaled(spec, size) for spec, size in zip(self._described, sizes, strict=True))
         self._weights = [
             (0.0, 0.0, 0.0 if k in self._moving else -self._gravity * mass * spec.mass)
@@ -76,7 +76,7 @@ class ObjectBodies:
             drive(self._client, self.ids[k], distractor, self._start[k], time, dt)
 
     def read(self, state: State) -> None:
-        """Fill the objects' part of a state, except contacts."""
+        """Fill the object arrays of a state, except contacts."""
         client = self._client
         for k, (body, spec) in enumerate(zip(self.ids, self.specs, strict=True)):
             position, orientation = bullet.getBasePositionAndOrientation(body, physicsClientId=client)
@@ -100,7 +100,7 @@ class ObjectBodies:
 def add_object(client: int, spec: ObjectSpec, pose: Sequence[float]) -> int:
     """Add an object as a rigid body and return its Bullet id.
 
-    Bullet's orientation of the body is that of its principal axes; `model_orientation` converts it back.
+    Bullet's orientation of the body is the orientation of its principal axes; `model_orientation` converts it back.
 
     Args:
         client: Bullet client.
@@ -188,7 +188,7 @@ def add_visual(client: int, spec: ObjectSpec, position: Sequence[float], orienta
 
 
 def model_orientation(spec: ObjectSpec, orientation: Sequence[float]) -> Sequence[float]:
-    """Convert Bullet's quaternion `(4,)` of an object's body to that of its model."""
+    """Convert Bullet's quaternion `(4,)` of an object's body to the quaternion of its model."""
     if spec.body.aligned:
         return orientation
     x, y, z, w = spec.body.principal

@@ -44,7 +44,7 @@ class Primitive:
 def replace_meshes(root: ET.Element) -> None:
     """Replace all collision meshes by primitives, in place; visual shapes stay.
 
-    Visual shapes become the collision shapes of a robot without any.
+    A robot without collision shapes gets its visual shapes as collision shapes.
 
     Raises:
         AssetError: Bullet cannot read a mesh.
@@ -94,7 +94,7 @@ def mesh_points(filename: str, scale: str = "1 1 1") -> FloatArray:
 def enclosing(points: FloatArray) -> Primitive:
     """Return the smallest box, cylinder, capsule or sphere around points `(n, 3)` m.
 
-    Its axes are those of the points' frame or of their principal components.
+    Its axes are the axes of the points' frame, or the principal components of the points.
     """
     principal = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)[2].T
     if np.linalg.det(principal) < 0:

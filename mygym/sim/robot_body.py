@@ -266,7 +266,7 @@ class RobotBody:
         return by_joint[self._arms[arm].joints]
 
     def read(self, state: State) -> None:
-        """Fill the robot's part of a state, except contacts."""
+        """Fill the robot arrays of a state, except contacts."""
         joints = bullet.getJointStates(self.body, self._joints, physicsClientId=self._client)
         count = len(self._arm_joints)
         state.joint_position[0] = [joint[0] for joint in joints[:count]]

@@ -19,7 +19,7 @@ from mygym.types import FloatArray
 ROTARY_JOINT_TYPES = ("revolute", "continuous")
 
 FINGER_WORDS = ("finger", "jaw", "knuckle", "thumb")
-"""Words in the names of a gripper's joints or links; those of joints may also contain `grip`."""
+"""Words in the names of a gripper's joints or links; names of joints may also contain `grip`."""
 
 DEFAULT_FORCE = 20.0
 """N: assumed where a URDF has no limit."""
@@ -38,9 +38,9 @@ def is_finger(joint: Joint) -> bool:
 
 
 def infer_gripper(root: ET.Element, joints: dict[str, Joint], wrist: str, notes: list[str]) -> GripperSpec | None:
-    """Return the gripper of the fingers behind a link: prismatic ones with limits, else revolute ones; or None.
+    """Return the gripper of the fingers behind a link, or None.
 
-    One line about the result is added to `notes`.
+    Prismatic fingers with limits are preferred to revolute fingers. One line about the result is added to `notes`.
     """
     carried = [joint for joint in _carried(joints, wrist) if is_finger(joint)]
     limited = [joint for joint in carried if math.isfinite(joint.lower) and joint.lower < joint.upper < math.inf]
@@ -80,7 +80,10 @@ def _carried(joints: dict[str, Joint], link: str) -> Iterator[Joint]:
 
 
 def _spread(root: ET.Element, joints: dict[str, Joint], wrist: str, fingers: list[Joint], end: str) -> float:
-    """Return twice the mean distance of the fingers' centres of mass from their mean, or of one from the wrist, m."""
+    """Return twice the mean distance of the fingers' centres of mass from their middle, m.
+
+    The middle of a single finger is the wrist.
+    """
     centres = np.array(_centres(root, joints, wrist, {joint.name: getattr(joint, end) for joint in fingers}))
     middle = centres.mean(axis=0) if len(fingers) > 1 else np.zeros(3)
     return 2 * float(np.linalg.norm(centres - middle, axis=1).mean())
@@ -164,7 +167,7 @@ def _shapes(root: ET.Element, joints: dict[str, Joint], link: str, pose: FloatAr
 
 
 def _points(shape: ET.Element) -> FloatArray:
-    """Return points `(n, 3)` m whose bounds are those of a shape, in the shape's frame."""
+    """Return points `(n, 3)` m with the same bounds as a shape, in the shape's frame."""
     if shape.tag == "mesh":
         return mesh_points(shape.get("filename", ""), shape.get("scale", "1 1 1"))
     radius, length = float(shape.get("radius", "0")), float(shape.get("length", "0"))

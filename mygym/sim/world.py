@@ -44,7 +44,7 @@ GRAVITY = 9.81
 """m/s². Acts on objects only: real arms compensate their weight, and the solver has less to do."""
 
 HOME_TOLERANCE = 0.01
-"""m by which the tool may start beside the workspace's `tool_home`; orientation counts as in the kinematics."""
+"""m by which the tool may start beside the workspace's `tool_home`; orientation is weighted as in the kinematics."""
 
 
 class World:
@@ -132,7 +132,7 @@ class World:
         Raises:
             ConfigError: The tool cannot reach `tool_home`.
         """
-        first, *others = [controller.chain for controller in self.controllers]
+        first, *further = [controller.chain for controller in self.controllers]
         position = np.array(self.workspace.tool_home)
         posture = self.kinematics.inverse(first.home, position, first.rotation, iterations=200)
         missing = self.kinematics.residual(posture, position, first.rotation)
@@ -140,7 +140,7 @@ class World:
             allowed = f"a robot whose tool reaches {position.tolist()}, the tool_home of {self.workspace.name}"
             why = f"cannot reach tool_home ({100 * missing:.1f} cm short)"
             raise ConfigError(bad_value("robot", self.robot.name, allowed, why))
-        return np.concatenate([posture, *(chain.home for chain in others)])
+        return np.concatenate([posture, *(chain.home for chain in further)])
 
     def _objects_in_a_row(self) -> FloatArray:
         """Return initial poses `(k, 7)`: on the table, apart from each other, away from the tool."""
@@ -190,7 +190,7 @@ class World:
         joint_position: FloatArray | None = None,
         part_position: FloatArray | None = None,
     ) -> None:
-        """Reset exactly: what follows does not depend on earlier episodes, to the last bit.
+        """Reset exactly: the next episode does not depend on earlier episodes, to the last bit.
 
         Bullet keeps contact and solver caches through anything less than `resetSimulation`, so everything is rebuilt.
 
@@ -243,7 +243,7 @@ class World:
         """Push parts during the next step; for checks and tests.
 
         Args:
-            share: `(P,)` fraction of the force that moves each part by its description; the sign is the direction.
+            share: `(P,)` fraction of the force in each part's description; the sign is the direction.
         """
         for index, (part, fraction) in enumerate(zip(self.parts, share.tolist(), strict=True)):
             self._fixture_bodies.push(index, fraction * (part.force or 1.0))

@@ -20,17 +20,17 @@ class Thresholds:
     """Thresholds at which predicates begin to hold."""
 
     tolerance: float = 0.05
-    """Of the goal: m, or rad of a part that turns."""
+    """For the goal: m, or rad for a part that turns."""
     near: float = 0.08
     """m between the end effector and the object's centre, or the handle."""
     clear: float = 0.12
-    """m between the end effector and the object's centre, or the handle, from which on they are apart."""
+    """m between the end effector and the object's centre, or the handle, beyond which they are apart."""
     angle: float = 0.15
     """rad: of the goal's yaw."""
     rest: float = 0.05
     """m/s below which an object is at rest."""
     slack: float = 1.5
-    """A predicate of distance that holds is lost only beyond `slack` times its threshold: no flicker at the edge."""
+    """A distance predicate is lost only beyond `slack` times its threshold, so that it does not flicker at the edge."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class BoundStage:
 
     stage: Stage
     subtask: int
-    """Index of its sub-task."""
+    """Index of the sub-task."""
     object: int | None
-    """Slot of the object in `State`; None: the stage acts on a part, or on nothing."""
+    """Slot of the object in `State`; None: the stage acts on a part, or without a target."""
     part: int | None
     """Slot of the articulated part (drawer, door, lever …) in `State`."""
     goal_slot: int
@@ -72,7 +72,7 @@ class EpisodeContext:
 
 @dataclass(slots=True)
 class StageContext:
-    """`N` episodes as one stage sees them. Read only: the arrays belong to the engine, or are views of them."""
+    """`N` episodes as a stage sees them. Read only: the arrays belong to the engine, or are views of them."""
 
     state: State
     progress: Progress
@@ -87,7 +87,7 @@ class StageContext:
 
     @property
     def goal(self) -> Array:
-        """`(N, 3)` m, world frame; of a part `(position, 0, 0)` in m or rad."""
+        """`(N, 3)` m, world frame; for a part `(position, 0, 0)` in m or rad."""
         return self.goals[:, self.bound.goal_slot]
 
     @property
@@ -121,7 +121,7 @@ class StageContext:
 
     @property
     def object_position(self) -> Array:
-        """`(N, 3)` m: centre of mass of the stage's object; of a part its handle."""
+        """`(N, 3)` m: centre of mass of the stage's object, or the handle of its part."""
         return self.target if self.bound.object is None else self.state.object_position[:, self.bound.object]
 
     def grip_position(self, grip: Vector) -> Array:
@@ -195,7 +195,7 @@ def yaw(orientation: Array) -> Array:
 
 
 def wrapped(angle: Array) -> Array:
-    """The same angle within ±π."""
+    """Return the same angle within ±π."""
     xp = namespace(angle)
     return xp.atan2(xp.sin(angle), xp.cos(angle))
 

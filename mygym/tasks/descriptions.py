@@ -13,30 +13,30 @@ ObjectName = Callable[[str], str]
 
 
 def describe_subtask(subtask: SubTask, stages: Sequence[Stage], object_name: ObjectName) -> str:
-    """All stages in one sentence, in which the target is named once."""
+    """Return a sentence of all stages, which names the target once."""
     target, goal = _target(subtask, stages, object_name), _goal(subtask, object_name)
-    first, *others = stages
+    first, *further = stages
     pronoun = target if target == "the goal" else "it"
-    return ", ".join([first.words(target, goal), *(stage.words(pronoun, goal) for stage in others)])
+    return ", ".join([first.words(target, goal), *(stage.words(pronoun, goal) for stage in further)])
 
 
 def stage_phrases(subtask: SubTask, stages: Sequence[Stage], object_name: ObjectName) -> list[str]:
-    """Description of each stage, each complete in itself."""
+    """Return a description of each stage, complete in itself."""
     return [stage.words(_target(subtask, stages, object_name), _goal(subtask, object_name)) for stage in stages]
 
 
 def readable(name: str) -> str:
-    """The name of a role, a part or an object, or the stem of an object's file, with spaces."""
+    """Return the name of a role, a part or an object, or the stem of an object's file, with spaces."""
     return PurePath(name).stem.replace("_", " ")
 
 
 def _target(subtask: SubTask, stages: Sequence[Stage], object_name: ObjectName) -> str:
-    """What the stages act on."""
+    """Return the name of the object or part that the stages act on."""
     if subtask.part:
         return f"the {subtask.part.rpartition('.')[2].replace('_', ' ')}"
     return f"the {object_name(subtask.object)}" if any(stage.needs_object for stage in stages) else "the goal"
 
 
 def _goal(subtask: SubTask, object_name: ObjectName) -> str:
-    """Where the target goes."""
+    """Return the phrase for the goal of the target."""
     return subtask.words or (f"onto the {object_name(subtask.onto)}" if subtask.onto else "to the goal")

@@ -11,11 +11,13 @@ from mygym.tasks.task import Task
 from mygym.types import Array
 
 LARGE_BATCH = 8
-"""From this batch size on, every stage is evaluated under a mask, which is cheaper than looking for the active ones."""
+"""From this batch size on, every stage is evaluated under a mask: cheaper than a search for the active stages."""
 
 
 def advance(task: Task, progress: Progress, state: State, goals: Array) -> Progress:
-    """Progress after a control step: one stage on when the active stage is complete; back when a predicate is lost.
+    """Return the progress after a control step.
+
+    The next stage begins when the active stage is complete; an earlier stage begins again when its predicate is lost.
 
     Args:
         task: The task.
@@ -58,9 +60,9 @@ def _next_stage(task: Task, index: int, progress: Progress, state: State, goals:
     if index < len(task.bound_stages):
         context = StageContext(state, progress, goals, task.bound_stages[index])
         stage = context.bound.stage
-        first, *others = (predicates[name].begins for name in stage.gives)
+        first, *further = (predicates[name].begins for name in stage.gives)
         complete = first(context)
-        for begins in others:
+        for begins in further:
             complete = complete & begins(context)
         if stage.complete is not None:
             complete = complete & stage.complete(context)
@@ -76,7 +78,7 @@ def _next_stage(task: Task, index: int, progress: Progress, state: State, goals:
 
 
 def potential(task: Task, progress: Progress, state: State, goals: Array) -> Array:
-    """`(N,)` in [−stages, 0]: completed stages plus the potential of the active one minus all stages; 0 at the end."""
+    """`(N,)` in [−stages, 0]: completed stages plus the active stage's potential minus the number of stages."""
     xp = namespace(state.time)
     count = len(task.bound_stages)
     total = xp.astype(progress.stage, state.ee_position.dtype) - count
@@ -94,11 +96,11 @@ def is_success(task: Task, progress: Progress) -> Array:
 
 
 def act(task: Task, progress: Progress, state: State, goals: Array) -> ArmCommand:
-    """Command of the active stage's expert."""
+    """Return the command of the active stage's expert."""
     last = len(task.bound_stages) - 1
     commands = []
     for index in active(progress.stage, last + 1):
-        bound = task.bound_stages[min(index, last)]  # when all stages are complete, the last stage's expert goes on
+        bound = task.bound_stages[min(index, last)]  # when all stages are complete, the last stage's expert continues
         context = StageContext(state, progress, goals, bound)
         commands.append((progress.stage == index, bound.stage.expert(context, _next_start(task, index))))
     if len(commands) == 1:
@@ -107,7 +109,7 @@ def act(task: Task, progress: Progress, state: State, goals: Array) -> ArmComman
 
 
 def _next_start(task: Task, index: int) -> StartPose:
-    """Start pose of the next stage if that belongs to the same sub-task, else the target."""
+    """Return the next stage's start pose if it belongs to the same sub-task, else the target."""
     stages = task.bound_stages
     if index + 1 < len(stages) and stages[index + 1].subtask == stages[index].subtask:
         return stages[index + 1].stage.entry or _at_target
@@ -115,12 +117,12 @@ def _next_start(task: Task, index: int) -> StartPose:
 
 
 def _at_target(context: StageContext) -> Array:
-    """Start pose of stages that declare none."""
+    """Return the target: the start pose of stages that declare none."""
     return context.target
 
 
 def _merged(commands: Sequence[tuple[Array, ArmCommand]], state: State) -> ArmCommand:
-    """Merge `(mask, command)` pairs: each episode gets the command of its own stage.
+    """Merge `(mask, command)` pairs: each episode gets the command of its active stage.
 
     In a batch in which any command moves the second arm, the others hold that arm where it is.
     """
@@ -145,7 +147,7 @@ def _merged(commands: Sequence[tuple[Array, ArmCommand]], state: State) -> ArmCo
 
 
 def active(stage: Array, count: int) -> Sequence[int]:
-    """Stages to evaluate for active stages `(N,)`; `count` is the number of stages, and stands for all complete."""
+    """Return the stages to evaluate for active stages `(N,)`; `count` means that all stages are complete."""
     if stage.shape[0] == 1:
         return (int(stage[0]),)
     return range(count + 1) if stage.shape[0] >= LARGE_BATCH else sorted({int(i) for i in stage})

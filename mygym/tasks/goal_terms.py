@@ -11,7 +11,7 @@ from mygym.tasks.state import namespace
 from mygym.types import Array
 
 ANGLE_METRES = 0.1
-"""Metres that a radian of yaw error adds to the distance of the dense reward, about."""
+"""Approximate distance in m that a radian of yaw error adds to the distance of the dense reward."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class GoalTerm:
 
     name: str
     size: int
-    """How many numbers it has. Each must stay within ±`mygym.tasks.goals.BOUND`."""
+    """Number of values. Each must stay within ±`mygym.tasks.goals.BOUND`."""
     achieved: Callable[[StageContext], Array]
     """Returns `(N, size)`: the achieved values."""
     desired: Callable[[Array, BoundStage], Array]
@@ -31,11 +31,11 @@ class GoalTerm:
     tolerance: Callable[[Thresholds], float] = attrgetter("tolerance")
     """Returns the Euclidean distance, in the term's unit, within which the goal is reached."""
     metres: float = 1.0
-    """Metres that one unit of error adds to the distance of the dense reward."""
+    """Metres that a unit of error adds to the distance of the dense reward."""
     position_rank: int = 0
-    """Of the terms with a rank, a sub-task's goal has the one with the highest; 0: the term is always in the goal."""
+    """A sub-task's goal contains only the ranked term with the highest rank; 0: the term is always in the goal."""
     achieved_later: Callable[[StageContext], Array] | None = None
-    """Achieved values once the stage that gives the predicate is over; None: as before. Required for an event."""
+    """Achieved values after the stage that gives the predicate; None: computed as before. Required for an event."""
 
 
 def goal_point(goals: Array, bound: BoundStage) -> Array:
@@ -85,15 +85,15 @@ YAW = GoalTerm("yaw", 2, _object_direction, _yaw_goal, attrgetter("angle"), ANGL
 
 
 def near_term(bound: BoundStage) -> GoalTerm:
-    """Term of `near`: relative to the object or the handle if the stage has either."""
+    """Return the term of `near`: relative to the object or the handle if the stage has either."""
     return END_EFFECTOR_FROM_OBJECT if bound.object is not None or bound.part is not None else END_EFFECTOR
 
 
 def placed_term(bound: BoundStage) -> GoalTerm:
-    """Term of `placed`: the part's position if the stage acts on a part, else the object's."""
+    """Return the term of `placed`: the part's position if the stage acts on a part, else the object's."""
     return OBJECT if bound.part is None else PART
 
 
 def struck_term(bound: BoundStage) -> GoalTerm:
-    """Term of `struck`: where the object struck, from that moment on; of a part its position."""
+    """Return the term of `struck`: the object's position at the strike, from then on; for a part its position."""
     return STRUCK if bound.part is None else PART

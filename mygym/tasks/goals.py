@@ -1,8 +1,8 @@
-"""Goal vectors: what a task achieves in the end, as numbers from which alone a reward can be computed.
+"""Goal vectors: numbers that describe the result of a task; a reward can be computed from them alone.
 
-They follow from the predicates that the stages leave behind. For each sub-task: its position in metres (of the object
-if the object is placed, else of the end effector, relative to the object if the sub-task has one; of a part its joint
-position in m or rad); the further terms, such as cosine and sine of the object's yaw if it is turned; and a flag for
+They follow from the predicates that hold after the stages. For each sub-task: its position in metres (of the object
+if the object is placed, else of the end effector, relative to the object if the sub-task has one; for a part its joint
+position in m or rad); the other terms, such as cosine and sine of the object's yaw if it is turned; and a flag for
 each predicate that is given with or after the position (released, held, withdrawn, thrown).
 """
 
@@ -23,7 +23,7 @@ from mygym.tasks.task import Task
 from mygym.types import Array
 
 BOUND = 5.0
-"""Every number of a goal vector is within ± this."""
+"""Largest absolute value in a goal vector."""
 
 FLAG_METRES = 0.1
 """Metres that a wrong flag adds to the distance of the dense reward."""
@@ -41,7 +41,7 @@ class GoalPart:
     giver: int
     """Index of that stage."""
     first: int
-    """Index of its first number in the vector."""
+    """Index of the section's first number in the vector."""
 
     @property
     def name(self) -> str:
@@ -50,22 +50,22 @@ class GoalPart:
 
     @property
     def is_flag(self) -> bool:
-        """Whether it is 0 or 1."""
+        """Whether the section is a flag, 0 or 1."""
         return self.term is None
 
     @property
     def size(self) -> int:
-        """How many numbers it has."""
+        """Number of values."""
         return 1 if self.term is None else self.term.size
 
     @property
     def tolerance(self) -> float:
-        """Distance, in its unit, within which it is reached."""
+        """Distance within which the section's goal is reached, in the section's unit."""
         return 0.5 if self.term is None else self.term.tolerance(self.bound.thresholds)
 
     @property
     def metres(self) -> float:
-        """Metres that one unit of error adds to the distance of the dense reward."""
+        """Metres that a unit of error adds to the distance of the dense reward."""
         return FLAG_METRES if self.term is None else self.term.metres
 
     def achieved(self, progress: Progress, state: State, goals: Array) -> Array:
@@ -93,7 +93,7 @@ class GoalSpace:
 
     parts: tuple[GoalPart, ...]
     fixed_size: int | None = None
-    """Length of the vector in shared spaces, where numbers of no part are 0; None: the length of the parts."""
+    """Length of the vector in shared spaces, where unused numbers are 0; None: the length of the sections."""
 
     @cached_property
     def size(self) -> int:
@@ -102,22 +102,22 @@ class GoalSpace:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the parts."""
+        """Names of the sections."""
         return tuple(part.name for part in self.parts)
 
     @cached_property
     def is_a_point(self) -> bool:
-        """Whether it is a point in metres and nothing else: a fast path."""
+        """Whether goal vectors are just a point in metres, for a fast path."""
         return len(self.parts) == 1 and self.size == 3 and self.parts[0].metres == 1.0
 
     @cached_property
     def has_gaps(self) -> bool:
-        """Whether some numbers belong to no part."""
+        """Whether some numbers are unused."""
         return sum(part.size for part in self.parts) < self.size
 
 
 def goal_space(task: Task) -> GoalSpace:
-    """The goal vectors of `task`, derived from the predicates that its stages leave behind."""
+    """Return the layout of the goal vectors of `task`, derived from the predicates that hold after its stages."""
     parts: list[GoalPart] = []
     first = 0
     for number in range(len(task.subtasks)):
@@ -128,7 +128,7 @@ def goal_space(task: Task) -> GoalSpace:
 
 
 def _goal_predicates(task: Task, subtask: int) -> list[tuple[Predicate, GoalTerm | None, int]]:
-    """Predicates of a sub-task's goal with their terms (None: a flag) and givers: position, further terms, flags."""
+    """Return a sub-task's goal predicates, terms (None: a flag) and givers: position, further terms, flags."""
     given = [(task.plan.predicates[name], giver) for name, giver in task.plan.gives]
     given = [(predicate, giver) for predicate, giver in given if task.bound_stages[giver].subtask == subtask]
     terms = [(predicate, predicate.goal_term(task.bound_stages[giver]), giver) for predicate, giver in given]
@@ -152,7 +152,7 @@ def desired_goal(space: GoalSpace, goals: Array) -> Array:
 
 
 def _vector(space: GoalSpace, values: Sequence[Array]) -> Array:
-    """`(N, size)`: the values `(N, …)` of the parts, each at its place."""
+    """`(N, size)`: the values `(N, …)` of the sections, each at its place."""
     xp = namespace(values[0])
     if space.has_gaps:
         vector = xp.zeros((values[0].shape[0], space.size), dtype=values[0].dtype, device=device(values[0]))
@@ -163,7 +163,7 @@ def _vector(space: GoalSpace, values: Sequence[Array]) -> Array:
 
 
 def goal_distance(space: GoalSpace, achieved: Array, desired: Array) -> Array:
-    """Metres between goal vectors `(…, size)`; a wrong flag counts as `FLAG_METRES`."""
+    """Return the distance in m between goal vectors `(…, size)`; a wrong flag counts as `FLAG_METRES`."""
     difference = achieved - desired
     if space.is_a_point:
         return length(difference)
@@ -174,7 +174,7 @@ def goal_distance(space: GoalSpace, achieved: Array, desired: Array) -> Array:
 
 
 def goal_reached(space: GoalSpace, achieved: Array, desired: Array) -> Array:
-    """Bool `(…)`: whether every part is within its tolerance, and every flag right."""
+    """Bool `(…)`: whether every section is within its tolerance, and every flag is correct."""
     difference = achieved - desired
     if space.is_a_point:
         return (difference * difference).sum(-1) < space.parts[0].tolerance ** 2

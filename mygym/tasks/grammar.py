@@ -20,20 +20,20 @@ class Plan:
 
     stages: tuple[Stage, ...]
     kept: tuple[tuple[tuple[str, int], ...], ...]
-    """For each stage, and for the end: `(predicate, index of its giver)` of what must keep holding, latest giver first.
+    """Predicates that must hold in each stage and at the end: `(predicate, index of its giver)`, latest giver first.
 
-    Without what the stage itself ends (withdrawing ends being near), and without events.
+    Without predicates that the stage itself ends (`withdraw` ends `near`), and without events.
     """
     gives: tuple[tuple[str, int], ...]
-    """`(predicate, index of its giver)` of what holds at the end, earliest giver first."""
+    """`(predicate, index of its giver)` of the predicates that hold at the end, earliest giver first."""
     firsts: tuple[int, ...]
     """Index of the first stage of each sub-task."""
     predicates: Mapping[str, Predicate] = field(compare=False)
-    """Name → predicate: the built-in ones and those that the stages mention."""
+    """Name → predicate: the built-in predicates and those that the stages mention."""
 
 
 def letters() -> dict[str, str]:
-    """Letter → stage name."""
+    """Return letter → stage name."""
     return {letter: stage.name for letter, stage in _stages_by_letter().items()}
 
 
@@ -71,7 +71,7 @@ def parse(task: str | Sequence[str], key: str = "task") -> tuple[Stage, ...]:
 
 
 def as_typed(stages: str | Sequence[str]) -> str | list[str]:
-    """Stages as the user types them, for messages."""
+    """Return stages as the user types them, for messages."""
     return stages if isinstance(stages, str) else list(stages)
 
 
@@ -79,11 +79,11 @@ def plan(subtasks: Sequence[tuple[Sequence[Stage], str | Sequence[str], str]]) -
     """Check that each stage may follow those before it, and that nothing is undone.
 
     Args:
-        subtasks: For each sub-task: the stages, the letters or names they were parsed from, and the name of the object
-            or part that they act on.
+        subtasks: For each sub-task: the stages, the letters or names from which they were parsed, and the name of the
+            object or part that they act on.
 
     Raises:
-        ConfigError: Not grammatical; the message has the stage, what it lacks, and which stage would give that.
+        ConfigError: Not grammatical; the message names the stage, the missing predicate, and the stages that give it.
     """
     predicates = _known_predicates([stage for stages, _, _ in subtasks for stage in stages])
     initial = tuple(name for name, predicate in predicates.items() if predicate.initial)
@@ -97,10 +97,10 @@ def plan(subtasks: Sequence[tuple[Sequence[Stage], str | Sequence[str], str]]) -
         key = "task" if len(subtasks) == 1 else f"task.{number}"
         missing = [name for name in initial if name not in givers]
         if missing:
-            why = f"the sub-task requires {' and '.join(missing)}, which {stages[-1].name} before it does not leave"
-            _refuse(key, typed, why + ": end the sub-task before it with drop and withdraw")
+            why = f"the sub-task requires {' and '.join(missing)}, not given by the previous sub-task, which ends with"
+            _refuse(key, typed, f"{why} {stages[-1].name}: end it with drop and withdraw")
         lasting += [(name, giver) for name, giver in givers.items() if giver != BEFORE and predicates[name].lasts]
-        given_again = {name for stage in composed for name in stage.gives}  # what is moved once more need not stay
+        given_again = {name for stage in composed for name in stage.gives}  # its object may leave its place
         lasting = [(name, giver) for name, giver in lasting if name not in given_again or acted_on[giver] != target]
         givers = dict.fromkeys(initial, BEFORE)
         firsts.append(len(stages))
@@ -121,7 +121,7 @@ def plan(subtasks: Sequence[tuple[Sequence[Stage], str | Sequence[str], str]]) -
 
 
 def _known_predicates(stages: Sequence[Stage]) -> dict[str, Predicate]:
-    """Name → predicate, of the built-in ones and those that the stages mention.
+    """Return name → predicate, of the built-in predicates and those that the stages mention.
 
     Raises:
         ConfigError: A stage gives an unknown predicate.
@@ -143,18 +143,18 @@ def _after(
     key: str,
     typed: str | Sequence[str],
 ) -> tuple[dict[str, int], dict[str, int]]:
-    """Return predicate → giver after a stage that follows `stages`, and of what must hold during it."""
+    """Return predicate → giver, after a stage that follows `stages` and during it."""
     missing = [name for name in stage.requires if name not in givers]
     if missing:
         names = [entry.name for entry in registry("stage") if missing[0] in entry.load().gives]
         given_by = ", ".join(names) or "no stage"
-        why = f"{stage.name} requires {missing[0]!r}, which nothing before it gives (given by: {given_by})"
+        why = f"{stage.name} requires {missing[0]!r}, which no stage before it gives (given by: {given_by})"
         _refuse(key, typed, why)
     repeated = [name for name in stage.gives if name in givers]
     if repeated:
         giver = givers[repeated[0]]
-        since = f"since {stages[giver].name}: leave one of the two out" if giver != BEFORE else "from the start"
-        why = f"{stage.name} gives {' and '.join(repeated)}, which holds already {since}"
+        since = f"since {stages[giver].name}: omit one of the two" if giver != BEFORE else "from the start"
+        why = f"{stage.name} gives {' and '.join(repeated)}, which already holds {since}"
         _refuse(key, typed, f"{why}, or let the stage give another predicate, see `register_predicate`")
     ends = {*stage.ends, *(name for name in givers if _is_excluded(name, stage.gives, predicates))}
     during = {name: giver for name, giver in givers.items() if name not in ends}
@@ -162,14 +162,14 @@ def _after(
 
 
 def _is_excluded(name: str, gives: Sequence[str], predicates: Mapping[str, Predicate]) -> bool:
-    """Whether a predicate ends when `gives` begin to hold."""
+    """Return whether a predicate ends when `gives` begin to hold."""
     return any(given in predicates[name].excludes or name in predicates[given].excludes for given in gives)
 
 
 def _must_hold(
     givers: dict[str, int], lasting: Sequence[tuple[str, int]], predicates: Mapping[str, Predicate]
 ) -> tuple[tuple[str, int], ...]:
-    """`(predicate, index of its giver)` of what was given and is no event, latest giver first."""
+    """`(predicate, index of its giver)` of the given predicates that are not events, latest giver first."""
     given = [*lasting, *((name, giver) for name, giver in givers.items() if giver != BEFORE)]
     return tuple(sorted((item for item in given if not predicates[item[0]].event), key=lambda item: -item[1]))
 

@@ -46,10 +46,10 @@ def _task_of_subtasks(subtasks: tuple[SubTask, ...]) -> Task:
 
 
 def _task_of_stages(stages: str | tuple[str, ...]) -> Task:
-    """A task of one sub-task; with the numbers of the built-in task of the same stages, if there is one."""
+    """Return a task of one sub-task; a built-in task of the same stages gives its numbers."""
     composed = parse(stages)
     name = stages if isinstance(stages, str) else "_".join(stages)
-    # Built-in tasks only: what letters mean must not depend on the user's files.
+    # Built-in tasks only: the meaning of letters must not depend on the user's files.
     builtin = [entry.target for entry in registry("task") if entry.built_in]
     known = next((task for task in builtin if _is_just(task, composed)), None)
     return (
@@ -58,12 +58,12 @@ def _task_of_stages(stages: str | tuple[str, ...]) -> Task:
 
 
 def _default_horizon(stages: int) -> int:
-    """Control steps of an episode of so many stages."""
+    """Return the control steps of an episode with this number of stages."""
     return 50 + 25 * stages
 
 
 def _check_types(composition: object) -> None:
-    """Refuse anything but text, a list of names or a list of mappings."""
+    """Check that a composition is text, a list of names or a list of mappings."""
     if isinstance(composition, str):
         return
     if not isinstance(composition, Sequence):
@@ -79,6 +79,6 @@ def _check_types(composition: object) -> None:
 
 
 def _is_just(task: Task, composed: tuple[Stage, ...]) -> bool:
-    """Whether a task is a single composition of these stages, with a default sub-task, so that its numbers apply."""
-    (first, *others) = task.subtasks
-    return not others and first == SubTask(first.stages, first.object) and task.composed[0] == composed
+    """Return whether a task has only these stages and a default sub-task, so that its numbers apply."""
+    (first, *further) = task.subtasks
+    return not further and first == SubTask(first.stages, first.object) and task.composed[0] == composed

@@ -24,15 +24,15 @@ class Component:
 
     function: ComponentFunction
     bound: float
-    """Values are clipped to ± this, in the component's unit."""
+    """Values are clipped to ± `bound`, in the component's unit."""
     of: str = "robot"
-    """Its subject: the robot, or a thing that a task may have none or several of, such as `objects` (then `d` = 0)."""
+    """Subject: the robot, or e.g. `objects`, whose number depends on the task (without any, `d` = 0)."""
     size: int = 0
     """Numbers for each subject; 0: `d` depends on the robot."""
     depends_on_goal: bool = False
-    """Whether it depends on the goal, so that hindsight, which replaces goals, would make it wrong."""
+    """Whether the component depends on the goal: hindsight replaces goals, which would make its values wrong."""
     measured: bool = True
-    """Whether a sensor would measure it, so that the randomizer `observation_noise` applies to it."""
+    """Whether a sensor would measure the component, so that the randomizer `observation_noise` applies to it."""
     shape: str = ""
     """Shape at the beginning of the function's docstring, with the letters of `SYMBOLS`."""
     unit: str = ""
@@ -70,11 +70,11 @@ def register_observation(
 
     Args:
         name: Name in the config's `observations`.
-        bound: Values are clipped to ± this, in the component's unit.
-        of: Its subject, see `Component.of`.
+        bound: Values are clipped to ± `bound`, in the component's unit.
+        of: Subject, see `Component.of`.
         size: Numbers for each subject; 0 for the robot.
-        depends_on_goal: Whether it depends on the goal.
-        measured: Whether observation noise applies to it.
+        depends_on_goal: Whether the component depends on the goal.
+        measured: Whether observation noise applies to the component.
         unit: Unit of its numbers.
         frame: Frame or axes.
         help: One line; by default the first line of the docstring.
@@ -92,7 +92,7 @@ def register_observation(
 
 
 def find_component(name: str) -> Component:
-    """The registered component.
+    """Return a registered component.
 
     Raises:
         RegistryError: No component has this name.
@@ -102,7 +102,7 @@ def find_component(name: str) -> Component:
 
 
 def default_components(task: Task, *, cartesian: bool, remembers_command: bool, arms: int = 1) -> tuple[str, ...]:
-    """Names of the components that make the relevant state of a task Markov, without repetitions.
+    """Return the names of the components that make a task's relevant state Markov, without repetitions.
 
     Args:
         task: The task.

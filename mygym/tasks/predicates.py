@@ -1,6 +1,6 @@
-"""Predicates that stages require and give: when each begins and keeps holding, and its term in goal vectors.
+"""Predicates that stages require and give: conditions to begin and to keep holding, and terms in goal vectors.
 
-`register_predicate` adds one; the built-in predicates below use it as well.
+`register_predicate` adds a predicate; the built-in predicates below use it as well.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ class Predicate:
 
     name: str
     begins: Condition
-    """Whether it begins to hold."""
+    """Function that returns whether the predicate begins to hold."""
     keeps: Condition
-    """Whether it keeps holding."""
+    """Function that returns whether the predicate keeps holding."""
     event: bool = False
-    """Whether it is an event: once it has happened, it is never lost."""
+    """Whether the predicate is an event, which is never lost after it has happened."""
     lasts: bool = False
-    """Whether it must keep holding while later sub-tasks act on something else."""
+    """Whether the predicate must keep holding while later sub-tasks act on other objects or parts."""
     excludes: tuple[str, ...] = ()
-    """Predicates that cannot hold together with it."""
+    """Predicates that cannot hold together with this predicate."""
     initial: bool = False
-    """Whether it holds at a reset, and when a sub-task begins."""
+    """Whether the predicate holds at a reset, and when a sub-task begins."""
     goal: GoalTerm | Callable[[BoundStage], GoalTerm] | None = None
-    """Its term in goal vectors, or a function that returns the term; None: a flag."""
+    """Term in goal vectors, or a function that returns the term; None: a flag."""
     help: str = ""
-    """When it begins to hold, in words."""
+    """Description of the condition."""
 
     def goal_term(self, bound: BoundStage) -> GoalTerm | None:
-        """The term in goal vectors of a task in which `bound` gives the predicate; None: a flag."""
+        """Return the term in goal vectors of a task in which `bound` gives the predicate; None: a flag."""
         return self.goal if self.goal is None or isinstance(self.goal, GoalTerm) else self.goal(bound)
 
 
@@ -63,13 +63,14 @@ def register_predicate(
 
     Args:
         name: Name in `requires`, `gives` and `ends` of stages.
-        keeps: Function that returns whether it keeps holding; None: the decorated function, or always for an event.
-        event: Whether it is never lost once it has happened. In goal vectors its flag is 1 after the stage that gives
-            it.
-        lasts: Whether it must keep holding while later sub-tasks act on something else.
-        excludes: Predicates that cannot hold together with it: when either is given, the other ends.
-        initial: Whether it holds at a reset, and when a sub-task begins.
-        goal: Its term in goal vectors, or a function that takes the `BoundStage` and returns the term; None: a flag.
+        keeps: Function that returns whether the predicate keeps holding; None: the decorated function, or always for
+            an event.
+        event: Whether the predicate is never lost after it has happened. In goal vectors its flag is 1 after the stage
+            that gives it.
+        lasts: Whether the predicate must keep holding while later sub-tasks act on other objects or parts.
+        excludes: Predicates that cannot hold together with this predicate: when either is given, the other ends.
+        initial: Whether the predicate holds at a reset, and when a sub-task begins.
+        goal: Term in goal vectors, or a function that takes the `BoundStage` and returns the term; None: a flag.
         help: One line; by default the first line of the docstring.
         override: Replace a predicate of the same name.
 
@@ -92,10 +93,10 @@ def register_predicate(
 
 
 def find_predicate(name: str, key: str = "predicate") -> Predicate:
-    """The registered predicate.
+    """Return a registered predicate.
 
     Args:
-        name: Its name.
+        name: Name of the predicate.
         key: Origin of the name, for the message.
 
     Raises:
@@ -106,26 +107,26 @@ def find_predicate(name: str, key: str = "predicate") -> Predicate:
 
 
 def load_predicates(names: Iterable[str]) -> dict[str, Predicate]:
-    """Name → predicate, of the built-in predicates and of the user-defined ones among `names`.
+    """Return name → predicate, of all built-in predicates and of the user-defined predicates in `names`.
 
-    Other user-defined predicates are left out: a task does not depend on user files that it does not use.
+    Other user-defined predicates are omitted: a task does not depend on user files that it does not use.
     """
     wanted = set(names)
     return {entry.name: entry.load() for entry in registry("predicate") if entry.built_in or entry.name in wanted}
 
 
 def length(vector: Array) -> Array:
-    """Euclidean length along the last axis; numpy and torch alike."""
+    """Return the Euclidean length along the last axis; numpy and torch alike."""
     return (vector * vector).sum(-1) ** 0.5
 
 
 def distance(a: Array, b: Array) -> Array:
-    """Euclidean distance along the last axis; numpy and torch alike."""
+    """Return the Euclidean distance along the last axis; numpy and torch alike."""
     return length(a - b)
 
 
 def always(context: StageContext) -> Array:
-    """Always holds."""
+    """Return True for every episode."""
     return namespace(context.state.time).ones_like(context.state.time, dtype=bool)
 
 
@@ -157,7 +158,7 @@ def clear(context: StageContext) -> Array:
 
 
 def still_held(context: StageContext) -> Array:
-    """A finger presses on the object, which is between the fingers: a bounce for one control step loses nothing."""
+    """A finger presses on the object, which is between the fingers: a bounce of one control step does not end it."""
     between = distance(context.ee_position, context.target) < 0.5 * context.thresholds.near
     return context.finger_contact.any(-1) & between
 
@@ -219,7 +220,7 @@ def touched(context: StageContext) -> Array:
 
 @register_predicate("launched", keeps=still_launched)
 def launched(context: StageContext) -> Array:
-    """The object moves away from the hand, and nothing of the robot touches it."""
+    """The object moves away from the hand, and no link of the robot touches it."""
     apart = context.object_position - context.ee_position
     leaving = ((context.object_velocity - context.state.ee_velocity) * apart).sum(-1)
     return (leaving > context.thresholds.rest * length(apart)) & ~at_rest(context) & ~touched(context)

@@ -1,8 +1,9 @@
 """Rewards: functions of goal vectors alone, which hindsight can relabel, or of the whole episode context.
 
-`register_reward` adds one. A function of `(achieved_goal, desired_goal)` gets goal vectors `(…, size)` and may take the
-goal space as `space`. A function of `(context)` gets the `EpisodeContext` after the step, and may take `sparse` (the
-sparse reward), `previous_potential` (the task's potential before the step) and `gamma` (the discount of the algorithm).
+`register_reward` adds a reward. A function of `(achieved_goal, desired_goal)` gets goal vectors `(…, size)` and may
+take the goal space as `space`. A function of `(context)` gets the `EpisodeContext` after the step, and may take
+`sparse` (the sparse reward), `previous_potential` (the task's potential before the step) and `gamma` (the discount of
+the algorithm).
 Both return `(…)`.
 """
 
@@ -31,7 +32,7 @@ class Reward:
 
     function: Function
     of_goals: bool
-    """Whether it is a function of goal vectors alone, so that hindsight can relabel it."""
+    """Whether the reward is a function of goal vectors alone, so that hindsight can relabel it."""
     extras: frozenset[str] = frozenset()
     """Optional parameters that the function takes: `space`; or `sparse`, `previous_potential`, `gamma`."""
 
@@ -75,7 +76,7 @@ def register_reward(name: str, *, help: str = "", override: bool = False) -> Cal
 
 
 def find_reward(name: str) -> Reward:
-    """The registered reward.
+    """Return a registered reward.
 
     Raises:
         RegistryError: No reward has this name.

@@ -1,4 +1,4 @@
-"""Shared spaces: they depend on the robot and the controller only, so that one network serves many tasks.
+"""Shared spaces: they depend on the robot and the controller only, so the same network serves many tasks.
 
 Objects, parts and sub-tasks have slots; slots that a task does not use are zeros. A number has the same meaning in
 every task.
@@ -30,11 +30,11 @@ _FLAGS = (
 )
 
 GOAL_SIZES: Mapping[str, int] = {**_TERMS, **dict.fromkeys(_FLAGS, 1)}
-"""Name of a goal part → its size, in the order of the parts in the slot of a sub-task."""
+"""Name of a section of goal vectors → its size, in the order of the sections in the slot of a sub-task."""
 
 
 def shared_components(*, cartesian: bool, remembers_command: bool, arms: int, gripper: bool) -> tuple[str, ...]:
-    """Names of all components that any task of a robot needs.
+    """Return the names of all components that any task of a robot needs.
 
     Args:
         cartesian: Whether the controller commands the end effector; else joints, whose states are then observed.
@@ -56,12 +56,12 @@ def shared_components(*, cartesian: bool, remembers_command: bool, arms: int, gr
 
 
 def shared_goal_space(task: Task) -> GoalSpace:
-    """The goal vectors of `task` with every part at the place that it has in all tasks.
+    """Return the layout of goal vectors with every section at the place that it has in all tasks.
 
-    Parts of user-defined predicates have no such place: they use those of flags that their sub-task does not have.
+    Sections of user-defined predicates have no such place: they use the places of flags that their sub-task lacks.
 
     Raises:
-        ConfigError: The task has more sub-tasks than slots, or more user-defined parts than unused flags.
+        ConfigError: The task has more sub-tasks than slots, or more user-defined sections than unused flags.
     """
     if len(task.subtasks) > SLOTS["sub-tasks"]:
         raise ConfigError(no_room("sub-tasks", len(task.subtasks), task.name))
@@ -90,6 +90,6 @@ def shared_goal_space(task: Task) -> GoalSpace:
 
 
 def no_room(of: str, count: int, task: str) -> str:
-    """Message for a task that has more of a subject than the shared spaces have slots."""
+    """Return the message for a task that needs more slots of a subject than shared spaces have."""
     allowed = f"own; or a task with at most {SLOTS[of]} {of}"
     return bad_value("spaces", "shared", allowed, f"has no room for {count} {of}, which {task} has")

@@ -1,4 +1,4 @@
-"""`Stage`: the predicates it requires and gives, its potential, and its expert. `register_stage` adds one."""
+"""`Stage`: its required and given predicates, its potential, and its expert. `register_stage` adds a stage."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Stage:
     letter: str
     """One capital letter for compositions such as `AGMDW`; empty: none."""
     requires: tuple[str, ...]
-    """Predicates that must hold when it starts."""
+    """Predicates that must hold when the stage starts."""
     gives: tuple[str, ...]
-    """Predicates that hold when it is complete."""
+    """Predicates that hold when the stage is complete."""
     phrase: str
     """Description with the placeholders `{object}` and `{goal}`."""
     potential: Callable[[StageContext], Array]
@@ -36,26 +36,26 @@ class Stage:
     entry: StartPose | None = None
     """Where the end effector should be when the stage begins; None: at the target."""
     complete: Condition | None = None
-    """`(N,)` bool: further condition of completion, besides the predicates that it gives; None: none."""
+    """`(N,)` bool: additional condition of completion; None: the predicates in `gives` are sufficient."""
     count: Callable[[StageContext], Array] | None = None
     """`(N,)` int: `context.count` after this control step, such as points passed; None: the stage counts nothing."""
     waypoint: Callable[[StageContext], Array] | None = None
     """`(N, 3)` m: where the object should be at this moment, on the way to the goal; None: at the goal."""
     needs_object: bool = True
-    """Whether it acts on an object, or on a part of the workspace if the sub-task names one."""
+    """Whether the stage acts on an object, or on a part of the workspace if the sub-task names a part."""
     needs_part: bool = False
-    """Whether it acts on articulated parts (drawer, door, lever …) only."""
+    """Whether the stage acts only on articulated parts (drawer, door, lever …)."""
     needs_gripper: bool = False
-    """Whether it grasps."""
+    """Whether the stage grasps."""
     uses_gripper: bool = False
     """Whether the fingers of a robot that has any move."""
     needs_tool_yaw: bool = False
     """Whether the tool's yaw must change."""
     arms: int = 1
-    """Number of arms that it needs."""
+    """Number of arms that the stage needs."""
 
     def words(self, object: str = "", goal: str = "to the goal") -> str:
-        """Description of the stage for the names of an object and a goal."""
+        """Return the description of the stage for the names of an object and a goal."""
         return self.phrase.format(object=object or ("the part" if self.needs_part else "the object"), goal=goal)
 
 

@@ -15,7 +15,7 @@ CONTROL_HZ = 25.0
 
 
 def namespace(array: Array) -> Any:
-    """Array-API namespace of an array; fast for numpy, as it is called several times per control step."""
+    """Return the array-API namespace of an array; fast for numpy, because every control step calls it often."""
     return np if type(array) is np.ndarray else array_api_compat.array_namespace(array)
 
 
@@ -67,7 +67,7 @@ class State:
     part_velocity: Array
     """`(N, p)` m/s or rad/s."""
     part_handle_position: Array
-    """`(N, p, 3)` m: their handles."""
+    """`(N, p, 3)` m: handles of the parts."""
     part_handle_motion: Array
     """`(N, p, 3)` m/m or m/rad: derivative of each handle's position by the joint position."""
     second_ee_position: Array
@@ -93,7 +93,7 @@ class State:
         second_fingers: int = 0,
         lead: int = 0,
     ) -> State:
-        """A state of `n` worlds of zeros, also the orientations: the engine fills them before use.
+        """Return a state of `n` worlds with zeros, also in orientations: the engine fills them before use.
 
         `lead` is `L`, the length of `command_offset`.
         """

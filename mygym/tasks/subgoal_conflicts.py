@@ -13,7 +13,7 @@ MOVING_PREDICATES = ("held", "placed", "launched")
 
 
 def check_subgoals(subtasks: Sequence[SubTask], composed: Sequence[Sequence[Stage]]) -> None:
-    """Check that an object which was put onto another stays there, and that each base carries one object.
+    """Check that an object which was put onto another stays on it, and that each base carries one object.
 
     An object that was put down in an area may be moved again, and so may parts.
 
@@ -34,7 +34,7 @@ def check_subgoals(subtasks: Sequence[SubTask], composed: Sequence[Sequence[Stag
         if subtask.object in bases:
             base, by = bases[subtask.object]
             why = f"is put onto {base} by sub-task {by}, which this sub-task would undo"
-            allowed = "another object, or one sub-task for the place where it is to end"
+            allowed = "another object, or a single sub-task that puts it to its final place"
             raise ConfigError(bad_value(f"task.{number}.object", subtask.object, allowed, why))
         if subtask.object in tops:
             top, by = tops[subtask.object]

@@ -26,22 +26,22 @@ class SubTask:
     part: str = ""
     """Articulated part of the workspace to act on instead of an object, as `fixture.joint`."""
     area: str | tuple[str, ...] = ""
-    """Area of the workspace from which the goal is drawn, or several, of which one is drawn; empty: by the stages."""
+    """Area of the workspace from which the goal is drawn, or several areas; empty: the stages determine the area."""
     onto: str = ""
-    """Role of the object on top of which the goal is, instead of an area."""
+    """Role of the object that has the goal on top, instead of an area."""
     via: str = ""
-    """Area of the workspace from which a point before the goal is drawn, such as where one hand gives to the other."""
+    """Area of the workspace from which a point before the goal is drawn, such as the point where hands meet."""
     path: str = ""
     """Path of the workspace along which the goal is reached."""
     to: tuple[Finite, Finite] | None = None
     """m or rad: lowest and highest goal of a part; rad: lowest and highest rotation of an object to its goal yaw."""
     tolerance: Positive | None = None
-    """m (or rad of a part that turns): distance to the goal within which it is reached; None: the task's."""
+    """m (or rad for a part that turns): distance within which the goal is reached; None: the task's."""
     grip: tuple[Finite, Finite, Finite] = (0.0, 0.0, 0.0)
     """m from the object's centre to the grip point, in the object's frame."""
     deceleration: Positive = 3.9
     """m/s² at which the object slows down when it glides or rolls; the expert of `slide` aims by it. The default is
-    that of wood on the table."""
+    the deceleration of wood on the table."""
     words: str = ""
     """The goal in descriptions, such as `into the basket`; empty: by `onto`, or `to the goal`."""
 

@@ -1,4 +1,4 @@
-"""`Task`: sub-tasks with their numbers. `register_task` adds a named one; `mygym.tasks.episode` runs the episodes."""
+"""`Task`: sub-tasks with their numbers. `register_task` adds a named task; `mygym.tasks.episode` runs the episodes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Task:
     subtasks: tuple[SubTask, ...]
     help: str = ""
     tolerance: float = 0.05
-    """m: distance to the goal within which it is reached."""
+    """m: distance within which the goal is reached."""
     hold: int = 3
     """Control steps for which the last stage must stay complete."""
     horizon: int = 100
@@ -40,7 +40,7 @@ class Task:
     objects: Mapping[str, str] = field(default_factory=dict)
     """Role → object, for roles that are not the name of an object."""
     distractors: tuple[Distractor, ...] = ()
-    """Objects that the task does not need; in `State` they come after those of the roles."""
+    """Distractors: objects that the task does not need; in `State` they come after the objects of the roles."""
     rotation: tuple[float, float] = (0.0, 0.0)
     """rad: lowest and highest yaw of objects at the reset."""
     colors: Mapping[str, tuple[float, float, float, float]] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class Task:
 
     @cached_property
     def bound_stages(self) -> tuple[BoundStage, ...]:
-        """The stages of all sub-tasks, each bound to what it acts on."""
+        """The stages of all sub-tasks, each bound to its object or part."""
         bound_stages: list[BoundStage] = []
         for number, (subtask, slots) in enumerate(zip(self.subtasks, self.goal_slots, strict=True)):
             object_slot = self.roles.index(subtask.object) if self._acts_on_object(number) else None
@@ -140,11 +140,11 @@ class Task:
         return self.asset(self.subtasks[0].object)
 
     def asset(self, role: str) -> str:
-        """Object of a role."""
+        """Return the object of a role."""
         return self.objects.get(role, role)
 
     def called(self, role: str) -> str:
-        """Name of a role's object in descriptions: the object's, or the role's if several objects are of one kind."""
+        """Return the name of a role's object in descriptions; the role's name if several roles have the same object."""
         asset = self.asset(role)
         is_repeated = [self.asset(other) for other in self.roles].count(asset) > 1
         is_telling = role == asset or role not in registry("object")  # the role `cube` is no name for an apple
@@ -162,7 +162,7 @@ class Task:
 
     @property
     def uses_gripper(self) -> bool:
-        """Whether the fingers of a robot that has any move; else they stay closed and are no part of actions."""
+        """Whether the fingers of a robot that has any move; else they stay closed and actions omit them."""
         return self.needs_gripper or any(stage.uses_gripper for stage in self.plan.stages)
 
     @property
@@ -177,7 +177,7 @@ class Task:
         return max(stage.arms for stage in self.plan.stages)
 
     def goal_areas(self, subtask: int) -> tuple[str, ...]:
-        """Areas of the workspace that a sub-task's goals are drawn from; empty if they are on an object, path or part.
+        """Return the areas from which a sub-task's goals are drawn; empty for a goal on an object, path or part.
 
         By default: `reach` without an object, `air` if the object is held at the end, else `surface`.
         """
@@ -199,22 +199,22 @@ class Task:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Names of the stages in results: with what they act on if there are several sub-tasks."""
+        """Names of the stages in results; with their object or part if the task has several sub-tasks."""
         return tuple(bound.label for bound in self.bound_stages)
 
     def describe(self) -> str:
-        """The stages in plain words."""
+        """Return the stages in plain words."""
         pairs = zip(self.subtasks, self.composed, strict=True)
         return "; then ".join(describe_subtask(subtask, stages, self.called) for subtask, stages in pairs)
 
     @property
     def phrases(self) -> tuple[str, ...]:
-        """Description of each stage, each complete in itself."""
+        """Description of each stage, complete in itself."""
         pairs = zip(self.subtasks, self.composed, strict=True)
         return tuple(itertools.chain(*(stage_phrases(subtask, stages, self.called) for subtask, stages in pairs)))
 
     def _acts_on_object(self, subtask: int) -> bool:
-        """Whether a stage of the sub-task needs an object, and the sub-task names no part instead."""
+        """Return whether a stage of the sub-task needs an object, and the sub-task names no part instead."""
         return not self.subtasks[subtask].part and any(stage.needs_object for stage in self.composed[subtask])
 
 

@@ -40,7 +40,7 @@ def change_task(task: Task, numbers: Mapping[str, Any]) -> Task:
     for key, roles in (("objects", objects), ("colors", changes.get("colors", {}))):
         for role in roles:
             if role not in task.roles and role not in task.objects and role != task.subtasks[0].object:
-                raise ConfigError(bad_value(f"task_params.{key}", role, task.roles, f"is no role of {task.name}"))
+                raise ConfigError(bad_value(f"task_params.{key}", role, task.roles, f"is not a role of {task.name}"))
     changed = replace(task, objects=objects, **changes)
     if changes.keys() & {"hold", "horizon"} and changed.hold >= changed.horizon:
         why = f"is too long: success must hold for {changed.hold} of {changed.horizon} control steps"

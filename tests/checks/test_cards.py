@@ -133,9 +133,7 @@ def test_a_task_that_is_solved_at_the_reset_is_detected(monkeypatch: pytest.Monk
     register_task("done", "A", help="is done at once", tolerance=0.3)
     card = make_card({"task": "done"}, 2)
     assert len(card.solved_at_reset) == 2 * RESETS_PER_EPISODE
-    assert flaws(card)["not solved at reset"].startswith(
-        "12 of 12 episodes are solved at the reset, e.g. that of seed "
-    )
+    assert flaws(card)["not solved at reset"].startswith("12 of 12 episodes are solved at the reset, e.g. with seed ")
 
 
 def test_a_robot_that_can_do_the_task_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,7 +64,7 @@ def test_a_reward_that_mixes_the_batch() -> None:
     register_reward("mine")(lambda context: context.state.time * 0 + context.state.time.mean())
     assert finding("reward", "mine") == (
         "batches",
-        "the reward of a batch differs from that of each of its states alone",
+        "the reward gives other values for a batch than for its states alone",
     )
 
 

@@ -30,22 +30,42 @@ OPENED = [
 
 REFUSED = [
     # half of the 4 cm cube overlaps the front at 0.122 for x above 0.107: one of 5 points
-    ("push", "drawer", {"object": at_the_cabinet(0.03, 0.13)}, ["areas.object", "cube to 20% inside cabinet"]),
+    (
+        "push",
+        "drawer",
+        {"object": at_the_cabinet(0.03, 0.13)},
+        ["areas.object", "cube at 20% of the points inside cabinet"],
+    ),
     (
         "push",
         "drawer",
         {"surface": at_the_cabinet(0.03, 0.13)},
-        ["areas.surface", "goal of cube to 20% inside cabinet"],
+        ["areas.surface", "goal of cube at 20% of the points inside cabinet"],
     ),
-    ("push", None, {"object": box(-0.03, -0.03)}, ["areas.object", "cube to 100% inside table"]),
-    ("push", None, {"cube_start": box(-0.03, 0.0)}, ["areas.cube_start", "cube to 80% inside table"]),
-    ("stack", None, {"base_start": box(-0.03, -0.03)}, ["areas.base_start", "base to 100% inside table"]),
-    ("reach", None, {"reach": box(-0.04, 0.12)}, ["areas.reach", "the goal to 20% inside table"]),
-    ("pick_and_place", None, {"air": box(-0.02, 0.06)}, ["areas.air", "the goal of cube to 20% inside table"]),
-    ("push", None, {"surface": box(0.1, 0.2)}, ["areas.surface", "goal of cube to 100% in the air", "underside"]),
-    ("push", None, {"surface": box(0.0, 0.2)}, ["areas.surface", "goal of cube to 80% in the air"]),
+    ("push", None, {"object": box(-0.03, -0.03)}, ["areas.object", "cube at 100% of the points inside table"]),
+    ("push", None, {"cube_start": box(-0.03, 0.0)}, ["areas.cube_start", "cube at 80% of the points inside table"]),
+    ("stack", None, {"base_start": box(-0.03, -0.03)}, ["areas.base_start", "base at 100% of the points inside table"]),
+    ("reach", None, {"reach": box(-0.04, 0.12)}, ["areas.reach", "the goal at 20% of the points inside table"]),
+    (
+        "pick_and_place",
+        None,
+        {"air": box(-0.02, 0.06)},
+        ["areas.air", "the goal of cube at 20% of the points inside table"],
+    ),
+    (
+        "push",
+        None,
+        {"surface": box(0.1, 0.2)},
+        ["areas.surface", "goal of cube at 100% of the points in the air", "underside"],
+    ),
+    ("push", None, {"surface": box(0.0, 0.2)}, ["areas.surface", "goal of cube at 80% of the points in the air"]),
     ("AGMDW", None, {"surface": box(0.1, 0.1)}, ["areas.surface", "in the air"]),
-    ("push", None, {"surface": box(-0.15, -0.15)}, ["areas.surface", "100% outside the workspace's bounds"]),
+    (
+        "push",
+        None,
+        {"surface": box(-0.15, -0.15)},
+        ["areas.surface", "100% of the points outside the workspace's bounds"],
+    ),
 ]
 
 

@@ -333,7 +333,7 @@ INVALID_YAML = {
     "a missing urdf": ("urdf: no.urdf", "urdf: .*no.urdf"),
     "contradictory masses": (
         "parts: [{shape: sphere, size: [0.1], mass: 2}]\nmass: 1\nfriction: 0.5",
-        "mass: 1.0 .*the sum of its parts",
+        "mass: 1.0 .*the sum of its geoms",
     ),
 }
 

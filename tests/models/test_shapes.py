@@ -126,7 +126,7 @@ def test_masses_of_geoms() -> None:
     for geoms, mass, words in (
         ([head, handle], None, "is missing"),
         ([head, handle], 0.5, "more than the sum"),
-        ([head], 0.6, "the sum of its parts"),
+        ([head], 0.6, "the sum of its geoms"),
     ):
         with pytest.raises(AssetError, match=words):
             mass_properties(geoms, mass)
@@ -241,8 +241,8 @@ def test_invalid_meshes(name: str, content: str | None, words: str, tmp_path: Pa
         (GeomSpec("hull", points=CUBE[:3]), "parts.1.points.*four points"),
         (GeomSpec("hull", points=CUBE[:4]), "parts.1.points.*one plane"),
         (GeomSpec("hull", (0.1,), points=CUBE), "parts.1.size.*no numbers"),
-        (GeomSpec("box", (0.1, 0.1, 0.1), sides=4), "parts.1.sides.*no key of a box"),
-        (GeomSpec("box", (0.1, 0.1, 0.1), points=CUBE), "parts.1.points.*no key of a box"),
+        (GeomSpec("box", (0.1, 0.1, 0.1), sides=4), "parts.1.sides.*not a key of a box"),
+        (GeomSpec("box", (0.1, 0.1, 0.1), points=CUBE), "parts.1.points.*not a key of a box"),
         (GeomSpec("mesh", file="none.obj"), "parts.1.file.*not a file"),
         (GeomSpec("mesh", file=GEOMS["mesh"].file, scale=(1, 0, 1)), "parts.1.scale"),
     ],

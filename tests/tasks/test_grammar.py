@@ -53,7 +53,7 @@ def test_valid_compositions(composition: str | list[str]) -> None:
         ("ax", ["'ax'", "'a'", "A approach"]),
         ("", ["''", "is empty"]),
         ([], ["task: [] is empty", "a list of stage names"]),
-        ("AA", ["'AA'", "approach gives near, which holds already since approach", "leave one of the two out"]),
+        ("AA", ["'AA'", "approach gives near, which already holds since approach", "omit one of the two"]),
         ("AGG", ["'AGG'", "grasp requires 'free'"]),
         ("AGD", ["'AGD'", "drop undoes every stage after approach"]),
         ("AW", ["'AW'", "withdraw undoes"]),

@@ -86,7 +86,7 @@ def test_sub_tasks_that_end_free_and_clear_may_precede_any_other(composition: li
 def test_a_sub_task_after_one_that_does_not_end_free_and_clear_is_refused(before: str) -> None:
     with pytest.raises(ConfigError) as error:
         find_task([{"stages": before}, {"stages": "AGMDW", "object": "die"}])
-    for words in ("'AGMDW'", "the sub-task requires", "before it does not leave", "with drop and withdraw"):
+    for words in ("'AGMDW'", "the sub-task requires", "not given by the previous sub-task", "with drop and withdraw"):
         assert words in str(error.value)
 
 

@@ -112,7 +112,7 @@ class Controller(ABC):
             joint_position: `(J,)` rad, measured.
             joint_velocity: `(J,)` rad/s, measured.
             ee_position: `(3,)` m, measured.
-            yaw_change: rad from the measured tool yaw to the wanted one; 0 keeps the yaw that was wanted last.
+            yaw_change: rad from the measured tool yaw to the target yaw; 0 keeps the last target yaw.
         """
 
     @property
@@ -125,7 +125,7 @@ class Controller(ABC):
         return np.zeros(0)
 
     def tool_yaw_offset(self, tool_yaw: float) -> float:
-        """Return the last commanded tool yaw relative to the measured one, rad; 0 where yaw is not commanded."""
+        """Return the last commanded minus the measured tool yaw, rad; 0 if yaw is not commanded."""
         return 0.0
 
     def measured_tool_yaw(self, joint_position: FloatArray) -> float:

@@ -16,7 +16,7 @@ EE_LAG = 0.10
 object does not wind the command up."""
 
 IK_ITERATIONS = 2
-"""Largest number in a control step; the second runs only if the first left more than `IK_TOLERANCE`."""
+"""Largest number of iterations in a control step; the second runs only if the error exceeds `IK_TOLERANCE`."""
 
 IK_TOLERANCE = 0.001
 """m: linearisation error that the next step may correct; much less than the motors' tracking error."""
@@ -41,16 +41,16 @@ class EndEffectorController(Controller):
 
     @property
     def command_offset_size(self) -> int:
-        """3, the position's."""
+        """3, for the position."""
         return 3
 
     def command_offset(self, joint_position: FloatArray, ee_position: FloatArray) -> FloatArray:
-        """Return the commanded position relative to the measured one: `(3,)` m, world frame."""
+        """Return the commanded minus the measured position: `(3,)` m, world frame."""
         offset: FloatArray = self.ee_command - ee_position
         return offset
 
     def tool_yaw_offset(self, tool_yaw: float) -> float:
-        """Return the last commanded tool yaw relative to the measured one, rad."""
+        """Return the last commanded minus the measured tool yaw, rad."""
         return self.yaw_command - tool_yaw
 
     def yaw_towards(self, yaw: float, joint_position: FloatArray) -> None:
@@ -59,13 +59,13 @@ class EndEffectorController(Controller):
         self._set_yaw(clamp_around(next_yaw, self.measured_tool_yaw(joint_position), YAW_LAG))
 
     def wanted_yaw(self, joint_position: FloatArray, yaw_change: float) -> float:
-        """Return the yaw in rad of a change from the measured yaw; for a change of 0 the last commanded yaw."""
+        """Return the target yaw in rad after a change from the measured yaw; 0 gives the last commanded yaw."""
         return self.measured_tool_yaw(joint_position) + yaw_change if yaw_change else self.yaw_command
 
     def move(self, displacement: list[float], ee_position: FloatArray) -> FloatArray:
         """Return joint targets `(J,)` rad for a displacement `(3,)` m of the last commanded position.
 
-        The new position is clipped to lag and bounds; the orientation is the commanded yaw's.
+        The new position is clipped to lag and bounds; the orientation has the commanded yaw.
         """
         # Three numbers: plain floats are faster than arrays.
         self.ee_command = np.array(

@@ -35,7 +35,7 @@ class JointController(Controller):
         self._held_yaw = None
 
     def _rotation_towards(self, joint_position: FloatArray, yaw_change: float) -> FloatArray:
-        """Return the tool orientation `(3, 3)` at most `YAW_STEP` from the measured one, towards the wanted yaw."""
+        """Return the tool orientation `(3, 3)` at most `YAW_STEP` from the measured tool, towards the target yaw."""
         if not self.tool_yaw:
             return self.chain.rotation
         measured = self.measured_tool_yaw(joint_position)
@@ -75,7 +75,7 @@ class JointDelta(JointController):
         return len(self.chain.home)
 
     def command_offset(self, joint_position: FloatArray, ee_position: FloatArray) -> FloatArray:
-        """Return the commanded joint positions relative to the measured ones: `(J,)` rad."""
+        """Return the commanded minus the measured joint positions: `(J,)` rad."""
         return self.joint_command - joint_position
 
     def command(self, action: FloatArray, joint_position: FloatArray, ee_position: FloatArray) -> FloatArray:
@@ -100,7 +100,7 @@ class JointDelta(JointController):
 
 @register_controller("joint_position", aliases=("joints",), help="commands joint angles over their whole range")
 class JointPosition(JointController):
-    """Commands joint positions: an action of -1 is the lower limit, 1 the upper."""
+    """Commands joint positions: an action of -1 is the lower limit, 1 is the upper limit."""
 
     def command(self, action: FloatArray, joint_position: FloatArray, ee_position: FloatArray) -> FloatArray:
         """Return the action in rad."""

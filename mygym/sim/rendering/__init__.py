@@ -1,6 +1,6 @@
 """Images and windows of a world.
 
-scene        visual bodies in their own client, which mirror a world's state
+scene        visual bodies in a separate client, which mirror a world's state
 camera       images of a world, and a window
 appearance   light, colours, textures and camera pose of an episode
 thumbnails   images of single objects, and their contact sheet

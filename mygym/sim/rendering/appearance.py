@@ -25,7 +25,7 @@ LIGHT: dict[str, Any] = {
 """Bullet's arguments for an image without randomization."""
 
 SATURATION, VALUE = (0.1, 0.75), (0.3, 0.95)
-"""Ranges of drawn colours: those of painted, plastic and wooden objects."""
+"""Ranges of drawn colours, as painted, plastic and wooden objects have."""
 
 BACKGROUND_SATURATION, BACKGROUND_VALUE = (0.0, 0.3), (0.5, 1.0)
 """Ranges of drawn background colours."""
@@ -79,7 +79,7 @@ class Appearance:
         self._textures: dict[str, int] = {}
 
     def apply(self, groups: Sequence[Sequence[int]], randomization: EpisodeRandomization) -> None:
-        """Set the colours and textures of an episode, or restore the original ones.
+        """Set the colours and textures of an episode, or restore the original appearance.
 
         Args:
             groups: Bodies; shapes of a group that have the same original colour get the same new colour and texture.

@@ -1,4 +1,4 @@
-"""Visual bodies in their own client, which mirror a world's state.
+"""Visual bodies in a separate client, which mirror a world's state.
 
 Rendering therefore cannot change the physics, and resets of the physics client stay cheap.
 """

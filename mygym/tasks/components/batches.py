@@ -26,12 +26,12 @@ def of_distractors(context: EpisodeContext, values: Array) -> Array:
 
 
 def positive_w(quaternion: Array) -> Array:
-    """The same orientations `(…, 4)` as quaternions with w ≥ 0."""
+    """Return the same orientations `(…, 4)` as quaternions with w ≥ 0."""
     return namespace(quaternion).where(quaternion[..., 3:] < 0, -quaternion, quaternion)
 
 
 def as_numbers(context: EpisodeContext, flags: Array) -> Array:
-    """Bool as 0 and 1, in the dtype of the state."""
+    """Convert bool to 0 and 1, in the dtype of the state."""
     return namespace(flags).astype(flags, context.state.ee_position.dtype)
 
 

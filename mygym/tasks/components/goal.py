@@ -11,7 +11,7 @@ from mygym.types import Array
 
 @register_observation("goal", 5, depends_on_goal=True, measured=False, unit="m, or m or rad of a part", frame="world")
 def goal(context: EpisodeContext) -> Array:
-    """`(N, 3)` m, world frame: goal point of the active sub-task; of a part `(position, 0, 0)` in m or rad."""
+    """`(N, 3)` m, world frame: goal point of the active sub-task; for a part `(position, 0, 0)` in m or rad."""
     return of_active_stage(context, lambda context: context.goal)
 
 
@@ -35,7 +35,7 @@ def goal_from_ee(context: EpisodeContext) -> Array:
     frame="world axes, from the object",
 )
 def goal_from_object(context: EpisodeContext) -> Array:
-    """`(N, 3)` m, world axes: from the object to the goal; of a part `(m or rad, 0, 0)`; zeros without either."""
+    """`(N, 3)` m, world axes: from the object to the goal; for a part `(m or rad, 0, 0)`; zeros without either."""
 
     def offset(context: StageContext) -> Array:
         if context.bound.part is None:

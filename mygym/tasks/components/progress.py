@@ -27,13 +27,13 @@ def stage_name(context: EpisodeContext) -> Array:
 
 
 def stage_columns() -> list[str]:
-    """Stages of the columns of `stage_name`, without the last, which stands for all user-defined stages."""
+    """Return the stages of the columns of `stage_name`, without the last column, for all user-defined stages."""
     return [entry.name for entry in registry("stage") if entry.built_in]
 
 
 @cache
 def _rows_by_name(stages: tuple[str, ...]) -> list[list[bool]]:
-    """One-hot for each stage; cached, because a look-up may scan the user's folders."""
+    """Return a one-hot row for each stage; cached, because a look-up may scan the user's folders."""
     columns = stage_columns()
     return [[stage == name for name in columns] + [stage not in columns] for stage in stages]
 

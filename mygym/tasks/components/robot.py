@@ -46,7 +46,7 @@ def joint_velocity(context: EpisodeContext) -> Array:
 
 @register_observation("command_offset", 1, unit="m, or rad of joints", frame="world")
 def command_offset(context: EpisodeContext) -> Array:
-    """`(N, L)` m or rad: commanded minus measured position; delta actions are added to the commanded one."""
+    """`(N, L)` m or rad: commanded minus measured position; delta actions change the commanded position."""
     return context.state.command_offset
 
 

@@ -1,7 +1,7 @@
-"""The built-in stages, each registered where it is defined.
+"""The built-in stages, each registered in its module.
 
-Each declares the predicates it requires and gives, its potential, its start pose and its expert. It is complete when
-the predicates that it gives hold.
+Each stage declares its required and given predicates, its potential, its start pose and its expert. A stage is complete
+when its given predicates hold.
 """
 
 from mygym.tasks.stages import carrying, giving, guiding, handling, launching, moving_parts, pushing

@@ -27,7 +27,7 @@ FOLLOW_STEPS = 25
 """Consecutive control steps for which the object must be at the moving goal."""
 
 TIME_STEP = 0.04
-"""s: duration of a control step; the expert of a moving goal looks one ahead."""
+"""s: duration of a control step; the expert of a moving goal looks one step ahead."""
 
 
 # rotate -------------------------------------------------------------------------------------------------------------
@@ -38,7 +38,7 @@ def _rotate_potential(context: StageContext) -> Array:
 
 
 def _rotate_expert(context: StageContext, entry: StartPose) -> ArmCommand:
-    """Turn the object above the table, or where it is if that is the goal."""
+    """Turn the object above the table; if the stage began at the goal, turn it at its position."""
     xp = namespace(context.goal)
     at_goal = distance(context.start_object_position, context.goal) < context.thresholds.tolerance
     target = xp.where(at_goal[:, None], context.start_ee_position, lifted(context.start_ee_position, 0.06))
@@ -63,7 +63,7 @@ def _points_passed(context: StageContext) -> Array:
 
 
 def _all_points_passed(context: StageContext) -> Array:
-    """Every point of the arc is passed."""
+    """Return whether every point of the arc is passed."""
     return context.count >= ARC_POINTS
 
 
@@ -94,13 +94,13 @@ def _moving_goal(context: StageContext, ahead: float = 0.0) -> Array:
 
 
 def _steps_at_moving_goal(context: StageContext) -> Array:
-    """Consecutive control steps for which the object has been at the moving goal."""
-    is_there = distance(context.object_position, _moving_goal(context)) < context.thresholds.tolerance
-    return (context.count + 1) * is_there
+    """Return the consecutive control steps for which the object has been at the moving goal."""
+    is_at_goal = distance(context.object_position, _moving_goal(context)) < context.thresholds.tolerance
+    return (context.count + 1) * is_at_goal
 
 
 def _followed_long_enough(context: StageContext) -> Array:
-    """The object has been at the moving goal for 25 control steps in a row."""
+    """Return whether the object has been at the moving goal for 25 control steps in a row."""
     return context.count >= FOLLOW_STEPS
 
 

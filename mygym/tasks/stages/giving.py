@@ -29,7 +29,7 @@ def _second_ee(context: StageContext) -> Array:
 
 
 def _second_holds(context: StageContext) -> Array:
-    """Every finger of the second hand presses on the object."""
+    """Return whether every finger of the second hand presses on the object."""
     return context.state.second_finger_contact[:, context.bound.object or 0].all(-1)
 
 

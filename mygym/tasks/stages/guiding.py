@@ -19,7 +19,7 @@ BEHIND = 0.065
 """m between the end effector and the object's centre when a push begins: half an object plus half a tool."""
 
 ENTRANCE = 0.012
-"""m from the start of the push within which the tool moves in; wider the deeper it is, so that it does not waver."""
+"""m from the start of the push within which the tool moves in; wider at greater depth, so that it does not waver."""
 
 HOVER, CLEAR = 0.055, 0.04
 """m in front of the object's centre: where the tool moves around the object, and from where it is clear of it."""
@@ -45,7 +45,7 @@ def _waypoint(context: StageContext) -> Array:
 
 
 def _points_passed(context: StageContext) -> Array:
-    """`(N,)`: points passed: one more at the next point, fewer after the object went back to an earlier one."""
+    """`(N,)`: points passed: one more at the next point, fewer if the object is back at an earlier point."""
     xp = namespace(context.goal)
     numbers = xp.arange(context.path.shape[1])
     is_at = abs(context.object_position[:, None] - context.path) < PASSED
@@ -55,7 +55,7 @@ def _points_passed(context: StageContext) -> Array:
 
 
 def _all_passed(context: StageContext) -> Array:
-    """Every point of the path is passed."""
+    """Return whether every point of the path is passed."""
     return context.count >= context.path.shape[1]
 
 
@@ -97,9 +97,9 @@ def _entry(context: StageContext) -> Array:
 
 
 def _expert(context: StageContext, entry: StartPose) -> ArmCommand:
-    """Push from behind; elsewhere, move the tool around the object in front of it, then in behind it.
+    """Push from behind; if the tool is elsewhere, move it around the object first, then in behind the object.
 
-    An object at the goal is left alone.
+    The tool does not touch an object at the goal.
     """
     xp = namespace(context.goal)
     position, ee, front, direction = (

@@ -15,10 +15,10 @@ SETTLED = 0.006
 """m from the goal within which the object is released."""
 
 PATIENCE = 12
-"""Control steps after which it is released anyway: the surface below it may be higher than expected."""
+"""Control steps after which the object is released anyway: the surface below it may be higher than expected."""
 
 HOLE_DEPTH = 0.05
-"""m above its goal in a hole from which on an object is outside the hole."""
+"""m above its goal in a hole: an object that is higher is outside the hole."""
 
 ARRIVAL_HEIGHT = 0.04
 """m above its goal at which an object arrives before it is lowered."""
@@ -65,9 +65,9 @@ def _grasp_potential(context: StageContext) -> Array:
 def _grasp_expert(context: StageContext, entry: StartPose) -> ArmCommand:
     grip = context.target
     xp = namespace(grip)
-    is_there = distance(context.ee_position, grip) < 0.012
-    target = xp.where(is_there[:, None], grip, over_then_down(context, grip))
-    return ArmCommand(target, xp.where(is_there, CLOSED, OPEN), aligned(context))
+    is_at_grip = distance(context.ee_position, grip) < 0.012
+    target = xp.where(is_at_grip[:, None], grip, over_then_down(context, grip))
+    return ArmCommand(target, xp.where(is_at_grip, CLOSED, OPEN), aligned(context))
 
 
 # move ---------------------------------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ def _drop_expert(context: StageContext, entry: StartPose) -> ArmCommand:
 
 
 def _elapsed_steps(context: StageContext) -> Array:
-    """Control steps since the stage began."""
+    """Return the control steps since the stage began."""
     return context.count + 1
 
 

@@ -1,4 +1,4 @@
-"""Stages that release an object in motion (throw, slide), and those that end it (settle, strike)."""
+"""Stages that release an object in motion (throw, slide), and stages that end the motion (settle, strike)."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _swing_start(context: StageContext) -> Array:
 
 
 def _steps_of_swing(context: StageContext) -> Array:
-    """Control steps since the object was at the start of the swing; 0 before."""
+    """Return the control steps since the object was at the start of the swing; 0 before."""
     ready = distance(context.object_position, _swing_start(context)) < 0.02
     return context.count + (ready | (context.count > 0))
 
@@ -147,7 +147,7 @@ def _throw_expert(context: StageContext, entry: StartPose) -> ArmCommand:
 
 
 def _lies_untouched(context: StageContext) -> Array:
-    """The object is at rest, and nothing of the robot touches it."""
+    """Return whether the object is at rest and no link of the robot touches it."""
     return at_rest(context) & ~touched(context)
 
 

@@ -8,11 +8,11 @@ from mygym.tasks.state import namespace
 from mygym.types import Array
 
 CRUISE, CRUISE_TO_HANDLE = 0.10, 0.05
-"""m above an object, or above a handle (which may be as high as the arm reaches), at which the tool moves there."""
+"""m above an object, or above a handle (which may be as high as the arm reaches), at which the tool travels."""
 
 
 def share_covered(left: Array, at_start: Array) -> Array:
-    """Share of the distance `at_start` that is covered when `left` is left, within [0, 1]."""
+    """Return the share of the distance `at_start` that is covered, in [0, 1]; `left` is the remaining distance."""
     xp = namespace(left)
     return 1.0 - xp.clip(left / xp.clip(at_start, 1e-6, None), 0.0, 1.0)
 
@@ -24,7 +24,7 @@ def with_height(position: Array, height: Array) -> Array:
 
 
 def lifted(position: Array, by: Array | float) -> Array:
-    """`(N, 3)` m: `position` moved up by metres, or by `(N,)` of them."""
+    """`(N, 3)` m: `position` moved up by `by` m, a number or `(N,)`."""
     return with_height(position, position[:, 2] + by)
 
 
@@ -34,7 +34,7 @@ def planar_distance(a: Array, b: Array) -> Array:
 
 
 def limited(start: Array, end: Array, step: Array | float) -> Array:
-    """`(N, 3)` m: the point towards `end` that is at most `step` metres (or `(N, 1)` of them) from `start`."""
+    """`(N, 3)` m: the point towards `end` that is at most `step` m, a number or `(N, 1)`, from `start`."""
     xp = namespace(start)
     away = distance(start, end)[:, None]
     return start + (end - start) * xp.clip(step / xp.clip(away, 1e-9, None), None, 1.0)
@@ -54,7 +54,7 @@ def behind_object(context: StageContext, by: float) -> Array:
 
 
 def horizontal(vector: Array) -> Array:
-    """`(N, 3)`: unit vector along the horizontal part of `vector` `(N, 3)`."""
+    """`(N, 3)`: unit vector along the horizontal component of `vector` `(N, 3)`."""
     xp = namespace(vector)
     flat = with_height(vector, xp.zeros_like(vector[:, 0]))
     return flat / xp.clip(length(flat)[:, None], 1e-6, None)

@@ -13,7 +13,7 @@ STAND_OFF = 0.04
 """m behind the handle from which a part is pushed."""
 
 HOOK = 0.024
-"""m behind the handle at which a rod hooks it, and how far below."""
+"""m behind the handle at which a rod hooks the handle; half as far below it."""
 
 GRIP_STEPS = 5
 """Control steps that fingers need to close on a handle."""
@@ -56,9 +56,9 @@ def _open_entry(context: StageContext) -> Array:
 
 
 def _steps_at_handle(context: StageContext) -> Array:
-    is_there = distance(context.ee_position, _hold(context)) < 0.5 * HOOK
+    is_at_handle = distance(context.ee_position, _hold(context)) < 0.5 * HOOK
     is_lost = distance(context.ee_position, _hold(context)) > 2 * HOOK
-    return (context.count + (is_there | (context.count > 0))) * ~is_lost
+    return (context.count + (is_at_handle | (context.count > 0))) * ~is_lost
 
 
 def _open_expert(context: StageContext, entry: StartPose) -> ArmCommand:
@@ -80,7 +80,7 @@ def _push_entry(context: StageContext) -> Array:
 
 
 def _push_expert(context: StageContext, entry: StartPose) -> ArmCommand:
-    """Push the handle from behind, ever slower, and stay there.
+    """Push the handle from behind, slower and slower, and stop at the goal.
 
     After pushing too far, move back first, which is enough for a part with a spring; then push from the other side.
     """
