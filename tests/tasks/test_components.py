@@ -76,8 +76,8 @@ def test_flags_follow_the_active_stage() -> None:
 
 def test_user_defined_stages_share_a_column() -> None:
     width = seen("stage_name", context("push")).shape[1]
-    own = register_stage("shove", replace(registry("stage").get("push").load(), name="shove"))
-    now = context(["approach", own.name])
+    shove = register_stage("shove", replace(registry("stage").get("push").load(), name="shove"))
+    now = context(["approach", shove.name])
     now.progress.stage[:] = 1
     np.testing.assert_array_equal(seen("stage_name", now)[:, -1], np.ones(N))
     assert seen("stage_name", now).shape[1] == width

@@ -1,4 +1,4 @@
-"""What happens to a task in a step: a stage forward when it is complete, back when something given was lost."""
+"""Progress of an episode: to the next stage when a stage is complete, back when one of its predicates is lost."""
 
 from __future__ import annotations
 
@@ -38,14 +38,16 @@ def naive_stage(task: Task, progress: Progress, state: State, goals: Any) -> int
         return min(lost)
     if stage == len(task.bound_stages):
         return stage
-    active, here = task.bound_stages[stage].stage, context(stage)
-    complete = all(task.plan.predicates[name].begins(here)[0] for name in active.gives)
-    return stage + (complete and (active.complete is None or bool(active.complete(here)[0])))
+    active, active_context = task.bound_stages[stage].stage, context(stage)
+    complete = all(task.plan.predicates[name].begins(active_context)[0] for name in active.gives)
+    return stage + (complete and (active.complete is None or bool(active.complete(active_context)[0])))
 
 
 @pytest.mark.parametrize("composition", SAID)
 @given(seed=SEEDS, n=SIZES)
-def test_advance_goes_on_when_complete_and_back_when_a_predicate_is_lost(composition: str, seed: int, n: int) -> None:
+def test_advance_goes_to_the_next_stage_when_complete_and_back_when_a_predicate_is_lost(
+    composition: str, seed: int, n: int
+) -> None:
     task, progress, state, goals = worlds(composition, seed, n)
     after = advance(task, progress, state, goals)
     assert after.stage.tolist() == [
@@ -62,7 +64,7 @@ def test_advance_goes_on_when_complete_and_back_when_a_predicate_is_lost(composi
 
 @pytest.mark.parametrize("composition", SAID)
 @given(seed=SEEDS, n=SIZES)
-def test_the_counter_starts_with_the_stage(composition: str, seed: int, n: int) -> None:
+def test_the_counter_restarts_with_each_stage(composition: str, seed: int, n: int) -> None:
     task, progress, state, goals = worlds(composition, seed, n)
     after = advance(task, progress, state, goals)
     for i in range(n):
@@ -90,9 +92,9 @@ def test_a_batch_agrees_with_single_episodes(composition: str, name: str, seed: 
     task, progress, state, goals = worlds(composition, seed, n)
     batch = arrays_of(FUNCTIONS[name](task, progress, state, goals))
     for index in range(n):
-        alone = FUNCTIONS[name](task, single(progress, index), single(state, index), goals[index : index + 1])
-        for several, expected in zip(batch, arrays_of(alone), strict=True):
-            np.testing.assert_allclose(several[index : index + 1], expected, rtol=0, atol=1e-12)
+        single_result = FUNCTIONS[name](task, single(progress, index), single(state, index), goals[index : index + 1])
+        for array, expected in zip(batch, arrays_of(single_result), strict=True):
+            np.testing.assert_allclose(array[index : index + 1], expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("composition", SAID)
@@ -100,9 +102,9 @@ def test_a_batch_agrees_with_single_episodes(composition: str, name: str, seed: 
 @given(seed=SEEDS, n=SIZES)
 def test_torch_agrees_with_numpy(composition: str, name: str, seed: int, n: int) -> None:
     task, progress, state, goals = worlds(composition, seed, n)
-    in_torch = FUNCTIONS[name](task, as_torch(progress), as_torch(state), as_torch(goals))
+    torch_result = FUNCTIONS[name](task, as_torch(progress), as_torch(state), as_torch(goals))
     for array, tensor in zip(
-        arrays_of(FUNCTIONS[name](task, progress, state, goals)), arrays_of(in_torch), strict=True
+        arrays_of(FUNCTIONS[name](task, progress, state, goals)), arrays_of(torch_result), strict=True
     ):
         assert array.dtype == tensor.dtype
         np.testing.assert_allclose(array, tensor, rtol=0, atol=1e-12)
@@ -122,7 +124,7 @@ def test_inputs_are_not_modified(composition: str, seed: int, n: int) -> None:
 
 @pytest.mark.parametrize("composition", SAID)
 @given(seed=SEEDS, n=SIZES)
-def test_potential_is_zero_at_the_end_and_never_above(composition: str, seed: int, n: int) -> None:
+def test_potential_is_zero_at_the_end_and_never_positive(composition: str, seed: int, n: int) -> None:
     task, progress, state, goals = worlds(composition, seed, n)
     count = len(task.bound_stages)
     value = potential(task, progress, state, goals)
@@ -133,12 +135,13 @@ def test_potential_is_zero_at_the_end_and_never_above(composition: str, seed: in
     assert (value <= np.minimum(progress.stage + 1 - count, 0)).all()
 
 
-# a whole episode by hand --------------------------------------------------------------------------------------------
+# episodes with known stages -----------------------------------------------------------------------------------------
 
 
-def placed(ee: Any, *things: Any, fingers: tuple[bool, bool] = (False, False), on: int = 0) -> State:
-    state = State.zeros(1, 7, 2, len(things))
-    state.ee_position[0], state.object_position[0], state.finger_contact[0, on] = ee, things, fingers
+def placed(ee: Any, *objects: Any, fingers: tuple[bool, bool] = (False, False), on: int = 0) -> State:
+    """Return the state with the end effector at `ee`, the objects at `objects`, and fingers on object number `on`."""
+    state = State.zeros(1, 7, 2, len(objects))
+    state.ee_position[0], state.object_position[0], state.finger_contact[0, on] = ee, objects, fingers
     return state
 
 
@@ -156,6 +159,7 @@ AWAY = placed(THERE_AT + 0.2, THERE_AT)
 
 
 def stages(composition: str, states: list[State]) -> list[int]:
+    """Return the active stage after each state of an episode."""
     task, progress, stages = find_task(composition), Progress.at_reset(FAR), []
     for state in states:
         progress = advance(task, progress, state, GOAL)
@@ -178,11 +182,11 @@ def stages(composition: str, states: list[State]) -> list[int]:
         ("push", [AT, AT, placed(THERE_AT - 0.02, THERE_AT), AWAY], [1, 1, 2, 2]),
     ],
 )
-def test_an_episode_by_hand(composition: str, states: list[State], expected: list[int]) -> None:
+def test_an_episode_has_the_known_stages(composition: str, states: list[State], expected: list[int]) -> None:
     assert stages(composition, states) == expected
 
 
-def test_reach_succeeds_when_held_and_restarts_when_lost() -> None:
+def test_reach_succeeds_when_the_goal_is_held_and_restarts_when_it_is_lost() -> None:
     task = find_task("reach")
     at, away = State.zeros(1, 7), State.zeros(1, 7)
     at.ee_position[0] = GOAL[0, 0]

@@ -39,7 +39,7 @@ def view_of(seed: int, n: int, step: BoundStage) -> StageContext:
 @given(seed=SEEDS)
 def test_a_predicate_that_begins_keeps_holding(name: str, about: str, seed: int) -> None:
     context = view_of(seed, N, STEPS[about])
-    context.state.ee_position[0] = context.target[0]  # gripped in the middle
+    context.state.ee_position[0] = context.target[0]  # the gripper is at the centre
     begins, keeps = PREDICATES[name].begins(context), PREDICATES[name].keeps(context)
     assert begins.dtype == keeps.dtype == bool
     assert begins.shape == keeps.shape == (N,)

@@ -1,4 +1,4 @@
-"""Sub-goals that collide are refused, whichever way round; those that do not are not."""
+"""Conflicting sub-goals are refused in either order; other sub-goals are accepted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ THINGS = ("cube", "die", "plate", "book")
 
 
 def onto(*pairs: tuple[str, str]) -> list[dict[str, Any]]:
-    """The first of each pair is put onto the second, one pair after the other."""
+    """Return sub-tasks that put the first object of each pair onto the second, pair after pair."""
     return [{"stages": "AGMDW", "object": top, "onto": base} for top, base in pairs]
 
 
