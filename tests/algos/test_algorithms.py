@@ -175,7 +175,7 @@ def test_a_policy_acts_the_same_in_another_process(algo: str, framework: str, tr
 
 
 @pytest.mark.parametrize(("algo", "framework"), [("crossq", "pytorch"), ("ppo", "jax"), ("sac", "pytorch")])
-def test_a_run_notes_flattened_observations(
+def test_a_run_reports_flattened_observations(
     algo: str, framework: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     train(algo, framework, tmp_path, steps=20, video={"episodes": 0})

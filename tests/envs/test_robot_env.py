@@ -129,12 +129,12 @@ def test_callers_may_change_returned_arrays(goal_env: bool) -> None:
     for step in range(12):
         action = np.full(env.action_space.shape, 0.3, np.float32)
         expected, *rest = env.reset(seed=3) if step == 0 else env.step(action)
-        seen, *others = changed.reset(seed=3) if step == 0 else changed.step(action)
+        observation, *other_results = changed.reset(seed=3) if step == 0 else changed.step(action)
         for key in expected if goal_env else [...]:
-            np.testing.assert_array_equal(expected[key], seen[key])
-            seen[key] += 7.0
-        assert others == rest
-        others[-1].clear()
+            np.testing.assert_array_equal(expected[key], observation[key])
+            observation[key] += 7.0
+        assert other_results == rest
+        other_results[-1].clear()
         action[:] = 0.0
         changed.goals[:] = 3.0
     assert changed.goal_distance() == env.goal_distance()

@@ -1,4 +1,4 @@
-"""Shared spaces are equal for all tasks of a robot and controller, and each task works as in its own spaces."""
+"""Shared spaces are equal for all tasks of a robot and controller, and each task works as in the spaces of the task."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def episode(env: RobotEnv, seed: int) -> tuple[list[Any], bool]:
 
 @pytest.mark.parametrize("reward", ["sparse", "dense"])
 @pytest.mark.parametrize("task", ["reach", "pick_and_place", "build_tower", "open_drawer"])
-def test_rewards_equal_those_of_the_tasks_own_goal_vectors(task: str, reward: str) -> None:
+def test_rewards_equal_the_rewards_of_the_goal_vectors_of_the_task(task: str, reward: str) -> None:
     with shared("panda", task, reward=reward) as env:
         own_space = goals.goal_space(env.task)
         seen = []

@@ -1,4 +1,4 @@
-"""Effects of an episode's randomization on a world: exactly the described ones."""
+"""Effects of an episode's randomization on a world: the described effects and no others."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def test_damage_is_refused_or_gives_finite_weights(saved: Any, tmp_path: Path) -
     assert 75 < len(refused) < 150
 
 
-def test_sb3_file_is_opened_if_it_is_ours_or_trusted(saved: Any, tmp_path: Path) -> None:
+def test_sb3_file_is_opened_if_it_has_a_receipt_or_is_trusted(saved: Any, tmp_path: Path) -> None:
     model, folder = saved
     raw = {key: np.full(space.shape, 0.3, np.float32) for key, space in model.observation_space.spaces.items()}
     expected, _ = load_policy(folder / "policy.safetensors", model).predict(raw)

@@ -1,4 +1,4 @@
-"""Robot descriptions: their values hold in the world, with one arm and with two; invalid ones are refused."""
+"""Robot descriptions: their values hold in the world, with one arm and with two; invalid descriptions are refused."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def test_two_arms_act_with_one_action_vector(tmp_path: Path, control: str) -> No
         np.testing.assert_allclose(world.state.second_ee_position[0, 0], other, atol=0.002)
 
 
-def test_each_half_of_the_action_moves_its_own_arm(tmp_path: Path) -> None:
+def test_each_half_of_the_action_moves_one_arm(tmp_path: Path) -> None:
     with mygym.make_env({"task": "reach", "robot": str(two_armed(tmp_path))}) as env:
         world = env.world
         for arm in (0, 1):
@@ -377,9 +377,9 @@ def test_a_description_that_contradicts_its_urdf_is_refused(
 
 
 def test_joints_that_form_no_chain_are_refused(tmp_path: Path) -> None:
-    first, second, *others = (vars_of(joint) for joint in load_robot("kuka").joints)
+    first, second, *other_joints = (vars_of(joint) for joint in load_robot("kuka").joints)
     with pytest.raises(AssetError, match=r"joints\.1\.name: 'lbr_iiwa_joint_1'.*a joint behind lbr_iiwa_joint_2"):
-        load_robot(described(tmp_path, joints=[second, first, *others]))
+        load_robot(described(tmp_path, joints=[second, first, *other_joints]))
 
 
 def test_an_unreachable_tool_home_is_refused(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def student(algo: str, teacher: Any, weight: Any = None, **more: Any) -> Iterato
 
 
 def visit(strategy: Distill, steps: int = 20, query: Callable[[], Any] = lambda: None) -> list[Any]:
-    """Take random actions, query the teacher in each state, and return what `query` returns there."""
+    """Take random actions, query the teacher in each state, and return the results of `query`."""
     env, rng = strategy.training_env, np.random.default_rng(0)
     strategy.on_step(env.reset())
     results = [query()]

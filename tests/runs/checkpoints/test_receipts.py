@@ -26,7 +26,7 @@ def receipts(file: Path) -> Path:
     return file.parent / RECEIPTS
 
 
-def test_recorded_file_is_ours(file: Path) -> None:
+def test_recorded_file_has_a_valid_receipt(file: Path) -> None:
     assert is_ours(file)
     best = file.with_name("best_model.zip")
     best.write_bytes(b"another")
@@ -143,7 +143,7 @@ CHANGES = [
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
-def test_changed_file_is_not_ours(change: Callable[[Path], Path], file: Path) -> None:
+def test_changed_file_has_no_valid_receipt(change: Callable[[Path], Path], file: Path) -> None:
     changed = change(file)
     assert changed.is_file()
     assert not is_ours(changed)
