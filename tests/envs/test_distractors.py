@@ -38,7 +38,7 @@ def test_distractors_follow_the_roles_in_the_state_and_are_not_observed_by_defau
         assert env.world.state.object_position.shape == (1, len(plain.task.roles) + 2, 3)
 
 
-def test_a_name_is_a_static_and_a_mapping_a_moving_distractor() -> None:
+def test_a_name_gives_a_static_and_a_mapping_a_moving_distractor() -> None:
     with RobotEnv("reach", task_params=MIXED) as env:
         env.reset(seed=1)
         start = env.world.state.object_position[0].copy()

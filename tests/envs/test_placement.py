@@ -50,7 +50,7 @@ TOWER = tower("block", "cube", "die")
     turns=st.tuples(st.floats(-3, 3), st.floats(0, 2)),
     seed=SEEDS,
 )
-def test_objects_are_apart_or_no_room_is_reported(
+def test_objects_are_apart_or_a_lack_of_room_is_reported(
     names: list[str], others: list[str], size: float, turns: tuple[float, float], seed: int
 ) -> None:
     low, high = np.array([-size / 2, -size / 2, 0.0]), np.array([size / 2, size / 2, 0.0])
@@ -61,7 +61,7 @@ def test_objects_are_apart_or_no_room_is_reported(
         poses = draw_poses(np.random.default_rng(seed), task, specs, {"object": (low, high)})
     except ConfigError:
         rooms = sum(math.pi * (radius(spec) + GAP) ** 2 for spec in specs)
-        assert rooms > 0.1 * size**2  # never with plenty of room
+        assert rooms > 0.1 * size**2  # only if the area is small
         return
     again = draw_poses(np.random.default_rng(seed), task, specs, {"object": (low, high)})
     np.testing.assert_array_equal(poses, again)
@@ -151,7 +151,7 @@ def test_a_goal_can_be_on_top_of_a_static_object(cached_env: Any) -> None:
         ({"task": "push", "task_params": {"distractors": ["ball"] * 5}}, ["no room for 6 objects", "fewer"]),
     ],
 )
-def test_no_room_for_objects_is_a_config_error(keywords: dict[str, Any], words: list[str]) -> None:
+def test_a_lack_of_room_for_objects_is_a_config_error(keywords: dict[str, Any], words: list[str]) -> None:
     small = {"areas": {"object": {"low": [0.0, 0.0, 0.0], "high": [0.06, 0.06, 0.0]}}}
     with pytest.raises(ConfigError) as error:
         RobotEnv(**{**keywords, "task_params": {**keywords.get("task_params", {}), **small}})
@@ -159,7 +159,7 @@ def test_no_room_for_objects_is_a_config_error(keywords: dict[str, Any], words: 
         assert word in str(error.value)
 
 
-def test_no_room_for_a_goal_is_a_config_error() -> None:
+def test_a_lack_of_room_for_a_goal_is_a_config_error() -> None:
     spot = {"object": {"low": [-0.1, -0.15, 0.0], "high": [0.1, -0.05, 0.0]}}
     spot["surface"] = {"low": [0.0, 0.1, 0.0], "high": [0.0, 0.1, 0.0]}
     with pytest.raises(ConfigError, match="no room for a goal beside 1 other"):
@@ -195,7 +195,7 @@ def test_yaw_goals_are_in_the_range_on_either_side(cached_env: Any) -> None:
 
 @pytest.fixture(autouse=True)
 def shift() -> None:
-    """A stage that moves parts of the workspace."""
+    """Register a stage that moves parts of the workspace."""
     register_stage(
         "shift",
         Stage(
@@ -300,7 +300,7 @@ def test_missing_parts_paths_and_areas_are_refused(keywords: dict[str, Any], wor
 
 
 @pytest.mark.parametrize("corner", ["low", "high"])
-def test_a_single_corner_keeps_the_workspaces_other_corner(corner: str, cached_env: Any) -> None:
+def test_a_given_corner_keeps_the_other_corner_of_the_workspace(corner: str, cached_env: Any) -> None:
     area = load_workspace("table").areas["surface"]
     given = [0.0, 0.05, 0.0]
     low, high = cached_env(task="push", task_params={"areas": {"surface": {corner: given}}}).areas["surface"]

@@ -88,7 +88,7 @@ def as_bytes(observation: Any) -> bytes:
 
 
 @pytest.mark.parametrize("name", RANDOMIZERS)
-def test_a_randomizer_changes_its_own_fields_only(name: str) -> None:
+def test_a_randomizer_changes_its_fields_only(name: str) -> None:
     plain = EpisodeRandomization()
     for seed in range(20):
         drawn = draw(name, seed, *wide(name))
@@ -115,7 +115,7 @@ def test_values_fill_the_range(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["object_size", "object_mass", "object_friction", "object_damping"])
-def test_each_object_has_its_own_value(name: str) -> None:
+def test_each_object_has_a_separate_value(name: str) -> None:
     values = getattr(draw(name, 0, *wide(name)), name)
     assert len(values) == len(set(values)) == 3
 

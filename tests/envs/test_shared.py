@@ -38,7 +38,7 @@ def shared(robot: str, task: Any, **keywords: Any) -> RobotEnv:
 
 @pytest.fixture(scope="module")
 def spaces_of() -> Any:
-    """Return spaces by robot and task; each is built once."""
+    """Return a function that returns the spaces of a robot and task; each is built once."""
     known: dict[tuple[str, str], Any] = {}
 
     def get(robot: str, task: str) -> Any:
@@ -94,7 +94,7 @@ def episode(env: RobotEnv, seed: int) -> tuple[list[Any], bool]:
 @pytest.mark.parametrize("task", ["reach", "pick_and_place", "build_tower", "open_drawer"])
 def test_rewards_equal_the_rewards_of_the_goal_vectors_of_the_task(task: str, reward: str) -> None:
     with shared("panda", task, reward=reward) as env:
-        own_space = goals.goal_space(env.task)
+        task_space = goals.goal_space(env.task)
         seen = []
         env.reset(seed=3)
         for _ in range(60):
@@ -102,17 +102,24 @@ def test_rewards_equal_the_rewards_of_the_goal_vectors_of_the_task(task: str, re
             assert isinstance(observation, dict)
             achieved, desired = observation["achieved_goal"], observation["desired_goal"]
             assert reward_of_step == env.compute_reward(achieved, desired, info)
-            now = goals.achieved_goal(own_space, env.progress, env.world.state, env.goals)
-            wanted = goals.desired_goal(own_space, env.goals)
-            assert env.goal_distance() == pytest.approx(goals.goal_distance(own_space, now, wanted)[0], abs=1e-5)
-            assert env.compute_terminated(achieved, desired, None) == goals.goal_reached(own_space, now, wanted)[0]
+            achieved_by_task = goals.achieved_goal(task_space, env.progress, env.world.state, env.goals)
+            desired_by_task = goals.desired_goal(task_space, env.goals)
+            assert env.goal_distance() == pytest.approx(
+                goals.goal_distance(task_space, achieved_by_task, desired_by_task)[0], abs=1e-5
+            )
+            assert (
+                env.compute_terminated(achieved, desired, None)
+                == goals.goal_reached(task_space, achieved_by_task, desired_by_task)[0]
+            )
             seen.append((achieved, desired))
             if terminated or truncated:
                 break
         achieved, desired = (np.stack(side) for side in zip(*seen, strict=True))
         relabelled = env.compute_reward(achieved, np.roll(achieved, 7, axis=0), {})
-        alone = [env.compute_reward(a, b, {}) for a, b in zip(achieved, np.roll(achieved, 7, axis=0), strict=True)]
-        np.testing.assert_array_equal(relabelled, alone)
+        single_rewards = [
+            env.compute_reward(a, b, {}) for a, b in zip(achieved, np.roll(achieved, 7, axis=0), strict=True)
+        ]
+        np.testing.assert_array_equal(relabelled, single_rewards)
         empty = np.ones(achieved.shape[1], dtype=bool)
         for part in env._builder.goal_space.parts:
             empty[part.first : part.first + part.size] = False
@@ -178,7 +185,7 @@ def test_components_whose_size_depends_on_the_task_are_refused() -> None:
         assert list(env.components.values()) == [slice(0, 12), slice(12, 24)]
 
 
-def test_spaces_are_own_or_shared() -> None:
+def test_an_unknown_kind_of_spaces_is_refused() -> None:
     with pytest.raises(ConfigError, match="did you mean 'shared'"):
         RobotEnv(spaces="share")
 

@@ -29,12 +29,12 @@ from tests.worlds import cube_at
 DATA = Path(pybullet_data.getDataPath())
 CATEGORIES = {"assembly", "geometric", "household", "storage", "toys"}
 COMPOUNDS = ["mug", "l_block", "hammer", "gear", "duck", "wedge"]
-"""Few and many pieces, hulls and meshes, principal axes equal to the model's and different ones."""
+"""Few and many pieces, hulls and meshes, principal axes equal to and different from the model's axes."""
 
 
 @pytest.fixture
 def world_of(request: pytest.FixtureRequest):
-    """`world_of("mug")`: a world with this object, or with that of a file."""
+    """Return a function `world_of("mug")`: a world with this object, or with the object of a file."""
     worlds: list[World] = []
 
     def make(*names: str | Path) -> World:

@@ -103,7 +103,7 @@ def nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Any]:
-    """Two environments, the second of them wrapped."""
+    """Yield two environments, the second of which is wrapped."""
     env = worker_vec_env.worker_vec_env([small_env, watched_env])
     yield env
     env.close()
@@ -111,7 +111,7 @@ def shared() -> Iterator[Any]:
 
 @pytest.fixture
 def pair() -> Iterator[Any]:
-    """Two environments that the test may kill."""
+    """Yield two environments whose workers the test may kill."""
     env = run_of(2)
     env.reset()
     yield env

@@ -97,14 +97,14 @@ def test_static_friction_holds_and_a_released_part_stays(world_in: WorldIn, name
     world = world_in(name)
     for part, spec in enumerate(world.parts):
         assert spec.friction > 0
-        if spec.spring:  # which returns it
+        if spec.spring:  # the spring returns the part
             continue
         assert spec.force is not None
         share = np.zeros(len(world.part_names))
         for force, moves in ((0.9, False), (1.3, True)):
             world.reset(NO_OBJECTS)
             share[part] = force * spec.friction / spec.force
-            for _ in range(25):  # a light part is halfway sooner
+            for _ in range(25):  # a light part needs fewer steps
                 if world.state.part_position[0, part] < (spec.lower + spec.upper) / 2:
                     world.push_parts(share)
                 world.step(np.zeros(world.action_size))
@@ -267,7 +267,7 @@ def test_every_shape_of_a_large_fixture_collides(world_in: WorldIn, tmp_path: Pa
 # robots at home -------------------------------------------------------------------------------------------------------
 
 
-def test_robots_have_their_own_base_areas_and_cameras(world_in: WorldIn) -> None:
+def test_workspaces_define_base_areas_and_cameras_for_each_robot(world_in: WorldIn) -> None:
     spec = load_workspace("maze")
     home = spec.robots["kuka"]
     assert home is not None

@@ -75,8 +75,8 @@ PARTS = [
 def test_the_config_of_one_task_does_not_affect_the_others(parts: tuple[dict[str, Any], ...]) -> None:
     config = from_python({"strategy": "multitask", "strategy_params": {"tasks": list(parts)}}).config
     for part, variant in zip(parts, variants(config), strict=True):
-        alone = from_python({"spaces": "shared", **part}).config
-        assert [getattr(variant.config, key) for key in PLAYED] == [getattr(alone, key) for key in PLAYED]
+        single = from_python({"spaces": "shared", **part}).config
+        assert [getattr(variant.config, key) for key in PLAYED] == [getattr(single, key) for key in PLAYED]
 
 
 def test_the_runs_task_must_be_one_of_the_tasks() -> None:
