@@ -355,7 +355,7 @@ def test_a_stage_whose_expert_does_nothing() -> None:
 
 
 class Acting:
-    """A policy whose actions are those of `act`."""
+    """Policy that returns the actions of `act`."""
 
     def __init__(self, envs: Any, seed: int) -> None:
         self.shape = (len(envs), *envs[0].action_space.shape)

@@ -338,7 +338,7 @@ COSINE: dict[str, Any] = {"schedule": "cosine", "from": 5e-4, "to": 5e-5, "until
         (1e-3, LINEAR, LINEAR),
         (LINEAR, 1e-3, 1e-3),
         (LINEAR, None, None),
-        (COSINE, LINEAR, LINEAR),  # until does not stay
+        (COSINE, LINEAR, LINEAR),  # until is removed
         (COSINE, {"schedule": "constant", "value": 1}, {"schedule": "constant", "value": 1}),
         (COSINE, {"to": 0}, COSINE | {"to": 0}),
         ({"net_arch": [8]}, {"n_critics": 1}, {"net_arch": [8], "n_critics": 1}),

@@ -42,7 +42,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return mygym.train({**values, "logdir": str(tmp_path_factory.mktemp("runs"))}).path
 
 
-def test_failures_are_left_out_unless_wanted(tmp_path: Path) -> None:
+def test_failures_are_kept_only_on_request(tmp_path: Path) -> None:
     options: dict[str, Any] = {"episodes": 6, "noise": [0.0, 0.8]}
     every = mygym.demonstrate(HARD, out=tmp_path / "every", keep_failures=True, **options)
     good = mygym.demonstrate(HARD, out=tmp_path / "good", **options)
@@ -71,7 +71,7 @@ def test_the_same_command_gives_the_same_episodes(dataset: Path, tmp_path: Path)
         np.testing.assert_array_equal(episode.actions, other.actions)
 
 
-def test_several_tasks_take_turns(tmp_path: Path) -> None:
+def test_episodes_alternate_between_several_tasks(tmp_path: Path) -> None:
     many = {"strategy": "multitask", "strategy_params": {"tasks": ["reach", "push", "poke"]}}
     recorded = mygym.demonstrate(many, out=tmp_path / "new", episodes=6, keep_failures=True)
     assert [episode.task for episode in recorded.episodes] == 2 * ["reach", "push", "poke"]

@@ -41,8 +41,8 @@ def stepped_env(task: str, **keywords: Any) -> RobotEnv:
 
 def continuation(env: gymnasium.Env[Any, Any]) -> bytes:
     """Return 10 steps of the episode and the start of the next, under actions from the environment's space."""
-    seen = [env.step(env.action_space.sample()) for _ in range(10)]
-    return pickle.dumps([seen, env.reset(), env.step(env.action_space.sample())])
+    results = [env.step(env.action_space.sample()) for _ in range(10)]
+    return pickle.dumps([results, env.reset(), env.step(env.action_space.sample())])
 
 
 @pytest.mark.parametrize("make_copy", [copy.deepcopy, copy.copy, lambda env: pickle.loads(pickle.dumps(env))])

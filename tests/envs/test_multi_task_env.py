@@ -115,10 +115,10 @@ def test_variants_that_share_a_world_equal_separate_environments() -> None:
     env.try_all()
     worlds = [variant.world for variant in env._envs.values()]
     assert worlds[0] is worlds[1] is worlds[2] is not worlds[3]
-    seen = set()
+    played = set()
     for seed in range(8):
         observation, info = env.reset(seed=seed)
-        seen.add(info["variant"])
+        played.add(info["variant"])
         with contextlib.closing(RobotEnv(**LEVELS[info["variant"]])) as single_env:
             expected, _ = single_env.reset(seed=int(np.random.SeedSequence([seed, 0]).generate_state(1)[0]))
             np.testing.assert_equal(observation, expected)
@@ -129,7 +129,7 @@ def test_variants_that_share_a_world_equal_separate_environments() -> None:
                 assert step[1:4] == expected[1:4]
                 if step[2] or step[3]:
                     break
-    assert seen == set(range(len(LEVELS)))
+    assert played == set(range(len(LEVELS)))
     copied = copy.deepcopy(env.playing)
     assert copied.world is not env.playing.world
     np.testing.assert_equal(copied.step(action)[0], env.step(action)[0])

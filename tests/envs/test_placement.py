@@ -1,4 +1,4 @@
-"""Objects and goals are apart from each other, in their areas, on top of each other, never solved."""
+"""Objects and goals are apart from each other, in their areas or on top of each other, unsolved at the reset."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_objects_are_apart_or_a_lack_of_room_is_reported(
         assert rotation[0] - 1e-9 <= yaw <= rotation[1] + 1e-9
 
 
-def test_the_area_of_a_role_takes_precedence() -> None:
+def test_the_area_of_a_role_overrides_the_area_of_objects() -> None:
     areas = {"object": TABLE, "die_start": (TABLE[0] + 1.0, TABLE[1] + 1.0)}
     poses = draw_poses(np.random.default_rng(0), find_task(several("cube", "die")), loaded("cube", "die"), areas)
     assert (poses[0, :2] < 0.5).all()
@@ -235,21 +235,23 @@ def test_the_goal_of_a_part_is_in_its_range_and_unsolved(to: list[float] | None)
 def test_the_reward_of_a_drawer_follows_its_position() -> None:
     with RobotEnv([DRAWER], workspace="drawer", reward="dense", task_params={"tolerance": 0.02}) as env:
         env.reset(seed=0)
-        goal, seen, rewards = env.goals[0, 0, 0], [], []
+        goal, achieved, rewards = env.goals[0, 0, 0], [], []
         for _ in range(80):
             missing = goal - env.world.state.part_position[0, 0]
             env.world.push_parts(np.array([np.clip(20 * missing, -1, 1)]))
             observation, reward, terminated, truncated, info = env.step(env.expert_action())
-            seen.append(observation["achieved_goal"])
+            achieved.append(observation["achieved_goal"])
             rewards.append(reward)
-            assert env.compute_reward(seen[-1], observation["desired_goal"], info) == reward
+            assert env.compute_reward(achieved[-1], observation["desired_goal"], info) == reward
             if terminated or truncated:
                 break
         assert rewards[0] < -0.05
         assert info["stages_done"] >= 0
         assert env.goal_distance() < 0.02
-        relabelled = env.compute_reward(np.array(seen), np.tile(seen[-1], (len(seen), 1)), [{}] * len(seen))
-        np.testing.assert_allclose(relabelled, -np.abs(np.array(seen) - seen[-1])[:, 0], atol=1e-6)
+        relabelled = env.compute_reward(
+            np.array(achieved), np.tile(achieved[-1], (len(achieved), 1)), [{}] * len(achieved)
+        )
+        np.testing.assert_allclose(relabelled, -np.abs(np.array(achieved) - achieved[-1])[:, 0], atol=1e-6)
         assert set(env.observation_space.spaces) == {"observation", "achieved_goal", "desired_goal"}
 
 

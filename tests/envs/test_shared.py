@@ -81,13 +81,13 @@ def test_checkers_pass_the_expert_succeeds_and_resets_are_exact(robot: str, task
 def episode(env: RobotEnv, seed: int) -> tuple[list[Any], bool]:
     """Return all results of an episode of the expert, and whether it succeeds."""
     observation, info = env.reset(seed=seed)
-    seen: list[Any] = [{key: value.tobytes() for key, value in dict(observation).items()}]
+    results: list[Any] = [{key: value.tobytes() for key, value in dict(observation).items()}]
     ended = False
     while not ended:
         observation, reward, terminated, truncated, info = env.step(env.expert_action())
-        seen.append(({key: value.tobytes() for key, value in dict(observation).items()}, reward))
+        results.append(({key: value.tobytes() for key, value in dict(observation).items()}, reward))
         ended = terminated or truncated
-    return seen, info["is_success"]
+    return results, info["is_success"]
 
 
 @pytest.mark.parametrize("reward", ["sparse", "dense"])
@@ -95,7 +95,7 @@ def episode(env: RobotEnv, seed: int) -> tuple[list[Any], bool]:
 def test_rewards_equal_the_rewards_of_the_goal_vectors_of_the_task(task: str, reward: str) -> None:
     with shared("panda", task, reward=reward) as env:
         task_space = goals.goal_space(env.task)
-        seen = []
+        goal_vectors = []
         env.reset(seed=3)
         for _ in range(60):
             observation, reward_of_step, terminated, truncated, info = env.step(env.expert_action())
@@ -111,10 +111,10 @@ def test_rewards_equal_the_rewards_of_the_goal_vectors_of_the_task(task: str, re
                 env.compute_terminated(achieved, desired, None)
                 == goals.goal_reached(task_space, achieved_by_task, desired_by_task)[0]
             )
-            seen.append((achieved, desired))
+            goal_vectors.append((achieved, desired))
             if terminated or truncated:
                 break
-        achieved, desired = (np.stack(side) for side in zip(*seen, strict=True))
+        achieved, desired = (np.stack(side) for side in zip(*goal_vectors, strict=True))
         relabelled = env.compute_reward(achieved, np.roll(achieved, 7, axis=0), {})
         single_rewards = [
             env.compute_reward(a, b, {}) for a, b in zip(achieved, np.roll(achieved, 7, axis=0), strict=True)
@@ -130,9 +130,9 @@ def test_rewards_equal_the_rewards_of_the_goal_vectors_of_the_task(task: str, re
 def test_empty_slots_are_zero_and_filled_slots_have_the_same_meaning_in_each_task() -> None:
     for task in ("push", "stack", "reach", "open_drawer"):
         with shared("panda", task) as env:
-            seen, _ = env.reset(seed=1)
-            assert isinstance(seen, dict)
-            part = {name: seen["observation"][place] for name, place in env.components.items()}
+            observation, _ = env.reset(seed=1)
+            assert isinstance(observation, dict)
+            part = {name: observation["observation"][place] for name, place in env.components.items()}
             state, count = env.world.state, len(env.task.roles)
             np.testing.assert_array_equal(part["ee_position"], state.ee_position[0].astype(np.float32))
             positions = np.zeros((SLOTS["objects"], 3), np.float32)

@@ -71,7 +71,7 @@ EPISODES = 8
 
 
 def hover(env: RobotEnv, memory: dict[str, Any]) -> Any:
-    """Stay above the object, near enough to count as approached, or beside the goal."""
+    """Stay above the object, near enough for the approach, or beside the goal."""
     state = env.world.state
     position = state.object_position[0, 0] if env.task.has_object else env.goals[0, 0]
     return env.world.action_towards(position + np.array([0.0, 0.0, 0.07]), 1.0)

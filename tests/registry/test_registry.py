@@ -378,7 +378,7 @@ def test_an_algorithm_whose_constructor_fails_is_a_config_error(tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []
 
 
-# algorithms that are refused before anything is built ---------------------------------------------------------
+# refused algorithms -----------------------------------------------------------------------------------------
 
 
 def refused(config: dict[str, Any], tmp_path: Path) -> str:
@@ -463,7 +463,7 @@ def test_a_discrete_algorithm_without_requirements_is_a_config_error(tmp_path: P
     assert "DQN refuses its arguments" in refused({"algo": "custom", "her": False}, tmp_path)
 
 
-def test_an_environment_object_stands_for_that_of_the_run(tmp_path: Path) -> None:
+def test_an_environment_object_is_replaced_by_that_of_the_run(tmp_path: Path) -> None:
     with mygym.make_env({"reward": "dense"}) as env:
         implemented_combos["custom"] = {"pytorch": [Example, ("MultiInputPolicy", env), KWARGS]}
         assert implemented_combos["custom"]["pytorch"][1][1] is env

@@ -273,10 +273,10 @@ def test_refresh_sees_files_that_were_changed_and_removed(folder: Path) -> None:
 
 
 def test_a_removed_current_folder_is_no_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = folder / "gone"
-    gone.mkdir()
-    monkeypatch.chdir(gone)
-    gone.rmdir()
+    removed_folder = folder / "gone"
+    removed_folder.mkdir()
+    monkeypatch.chdir(removed_folder)
+    removed_folder.rmdir()
     assert registry("algorithm").get("sac").name == "sac"
 
 

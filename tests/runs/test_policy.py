@@ -43,8 +43,8 @@ def test_policy_normalises_as_in_training(algo: str, normalize: bool, tmp_path: 
         for parameter in model.policy.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
     raw = env.env_method("reset", seed=5, indices=0)[0][0]
-    seen = env.normalize_obs(raw) if normalize else raw
-    expected, _ = model.predict(seen, deterministic=True)
+    observations = env.normalize_obs(raw) if normalize else raw
+    expected, _ = model.predict(observations, deterministic=True)
     policy = Policy(model, normalizer_of(env))
     np.testing.assert_array_equal(policy.predict(raw)[0], expected)
     save_policy(tmp_path / "policy.safetensors", model, normalizer_of(env))

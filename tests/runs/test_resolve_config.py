@@ -216,9 +216,7 @@ def test_a_flag_may_change_one_value_of_a_section_in_the_file() -> None:
     assert resolve_config(file, flags).config.algo_params["learning_rate"] == scheduled
 
 
-def test_the_command_refuses_an_invalid_file_whatever_the_flags(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_refuses_an_invalid_file_with_any_flags(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "run.yaml"
     path.write_text("steps: many")
     with pytest.raises(SystemExit) as ended:

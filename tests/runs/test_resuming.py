@@ -49,12 +49,12 @@ def config(algo: str, logdir: Path, framework: str = "pytorch", **more: Any) -> 
 
 def stop_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Send SIGTERM in the middle of the `step`-th step of the training environments."""
-    taken = [0]
+    steps_taken = [0]
     original = RobotEnv.step
 
     def counted(self: RobotEnv, action: Any) -> Any:
-        taken[0] += self.render_mode is None
-        if taken[0] == step:
+        steps_taken[0] += self.render_mode is None
+        if steps_taken[0] == step:
             os.kill(os.getpid(), signal.SIGTERM)
         return original(self, action)
 

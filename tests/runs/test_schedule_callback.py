@@ -168,7 +168,7 @@ def optimizers(model: Any) -> Iterator[Any]:
 def watched(algo: str) -> list[tuple[int, str, float]]:
     """Register a subclass as `watched` and return the list of its `(env steps, name, value used)` in each update."""
     cls = class_of(algo)
-    seen: list[tuple[int, str, float]] = []
+    used_values: list[tuple[int, str, float]] = []
 
     class Watched(cls):  # type: ignore[misc, valid-type]
         def train(self, *args: Any, **kwargs: Any) -> None:
@@ -176,7 +176,9 @@ def watched(algo: str) -> list[tuple[int, str, float]]:
             super().train(*args, **kwargs)
             record_values(self, self.num_timesteps, held)
             for optimizer in optimizers(self):
-                seen.extend((self.num_timesteps, "learning_rate", group["lr"]) for group in optimizer.param_groups)
+                used_values.extend(
+                    (self.num_timesteps, "learning_rate", group["lr"]) for group in optimizer.param_groups
+                )
 
         def _do_one_update(self, *args: Any) -> None:
             before = self.num_timesteps
@@ -185,18 +187,18 @@ def watched(algo: str) -> list[tuple[int, str, float]]:
 
         def _sample_action(self, learning_starts: int, action_noise: Any = None, n_envs: int = 1) -> Any:
             for noise in getattr(action_noise, "noises", []):
-                seen.extend((self.num_timesteps, "action_noise", sigma) for sigma in noise._sigma)
+                used_values.extend((self.num_timesteps, "action_noise", sigma) for sigma in noise._sigma)
             return super()._sample_action(learning_starts, action_noise, n_envs)
 
     def record_values(model: Any, steps: int, held: Mapping[str, Any]) -> None:
         logged = {key.removeprefix("train/"): value for key, value in model.logger.name_to_value.items()}
         known = {**held, **{key: logged[key] for key in may_be_scheduled(cls) if key in logged}}
-        seen.extend(
+        used_values.extend(
             (steps, key, float(value)) for key, value in known.items() if isinstance(value, float | np.floating)
         )
 
     add_algorithm(replace(algorithm(algo), name="watched", target=Watched))
-    return seen
+    return used_values
 
 
 WATCHED = [algo for algo in ALGORITHMS if algo != "myalgo" and not issubclass(class_of(algo), Runner)]
@@ -208,14 +210,14 @@ CASES = [(algo, tuned) for algo in WATCHED for tuned in {False, (algo, "pytorch"
 def test_used_value_is_the_schedule_at_the_env_step(algo: str, tuned: bool, tmp_path: Path) -> None:
     excluded = "ent_coef" if tuned else "target_entropy"
     names = [key for *of, key in EACH if of == [algo, "pytorch"] and key != excluded]
-    seen = watched(algo)
+    used_values = watched(algo)
     params = {name: linear(name) for name in names} | ({"ent_coef": "auto_0.2"} if tuned else {})
     run_config = settings("watched", {**quick(algo), **params}, logdir=str(tmp_path), stop_at_success=None,
                        eval={"every": 40, "episodes": 1, "final_episodes": 1}, video={"episodes": 0})  # fmt: skip
     result = mygym.train(run_config)
     expected = schedules(class_of(algo), run_config.algo_params, run_config.steps)
     for name in names:
-        used = [(steps, value) for steps, key, value in seen if key == name]
+        used = [(steps, value) for steps, key, value in used_values if key == name]
         assert len({value for _, value in used}) > 3, f"{name} has one value for all of learn"
         for steps, value in used:
             assert value == pytest.approx(expected[name].value(steps, run_config.steps), rel=1e-6), name

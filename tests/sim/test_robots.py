@@ -123,11 +123,11 @@ def test_invalid_inertia_tensors_are_corrected() -> None:
 
 def test_collision_meshes_are_replaced_and_visuals_kept() -> None:
     root = robot_model(load_robot("xarm6"))
-    seen = len(root.findall("link/visual/geometry/mesh"))
+    visual_count = len(root.findall("link/visual/geometry/mesh"))
     replace_meshes(root)
     assert not root.findall("link/collision/geometry/mesh")
     assert len(root.findall("link/collision")) > 5
-    assert len(root.findall("link/visual/geometry/mesh")) == seen > 5
+    assert len(root.findall("link/visual/geometry/mesh")) == visual_count > 5
 
 
 @settings(max_examples=60, deadline=None)
@@ -166,11 +166,11 @@ def test_mesh_points_are_scaled_and_invalid_files_refused(tmp_path: Path) -> Non
 def test_inverse_dynamics_give_the_acceleration(make_world: MakeWorld) -> None:
     world = make_world("kuka", objects=0, control="joint_torque")
     world.reset(NONE)
-    wanted = np.array([0.5, -0.3, 0.4, 0.2, -0.6, 0.3, 0.8])
+    acceleration = np.array([0.5, -0.3, 0.4, 0.2, -0.6, 0.3, 0.8])
     q, velocity = world.state.joint_position[0].copy(), np.zeros(7)
-    torque = world.controller.inverse_dynamics(q, velocity, wanted)
+    torque = world.controller.inverse_dynamics(q, velocity, acceleration)
     world.step(torque / world.controller.limits.effort)
-    np.testing.assert_allclose(world.state.joint_velocity[0], wanted * world.dt, atol=2e-3)
+    np.testing.assert_allclose(world.state.joint_velocity[0], acceleration * world.dt, atol=2e-3)
 
 
 def test_a_robot_is_mounted_twice_with_a_prefix(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_a_robot_is_mounted_twice_with_a_prefix(tmp_path: Path) -> None:
     assert len(root.findall("link/visual")) == 2 * len(single.findall("link/visual"))
 
 
-def test_a_second_arm_stands_at_its_mount(make_world: MakeWorld) -> None:
+def test_a_second_arm_is_at_its_mount(make_world: MakeWorld) -> None:
     """The second arm faces the first, so its base frame is rotated by half a turn."""
     world = make_world("panda_pair", objects=0)
     base = np.add(world.robot.base_position, world.robot.mounts[0].position)

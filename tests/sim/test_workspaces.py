@@ -54,8 +54,8 @@ HINGE |= {"parts": [BOX | {"position": [0.0, 0.0, -0.2]}]}
 
 
 def test_eleven_workspaces_are_built_in() -> None:
-    wanted = "table collabtable drawer fridge panel baskets darts football maze verticalmaze stairs"
-    assert set(wanted.split()) <= set(WORKSPACES)
+    names = "table collabtable drawer fridge panel baskets darts football maze verticalmaze stairs"
+    assert set(names.split()) <= set(WORKSPACES)
 
 
 @pytest.mark.parametrize("name", WORKSPACES)
@@ -224,8 +224,8 @@ def test_reset_is_exact_after_any_history(world_in: WorldIn, name: str) -> None:
                 along(world, rng.uniform(size=len(world.part_names))),
             )
             world.step(rng.uniform(-1, 1, world.action_size))
-        for got, want in zip(episode(world), expected, strict=True):
-            assert all(map(np.array_equal, got, want)), f"history {number}"
+        for actual_state, expected_state in zip(episode(world), expected, strict=True):
+            assert all(map(np.array_equal, actual_state, expected_state)), f"history {number}"
 
 
 @pytest.mark.parametrize("name", MOVING)

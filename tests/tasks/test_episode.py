@@ -57,8 +57,8 @@ def test_advance_goes_to_the_next_stage_when_complete_and_back_when_a_predicate_
     assert after.held.tolist() == np.where(done, progress.held + 1, 0).tolist()
     moved = after.stage != progress.stage
     for name in ("ee_position", "object_position", "part_position"):
-        now, before = getattr(state, name), getattr(progress, f"start_{name}")
-        expected = np.where(moved.reshape(-1, *[1] * (now.ndim - 1)), now, before)
+        current, before = getattr(state, name), getattr(progress, f"start_{name}")
+        expected = np.where(moved.reshape(-1, *[1] * (current.ndim - 1)), current, before)
         np.testing.assert_array_equal(getattr(after, f"start_{name}"), expected)
 
 

@@ -164,12 +164,12 @@ def drawer(position: float, ee: float) -> State:
 
 def test_progress_of_a_drawer_that_opens_and_shuts() -> None:
     task, goals = the_task(OPEN), np.array([[[0.2, 0.0, 0.0], [0.0, 0.0, 0.1]]])
-    progress, seen = Progress.at_reset(drawer(0.0, 0.3)), []
+    progress, stages_and_counts = Progress.at_reset(drawer(0.0, 0.3)), []
     at_goal = [drawer(0.2, 0.0)] * 3  # complete after three steps
     for state in [drawer(0.0, 0.3), drawer(0.0, 0.05), drawer(0.1, 0.0), *at_goal, drawer(0.2, 0.3), drawer(0.1, 0.3)]:
         progress = advance(task, progress, state, goals)
-        seen.append((int(progress.stage[0]), int(progress.count[0])))
-    assert seen == [(0, 0), (1, 0), (1, 1), (1, 2), (2, 0), (2, 0), (3, 0), (1, 0)]
+        stages_and_counts.append((int(progress.stage[0]), int(progress.count[0])))
+    assert stages_and_counts == [(0, 0), (1, 0), (1, 1), (1, 2), (2, 0), (2, 0), (3, 0), (1, 0)]
     assert progress.start_part_position[0].tolist() == [0.1, 9.0]
 
 

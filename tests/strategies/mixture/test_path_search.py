@@ -23,7 +23,7 @@ def episodes(score: float) -> Evaluation:
     )
 
 
-def test_fair_draws_each_candidate_once_before_any_twice() -> None:
+def test_fair_draws_each_candidate_once_before_it_repeats() -> None:
     queues: list[list[int]] = [[], []]
     drawn = np.concatenate([draw_fair(queues, count, 4) for count in (3, 2, 5, 2)])
     assert drawn.shape == (12, 2)

@@ -120,7 +120,7 @@ def test_an_object_far_from_the_leg_is_pushed_back_to_it() -> None:
     assert GUIDE.entry(context((0.0, 0.06, 0.0)))[0, 1] > 0.06
 
 
-def test_an_object_at_the_goal_is_left_alone() -> None:
+def test_an_object_at_the_goal_is_not_pushed() -> None:
     goal = np.array(LYING[-1])
     tool = goal + np.array([BEHIND, 0.0, 0.0])
     np.testing.assert_allclose(target(goal, 3, tool), tool + np.array([0.0, 0.0, HOVER]))
