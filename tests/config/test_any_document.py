@@ -556,7 +556,7 @@ def test_values_that_would_fail_later_are_refused_immediately(values: dict[str, 
 
 
 @pytest.mark.parametrize("text", ["1e3", "0E0", "3e-4"])
-def test_text_that_looks_like_a_number_stays_text(text: str, folder: Path) -> None:
+def test_text_that_looks_like_a_number_remains_text(text: str, folder: Path) -> None:
     (folder / "config.yaml").write_text(to_yaml(resolve_config(overrides={"logdir": text}).values()))
     assert resolve_config(load_file(folder / "config.yaml")).config.logdir == text
 

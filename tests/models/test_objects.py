@@ -104,7 +104,7 @@ def test_object_has_realistic_properties(name: str) -> None:
     assert 0.1 <= spec.friction <= 1.0
 
 
-# how they move ------------------------------------------------------------------------------------------------------
+# motion -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", COMPOUNDS)

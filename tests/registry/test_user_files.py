@@ -378,7 +378,7 @@ def test_an_imported_module_trains_in_workers_and_is_named_in_the_config(
     assert command("train", "--resume", str(run), "--steps", "64", "--import", module) == 0
 
 
-def test_a_config_imports_nothing_by_itself(
+def test_a_config_imports_nothing_without_the_flag(
     folder: Path, module: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.syspath_prepend(folder)

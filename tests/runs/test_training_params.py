@@ -96,9 +96,9 @@ def test_the_command_line_shows_and_sets_training_parameters(capsys: Any) -> Non
     line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("training_params."))
     assert line.split() == ["training_params.episodes", "7", "flag"]
     describe(["algorithm", "cem", "--json"])
-    about = json.loads(capsys.readouterr().out)["frameworks"]["pytorch"]
-    assert set(about["training_params"]) == {"episodes"}
-    assert "population" in about["algo_params"]
+    description = json.loads(capsys.readouterr().out)["frameworks"]["pytorch"]
+    assert set(description["training_params"]) == {"episodes"}
+    assert "population" in description["algo_params"]
     describe(["algorithm", "ppo", "--json"])
     assert "training_params" not in json.loads(capsys.readouterr().out)["frameworks"]["pytorch"]
 

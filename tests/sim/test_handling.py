@@ -80,7 +80,7 @@ def test_a_button_is_pressed_and_returns(world_in: WorldIn, robot: str) -> None:
 
 
 @HANDS
-def test_a_switch_is_flipped_and_stays(world_in: WorldIn, robot: str) -> None:
+def test_a_switch_is_flipped_and_keeps_its_position(world_in: WorldIn, robot: str) -> None:
     world = world_in("panel", robot)
     ball = handle(world, "switch")
     go(world, offset(ball, x=-0.045, z=0.05), -1, 25)
@@ -119,7 +119,7 @@ def test_a_valve_turns_by_its_pin(world_in: WorldIn, robot: str) -> None:
 
 @HANDS
 def test_a_part_forced_beyond_its_stop_returns(world_in: WorldIn, robot: str) -> None:
-    """With Bullet's split impulse it would stay beyond the stop."""
+    """With Bullet's split impulse the part would remain beyond the stop."""
     world = world_in("panel", robot)
     ball = handle(world, "switch")
     go(world, offset(ball, x=-0.045, z=0.05), -1, 25)
@@ -150,7 +150,7 @@ def test_a_peg_goes_into_the_socket(world_in: WorldIn, robot: str, peg: str) -> 
         go(world, inserted + held, 1, 8)
         glide(world, offset(inserted + held, z=0.1), 1)
         missing = world.state.object_position[0, 0] - inserted
-        assert abs(missing[2]) < 0.002, "it stands on the floor of the hole"
+        assert abs(missing[2]) < 0.002, "the peg is on the floor of the hole"
         assert np.abs(missing[:2]).max() < 0.003
 
 

@@ -93,7 +93,7 @@ def test_urdf_lines_are_short_enough_for_bullet(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MOVING)
-def test_static_friction_holds_and_a_released_part_stays(world_in: WorldIn, name: str) -> None:
+def test_static_friction_holds_and_a_released_part_keeps_its_position(world_in: WorldIn, name: str) -> None:
     world = world_in(name)
     for part, spec in enumerate(world.parts):
         assert spec.friction > 0
@@ -129,7 +129,7 @@ def test_free_fall_and_pendulum_match_physics(world_in: WorldIn, tmp_path: Path)
         world.step(np.zeros(world.action_size))
         swing.append(world.state.part_position[0, 1])
         if world.state.time[0] < 0.41:
-            # Half g t², and what semi-implicit integration adds; Bullet takes 4 % of the speed in a second.
+            # Half g t² plus the error of semi-implicit integration; Bullet removes 4 % of the speed in a second.
             fallen = 0.5 * GRAVITY * world.state.time[0] * (world.state.time[0] + world.dt / world.solver.substeps)
             assert world.state.part_position[0, 0] == pytest.approx(-fallen, rel=0.02)
     crossed = np.flatnonzero(np.diff(np.sign(swing))) * world.dt
@@ -151,7 +151,7 @@ def test_a_spring_pulls_by_its_stiffness(world_in: WorldIn, tmp_path: Path) -> N
 
 
 def test_a_spring_adds_no_energy(world_in: WorldIn, tmp_path: Path) -> None:
-    """The force is that of the middle of a control step; with that of the start this oscillation would grow by half."""
+    """The spring force is taken in the middle of a control step; taken at its start, this oscillation grows by half."""
     joint = SLIDE | {"axis": [0, 1, 0], "spring": {"stiffness": 50.0}, "range": [-1.0, 1.0]}
     world = world_in(fixture(tmp_path, position=[0, 0.6, 0.5], joints={"swing": joint}))
     world.reset(NO_OBJECTS, None, np.array([0.2]))

@@ -164,8 +164,8 @@ def test_the_divergence_sums_over_action_components() -> None:
     teacher, pupil = torch.randn(2, 50, 6).unbind()
     p, q = (Independent(Normal(t[:, :3], t[:, 3:].exp()), 1) for t in (teacher, pupil))
     torch.testing.assert_close(divergence(teacher, pupil), kl_divergence(p, q).mean())
-    ratio, apart = (teacher - pupil)[:, 3:].exp() ** 2, ((teacher - pupil)[:, :3] / pupil[:, 3:].exp()) ** 2
-    torch.testing.assert_close(divergence(teacher, pupil), (ratio + apart - 1 - ratio.log()).sum(-1).mean() / 2)
+    ratio, distance = (teacher - pupil)[:, 3:].exp() ** 2, ((teacher - pupil)[:, :3] / pupil[:, 3:].exp()) ** 2
+    torch.testing.assert_close(divergence(teacher, pupil), (ratio + distance - 1 - ratio.log()).sum(-1).mean() / 2)
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def strategy(sampler: Any, rate: float) -> MultiTask:
 @pytest.mark.parametrize("sampler", ["adaptive", "differentiable"])
 @pytest.mark.parametrize("rate", [0.05, 0.1])
 def test_the_task_with_progress_is_played_most(sampler: str, rate: float) -> None:
-    """Of three tasks sampled by its weights, one is mastered, one is never solved, and the third improves."""
+    """Of three tasks drawn by the weights, one is never solved, one improves, and one is always solved."""
     warm_up, learning = round(10 / rate), round(30 / rate)  # episodes
     played: list[list[int]] = []
     weights = []

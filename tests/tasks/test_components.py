@@ -98,8 +98,10 @@ def test_the_goal_is_that_of_the_active_sub_task() -> None:
 def test_the_goal_of_a_part_is_its_position() -> None:
     episode = context("handle")
     episode.progress.stage[:] = 0
-    left = episode.goals[:, 0, 0] - episode.state.part_position[:, 1]
-    np.testing.assert_array_equal(values("goal_from_object", episode), np.stack([left, 0 * left, 0 * left], axis=1))
+    distance = episode.goals[:, 0, 0] - episode.state.part_position[:, 1]
+    np.testing.assert_array_equal(
+        values("goal_from_object", episode), np.stack([distance, 0 * distance, 0 * distance], axis=1)
+    )
     np.testing.assert_array_equal(values("goal_from_ee", episode), np.zeros((N, 3)))
     np.testing.assert_array_equal(values("part_active", episode), np.ones((N, 1)))
 
