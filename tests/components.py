@@ -119,6 +119,14 @@ HOSTED_QUICKLY = [pair if pair in COVERING else pytest.param(*pair, marks=pytest
 """`HOSTED`, of which the normal suite takes `COVERING`: for tests of seconds, of code that all pairs share."""
 
 
+def slow_except(cases: Iterable[Any], quick: Callable[[Any], bool]) -> list[Any]:
+    """Cases of a parametrisation; those that `quick` rejects get the marker `slow`."""
+    return [
+        case if quick(case) else pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.slow)
+        for case in cases
+    ]
+
+
 def quickly(names: Iterable[str], features: Callable[[str], Iterable[Any]]) -> list[Any]:
     """Names, of which the normal suite takes as many as show every feature of any once; the others are slow."""
     result, seen = [], set[Any]()

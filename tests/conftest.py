@@ -33,7 +33,7 @@ hypothesis.settings.register_profile(
     "mygym",
     deadline=None,  # the first call of many a function imports or builds something
     derandomize=True,
-    max_examples=25,
+    max_examples=10,
     suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture, hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("mygym")

@@ -275,17 +275,19 @@ LIMITED = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
 sys.argv = ["train.py", *sys.argv[1:]]
-from mygym.cli.main import train
-train()
+from mygym.cli.main import run
+run("train", sys.argv[1:])
 """
 
 
 @pytest.mark.parametrize(
     ("limit", "every"),
     [
-        (300, 100),  # not even a robot's description fits
+        pytest.param(300, 100, marks=pytest.mark.slow),  # not even a robot's description fits
         (10_000, 100),  # no model fits
-        (140_000, 10_000),  # the first model fits, the trained model with its optimisers does not
+        pytest.param(
+            140_000, 10_000, marks=pytest.mark.slow
+        ),  # the first model fits, the trained model with its optimisers does not
     ],
 )
 def test_a_full_disk_ends_with_a_clear_error_and_complete_files_only(

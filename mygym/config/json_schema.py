@@ -28,6 +28,9 @@ REGISTRY_OF_KEY = {
 }
 """Config key → the registry whose names it takes, besides files and compositions."""
 
+CLOSED = ("reward",)
+"""Keys that take registered names only: no files, no compositions."""
+
 Json = dict[str, Any]
 
 
@@ -41,7 +44,10 @@ def json_schema() -> Json:
     for key, kind in REGISTRY_OF_KEY.items():
         field = schema["properties"][key]
         types = field.pop("anyOf", None) or [{"type": field.pop("type", "string")}]
-        field["anyOf"] = [{"enum": registry(kind).names()}, *types]
+        if key in CLOSED:
+            field["enum"] = registry(kind).names()
+        else:
+            field["anyOf"] = [{"enum": registry(kind).names()}, *types]
     names = registry("strategy").names()
     params = {name: _section(parameters(registry("strategy").get(name).load())) for name in names}
     params |= {alias: params[name] for alias, name in registry("strategy").aliases.items()}

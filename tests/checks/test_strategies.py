@@ -9,6 +9,7 @@ import pytest
 from mygym.checks import check
 from mygym.registry import registry
 from mygym.strategies import Strategy, register_strategy
+from tests.components import slow_except
 
 SHORT: dict[str, Any] = {"n_envs": 2, "algo_params": {"n_steps": 16, "batch_size": 32}, "task_params": {"horizon": 20}}
 QUICK: dict[str, Any] = {"demos": {"episodes": 2, "warm_start": 3}}
@@ -20,7 +21,7 @@ def failed(name: str, **config: Any) -> list[str]:
     return [outcome.check for outcome in outcomes if outcome.failed]
 
 
-@pytest.mark.parametrize("name", registry("strategy").names())
+@pytest.mark.parametrize("name", slow_except(registry("strategy").names(), ("curriculum", "mixture").__contains__))
 def test_every_strategy_passes(name: str) -> None:
     assert failed(name, strategy_params=QUICK.get(name, {})) == []
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,13 +62,18 @@ def roll(env: Env, seed: int | None, steps: int, actions: int = 0, expert: float
 # exact resets -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    "histories", [(0, 3, 9, 12), pytest.param(range(18), marks=pytest.mark.slow)], ids=["few", "many"]
+)
 @pytest.mark.parametrize(("task", "robot"), HOSTED_QUICKLY)
-def test_a_seed_gives_the_same_episode_to_the_bit_after_any_history(task: str, robot: str) -> None:
-    """Replays random actions, and the expert with its contacts, after eighteen different histories."""
+def test_a_seed_gives_the_same_episode_to_the_bit_after_any_history(
+    task: str, robot: str, histories: Sequence[int]
+) -> None:
+    """Replays random actions, and the expert with its contacts, after different histories."""
     env = RobotEnv(task, robot)
     rollouts = {"random": (30, 0.0), "expert": (60, 1.0)}
     first = {name: roll(env, 7, steps, expert=share) for name, (steps, share) in rollouts.items()}
-    for history in range(18):
+    for history in histories:
         roll(env, 100 + history, 5 + 4 * history, actions=1 + history)
         if history % 6 == 0:
             roll(env, None, 10, actions=history)
@@ -275,7 +280,7 @@ def test_info_always_has_the_same_keys_and_types(task: str, robot: str, cached_e
 # rewards ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("reward", ["sparse", "dense"])
+@pytest.mark.parametrize("reward", [pytest.param("sparse", marks=pytest.mark.slow), "dense"])
 @pytest.mark.parametrize(("task", "robot"), HOSTED_QUICKLY)
 def test_batched_rewards_equal_step_rewards(task: str, robot: str, reward: str, cached_env: Any) -> None:
     env = cached_env(task=task, robot=robot, reward=reward)
@@ -317,7 +322,7 @@ def test_relabelled_rewards_equal_those_of_an_environment_with_that_goal(reward:
     env.close()
 
 
-@pytest.mark.parametrize("gamma", [0.9, 1.0])
+@pytest.mark.parametrize("gamma", [0.9, pytest.param(1.0, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("task", [*TASKS, "AGMDW"])
 def test_the_staged_reward_is_sparse_plus_a_telescoping_sum(task: str, gamma: float, cached_env: Any) -> None:
     env = cached_env(task=task, reward="staged", gamma=gamma)

@@ -39,7 +39,7 @@ class Counting(Strategy):
 class Completing(Counting):
     """Completes its parameter."""
 
-    def settled(self) -> dict[str, Any]:
+    def complete_params(self) -> dict[str, Any]:
         return {"level": 3 if self.level is None else self.level}
 
 

@@ -80,11 +80,11 @@ def stopped(settings: dict[str, Any], step: int) -> Path:
         ("ppo", "pytorch", {"algo_params": {"use_sde": True, "sde_sample_freq": 4}}),
         ("ppo", "jax", {"algo_params": {"target_kl": 0.01}}),  # adapts the learning rate
         ("sac", "pytorch", {"algo_params": {"use_sde": True}, "normalize": True}),
-        ("sac", "jax", {"algo_params": {"use_sde": True}, "normalize": True}),
+        pytest.param("sac", "jax", {"algo_params": {"use_sde": True}, "normalize": True}, marks=pytest.mark.slow),
         ("sac", "pytorch", {"algo_params": {"buffer_size": 80, "learning_starts": 41}}),  # full, and overwritten
         ("sac", "pytorch", {"algo_params": {"train_freq": [1, "episode"]}, "n_envs": 1}),
         ("dagger", "pytorch", {"algo_params": {"buffer_size": 80}}),  # overwritten as well
-        ("td3", "jax", {"algo_params": {"param_resets": [100, 200]}}),
+        pytest.param("td3", "jax", {"algo_params": {"param_resets": [100, 200]}}, marks=pytest.mark.slow),
     ],
     ids=str,
 )
@@ -100,7 +100,7 @@ def test_a_resumed_run_equals_an_uninterrupted_run(
     assert "checkpoints do not hold" not in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("algo", ["sac", "td3", "ppo"])
+@pytest.mark.parametrize("algo", ["sac", pytest.param("td3", marks=pytest.mark.slow), "ppo"])
 def test_an_extended_run_equals_a_run_of_the_full_length(algo: str, tmp_path: Path) -> None:
     short = mygym.train(config(algo, tmp_path / "short", steps=128))
     longer = mygym.train({"steps": STEPS}, resume=short.path)

@@ -25,7 +25,7 @@ from mygym.runs.resolve_config import resolve_config
 from mygym.runs.runner import Runner
 from mygym.runs.schedule_callback import ScheduleCallback
 from mygym.runs.weights import weights
-from tests.components import ALGORITHMS, COMBOS, known, small
+from tests.components import ALGORITHMS, COMBOS, known, slow_except, small
 from tests.runs.test_resuming import config, stopped
 
 ENDS: Mapping[str, tuple[float, float]] = {
@@ -118,12 +118,19 @@ def learned_with_numbers(algo: str, framework: str, tuned: bool) -> np.ndarray:
 
 SCHEDULABLE = [triple for triple in EACH if triple not in OVERRULED]
 TUNED = {(algo, framework) for algo, framework, name in SCHEDULABLE if name == "target_entropy"}
+FIRST_OF_EACH = [
+    *{
+        name: (algo, framework, name) for algo, framework, name in reversed(SCHEDULABLE) if framework == "pytorch"
+    }.values(),
+    *{algo: (algo, framework, name) for algo, framework, name in SCHEDULABLE if framework == "pytorch"}.values(),
+]
+"""A case for each hyperparameter, and a case for each algorithm."""
 SLOW_IN_JAX = {"jax": [pytest.mark.slow]}  # each compiles for half a minute
 
 
 @pytest.mark.parametrize(
     ("algo", "framework", "name"),
-    [pytest.param(*triple, marks=SLOW_IN_JAX.get(triple[1], [])) for triple in SCHEDULABLE],
+    slow_except(SCHEDULABLE, lambda triple: triple in FIRST_OF_EACH),
 )
 def test_every_schedule_changes_the_weights(algo: str, framework: str, name: str) -> None:
     numbers = fixed_numbers(algo, framework, name)
@@ -206,7 +213,7 @@ WATCHED = [algo for algo in ALGORITHMS if algo != "myalgo" and not issubclass(cl
 CASES = [(algo, tuned) for algo in WATCHED for tuned in {False, (algo, "pytorch") in TUNED}]
 
 
-@pytest.mark.parametrize(("algo", "tuned"), sorted(CASES))
+@pytest.mark.parametrize(("algo", "tuned"), slow_except(sorted(CASES), lambda case: not case[1] or case[0] == "sac"))
 def test_used_value_is_the_schedule_at_the_env_step(algo: str, tuned: bool, tmp_path: Path) -> None:
     excluded = "ent_coef" if tuned else "target_entropy"
     names = [key for *of, key in EACH if of == [algo, "pytorch"] and key != excluded]
@@ -246,7 +253,7 @@ def scheduled(algo: str, logdir: Path, **more: Any) -> dict[str, Any]:
     return merged(config(algo, logdir, **more), {"algo_params": SCHEDULED[algo]})
 
 
-@pytest.mark.parametrize("algo", SCHEDULED)
+@pytest.mark.parametrize("algo", slow_except(SCHEDULED, ("ppo", "td3").__contains__))
 def test_resumed_run_continues_its_schedules(algo: str, tmp_path: Path) -> None:
     reference = mygym.train(scheduled(algo, tmp_path / "whole"))
     run = stopped(scheduled(algo, tmp_path / "stopped"), step=150)
@@ -255,7 +262,7 @@ def test_resumed_run_continues_its_schedules(algo: str, tmp_path: Path) -> None:
     assert differences(reference.path, run) == []
 
 
-@pytest.mark.parametrize("algo", SCHEDULED)
+@pytest.mark.parametrize("algo", slow_except(SCHEDULED, ("ppo", "td3").__contains__))
 def test_schedules_of_an_extended_run_end_at_its_new_end(algo: str, tmp_path: Path) -> None:
     """After the old end the values are those of a run of the new length; before it they are not."""
     short = mygym.train(scheduled(algo, tmp_path))
@@ -294,7 +301,7 @@ def test_config_of_a_run_repeats_its_schedules(algo: str, tmp_path: Path) -> Non
     assert (second.path / "policy.safetensors").read_bytes() == (first.path / "policy.safetensors").read_bytes()
 
 
-@pytest.mark.parametrize("algo", SCHEDULED)
+@pytest.mark.parametrize("algo", slow_except(SCHEDULED, ("ppo", "td3").__contains__))
 def test_saved_policies_load_and_act(algo: str, tmp_path: Path) -> None:
     params = (
         {"n_steps": 32} if "n_steps" in config(algo, tmp_path)["algo_params"] else {}

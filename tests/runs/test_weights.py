@@ -27,7 +27,7 @@ from mygym.runs.checkpoints.algorithm_state import load_algorithm_state
 from mygym.runs.policy import load_policy, save_policy
 from mygym.runs.resolve_config import from_python
 from mygym.runs.weights import load_weights, parameter_counts, weights
-from tests.components import COMBOS, small
+from tests.components import COMBOS, slow_except, small
 from tests.runs.test_resuming import config, differences, stopped
 
 
@@ -194,7 +194,7 @@ def test_state_of_other_networks_is_refused() -> None:
             load_algorithm_state(model, content)
 
 
-@pytest.mark.parametrize("algo", [algo for algo, _ in JAX])
+@pytest.mark.parametrize("algo", slow_except([algo for algo, _ in JAX], ("sac",).__contains__))
 def test_every_learning_rate_follows_its_schedule(algo: str) -> None:
     params = small(algo, "jax") | ({"n_steps": 32} if algo == "ppo" else {"learning_starts": 10})
     values = {"algo": algo, "framework": "jax", "n_envs": 1, "reward": "dense", "normalize": False}

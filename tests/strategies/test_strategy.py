@@ -13,6 +13,7 @@ from mygym.errors import ConfigError, RegistryError, RunError
 from mygym.registry import registry
 from mygym.runs.result import Result
 from mygym.strategies import Strategy, register_strategy
+from tests.components import slow_except
 from tests.runs.test_resuming import config, stopped
 
 CALLS: list[str] = []
@@ -108,7 +109,11 @@ CHANGING: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("strategy", "algo", "params"), CHANGING, ids=str)
+QUICK = [CHANGING[number] for number in (0, 2, 4, 7, 8)]
+"""A case for each strategy with a state, and for each family of algorithms."""
+
+
+@pytest.mark.parametrize(("strategy", "algo", "params"), slow_except(CHANGING, QUICK.__contains__), ids=str)
 def test_a_resumed_run_equals_an_uninterrupted_run(
     strategy: str, algo: str, params: dict[str, Any], tmp_path: Path
 ) -> None:
