@@ -62,7 +62,7 @@ def registries() -> Iterator[None]:
 
 @pytest.fixture
 def python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs Python in a process of its own, in `tmp_path`, warnings as errors where asked for."""
+    """Runs Python in a separate process, in `tmp_path`."""
 
     def run(*arguments: str, cwd: Path = tmp_path, timeout: float = 60) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}

@@ -1,4 +1,4 @@
-"""A run from beginning to end: it learns, and its files are complete however it ends."""
+"""Complete runs: they learn, and their files are complete after any kind of end."""
 
 from __future__ import annotations
 
@@ -98,12 +98,12 @@ def test_goals_that_cannot_be_away_from_the_start_are_refused(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
-def test_as_little_as_nothing_is_a_config() -> None:
+def test_an_empty_config_is_valid() -> None:
     with mygym.make_env({}) as env:
         assert (env.task.name, env.robot.name, env.reward_kind) == ("reach", "panda", "sparse")
 
 
-def test_a_run_is_repeated_by_its_config(tmp_path: Path) -> None:
+def test_the_config_of_a_run_repeats_the_run(tmp_path: Path) -> None:
     first = mygym.train({**SHORT, "logdir": str(tmp_path), "seed": 5})
     config = yaml.safe_load((first.path / "config.yaml").read_text())
     second = mygym.train(config)
@@ -114,15 +114,15 @@ def test_a_run_is_repeated_by_its_config(tmp_path: Path) -> None:
     assert (first.success_rate, first.mean_return) == (second.success_rate, second.mean_return)
 
 
-def test_loading_a_strangers_policy_executes_none_of_their_code(tmp_path: Path, python: Any) -> None:
+def test_loading_a_third_party_policy_executes_no_code(tmp_path: Path, python: Any) -> None:
     result = mygym.train({**SHORT, "logdir": str(tmp_path / "runs")})
-    evil = "import os, pickle\nclass Evil:\n    def __reduce__(self): return os.system, ('touch executed',)\n"
+    malicious = "import os, pickle\nclass Malicious:\n    def __reduce__(self): return os.system, ('touch executed',)\n"
     (result.path / "algos").mkdir()
     (result.path / "algos" / "sac2.py").write_text("open('executed', 'w')\n")
     for name in ("model.zip", "best_model.zip"):
         with zipfile.ZipFile(result.path / name, "w") as file:
             file.writestr("data", "{}")
-    code = f"{evil}\nimport mygym\nprint(mygym.load('.').predict is not None)"
+    code = f"{malicious}\nimport mygym\nprint(mygym.load('.').predict is not None)"
     done = python("-c", code, cwd=result.path)
     assert done.stdout.splitlines()[-1] == "True", done.stderr
     assert not list(tmp_path.rglob("executed"))
@@ -137,11 +137,11 @@ def test_a_damaged_policy_is_reported(tmp_path: Path, damage: bytes | None) -> N
         mygym.load(result.path)
 
 
-# ends badly ---------------------------------------------------------------------------------------------------------
+# failed runs --------------------------------------------------------------------------------------------------------
 
 
 def spoiled(name: str, spoil: Any, base: type = SAC) -> str:
-    """An algorithm that goes wrong in its twentieth update."""
+    """Register an algorithm that calls `spoil` from its 20th update on (PPO: from its second), and return its name."""
 
     class Spoiled(base):  # type: ignore[misc,valid-type]
         updates = 0
@@ -203,13 +203,13 @@ def test_divergence_is_recorded_and_the_last_good_model_kept(base: Any, spoil: A
 
 def test_a_failure_is_recorded(tmp_path: Path) -> None:
     def fail(model: Any) -> None:
-        raise ValueError("something of the user's own")
+        raise ValueError("an error in the user's code")
 
-    with pytest.raises(RunError, match="something of the user's own") as error:
+    with pytest.raises(RunError, match="an error in the user's code") as error:
         mygym.train({**SHORT, "algo": spoiled("spoiled", fail), "algo_params": {}, "logdir": str(tmp_path)})
     path, content = result_in(tmp_path)
     assert (content["status"], content["success_rate"]) == ("failed", None)
-    assert "something of the user's own" in content["error"]
+    assert "an error in the user's code" in content["error"]
     assert error.value.run == path
     assert_whole(path)
 
@@ -229,7 +229,7 @@ def test_an_interruption_in_the_middle_of_an_update_saves_the_policy(tmp_path: P
 
 
 def assert_whole(run: Path) -> None:
-    """Every file can be read to its end, and nothing half-written lies about."""
+    """Check that every file of the run is complete, and that no partial file is left."""
     for path in run.rglob("*"):
         assert ".part" not in path.name, path
         if path.suffix == ".zip":
@@ -290,7 +290,7 @@ run("train", sys.argv[1:])
         ),  # the first model fits, the trained model with its optimisers does not
     ],
 )
-def test_a_full_disk_ends_with_a_clear_error_and_whole_files_only(
+def test_a_full_disk_ends_with_a_clear_error_and_complete_files_only(
     limit: int, every: int, tmp_path: Path, python: Any
 ) -> None:
     logdir = tmp_path / "runs"
@@ -315,7 +315,7 @@ def test_a_full_disk_ends_with_a_clear_error_and_whole_files_only(
             assert json.loads((run / "result.json").read_text())["status"] == "failed"
 
 
-def test_a_refused_config_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_refused_config_leaves_no_files(tmp_path: Path) -> None:
     for wrong in ({"robot": "pandaa"}, {"task": "pick_and_place", "robot": "kuka"}, {"video": {"camera": "nowhere"}}):
         with pytest.raises(MygymError) as error:
             mygym.train({**SHORT, **wrong, "logdir": str(tmp_path / "runs")})
@@ -323,14 +323,14 @@ def test_a_refused_config_leaves_nothing_behind(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_run_writes_nowhere_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_writes_only_to_its_logdir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     result = mygym.train({**SHORT, "steps": 60, "logdir": "here"})
     assert [path.name for path in tmp_path.iterdir()] == ["here"]
     assert (tmp_path / result.path).is_dir()
 
 
-def test_a_run_with_its_own_hindsight_settings_loads(tmp_path: Path) -> None:
+def test_a_run_with_custom_hindsight_settings_loads(tmp_path: Path) -> None:
     params = {**SHORT.get("algo_params", {}), "replay_buffer_kwargs": {"n_sampled_goal": 8}}
     result = mygym.train({**SHORT, "algo": "sac", "reward": "sparse", "algo_params": params, "logdir": str(tmp_path)})
     env = mygym.make_env(result.path)

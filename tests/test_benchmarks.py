@@ -1,4 +1,4 @@
-"""Every benchmark starts, and every stored result names its command; the benchmarks themselves are run by hand."""
+"""Every benchmark starts, and every stored result names its command; tests do not run the benchmarks."""
 
 from __future__ import annotations
 

@@ -62,12 +62,12 @@ def first_home(world: World) -> np.ndarray:
 
 
 def with_first(world: World, values: np.ndarray) -> np.ndarray:
-    """Return joint positions of all arms: `values` for the first, home for another."""
+    """Return joint positions of all arms: `values` for the first arm, home for a second arm."""
     return np.concatenate([values, world.home[len(values) :]])
 
 
 def act_first(world: World, action: np.ndarray) -> None:
-    """Play a step with an action of the first arm and zeros for another."""
+    """Play a step with an action of the first arm and zeros for a second arm."""
     world.step(np.pad(action, (0, world.action_size - len(action))))
 
 

@@ -175,7 +175,7 @@ def test_a_policy_acts_the_same_in_another_process(algo: str, framework: str, tr
 
 
 @pytest.mark.parametrize(("algo", "framework"), [("crossq", "pytorch"), ("ppo", "jax"), ("sac", "pytorch")])
-def test_a_run_notes_flattened_observations(
+def test_a_run_reports_flattened_observations(
     algo: str, framework: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     train(algo, framework, tmp_path, steps=20, video={"episodes": 0})
@@ -201,14 +201,14 @@ def test_the_same_seed_gives_the_same_weights(algo: str, framework: str, trained
     }
     second = train(algo, framework, first.path.parents[4], **monitoring)
     assert second.path == first.path.with_name("seed_0_2")
-    weights, same = (load_tensors(run.path / "policy.safetensors") for run in (first, second))
-    assert weights.keys() == same.keys()
+    weights, second_weights = (load_tensors(run.path / "policy.safetensors") for run in (first, second))
+    assert weights.keys() == second_weights.keys()
     for key, value in weights.items():
-        np.testing.assert_array_equal(value, same[key])
+        np.testing.assert_array_equal(value, second_weights[key])
     third = train(algo, framework, first.path.parents[4], **monitoring, seed=1)
     assert third.path == first.path.with_name("seed_1")
-    different = load_tensors(third.path / "policy.safetensors")
-    assert any(not np.array_equal(value, different[key]) for key, value in weights.items())
+    third_weights = load_tensors(third.path / "policy.safetensors")
+    assert any(not np.array_equal(value, third_weights[key]) for key, value in weights.items())
 
 
 @each()

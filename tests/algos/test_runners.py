@@ -58,8 +58,8 @@ def test_ppo_is_bit_identical_to_sb3(params: dict[str, Any], tmp_path: Path) -> 
     assert weights.keys() == expected.keys()
     for key, value in weights.items():
         np.testing.assert_array_equal(value, expected[key])
-    for record, same in zip(runner.evaluations, sb3.evaluations, strict=True):
-        assert {**record, "wall_time_s": 0} == {**same, "wall_time_s": 0}
+    for record, expected_record in zip(runner.evaluations, sb3.evaluations, strict=True):
+        assert {**record, "wall_time_s": 0} == {**expected_record, "wall_time_s": 0}
 
 
 def test_ppo_has_the_hyperparameters_of_sb3() -> None:
@@ -75,8 +75,8 @@ def test_groups_set_learning_rates_of_parts_of_the_policy(tmp_path: Path) -> Non
     groups = {"critic": {"lr": 0.05}, "log_std": {"lr": 1e-12}}
     settings = config("ppo_runner", tmp_path, algo_params={**params, "groups": groups}, checkpoint={"every": 50})
     result = mygym.train(settings)
-    usual = mygym.train(config("ppo_runner", tmp_path, algo_params=params))
-    grouped, ungrouped = (load_tensors(run.path / "policy.safetensors") for run in (result, usual))
+    default_run = mygym.train(config("ppo_runner", tmp_path, algo_params=params))
+    grouped, ungrouped = (load_tensors(run.path / "policy.safetensors") for run in (result, default_run))
     assert np.abs(grouped["log_std"]).max() < 1e-9 < np.abs(ungrouped["log_std"]).max()
     assert np.abs(grouped["value_net.bias"]).max() > 3 * np.abs(ungrouped["value_net.bias"]).max()
     run = stopped(merged(settings, {"logdir": str(tmp_path / "stopped"), "tensorboard": True}), step=150)
@@ -195,10 +195,10 @@ def test_candidates_are_evaluated_on_the_same_episodes(n_envs: int) -> None:
             returns = []
             for seed in seeds:
                 observation, _ = env.reset(seed=int(seed))
-                over, rewards = False, 0.0
-                while not over:
+                ended, rewards = False, 0.0
+                while not ended:
                     observation, reward, terminated, truncated, _ = env.step(runner.policy.predict(observation)[0])
-                    rewards, over = rewards + float(reward), terminated or truncated
+                    rewards, ended = rewards + float(reward), terminated or truncated
                 returns.append(rewards)
                 solved.append(terminated)
             assert total.item() == pytest.approx(np.mean(returns), rel=1e-4)

@@ -28,7 +28,7 @@ def config(algo: str, framework: str) -> dict[str, Any]:
 
 
 EXAMINED = [(algo, "pytorch") for algo in ("ppo", "crossq", "ars", "dagger", "myalgo")]
-"""On-policy, off-policy with flat observations, random search, a runner, a user's algorithm."""
+"""On-policy, off-policy with flat observations, random search, a runner, a custom algorithm."""
 
 
 @pytest.mark.parametrize(
@@ -137,14 +137,14 @@ class Swallowing(PPO):
 
 
 class Unplayful(SAC):
-    """Ignores the replay buffer class that it gets."""
+    """Ignores the replay buffer class in its arguments."""
 
     def __init__(self, *args: Any, replay_buffer_class: Any = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
 
 
 class Secretive(PPO):
-    """Stores another value of a hyperparameter than it gets, so that its config does not reproduce the run."""
+    """Stores a different value than its argument, so that its config does not reproduce the run."""
 
     def __init__(self, *args: Any, pace: float = 1.0, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -171,7 +171,7 @@ MISTAKES: dict[str, tuple[type, dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_fails_its_check_and_no_other(mistake: str) -> None:
+def test_a_mistake_fails_only_its_check(mistake: str) -> None:
     cls, registration, name, text = MISTAKES[mistake]
     register_algorithm("mistaken", **{"policy": "MultiInputPolicy", **registration})(cls)
     params = {"buffer_size": 500} if issubclass(cls, SAC) else {"n_steps": 16, "batch_size": 16, "n_epochs": 1}
@@ -198,7 +198,7 @@ def test_an_error_is_reported_with_file_and_line() -> None:
 
 
 def test_long_rollouts_are_interrupted_between_two_rollouts() -> None:
-    """Otherwise nothing would be resumed, and nothing could differ."""
+    """Otherwise the check would not resume the run, and could not detect a difference."""
     register_algorithm("forgetful", policy="MultiInputPolicy")(Forgetful)
     config = {**QUICK, "algo_params": {"n_steps": 100, "batch_size": 50, "n_epochs": 1}}
     done = {outcome.check: outcome for outcome in check("algorithm", "forgetful", steps=60, config=config)}

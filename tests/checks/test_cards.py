@@ -89,7 +89,7 @@ def test_a_card_names_robot_workspace_and_policies(push: Card) -> None:
     assert content["flaws"] == {}
 
 
-def test_few_episodes_are_inconclusive_and_many_are_not(push: Card) -> None:
+def test_few_episodes_are_inconclusive_and_many_are_conclusive(push: Card) -> None:
     findings = inconclusive(push)
     assert [text.split(" ")[0] for text in findings] == ["up", "the", "random"]
     assert "15.3%" in findings[0]  # 1 − 0.05^(1/18)
@@ -103,7 +103,7 @@ def test_few_episodes_are_inconclusive_and_many_are_not(push: Card) -> None:
 
 
 def test_each_criterion_detects_its_flaw(push: Card) -> None:
-    """Each criterion, on a card that fails this criterion alone."""
+    """Each criterion is tested on a card that fails this criterion only."""
     episodes = tuple(replace(episode, success=True) for episode in push.expert.episodes)
     solved = replace(push.expert, episodes=episodes)
     failed = push.evaluations["zero"]
@@ -124,13 +124,13 @@ def test_each_criterion_detects_its_flaw(push: Card) -> None:
 
 
 def test_a_task_that_chance_solves_is_detected() -> None:
-    register_task("easy", "A", help="everything counts", tolerance=0.15, hold=1, horizon=100)
+    register_task("easy", "A", help="a task with a large tolerance", tolerance=0.15, hold=1, horizon=100)
     assert "random actions solve" in flaws(make_card({"task": "easy"}, 10))["chance does not"]
 
 
 def test_a_task_that_is_solved_at_the_reset_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mygym.envs.placement.sample_in", lambda rng, area, *_: (area[0] + area[1]) / 2)
-    register_task("done", "A", help="is done at once", tolerance=0.3)
+    register_task("done", "A", help="a task that is solved at the reset", tolerance=0.3)
     card = make_card({"task": "done"}, 2)
     assert len(card.solved_at_reset) == 2 * RESETS_PER_EPISODE
     assert flaws(card)["not solved at reset"].startswith("12 of 12 episodes are solved at the reset, e.g. with seed ")
@@ -142,7 +142,7 @@ def test_a_robot_that_can_do_the_task_is_chosen(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(supported, "can_do", lambda robot, task: robot.name == "kuka_gripper")
     assert a_robot_for(find_task("pick_and_place")) == "kuka_gripper"
     monkeypatch.setattr(supported, "can_do", lambda robot, task: False)
-    assert a_robot_for(find_task("pick_and_place")) == "panda"  # its environment names what is missing
+    assert a_robot_for(find_task("pick_and_place")) == "panda"  # the error of its environment names the missing parts
 
 
 @pytest.mark.parametrize("task", ["reach", "push", "open_drawer"])

@@ -20,7 +20,7 @@ def not_passed(kind: str, name: str) -> list[Outcome]:
 
 
 def finding(kind: str, name: str) -> tuple[str, str]:
-    """Return name and finding of the only check that fails; checks that need it are left out."""
+    """Return the name and the finding of the only check that fails; checks that need it are left out."""
     (outcome,) = [outcome for outcome in check(kind, name) if outcome.failed]
     return outcome.check, outcome.why
 
@@ -51,26 +51,26 @@ def test_built_in_components_pass(kind: str, name: str) -> None:
 
 
 def test_a_reward_that_is_not_finite() -> None:
-    register_reward("mine")(lambda achieved_goal, desired_goal: achieved_goal[..., 0] * np.nan)
-    assert finding("reward", "mine")[0] == "finite"
+    register_reward("custom")(lambda achieved_goal, desired_goal: achieved_goal[..., 0] * np.nan)
+    assert finding("reward", "custom")[0] == "finite"
 
 
 def test_a_reward_without_batches() -> None:
-    register_reward("mine")(lambda achieved_goal, desired_goal: -float(np.abs(achieved_goal - desired_goal).sum()))
-    assert finding("reward", "mine")[0] == "batches"
+    register_reward("custom")(lambda achieved_goal, desired_goal: -float(np.abs(achieved_goal - desired_goal).sum()))
+    assert finding("reward", "custom")[0] == "batches"
 
 
 def test_a_reward_that_mixes_the_batch() -> None:
-    register_reward("mine")(lambda context: context.state.time * 0 + context.state.time.mean())
-    assert finding("reward", "mine") == (
+    register_reward("custom")(lambda context: context.state.time * 0 + context.state.time.mean())
+    assert finding("reward", "custom") == (
         "batches",
         "the reward gives other values for a batch than for its states alone",
     )
 
 
 def test_a_reward_that_pays_for_missing_the_goal() -> None:
-    register_reward("mine")(lambda achieved_goal, desired_goal: ((achieved_goal - desired_goal) ** 2).sum(-1))
-    name, text = finding("reward", "mine")
+    register_reward("custom")(lambda achieved_goal, desired_goal: ((achieved_goal - desired_goal) ** 2).sum(-1))
+    name, text = finding("reward", "custom")
     assert name == "relabelling"
     assert text.startswith("pays 0 for reaching a relabelled goal")
 
@@ -125,7 +125,7 @@ def test_a_controller_with_a_command_of_the_wrong_shape() -> None:
     good = registry("controller").get("joint_delta").load()
 
     class Short(good):  # type: ignore[misc, valid-type]
-        """Commands all joints but one."""
+        """Commands all joints except the first."""
 
         def command(self, action: Any, joint_position: Any, ee_position: Any) -> Any:
             return super().command(action, joint_position, ee_position)[1:]

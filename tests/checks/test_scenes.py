@@ -37,7 +37,7 @@ def failed(kind: str, name: str, **options: Any) -> list[Outcome]:
 
 
 def first_failed(kind: str, name: str) -> Outcome:
-    """Perform the checks up to the first that fails."""
+    """Perform the checks up to the first failure, and return its outcome."""
     return next(outcome for outcome in check(kind, name) if outcome.failed)
 
 
@@ -101,7 +101,7 @@ def robot(folder: Path, name: str = "mine", urdf: str | None = None, **changes: 
         meshes = re.sub(r'filename="meshes', f'filename="{ASSETS / "robots" / "meshes"}', urdf)
         (place / f"{name}.urdf").write_text(meshes)
         data["urdf"] = f"{name}.urdf"
-    (place / f"{name}.yaml").write_text("# my robot\n" + yaml.safe_dump(data | changes))
+    (place / f"{name}.yaml").write_text("# a custom robot\n" + yaml.safe_dump(data | changes))
     return name
 
 
@@ -278,7 +278,7 @@ def test_an_object_whose_urdf_has_the_inertia_of_a_larger_body(folder: Path) -> 
 
 
 def test_an_invalid_composition() -> None:
-    register_task("nonsense", "GA", help="grasps what it has not approached")
+    register_task("nonsense", "GA", help="grasps without an approach")
     findings = failed("task", "nonsense")
     assert names_of(findings) == ["grammatical"]
     assert "grasp requires 'near'" in findings[0].why
@@ -333,15 +333,15 @@ def test_a_stage_that_changes_its_arguments() -> None:
     assert "changes the state" in findings[0].why
 
 
-def test_a_stage_is_tried_in_the_shortest_task_that_has_it() -> None:
+def test_a_stage_is_checked_in_the_shortest_built_in_task_with_it() -> None:
     register_task("nonsense", ["grasp", "throw"], help="is invalid, which does not affect the stage")
-    register_task("toss", ["approach", "grasp", "throw"], help="shorter than the built-in ones, but a user's")
+    register_task("toss", ["approach", "grasp", "throw"], help="shorter than the built-in tasks, but user-defined")
     config = setting("throw")
     [subtask] = config["task"]
     assert (config["workspace"], subtask["object"], subtask["area"]) == ("darts", "ball", "board")
     assert config["task_params"]["tolerance"] == find_task("hit_board").tolerance
     assert find_task(config["task"]).stage_names == ("approach", "grasp", "throw")
-    assert setting("rotate")["task"][-1] == "rotate"  # of no named task: the shortest composition
+    assert setting("rotate")["task"][-1] == "rotate"  # no named task has this stage: the shortest composition
 
 
 def test_a_stage_whose_expert_does_nothing() -> None:
@@ -355,7 +355,7 @@ def test_a_stage_whose_expert_does_nothing() -> None:
 
 
 class Acting:
-    """A policy whose actions are those of `act`."""
+    """Policy that returns the actions of `act`."""
 
     def __init__(self, envs: Any, seed: int) -> None:
         self.shape = (len(envs), *envs[0].action_space.shape)

@@ -27,10 +27,10 @@ def test_every_strategy_passes(name: str) -> None:
 
 
 class ByPosition(Strategy):
-    """A mistake.
+    """Accepts its parameter by position.
 
     Args:
-        share: Of something.
+        share: A parameter.
     """
 
     def __init__(self, share: float = 0.5) -> None:
@@ -38,7 +38,7 @@ class ByPosition(Strategy):
 
 
 class Undocumented(Strategy):
-    """A mistake."""
+    """Has a parameter without documentation."""
 
     def __init__(self, *, share: float = 0.5) -> None:
         self.share = share

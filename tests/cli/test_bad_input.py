@@ -246,7 +246,7 @@ WORDS = st.sampled_from(
 
 @settings(max_examples=60)
 @given(words=st.lists(WORDS, max_size=5))
-def test_any_words_end_with_0_or_2_and_one_message(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_any_arguments_end_with_0_or_2_and_one_message(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["train", "--explain", *words])
     out, err = capsys.readouterr()
@@ -258,7 +258,7 @@ def test_any_words_end_with_0_or_2_and_one_message(words: list[str], capsys: pyt
 
 
 @pytest.mark.parametrize("line", ["--robot pandaa", "--task GA", f"--set {UNREACHABLE.replace(' ', '')}"])
-def test_train_py_itself_ends_with_2(line: str, python, tmp_path: Path) -> None:
+def test_train_py_ends_with_2(line: str, python, tmp_path: Path) -> None:
     from tests.conftest import ROOT
 
     done = python("-W", "error::RuntimeWarning", str(ROOT / "train.py"), *line.split())

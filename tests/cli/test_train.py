@@ -71,7 +71,7 @@ def test_every_shipped_config_is_valid(path: Path, mygym_command: Command) -> No
     assert resolve_config(load_file(path)).config
 
 
-def test_names_stay_text(mygym_command: Command) -> None:
+def test_names_remain_text(mygym_command: Command) -> None:
     assert set(CONFIG_FLAGS) <= set(resolve_config().values())
     outcome = mygym_command("train", "--robot", "1", "--explain")
     assert "robot: '1'" in outcome.err

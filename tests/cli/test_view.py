@@ -177,9 +177,9 @@ def test_listing_needs_neither_pybullet_nor_torch(python, tmp_path: Path) -> Non
 
 def test_a_urdf_is_described_checked_and_used(mygym_command: Command, tmp_path: Path) -> None:
     (tmp_path / "thing.urdf").write_text(URDF)
-    about = json.loads(mygym_command("describe", "object", "thing.urdf", "--json").out)
-    assert about["measured"]["size"] == "4.00 x 6.00 x 2.00 cm"
-    assert about["measured"]["mass"] == "0.05 kg"
+    description = json.loads(mygym_command("describe", "object", "thing.urdf", "--json").out)
+    assert description["measured"]["size"] == "4.00 x 6.00 x 2.00 cm"
+    assert description["measured"]["mass"] == "0.05 kg"
     checked = mygym_command("check", "object", "thing.urdf")
     assert (checked.code, "5 passed, 0 failed" in checked.out) == (0, True), checked.out
     explained = mygym_command("train", "--task", "push", "--set", "task_params.object=thing.urdf", "--explain")
@@ -190,8 +190,8 @@ def test_a_urdf_is_described_checked_and_used(mygym_command: Command, tmp_path: 
 
 
 def test_an_object_is_described_by_its_file(mygym_command: Command) -> None:
-    about = json.loads(mygym_command("describe", "object", "mug", "--json").out)
-    assert about["parts"][0]["shape"] == "cylinder"
-    assert about["measured"]["pieces that collide"] == 20
-    assert about["origin"] == "assets/objects/household/mug.yaml"
+    description = json.loads(mygym_command("describe", "object", "mug", "--json").out)
+    assert description["parts"][0]["shape"] == "cylinder"
+    assert description["measured"]["pieces that collide"] == 20
+    assert description["origin"] == "assets/objects/household/mug.yaml"
     assert set(registry("object").names()) >= {"mug", "hammer"}

@@ -1,6 +1,6 @@
-"""Any document and any flags: they run, or raise ConfigError; no traceback, hang, executed code or left-over file.
+"""Any document and any flags are accepted or raise ConfigError: no traceback, hang, executed code or partial file.
 
-The normal suite tries `FEW` examples of each property, `pytest -m slow` `MANY`.
+The default suite tries `FEW` examples of each property; `pytest -m slow` tries `MANY`.
 """
 
 from __future__ import annotations
@@ -46,11 +46,13 @@ few_or_many = pytest.mark.parametrize("examples", [FEW, pytest.param(MANY, marks
 
 @contextlib.contextmanager
 def in_time() -> Iterator[None]:
+    """Fail the test if the block computes for more than `PATIENCE` seconds."""
+
     def give_up(*_: object) -> None:
         pytest.fail(f"takes more than {PATIENCE} s")
 
     before = signal.signal(signal.SIGPROF, give_up)
-    signal.setitimer(signal.ITIMER_PROF, PATIENCE)  # of this process's time: other processes do not count
+    signal.setitimer(signal.ITIMER_PROF, PATIENCE)  # CPU time of this process only
     try:
         yield
     finally:
@@ -72,11 +74,13 @@ def result_of(work: Callable[[], Any]) -> Any:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Folder for files of the test; the working directory is another folder, and stays empty."""
+    """Folder for files of the test; the working directory is a different folder that stays empty."""
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)
-    monkeypatch.setattr(sys, "argv", [str(ROOT / "train.py")])  # beside it are the algorithms of the repository
+    monkeypatch.setattr(
+        sys, "argv", [str(ROOT / "train.py")]
+    )  # the folder of this script has the algorithms of the repository
     yield tmp_path
     assert list(work.iterdir()) == []
 
@@ -118,7 +122,7 @@ def test_any_bytes_are_a_mapping_or_refused(name: str, examples: int, folder: Pa
 
 
 def bomb(last: str, first: str = "[x, x, x, x]", line: str = "[*a{0}, *a{0}, *a{0}, *a{0}]", count: int = 30) -> str:
-    """Lines that each contain the previous line several times."""
+    """Return YAML lines, each of which contains the previous line several times."""
     return "\n".join([f"a0: &a0 {first}", *(f"a{i}: &a{i} {line.format(i - 1)}" for i in range(1, count)), last])
 
 
@@ -170,7 +174,7 @@ REFUSED = {
     "two documents": "a: 1\n---\na: 2",
     "a key twice": "a: {b: 1, c: 2, b: 3}",
 }
-"""YAML that is a trap for the reader, or that YAML and JSON would not both give back."""
+"""YAML that would harm the reader, or that YAML and JSON cannot both represent."""
 
 REFUSED_JSON = {
     "brackets": '{"a": ' + "[" * 40_000,
@@ -210,7 +214,7 @@ def test_a_trap_in_a_flag_is_refused(name: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["\0.yaml", "x" * 300 + ".yaml", "\udcff.json", "no/such.yaml"])
-def test_a_name_that_no_file_can_have_is_refused(name: str, folder: Path) -> None:
+def test_an_impossible_file_name_is_refused(name: str, folder: Path) -> None:
     with pytest.raises(ConfigError, match="config"):
         load_file(name)
 
@@ -256,12 +260,12 @@ COUNTS = st.integers(1, 64)
 
 
 def some(**choices: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """Mappings with any of these keys."""
+    """Return a strategy for mappings with any of these keys."""
     return st.fixed_dictionaries({}, optional=choices)
 
 
 def few(**choices: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """Mappings with up to three of these keys."""
+    """Return a strategy for mappings with up to three of these keys."""
     names = st.lists(st.sampled_from(sorted(choices)), max_size=3, unique=True)
     return names.flatmap(lambda names: st.fixed_dictionaries({name: choices[name] for name in names}))
 
@@ -296,7 +300,7 @@ SETTINGS: dict[str, st.SearchStrategy[Any]] = {
     "logdir": st.text(max_size=6) | st.sampled_from(["runs", "läufe", "走", "2020-01-01", "null", "1e3", "~", "a: b"]),
     "strict": st.sampled_from([False] * 9 + [True]),
 }
-"""Mostly right values of every key but `algo`, `algo_params`, `n_envs` and `steps`."""
+"""Mostly valid values of every key except `algo`, `algo_params`, `n_envs` and `steps`."""
 
 LAYERS = st.lists(st.sampled_from([8, 16, 64, 64, 0, -1, 2.5, "64", None]), max_size=2)
 SMALL = st.sampled_from([1, 2, 5, 16, 64, 1, 2, 0, -1])
@@ -341,7 +345,7 @@ PARAMS: dict[str, st.SearchStrategy[Any]] = {
     ),
     "rollout_buffer_kwargs": st.none() | some(gae_lambda=st.just(0.9), x=SMALL),
 }
-"""Values of the hyperparameters whose default does not tell what they are."""
+"""Values of the hyperparameters whose type does not follow from their default."""
 
 
 ENDS = st.floats(0, 1) | st.sampled_from([1e-3, 1e-3, 0, -1, "x"])
@@ -359,13 +363,13 @@ SCHEDULES = st.fixed_dictionaries(
 
 
 def hyperparameter(cls: type, name: str) -> st.SearchStrategy[Any]:
-    """Mostly right values, none of which needs much memory or time."""
-    may_follow = name in may_be_scheduled(cls)
-    return st.one_of(number_or_other(cls, name), SCHEDULES) if may_follow else number_or_other(cls, name)
+    """Return a strategy for mostly valid values, none of which needs much memory or time."""
+    schedulable = name in may_be_scheduled(cls)
+    return st.one_of(number_or_other(cls, name), SCHEDULES) if schedulable else number_or_other(cls, name)
 
 
 def number_or_other(cls: type, name: str) -> st.SearchStrategy[Any]:
-    """The same, without schedules."""
+    """Return the same strategy as `hyperparameter`, without schedules."""
     if name in PARAMS:
         return PARAMS[name]
     default = known(cls)[name].default
@@ -379,8 +383,8 @@ def number_or_other(cls: type, name: str) -> st.SearchStrategy[Any]:
 
 
 @st.composite
-def right_documents(draw: st.DrawFn) -> dict[str, Any]:
-    """Settings whose types and ranges are mostly right; whether they go together is left to chance."""
+def mostly_valid_documents(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw settings whose types and ranges are mostly valid; their combination may be invalid."""
     document: dict[str, Any] = draw(some(**SETTINGS))
     document |= {"n_envs": draw(st.integers(1, 2)), "steps": draw(st.integers(1, 5000))}
     algo = document["algo"] = draw(st.sampled_from(ALGORITHMS))
@@ -392,33 +396,33 @@ def right_documents(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def spoiled_documents(draw: st.DrawFn) -> dict[str, Any]:
-    """Return the values with a few arbitrary values or unknown keys at any depth."""
-    document = draw(right_documents())
+    """Draw mostly valid settings with a few arbitrary values or unknown keys at any depth."""
+    document = draw(mostly_valid_documents())
     for _ in range(draw(st.integers(1, 3))):
-        here: Any = document
-        while isinstance(here, dict) and here:
-            key = draw(st.sampled_from(sorted(here, key=str)))
-            if not isinstance(here[key], dict) or not here[key] or draw(st.booleans()):
-                here[draw(st.sampled_from([key, key, key, *NAMES]))] = draw(ANYTHING)
+        section: Any = document
+        while isinstance(section, dict) and section:
+            key = draw(st.sampled_from(sorted(section, key=str)))
+            if not isinstance(section[key], dict) or not section[key] or draw(st.booleans()):
+                section[draw(st.sampled_from([key, key, key, *NAMES]))] = draw(ANYTHING)
                 break
-            here = here[key]
+            section = section[key]
     return document
 
 
 NONSENSE = st.dictionaries(st.sampled_from(NAMES), ANYTHING, max_size=4)
-DOCUMENTS = st.one_of(*(right_documents() for _ in range(4)), spoiled_documents(), spoiled_documents(), NONSENSE)
+DOCUMENTS = st.one_of(*(mostly_valid_documents() for _ in range(4)), spoiled_documents(), spoiled_documents(), NONSENSE)
 SUFFIXES = st.sampled_from([".yaml", ".json"])
 
 
 def write(folder: Path, suffix: str, document: Mapping[str, Any]) -> Path:
-    """The document as a file; JSON has no dates and bytes, these become text."""
+    """Write the document to a file and return its path; in JSON, dates and bytes become text."""
     path = folder / f"config{suffix}"
     path.write_text(yaml.safe_dump(document) if suffix == ".yaml" else json.dumps(document, default=str))
     return path
 
 
 def is_small(config: RunConfig) -> bool:
-    """Whether it can be built in no time and little memory, in this process."""
+    """Return whether a run of this config is built quickly, with little memory, in this process."""
     largest = max([0, config.steps, *map(abs, numbers(config.algo_params))])
     few = config.n_envs <= 2 and config.threads <= 2 and (config.task_params.horizon or 0) <= 1000
     return largest <= 10_000 and few and config.device == "cpu" and not config.subprocesses
@@ -453,60 +457,60 @@ def threads() -> Iterator[None]:
 @few_or_many
 @pytest.mark.usefixtures("threads")
 def test_any_document_is_built_or_refused(examples: int, folder: Path) -> None:
-    ends: Counter[str] = Counter()
+    outcomes: Counter[str] = Counter()
 
     @settings(max_examples=examples)
     @given(document=DOCUMENTS, suffix=SUFFIXES)
     def holds(document: dict[str, Any], suffix: str) -> None:
         path = write(folder, suffix, document)
         resolved = result_of(lambda: resolve_config(load_file(path)))
-        ends["all"] += 1
+        outcomes["all"] += 1
         if resolved is None:
-            ends["refused"] += 1
+            outcomes["refused"] += 1
         elif not is_small(resolved.config):
-            ends["settled"] += 1
+            outcomes["resolved"] += 1
         else:
-            ends["settled"] += 1
+            outcomes["resolved"] += 1
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # what SB3 advises against is allowed
-                ends["built" if result_of(lambda: build(resolved.config)) else "not built"] += 1
+                warnings.simplefilter("ignore")  # SB3 warns about unusual values
+                outcomes["built" if result_of(lambda: build(resolved.config)) else "not built"] += 1
         assert [file.name for file in folder.iterdir() if file.is_dir()] == ["work"]
         assert not any((folder / "work").iterdir())
 
     holds()
-    print(dict(ends))
-    assert ends["settled"] >= 0.2 * ends["all"], ends
-    assert ends["built"] >= 0.1 * ends["all"], ends
-    assert ends["refused"] >= 0.1 * ends["all"], ends
+    print(dict(outcomes))
+    assert outcomes["resolved"] >= 0.2 * outcomes["all"], outcomes
+    assert outcomes["built"] >= 0.1 * outcomes["all"], outcomes
+    assert outcomes["refused"] >= 0.1 * outcomes["all"], outcomes
 
 
 @few_or_many
-def test_what_settles_repeats_itself(examples: int, folder: Path) -> None:
-    """As the config.yaml of the run, as JSON, and from Python."""
-    ends: Counter[str] = Counter()
+def test_a_resolved_config_resolves_to_itself(examples: int, folder: Path) -> None:
+    """From the config.yaml of the run, from JSON, and from Python."""
+    outcomes: Counter[str] = Counter()
 
     @settings(max_examples=examples)
     @given(document=DOCUMENTS, suffix=SUFFIXES)
     def holds(document: dict[str, Any], suffix: str) -> None:
         path = write(folder, suffix, document)
         resolved = result_of(lambda: resolve_config(load_file(path)))
-        ends["settled" if resolved else "refused"] += 1
+        outcomes["resolved" if resolved else "refused"] += 1
         if resolved is not None:
-            repeats_itself(resolved, folder)
+            assert_resolves_to_itself(resolved, folder)
 
     holds()
-    print(dict(ends))
-    assert ends["settled"] >= 0.2 * ends.total(), ends
+    print(dict(outcomes))
+    assert outcomes["resolved"] >= 0.2 * outcomes.total(), outcomes
 
 
-def repeats_itself(resolved: Resolved, folder: Path) -> None:
+def assert_resolves_to_itself(resolved: Resolved, folder: Path) -> None:
     values = resolved.values()
     (folder / "config.yaml").write_text(yaml.dump(values, Dumper=Dumper, sort_keys=False))
     (folder / "config.json").write_text(json.dumps(values))
     again = [resolve_config(load_file(folder / name)) for name in ("config.yaml", "config.json")]
-    for same in (*again, from_python(values), from_python(resolved.config)):
-        assert json.dumps(same.values()) == json.dumps(values)  # 1, 1.0 and true are not the same
-        assert same.config == resolved.config
+    for other in (*again, from_python(values), from_python(resolved.config)):
+        assert json.dumps(other.values()) == json.dumps(values)  # 1, 1.0 and true differ
+        assert other.config == resolved.config
 
 
 def endless() -> dict[str, Any]:
@@ -543,7 +547,7 @@ def endless() -> dict[str, Any]:
     ],
     ids=lambda value: str(value)[:50] if isinstance(value, list) else "",
 )
-def test_what_would_fail_later_is_refused_at_once(values: dict[str, Any], words: list[str]) -> None:
+def test_values_that_would_fail_later_are_refused_immediately(values: dict[str, Any], words: list[str]) -> None:
     with in_time(), pytest.raises(ConfigError) as error:
         from_python(values)
     for word in words:
@@ -552,7 +556,7 @@ def test_what_would_fail_later_is_refused_at_once(values: dict[str, Any], words:
 
 
 @pytest.mark.parametrize("text", ["1e3", "0E0", "3e-4"])
-def test_text_that_looks_like_a_number_stays_text(text: str, folder: Path) -> None:
+def test_text_that_looks_like_a_number_remains_text(text: str, folder: Path) -> None:
     (folder / "config.yaml").write_text(to_yaml(resolve_config(overrides={"logdir": text}).values()))
     assert resolve_config(load_file(folder / "config.yaml")).config.logdir == text
 
@@ -560,7 +564,7 @@ def test_text_that_looks_like_a_number_stays_text(text: str, folder: Path) -> No
 # any flags ----------------------------------------------------------------------------------------------------------
 
 
-def values(words: list[str]) -> str | None:
+def output_of(words: list[str]) -> str | None:
     """Return the output of the command line, or None if it refuses."""
     out = io.StringIO()
 
@@ -580,7 +584,7 @@ def values(words: list[str]) -> str | None:
 
 
 FLAGS = sorted(
-    set(re.findall(r"--[a-z][a-z_-]*", values(["--help"]) or "")) | {"--n_envs", "-h", "--", "-", "--robott"}
+    set(re.findall(r"--[a-z][a-z_-]*", output_of(["--help"]) or "")) | {"--n_envs", "-h", "--", "-", "--robott"}
 )
 FILES = {
     "good.yaml": "robot: kuka\nseed: 3\nalgo_params: {gamma: 0.9}\n",
@@ -649,24 +653,24 @@ LINES = st.lists(st.sampled_from(RIGHT), max_size=3) | st.lists(st.sampled_from(
         ["--config", "\0.yaml"],
     ],
 )
-def test_odd_words_are_refused(words: list[str], folder: Path) -> None:
-    assert values(["--explain", *words]) is None
+def test_unusual_arguments_are_refused(words: list[str], folder: Path) -> None:
+    assert output_of(["--explain", *words]) is None
 
 
 @few_or_many
 def test_any_flags_are_explained_or_refused(examples: int, folder: Path) -> None:
     for name, text in FILES.items():
         (folder / name).write_text(text)
-    ends: Counter[str] = Counter()
+    outcomes: Counter[str] = Counter()
 
     @settings(max_examples=examples)
     @given(line=LINES)
     def holds(line: list[list[str]]) -> None:
-        printed = values(["--explain", *(word for words in line for word in words)])
-        ends["refused" if printed is None else "explained"] += 1
-        assert not any((folder / "work").iterdir())  # where CODE would make a folder
+        printed = output_of(["--explain", *(word for words in line for word in words)])
+        outcomes["refused" if printed is None else "explained"] += 1
+        assert not any((folder / "work").iterdir())  # CODE would make a folder in it
 
     holds()
-    print(dict(ends))
-    assert ends["explained"] >= 0.2 * ends.total(), ends
-    assert ends["refused"] >= 0.2 * ends.total(), ends
+    print(dict(outcomes))
+    assert outcomes["explained"] >= 0.2 * outcomes.total(), outcomes
+    assert outcomes["refused"] >= 0.2 * outcomes.total(), outcomes

@@ -40,7 +40,7 @@ def test_the_defaults_that_an_algorithm_ships_with_are_allowed(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_arguments_of_the_run_are_no_hyperparameters(name: str) -> None:
+def test_arguments_of_the_run_are_not_hyperparameters(name: str) -> None:
     assert not set(known(name)) & {"env", "seed", "device", "verbose", "self"}
     assert {"policy", "policy_kwargs"} <= set(known(name))
     with pytest.raises(ConfigError, match=r"algo_params\.seed"):
@@ -74,7 +74,7 @@ def test_a_value_out_of_range_is_refused_with_the_range(name: str, key: str, val
 
 
 def nested(schema: Schema, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Every section of keyword arguments, with what it may hold."""
+    """Yield the path of every parameter in nested keyword arguments."""
     for name in schema.inside(path) or {}:
         yield (*path, name)
         if name in INNER:
@@ -86,7 +86,7 @@ CNN = {"policy_kwargs": {"features_extractor_class": "nature_cnn"}}
 
 
 @pytest.mark.parametrize("key", RANGES)
-def test_every_range_is_of_a_parameter_that_some_algorithm_has(key: str) -> None:
+def test_every_range_belongs_to_a_parameter_of_an_algorithm(key: str) -> None:
     paths = [*(path for name in ALGORITHMS for path in EVERY[name]), *nested(Schema(algorithm("ppo"), CNN))]
     classes = [algorithm(name).combo()[0] for name in ALGORITHMS]
     of_loops = [training_parameters(cls) for cls in classes if issubclass(cls, Runner)]
@@ -106,7 +106,7 @@ def at(path: tuple[str, ...], value: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("name", "path"), SECTIONS, ids=lambda value: value if isinstance(value, str) else value[-1])
-def test_what_is_misspelt_in_nested_arguments_is_refused_with_the_nearest(name: str, path: tuple[str, ...]) -> None:
+def test_a_misspelt_nested_argument_is_refused_with_the_nearest(name: str, path: tuple[str, ...]) -> None:
     schema = Schema(algorithm(name), {}, her="replay_buffer_kwargs" in path)
     key = max(schema.inside(path) or {}, key=len)
     with pytest.raises(ConfigError, match=f"did you mean '{key}'") as error:
@@ -161,7 +161,7 @@ def test_unset_hyperparameters_are_left_to_the_class(name: str) -> None:
     assert arguments(name, {}) == (args[0], kwargs)
 
 
-def test_names_become_the_objects_that_they_name() -> None:
+def test_names_are_replaced_by_their_objects() -> None:
     values = {
         "policy_kwargs": {"activation_fn": "elu", "optimizer_class": "sgd", "optimizer_kwargs": {"momentum": 0.9}}
     }
@@ -236,7 +236,7 @@ def test_a_wrong_value_is_refused_with_key_and_value(name: str, key: str, value:
         ("ppo", {"clip_range_vf": None, "target_kl": 0.01}),
     ],
 )
-def test_right_values_are_allowed(name: str, values: dict[str, Any]) -> None:
+def test_valid_values_are_allowed(name: str, values: dict[str, Any]) -> None:
     check(name, values)
 
 

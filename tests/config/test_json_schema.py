@@ -1,4 +1,4 @@
-"""The JSON schema: what runs is valid, what is mistyped is not, and what is registered is in it."""
+"""The JSON schema accepts valid configs, reports mistakes and contains registered components."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def mistakes(config: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-def test_a_config_that_ships_is_valid(path: Path) -> None:
+def test_a_shipped_config_is_valid(path: Path) -> None:
     assert mistakes(yaml.safe_load(path.read_text(encoding="utf-8"))) == []
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_a_strategy_has_its_own_parameters(strategy: str) -> None:
+def test_a_strategy_has_its_parameters(strategy: str) -> None:
     complete = resolve_config(overrides={"strategy": strategy, "algo": "ppo"}).values()
     assert mistakes(complete) == []
     known = parameters(registry("strategy").get(strategy).load())

@@ -124,7 +124,7 @@ def test_the_hash_is_the_same_for_the_same_values_in_any_order() -> None:
 
 
 @pytest.mark.parametrize("key", RunConfig.model_fields)
-def test_the_hash_covers_what_shapes_the_result_and_nothing_else(key: str) -> None:
+def test_the_hash_covers_exactly_the_keys_that_shape_the_result(key: str) -> None:
     same = config_hash({**BASE, key: "something else"}) == config_hash(BASE)
     assert same == (key in NOT_SHAPING)
 
@@ -132,7 +132,7 @@ def test_the_hash_covers_what_shapes_the_result_and_nothing_else(key: str) -> No
 @pytest.mark.parametrize(
     "change", [{"algo_params": {"gamma": 0.9}}, {"task_params": {"tolerance": 0.04}}, {"task": "push"}, {"steps": 3}]
 )
-def test_the_hash_sees_nested_values(change: dict[str, Any]) -> None:
+def test_the_hash_covers_nested_values(change: dict[str, Any]) -> None:
     assert config_hash(resolve([Layer("flag", change)]).values()) != config_hash(BASE)
 
 

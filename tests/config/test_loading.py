@@ -1,4 +1,4 @@
-"""Files and flags as plain dictionaries: what is read, and what is refused."""
+"""Files and flags as plain dictionaries: accepted and refused input."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def read(tmp_path: Path, text: str, name: str = "run.yaml") -> dict[str, Any]:
 
 @pytest.mark.parametrize("text", ["3e-4", "3E-4", "+3e-4", "0.3e-3", "3.0e-04", ".3e-3"])
 @pytest.mark.parametrize("name", ["run.yaml", "run.yml"])
-def test_a_number_is_a_number_however_it_is_written(tmp_path: Path, text: str, name: str) -> None:
+def test_every_notation_of_a_number_is_read_as_a_number(tmp_path: Path, text: str, name: str) -> None:
     assert read(tmp_path, f"x: {text}", name) == {"x": pytest.approx(3e-4)}
     assert parse_overrides([f"x={text}"]) == {"x": pytest.approx(3e-4)}
 
 
-def test_yaml_is_read_as_it_is_meant(tmp_path: Path) -> None:
+def test_yaml_values_have_the_expected_types(tmp_path: Path) -> None:
     text = "steps: 100_000\nher: true\nworkspace: null\ntask: [approach, push]\neval: {every: 500}\nx: '3e-4'\n"
     assert read(tmp_path, text) == {
         "steps": 100_000,
@@ -100,7 +100,7 @@ def test_a_file_that_is_too_large_is_refused(tmp_path: Path) -> None:
         read(tmp_path, "a: 1\n" * 1_000_000)
 
 
-def test_a_missing_file_is_refused_with_the_nearest_one(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused_with_the_nearest_file(tmp_path: Path) -> None:
     (tmp_path / "reach.yaml").write_text("robot: panda")
     with pytest.raises(ConfigError, match=r"did you mean '.*reach\.yaml'"):
         load_file(tmp_path / "raech.yaml")
@@ -108,7 +108,7 @@ def test_a_missing_file_is_refused_with_the_nearest_one(tmp_path: Path) -> None:
         load_file(tmp_path / "no" / "such" / "folder.yaml")
 
 
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
+def test_a_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "run.yaml").mkdir()
     with pytest.raises(ConfigError, match="cannot be read"):
         load_file(tmp_path / "run.yaml")
@@ -128,7 +128,7 @@ def test_any_punctuation_is_read_or_refused(tmp_path: Path, text: str) -> None:
 
 
 @given(values=MAPPINGS)
-def test_what_is_written_is_what_is_read(tmp_path: Path, values: dict[str, Any]) -> None:
+def test_written_values_are_read_back(tmp_path: Path, values: dict[str, Any]) -> None:
     assert read(tmp_path, to_yaml(values)) == values
     assert read(tmp_path, json.dumps(values), "run.json") == values
 
@@ -156,13 +156,13 @@ def test_overrides_nest_by_dots() -> None:
 
 
 @pytest.mark.parametrize("pair", ["", "seed", "=1", "a..b=1", ".a=1", "a.=1", "a=[1", "a={b: 1, b: 2}", "a=\x00"])
-def test_what_is_no_override_is_refused(pair: str) -> None:
+def test_an_invalid_override_is_refused(pair: str) -> None:
     with pytest.raises(ConfigError):
         parse_overrides([pair])
 
 
 @pytest.mark.parametrize("pairs", [["eval=1", "eval.every=2"], ["a.b=1", "a.b.c=2"]])
-def test_a_value_and_keys_below_it_do_not_go_together(pairs: list[str]) -> None:
+def test_a_value_and_keys_below_it_are_refused(pairs: list[str]) -> None:
     with pytest.raises(ConfigError, match="sets both"):
         parse_overrides(pairs)
 

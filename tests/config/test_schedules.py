@@ -43,13 +43,13 @@ def class_of(name: str) -> type:
     return algorithm(name).combo()[0]
 
 
-def made(name: str, **data: Any) -> Schedule:
+def make_schedule(name: str, **data: Any) -> Schedule:
     return parse(KEY, {"schedule": name, **{key.removesuffix("_"): value for key, value in data.items()}})
 
 
 @st.composite
 def datas(draw: st.DrawFn) -> dict[str, Any]:
-    """Right data of any built-in schedule."""
+    """Draw valid data of any built-in schedule."""
     name = draw(st.sampled_from(BUILT_IN))
     if name == "constant":
         return {"schedule": name, "value": draw(POSITIVE)}
@@ -72,10 +72,10 @@ def test_six_shapes_are_built_in() -> None:
 @pytest.mark.parametrize("name", MONOTONE)
 @given(first=POSITIVE, last=POSITIVE, total=TOTALS, shares=SHARES)
 @example(first=0.1, last=0.3, total=10, shares=[0.1, 0.7])
-def test_a_way_begins_and_ends_to_the_bit_and_never_turns_back(
+def test_a_schedule_has_exact_ends_and_is_monotone(
     name: str, first: float, last: float, total: int, shares: list[float]
 ) -> None:
-    schedule = made(name, from_=first, to=last)
+    schedule = make_schedule(name, from_=first, to=last)
     values = [schedule.value(step, total) for step in sorted(round(share * total) for share in shares)]
     assert (schedule.value(0, total), schedule.value(total, total), schedule.value(total + 7, total)) == (
         first,
@@ -98,25 +98,25 @@ def test_a_way_begins_and_ends_to_the_bit_and_never_turns_back(
     ],
 )
 def test_each_shape_follows_its_name(name: str, quarters: list[float]) -> None:
-    schedule = made(name, from_=1.0, to=0.1)
+    schedule = make_schedule(name, from_=1.0, to=0.1)
     assert [schedule.value(step, 100) for step in (0, 25, 50, 75, 100)] == pytest.approx(quarters)
 
 
 @pytest.mark.parametrize("name", MONOTONE)
 @given(start=st.integers(0, 1000), length=st.integers(1, 10**6), step=st.integers(0, 2 * 10**6))
-def test_a_way_lies_between_start_and_until(name: str, start: int, length: int, step: int) -> None:
-    schedule = made(name, from_=2.0, to=0.5, start=start, until=start + length)
+def test_a_schedule_changes_between_start_and_until_only(name: str, start: int, length: int, step: int) -> None:
+    schedule = make_schedule(name, from_=2.0, to=0.5, start=start, until=start + length)
     value = schedule.value(step, 10**7)
     if step <= start:
         assert value == 2.0
     elif step >= start + length:
         assert value == 0.5
     else:
-        assert value == made(name, from_=2.0, to=0.5).value(step - start, length)
+        assert value == make_schedule(name, from_=2.0, to=0.5).value(step - start, length)
 
 
-def test_without_until_the_way_ends_with_the_run() -> None:
-    schedule = made("linear", from_=1.0, to=0.0, start=100)
+def test_without_until_a_schedule_ends_with_the_run() -> None:
+    schedule = make_schedule("linear", from_=1.0, to=0.0, start=100)
     assert [schedule.value(step, 300) for step in (0, 100, 200, 300)] == [1.0, 1.0, 0.5, 0.0]
     assert [schedule.value(step, 500) for step in (0, 100, 200, 300, 500)] == [1.0, 1.0, 0.75, 0.5, 0.0]
 
@@ -134,8 +134,8 @@ def test_piecewise_goes_through_its_points_without_a_jump(data: dict[str, Any], 
 
 
 @given(value=POSITIVE, step=st.integers(0, 10**9))
-def test_constant_stays(value: float, step: int) -> None:
-    assert made("constant", value=value).value(step, 100) == value
+def test_constant_has_the_same_value_at_every_step(value: float, step: int) -> None:
+    assert make_schedule("constant", value=value).value(step, 100) == value
 
 
 @given(data=datas(), steps=st.lists(st.integers(0, 10**6), max_size=5))
@@ -152,9 +152,9 @@ def test_data_survive_yaml_json_and_pickle(data: dict[str, Any], steps: list[int
 
 
 @given(total=TOTALS, share=st.floats(0, 1.2))
-def test_progress_that_remains_is_env_steps_to_the_bit(total: int, share: float) -> None:
+def test_remaining_progress_is_converted_to_env_steps_exactly(total: int, share: float) -> None:
     steps = round(share * total)
-    schedule = made("linear", from_=1.0, to=0.1)
+    schedule = make_schedule("linear", from_=1.0, to=0.1)
     remaining = 1.0 - float(steps) / float(total)  # as SB3 computes it
     assert OfProgress(schedule, total)(remaining) == schedule.value(steps, total)
 
@@ -207,7 +207,7 @@ POINTS: dict[str, Any] = {"schedule": "piecewise", "points": [[0, 1e-3], [10, 1e
         (POINTS | {"points": [[0, 1e-3], [5, -1]]}, [f"{KEY}.points.1.1: -1 is out of range", "above 0"]),
     ],
 )
-def test_a_mistake_is_one_message_with_key_value_and_what_is_allowed(data: dict[str, Any], words: list[str]) -> None:
+def test_a_mistake_is_one_message_with_key_value_and_allowed_values(data: dict[str, Any], words: list[str]) -> None:
     with pytest.raises(ConfigError) as error:
         parse(KEY, data, RANGES["learning_rate"], total_steps=1000)
     assert all(word in str(error.value) for word in words), str(error.value)
@@ -217,7 +217,7 @@ def test_a_mistake_is_one_message_with_key_value_and_what_is_allowed(data: dict[
 
 
 @pytest.mark.parametrize("ends", [(0, 1e-3), (1e-3, 0)])
-def test_a_schedule_may_touch_a_bound_that_a_number_may_not(ends: tuple[float, float]) -> None:
+def test_an_end_of_a_schedule_may_equal_an_excluded_bound(ends: tuple[float, float]) -> None:
     with pytest.raises(ConfigError, match="above 0"):
         check(PPO, {"learning_rate": 0})
     check(PPO, {"learning_rate": {"schedule": "linear", "from": ends[0], "to": ends[1]}})
@@ -225,7 +225,7 @@ def test_a_schedule_may_touch_a_bound_that_a_number_may_not(ends: tuple[float, f
 
 
 def test_whole_floats_are_env_steps() -> None:
-    schedule = made("linear", from_=1, to=0, until=1e5)
+    schedule = make_schedule("linear", from_=1, to=0, until=1e5)
     assert (schedule.until, type(schedule.until)) == (100_000, int)
 
 
@@ -246,7 +246,7 @@ def test_both_ends_and_every_point_lie_in_the_range_of_the_hyperparameter(name: 
                         check(cls, {key: data})
 
 
-def test_numbers_that_float32_does_not_have_are_refused() -> None:
+def test_numbers_out_of_range_of_float32_are_refused() -> None:
     with pytest.raises(ConfigError, match="float32"):
         check(PPO, {"vf_coef": {"schedule": "linear", "from": 1, "to": 1e300}})
 
@@ -254,7 +254,7 @@ def test_numbers_that_float32_does_not_have_are_refused() -> None:
 # Custom shapes ------------------------------------------------------------------------------------------------------
 
 POWER = '''\
-"""Schedules of mine."""
+"""Custom schedules."""
 from pathlib import Path
 from mygym.config.schedules import register_schedule
 
@@ -263,7 +263,7 @@ Path(__file__).with_name("executed.txt").write_text(__name__)
 
 @register_schedule("power")
 def power(progress: float, from_: float, to: float, exponent: float = 2.0) -> float:
-    """Falls as a power of what is left."""
+    """Falls as a power of the remaining progress."""
     if exponent <= 0:
         raise ValueError("needs an exponent above 0")
     return to + (from_ - to) * (1 - progress) ** exponent
@@ -274,18 +274,18 @@ def power(progress: float, from_: float, to: float, exponent: float = 2.0) -> fl
 def power(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "algos").mkdir()
-    (tmp_path / "algos" / "mine.py").write_text(POWER)
+    (tmp_path / "algos" / "custom.py").write_text(POWER)
     return tmp_path / "algos" / "executed.txt"
 
 
-def test_a_users_file_adds_a_shape_with_parameters_of_its_own(power: Path) -> None:
+def test_a_users_file_adds_a_shape_with_parameters(power: Path) -> None:
     entry = registry("schedule").get("power")
-    assert (entry.help, power.exists()) == ("Falls as a power of what is left.", False)
+    assert (entry.help, power.exists()) == ("Falls as a power of the remaining progress.", False)
     data = {"schedule": "power", "from": 1.0, "to": 0.0, "start": 10, "until": 20}
     assert parse(KEY, data).value(15, 100) == 0.25
     assert parse(KEY, data | {"exponent": 3}).value(15, 100) == 0.125
     assert pickle.loads(pickle.dumps(parse(KEY, data))).value(15, 100) == 0.25
-    assert power.read_text() == "mygym_user.algos.mine"
+    assert power.read_text() == "mygym_user.algos.custom"
     with pytest.raises(ConfigError, match=rf"{KEY}\.exponnt: .*did you mean 'exponent'"):
         parse(KEY, data | {"exponnt": 3})
     with pytest.raises(ConfigError, match="needs an exponent above 0"):
@@ -303,18 +303,18 @@ def test_a_users_file_adds_a_shape_with_parameters_of_its_own(power: Path) -> No
         (lambda progress, from_, to: None, "NoneType"),
     ],
 )
-def test_every_value_of_a_shape_is_looked_at_before_a_run(shape: Callable[..., float], words: str) -> None:
+def test_every_value_of_a_shape_is_checked_before_a_run(shape: Callable[..., float], words: str) -> None:
     shape.__doc__ = "Broken."
     register_schedule("broken")(shape)
     with pytest.raises(ConfigError, match=rf"{KEY}: .*{words}"):
         parse(KEY, {"schedule": "broken", "from": 1, "to": 2}, RANGES["learning_rate"])
 
 
-def test_a_name_is_taken_once() -> None:
+def test_a_name_is_registered_once() -> None:
     with pytest.raises(Exception, match="registered twice"):
         register_schedule("linear")(lambda progress: progress)
     register_schedule("linear", override=True)(lambda progress: progress)
-    assert made("linear").value(1, 4) == 0.25
+    assert make_schedule("linear").value(1, 4) == 0.25
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
@@ -338,7 +338,7 @@ COSINE: dict[str, Any] = {"schedule": "cosine", "from": 5e-4, "to": 5e-5, "until
         (1e-3, LINEAR, LINEAR),
         (LINEAR, 1e-3, 1e-3),
         (LINEAR, None, None),
-        (COSINE, LINEAR, LINEAR),  # until does not stay
+        (COSINE, LINEAR, LINEAR),  # until is removed
         (COSINE, {"schedule": "constant", "value": 1}, {"schedule": "constant", "value": 1}),
         (COSINE, {"to": 0}, COSINE | {"to": 0}),
         ({"net_arch": [8]}, {"n_critics": 1}, {"net_arch": [8], "n_critics": 1}),
@@ -352,13 +352,13 @@ def test_a_schedule_replaces_another_schedule(low: Any, high: Any, result: Any) 
 def test_the_layers_of_a_run_do_not_mix_schedules(default: Any) -> None:
     register_algorithm("scheduled", defaults={"learning_rate": default})(PPO)
     for values in (COSINE, LINEAR, 2e-3, {"schedule": "constant", "value": 3e-3}):
-        settled = resolve_config({"algo": "scheduled"}, {"algo_params": {"learning_rate": values}})
-        assert settled.config.algo_params["learning_rate"] == values
+        resolved = resolve_config({"algo": "scheduled"}, {"algo_params": {"learning_rate": values}})
+        assert resolved.config.algo_params["learning_rate"] == values
     if default != 1e-3:
-        settled = resolve_config({"algo": "scheduled"}, {"algo_params": {"learning_rate": {"to": 0.0}}})
-        assert settled.config.algo_params["learning_rate"] == default | {"to": 0.0}
-        assert settled.origins["algo_params.learning_rate.to"] == "flag"
-        assert settled.origins["algo_params.learning_rate.from"] == "algorithm scheduled"
+        resolved = resolve_config({"algo": "scheduled"}, {"algo_params": {"learning_rate": {"to": 0.0}}})
+        assert resolved.config.algo_params["learning_rate"] == default | {"to": 0.0}
+        assert resolved.origins["algo_params.learning_rate.to"] == "flag"
+        assert resolved.origins["algo_params.learning_rate.from"] == "algorithm scheduled"
 
 
 def test_a_misspelt_default_of_an_algorithm_is_not_ignored() -> None:
@@ -367,7 +367,7 @@ def test_a_misspelt_default_of_an_algorithm_is_not_ignored() -> None:
         resolve_config({"algo": "scheduled"})
 
 
-def test_flags_set_a_schedule_whole_or_key_by_key() -> None:
+def test_flags_set_a_complete_schedule_or_its_keys() -> None:
     whole = parse_overrides(["algo_params.learning_rate={schedule: linear, from: 1e-3, to: 0.0}"])
     parts = parse_overrides(
         [f"algo_params.learning_rate.{part}" for part in ("schedule=linear", "from=1e-3", "to=0.0")]
@@ -383,12 +383,12 @@ def test_a_config_file_has_schedules(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"run{suffix}"
     document = {"algo": "ppo", "algo_params": {"learning_rate": COSINE}}
     path.write_text(yaml.safe_dump(document) if suffix == ".yaml" else json.dumps(document))
-    settled = resolve_config(load_file(path))
-    assert settled.config.algo_params["learning_rate"] == COSINE
-    assert settled.origins["algo_params.learning_rate.schedule"] == "file"
+    resolved = resolve_config(load_file(path))
+    assert resolved.config.algo_params["learning_rate"] == COSINE
+    assert resolved.origins["algo_params.learning_rate.schedule"] == "file"
 
 
-# What may follow a schedule -----------------------------------------------------------------------------------------
+# Schedulable parameters -----------------------------------------------------------------------------------------
 
 REFUSED = [
     (name, key)
@@ -399,7 +399,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("name", "key"), REFUSED)
-def test_what_is_fixed_while_training_is_refused_with_what_is_not(name: str, key: str) -> None:
+def test_a_schedule_of_a_fixed_parameter_is_refused_with_the_schedulable_parameters(name: str, key: str) -> None:
     cls = class_of(name)
     with pytest.raises(ConfigError) as error:
         check(cls, {key: {"schedule": "linear", "from": 0.1, "to": 0.2}})
@@ -415,7 +415,7 @@ def test_gamma_and_whole_numbers_are_never_scheduled(name: str) -> None:
     wholes = {key for key, parameter in known(cls).items() if isinstance(parameter.default, bool | int)}
     assert wholes <= refused
     assert "gamma" in refused or "gamma" not in known(cls)
-    if not issubclass(cls, Runner):  # these read their attributes themselves
+    if not issubclass(cls, Runner):  # runners read their attributes directly
         assert refused & {"gae_lambda"} == known(cls).keys() & {"gae_lambda"}
     if "learning_rate" in cls.__init__.__annotations__:
         assert "learning_rate" in may_be_scheduled(cls)
@@ -434,11 +434,11 @@ def test_the_table_of_libraries_names_existing_parameters(key: str) -> None:
     names = READS[key].called | READS[key].held
     assert names <= known(cls).keys()
     assert all(typing.get_type_hints(cls.__init__)[name] is not float for name in READS[key].called)
-    assert may_be_scheduled(cls).keys() == names - ({"action_noise"})  # a number only in our expected classes
+    assert may_be_scheduled(cls).keys() == names - ({"action_noise"})  # schedulable only as a number
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_what_sbx_compiles_once_is_refused() -> None:
+def test_values_that_sbx_compiles_once_are_refused() -> None:
     sbx = pytest.importorskip("sbx")
     for cls, key in ((sbx.TD3, "learning_rate"), (sbx.CrossQ, "learning_rate"), (sbx.PPO, "max_grad_norm"),
                      (sbx.PPO, "clip_range_vf"), (sbx.SAC, "ent_coef"), (sbx.SAC, "qf_learning_rate")):  # fmt: skip
@@ -450,7 +450,7 @@ def test_what_sbx_compiles_once_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("ent_coef", "allowed"), [("auto", True), ("auto_0.1", True), (0.1, False), (LINEAR, False)])
-def test_a_target_entropy_that_nothing_aims_at_is_refused(ent_coef: Any, allowed: bool) -> None:
+def test_a_target_entropy_without_a_tuned_coefficient_is_refused(ent_coef: Any, allowed: bool) -> None:
     params = {"ent_coef": ent_coef, "target_entropy": {"schedule": "linear", "from": -1, "to": -3}}
     if allowed:
         assert "target_entropy" in schedules(SAC, params, 1000)
@@ -482,17 +482,17 @@ class Custom(PPO):
 
 
 def test_the_annotation_decides_for_a_custom_class() -> None:
-    ways = may_be_scheduled(Custom)
+    kinds = may_be_scheduled(Custom)
     expected = {"curiosity": "held", "courage": "held", "anything": "held", "warmth": "called"}
-    assert {key: way for key, way in ways.items() if key not in may_be_scheduled(PPO)} == expected
-    assert not ways.keys() & {"layers", "kept", "name", "gamma", "gae_lambda"}
-    assert ways["max_grad_norm"] == "held"
-    assert "clip_range" not in ways  # PPO would call a function, this class asks for a number
-    assert ways.items() >= {(key, may_be_scheduled(PPO)[key]) for key in ("learning_rate", "ent_coef")}
+    assert {key: kind for key, kind in kinds.items() if key not in may_be_scheduled(PPO)} == expected
+    assert not kinds.keys() & {"layers", "kept", "name", "gamma", "gae_lambda"}
+    assert kinds["max_grad_norm"] == "held"
+    assert "clip_range" not in kinds  # PPO would call a function; this class requires a number
+    assert kinds.items() >= {(key, may_be_scheduled(PPO)[key]) for key in ("learning_rate", "ent_coef")}
 
 
 @pytest.mark.parametrize("value", [{}, {"a": 1}, {"schedule": "linear", "from": 1, "to": 2}])
-def test_mappings_that_are_meant_as_mappings_stay_what_they_are(value: dict[str, Any]) -> None:
+def test_a_mapping_of_a_mapping_parameter_is_not_a_schedule(value: dict[str, Any]) -> None:
     class Optional(A2C):
         def __init__(self, policy: Any, env: Any, options: dict[str, Any] | None = None, **kwargs: Any) -> None:
             super().__init__(policy, env, **kwargs)
@@ -513,7 +513,7 @@ def test_reading_configs_needs_neither_torch_nor_the_libraries(python: Any) -> N
 
 def test_a_schedule_is_quick_enough_for_every_step() -> None:
     for name in MONOTONE:
-        schedule = made(name, from_=1.0, to=0.1)
+        schedule = make_schedule(name, from_=1.0, to=0.1)
         assert min(timeit.repeat(lambda of=schedule: of.value(500, 1000), number=1000, repeat=5)) < 0.02, name
-    long = made("piecewise", points=[[step, 1.0] for step in range(4000)])
+    long = make_schedule("piecewise", points=[[step, 1.0] for step in range(4000)])
     assert min(timeit.repeat(lambda: long.value(3000, 1000), number=1000, repeat=5)) < 0.02

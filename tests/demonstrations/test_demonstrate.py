@@ -1,4 +1,4 @@
-"""`mygym.demonstrate` and `mygym.replay`, and the commands of the same: who acts, what is kept, what is refused."""
+"""`mygym.demonstrate`, `mygym.replay` and their commands: the acting policy, kept episodes, refused input."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mygym.runs.video import PAUSE_FRAMES
 from tests.components import small
 
 HARD: dict[str, Any] = {"task": "push", "task_params": {"horizon": 25}}
-"""With much noise about half of its episodes fail."""
+"""With much noise, about half of the episodes of this task fail."""
 
 
 @pytest.fixture(scope="module")
@@ -42,10 +42,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return mygym.train({**values, "logdir": str(tmp_path_factory.mktemp("runs"))}).path
 
 
-def test_failures_are_left_out_unless_wanted(tmp_path: Path) -> None:
-    how: dict[str, Any] = {"episodes": 6, "noise": [0.0, 0.8]}
-    every = mygym.demonstrate(HARD, out=tmp_path / "every", keep_failures=True, **how)
-    good = mygym.demonstrate(HARD, out=tmp_path / "good", **how)
+def test_failures_are_kept_only_on_request(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"episodes": 6, "noise": [0.0, 0.8]}
+    every = mygym.demonstrate(HARD, out=tmp_path / "every", keep_failures=True, **options)
+    good = mygym.demonstrate(HARD, out=tmp_path / "good", **options)
     assert every.about["attempts"] == 6 == len(every)
     assert 0 < sum(episode.success for episode in every.episodes) == every.about["solved"] < 6
     assert all(episode.success for episode in good.episodes)
@@ -54,7 +54,7 @@ def test_failures_are_left_out_unless_wanted(tmp_path: Path) -> None:
     assert sorted(episode.noise for episode in good.episodes) == [0.0] * 3 + [0.8] * 3  # fewer noisy episodes succeed
 
 
-def test_seeds_are_of_no_other_purpose_and_follow_from_the_run_s(dataset: Path, tmp_path: Path) -> None:
+def test_seeds_belong_to_demonstrations_and_follow_from_the_seed_of_the_run(dataset: Path, tmp_path: Path) -> None:
     seeds = [episode.seed for episode in mygym.load_demonstrations(dataset).episodes]
     assert set(seeds) <= set(episode_seeds(0, DEMONSTRATION, 30))
     for purpose in range(DEMONSTRATION):
@@ -71,40 +71,40 @@ def test_the_same_command_gives_the_same_episodes(dataset: Path, tmp_path: Path)
         np.testing.assert_array_equal(episode.actions, other.actions)
 
 
-def test_several_tasks_take_turns(tmp_path: Path) -> None:
+def test_episodes_alternate_between_several_tasks(tmp_path: Path) -> None:
     many = {"strategy": "multitask", "strategy_params": {"tasks": ["reach", "push", "poke"]}}
-    made = mygym.demonstrate(many, out=tmp_path / "new", episodes=6, keep_failures=True)
-    assert [episode.task for episode in made.episodes] == 2 * ["reach", "push", "poke"]
+    recorded = mygym.demonstrate(many, out=tmp_path / "new", episodes=6, keep_failures=True)
+    assert [episode.task for episode in recorded.episodes] == 2 * ["reach", "push", "poke"]
     assert [episode.differs_at for episode in mygym.replay(tmp_path / "new")] == [None] * 6
 
 
 @pytest.mark.parametrize("policy", [name for name in registry("policy").names() if name != "oracle"])
 def test_every_policy_can_be_recorded(policy: str, tmp_path: Path) -> None:
     values = {"task": "push", "task_params": {"horizon": 5}}
-    made = mygym.demonstrate(values, out=tmp_path / "new", policy=policy, episodes=2, keep_failures=True)
-    assert made.about["policy"] == policy
+    recorded = mygym.demonstrate(values, out=tmp_path / "new", policy=policy, episodes=2, keep_failures=True)
+    assert recorded.about["policy"] == policy
     assert [episode.differs_at for episode in mygym.replay(tmp_path / "new")] == [None, None]
 
 
 @pytest.mark.parametrize("file", ["", "policy.safetensors", "model.zip"])
-def test_a_run_s_policy(file: str, run: Path, tmp_path: Path) -> None:
-    made = mygym.demonstrate(out=tmp_path / "new", policy=run / file, episodes=2, keep_failures=True)
-    episode = made.episodes[0]
-    assert isinstance(episode.observations, np.ndarray), "this algorithm takes no dictionaries"
+def test_a_policy_of_a_run_can_be_recorded(file: str, run: Path, tmp_path: Path) -> None:
+    recorded = mygym.demonstrate(out=tmp_path / "new", policy=run / file, episodes=2, keep_failures=True)
+    episode = recorded.episodes[0]
+    assert isinstance(episode.observations, np.ndarray), "the algorithm accepts no dictionaries"
     policy = mygym.load(run)
     expected = np.array([policy.predict(observation)[0] for observation in episode.observations[:-1]])
     np.testing.assert_allclose(episode.actions, expected, atol=1e-6)
-    assert made.config.algo == "ars"
+    assert recorded.config.algo == "ars"
     assert [episode.differs_at for episode in mygym.replay(tmp_path / "new")] == [None, None]
 
 
-def test_a_run_has_its_config(run: Path, tmp_path: Path) -> None:
+def test_a_config_besides_a_run_is_refused(run: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is a run, which has a config"):
         mygym.demonstrate({"task": "push"}, out=tmp_path / "new", policy=run)
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf])
-def test_a_policy_whose_actions_are_no_numbers(number: float, tmp_path: Path) -> None:
+def test_a_policy_with_actions_that_are_not_finite_is_refused(number: float, tmp_path: Path) -> None:
     class Broken(ZeroPolicy):
         def predict(self, *arguments: Any, **keywords: Any) -> Any:
             return np.full(self.shape, number, dtype=np.float32), None
@@ -130,7 +130,7 @@ def test_a_policy_whose_actions_are_no_numbers(number: float, tmp_path: Path) ->
     ],
     ids=str,
 )
-def test_bad_input(wrong: dict[str, Any], values: str, tmp_path: Path) -> None:
+def test_invalid_input_is_refused(wrong: dict[str, Any], values: str, tmp_path: Path) -> None:
     with pytest.raises((ConfigError, RegistryError), match=values):
         mygym.demonstrate(**{"out": tmp_path / "new", **wrong})
     assert list(tmp_path.iterdir()) == []
@@ -139,15 +139,15 @@ def test_bad_input(wrong: dict[str, Any], values: str, tmp_path: Path) -> None:
 # Replays --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_film_of_one_or_all_from_any_camera(dataset: Path, tmp_path: Path) -> None:
+def test_a_video_of_one_or_all_episodes_from_any_camera(dataset: Path, tmp_path: Path) -> None:
     lengths = [len(episode) for episode in mygym.load_demonstrations(dataset).episodes]
     size = {"width": 32, "height": 16}
-    films = {}
+    videos = {}
     for camera in ("main", "top"):
         mygym.replay(dataset, episode=1, video=tmp_path / f"{camera}.mp4", camera=camera, **size)
-        films[camera] = (tmp_path / f"{camera}.mp4").read_bytes()
+        videos[camera] = (tmp_path / f"{camera}.mp4").read_bytes()
         assert imageio_ffmpeg.count_frames_and_secs(str(tmp_path / f"{camera}.mp4"))[0] == lengths[1] + 1 + PAUSE_FRAMES
-    assert films["main"] != films["top"]
+    assert videos["main"] != videos["top"]
     mygym.replay(dataset, video=tmp_path / "new" / "all.mp4", **size)
     frames = imageio_ffmpeg.count_frames_and_secs(str(tmp_path / "new" / "all.mp4"))[0]
     assert frames == sum(lengths) + 3 * (1 + PAUSE_FRAMES)
@@ -157,7 +157,7 @@ def test_a_film_of_one_or_all_from_any_camera(dataset: Path, tmp_path: Path) -> 
 
 
 def test_changed_observations_are_reported(dataset: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """As with another version of the simulator: here the config has another mass."""
+    """E.g. after a change of the simulator; here the config is changed to another object."""
     shutil.copytree(dataset, tmp_path / "changed")
     file = tmp_path / "changed" / "data" / "metadata.json"
     content = json.loads(file.read_text())
@@ -192,7 +192,7 @@ def test_changed_labels_are_reported(dataset: Path, tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_bad_input_of_a_replay(wrong: dict[str, Any], values: str, dataset: Path) -> None:
+def test_invalid_input_of_a_replay_is_refused(wrong: dict[str, Any], values: str, dataset: Path) -> None:
     with pytest.raises(ConfigError, match=values):
         mygym.replay(dataset, **wrong)
 
@@ -205,7 +205,7 @@ Outcome = tuple[int, str, str]
 
 @pytest.fixture
 def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Runs `mygym WORDS …` in an empty folder: exit code, output, errors."""
+    """Return a function that runs `mygym` with its arguments in an empty folder: exit code, output, errors."""
     monkeypatch.chdir(tmp_path)
 
     def perform(*words: str) -> Outcome:
@@ -216,15 +216,19 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     return perform
 
 
-def test_the_commands(command: Callable[..., Outcome]) -> None:
+def test_the_commands_demos_and_replay(command: Callable[..., Outcome]) -> None:
     flags = ["--robot", "kuka", "--episodes", "2", "--noise", "[0, 0.1]", "--partial", "0.5", "--seed", "3"]
     code, out, err = command("demos", "[approach, push]", *flags, "--set", "reward=dense", "--out", "new")
     assert (code, out) == (0, "dataset: new\n")
     assert err.startswith("2 episodes; 100.0% of 2 attempts solved; ")
-    made = mygym.load_demonstrations("new")
-    assert (made.config.robot, made.config.task, made.config.reward) == ("kuka", ["approach", "push"], "dense")
-    assert (made.about["noise"], made.about["partial"], made.about["seed"]) == ([0.0, 0.1], 0.5, 3)
-    steps = sum(map(len, made.episodes))
+    recorded = mygym.load_demonstrations("new")
+    assert (recorded.config.robot, recorded.config.task, recorded.config.reward) == (
+        "kuka",
+        ["approach", "push"],
+        "dense",
+    )
+    assert (recorded.about["noise"], recorded.about["partial"], recorded.about["seed"]) == ([0.0, 0.1], 0.5, 3)
+    steps = sum(map(len, recorded.episodes))
     assert command("replay", "new") == (0, f"2 episodes, {steps} steps; 0 differ from the dataset\n", "")
     assert command("replay", "new", "--episode", "1")[1].startswith("1 episodes, ")
     assert command("demos", "reach", "--out", "new")[::2] == (
@@ -256,7 +260,7 @@ def test_the_command_for_a_run(run: Path, command: Callable[..., Outcome]) -> No
 @pytest.mark.parametrize(
     "config", [{"task": "reach"}, {"task": "reach", "spaces": "shared"}, {"task": "AGM", "algo": "ars"}], ids=str
 )
-def test_the_environment_is_the_config_s(config: dict[str, Any], tmp_path: Path) -> None:
-    made = mygym.demonstrate(config, out=tmp_path / "new", episodes=1)
-    with contextlib.closing(factory.make_env(made.config)) as env:
-        assert (env.observation_space, env.action_space) == (made.observation_space, made.action_space)
+def test_the_dataset_has_the_spaces_of_the_config(config: dict[str, Any], tmp_path: Path) -> None:
+    recorded = mygym.demonstrate(config, out=tmp_path / "new", episodes=1)
+    with contextlib.closing(factory.make_env(recorded.config)) as env:
+        assert (env.observation_space, env.action_space) == (recorded.observation_space, recorded.action_space)

@@ -30,7 +30,7 @@ from tests.conftest import ROOT
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A dataset of segments of noisy episodes, some of them failures."""
+    """Return a dataset of segments of noisy episodes, some of which fail."""
     path = tmp_path_factory.mktemp("demonstrations") / "push-v3"
     options: dict[str, Any] = {"noise": [0.0, 0.6], "partial": 0.6, "keep_failures": True, "seed": 1}
     mygym.demonstrate({"task": "push", "task_params": {"horizon": 25}}, out=path, episodes=6, **options)
@@ -202,7 +202,7 @@ def test_file_size_limit_leaves_nothing(tmp_path: Path) -> None:
 
 @pytest.fixture
 def recording(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """A process that records many episodes and has stored some of them."""
+    """Start a process that records many episodes, and wait until it has stored some of them."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     command = [sys.executable, "-m", "mygym", "demos", "reach", "--episodes", "100000", "--out", "new"]
     process = subprocess.Popen(

@@ -30,12 +30,13 @@ POINT = {"low": [0.0, 0.0, 0.2], "high": [0.0, 0.0, 0.2]}
 
 
 def clients() -> int:
-    """Number of open clients in this process."""
+    """Return the number of open clients in this process."""
     return sum(pybullet.isConnected(client) for client in range(1024))
 
 
 @pytest.fixture(autouse=True)
 def no_client_is_left() -> Iterator[None]:
+    """Check that each test closes its clients."""
     before = clients()
     yield
     assert clients() == before
@@ -43,7 +44,7 @@ def no_client_is_left() -> Iterator[None]:
 
 @pytest.fixture
 def broken_component() -> str:
-    """Name of an observation component that raises an error of the user's code."""
+    """Register an observation component that raises an error, and return its name."""
 
     @register_observation("broken", bound=1.0)
     def broken(context: EpisodeContext) -> Any:
@@ -89,7 +90,7 @@ def test_an_error_in_a_shared_world_leaves_the_first_environment_open() -> None:
         env.reset(seed=0)
 
 
-def test_a_variant_of_other_spaces_closes_its_client() -> None:
+def test_a_variant_with_different_spaces_closes_its_client() -> None:
     env = MultiTaskEnv([{"task": "reach"}, {"task": "push"}], ("reach", "push"))
     before = clients()
     with pytest.raises(ConfigError, match="another observation space"):

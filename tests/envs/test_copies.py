@@ -1,4 +1,4 @@
-"""Copies and pickles of an environment continue its episode in their own physics client."""
+"""Copies and pickles of an environment continue its episode in a separate physics client."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def stepped_env(task: str, **keywords: Any) -> RobotEnv:
 
 
 def continuation(env: gymnasium.Env[Any, Any]) -> bytes:
-    """Return 10 steps of the episode and the start of the next, under actions from the environment's own space."""
-    seen = [env.step(env.action_space.sample()) for _ in range(10)]
-    return pickle.dumps([seen, env.reset(), env.step(env.action_space.sample())])
+    """Return 10 steps of the episode and the start of the next, under actions from the environment's space."""
+    results = [env.step(env.action_space.sample()) for _ in range(10)]
+    return pickle.dumps([results, env.reset(), env.step(env.action_space.sample())])
 
 
 @pytest.mark.parametrize("make_copy", [copy.deepcopy, copy.copy, lambda env: pickle.loads(pickle.dumps(env))])

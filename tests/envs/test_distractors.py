@@ -1,4 +1,4 @@
-"""Distractors: placed apart from the task's objects, and no part of the task."""
+"""Distractors: placed away from the objects of the task, not part of the task."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ MIXED = {"distractors": ["can", MOVING]}
 
 def roll(env: RobotEnv, seed: int, steps: int = 40) -> list[bytes]:
     env.reset(seed=seed)
-    seen = []
+    arrays = []
     for step in range(steps):
         action = env.expert_action() if step < 25 else np.full(env.action_space.shape, -0.5, np.float32)
         observation, *_ = env.step(action)
-        seen.append(b"".join(array.tobytes() for array in observation.values()))
-        seen.append(env.world.state.object_position.tobytes())
-    return seen
+        arrays.append(b"".join(array.tobytes() for array in observation.values()))
+        arrays.append(env.world.state.object_position.tobytes())
+    return arrays
 
 
 @pytest.mark.parametrize("task", ["reach", "push", "AGMDW"])
@@ -38,7 +38,7 @@ def test_distractors_follow_the_roles_in_the_state_and_are_not_observed_by_defau
         assert env.world.state.object_position.shape == (1, len(plain.task.roles) + 2, 3)
 
 
-def test_a_name_is_a_static_and_a_mapping_a_moving_distractor() -> None:
+def test_a_name_gives_a_static_and_a_mapping_a_moving_distractor() -> None:
     with RobotEnv("reach", task_params=MIXED) as env:
         env.reset(seed=1)
         start = env.world.state.object_position[0].copy()

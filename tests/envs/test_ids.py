@@ -30,7 +30,7 @@ def named(keywords: dict[str, Any]) -> str:
     return "-".join(str(value) for value in keywords.values())
 
 
-def test_each_task_has_an_id_and_gym_v0_takes_any_task() -> None:
+def test_each_task_has_an_id_and_gym_v0_accepts_any_task() -> None:
     registered = {name for name in gymnasium.registry if name.startswith("mygym/")}
     assert {"mygym/Reach-v0", "mygym/Push-v0", "mygym/PickAndPlace-v0", "mygym/Gym-v0"} <= registered
     assert registered >= {*IDS.values(), ANY_TASK}
@@ -123,7 +123,7 @@ def test_environments_run_in_gymnasium_vectors() -> None:
     envs.close()
 
 
-def test_make_env_takes_a_config() -> None:
+def test_make_env_accepts_a_config() -> None:
     with mygym.make_env({"task": "push", "robot": "kuka", "reward": "dense"}) as env:
         assert (env.task.name, env.robot.name, env.reward_kind) == ("push", "kuka", "dense")
     with mygym.make_env({"algo": "ars"}) as env:

@@ -74,16 +74,16 @@ def test_invalid_weights_are_refused(env: MultiTaskEnv, weights: list[float]) ->
 def test_an_episode_equals_that_of_the_active_environment(env: MultiTaskEnv) -> None:
     rng = np.random.default_rng(0)
     observation, info = env.reset(seed=5)
-    alone = RobotEnv(env.label, spaces="shared")
-    expected, _ = alone.reset(seed=int(np.random.SeedSequence([5, 0]).generate_state(1)[0]))
+    single_env = RobotEnv(env.label, spaces="shared")
+    expected, _ = single_env.reset(seed=int(np.random.SeedSequence([5, 0]).generate_state(1)[0]))
     np.testing.assert_equal(observation, expected)
     for _ in range(5):
         action = rng.uniform(-1, 1, env.action_space.shape).astype(np.float32)
         observation, reward, *_, info = env.step(action)
-        expected, expected_reward, *_ = alone.step(action)
+        expected, expected_reward, *_ = single_env.step(action)
         np.testing.assert_equal(observation, expected)
         assert (reward, info["variant"]) == (expected_reward, TASKS.index(env.label))
-    alone.close()
+    single_env.close()
 
 
 def test_a_restored_state_continues_with_the_same_episodes(env: MultiTaskEnv) -> None:
@@ -110,26 +110,26 @@ LEVELS = [
 ]
 
 
-def test_variants_that_share_a_world_behave_as_they_would_separately() -> None:
+def test_variants_that_share_a_world_equal_separate_environments() -> None:
     env = MultiTaskEnv(LEVELS, ("end", "later", "whole", "round"))
     env.try_all()
     worlds = [variant.world for variant in env._envs.values()]
     assert worlds[0] is worlds[1] is worlds[2] is not worlds[3]
-    seen = set()
+    played = set()
     for seed in range(8):
         observation, info = env.reset(seed=seed)
-        seen.add(info["variant"])
-        with contextlib.closing(RobotEnv(**LEVELS[info["variant"]])) as alone:
-            expected, _ = alone.reset(seed=int(np.random.SeedSequence([seed, 0]).generate_state(1)[0]))
+        played.add(info["variant"])
+        with contextlib.closing(RobotEnv(**LEVELS[info["variant"]])) as single_env:
+            expected, _ = single_env.reset(seed=int(np.random.SeedSequence([seed, 0]).generate_state(1)[0]))
             np.testing.assert_equal(observation, expected)
             for _ in range(30):
                 action = env.expert_action()
-                step, expected = env.step(action), alone.step(action)
+                step, expected = env.step(action), single_env.step(action)
                 np.testing.assert_equal(step[0], expected[0])
                 assert step[1:4] == expected[1:4]
                 if step[2] or step[3]:
                     break
-    assert seen == set(range(len(LEVELS)))
+    assert played == set(range(len(LEVELS)))
     copied = copy.deepcopy(env.playing)
     assert copied.world is not env.playing.world
     np.testing.assert_equal(copied.step(action)[0], env.step(action)[0])

@@ -20,16 +20,18 @@ def test_component_slices_are_correct() -> None:
         for instance in (env, default):
             instance.reset(seed=4)
         action = np.full(3, 0.5, np.float32)
-        seen, other = env.step(action)[0], default.step(action)[0]
-        assert seen["observation"][env.components["time"]] == pytest.approx(1 / env.task.horizon)
+        observation, other = env.step(action)[0], default.step(action)[0]
+        assert observation["observation"][env.components["time"]] == pytest.approx(1 / env.task.horizon)
         np.testing.assert_array_equal(
-            seen["observation"][env.components["object_from_ee"]],
+            observation["observation"][env.components["object_from_ee"]],
             other["observation"][default.components["object_from_ee"]],
         )
-        difference = seen["desired_goal"] - seen["achieved_goal"]
-        np.testing.assert_allclose(seen["observation"][env.components["goal_from_object"]], difference, atol=1e-6)
+        difference = observation["desired_goal"] - observation["achieved_goal"]
+        np.testing.assert_allclose(
+            observation["observation"][env.components["goal_from_object"]], difference, atol=1e-6
+        )
         assert sum(component.stop - component.start for component in env.components.values()) == len(
-            seen["observation"]
+            observation["observation"]
         )
 
 
@@ -37,8 +39,8 @@ def test_touch_and_finger_contact_follow_the_physics() -> None:
     with RobotEnv("pick_and_place", observations=["touch", "finger_contact"]) as env:
         first, _ = env.reset(seed=0)
         assert first["observation"].tolist() == [0, 0]
-        seen = [env.step(env.expert_action())[0]["observation"].tolist() for _ in range(60)]
-        assert seen[-1] == [1, 1]
+        touches = [env.step(env.expert_action())[0]["observation"].tolist() for _ in range(60)]
+        assert touches[-1] == [1, 1]
 
 
 @pytest.mark.parametrize(

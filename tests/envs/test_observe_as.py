@@ -1,4 +1,4 @@
-"""Observations of the current state by another specification."""
+"""Observations of the current state by other_env specification."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def flat(observation: Any) -> np.ndarray[Any, Any]:
 
 def episode(env: RobotEnv, spec: ObservationSpec | None = None, steps: int = 30) -> list[Any]:
     """Return the observations of two short episodes, with a call of `observe_as` after each reset and step if given."""
-    rng, seen = np.random.default_rng(0), []
+    rng, observations = np.random.default_rng(0), []
     for seed in (3, None):
-        seen.append(flat(env.reset(seed=seed)[0]))
+        observations.append(flat(env.reset(seed=seed)[0]))
         for _ in range(steps):
             if spec is not None:
                 env.observe_as(spec)
             observation, reward, *_ = env.step(rng.uniform(-1, 1, env.action_space.shape).astype(np.float32))
-            seen += [flat(observation), np.array([reward])]
-    return seen
+            observations += [flat(observation), np.array([reward])]
+    return observations
 
 
 @pytest.mark.parametrize("task", ["AGM", "open_drawer"])
@@ -38,18 +38,18 @@ def episode(env: RobotEnv, spec: ObservationSpec | None = None, steps: int = 30)
 def test_observe_as_equals_the_other_environments_observation(
     task: str, first: dict[str, Any], second: dict[str, Any]
 ) -> None:
-    env, another = RobotEnv(task, reward="staged", **first), RobotEnv(task, reward="staged", **second)
-    for instance in (env, another):
+    env, other_env = RobotEnv(task, reward="staged", **first), RobotEnv(task, reward="staged", **second)
+    for instance in (env, other_env):
         instance.reset(seed=5)
     for _ in range(10):
-        seen = [instance.step(instance.expert_action())[0] for instance in (env, another)]
-    if env.action_space == another.action_space:  # otherwise the additional yaw changes the last digits
-        np.testing.assert_array_equal(flat(env.observe_as(another.observation_spec)), flat(seen[1]))
-    np.testing.assert_array_equal(flat(env.observe_as(env.observation_spec)), flat(seen[0]))
-    assert env.observation_space_as(another.observation_spec) == another.observation_space
-    assert another.observation_space.contains(env.observe_as(another.observation_spec))
+        observations = [instance.step(instance.expert_action())[0] for instance in (env, other_env)]
+    if env.action_space == other_env.action_space:  # otherwise the additional yaw changes the last digits
+        np.testing.assert_array_equal(flat(env.observe_as(other_env.observation_spec)), flat(observations[1]))
+    np.testing.assert_array_equal(flat(env.observe_as(env.observation_spec)), flat(observations[0]))
+    assert env.observation_space_as(other_env.observation_spec) == other_env.observation_space
+    assert other_env.observation_space.contains(env.observe_as(other_env.observation_spec))
     env.close()
-    another.close()
+    other_env.close()
 
 
 @pytest.mark.parametrize("randomize", [{}, NOISY], ids=["plain", "noisy"])

@@ -1,4 +1,4 @@
-"""Objects and goals are apart from each other, in their areas, on top of each other, never solved."""
+"""Objects and goals are apart from each other, in their areas or on top of each other, unsolved at the reset."""
 
 from __future__ import annotations
 
@@ -45,23 +45,23 @@ TOWER = tower("block", "cube", "die")
 
 @given(
     names=st.lists(st.sampled_from(OBJECTS), min_size=1, max_size=4, unique=True),
-    others=st.lists(st.sampled_from(OBJECTS), max_size=3),
+    distractors=st.lists(st.sampled_from(OBJECTS), max_size=3),
     size=st.floats(0.02, 0.3),
     turns=st.tuples(st.floats(-3, 3), st.floats(0, 2)),
     seed=SEEDS,
 )
-def test_objects_are_apart_or_no_room_is_reported(
-    names: list[str], others: list[str], size: float, turns: tuple[float, float], seed: int
+def test_objects_are_apart_or_a_lack_of_room_is_reported(
+    names: list[str], distractors: list[str], size: float, turns: tuple[float, float], seed: int
 ) -> None:
     low, high = np.array([-size / 2, -size / 2, 0.0]), np.array([size / 2, size / 2, 0.0])
     rotation = (turns[0], turns[0] + turns[1])
-    task = change_task(find_task(several(*names)), {"distractors": others, "rotation": rotation})
-    specs = loaded(*names, *others)
+    task = change_task(find_task(several(*names)), {"distractors": distractors, "rotation": rotation})
+    specs = loaded(*names, *distractors)
     try:
         poses = draw_poses(np.random.default_rng(seed), task, specs, {"object": (low, high)})
     except ConfigError:
         rooms = sum(math.pi * (radius(spec) + GAP) ** 2 for spec in specs)
-        assert rooms > 0.1 * size**2  # never with plenty of room
+        assert rooms > 0.1 * size**2  # only if the area is small
         return
     again = draw_poses(np.random.default_rng(seed), task, specs, {"object": (low, high)})
     np.testing.assert_array_equal(poses, again)
@@ -76,7 +76,7 @@ def test_objects_are_apart_or_no_room_is_reported(
         assert rotation[0] - 1e-9 <= yaw <= rotation[1] + 1e-9
 
 
-def test_the_area_of_a_role_takes_precedence() -> None:
+def test_the_area_of_a_role_overrides_the_area_of_objects() -> None:
     areas = {"object": TABLE, "die_start": (TABLE[0] + 1.0, TABLE[1] + 1.0)}
     poses = draw_poses(np.random.default_rng(0), find_task(several("cube", "die")), loaded("cube", "die"), areas)
     assert (poses[0, :2] < 0.5).all()
@@ -151,7 +151,7 @@ def test_a_goal_can_be_on_top_of_a_static_object(cached_env: Any) -> None:
         ({"task": "push", "task_params": {"distractors": ["ball"] * 5}}, ["no room for 6 objects", "fewer"]),
     ],
 )
-def test_no_room_for_objects_is_a_config_error(keywords: dict[str, Any], words: list[str]) -> None:
+def test_a_lack_of_room_for_objects_is_a_config_error(keywords: dict[str, Any], words: list[str]) -> None:
     small = {"areas": {"object": {"low": [0.0, 0.0, 0.0], "high": [0.06, 0.06, 0.0]}}}
     with pytest.raises(ConfigError) as error:
         RobotEnv(**{**keywords, "task_params": {**keywords.get("task_params", {}), **small}})
@@ -159,7 +159,7 @@ def test_no_room_for_objects_is_a_config_error(keywords: dict[str, Any], words: 
         assert word in str(error.value)
 
 
-def test_no_room_for_a_goal_is_a_config_error() -> None:
+def test_a_lack_of_room_for_a_goal_is_a_config_error() -> None:
     spot = {"object": {"low": [-0.1, -0.15, 0.0], "high": [0.1, -0.05, 0.0]}}
     spot["surface"] = {"low": [0.0, 0.1, 0.0], "high": [0.0, 0.1, 0.0]}
     with pytest.raises(ConfigError, match="no room for a goal beside 1 other"):
@@ -195,7 +195,7 @@ def test_yaw_goals_are_in_the_range_on_either_side(cached_env: Any) -> None:
 
 @pytest.fixture(autouse=True)
 def shift() -> None:
-    """A stage that moves parts of the workspace."""
+    """Register a stage that moves parts of the workspace."""
     register_stage(
         "shift",
         Stage(
@@ -235,21 +235,23 @@ def test_the_goal_of_a_part_is_in_its_range_and_unsolved(to: list[float] | None)
 def test_the_reward_of_a_drawer_follows_its_position() -> None:
     with RobotEnv([DRAWER], workspace="drawer", reward="dense", task_params={"tolerance": 0.02}) as env:
         env.reset(seed=0)
-        goal, seen, rewards = env.goals[0, 0, 0], [], []
+        goal, achieved, rewards = env.goals[0, 0, 0], [], []
         for _ in range(80):
             missing = goal - env.world.state.part_position[0, 0]
             env.world.push_parts(np.array([np.clip(20 * missing, -1, 1)]))
             observation, reward, terminated, truncated, info = env.step(env.expert_action())
-            seen.append(observation["achieved_goal"])
+            achieved.append(observation["achieved_goal"])
             rewards.append(reward)
-            assert env.compute_reward(seen[-1], observation["desired_goal"], info) == reward
+            assert env.compute_reward(achieved[-1], observation["desired_goal"], info) == reward
             if terminated or truncated:
                 break
         assert rewards[0] < -0.05
         assert info["stages_done"] >= 0
         assert env.goal_distance() < 0.02
-        relabelled = env.compute_reward(np.array(seen), np.tile(seen[-1], (len(seen), 1)), [{}] * len(seen))
-        np.testing.assert_allclose(relabelled, -np.abs(np.array(seen) - seen[-1])[:, 0], atol=1e-6)
+        relabelled = env.compute_reward(
+            np.array(achieved), np.tile(achieved[-1], (len(achieved), 1)), [{}] * len(achieved)
+        )
+        np.testing.assert_allclose(relabelled, -np.abs(np.array(achieved) - achieved[-1])[:, 0], atol=1e-6)
         assert set(env.observation_space.spaces) == {"observation", "achieved_goal", "desired_goal"}
 
 
@@ -300,7 +302,7 @@ def test_missing_parts_paths_and_areas_are_refused(keywords: dict[str, Any], wor
 
 
 @pytest.mark.parametrize("corner", ["low", "high"])
-def test_a_single_corner_keeps_the_workspaces_other_corner(corner: str, cached_env: Any) -> None:
+def test_a_given_corner_keeps_the_other_corner_of_the_workspace(corner: str, cached_env: Any) -> None:
     area = load_workspace("table").areas["surface"]
     given = [0.0, 0.05, 0.0]
     low, high = cached_env(task="push", task_params={"areas": {"surface": {corner: given}}}).areas["surface"]

@@ -72,12 +72,12 @@ def roll(env: RobotEnv, seed: int | None, steps: int = 25, actions: int = 0) -> 
     """Return the observations of an episode; the expert acts about half of the time."""
     rng = np.random.default_rng(actions)
     observation, _ = env.reset(seed=seed)
-    seen = [as_bytes(observation)]
+    observations = [as_bytes(observation)]
     for step in range(steps):
         action = rng.uniform(-1, 1, env.action_space.shape).astype(np.float32)
         observation, *_ = env.step(env.expert_action() if step % 20 < 12 else action)
-        seen.append(as_bytes(observation))
-    return seen
+        observations.append(as_bytes(observation))
+    return observations
 
 
 def as_bytes(observation: Any) -> bytes:
@@ -88,7 +88,7 @@ def as_bytes(observation: Any) -> bytes:
 
 
 @pytest.mark.parametrize("name", RANDOMIZERS)
-def test_a_randomizer_changes_its_own_fields_only(name: str) -> None:
+def test_a_randomizer_changes_its_fields_only(name: str) -> None:
     plain = EpisodeRandomization()
     for seed in range(20):
         drawn = draw(name, seed, *wide(name))
@@ -115,7 +115,7 @@ def test_values_fill_the_range(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["object_size", "object_mass", "object_friction", "object_damping"])
-def test_each_object_has_its_own_value(name: str) -> None:
+def test_each_object_has_a_separate_value(name: str) -> None:
     values = getattr(draw(name, 0, *wide(name)), name)
     assert len(values) == len(set(values)) == 3
 
@@ -156,12 +156,12 @@ def test_the_placement_does_not_depend_on_randomizers(name: str, cached_env: Any
 
 @pytest.mark.parametrize("name", RANDOMIZERS)
 def test_randomizers_are_independent_of_each_other(name: str, cached_env: Any) -> None:
-    alone, together = cached_env({name: wide(name)}), cached_env({other: wide(other) for other in RANDOMIZERS})
+    single_env, joint_env = cached_env({name: wide(name)}), cached_env({other: wide(other) for other in RANDOMIZERS})
     for seed in range(3):
-        alone.reset(seed=seed)
-        together.reset(seed=seed)
+        single_env.reset(seed=seed)
+        joint_env.reset(seed=seed)
         for field in CHANGES.get(name, {name}):
-            assert getattr(alone.world.randomization, field) == getattr(together.world.randomization, field)
+            assert getattr(single_env.world.randomization, field) == getattr(joint_env.world.randomization, field)
 
 
 def test_values_of_randomizers_are_uncorrelated(cached_env: Any) -> None:
@@ -250,11 +250,11 @@ def test_observation_noise_has_its_deviation_and_spares_goals_and_stages(cached_
     noisy, plain = cached_env({"observation_noise": 0.01}), cached_env({})
     differences = []
     for seed in range(40):
-        (seen, _), (exact, _) = noisy.reset(seed=seed), plain.reset(seed=seed)
-        differences.append(seen["observation"] - exact["observation"])
+        (observed, _), (exact, _) = noisy.reset(seed=seed), plain.reset(seed=seed)
+        differences.append(observed["observation"] - exact["observation"])
         for key in ("achieved_goal", "desired_goal"):
-            assert (seen[key] == exact[key]).all()
-        reward = noisy.compute_reward(seen["achieved_goal"], seen["desired_goal"], {})
+            assert (observed[key] == exact[key]).all()
+        reward = noisy.compute_reward(observed["achieved_goal"], observed["desired_goal"], {})
         assert noisy.step(np.zeros(noisy.action_space.shape, np.float32))[1] == reward
     stages = len(noisy.task.bound_stages) + 1
     spread = np.array(differences)

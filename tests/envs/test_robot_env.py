@@ -49,14 +49,14 @@ def roll(env: Env, seed: int | None, steps: int, actions: int = 0, expert: float
     """Return all results of an episode under random actions, with the expert for a share of each 20 steps."""
     rng = np.random.default_rng(actions)
     observation, info = env.reset(seed=seed)
-    seen = [(as_bytes(observation), info)]
+    results = [(as_bytes(observation), info)]
     for step in range(steps):
         action = rng.uniform(-1, 1, env.action_space.shape).astype(np.float32)
         if step % 20 < 20 * expert:
             action = env.expert_action()
         observation, reward, terminated, truncated, info = env.step(action)
-        seen.append((as_bytes(observation), reward, terminated, truncated, info))
-    return seen
+        results.append((as_bytes(observation), reward, terminated, truncated, info))
+    return results
 
 
 # exact resets -------------------------------------------------------------------------------------------------------
@@ -107,22 +107,22 @@ def test_environments_without_a_seed_differ() -> None:
 
 
 def test_two_environments_in_one_process_do_not_disturb_each_other() -> None:
-    alone, beside = RobotEnv("push"), RobotEnv("pick_and_place")
-    expected = roll(alone, 5, 20)
-    rng, seen = np.random.default_rng(0), []
-    observation, info = alone.reset(seed=5)
-    seen.append((as_bytes(observation), info))
-    beside.reset(seed=9)
+    env, other_env = RobotEnv("push"), RobotEnv("pick_and_place")
+    expected = roll(env, 5, 20)
+    rng, results = np.random.default_rng(0), []
+    observation, info = env.reset(seed=5)
+    results.append((as_bytes(observation), info))
+    other_env.reset(seed=9)
     for step in range(20):
-        action = rng.uniform(-1, 1, alone.action_space.shape).astype(np.float32)
+        action = rng.uniform(-1, 1, env.action_space.shape).astype(np.float32)
         if step % 20 < 12:
-            action = alone.expert_action()
-        beside.step(beside.action_space.sample())
-        observation, reward, terminated, truncated, info = alone.step(action)
-        seen.append((as_bytes(observation), reward, terminated, truncated, info))
-    assert seen == expected
-    alone.close()
-    beside.close()
+            action = env.expert_action()
+        other_env.step(other_env.action_space.sample())
+        observation, reward, terminated, truncated, info = env.step(action)
+        results.append((as_bytes(observation), reward, terminated, truncated, info))
+    assert results == expected
+    env.close()
+    other_env.close()
 
 
 # new arrays ---------------------------------------------------------------------------------------------------------
@@ -134,12 +134,12 @@ def test_callers_may_change_returned_arrays(goal_env: bool) -> None:
     for step in range(12):
         action = np.full(env.action_space.shape, 0.3, np.float32)
         expected, *rest = env.reset(seed=3) if step == 0 else env.step(action)
-        seen, *others = changed.reset(seed=3) if step == 0 else changed.step(action)
+        observation, *other_results = changed.reset(seed=3) if step == 0 else changed.step(action)
         for key in expected if goal_env else [...]:
-            np.testing.assert_array_equal(expected[key], seen[key])
-            seen[key] += 7.0
-        assert others == rest
-        others[-1].clear()
+            np.testing.assert_array_equal(expected[key], observation[key])
+            observation[key] += 7.0
+        assert other_results == rest
+        other_results[-1].clear()
         action[:] = 0.0
         changed.goals[:] = 3.0
     assert changed.goal_distance() == env.goal_distance()
@@ -149,8 +149,8 @@ def test_callers_may_change_returned_arrays(goal_env: bool) -> None:
 
 def test_observations_do_not_share_memory(cached_env: Any) -> None:
     env = cached_env(task="push")
-    seen = [env.reset(seed=0)[0], *(env.step(env.action_space.sample())[0] for _ in range(3)), env.reset()[0]]
-    arrays = [array for observation in seen for array in observation.values()]
+    observations = [env.reset(seed=0)[0], *(env.step(env.action_space.sample())[0] for _ in range(3)), env.reset()[0]]
+    arrays = [array for observation in observations for array in observation.values()]
     assert not any(np.shares_memory(a, b) for a, b in itertools.combinations(arrays, 2))
 
 
@@ -377,7 +377,7 @@ def test_a_saved_state_does_not_change(cached_env: Any) -> None:
 
 @settings(max_examples=15)
 @given(seed=st.integers(0, 2**32 - 1), scale=st.floats(0, 100))
-def test_observations_stay_in_their_space_whatever_the_actions(seed: int, scale: float, cached_env: Any) -> None:
+def test_observations_stay_in_their_space_for_any_actions(seed: int, scale: float, cached_env: Any) -> None:
     env, rng = cached_env(task="pick_and_place"), np.random.default_rng(seed)
     observation, _ = env.reset(seed=seed)
     for _ in range(20):

@@ -1,4 +1,4 @@
-"""Shared spaces are equal for all tasks of a robot and controller, and each task works as in its own spaces."""
+"""Shared spaces are equal for all tasks of a robot and controller, and each task works as in the spaces of the task."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def shared(robot: str, task: Any, **keywords: Any) -> RobotEnv:
 
 @pytest.fixture(scope="module")
 def spaces_of() -> Any:
-    """Return spaces by robot and task; each is built once."""
+    """Return a function that returns the spaces of a robot and task; each is built once."""
     known: dict[tuple[str, str], Any] = {}
 
     def get(robot: str, task: str) -> Any:
@@ -81,38 +81,45 @@ def test_checkers_pass_the_expert_succeeds_and_resets_are_exact(robot: str, task
 def episode(env: RobotEnv, seed: int) -> tuple[list[Any], bool]:
     """Return all results of an episode of the expert, and whether it succeeds."""
     observation, info = env.reset(seed=seed)
-    seen: list[Any] = [{key: value.tobytes() for key, value in dict(observation).items()}]
+    results: list[Any] = [{key: value.tobytes() for key, value in dict(observation).items()}]
     ended = False
     while not ended:
         observation, reward, terminated, truncated, info = env.step(env.expert_action())
-        seen.append(({key: value.tobytes() for key, value in dict(observation).items()}, reward))
+        results.append(({key: value.tobytes() for key, value in dict(observation).items()}, reward))
         ended = terminated or truncated
-    return seen, info["is_success"]
+    return results, info["is_success"]
 
 
 @pytest.mark.parametrize("reward", ["sparse", "dense"])
 @pytest.mark.parametrize("task", ["reach", "pick_and_place", "build_tower", "open_drawer"])
-def test_rewards_equal_those_of_the_tasks_own_goal_vectors(task: str, reward: str) -> None:
+def test_rewards_equal_the_rewards_of_the_goal_vectors_of_the_task(task: str, reward: str) -> None:
     with shared("panda", task, reward=reward) as env:
-        own_space = goals.goal_space(env.task)
-        seen = []
+        task_space = goals.goal_space(env.task)
+        goal_vectors = []
         env.reset(seed=3)
         for _ in range(60):
             observation, reward_of_step, terminated, truncated, info = env.step(env.expert_action())
             assert isinstance(observation, dict)
             achieved, desired = observation["achieved_goal"], observation["desired_goal"]
             assert reward_of_step == env.compute_reward(achieved, desired, info)
-            now = goals.achieved_goal(own_space, env.progress, env.world.state, env.goals)
-            wanted = goals.desired_goal(own_space, env.goals)
-            assert env.goal_distance() == pytest.approx(goals.goal_distance(own_space, now, wanted)[0], abs=1e-5)
-            assert env.compute_terminated(achieved, desired, None) == goals.goal_reached(own_space, now, wanted)[0]
-            seen.append((achieved, desired))
+            achieved_by_task = goals.achieved_goal(task_space, env.progress, env.world.state, env.goals)
+            desired_by_task = goals.desired_goal(task_space, env.goals)
+            assert env.goal_distance() == pytest.approx(
+                goals.goal_distance(task_space, achieved_by_task, desired_by_task)[0], abs=1e-5
+            )
+            assert (
+                env.compute_terminated(achieved, desired, None)
+                == goals.goal_reached(task_space, achieved_by_task, desired_by_task)[0]
+            )
+            goal_vectors.append((achieved, desired))
             if terminated or truncated:
                 break
-        achieved, desired = (np.stack(side) for side in zip(*seen, strict=True))
+        achieved, desired = (np.stack(side) for side in zip(*goal_vectors, strict=True))
         relabelled = env.compute_reward(achieved, np.roll(achieved, 7, axis=0), {})
-        alone = [env.compute_reward(a, b, {}) for a, b in zip(achieved, np.roll(achieved, 7, axis=0), strict=True)]
-        np.testing.assert_array_equal(relabelled, alone)
+        single_rewards = [
+            env.compute_reward(a, b, {}) for a, b in zip(achieved, np.roll(achieved, 7, axis=0), strict=True)
+        ]
+        np.testing.assert_array_equal(relabelled, single_rewards)
         empty = np.ones(achieved.shape[1], dtype=bool)
         for part in env._builder.goal_space.parts:
             empty[part.first : part.first + part.size] = False
@@ -123,9 +130,9 @@ def test_rewards_equal_those_of_the_tasks_own_goal_vectors(task: str, reward: st
 def test_empty_slots_are_zero_and_filled_slots_have_the_same_meaning_in_each_task() -> None:
     for task in ("push", "stack", "reach", "open_drawer"):
         with shared("panda", task) as env:
-            seen, _ = env.reset(seed=1)
-            assert isinstance(seen, dict)
-            part = {name: seen["observation"][place] for name, place in env.components.items()}
+            observation, _ = env.reset(seed=1)
+            assert isinstance(observation, dict)
+            part = {name: observation["observation"][place] for name, place in env.components.items()}
             state, count = env.world.state, len(env.task.roles)
             np.testing.assert_array_equal(part["ee_position"], state.ee_position[0].astype(np.float32))
             positions = np.zeros((SLOTS["objects"], 3), np.float32)
@@ -178,7 +185,7 @@ def test_components_whose_size_depends_on_the_task_are_refused() -> None:
         assert list(env.components.values()) == [slice(0, 12), slice(12, 24)]
 
 
-def test_spaces_are_own_or_shared() -> None:
+def test_an_unknown_kind_of_spaces_is_refused() -> None:
     with pytest.raises(ConfigError, match="did you mean 'shared'"):
         RobotEnv(spaces="share")
 

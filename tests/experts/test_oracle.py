@@ -71,7 +71,7 @@ EPISODES = 8
 
 
 def hover(env: RobotEnv, memory: dict[str, Any]) -> Any:
-    """Stay above the object, near enough to count as approached, or beside the goal."""
+    """Stay above the object, near enough for the approach, or beside the goal."""
     state = env.world.state
     position = state.object_position[0, 0] if env.task.has_object else env.goals[0, 0]
     return env.world.action_towards(position + np.array([0.0, 0.0, 0.07]), 1.0)
@@ -87,12 +87,12 @@ def stop_short(env: RobotEnv, memory: dict[str, Any]) -> Any:
 
 
 def step_rewards(env: RobotEnv) -> np.ndarray:
-    """Rewards of the last step by the kinds that depend on goals only."""
+    """Return the rewards of the last step, for each kind that depends on goals only."""
     return np.array([env.goal_reward(kind) for kind in REWARDS[:2]])
 
 
 def returns(policy: str, **keywords: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return returns `(EPISODES, REWARDS)`, the environment's own reward last, and the success of each episode."""
+    """Return the returns `(EPISODES, REWARDS)`, the environment's reward last, and the success of each episode."""
     sums: dict[int, np.ndarray] = defaultdict(lambda: np.zeros(2))
 
     def watch(index: int, env: RobotEnv) -> None:
@@ -105,7 +105,7 @@ def returns(policy: str, **keywords: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def returns_of(behaviour: Any, **keywords: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the same for a behaviour that reads the environment."""
+    """Return the same arrays as `returns` for a behaviour that reads the environment."""
     env, values, solved = RobotEnv(**keywords), np.zeros((EPISODES, 3)), np.zeros(EPISODES, dtype=bool)
     for index in range(EPISODES):
         env.reset(seed=1000 + index)

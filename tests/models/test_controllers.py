@@ -73,7 +73,7 @@ def test_step_of_five_centimetres_does_not_overshoot(make_world: MakeWorld, robo
 
 @pytest.mark.parametrize("robot", ROBOTS)
 def test_full_speed_is_a_straight_line(make_world: MakeWorld, robot: str) -> None:
-    """Joints that reach their speed limits one by one would bend the path by 12 cm."""
+    """Joints that reach their speed limits at different times would bend the path by 12 cm."""
     world = make_world(robot, objects=0, gripper=False)
     ends = np.array([[-0.15, -0.15, 0.2], [0.15, 0.15, 0.2]])
     begin = world.kinematics.inverse(first_home(world), ends[0], world.kinematics.chain.rotation)

@@ -1,4 +1,4 @@
-"""Effects of an episode's randomization on a world: exactly the described ones."""
+"""Effects of an episode's randomization on a world: the described effects and no others."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def test_colours_and_textures_change_by_their_strength(picture: Callable[[Episod
 
 
 def test_colours_do_not_move_shapes(picture: Callable[[EpisodeRandomization], Any]) -> None:
-    """The robot is recoloured, not moved: edges in pictures stay."""
+    """Colours of the robot change, and edges in pictures do not."""
     plain, painted = picture(EpisodeRandomization()), picture(EpisodeRandomization(colors=5))
     background, new = plain[2, 2], painted[2, 2]
     assert ((plain == background).all(axis=2) == (painted == new).all(axis=2)).mean() > 0.99

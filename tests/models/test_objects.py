@@ -29,12 +29,12 @@ from tests.worlds import cube_at
 DATA = Path(pybullet_data.getDataPath())
 CATEGORIES = {"assembly", "geometric", "household", "storage", "toys"}
 COMPOUNDS = ["mug", "l_block", "hammer", "gear", "duck", "wedge"]
-"""Few and many pieces, hulls and meshes, principal axes equal to the model's and different ones."""
+"""Few and many pieces, hulls and meshes, principal axes equal to and different from the model's axes."""
 
 
 @pytest.fixture
 def world_of(request: pytest.FixtureRequest):
-    """`world_of("mug")`: a world with this object, or with that of a file."""
+    """Return a function `world_of("mug")`: a world with this object, or with the object of a file."""
     worlds: list[World] = []
 
     def make(*names: str | Path) -> World:
@@ -104,17 +104,17 @@ def test_object_has_realistic_properties(name: str) -> None:
     assert 0.1 <= spec.friction <= 1.0
 
 
-# how they move ------------------------------------------------------------------------------------------------------
+# motion -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", COMPOUNDS)
 def test_state_has_centre_of_mass_and_model_orientation(name: str, world_of) -> None:
     world = world_of(name)
-    wanted = pose(world, 0.1, 0.2, (0.3, -0.2, 1.0), lift=0.2)
-    world.reset(wanted)
-    np.testing.assert_allclose(world.state.object_position[0, 0], wanted[0, :3], atol=1e-12)
+    poses = pose(world, 0.1, 0.2, (0.3, -0.2, 1.0), lift=0.2)
+    world.reset(poses)
+    np.testing.assert_allclose(world.state.object_position[0, 0], poses[0, :3], atol=1e-12)
     rotation = quaternion_to_matrix(world.state.object_orientation[0, 0])
-    np.testing.assert_allclose(rotation, quaternion_to_matrix(wanted[0, 3:]), atol=1e-9)
+    np.testing.assert_allclose(rotation, quaternion_to_matrix(poses[0, 3:]), atol=1e-9)
     world.reset(pose(world, 0.1, 0.2))
     assert above_table(world) == pytest.approx(0.0, abs=1.5e-3), "in the model's orientation it touches the table"
     world.reset(pose(world, 0.1, 0.2, lift=0.02))
@@ -143,8 +143,8 @@ def test_push_rotates_a_body_by_its_inertia(name: str, world_of) -> None:
     velocity, spin = bullet.getBaseVelocity(body, physicsClientId=client)
     turn = quaternion_to_matrix(pose(world, 0, 0, (0.4, 0.3, -0.9))[0, 3:])
     inertia = turn @ spec.inertial.inertia @ turn.T
-    wanted = np.linalg.solve(inertia, np.cross(arm, force)) * 1e-3
-    np.testing.assert_allclose(spin, wanted, rtol=2e-3, atol=2e-3 * np.abs(wanted).max())
+    expected = np.linalg.solve(inertia, np.cross(arm, force)) * 1e-3
+    np.testing.assert_allclose(spin, expected, rtol=2e-3, atol=2e-3 * np.abs(expected).max())
     np.testing.assert_allclose(velocity, force / spec.mass * 1e-3, rtol=1e-3)
 
 

@@ -182,8 +182,8 @@ def test_urdf_link_of_any_shape_loads(shape: str, client: int) -> None:
     body = bullet.loadURDF(path, flags=flags, physicsClientId=client)
     assert bullet.getDynamicsInfo(body, -1, physicsClientId=client)[0] == pytest.approx(0.5)
     moments = bullet.getDynamicsInfo(body, -1, physicsClientId=client)[2]
-    wanted = np.linalg.eigvalsh(mass_properties([GEOMS[shape]], 0.5).inertia)
-    np.testing.assert_allclose(sorted(moments), wanted, rtol=1e-3)
+    expected = np.linalg.eigvalsh(mass_properties([GEOMS[shape]], 0.5).inertia)
+    np.testing.assert_allclose(sorted(moments), expected, rtol=1e-3)
     assert len(bullet.getVisualShapeData(body, physicsClientId=client)) == 1
     assert len(bullet.getCollisionShapeData(body, -1, physicsClientId=client)) == len(pieces((GEOMS[shape],)))
 

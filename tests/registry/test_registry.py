@@ -115,7 +115,7 @@ def test_an_alias_that_is_taken_is_refused() -> None:
         registry("object").register("other", 2, origin="there.py:2", aliases=["clinker"])
 
 
-def test_components_are_removed_and_watched() -> None:
+def test_registrations_are_reported_and_components_can_be_removed() -> None:
     names: list[str] = []
     registry("object").watch(lambda entry: names.append(entry.name))
     assert "cube" in names
@@ -158,29 +158,29 @@ REGISTERING: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 def register_example(kind: str, **options: Any) -> None:
     """Register an example component; as the name begins with `register_`, its origin is the caller's line."""
     register, arguments = REGISTERING.get(kind, (partial(decorator, kind), ()))
-    decorate = register("mine", *arguments, **options)
+    decorate = register("custom", *arguments, **options)
     if kind == "reward":
         decorate(lambda context: context)
     elif callable(decorate):
-        decorate(type("Mine", (Strategy,), {}))
+        decorate(type("Custom", (Strategy,), {}))
 
 
 @pytest.mark.parametrize("kind", BUILTIN_MODULES)
 def test_every_kind_can_be_overridden_as_the_message_advises(kind: str) -> None:
     register_example(kind)
-    first = registry(kind).get("mine").origin
-    with pytest.raises(RegistryError, match=f"{kind} 'mine' is registered twice: .*override=True"):
+    first = registry(kind).get("custom").origin
+    with pytest.raises(RegistryError, match=f"{kind} 'custom' is registered twice: .*override=True"):
         register_example(kind)
-    assert registry(kind).get("mine").origin == first
+    assert registry(kind).get("custom").origin == first
     register_example(kind, override=True)
-    assert registry(kind).get("mine").origin != first
+    assert registry(kind).get("custom").origin != first
 
 
 def test_a_decorator_refuses_a_component_of_the_wrong_type() -> None:
     with pytest.raises(
-        RegistryError, match=rf"register_object: 'mine' decorates an object of type int \({__file__}:\d+\)"
+        RegistryError, match=rf"register_object: 'custom' decorates an object of type int \({__file__}:\d+\)"
     ):
-        decorator("object", "mine", allowed="a class")(1)
+        decorator("object", "custom", allowed="a class")(1)
 
 
 @pytest.mark.parametrize("name", ["", "two words", "9lives", "a/b", "../up"])
@@ -230,7 +230,7 @@ print(registry("activation").get("only").missing_extras, registry("activation").
     framework, activation, requirements, extras = python("-c", code).stdout.splitlines()
     assert framework.endswith("allowed: jax (needs mygym[jax]), pytorch; did you mean 'jax'?")
     assert "relu" in activation
-    assert "mygym[jax]" not in activation  # PyTorch has them all
+    assert "mygym[jax]" not in activation  # every activation exists in PyTorch
     assert requirements == "('mygym[jax] (jax)',)"
     assert extras == "('mygym[jax]',) ()"
 
@@ -243,7 +243,7 @@ def test_implemented_combos_has_class_args_and_kwargs(name: str) -> None:
     assert implemented_combos[name]
     for cls, args, kwargs in implemented_combos[name].values():
         assert all(callable(getattr(cls, method)) for method in ("learn", "save", "load", "predict"))
-        assert hasattr(cls, "state_dict") or issubclass(cls, BaseAlgorithm)  # the run takes the state of any of SB3's
+        assert hasattr(cls, "state_dict") or issubclass(cls, BaseAlgorithm)  # runs read the state of any SB3 algorithm
         assert "env" in args
         assert isinstance(kwargs, dict)
 
@@ -295,19 +295,19 @@ KWARGS = {"n_steps": 32, "batch_size": 16, "n_epochs": 1}
 
 
 def register_by_decorator() -> None:
-    register_algorithm("mine", policy="MultiInputPolicy", defaults=KWARGS)(Example)
+    register_algorithm("custom", policy="MultiInputPolicy", defaults=KWARGS)(Example)
 
 
 def register_by_list() -> None:
-    implemented_combos["mine"] = {"pytorch": [Example, ("MultiInputPolicy", "env"), KWARGS]}
+    implemented_combos["custom"] = {"pytorch": [Example, ("MultiInputPolicy", "env"), KWARGS]}
 
 
 def register_by_tuple() -> None:
-    implemented_combos["mine"] = {"pytorch": (Example, ("MultiInputPolicy", "env"), KWARGS)}
+    implemented_combos["custom"] = {"pytorch": (Example, ("MultiInputPolicy", "env"), KWARGS)}
 
 
 def register_by_table() -> None:
-    add_algorithm(Algorithm("mine", "pytorch", Example, defaults=KWARGS, help="An example algorithm."))
+    add_algorithm(Algorithm("custom", "pytorch", Example, defaults=KWARGS, help="An example algorithm."))
 
 
 FORMS = [register_by_decorator, register_by_list, register_by_tuple, register_by_table]
@@ -316,12 +316,12 @@ FORMS = [register_by_decorator, register_by_list, register_by_tuple, register_by
 @pytest.mark.parametrize("register", FORMS)
 def test_every_form_registers_the_same_algorithm(register, tmp_path: Path) -> None:
     register()
-    assert implemented_combos["mine"]["pytorch"] == (Example, ("MultiInputPolicy", "env"), KWARGS)
-    entry = algorithm("mine")
+    assert implemented_combos["custom"]["pytorch"] == (Example, ("MultiInputPolicy", "env"), KWARGS)
+    entry = algorithm("custom")
     assert (entry.help, entry.dict_observations, entry.goal_relabelling) == ("An example algorithm.", True, False)
-    assert registry("algorithm").get("mine").help == "An example algorithm."
-    result = mygym.train({"algo": "mine", "logdir": str(tmp_path), **SHORT})
-    assert (result.status, result.algo, result.steps) == ("done", "mine", 64)
+    assert registry("algorithm").get("custom").help == "An example algorithm."
+    result = mygym.train({"algo": "custom", "logdir": str(tmp_path), **SHORT})
+    assert (result.status, result.algo, result.steps) == ("done", "custom", 64)
 
 
 def test_goal_relabelling_follows_from_the_signature() -> None:
@@ -332,17 +332,17 @@ def test_goal_relabelling_follows_from_the_signature() -> None:
 
 
 def test_a_second_framework_is_added_to_the_first() -> None:
-    register_algorithm("mine", "pytorch")(Example)
-    register_algorithm("mine", "jax")(Example)
-    assert set(implemented_combos["mine"]) == {"pytorch", "jax"}
+    register_algorithm("custom", "pytorch")(Example)
+    register_algorithm("custom", "jax")(Example)
+    assert set(implemented_combos["custom"]) == {"pytorch", "jax"}
 
 
 def test_registering_a_framework_twice_is_refused() -> None:
-    register_algorithm("mine", "pytorch")(Example)
+    register_algorithm("custom", "pytorch")(Example)
     with pytest.raises(RegistryError, match="registered twice"):
-        register_algorithm("mine", "pytorch")(Example)
-    register_algorithm("mine", "pytorch", defaults=KWARGS, override=True)(Example)
-    assert implemented_combos["mine"]["pytorch"][2] == KWARGS
+        register_algorithm("custom", "pytorch")(Example)
+    register_algorithm("custom", "pytorch", defaults=KWARGS, override=True)(Example)
+    assert implemented_combos["custom"]["pytorch"][2] == KWARGS
 
 
 def test_built_in_names_are_refused_in_both_forms() -> None:
@@ -358,8 +358,8 @@ def test_built_in_names_are_refused_in_both_forms() -> None:
 )
 def test_malformed_combos_are_refused(combo: object) -> None:
     with pytest.raises(RegistryError, match="is not"):
-        implemented_combos["mine"] = {"pytorch": combo}
-    assert "mine" not in registry("algorithm")
+        implemented_combos["custom"] = {"pytorch": combo}
+    assert "custom" not in registry("algorithm")
 
 
 def test_unknown_framework_of_an_algorithm_is_refused_with_the_nearest_framework() -> None:
@@ -378,7 +378,7 @@ def test_an_algorithm_whose_constructor_fails_is_a_config_error(tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []
 
 
-# algorithms that are refused before anything is built ---------------------------------------------------------
+# refused algorithms -----------------------------------------------------------------------------------------
 
 
 def refused(config: dict[str, Any], tmp_path: Path) -> str:
@@ -394,8 +394,8 @@ def test_a_class_that_is_no_algorithm_is_refused_with_its_origin(tmp_path: Path)
 
         def learn(self) -> None: ...
 
-    register_algorithm("mine")(NoAlgorithm)
-    message = refused({"algo": "mine"}, tmp_path)
+    register_algorithm("custom")(NoAlgorithm)
+    message = refused({"algo": "custom"}, tmp_path)
     assert "NoAlgorithm" in message
     assert f"{__file__}:" in message
     assert "Stable-Baselines3 algorithm or of Runner" in message
@@ -403,7 +403,7 @@ def test_a_class_that_is_no_algorithm_is_refused_with_its_origin(tmp_path: Path)
 
 def test_only_classes_are_registered_as_algorithms() -> None:
     with pytest.raises(RegistryError, match=rf"decorates an object of type function \({__file__}:\d+\)"):
-        register_algorithm("mine")(lambda: None)  # type: ignore[type-var]
+        register_algorithm("custom")(lambda: None)  # type: ignore[type-var]
 
 
 def test_a_parameter_without_annotation_and_default_is_refused_with_file_and_line(tmp_path: Path) -> None:
@@ -411,8 +411,8 @@ def test_a_parameter_without_annotation_and_default_is_refused_with_file_and_lin
         def __init__(self, policy, env, temperature, **kwargs):
             super().__init__(policy, env, **kwargs)
 
-    register_algorithm("mine")(Unannotated)
-    message = refused({"algo": "mine"}, tmp_path)
+    register_algorithm("custom")(Unannotated)
+    message = refused({"algo": "custom"}, tmp_path)
     assert re.match(rf"{__file__}:\d+: Unannotated: parameter 'temperature' has neither a type annotation", message)
 
 
@@ -421,10 +421,10 @@ def test_required_parameters_must_be_given_and_are_checked(tmp_path: Path) -> No
         def __init__(self, policy: str, env: object, temperature: float, **kwargs: Any) -> None:
             super().__init__(policy, env, **kwargs)  # type: ignore[arg-type]
 
-    register_algorithm("mine", defaults=KWARGS)(Warm)
-    assert "--set algo_params.temperature=" in refused({"algo": "mine"}, tmp_path)
-    assert "has the wrong type" in refused({"algo": "mine", "algo_params": {"temperature": "hot"}}, tmp_path)
-    result = mygym.train({"logdir": str(tmp_path), "algo": "mine", "algo_params": {"temperature": 1.5}, **SHORT})
+    register_algorithm("custom", defaults=KWARGS)(Warm)
+    assert "--set algo_params.temperature=" in refused({"algo": "custom"}, tmp_path)
+    assert "has the wrong type" in refused({"algo": "custom", "algo_params": {"temperature": "hot"}}, tmp_path)
+    result = mygym.train({"logdir": str(tmp_path), "algo": "custom", "algo_params": {"temperature": 1.5}, **SHORT})
     assert load_file(result.path / "config.yaml")["algo_params"]["temperature"] == 1.5
 
 
@@ -439,16 +439,16 @@ def test_required_parameters_must_be_given_and_are_checked(tmp_path: Path) -> No
 def test_defaults_that_the_class_does_not_take_are_refused(
     defaults: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
-    register_algorithm("mine", defaults=defaults)(Example)
-    message = refused({"algo": "mine"}, tmp_path)
+    register_algorithm("custom", defaults=defaults)(Example)
+    message = refused({"algo": "custom"}, tmp_path)
     assert message.startswith(f"{__file__}:")
     assert words in message
 
 
 def test_requirements_on_the_environment_are_checked(tmp_path: Path) -> None:
-    register_algorithm("mine", requires=["discrete_actions"])(Example)
-    message = refused({"algo": "mine"}, tmp_path)
-    assert message.startswith("algo: 'mine' requires discrete actions")
+    register_algorithm("custom", requires=["discrete_actions"])(Example)
+    message = refused({"algo": "custom"}, tmp_path)
+    assert message.startswith("algo: 'custom' requires discrete actions")
     assert "its actions 3 numbers" in message
     register_algorithm("other", requires=["goal_observations"], policy="MlpPolicy", dict_observations=False)(Example)
     assert "requires goal observations" in refused({"algo": "other"}, tmp_path)
@@ -459,17 +459,17 @@ def test_requirements_on_the_environment_are_checked(tmp_path: Path) -> None:
 
 
 def test_a_discrete_algorithm_without_requirements_is_a_config_error(tmp_path: Path) -> None:
-    register_algorithm("mine")(stable_baselines3.DQN)
-    assert "DQN refuses its arguments" in refused({"algo": "mine", "her": False}, tmp_path)
+    register_algorithm("custom")(stable_baselines3.DQN)
+    assert "DQN refuses its arguments" in refused({"algo": "custom", "her": False}, tmp_path)
 
 
-def test_an_environment_object_stands_for_that_of_the_run(tmp_path: Path) -> None:
+def test_an_environment_object_is_replaced_by_that_of_the_run(tmp_path: Path) -> None:
     with mygym.make_env({"reward": "dense"}) as env:
-        implemented_combos["mine"] = {"pytorch": [Example, ("MultiInputPolicy", env), KWARGS]}
-        assert implemented_combos["mine"]["pytorch"][1][1] is env
-        result = mygym.train({"algo": "mine", "logdir": str(tmp_path), **SHORT})
+        implemented_combos["custom"] = {"pytorch": [Example, ("MultiInputPolicy", env), KWARGS]}
+        assert implemented_combos["custom"]["pytorch"][1][1] is env
+        result = mygym.train({"algo": "custom", "logdir": str(tmp_path), **SHORT})
         assert (result.status, result.steps) == ("done", 64)
-        message = refused({"algo": "mine", "task": "push"}, tmp_path)
+        message = refused({"algo": "custom", "task": "push"}, tmp_path)
         assert "replaces the run's environment, which has another observation_space" in message
         assert __file__ in message
 
@@ -481,10 +481,10 @@ class Extractor(CombinedExtractor):
 def test_classes_and_functions_in_kwargs_are_kept_and_shown_by_name(tmp_path: Path) -> None:
     policy_kwargs = {"activation_fn": nn.ELU, "features_extractor_class": Extractor, "net_arch": [8]}
     kwargs = {**KWARGS, "policy_kwargs": policy_kwargs, "learning_rate": ConstantSchedule(1e-3)}
-    implemented_combos["mine"] = {"pytorch": [Example, (MyPolicy, "env"), kwargs | {"vf_coef": 0.4}]}
+    implemented_combos["custom"] = {"pytorch": [Example, (MyPolicy, "env"), kwargs | {"vf_coef": 0.4}]}
     with pytest.raises(ConfigError, match="MyPolicy"):
-        mygym.train({"algo": "mine", "algo_params": {"policy": "MyPolice"}})
-    result = mygym.train({"algo": "mine", "logdir": str(tmp_path), **SHORT})
+        mygym.train({"algo": "custom", "algo_params": {"policy": "MyPolice"}})
+    result = mygym.train({"algo": "custom", "logdir": str(tmp_path), **SHORT})
     config = load_file(result.path / "config.yaml")
     params = config["algo_params"]
     shown = ("elu", "Extractor", "MyPolicy", "ConstantSchedule(…)", 0.4)
@@ -512,11 +512,11 @@ def test_parts_of_networks_are_registered_and_chosen_by_name(tmp_path: Path) -> 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return torch.exp(-x * x)
 
-    register_features_extractor("mine")(Extractor)
-    register_policy("mine")(MyPolicy)
+    register_features_extractor("custom")(Extractor)
+    register_policy("custom")(MyPolicy)
     register_optimizer("slow")(torch.optim.SGD)
-    named = {"activation_fn": "bump", "features_extractor_class": "mine", "optimizer_class": "slow"}
-    params = {**KWARGS, "policy": "mine", "policy_kwargs": named}
+    named = {"activation_fn": "bump", "features_extractor_class": "custom", "optimizer_class": "slow"}
+    params = {**KWARGS, "policy": "custom", "policy_kwargs": named}
     result = mygym.train({"algo": "ppo", "logdir": str(tmp_path), "algo_params": params, **SHORT})
     policy = mygym.load(result.path).model.policy
     assert isinstance(policy, MyPolicy)
@@ -545,7 +545,7 @@ HEAVY = ("torch", "pybullet", "stable_baselines3", "sb3_contrib", "matplotlib", 
         "from mygym.cli.main import main; main(['list', 'algorithm', '--json'])",
     ],
 )
-def test_light_commands_import_nothing_heavy(code: str, python) -> None:
+def test_light_commands_import_no_heavy_package(code: str, python) -> None:
     report = f"print('\\n' + json.dumps([name for name in {HEAVY} if name in sys.modules]))"
     at_exit = f"import atexit, json, sys; atexit.register(lambda: {report});"
     done = python("-W", "error", "-c", at_exit + code)
@@ -561,7 +561,7 @@ def test_kwargs_are_copied_deeply() -> None:
 
 def test_frameworks_cannot_be_assigned() -> None:
     with pytest.raises(TypeError):
-        implemented_combos["sac"]["mine"] = ()  # type: ignore[index]
+        implemented_combos["sac"]["custom"] = ()  # type: ignore[index]
 
 
 def test_combos_contain_known_names_only() -> None:

@@ -223,7 +223,7 @@ def test_override_replaces_a_built_in_component(folder: Path) -> None:
     assert algorithm("sac").defaults["n_steps"] == 32
 
 
-def test_two_files_with_one_name_are_both_in_the_message(folder: Path) -> None:
+def test_two_files_that_register_the_same_name_are_both_in_the_message(folder: Path) -> None:
     first, second = (write(folder / "algos" / f"{name}.py", ALGORITHM) for name in ("first", "second"))
     with pytest.raises(RegistryError, match="registered twice") as error:
         list(registry("algorithm"))
@@ -273,14 +273,14 @@ def test_refresh_sees_files_that_were_changed_and_removed(folder: Path) -> None:
 
 
 def test_a_removed_current_folder_is_no_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    gone = folder / "gone"
-    gone.mkdir()
-    monkeypatch.chdir(gone)
-    gone.rmdir()
+    removed_folder = folder / "gone"
+    removed_folder.mkdir()
+    monkeypatch.chdir(removed_folder)
+    removed_folder.rmdir()
     assert registry("algorithm").get("sac").name == "sac"
 
 
-def test_two_files_with_one_module_name_are_not_confused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_files_with_the_same_module_name_are_not_confused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(folder / "algos" / "same.py", ALGORITHM)
     assert algorithm("plugged").defaults["n_steps"] == 32
     write(folder / "elsewhere" / "algos" / "same.py", ALGORITHM.replace('"plugged"', '"other"'))
@@ -357,7 +357,7 @@ def command(*words: str) -> int:
 
 @pytest.fixture
 def module(folder: Path) -> Iterator[str]:
-    """Name of a module in the current folder that registers an algorithm and a task."""
+    """Write a module to the current folder that registers an algorithm and a task; yield its name."""
     write(folder / "mine" / "things.py", ALGORITHM + "\n" + TASK)
     write(folder / "mine" / "__init__.py", "")
     yield "mine.things"
@@ -378,7 +378,7 @@ def test_an_imported_module_trains_in_workers_and_is_named_in_the_config(
     assert command("train", "--resume", str(run), "--steps", "64", "--import", module) == 0
 
 
-def test_a_config_imports_nothing_by_itself(
+def test_a_config_imports_nothing_without_the_flag(
     folder: Path, module: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.syspath_prepend(folder)

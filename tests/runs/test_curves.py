@@ -76,12 +76,12 @@ def test_episode_counter() -> None:
 
 def test_test_episodes_select_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The best model and the early stop do not depend on the test episodes."""
-    seen: dict[int, set[int]] = {EVALUATION: set(), TEST: set()}
+    seeds_of: dict[int, set[int]] = {EVALUATION: set(), TEST: set()}
     original = session.evaluate_policy
 
     def all_successful(policy: Any, envs: Any, seeds: Any, *args: Any) -> Any:
         purpose = seeds[0] >> 30
-        seen.get(purpose, set()).update(seeds)
+        seeds_of.get(purpose, set()).update(seeds)
         evaluation = original(policy, envs, seeds, *args)
         if purpose != TEST:
             return evaluation
@@ -91,7 +91,7 @@ def test_test_episodes_select_nothing(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(session, "evaluate_policy", all_successful)
     tested = train(Climber, tmp_path, stop_at_success=0.9)
-    assert (tested.steps, len(seen[TEST]), len(seen[EVALUATION])) == (STEPS, 9, 6)
+    assert (tested.steps, len(seeds_of[TEST]), len(seeds_of[EVALUATION])) == (STEPS, 9, 6)
     assert all(record["test_success_rate"] == 1.0 for record in tested.evaluations)
     untested = train(Climber, tmp_path, stop_at_success=0.9, eval={"test_episodes": 0})
     assert all("test_success_rate" not in record for record in untested.evaluations)

@@ -1,4 +1,4 @@
-"""Run directories: unique names, refusals, and how a run is found."""
+"""Run directories: unique names, refusals, and the search for a run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_file_in_place_of_a_folder_is_refused(tmp_path: Path, check: Callable[[s
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_find_returns_runs_and_suggests_nearby_ones(tmp_path: Path) -> None:
+def test_find_returns_runs_and_suggests_nearby_runs(tmp_path: Path) -> None:
     run = directory.create(str(tmp_path), "reach", "panda", "sac", "0a1b2c3d", 0)
     with pytest.raises(ConfigError, match="is not a run directory"):
         directory.find(run)

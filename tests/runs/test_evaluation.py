@@ -60,10 +60,10 @@ def evaluate(name: str, slots: int, seeds: list[int], **keywords: Any) -> Evalua
 @pytest.mark.parametrize("keywords", [{"task": "push", "reward": "dense"}, {"goal_env": False}], ids=["push", "flat"])
 def test_episodes_do_not_depend_on_the_number_of_environments(name: str, keywords: dict[str, Any]) -> None:
     seeds = episode_seeds(0, EXTRA, 7)
-    alone = evaluate(name, 1, seeds, **keywords)
-    assert [episode.seed for episode in alone.episodes] == seeds
+    reference = evaluate(name, 1, seeds, **keywords)
+    assert [episode.seed for episode in reference.episodes] == seeds
     for slots in (3, 7, 10):
-        assert evaluate(name, slots, seeds, **keywords) == alone
+        assert evaluate(name, slots, seeds, **keywords) == reference
 
 
 def test_figures_are_computed_from_the_episodes() -> None:
@@ -100,9 +100,9 @@ def test_completed_stages_that_are_not_held_are_a_failure() -> None:
 
 
 def test_on_step_is_called_after_every_reset_and_step() -> None:
-    envs, seen = [RobotEnv()], []
+    envs, calls = [RobotEnv()], []
     policy = registry("policy").get("oracle").load()(envs, 0)
-    evaluation = evaluate_policy(policy, envs, [4, 5], lambda index, env: seen.append((index, env.elapsed_steps)))
+    evaluation = evaluate_policy(policy, envs, [4, 5], lambda index, env: calls.append((index, env.elapsed_steps)))
     lengths = [episode.length for episode in evaluation.episodes]
-    assert seen == [(index, step) for index, length in enumerate(lengths) for step in range(length + 1)]
+    assert calls == [(index, step) for index, length in enumerate(lengths) for step in range(length + 1)]
     envs[0].close()

@@ -1,4 +1,4 @@
-"""The plan of a run: everything that is decided, decided once."""
+"""The plan of a run: config, variants and strategies are derived once."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ def test_a_run_constructs_its_strategies_once(counting: type[Counting], tmp_path
 def test_a_run_derives_its_config_variants_and_schema_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: Counter[str] = Counter()
     for module, name in ((layers, "resolve"), (variants, "make_variants")):
-        usual = getattr(module, name)
+        original = getattr(module, name)
 
-        def counted(*args: Any, usual: Any = usual, name: str = name, **kwargs: Any) -> Any:
+        def counted(*args: Any, original: Any = original, name: str = name, **kwargs: Any) -> Any:
             calls[name] += 1
-            return usual(*args, **kwargs)
+            return original(*args, **kwargs)
 
         for user in ("mygym.runs.resolve_config", "mygym.runs.plan"):
             monkeypatch.setattr(f"{user}.{name}", counted, raising=False)
@@ -100,7 +100,7 @@ def test_a_plan_keeps_its_strategies_when_the_model_is_built() -> None:
     assert {str(variant.config.algo_params) for variant in built.variants} == {str(built.config.algo_params)}
 
 
-def test_plan_of_a_complete_config_equals_the_plan_that_decided_it() -> None:
+def test_plan_of_a_complete_config_equals_the_plan_that_produced_it() -> None:
     plan = make_plan({"task": "AGM", "strategy": "curriculum"}, {"steps": 50_000})
     again = plan_of(plan.config)
     assert again.variants == plan.variants
@@ -111,22 +111,22 @@ def test_plan_of_a_complete_config_equals_the_plan_that_decided_it() -> None:
 # train.py ------------------------------------------------------------------------------------------------------------
 
 
-def test_train_py_trains_as_the_library_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_train_py_and_the_library_give_the_same_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     quick = config("ppo", tmp_path / "library", steps=32)
     library = mygym.train(quick)
     script = train_script.train({**quick, "logdir": str(tmp_path / "script")})
     assert not differences(library.path, script.path)
-    assert train_script.train(resume=script.path).path == script.path  # complete: nothing is left to do
+    assert train_script.train(resume=script.path).path == script.path  # the run is complete
     assert "the run is complete" in capsys.readouterr().err
     assert train_script.train({"steps": 64}, resume=script.path).steps == 64
 
 
-def test_train_py_offers_the_combos() -> None:
+def test_train_py_exports_the_combos() -> None:
     assert train_script.implemented_combos is implemented_combos
     assert implemented_combos["ppo"]["pytorch"][0].__name__ == "PPO"
 
 
-def test_the_program_calls_the_function_of_train_py(tmp_path: Path) -> None:
+def test_the_command_calls_the_train_function_that_it_gets(tmp_path: Path) -> None:
     called: list[Any] = []
 
     def trained(config: Any, *, resume: Any) -> Result:

@@ -43,8 +43,8 @@ def test_policy_normalises_as_in_training(algo: str, normalize: bool, tmp_path: 
         for parameter in model.policy.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1)))
     raw = env.env_method("reset", seed=5, indices=0)[0][0]
-    seen = env.normalize_obs(raw) if normalize else raw
-    expected, _ = model.predict(seen, deterministic=True)
+    observations = env.normalize_obs(raw) if normalize else raw
+    expected, _ = model.predict(observations, deterministic=True)
     policy = Policy(model, normalizer_of(env))
     np.testing.assert_array_equal(policy.predict(raw)[0], expected)
     save_policy(tmp_path / "policy.safetensors", model, normalizer_of(env))
@@ -163,7 +163,7 @@ def test_damage_is_refused_or_gives_finite_weights(saved: Any, tmp_path: Path) -
     assert 75 < len(refused) < 150
 
 
-def test_sb3_file_is_opened_if_it_is_ours_or_trusted(saved: Any, tmp_path: Path) -> None:
+def test_sb3_file_is_opened_if_it_has_a_receipt_or_is_trusted(saved: Any, tmp_path: Path) -> None:
     model, folder = saved
     raw = {key: np.full(space.shape, 0.3, np.float32) for key, space in model.observation_space.spaces.items()}
     expected, _ = load_policy(folder / "policy.safetensors", model).predict(raw)

@@ -1,4 +1,4 @@
-"""The complete config of a run: precedence, combinations, and that it resolves to itself."""
+"""The complete config of a run: precedence, combinations, and an unchanged result when it is resolved again."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_later_layers_win() -> None:
     assert decided[0] == expected
 
 
-def test_what_needs_no_rewards_has_a_budget_of_its_own() -> None:
+def test_an_algorithm_that_needs_no_rewards_has_a_separate_budget() -> None:
     """The budget of a task is for learning from rewards; the user's values still win."""
     push = find_task("push").run_defaults
     resolved = resolve_config({}, {"algo": "dagger", "task": "push", "eval": {"every": 7}})
@@ -72,7 +72,7 @@ def test_explained_values_have_origins() -> None:
 
 
 @pytest.mark.parametrize(("algo", "task"), slow_except(itertools.product(ALGORITHMS, TASKS), EACH_ONCE.__contains__))
-def test_nothing_is_left_open_and_the_config_repeats_itself(algo: str, task: str, tmp_path: Path) -> None:
+def test_every_value_is_set_and_the_config_resolves_to_itself(algo: str, task: str, tmp_path: Path) -> None:
     resolved = resolve_config({}, {"algo": algo, "task": task})
     values = resolved.values()
     assert values["her"] is not None
@@ -87,19 +87,19 @@ def test_nothing_is_left_open_and_the_config_repeats_itself(algo: str, task: str
 
 
 @pytest.mark.parametrize("control", CONTROLS)
-def test_an_alias_is_the_same_setting(control: str) -> None:
+def test_an_alias_and_its_name_are_the_same_setting(control: str) -> None:
     aliases = {"ee_delta": "step", "joint_position": "joints"}
     same = [resolve_config(overrides={"control": name}).values() for name in (control, aliases.get(control, control))]
     assert config_hash(same[0]) == config_hash(same[1])
     assert same[1]["control"] == control
 
 
-def test_saying_a_default_is_the_same_setting() -> None:
+def test_setting_a_default_value_changes_nothing() -> None:
     values = resolve_config(overrides={"robot": "panda", "workspace": "table", "her": True, "task_params": {"hold": 3}})
     assert config_hash(values.values()) == config_hash(resolve_config().values())
 
 
-def test_the_hash_of_a_run_leaves_out_seed_logdir_and_evaluation() -> None:
+def test_the_hash_of_a_run_ignores_seed_logdir_and_evaluation() -> None:
     same = {"seed": 9, "logdir": "elsewhere", "eval": {"every": 3}, "video": {"episodes": 0}, "tensorboard": False}
     assert config_hash(resolve_config(overrides=same).values()) == config_hash(resolve_config().values())
     for other in ({"robot": "kuka"}, {"algo_params": {"tau": 0.01}}, {"n_envs": 3}, {"stop_at_success": None}):
@@ -111,7 +111,7 @@ def test_the_hash_of_a_run_leaves_out_seed_logdir_and_evaluation() -> None:
 
 @pytest.mark.parametrize("algo", ALGORITHMS)
 @pytest.mark.parametrize("reward", ["sparse", "dense", "staged"])
-def test_hindsight_is_on_where_it_applies(algo: str, reward: str) -> None:
+def test_hindsight_is_on_by_default_where_it_applies(algo: str, reward: str) -> None:
     entry = algorithm(algo)
     config = resolve_config(overrides={"algo": algo, "reward": reward}).config
     assert config.her == (entry.goal_relabelling and entry.dict_observations and reward == "sparse")
@@ -135,7 +135,7 @@ def test_hindsight_can_be_turned_off_and_on() -> None:
     assert resolve_config(overrides={"her": True, "reward": "dense"}).config.her is True
 
 
-def test_hindsight_waits_for_whole_episodes() -> None:
+def test_hindsight_learns_only_after_complete_episodes() -> None:
     config = resolve_config(overrides={"n_envs": 8, "task": "push"}).config
     assert config.algo_params["learning_starts"] > 8 * 100
     with pytest.raises(ConfigError, match=r"algo_params\.learning_starts: 10 .*at least 26"):
@@ -174,7 +174,7 @@ def test_a_message_names_key_value_and_nearest(values: dict[str, Any], words: li
 # strict -------------------------------------------------------------------------------------------------------------
 
 
-def test_strict_refuses_what_is_left_to_a_default() -> None:
+def test_strict_refuses_settings_that_are_left_to_a_default() -> None:
     with pytest.raises(ConfigError, match="strict") as error:
         resolve_config(overrides={"strict": True, "robot": "panda"})
     assert "eval.every" in str(error.value)
@@ -215,16 +215,14 @@ def test_a_flag_does_not_hide_an_invalid_value_of_the_file(
         assert word in str(error.value)
 
 
-def test_a_flag_may_change_a_part_of_what_the_file_sets() -> None:
+def test_a_flag_may_change_one_value_of_a_section_in_the_file() -> None:
     file = {"algo": "ppo", "algo_params": {"learning_rate": {"schedule": "linear", "from": 1e-3, "to": 1e-4}}}
     flags = {"algo_params": {"learning_rate": {"to": 1e-5}}}
     scheduled = {"schedule": "linear", "from": 1e-3, "to": 1e-5}
     assert resolve_config(file, flags).config.algo_params["learning_rate"] == scheduled
 
 
-def test_the_command_refuses_an_invalid_file_whatever_the_flags(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_refuses_an_invalid_file_with_any_flags(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "run.yaml"
     path.write_text("steps: many")
     with pytest.raises(SystemExit) as ended:
@@ -244,7 +242,7 @@ def test_the_command_refuses_an_invalid_file_whatever_the_flags(
         ("ppo", {"policy_kwargs": {"hidden_sizes": [64]}}, "net_arch"),
     ],
 )
-def test_a_name_of_other_libraries_gets_a_hint(algo: str, params: dict[str, Any], meant: str) -> None:
+def test_a_hyperparameter_name_of_another_library_gets_a_hint(algo: str, params: dict[str, Any], meant: str) -> None:
     with pytest.raises(ConfigError, match=f"did you mean '{meant}'"):
         resolve_config(overrides={"algo": algo, "algo_params": params})
 

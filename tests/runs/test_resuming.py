@@ -48,20 +48,21 @@ def config(algo: str, logdir: Path, framework: str = "pytorch", **more: Any) -> 
 
 
 def stop_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SIGTERM in the middle of the `step`-th step of any environment but those that judge."""
-    taken = [0]
-    usual = RobotEnv.step
+    """Send SIGTERM in the middle of the `step`-th step of the training environments."""
+    steps_taken = [0]
+    original = RobotEnv.step
 
     def counted(self: RobotEnv, action: Any) -> Any:
-        taken[0] += self.render_mode is None
-        if taken[0] == step:
+        steps_taken[0] += self.render_mode is None
+        if steps_taken[0] == step:
             os.kill(os.getpid(), signal.SIGTERM)
-        return usual(self, action)
+        return original(self, action)
 
     monkeypatch.setattr(RobotEnv, "step", counted)
 
 
 def stopped(settings: dict[str, Any], step: int) -> Path:
+    """Train until SIGTERM in a step; return the path of the interrupted run."""
     with pytest.MonkeyPatch.context() as patch:
         stop_at(step, patch)
         with pytest.raises(InterruptedRunError) as error:
@@ -87,10 +88,10 @@ def stopped(settings: dict[str, Any], step: int) -> Path:
     ],
     ids=str,
 )
-def test_a_run_goes_on_as_if_it_had_never_stopped(
+def test_a_resumed_run_equals_an_uninterrupted_run(
     algo: str, framework: str, more: dict[str, Any], tmp_path: Path, capsys: Any
 ) -> None:
-    """After SIGTERM; every algorithm goes on after a crash in tests/checks/test_algorithms.py."""
+    """After SIGTERM; for a crash of every algorithm see tests/checks/test_algorithms.py."""
     reference = mygym.train(config(algo, tmp_path / "whole", framework, **more))
     run = stopped(config(algo, tmp_path / "stopped", framework, **more), step=150)
     result = mygym.train(resume=run)
@@ -100,14 +101,14 @@ def test_a_run_goes_on_as_if_it_had_never_stopped(
 
 
 @pytest.mark.parametrize("algo", ["sac", pytest.param("td3", marks=pytest.mark.slow), "ppo"])
-def test_a_run_made_longer_is_as_if_it_had_been_long_from_the_start(algo: str, tmp_path: Path) -> None:
+def test_an_extended_run_equals_a_run_of_the_full_length(algo: str, tmp_path: Path) -> None:
     short = mygym.train(config(algo, tmp_path / "short", steps=128))
     longer = mygym.train({"steps": STEPS}, resume=short.path)
     whole = mygym.train(config(algo, tmp_path / "whole"))
     assert longer.path == short.path
     assert longer.steps == whole.steps > short.steps
     assert [record["steps"] for record in longer.evaluations] == [record["steps"] for record in whole.evaluations]
-    assert set(differences(longer.path, whole.path)) <= {"checkpoint"}  # its counters know of the two calls of `learn`
+    assert set(differences(longer.path, whole.path)) <= {"checkpoint"}  # its counters record both calls of `learn`
     assert longer.wall_time_s > short.wall_time_s
 
 
@@ -121,7 +122,7 @@ def test_a_run_that_was_stopped_before_its_first_checkpoint_starts_again(tmp_pat
     assert "is damaged and not used" in capsys.readouterr().err
 
 
-def test_a_complete_run_is_left_alone(tmp_path: Path, capsys: Any) -> None:
+def test_resuming_a_complete_run_changes_nothing(tmp_path: Path, capsys: Any) -> None:
     result = mygym.train(config("sac", tmp_path))
     before = {path: path.stat().st_mtime_ns for path in result.path.rglob("*") if path.name != directory.LOCK}
     again = mygym.train(resume=result.path)
@@ -130,7 +131,7 @@ def test_a_complete_run_is_left_alone(tmp_path: Path, capsys: Any) -> None:
     assert {path: path.stat().st_mtime_ns for path in result.path.rglob("*") if path.name != directory.LOCK} == before
 
 
-def test_a_finished_run_is_judged_and_filmed_again_without_learning(tmp_path: Path) -> None:
+def test_a_finished_run_is_evaluated_and_filmed_again_without_learning(tmp_path: Path) -> None:
     result = mygym.train(config("td3", tmp_path))
     weights = (result.path / "policy.safetensors").read_bytes()
     again = mygym.train({"video": {"episodes": 1, "width": 64, "height": 48}}, resume=result.path)
@@ -141,7 +142,7 @@ def test_a_finished_run_is_judged_and_filmed_again_without_learning(tmp_path: Pa
     assert again.steps_per_second == pytest.approx(result.steps_per_second)
 
 
-def test_success_that_ended_a_run_may_be_no_reason_any_more(tmp_path: Path) -> None:
+def test_a_run_that_ended_by_success_can_be_extended(tmp_path: Path) -> None:
     easy = {"task_params": {"tolerance": 0.15, "hold": 1, "horizon": 40}, "stop_at_success": 0.5, "eval": {"every": 40}}
     short = mygym.train(config("sac", tmp_path, **easy, steps=2_000))
     assert short.steps < 2_000
@@ -160,7 +161,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_what_would_change_what_was_learnt_is_refused(mistake: str, tmp_path: Path) -> None:
+def test_changes_of_settings_that_affect_learning_are_refused(mistake: str, tmp_path: Path) -> None:
     run = stopped(config("sac", tmp_path), step=150)
     before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
     changes, words = MISTAKES[mistake]
@@ -169,7 +170,7 @@ def test_what_would_change_what_was_learnt_is_refused(mistake: str, tmp_path: Pa
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
 
 
-def test_a_config_that_was_edited_in_the_meantime_is_refused(tmp_path: Path) -> None:
+def test_a_config_that_was_edited_since_the_stop_is_refused(tmp_path: Path) -> None:
     run = stopped(config("sac", tmp_path), step=150)
     content = yaml.safe_load((run / "config.yaml").read_text())
     content["algo_params"]["gamma"] = 0.5
@@ -197,17 +198,17 @@ def test_two_processes_do_not_write_one_run(tmp_path: Path, python: Any) -> None
 
 def test_a_run_that_is_training_is_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refused = []
-    usual = mygym.runs.session.evaluate_policy
+    original = mygym.runs.session.evaluate_policy
 
-    def meanwhile(*args: Any, **kwargs: Any) -> Any:
+    def resume_while_training(*args: Any, **kwargs: Any) -> Any:
         (run,) = (path.parent for path in tmp_path.glob("*/*/*/*/*/config.yaml"))
         try:
             mygym.train(resume=run)
         except ConfigError as error:
             refused.append(str(error))
-        return usual(*args, **kwargs)
+        return original(*args, **kwargs)
 
-    monkeypatch.setattr("mygym.runs.session.evaluate_policy", meanwhile)
+    monkeypatch.setattr("mygym.runs.session.evaluate_policy", resume_while_training)
     mygym.train(config("sac", tmp_path))
     assert refused
     assert all("another process" in message for message in refused)
@@ -237,7 +238,7 @@ class Curious(PPO):
         super().train()
 
 
-def test_state_of_a_users_own_algorithm_goes_on(tmp_path: Path) -> None:
+def test_state_of_a_custom_algorithm_is_restored(tmp_path: Path) -> None:
     register_algorithm("curious", policy="MultiInputPolicy")(Curious)
     settings = {"algo_params": {"n_steps": 16, "batch_size": 16}, "reward": "dense"}
     reference = mygym.train(merged(config("ppo", tmp_path / "whole"), {**settings, "algo": "curious"}))
@@ -260,7 +261,7 @@ def test_attributes_that_a_checkpoint_cannot_hold_are_reported(tmp_path: Path, c
     assert "checkpoints do not hold tracker of Tracking" in capsys.readouterr().err
 
 
-def test_an_algorithm_that_begins_no_rollouts_is_not_quietly_trained_from_the_start(tmp_path: Path) -> None:
+def test_an_algorithm_that_begins_no_rollouts_is_not_silently_trained_from_the_start(tmp_path: Path) -> None:
     class Silent(SAC):
         silent = False
 

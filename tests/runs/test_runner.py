@@ -68,7 +68,7 @@ def test_extended_runner_equals_a_long_run(tmp_path: Path) -> None:
 
 def test_local_variables_are_not_restored(tmp_path: Path) -> None:
     """The reason why the docstring asks for attributes."""
-    seen: list[tuple[int, int]] = []
+    values: list[tuple[int, int]] = []
 
     class Forgetful(Runner):
         def training(self, loop: Loop) -> Curves:
@@ -78,12 +78,12 @@ def test_local_variables_are_not_restored(tmp_path: Path) -> None:
                 loop.step(np.zeros((2, 3), np.float32))
                 local += 1
                 self.kept += 1
-            seen.append((local, self.kept))
+            values.append((local, self.kept))
             return loop.curves()
 
     run = stopped(config(registered(Forgetful), tmp_path), step=150)
     mygym.train(resume=run)
-    (left,) = seen
+    (left,) = values
     assert left[1] == STEPS // 2
     assert left[0] < left[1]
 
@@ -120,7 +120,7 @@ def test_callback_ends_the_training_immediately() -> None:
 
 
 def test_actions_are_clipped_and_callbacks_receive_the_rewards(tmp_path: Path) -> None:
-    taken: list[Any] = []
+    policy_actions: list[Any] = []
 
     class Wild(Runner):
         def training(self, loop: Loop) -> Curves:
@@ -130,16 +130,18 @@ def test_actions_are_clipped_and_callbacks_receive_the_rewards(tmp_path: Path) -
                 assert callback_locals["rewards"] is rewards
                 assert callback_locals["infos"] is infos
                 assert loop.episode_starts is dones
-                taken.append(callback_locals["actions"])
+                policy_actions.append(callback_locals["actions"])
             return loop.curves()
 
-    seen: list[Any] = []
+    env_actions: list[Any] = []
     original = RobotEnv.step
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RobotEnv, "step", lambda self, action: seen.append(np.array(action)) or original(self, action))
+        patch.setattr(
+            RobotEnv, "step", lambda self, action: env_actions.append(np.array(action)) or original(self, action)
+        )
         train(Wild, tmp_path, steps=20)
-    assert np.max(taken) == 5.0
-    assert np.max(seen) == 1.0
+    assert np.max(policy_actions) == 5.0
+    assert np.max(env_actions) == 1.0
 
 
 def test_actions_of_a_squashing_policy_are_unscaled(tmp_path: Path) -> None:
@@ -155,25 +157,27 @@ def test_actions_of_a_squashing_policy_are_unscaled(tmp_path: Path) -> None:
                 loop.step(np.ones((2, 3), np.float32))
             return loop.curves()
 
-    seen: list[Any] = []
+    env_actions: list[Any] = []
     original = RobotEnv.step
     env = DummyVecEnv([RobotEnv] * 2)
     runner = Squashed(Half, env, device="cpu", policy_kwargs={"use_sde": True, "squash_output": True})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RobotEnv, "step", lambda self, action: seen.append(np.array(action)) or original(self, action))
+        patch.setattr(
+            RobotEnv, "step", lambda self, action: env_actions.append(np.array(action)) or original(self, action)
+        )
         runner.learn(10)
-    assert np.unique(seen) == [0.5]
+    assert np.unique(env_actions) == [0.5]
     env.close()
 
 
 def test_reset_with_a_seed_starts_the_same_episode_everywhere() -> None:
-    seen: list[Any] = []
+    goals: list[Any] = []
 
     class Same(Runner):
         def training(self, loop: Loop) -> Curves:
             while loop.next_iteration():
                 for seed in (7, 7, 8, None):
-                    seen.append(loop.reset(seed)["desired_goal"].copy())
+                    goals.append(loop.reset(seed)["desired_goal"].copy())
                     assert loop.episode_starts.all()
                 loop.step(np.zeros((2, 3), np.float32))
             with pytest.raises(RunError, match="without a loop"):
@@ -181,11 +185,11 @@ def test_reset_with_a_seed_starts_the_same_episode_everywhere() -> None:
             return loop.curves()
 
     for make in (DummyVecEnv, worker_vec_env):
-        seen.clear()
+        goals.clear()
         env = VecMonitor(make([RobotEnv] * 2))
         Same("MultiInputPolicy", env, device="cpu").learn(2)
         env.close()
-        first, again, other, unseeded = seen
+        first, again, other, unseeded = goals
         np.testing.assert_array_equal(first[0], first[1])
         np.testing.assert_array_equal(first, again)
         np.testing.assert_array_equal(other[0], other[1])

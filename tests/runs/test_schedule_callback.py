@@ -72,8 +72,14 @@ def linear(name: str) -> dict[str, Any]:
 
 def quick(algo: str, framework: str = "pytorch") -> dict[str, Any]:
     """Return `algo_params` for several fast updates, none of which is skipped."""
-    takes = known(class_of(algo, framework))
-    more = {"n_steps": 16} if "gae_lambda" in takes else {"learning_starts": 20} if "learning_starts" in takes else {}
+    accepted = known(class_of(algo, framework))
+    more = (
+        {"n_steps": 16}
+        if "gae_lambda" in accepted
+        else {"learning_starts": 20}
+        if "learning_starts" in accepted
+        else {}
+    )
     return small(algo, framework) | more
 
 
@@ -96,7 +102,7 @@ def learned(algo: str, framework: str, params: Mapping[str, Any]) -> np.ndarray:
     return np.concatenate([value.double().numpy().ravel() for value in weights(model).values()])
 
 
-def plain(algo: str, framework: str, name: str) -> dict[str, Any]:
+def fixed_numbers(algo: str, framework: str, name: str) -> dict[str, Any]:
     """Return plain numbers for all schedulable hyperparameters; a target entropy needs a tuned coefficient."""
     schedulable = [triple for triple in EACH if triple[:2] == (algo, framework) and triple not in OVERRULED]
     numbers = {key: ends(key)[0] for *_, key in schedulable if key != "target_entropy"}
@@ -107,7 +113,7 @@ def plain(algo: str, framework: str, name: str) -> dict[str, Any]:
 
 @cache
 def learned_with_numbers(algo: str, framework: str, tuned: bool) -> np.ndarray:
-    return learned(algo, framework, plain(algo, framework, "target_entropy" if tuned else ""))
+    return learned(algo, framework, fixed_numbers(algo, framework, "target_entropy" if tuned else ""))
 
 
 SCHEDULABLE = [triple for triple in EACH if triple not in OVERRULED]
@@ -127,7 +133,7 @@ SLOW_IN_JAX = {"jax": [pytest.mark.slow]}  # each compiles for half a minute
     slow_except(SCHEDULABLE, lambda triple: triple in FIRST_OF_EACH),
 )
 def test_every_schedule_changes_the_weights(algo: str, framework: str, name: str) -> None:
-    numbers = plain(algo, framework, name)
+    numbers = fixed_numbers(algo, framework, name)
     reference = learned_with_numbers(algo, framework, name == "target_entropy")
     assert not np.array_equal(learned(algo, framework, numbers | {name: linear(name)}), reference)
 
@@ -142,7 +148,7 @@ def test_every_schedule_changes_the_weights(algo: str, framework: str, name: str
 )
 def test_constant_schedules_change_nothing(algo: str, framework: str, tuned: bool) -> None:
     """All schedules of an algorithm together: any difference is caused by the schedules."""
-    numbers = plain(algo, framework, "target_entropy" if tuned else "")
+    numbers = fixed_numbers(algo, framework, "target_entropy" if tuned else "")
     values = {name: value for name, value in numbers.items() if not isinstance(value, str)}
     constant = {name: {"schedule": "constant", "value": value} for name, value in values.items()}
     reference = learned_with_numbers(algo, framework, tuned)
@@ -169,35 +175,37 @@ def optimizers(model: Any) -> Iterator[Any]:
 def watched(algo: str) -> list[tuple[int, str, float]]:
     """Register a subclass as `watched` and return the list of its `(env steps, name, value used)` in each update."""
     cls = class_of(algo)
-    seen: list[tuple[int, str, float]] = []
+    used_values: list[tuple[int, str, float]] = []
 
     class Watched(cls):  # type: ignore[misc, valid-type]
         def train(self, *args: Any, **kwargs: Any) -> None:
             held = {key: vars(self).get(key) for key, kind in may_be_scheduled(cls).items() if kind == "held"}
             super().train(*args, **kwargs)
-            note(self, self.num_timesteps, held)
+            record_values(self, self.num_timesteps, held)
             for optimizer in optimizers(self):
-                seen.extend((self.num_timesteps, "learning_rate", group["lr"]) for group in optimizer.param_groups)
+                used_values.extend(
+                    (self.num_timesteps, "learning_rate", group["lr"]) for group in optimizer.param_groups
+                )
 
         def _do_one_update(self, *args: Any) -> None:
             before = self.num_timesteps
             super()._do_one_update(*args)
-            note(self, before, {})
+            record_values(self, before, {})
 
         def _sample_action(self, learning_starts: int, action_noise: Any = None, n_envs: int = 1) -> Any:
             for noise in getattr(action_noise, "noises", []):
-                seen.extend((self.num_timesteps, "action_noise", sigma) for sigma in noise._sigma)
+                used_values.extend((self.num_timesteps, "action_noise", sigma) for sigma in noise._sigma)
             return super()._sample_action(learning_starts, action_noise, n_envs)
 
-    def note(model: Any, steps: int, held: Mapping[str, Any]) -> None:
+    def record_values(model: Any, steps: int, held: Mapping[str, Any]) -> None:
         logged = {key.removeprefix("train/"): value for key, value in model.logger.name_to_value.items()}
         known = {**held, **{key: logged[key] for key in may_be_scheduled(cls) if key in logged}}
-        seen.extend(
+        used_values.extend(
             (steps, key, float(value)) for key, value in known.items() if isinstance(value, float | np.floating)
         )
 
     add_algorithm(replace(algorithm(algo), name="watched", target=Watched))
-    return seen
+    return used_values
 
 
 WATCHED = [algo for algo in ALGORITHMS if algo != "myalgo" and not issubclass(class_of(algo), Runner)]
@@ -209,14 +217,14 @@ CASES = [(algo, tuned) for algo in WATCHED for tuned in {False, (algo, "pytorch"
 def test_used_value_is_the_schedule_at_the_env_step(algo: str, tuned: bool, tmp_path: Path) -> None:
     excluded = "ent_coef" if tuned else "target_entropy"
     names = [key for *of, key in EACH if of == [algo, "pytorch"] and key != excluded]
-    seen = watched(algo)
+    used_values = watched(algo)
     params = {name: linear(name) for name in names} | ({"ent_coef": "auto_0.2"} if tuned else {})
     run_config = settings("watched", {**quick(algo), **params}, logdir=str(tmp_path), stop_at_success=None,
                        eval={"every": 40, "episodes": 1, "final_episodes": 1}, video={"episodes": 0})  # fmt: skip
     result = mygym.train(run_config)
     expected = schedules(class_of(algo), run_config.algo_params, run_config.steps)
     for name in names:
-        used = [(steps, value) for steps, key, value in seen if key == name]
+        used = [(steps, value) for steps, key, value in used_values if key == name]
         assert len({value for _, value in used}) > 3, f"{name} has one value for all of learn"
         for steps, value in used:
             assert value == pytest.approx(expected[name].value(steps, run_config.steps), rel=1e-6), name

@@ -22,11 +22,11 @@ from tests.runs.test_resuming import stopped
 
 
 def test_training_parameters_come_from_signature_registration_and_user(tmp_path: Path) -> None:
-    seen: dict[str, Any] = {}
+    received: dict[str, Any] = {}
 
     class Recording(Climber):
         def training(self, loop: Loop, *, length: int = 20, greedy: bool = True) -> Curves:
-            seen.update(length=length, greedy=greedy)
+            received.update(length=length, greedy=greedy)
             return super().training(loop, length=length, greedy=greedy)
 
     name = registered(Recording, training_defaults={"length": 10})
@@ -38,7 +38,7 @@ def test_training_parameters_come_from_signature_registration_and_user(tmp_path:
     assert "noise" in resolved.config.algo_params
     assert "length" not in resolved.config.algo_params
     result = mygym.train(resolved)
-    assert seen == {"length": 10, "greedy": False}
+    assert received == {"length": 10, "greedy": False}
     assert load_file(result.path / "config.yaml")["training_params"] == {"length": 10, "greedy": False}
 
 
@@ -96,9 +96,9 @@ def test_the_command_line_shows_and_sets_training_parameters(capsys: Any) -> Non
     line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("training_params."))
     assert line.split() == ["training_params.episodes", "7", "flag"]
     describe(["algorithm", "cem", "--json"])
-    about = json.loads(capsys.readouterr().out)["frameworks"]["pytorch"]
-    assert set(about["training_params"]) == {"episodes"}
-    assert "population" in about["algo_params"]
+    description = json.loads(capsys.readouterr().out)["frameworks"]["pytorch"]
+    assert set(description["training_params"]) == {"episodes"}
+    assert "population" in description["algo_params"]
     describe(["algorithm", "ppo", "--json"])
     assert "training_params" not in json.loads(capsys.readouterr().out)["frameworks"]["pytorch"]
 

@@ -89,7 +89,7 @@ def children() -> set[int]:
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
+def no_process_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
     """Check that no test leaves a process, a zombie or an open file."""
     worker_vec_env.resource_tracker.ensure_running()
     before = children(), psutil.Process().num_fds()
@@ -103,7 +103,7 @@ def nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Any]:
-    """Two environments, the second of them wrapped."""
+    """Yield two environments, the second of which is wrapped."""
     env = worker_vec_env.worker_vec_env([small_env, watched_env])
     yield env
     env.close()
@@ -111,7 +111,7 @@ def shared() -> Iterator[Any]:
 
 @pytest.fixture
 def pair() -> Iterator[Any]:
-    """Two environments that the test may kill."""
+    """Yield two environments whose workers the test may kill."""
     env = run_of(2)
     env.reset()
     yield env
@@ -235,7 +235,8 @@ def test_killed_worker_is_reported(pair: Any, middle: bool) -> None:
         pair.step_async(STILL)
     os.kill(pids(pair)[1], signal.SIGKILL)
     begin = time.monotonic()
-    for fetch in (pair.step_wait if middle else partial(pair.step, STILL), pair.reset):  # it stays dead
+    # Every later call has the same error.
+    for fetch in (pair.step_wait if middle else partial(pair.step, STILL), pair.reset):
         with pytest.raises(RunError, match=r"^the process of environment 2 of 2 died \(signal 9\)$"):
             fetch()
     assert time.monotonic() - begin < 1

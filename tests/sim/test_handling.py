@@ -42,9 +42,9 @@ def test_the_door_swings_by_its_handle(world_in: WorldIn, robot: str) -> None:
         c, s = np.cos(angle), np.sin(angle)
         go(world, pivot + np.array([[c, s, 0], [-s, c, 0], [0, 0, 1]]) @ (grip - pivot), -1, 1)
     assert world.state.part_position[0, 0] > 1.0
-    now = world.state.part_handle_position[0, 0]
-    assert np.linalg.norm(now - pivot) == pytest.approx(np.linalg.norm(handle - pivot))
-    assert now[2] == pytest.approx(handle[2])
+    opened_handle = world.state.part_handle_position[0, 0]
+    assert np.linalg.norm(opened_handle - pivot) == pytest.approx(np.linalg.norm(handle - pivot))
+    assert opened_handle[2] == pytest.approx(handle[2])
 
 
 def part(world: World, name: str) -> int:
@@ -80,7 +80,7 @@ def test_a_button_is_pressed_and_returns(world_in: WorldIn, robot: str) -> None:
 
 
 @HANDS
-def test_a_switch_is_flipped_and_stays(world_in: WorldIn, robot: str) -> None:
+def test_a_switch_is_flipped_and_keeps_its_position(world_in: WorldIn, robot: str) -> None:
     world = world_in("panel", robot)
     ball = handle(world, "switch")
     go(world, offset(ball, x=-0.045, z=0.05), -1, 25)
@@ -119,7 +119,7 @@ def test_a_valve_turns_by_its_pin(world_in: WorldIn, robot: str) -> None:
 
 @HANDS
 def test_a_part_forced_beyond_its_stop_returns(world_in: WorldIn, robot: str) -> None:
-    """With Bullet's split impulse it would stay beyond the stop."""
+    """With Bullet's split impulse the part would remain beyond the stop."""
     world = world_in("panel", robot)
     ball = handle(world, "switch")
     go(world, offset(ball, x=-0.045, z=0.05), -1, 25)
@@ -150,7 +150,7 @@ def test_a_peg_goes_into_the_socket(world_in: WorldIn, robot: str, peg: str) -> 
         go(world, inserted + held, 1, 8)
         glide(world, offset(inserted + held, z=0.1), 1)
         missing = world.state.object_position[0, 0] - inserted
-        assert abs(missing[2]) < 0.002, "it stands on the floor of the hole"
+        assert abs(missing[2]) < 0.002, "the peg is on the floor of the hole"
         assert np.abs(missing[:2]).max() < 0.003
 
 
@@ -209,7 +209,7 @@ def test_one_arm_hands_over_to_the_other(world_in: WorldIn, name: str, grip: flo
         move(0, above_middle, 1, -1)
         move(0, offset(above_middle, z=0.1), 1, -1)
         move(0, offset(above_middle, x=-0.2, z=0.1), 1, -1)
-        assert lies_at(middle), "the second arm alone holds it"
+        assert lies_at(middle), "only the second arm holds it"
         move(1, offset(second, z=0.2), 1, -1)
         move(1, offset(second, z=0.002), 1, -1)
         move(1, second, 1, 1)

@@ -24,10 +24,12 @@ CAN = load_object(registry("object").get("can").load())
 @given(time=st.floats(0, 100), speed=st.floats(0.01, 1), reach=st.floats(0.01, 1))
 def test_position_stays_in_range_at_constant_speed(time: float, speed: float, reach: float) -> None:
     distractor = MovingDistractor((0.6, 0.0, 0.8), speed, reach)
-    now, later = (np.array(distractor.position((1.0, 2.0, 3.0), t)) - (1, 2, 3) for t in (time, time + 1e-4))
-    assert np.linalg.norm(now) <= reach + 1e-9
-    assert np.linalg.norm(later - now) <= speed * 1e-4 + 1e-9
-    assert np.cross(now, distractor.axis) == pytest.approx(0, abs=1e-9)
+    position, next_position = (
+        np.array(distractor.position((1.0, 2.0, 3.0), t)) - (1, 2, 3) for t in (time, time + 1e-4)
+    )
+    assert np.linalg.norm(position) <= reach + 1e-9
+    assert np.linalg.norm(next_position - position) <= speed * 1e-4 + 1e-9
+    assert np.cross(position, distractor.axis) == pytest.approx(0, abs=1e-9)
 
 
 def test_motion_starts_in_the_middle_and_returns() -> None:

@@ -1,4 +1,4 @@
-"""Robot descriptions: their values hold in the world, with one arm and with two; invalid ones are refused."""
+"""Robot descriptions: their values hold in the world, with one arm and with two; invalid descriptions are refused."""
 
 from __future__ import annotations
 
@@ -123,11 +123,11 @@ def test_invalid_inertia_tensors_are_corrected() -> None:
 
 def test_collision_meshes_are_replaced_and_visuals_kept() -> None:
     root = robot_model(load_robot("xarm6"))
-    seen = len(root.findall("link/visual/geometry/mesh"))
+    visual_count = len(root.findall("link/visual/geometry/mesh"))
     replace_meshes(root)
     assert not root.findall("link/collision/geometry/mesh")
     assert len(root.findall("link/collision")) > 5
-    assert len(root.findall("link/visual/geometry/mesh")) == seen > 5
+    assert len(root.findall("link/visual/geometry/mesh")) == visual_count > 5
 
 
 @settings(max_examples=60, deadline=None)
@@ -166,11 +166,11 @@ def test_mesh_points_are_scaled_and_invalid_files_refused(tmp_path: Path) -> Non
 def test_inverse_dynamics_give_the_acceleration(make_world: MakeWorld) -> None:
     world = make_world("kuka", objects=0, control="joint_torque")
     world.reset(NONE)
-    wanted = np.array([0.5, -0.3, 0.4, 0.2, -0.6, 0.3, 0.8])
+    acceleration = np.array([0.5, -0.3, 0.4, 0.2, -0.6, 0.3, 0.8])
     q, velocity = world.state.joint_position[0].copy(), np.zeros(7)
-    torque = world.controller.inverse_dynamics(q, velocity, wanted)
+    torque = world.controller.inverse_dynamics(q, velocity, acceleration)
     world.step(torque / world.controller.limits.effort)
-    np.testing.assert_allclose(world.state.joint_velocity[0], wanted * world.dt, atol=2e-3)
+    np.testing.assert_allclose(world.state.joint_velocity[0], acceleration * world.dt, atol=2e-3)
 
 
 def test_a_robot_is_mounted_twice_with_a_prefix(tmp_path: Path) -> None:
@@ -186,7 +186,7 @@ def test_a_robot_is_mounted_twice_with_a_prefix(tmp_path: Path) -> None:
     assert len(root.findall("link/visual")) == 2 * len(single.findall("link/visual"))
 
 
-def test_a_second_arm_stands_at_its_mount(make_world: MakeWorld) -> None:
+def test_a_second_arm_is_at_its_mount(make_world: MakeWorld) -> None:
     """The second arm faces the first, so its base frame is rotated by half a turn."""
     world = make_world("panda_pair", objects=0)
     base = np.add(world.robot.base_position, world.robot.mounts[0].position)
@@ -221,7 +221,7 @@ def test_two_arms_act_with_one_action_vector(tmp_path: Path, control: str) -> No
         np.testing.assert_allclose(world.state.second_ee_position[0, 0], other, atol=0.002)
 
 
-def test_each_half_of_the_action_moves_its_own_arm(tmp_path: Path) -> None:
+def test_each_half_of_the_action_moves_one_arm(tmp_path: Path) -> None:
     with mygym.make_env({"task": "reach", "robot": str(two_armed(tmp_path))}) as env:
         world = env.world
         for arm in (0, 1):
@@ -377,9 +377,9 @@ def test_a_description_that_contradicts_its_urdf_is_refused(
 
 
 def test_joints_that_form_no_chain_are_refused(tmp_path: Path) -> None:
-    first, second, *others = (vars_of(joint) for joint in load_robot("kuka").joints)
+    first, second, *other_joints = (vars_of(joint) for joint in load_robot("kuka").joints)
     with pytest.raises(AssetError, match=r"joints\.1\.name: 'lbr_iiwa_joint_1'.*a joint behind lbr_iiwa_joint_2"):
-        load_robot(described(tmp_path, joints=[second, first, *others]))
+        load_robot(described(tmp_path, joints=[second, first, *other_joints]))
 
 
 def test_an_unreachable_tool_home_is_refused(tmp_path: Path) -> None:

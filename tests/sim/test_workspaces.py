@@ -54,8 +54,8 @@ HINGE |= {"parts": [BOX | {"position": [0.0, 0.0, -0.2]}]}
 
 
 def test_eleven_workspaces_are_built_in() -> None:
-    wanted = "table collabtable drawer fridge panel baskets darts football maze verticalmaze stairs"
-    assert set(wanted.split()) <= set(WORKSPACES)
+    names = "table collabtable drawer fridge panel baskets darts football maze verticalmaze stairs"
+    assert set(names.split()) <= set(WORKSPACES)
 
 
 @pytest.mark.parametrize("name", WORKSPACES)
@@ -93,18 +93,18 @@ def test_urdf_lines_are_short_enough_for_bullet(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MOVING)
-def test_static_friction_holds_and_a_released_part_stays(world_in: WorldIn, name: str) -> None:
+def test_static_friction_holds_and_a_released_part_keeps_its_position(world_in: WorldIn, name: str) -> None:
     world = world_in(name)
     for part, spec in enumerate(world.parts):
         assert spec.friction > 0
-        if spec.spring:  # which returns it
+        if spec.spring:  # the spring returns the part
             continue
         assert spec.force is not None
         share = np.zeros(len(world.part_names))
         for force, moves in ((0.9, False), (1.3, True)):
             world.reset(NO_OBJECTS)
             share[part] = force * spec.friction / spec.force
-            for _ in range(25):  # a light part is halfway sooner
+            for _ in range(25):  # a light part needs fewer steps
                 if world.state.part_position[0, part] < (spec.lower + spec.upper) / 2:
                     world.push_parts(share)
                 world.step(np.zeros(world.action_size))
@@ -129,7 +129,7 @@ def test_free_fall_and_pendulum_match_physics(world_in: WorldIn, tmp_path: Path)
         world.step(np.zeros(world.action_size))
         swing.append(world.state.part_position[0, 1])
         if world.state.time[0] < 0.41:
-            # Half g t², and what semi-implicit integration adds; Bullet takes 4 % of the speed in a second.
+            # Half g t² plus the error of semi-implicit integration; Bullet removes 4 % of the speed in a second.
             fallen = 0.5 * GRAVITY * world.state.time[0] * (world.state.time[0] + world.dt / world.solver.substeps)
             assert world.state.part_position[0, 0] == pytest.approx(-fallen, rel=0.02)
     crossed = np.flatnonzero(np.diff(np.sign(swing))) * world.dt
@@ -151,7 +151,7 @@ def test_a_spring_pulls_by_its_stiffness(world_in: WorldIn, tmp_path: Path) -> N
 
 
 def test_a_spring_adds_no_energy(world_in: WorldIn, tmp_path: Path) -> None:
-    """The force is that of the middle of a control step; with that of the start this oscillation would grow by half."""
+    """The spring force is taken in the middle of a control step; taken at its start, this oscillation grows by half."""
     joint = SLIDE | {"axis": [0, 1, 0], "spring": {"stiffness": 50.0}, "range": [-1.0, 1.0]}
     world = world_in(fixture(tmp_path, position=[0, 0.6, 0.5], joints={"swing": joint}))
     world.reset(NO_OBJECTS, None, np.array([0.2]))
@@ -224,8 +224,8 @@ def test_reset_is_exact_after_any_history(world_in: WorldIn, name: str) -> None:
                 along(world, rng.uniform(size=len(world.part_names))),
             )
             world.step(rng.uniform(-1, 1, world.action_size))
-        for got, want in zip(episode(world), expected, strict=True):
-            assert all(map(np.array_equal, got, want)), f"history {number}"
+        for actual_state, expected_state in zip(episode(world), expected, strict=True):
+            assert all(map(np.array_equal, actual_state, expected_state)), f"history {number}"
 
 
 @pytest.mark.parametrize("name", MOVING)
@@ -267,7 +267,7 @@ def test_every_shape_of_a_large_fixture_collides(world_in: WorldIn, tmp_path: Pa
 # robots at home -------------------------------------------------------------------------------------------------------
 
 
-def test_robots_have_their_own_base_areas_and_cameras(world_in: WorldIn) -> None:
+def test_workspaces_define_base_areas_and_cameras_for_each_robot(world_in: WorldIn) -> None:
     spec = load_workspace("maze")
     home = spec.robots["kuka"]
     assert home is not None

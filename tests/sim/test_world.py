@@ -57,8 +57,8 @@ def test_reset_is_exact_after_any_history(make_world: MakeWorld, robot: str, con
         history(world, seed)
         if seed % 6 == 0:
             history(other, seed + 1)
-        for step, (got, want) in enumerate(zip(episode(world), expected, strict=True)):
-            for field, a, b in zip(dataclasses.fields(world.state), got, want, strict=True):
+        for step, (actual_state, expected_state) in enumerate(zip(episode(world), expected, strict=True)):
+            for field, a, b in zip(dataclasses.fields(world.state), actual_state, expected_state, strict=True):
                 assert np.array_equal(a, b), (
                     f"history {seed}, step {step}: {field.name} differs by {np.abs(a - b).max()}"
                 )

@@ -46,7 +46,7 @@ def test_all_levels_have_equal_spaces(task: str, kind: str) -> None:
 
 
 def test_hindsight_excludes_staged_rewards() -> None:
-    """Staged rewards do not depend on goals alone, so they cannot be relabelled."""
+    """Staged rewards do not depend on goals only, so they cannot be relabelled."""
     levels = {"levels": [{"reward": "staged"}]}
     assert resolved(task="AGM", algo="sac", reward="sparse", strategy_params={"levels": [{"reward": "dense"}]}).her
     assert not resolved(task="AGM", algo="sac", reward="sparse", strategy_params=levels).her

@@ -52,7 +52,7 @@ def weights(run: Any) -> bytes:
 
 
 def with_rollouts(strategy: Demos, steps: int = 30) -> OffPolicyAlgorithm:
-    """Return its model after some rollouts."""
+    """Return the model of the strategy after some rollouts."""
     model = strategy.model
     assert isinstance(model, OffPolicyAlgorithm)
     model._setup_learn(1000)
@@ -69,7 +69,7 @@ def with_rollouts(strategy: Demos, steps: int = 30) -> OffPolicyAlgorithm:
 @pytest.mark.parametrize(
     ("share", "batch", "demonstrated"), [(0.5, 64, 32), (0.25, 30, 8), (0.0, 16, 0), (1.0, 16, 16)]
 )
-def test_a_minibatch_has_exactly_its_share(share: float, batch: int, demonstrated: int) -> None:
+def test_a_minibatch_has_exactly_the_share_of_demonstrations(share: float, batch: int, demonstrated: int) -> None:
     with ready(params={"share": share}, task_params={"horizon": 20}) as strategy:
         model = with_rollouts(strategy)
         assert model.replay_buffer is not None
@@ -87,7 +87,7 @@ def test_a_mixture_imitates(params: dict[str, Any], tmp_path: Path) -> None:
     assert "strategy/imitation_loss" in (result.path / "progress.jsonl").read_text()
 
 
-def test_every_slice_of_a_minibatch_has_the_share() -> None:
+def test_every_slice_of_a_minibatch_has_the_share_of_demonstrations() -> None:
     for first, second in [(64, 64), (96, 32), (90, 10)]:
         is_second = spread(first, second) >= first
         expected = 32 * second / (first + second)
@@ -284,7 +284,7 @@ def test_invalid_parameters_are_refused_before_anything_is_written(
     assert not list(tmp_path.iterdir())
 
 
-def test_the_command_refuses_them_too(datasets: Path, tmp_path: Path, capsys: Any) -> None:
+def test_the_command_refuses_invalid_parameters(datasets: Path, tmp_path: Path, capsys: Any) -> None:
     flags = ["--strategy", "demos", "--set", f"strategy_params.dataset={datasets / 'reach'}", "--robot", "kuka"]
     with pytest.raises(SystemExit) as error:
         command("train", [*flags, "--logdir", str(tmp_path)])

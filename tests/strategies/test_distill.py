@@ -64,7 +64,7 @@ def student(algo: str, teacher: Any, weight: Any = None, **more: Any) -> Iterato
 
 
 def visit(strategy: Distill, steps: int = 20, query: Callable[[], Any] = lambda: None) -> list[Any]:
-    """Take random actions, query the teacher in each state, and return what `query` returns there."""
+    """Take random actions, query the teacher in each state, and return the results of `query`."""
     env, rng = strategy.training_env, np.random.default_rng(0)
     strategy.on_step(env.reset())
     results = [query()]
@@ -164,8 +164,8 @@ def test_the_divergence_sums_over_action_components() -> None:
     teacher, pupil = torch.randn(2, 50, 6).unbind()
     p, q = (Independent(Normal(t[:, :3], t[:, 3:].exp()), 1) for t in (teacher, pupil))
     torch.testing.assert_close(divergence(teacher, pupil), kl_divergence(p, q).mean())
-    ratio, apart = (teacher - pupil)[:, 3:].exp() ** 2, ((teacher - pupil)[:, :3] / pupil[:, 3:].exp()) ** 2
-    torch.testing.assert_close(divergence(teacher, pupil), (ratio + apart - 1 - ratio.log()).sum(-1).mean() / 2)
+    ratio, distance = (teacher - pupil)[:, 3:].exp() ** 2, ((teacher - pupil)[:, :3] / pupil[:, 3:].exp()) ** 2
+    torch.testing.assert_close(divergence(teacher, pupil), (ratio + distance - 1 - ratio.log()).sum(-1).mean() / 2)
 
 
 @pytest.mark.parametrize(

@@ -68,12 +68,12 @@ def test_every_strategy_is_called_and_resumed(tmp_path: Path) -> None:
     run = stopped(config("ppo", tmp_path / "stopped", **OVERRIDES), step=150)
     mygym.train(resume=run)
     assert differences(reference.path, run) == []
-    alone = mygym.train(
+    single = mygym.train(
         config(
             "ppo", tmp_path / "alone", **OVERRIDES | {"strategy": "multitask", "strategy_params": PARAMS["multitask"]}
         )
     )
-    weights = [(path / "policy.safetensors").read_bytes() for path in (reference.path, alone.path)]
+    weights = [(path / "policy.safetensors").read_bytes() for path in (reference.path, single.path)]
     assert weights[0] != weights[1]
 
 
@@ -99,7 +99,7 @@ def test_a_resolved_config_has_the_parameters_of_each_strategy(tmp_path: Path) -
         ("multitask+curriculum", {}, "joins multitask and curriculum, which both choose the task variants"),
     ],
 )
-def test_refused(strategy: str, params: dict[str, Any], why: str, tmp_path: Path) -> None:
+def test_invalid_combinations_are_refused(strategy: str, params: dict[str, Any], why: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=why):
         mygym.train(config("sac", tmp_path, strategy=strategy, strategy_params=params, task="AGM"))
     assert list(tmp_path.iterdir()) == []

@@ -75,8 +75,8 @@ PARTS = [
 def test_the_config_of_one_task_does_not_affect_the_others(parts: tuple[dict[str, Any], ...]) -> None:
     config = from_python({"strategy": "multitask", "strategy_params": {"tasks": list(parts)}}).config
     for part, variant in zip(parts, variants(config), strict=True):
-        alone = from_python({"spaces": "shared", **part}).config
-        assert [getattr(variant.config, key) for key in PLAYED] == [getattr(alone, key) for key in PLAYED]
+        single = from_python({"spaces": "shared", **part}).config
+        assert [getattr(variant.config, key) for key in PLAYED] == [getattr(single, key) for key in PLAYED]
 
 
 def test_the_runs_task_must_be_one_of_the_tasks() -> None:
@@ -101,7 +101,7 @@ def strategy(sampler: Any, rate: float) -> MultiTask:
 @pytest.mark.parametrize("sampler", ["adaptive", "differentiable"])
 @pytest.mark.parametrize("rate", [0.05, 0.1])
 def test_the_task_with_progress_is_played_most(sampler: str, rate: float) -> None:
-    """Of three tasks sampled by its weights, one is mastered, one is never solved, and the third improves."""
+    """Of three tasks drawn by the weights, one is never solved, one improves, and one is always solved."""
     warm_up, learning = round(10 / rate), round(30 / rate)  # episodes
     played: list[list[int]] = []
     weights = []

@@ -157,7 +157,7 @@ def test_parameters_are_checked(params: dict[str, Any], message: str, tmp_path: 
         mygym.train(config("ppo", tmp_path, strategy="recorded", strategy_params=params))
 
 
-def test_other_classes_are_refused() -> None:
+def test_classes_other_than_strategies_are_refused() -> None:
     with pytest.raises(RegistryError, match="a subclass of Strategy"):
         register_strategy("odd")(int)
 

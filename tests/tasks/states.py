@@ -1,4 +1,4 @@
-"""Random states in which stages begin and end, as numpy or torch, in batches or single."""
+"""Random states, progress and goals in which stages begin and end, as NumPy arrays or PyTorch tensors."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ PUSH_THEN_REACH = [{"stages": ["approach", "push", "withdraw"], "object": "ball"
 SAME_AGAIN = [{"stages": "AGMDW", "object": "cube"}, {"stages": "AGM", "object": "cube"}]
 HANDLE = [{"stages": "A", "part": PARTS[1]}]
 OPEN = [{"stages": ["approach", "shift", "withdraw"], "part": PARTS[0]}, {"stages": "AGM", "object": "cube"}]
-"""`shift` is of the tests: `register_shift`."""
+"""The stage `shift` is registered by the tests, e.g. by the fixture `shift` of test_subtasks.py."""
 LISTED = {"stack": STACK, "push, reach": PUSH_THEN_REACH, "same again": SAME_AGAIN, "handle": HANDLE}
-"""Tasks of several sub-tasks, and one on a part."""
+"""Tasks of several sub-tasks, and a task on a part."""
 
 
 def the_task(composition: Any) -> Task:
-    """A task in a workspace that has `PARTS`; `composition` may be a key of `LISTED`."""
+    """Return a task in a workspace that has `PARTS`; `composition` may be a key of `LISTED`."""
     return replace(
         find_task(LISTED.get(composition, composition) if isinstance(composition, str) else composition), parts=PARTS
     )
 
 
 def bound_stage(stage: str = "push", object: int | None = 0, part: int | None = None, **how: Any) -> BoundStage:
-    """A stage on the first object, with the first goal."""
+    """Return a stage on the first object, with the first goal."""
     return BoundStage(registry("stage").get(stage).load(), 0, object, part, goal_slot=0, **how)
 
 
@@ -54,7 +54,10 @@ def random_goals(rng: np.random.Generator, n: int, points: int = 1) -> Any:
 def random_state(
     rng: np.random.Generator, n: int, objects: int = 1, parts: int = 0, goals: Any = None, arms: int = 1
 ) -> State:
-    """`n` worlds; end effector, objects, handles and goals are often within a task's distances of each other."""
+    """Return the states of `n` worlds.
+
+    End effector, objects, handles and goals are often within the tolerances of a task from each other.
+    """
 
     def near(point: Any) -> Any:
         scale = rng.choice([0.0, 0.01, 0.03, 0.1, 0.3], size=(n, 1))
@@ -70,8 +73,8 @@ def random_state(
     for p in range(parts):
         state.part_position[:, p] = near(goals[:, p % goals.shape[1]])[:, 0]
         state.part_handle_position[:, p] = near(goals[:, 0])
-    things = [*state.object_position.swapaxes(0, 1), *state.part_handle_position.swapaxes(0, 1)] or [goals[:, 0]]
-    state.ee_position[:] = near(np.stack(things)[rng.integers(0, len(things), n), np.arange(n)])
+    targets = [*state.object_position.swapaxes(0, 1), *state.part_handle_position.swapaxes(0, 1)] or [goals[:, 0]]
+    state.ee_position[:] = near(np.stack(targets)[rng.integers(0, len(targets), n), np.arange(n)])
     state.object_velocity *= rng.choice([0.0, 0.02, 1.0], size=(n, objects, 1))
     state.time[:] = rng.uniform(0, 4, n)
     state.gripper_width[:] = rng.uniform(0, 0.08, n)
@@ -98,14 +101,14 @@ def random_progress(rng: np.random.Generator, state: State, stages: int) -> Prog
 
 
 def random_view(rng: np.random.Generator, n: int, step: BoundStage | None = None) -> StageContext:
-    """Context of a stage, by default one that acts on the first of two objects."""
+    """Return the context of a stage, by default of a stage on the first of two objects."""
     goals = random_goals(rng, n, 2)
     state = random_state(rng, n, 2, 2, goals)
     return StageContext(state, random_progress(rng, state, 3), goals, step or bound_stage())
 
 
 def worlds(composition: Any, seed: int, n: int) -> tuple[Task, Progress, State, Any]:
-    """A task of any kind in the middle of `n` episodes."""
+    """Return a task with the progress, states and goals of `n` episodes, each in the middle of an episode."""
     task, rng = the_task(composition), np.random.default_rng(seed)
     goals = random_goals(rng, n, task.goal_count)
     state = random_state(rng, n, len(task.roles), len(task.parts), goals, task.arms)
@@ -113,14 +116,14 @@ def worlds(composition: Any, seed: int, n: int) -> tuple[Task, Progress, State, 
 
 
 def each(value: Any, change: Callable[[Any], Any]) -> Any:
-    """`value` with every array in it changed."""
+    """Return `value` with `change` applied to every array in it."""
     if isinstance(value, State | Progress | StageContext | ArmCommand):
         return type(value)(**{field.name: each(getattr(value, field.name), change) for field in fields(value)})
     return value if value is None or isinstance(value, float | BoundStage) else change(value)
 
 
 def single(value: Any, index: int) -> Any:
-    """The batch of one at `index`."""
+    """Return the batch that has only the row `index`."""
     return each(value, lambda array: array[index : index + 1].copy())
 
 
@@ -129,14 +132,14 @@ def as_torch(value: Any) -> Any:
 
 
 def arrays_of(value: Any) -> list[Any]:
-    """The arrays in a result, as numpy."""
+    """Return the arrays in a result, as NumPy arrays."""
     if isinstance(value, State | Progress | StageContext | ArmCommand):
         return [array for field in fields(value) for array in arrays_of(getattr(value, field.name))]
     return [] if value is None or isinstance(value, BoundStage) else [np.asarray(value)]
 
 
 def whole(motion: ArmCommand, state: State) -> ArmCommand:
-    """A command with its defaults filled in."""
+    """Return the command with its defaults filled in."""
     zero = 0.0 * motion.target[:, 0]
     turn = zero if motion.yaw_change is None else motion.yaw_change
     second = motion.second_target

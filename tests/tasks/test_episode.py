@@ -1,4 +1,4 @@
-"""What happens to a task in a step: a stage forward when it is complete, back when something given was lost."""
+"""Progress of an episode: to the next stage when a stage is complete, back when one of its predicates is lost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mygym.tasks.task import Task
 from tests.components import TASKS_AND_COMPOSITIONS
 from tests.tasks.states import LISTED, arrays_of, as_torch, each, single, whole, worlds
 
-SAID = [*TASKS_AND_COMPOSITIONS, *LISTED]
+COMPOSITIONS = [*TASKS_AND_COMPOSITIONS, *LISTED]
 SEEDS = st.integers(0, 2**32 - 1)
 SIZES = st.sampled_from([1, 2, 7, 8, 40])
 GOAL = np.array([[[0.10, 0.0, 0.15]]])
@@ -38,14 +38,16 @@ def naive_stage(task: Task, progress: Progress, state: State, goals: Any) -> int
         return min(lost)
     if stage == len(task.bound_stages):
         return stage
-    active, here = task.bound_stages[stage].stage, context(stage)
-    complete = all(task.plan.predicates[name].begins(here)[0] for name in active.gives)
-    return stage + (complete and (active.complete is None or bool(active.complete(here)[0])))
+    active, active_context = task.bound_stages[stage].stage, context(stage)
+    complete = all(task.plan.predicates[name].begins(active_context)[0] for name in active.gives)
+    return stage + (complete and (active.complete is None or bool(active.complete(active_context)[0])))
 
 
-@pytest.mark.parametrize("composition", SAID)
+@pytest.mark.parametrize("composition", COMPOSITIONS)
 @given(seed=SEEDS, n=SIZES)
-def test_advance_goes_on_when_complete_and_back_when_a_predicate_is_lost(composition: str, seed: int, n: int) -> None:
+def test_advance_goes_to_the_next_stage_when_complete_and_back_when_a_predicate_is_lost(
+    composition: str, seed: int, n: int
+) -> None:
     task, progress, state, goals = worlds(composition, seed, n)
     after = advance(task, progress, state, goals)
     assert after.stage.tolist() == [
@@ -55,14 +57,14 @@ def test_advance_goes_on_when_complete_and_back_when_a_predicate_is_lost(composi
     assert after.held.tolist() == np.where(done, progress.held + 1, 0).tolist()
     moved = after.stage != progress.stage
     for name in ("ee_position", "object_position", "part_position"):
-        now, before = getattr(state, name), getattr(progress, f"start_{name}")
-        expected = np.where(moved.reshape(-1, *[1] * (now.ndim - 1)), now, before)
+        current, before = getattr(state, name), getattr(progress, f"start_{name}")
+        expected = np.where(moved.reshape(-1, *[1] * (current.ndim - 1)), current, before)
         np.testing.assert_array_equal(getattr(after, f"start_{name}"), expected)
 
 
-@pytest.mark.parametrize("composition", SAID)
+@pytest.mark.parametrize("composition", COMPOSITIONS)
 @given(seed=SEEDS, n=SIZES)
-def test_the_counter_starts_with_the_stage(composition: str, seed: int, n: int) -> None:
+def test_the_counter_restarts_with_each_stage(composition: str, seed: int, n: int) -> None:
     task, progress, state, goals = worlds(composition, seed, n)
     after = advance(task, progress, state, goals)
     for i in range(n):
@@ -83,32 +85,32 @@ FUNCTIONS: dict[str, Callable[[Task, Progress, State, Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("composition", SAID)
+@pytest.mark.parametrize("composition", COMPOSITIONS)
 @pytest.mark.parametrize("name", FUNCTIONS)
 @given(seed=SEEDS, n=SIZES)
 def test_a_batch_agrees_with_single_episodes(composition: str, name: str, seed: int, n: int) -> None:
     task, progress, state, goals = worlds(composition, seed, n)
     batch = arrays_of(FUNCTIONS[name](task, progress, state, goals))
     for index in range(n):
-        alone = FUNCTIONS[name](task, single(progress, index), single(state, index), goals[index : index + 1])
-        for several, expected in zip(batch, arrays_of(alone), strict=True):
-            np.testing.assert_allclose(several[index : index + 1], expected, rtol=0, atol=1e-12)
+        single_result = FUNCTIONS[name](task, single(progress, index), single(state, index), goals[index : index + 1])
+        for array, expected in zip(batch, arrays_of(single_result), strict=True):
+            np.testing.assert_allclose(array[index : index + 1], expected, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("composition", SAID)
+@pytest.mark.parametrize("composition", COMPOSITIONS)
 @pytest.mark.parametrize("name", FUNCTIONS)
 @given(seed=SEEDS, n=SIZES)
 def test_torch_agrees_with_numpy(composition: str, name: str, seed: int, n: int) -> None:
     task, progress, state, goals = worlds(composition, seed, n)
-    in_torch = FUNCTIONS[name](task, as_torch(progress), as_torch(state), as_torch(goals))
+    torch_result = FUNCTIONS[name](task, as_torch(progress), as_torch(state), as_torch(goals))
     for array, tensor in zip(
-        arrays_of(FUNCTIONS[name](task, progress, state, goals)), arrays_of(in_torch), strict=True
+        arrays_of(FUNCTIONS[name](task, progress, state, goals)), arrays_of(torch_result), strict=True
     ):
         assert array.dtype == tensor.dtype
         np.testing.assert_allclose(array, tensor, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("composition", SAID)
+@pytest.mark.parametrize("composition", COMPOSITIONS)
 @given(seed=SEEDS, n=SIZES)
 def test_inputs_are_not_modified(composition: str, seed: int, n: int) -> None:
     task, progress, state, goals = worlds(composition, seed, n)
@@ -120,9 +122,9 @@ def test_inputs_are_not_modified(composition: str, seed: int, n: int) -> None:
             np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("composition", SAID)
+@pytest.mark.parametrize("composition", COMPOSITIONS)
 @given(seed=SEEDS, n=SIZES)
-def test_potential_is_zero_at_the_end_and_never_above(composition: str, seed: int, n: int) -> None:
+def test_potential_is_zero_at_the_end_and_never_positive(composition: str, seed: int, n: int) -> None:
     task, progress, state, goals = worlds(composition, seed, n)
     count = len(task.bound_stages)
     value = potential(task, progress, state, goals)
@@ -133,29 +135,31 @@ def test_potential_is_zero_at_the_end_and_never_above(composition: str, seed: in
     assert (value <= np.minimum(progress.stage + 1 - count, 0)).all()
 
 
-# a whole episode by hand --------------------------------------------------------------------------------------------
+# episodes with known stages -----------------------------------------------------------------------------------------
 
 
-def placed(ee: Any, *things: Any, fingers: tuple[bool, bool] = (False, False), on: int = 0) -> State:
-    state = State.zeros(1, 7, 2, len(things))
-    state.ee_position[0], state.object_position[0], state.finger_contact[0, on] = ee, things, fingers
+def placed(ee: Any, *objects: Any, fingers: tuple[bool, bool] = (False, False), on: int = 0) -> State:
+    """Return the state with the end effector at `ee`, the objects at `objects`, and fingers on object number `on`."""
+    state = State.zeros(1, 7, 2, len(objects))
+    state.ee_position[0], state.object_position[0], state.finger_contact[0, on] = ee, objects, fingers
     return state
 
 
 BOTH = (True, True)
 CUBE = np.array([0.0, 0.0, 0.02])
-THERE_AT = GOAL[0, 0]
+GOAL_POINT = GOAL[0, 0]
 FAR, AT, GRIP = placed(CUBE + 0.2, CUBE), placed(CUBE, CUBE), placed(CUBE, CUBE, fingers=BOTH)
 HALF = placed(CUBE + 0.05, CUBE + 0.05, fingers=BOTH)
-THERE = placed(THERE_AT, THERE_AT, fingers=BOTH)
-ONE_FINGER = placed(THERE_AT, THERE_AT, fingers=(True, False))
-LOST = placed(THERE_AT, THERE_AT)
-DROPPED = placed(THERE_AT, CUBE)
-RELEASED = placed(THERE_AT, THERE_AT)
-AWAY = placed(THERE_AT + 0.2, THERE_AT)
+AT_GOAL = placed(GOAL_POINT, GOAL_POINT, fingers=BOTH)
+ONE_FINGER = placed(GOAL_POINT, GOAL_POINT, fingers=(True, False))
+LOST = placed(GOAL_POINT, GOAL_POINT)
+DROPPED = placed(GOAL_POINT, CUBE)
+RELEASED = placed(GOAL_POINT, GOAL_POINT)
+AWAY = placed(GOAL_POINT + 0.2, GOAL_POINT)
 
 
 def stages(composition: str, states: list[State]) -> list[int]:
+    """Return the active stage after each state of an episode."""
     task, progress, stages = find_task(composition), Progress.at_reset(FAR), []
     for state in states:
         progress = advance(task, progress, state, GOAL)
@@ -166,23 +170,23 @@ def stages(composition: str, states: list[State]) -> list[int]:
 @pytest.mark.parametrize(
     ("composition", "states", "expected"),
     [
-        ("pick_and_place", [FAR, FAR, AT, AT, GRIP, HALF, THERE, THERE], [0, 0, 1, 1, 2, 2, 3, 3]),
-        ("pick_and_place", [AT, GRIP, THERE, ONE_FINGER, THERE], [1, 2, 3, 3, 3]),
-        ("pick_and_place", [AT, GRIP, LOST, GRIP, THERE], [1, 2, 1, 2, 3]),
-        ("pick_and_place", [AT, GRIP, HALF, DROPPED, FAR, AT, GRIP, THERE], [1, 2, 2, 0, 0, 1, 2, 3]),
-        ("pick_and_place", [AT, GRIP, THERE, HALF, THERE], [1, 2, 3, 2, 3]),
-        ("pick_and_place", [THERE, THERE, THERE], [1, 2, 3]),
-        ("AGMDW", [AT, GRIP, THERE, RELEASED, AWAY, AWAY], [1, 2, 3, 4, 5, 5]),
-        ("AGMDW", [AT, GRIP, THERE, RELEASED, FAR], [1, 2, 3, 4, 2]),
+        ("pick_and_place", [FAR, FAR, AT, AT, GRIP, HALF, AT_GOAL, AT_GOAL], [0, 0, 1, 1, 2, 2, 3, 3]),
+        ("pick_and_place", [AT, GRIP, AT_GOAL, ONE_FINGER, AT_GOAL], [1, 2, 3, 3, 3]),
+        ("pick_and_place", [AT, GRIP, LOST, GRIP, AT_GOAL], [1, 2, 1, 2, 3]),
+        ("pick_and_place", [AT, GRIP, HALF, DROPPED, FAR, AT, GRIP, AT_GOAL], [1, 2, 2, 0, 0, 1, 2, 3]),
+        ("pick_and_place", [AT, GRIP, AT_GOAL, HALF, AT_GOAL], [1, 2, 3, 2, 3]),
+        ("pick_and_place", [AT_GOAL, AT_GOAL, AT_GOAL], [1, 2, 3]),
+        ("AGMDW", [AT, GRIP, AT_GOAL, RELEASED, AWAY, AWAY], [1, 2, 3, 4, 5, 5]),
+        ("AGMDW", [AT, GRIP, AT_GOAL, RELEASED, FAR], [1, 2, 3, 4, 2]),
         ("AG", [FAR, AT, AT, FAR, AT], [0, 1, 1, 0, 1]),
-        ("push", [AT, AT, placed(THERE_AT - 0.02, THERE_AT), AWAY], [1, 1, 2, 2]),
+        ("push", [AT, AT, placed(GOAL_POINT - 0.02, GOAL_POINT), AWAY], [1, 1, 2, 2]),
     ],
 )
-def test_an_episode_by_hand(composition: str, states: list[State], expected: list[int]) -> None:
+def test_an_episode_has_the_known_stages(composition: str, states: list[State], expected: list[int]) -> None:
     assert stages(composition, states) == expected
 
 
-def test_reach_succeeds_when_held_and_restarts_when_lost() -> None:
+def test_reach_succeeds_when_the_goal_is_held_and_restarts_when_it_is_lost() -> None:
     task = find_task("reach")
     at, away = State.zeros(1, 7), State.zeros(1, 7)
     at.ee_position[0] = GOAL[0, 0]
@@ -209,7 +213,7 @@ def test_progress_copies_the_state_that_the_engine_refills() -> None:
         np.testing.assert_array_equal(old, new)
 
 
-@pytest.mark.parametrize("composition", SAID)
+@pytest.mark.parametrize("composition", COMPOSITIONS)
 @pytest.mark.parametrize("n", [1, 9])
 def test_the_expert_acts_in_every_stage(composition: str, n: int) -> None:
     task, progress, state, goals = worlds(composition, 0, n)

@@ -77,7 +77,10 @@ def test_invalid_compositions_are_refused_with_the_reason(composition: Any, word
 
 
 def check(composition: str | list[str]) -> None:
-    """Refused as a ConfigError, or every stage has what it requires, and nothing is given twice or in vain."""
+    """Check a composition: a ConfigError, or a plan whose predicates follow the grammar.
+
+    Each stage has the predicates that it requires, and gives predicates that do not hold yet.
+    """
     try:
         task = find_task(composition)
     except ConfigError:
@@ -138,7 +141,7 @@ def test_a_prefix_of_a_composition_is_a_composition(composition: str) -> None:
         assert all(is_grammatical(composition[:length]) for length in range(1, len(composition)))
 
 
-def test_letters_of_a_named_task_have_its_numbers() -> None:
+def test_letters_of_a_named_task_have_its_parameters() -> None:
     assert find_task("AGM").horizon == find_task("pick_and_place").horizon
     assert find_task(["approach", "push"]).run_defaults == find_task("push").run_defaults
 

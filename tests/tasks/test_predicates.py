@@ -16,7 +16,7 @@ from tests.tasks.states import EXCLUDES, PREDICATES, as_torch, bound_stage, rand
 
 SEEDS = st.integers(0, 2**32 - 1)
 N = 64
-STEPS = {
+STAGES = {
     "object": bound_stage(object=1, yaw_slot=1),
     "part": bound_stage(object=None, part=1),
     "point": bound_stage("approach", object=None),
@@ -24,10 +24,10 @@ STEPS = {
 """Stages bound to an object, a part and a point."""
 OF_OBJECTS = ("turned", "launched", "touched")
 CASES = [
-    (predicate, about)
+    (predicate, subject)
     for predicate in PREDICATES
-    for about in STEPS
-    if about == "object" or predicate not in OF_OBJECTS
+    for subject in STAGES
+    if subject == "object" or predicate not in OF_OBJECTS
 ]
 
 
@@ -35,11 +35,11 @@ def view_of(seed: int, n: int, step: BoundStage) -> StageContext:
     return random_view(np.random.default_rng(seed), n, step)
 
 
-@pytest.mark.parametrize(("name", "about"), CASES)
+@pytest.mark.parametrize(("name", "subject"), CASES)
 @given(seed=SEEDS)
-def test_a_predicate_that_begins_keeps_holding(name: str, about: str, seed: int) -> None:
-    context = view_of(seed, N, STEPS[about])
-    context.state.ee_position[0] = context.target[0]  # gripped in the middle
+def test_a_predicate_that_begins_keeps_holding(name: str, subject: str, seed: int) -> None:
+    context = view_of(seed, N, STAGES[subject])
+    context.state.ee_position[0] = context.target[0]  # the gripper is at the centre
     begins, keeps = PREDICATES[name].begins(context), PREDICATES[name].keeps(context)
     assert begins.dtype == keeps.dtype == bool
     assert begins.shape == keeps.shape == (N,)
@@ -47,21 +47,21 @@ def test_a_predicate_that_begins_keeps_holding(name: str, about: str, seed: int)
     assert (keeps | ~begins)[gripped | (name != "held")].all()
 
 
-@pytest.mark.parametrize("about", STEPS)
+@pytest.mark.parametrize("subject", STAGES)
 @pytest.mark.parametrize("name", EXCLUDES)
 @given(seed=SEEDS)
-def test_predicates_that_exclude_each_other_do_not_hold_together(name: str, about: str, seed: int) -> None:
-    context = view_of(seed, N, STEPS[about])
+def test_predicates_that_exclude_each_other_do_not_hold_together(name: str, subject: str, seed: int) -> None:
+    context = view_of(seed, N, STAGES[subject])
     for excluded in EXCLUDES[name]:
         assert not (PREDICATES[name].begins(context) & PREDICATES[excluded].begins(context)).any()
         assert name in EXCLUDES[excluded]
 
 
-@pytest.mark.parametrize(("name", "about"), CASES)
+@pytest.mark.parametrize(("name", "subject"), CASES)
 @pytest.mark.parametrize("moment", ["begins", "keeps"])
 @given(seed=SEEDS)
-def test_predicates_agree_in_batches_single_episodes_and_torch(name: str, about: str, moment: str, seed: int) -> None:
-    predicate, context = getattr(PREDICATES[name], moment), view_of(seed, 9, STEPS[about])
+def test_predicates_agree_in_batches_single_episodes_and_torch(name: str, subject: str, moment: str, seed: int) -> None:
+    predicate, context = getattr(PREDICATES[name], moment), view_of(seed, 9, STAGES[subject])
     batch = predicate(context)
     assert batch.tolist() == [bool(predicate(single(context, i))[0]) for i in range(9)]
     assert batch.tolist() == predicate(as_torch(context)).tolist()
@@ -76,7 +76,7 @@ def test_held_requires_every_finger_on_the_object_of_the_stage(slot: int, seed: 
 
 @given(seed=SEEDS)
 def test_placed_depends_on_the_joint_position_of_a_part_and_near_on_its_handle(seed: int) -> None:
-    context = view_of(seed, N, STEPS["part"])
+    context = view_of(seed, N, STAGES["part"])
     away = np.abs(context.state.part_position[:, 1] - context.goals[:, 0, 0])
     assert PREDICATES["placed"].begins(context).tolist() == (away < context.thresholds.tolerance).tolist()
     handle = np.linalg.norm(context.ee_position - context.state.part_handle_position[:, 1], axis=1)
@@ -84,12 +84,12 @@ def test_placed_depends_on_the_joint_position_of_a_part_and_near_on_its_handle(s
     assert not PREDICATES["held"].begins(context).any()
 
 
-@given(seed=SEEDS, turns=st.integers(-2, 2), off=st.floats(-1, 1))
-def test_turned_is_invariant_to_full_turns(seed: int, turns: int, off: float) -> None:
-    context = view_of(seed, 5, STEPS["object"])
-    context.goals[:, 1, 0] = context.object_yaw + off + 2 * np.pi * turns
-    expected = abs(off) < context.thresholds.angle
-    if abs(abs(off) - context.thresholds.angle) > 1e-6:
+@given(seed=SEEDS, turns=st.integers(-2, 2), offset=st.floats(-1, 1))
+def test_turned_is_invariant_to_full_turns(seed: int, turns: int, offset: float) -> None:
+    context = view_of(seed, 5, STAGES["object"])
+    context.goals[:, 1, 0] = context.object_yaw + offset + 2 * np.pi * turns
+    expected = abs(offset) < context.thresholds.angle
+    if abs(abs(offset) - context.thresholds.angle) > 1e-6:
         assert PREDICATES["turned"].begins(context).tolist() == [expected] * 5
 
 
@@ -117,9 +117,9 @@ def test_distance_is_euclidean(seed: int, scale: float) -> None:
     np.testing.assert_allclose(distance(a, b), np.linalg.norm(a - b, axis=-1), rtol=1e-12)
 
 
-@pytest.mark.parametrize("about", STEPS)
-def test_a_robot_without_fingers_never_holds(about: str) -> None:
-    context = view_of(0, 5, STEPS[about])
+@pytest.mark.parametrize("subject", STAGES)
+def test_a_robot_without_fingers_never_holds(subject: str) -> None:
+    context = view_of(0, 5, STAGES[subject])
     context.state.finger_contact = np.zeros((5, 2, 0), dtype=bool)
     assert not PREDICATES["held"].begins(context).any()
     assert PREDICATES["free"].begins(context).all()

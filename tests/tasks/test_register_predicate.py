@@ -34,7 +34,7 @@ def is_high(context: StageContext) -> Any:
 
 
 def hoist(predicate: str, **fields: Any) -> list[str]:
-    """Register a stage that gives `predicate`; returns a composition that ends with it."""
+    """Register a stage that gives `predicate`; return a composition that ends with the stage."""
     move = registry("stage").get("move").load()
     register_stage("hoist", replace(move, name="hoist", letter="", gives=(predicate,), **fields), override=True)
     return ["approach", "grasp", "hoist"]
@@ -51,7 +51,7 @@ def test_a_predicate_without_a_term_is_a_flag() -> None:
     assert (desired_goal(space, goals)[:, -1] == 1).all()
 
 
-def test_a_predicate_with_a_term_has_its_own_numbers_and_tolerance() -> None:
+def test_a_predicate_with_a_term_adds_its_values_and_tolerance() -> None:
     register_predicate("high", goal=GoalTerm("height", 1, height, goal_height), override=True)(is_high)
     task, progress, state, goals = worlds(hoist("high"), 0, 50)
     space = goal_space(task)
@@ -76,7 +76,7 @@ def test_a_user_defined_term_uses_places_of_unused_flags_in_shared_goals() -> No
         shared_goal_space(find_task(hoist("high")))
 
 
-def test_a_predicate_ends_those_that_it_excludes() -> None:
+def test_a_predicate_ends_the_predicates_that_it_excludes() -> None:
     register_predicate("high", excludes=("near",), override=True)(is_high)
     task = find_task(hoist("high"))
     assert [name for name, _ in task.plan.kept[-1]] == ["high", "held"]
@@ -98,7 +98,7 @@ def test_an_event_with_a_term_needs_achieved_later() -> None:
     assert ("high", 2) not in find_task(hoist("high")).plan.kept[-1]
 
 
-def test_an_unknown_predicate_is_refused_with_the_known_ones() -> None:
+def test_an_unknown_predicate_is_refused_with_the_known_predicates() -> None:
     with pytest.raises(ConfigError, match=r"stage hoist: gives: 'hihg' is not a known predicate.* near"):
         find_task(hoist("hihg"))
 

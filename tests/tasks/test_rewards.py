@@ -1,4 +1,4 @@
-"""Goal vectors and the rewards that depend on nothing else."""
+"""Goal vectors, and rewards that depend on goal vectors only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mygym.tasks.goals import GoalPart, GoalSpace, achieved_goal, desired_goal, 
 from tests.components import REWARDS, TASKS_AND_COMPOSITIONS
 from tests.tasks.states import LISTED, PREDICATES, as_torch, bound_stage, random_view, single, the_task, worlds
 
-SAID = [*TASKS_AND_COMPOSITIONS, *LISTED]
+COMPOSITIONS = [*TASKS_AND_COMPOSITIONS, *LISTED]
 SEEDS = st.integers(0, 2**32 - 1)
 TURNED = replace(bound_stage(yaw_slot=1), thresholds=Thresholds(angle=0.2))
 
@@ -27,7 +27,7 @@ TERMS = {term.name: term for term in (goal_terms.OBJECT, goal_terms.PART, goal_t
 
 
 def space_of(*names: str) -> GoalSpace:
-    """A goal space of these parts."""
+    """Return a goal space of the named parts."""
     parts: list[GoalPart] = []
     for name in names:
         term, predicate = TERMS.get(name), PREDICATES[name if name in PREDICATES else "placed"]
@@ -46,7 +46,7 @@ SPACES |= {composition: goal_space(the_task(composition)) for composition in ("r
 
 @st.composite
 def pairs(draw: Any, name: str | None = None) -> tuple[GoalSpace, Any, Any]:
-    """Achieved and desired goal vectors of some space and batch shape, often close to each other."""
+    """Draw a goal space with achieved and desired goal vectors of any batch shape, often close to each other."""
     space = SPACES[name or draw(st.sampled_from(sorted(SPACES)))]
     batch, rng = draw(st.sampled_from([(), (1,), (6,), (2, 3)])), np.random.default_rng(draw(SEEDS))
     achieved, desired = np.zeros((2, *batch, space.size), np.float32)
@@ -81,12 +81,12 @@ def test_rewards_agree_in_batches_single_vectors_and_torch(name: str, space: str
     assert batch.shape == achieved.shape[:-1]
     for index in np.ndindex(batch.shape):
         assert batch[index] == FUNCTIONS[name](SPACES[space], achieved[index], desired[index])
-    in_torch = FUNCTIONS[name](SPACES[space], torch.from_numpy(achieved), torch.from_numpy(desired))
-    np.testing.assert_allclose(batch, in_torch.numpy(), rtol=1e-6, atol=1e-7)
+    torch_result = FUNCTIONS[name](SPACES[space], torch.from_numpy(achieved), torch.from_numpy(desired))
+    np.testing.assert_allclose(batch, torch_result.numpy(), rtol=1e-6, atol=1e-7)
 
 
 def differences(space: GoalSpace, achieved: Any, desired: Any) -> list[tuple[GoalPart, Any]]:
-    """Difference of each part, in its unit."""
+    """Return the distance between achieved and desired goal in each part, in the unit of the part."""
     parts = [(part, slice(part.first, part.first + part.size)) for part in space.parts]
     return [
         (part, np.linalg.norm((achieved - desired)[..., section].astype(np.float64), axis=-1))
@@ -103,16 +103,16 @@ def test_sparse_is_zero_where_the_goal_is_reached_and_minus_one_elsewhere(pair: 
 @given(pair=pairs())
 def test_dense_is_minus_metres_and_zero_only_at_the_goal(pair: tuple[Any, Any, Any]) -> None:
     space, _, desired = pair
-    metres = sum(off * part.metres for part, off in differences(*pair))
+    metres = sum(distance * part.metres for part, distance in differences(*pair))
     np.testing.assert_allclose(np.asarray(rewards.find_reward("dense").goal_reward(*pair)), -metres, atol=1e-6)
     assert (rewards.dense(desired, desired, space) == 0).all()
 
 
 @given(pair=pairs())
 def test_reached_requires_every_part_within_its_tolerance_and_every_flag(pair: tuple[Any, Any, Any]) -> None:
-    off = [(part.tolerance, away) for part, away in differences(*pair)]
-    clear_cut = np.all([np.abs(away - tolerance) > 1e-6 for tolerance, away in off], axis=0)
-    expected = np.all([away < tolerance for tolerance, away in off], axis=0)
+    distances = [(part.tolerance, distance) for part, distance in differences(*pair)]
+    clear_cut = np.all([np.abs(distance - tolerance) > 1e-6 for tolerance, distance in distances], axis=0)
+    expected = np.all([distance < tolerance for tolerance, distance in distances], axis=0)
     assert (np.asarray(goals.goal_reached(*pair)) == expected)[clear_cut].all()
 
 
@@ -135,7 +135,7 @@ def test_shaping_telescopes(values: Any, gamma: float) -> None:
     assert total == pytest.approx(gamma ** (len(values) - 1) * values[-1] - values[0], abs=1e-9)
 
 
-@pytest.mark.parametrize("composition", SAID)
+@pytest.mark.parametrize("composition", COMPOSITIONS)
 @given(seed=SEEDS)
 def test_goal_vectors_agree_in_batches_single_episodes_and_torch(composition: str, seed: int) -> None:
     task, progress, state, points = worlds(composition, seed, n := 6)
@@ -143,27 +143,27 @@ def test_goal_vectors_agree_in_batches_single_episodes_and_torch(composition: st
     achieved, desired = achieved_goal(space, progress, state, points), desired_goal(space, points)
     assert achieved.shape == desired.shape == (n, space.size)
     for i in range(n):
-        alone = achieved_goal(space, single(progress, i), single(state, i), points[i : i + 1])
-        np.testing.assert_allclose(achieved[i : i + 1], alone)
+        single_result = achieved_goal(space, single(progress, i), single(state, i), points[i : i + 1])
+        np.testing.assert_allclose(achieved[i : i + 1], single_result)
         np.testing.assert_allclose(desired[i : i + 1], desired_goal(space, points[i : i + 1]))
-    in_torch = achieved_goal(space, as_torch(progress), as_torch(state), as_torch(points))
-    np.testing.assert_allclose(achieved, in_torch.numpy())
+    torch_result = achieved_goal(space, as_torch(progress), as_torch(state), as_torch(points))
+    np.testing.assert_allclose(achieved, torch_result.numpy())
     np.testing.assert_allclose(desired, desired_goal(space, as_torch(points)).numpy())
 
 
-@pytest.mark.parametrize("composition", SAID)
+@pytest.mark.parametrize("composition", COMPOSITIONS)
 @given(seed=SEEDS)
 def test_the_goal_is_reached_when_the_stages_are_complete(composition: str, seed: int) -> None:
-    """The reward, which sees goal vectors alone, agrees with the stages when these have just ended."""
+    """The reward depends on goal vectors only, and agrees with the stages when they have just ended."""
     task, progress, state, points = worlds(composition, seed, 200)
     space, last = goal_space(task), len(task.bound_stages)
     done = np.ones(200, dtype=bool)
     for name, giver in task.plan.gives:
         done &= task.plan.predicates[name].begins(StageContext(state, progress, points, task.bound_stages[giver]))
     reached = goals.goal_reached(space, achieved_goal(space, progress, state, points), desired_goal(space, points))
-    # Nearer than `near`; or where something struck, which a stage that is over remembers from then.
-    near = any(part.name in ("end_effector_from_object", "struck") for part in space.parts)
-    assert near or (reached | ~done | (progress.stage < last)).all()
+    # Exceptions: the tolerance is stricter than `near`; `struck` keeps the position at the end of its stage.
+    exempt = any(part.name in ("end_effector_from_object", "struck") for part in space.parts)
+    assert exempt or (reached | ~done | (progress.stage < last)).all()
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_a_goal_yaw_is_a_direction(seed: int) -> None:
     np.testing.assert_allclose(np.arctan2(desired[:, 1], desired[:, 0]), wrapped(context.goals[:, 1, 0]))
 
 
-def test_struck_is_fixed_and_an_event_has_happened_after_their_stage() -> None:
+def test_after_their_stage_struck_is_fixed_and_an_event_has_happened() -> None:
     context = random_view(np.random.default_rng(0), 6, bound_stage())
     progress = replace(context.progress, stage=np.array([0, 1, 2] * 2))
     space = GoalSpace(

@@ -1,4 +1,4 @@
-"""Goals and objects are drawn from their boxes, and goals never where the episode starts."""
+"""Sampling of points: in their area, away from the start, seeded."""
 
 from __future__ import annotations
 

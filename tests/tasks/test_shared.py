@@ -1,4 +1,4 @@
-"""Goal vectors of shared spaces: the same kind of goal at the same place, whatever the task."""
+"""Goal vectors of shared spaces: the same kind of goal has the same place in every task."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def test_every_goal_part_has_one_place() -> None:
 
 def test_shared_spaces_have_room_for_three_sub_tasks() -> None:
     def pushes(count: int) -> Task:
-        things = [f"thing {n}" for n in range(count)]
-        return the_task(several(*things, stages=["approach", "push", "withdraw"]))
+        objects = [f"thing {n}" for n in range(count)]
+        return the_task(several(*objects, stages=["approach", "push", "withdraw"]))
 
     assert {part.bound.subtask for part in shared_goal_space(pushes(3)).parts} == {0, 1, 2}
     with pytest.raises(ConfigError, match="no room for 4 sub-tasks"):

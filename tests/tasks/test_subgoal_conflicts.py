@@ -1,4 +1,4 @@
-"""Sub-goals that collide are refused, whichever way round; those that do not are not."""
+"""Conflicting sub-goals are refused in either order; other sub-goals are accepted."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from mygym.tasks.lookup import find_task
 from tests.components import TASKS, several, tower
 from tests.tasks.states import SAME_AGAIN
 
-THINGS = ("cube", "die", "plate", "book")
+OBJECTS = ("cube", "die", "plate", "book")
 
 
 def onto(*pairs: tuple[str, str]) -> list[dict[str, Any]]:
-    """The first of each pair is put onto the second, one pair after the other."""
+    """Return sub-tasks that put the first object of each pair onto the second, pair after pair."""
     return [{"stages": "AGMDW", "object": top, "onto": base} for top, base in pairs]
 
 
@@ -63,7 +63,7 @@ def test_sub_goals_without_a_conflict_are_accepted(composition: Any) -> None:
     find_task(composition)
 
 
-@given(order=st.permutations(THINGS), length=st.integers(2, len(THINGS)), first=st.integers(0, 3))
+@given(order=st.permutations(OBJECTS), length=st.integers(2, len(OBJECTS)), first=st.integers(0, 3))
 def test_a_cycle_of_bases_is_refused(order: list[str], length: int, first: int) -> None:
     ring = order[:length]
     pairs = [(ring[(i + first) % length], ring[(i + first + 1) % length]) for i in range(length)]
@@ -72,7 +72,7 @@ def test_a_cycle_of_bases_is_refused(order: list[str], length: int, first: int) 
             find_task(onto(*sequence))
 
 
-@given(pairs=st.lists(st.sampled_from(list(itertools.permutations(THINGS, 2))), min_size=1, max_size=4))
+@given(pairs=st.lists(st.sampled_from(list(itertools.permutations(OBJECTS, 2))), min_size=1, max_size=4))
 def test_accepted_sub_goals_are_possible_in_a_blocks_world(pairs: list[tuple[str, str]]) -> None:
     """Compare with a blocks world: the hand moves one block at a time, onto a free top."""
     under: dict[str, str] = {}

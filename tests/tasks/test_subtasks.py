@@ -41,7 +41,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 @pytest.fixture(autouse=True)
 def shift() -> None:
-    """A stage that moves parts and counts its steps, of which it takes three at least."""
+    """Register a stage that moves parts and counts its steps; it takes at least three steps."""
     register_stage(
         "shift",
         Stage(
@@ -60,7 +60,7 @@ def shift() -> None:
     )
 
 
-# what follows from what ---------------------------------------------------------------------------------------------
+# predicates of sub-tasks --------------------------------------------------------------------------------------------
 
 
 ENDING = [composition for composition in compositions() if composition.endswith("W")]
@@ -68,9 +68,9 @@ NOT_ENDING = [composition for composition in compositions() if not composition.e
 
 
 @given(composition=st.lists(st.sampled_from(ENDING), max_size=3), last=st.sampled_from(compositions()))
-def test_sub_tasks_that_end_free_and_clear_may_precede_any_other(composition: list[str], last: str) -> None:
-    task = find_task([{"stages": one, "object": f"thing {i}"} for i, one in enumerate([*composition, last])])
-    ends = np.cumsum([len(one) for one in composition]).tolist()
+def test_a_sub_task_that_ends_free_and_clear_may_precede_any_sub_task(composition: list[str], last: str) -> None:
+    task = find_task([{"stages": stages, "object": f"thing {i}"} for i, stages in enumerate([*composition, last])])
+    ends = np.cumsum([len(stages) for stages in composition]).tolist()
     assert task.plan.firsts == (0, *ends)
     lasting = [item for item in task.plan.gives if PREDICATES[item[0]].lasts]
     for index, kept in enumerate(task.plan.kept):
@@ -104,7 +104,7 @@ def test_placed_must_hold_until_the_object_is_moved_again() -> None:
     assert task.plan.gives == (("placed", 7), ("near", 10), ("held", 11), ("placed", 12))
 
 
-# episodes by hand ---------------------------------------------------------------------------------------------------
+# episodes with known stages -----------------------------------------------------------------------------------------
 
 GOALS = np.array([[[0.1, 0.0, 0.02], [0.1, 0.0, 0.06]]])
 BASE, TOP, DIE = GOALS[0, 0], GOALS[0, 1], np.array([-0.3, 0.0, 0.02])
@@ -126,11 +126,11 @@ SECOND += [placed(TOP + 0.2, BASE, TOP)]
         ([*FIRST, AT_DIE, GRIP_DIE, placed(TOP, BASE, DIE)], [1, 2, 3, 4, 5, 6, 7, 5]),
         # the cube is pulled from under the die when all is done
         ([*FIRST, *SECOND, placed(TOP + 0.2, CUBE, TOP)], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 2]),
-        # gripping the die is no hold on the cube
+        # gripping the die does not hold the cube
         ([FIRST[0], placed(CUBE, CUBE, DIE, fingers=BOTH, on=1)], [1, 1]),
     ],
 )
-def test_an_episode_by_hand(states: list[State], expected: list[int]) -> None:
+def test_an_episode_has_the_known_stages(states: list[State], expected: list[int]) -> None:
     task, progress, stages = find_task(STACK), Progress.at_reset(FAR), []
     for state in states:
         progress = advance(task, progress, state, GOALS)
@@ -154,7 +154,7 @@ def test_progress_of_an_object_that_is_moved_twice() -> None:
 
 
 def drawer(position: float, ee: float) -> State:
-    """A drawer with its handle, the end effector that far from it, and another part."""
+    """Return a state with a drawer at `position` m, the end effector `ee` m from its handle, and another part."""
     state = State.zeros(1, 7, 2, 1, len(PARTS))
     state.part_position[0] = position, 9.0
     state.part_handle_position[0, 0] = [-position, 0.0, 0.1]
@@ -164,12 +164,12 @@ def drawer(position: float, ee: float) -> State:
 
 def test_progress_of_a_drawer_that_opens_and_shuts() -> None:
     task, goals = the_task(OPEN), np.array([[[0.2, 0.0, 0.0], [0.0, 0.0, 0.1]]])
-    progress, seen = Progress.at_reset(drawer(0.0, 0.3)), []
-    there = [drawer(0.2, 0.0)] * 3  # complete after three steps
-    for state in [drawer(0.0, 0.3), drawer(0.0, 0.05), drawer(0.1, 0.0), *there, drawer(0.2, 0.3), drawer(0.1, 0.3)]:
+    progress, stages_and_counts = Progress.at_reset(drawer(0.0, 0.3)), []
+    at_goal = [drawer(0.2, 0.0)] * 3  # complete after three steps
+    for state in [drawer(0.0, 0.3), drawer(0.0, 0.05), drawer(0.1, 0.0), *at_goal, drawer(0.2, 0.3), drawer(0.1, 0.3)]:
         progress = advance(task, progress, state, goals)
-        seen.append((int(progress.stage[0]), int(progress.count[0])))
-    assert seen == [(0, 0), (1, 0), (1, 1), (1, 2), (2, 0), (2, 0), (3, 0), (1, 0)]
+        stages_and_counts.append((int(progress.stage[0]), int(progress.count[0])))
+    assert stages_and_counts == [(0, 0), (1, 0), (1, 1), (1, 2), (2, 0), (2, 0), (3, 0), (1, 0)]
     assert progress.start_part_position[0].tolist() == [0.1, 9.0]
 
 
@@ -183,7 +183,7 @@ def test_a_stage_is_bound_to_a_part_or_an_object() -> None:
     assert task.describe().startswith("approach the drawer, shift it to the goal, withdraw; then approach the cube")
 
 
-# slots, roles, words ------------------------------------------------------------------------------------------------
+# slots, roles, descriptions -----------------------------------------------------------------------------------------
 
 
 @given(composition=st.lists(st.sampled_from(ENDING), min_size=1, max_size=4), data=st.data())
@@ -191,9 +191,9 @@ def test_slots_of_goals_and_objects(composition: list[str], data: Any) -> None:
     objects = data.draw(
         st.lists(st.sampled_from(["cube", "die", "apple"]), min_size=len(composition), max_size=len(composition))
     )
-    task = find_task([{"stages": one, "object": thing} for one, thing in zip(composition, objects, strict=True)])
+    task = find_task([{"stages": stages, "object": name} for stages, name in zip(composition, objects, strict=True)])
     assert task.roles == tuple(dict.fromkeys(objects))
-    turning = ["R" in one for one in composition]  # a goal yaw has its slot
+    turning = ["R" in stages for stages in composition]  # a goal yaw has a slot
     assert [slots.goal for slots in task.goal_slots] == [k + sum(turning[:k]) for k in range(len(composition))]
     assert task.goal_count == len(composition) + sum(turning)
     for bound in task.bound_stages:
@@ -204,12 +204,12 @@ def test_slots_of_goals_and_objects(composition: list[str], data: Any) -> None:
 
 def test_slots_of_paths_precede_the_goal_and_those_of_yaw_follow() -> None:
     plain = find_task(STACK)
-    way = SubTask("AGMDW", "cube", path="rim")
+    along_path = SubTask("AGMDW", "cube", path="rim")
     register_stage(
         "twist", replace(plain.bound_stages[2].stage, name="twist", letter="", gives=("turned",), needs_tool_yaw=True)
     )
     turn = SubTask(("approach", "grasp", "twist"), "die")
-    task = replace(plain, subtasks=(way, turn), path_points={"rim": 3})
+    task = replace(plain, subtasks=(along_path, turn), path_points={"rim": 3})
     assert [(slots.path, slots.goal, slots.yaw) for slots in task.goal_slots] == [((0, 1, 2), 3, None), ((), 4, 5)]
     assert task.goal_count == 6
     assert task.needs_tool_yaw
@@ -259,9 +259,9 @@ def test_a_task_of_several_sub_tasks_can_be_registered() -> None:
     task = register_task("pile", subtasks, objects={"base": "block", "top": "die"}, tolerance=0.02)
     assert find_task("pile") == task
     assert [task.asset(role) for role in task.roles] == ["block", "die"]
-    one = register_task("put", "AGMDW", object="die", onto="base", objects={"base": "block"})
-    assert (one.subtasks, one.roles) == ((SubTask("AGMDW", "die", onto="base"),), ("die", "base"))
-    assert find_task("AGMDW").subtasks[0].onto == ""  # letters are not called by the numbers of a task that says more
+    put = register_task("put", "AGMDW", object="die", onto="base", objects={"base": "block"})
+    assert (put.subtasks, put.roles) == ((SubTask("AGMDW", "die", onto="base"),), ("die", "base"))
+    assert find_task("AGMDW").subtasks[0].onto == ""  # letters do not take the objects of a registered task
 
 
 def test_every_sub_task_has_its_thresholds() -> None:
@@ -294,7 +294,7 @@ def test_labels_and_phrases_name_the_object() -> None:
     assert task.phrases[1] == "grasp the apple"
 
 
-# what is refused ----------------------------------------------------------------------------------------------------
+# refusals ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -346,13 +346,13 @@ def test_any_mappings_are_a_task_or_a_config_error(composition: list[dict[str, A
         task = find_task(composition)
     except ConfigError:
         return
-    assert all(is_grammatical(one["stages"]) for one in composition)
+    assert all(is_grammatical(subtask["stages"]) for subtask in composition)
     assert task.describe()
     assert len(task.labels) == len(task.bound_stages) == len(task.plan.stages)
     assert find_task(composition) == task
 
 
-# other numbers ------------------------------------------------------------------------------------------------------
+# other parameters ---------------------------------------------------------------------------------------------------
 
 
 def test_objects_by_role_override_the_first_object() -> None:
@@ -375,12 +375,12 @@ def test_an_unknown_role_is_refused(numbers: dict[str, Any]) -> None:
         change_task(find_task(STACK), numbers)
 
 
-# motions ------------------------------------------------------------------------------------------------------------
+# commands -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def two_armed() -> list[str]:
-    """Approach, grasp and move, but a second arm takes part in grasping, and the tool turns in moving."""
+    """Return approach, grasp and move, where a second arm takes part in grasping and the tool turns in moving."""
 
     def grasp(context: StageContext, entry: StartPose) -> ArmCommand:
         return ArmCommand(context.goal, CLOSED, second_target=context.goal + 0.3, second_gripper=0.5)
@@ -408,7 +408,7 @@ def test_every_episode_gets_the_command_of_its_stage(seed: int, n: int, two_arme
     np.testing.assert_array_equal(motion.second_target, np.where(stage[:, None] == 1, goals[:, 0] + 0.3, rest))
     np.testing.assert_array_equal(motion.second_gripper, np.where(stage == 1, 0.5, 1.0))
     context = StageContext(state, progress, goals, find_task("AG").bound_stages[0])
-    own = np.where(stage == 0, aligned(context), 0.0)  # who approaches aligns the hand with the object
-    np.testing.assert_array_equal(motion.yaw_change, np.where(stage >= 2, 0.2 + state.time, own))
+    expected_yaw = np.where(stage == 0, aligned(context), 0.0)  # approaching aligns the hand with the object
+    np.testing.assert_array_equal(motion.yaw_change, np.where(stage >= 2, 0.2 + state.time, expected_yaw))
     np.testing.assert_array_equal(motion.gripper, np.select([stage == 0, stage == 1], [1.0, CLOSED], state.time))
     np.testing.assert_array_equal(motion.target[stage > 0], goals[stage > 0, 0])

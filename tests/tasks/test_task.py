@@ -1,4 +1,4 @@
-"""Numbers of tasks: built-in, changed and registered."""
+"""Parameters of tasks: built-in, changed and registered."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def test_named_tasks_have_strict_tolerances(name: str) -> None:
     task = find_task(name)
     turns = task.subtasks[0].part in ("fridge.door", "panel.switch", "panel.valve")
     flies = any("launched" in stage.gives for stage in task.plan.stages)  # into a basket, over a goal line
-    assert 0 < task.tolerance <= (0.2 if turns else 0.15 if flies else 0.05), "m, or rad of what turns"
+    assert 0 < task.tolerance <= (0.2 if turns else 0.15 if flies else 0.05), "m, or rad of a part that turns"
     assert task.hold >= 2
     assert task.help
 
 
-def test_numbers_of_a_task_can_be_changed() -> None:
+def test_parameters_of_a_task_can_be_changed() -> None:
     task = change_task(find_task("reach"), {"tolerance": 0.01, "horizon": 7})
     assert (task.tolerance, task.horizon, task.bound_stages[0].thresholds.tolerance) == (0.01, 7, 0.01)
     assert find_task("reach").horizon != 7
@@ -44,8 +44,8 @@ def test_an_episode_that_is_too_short_to_hold_success_is_refused(numbers: dict[s
 def test_compositions_do_not_depend_on_user_tasks() -> None:
     stages = ["approach", "push", "withdraw"]
     before = find_task(stages).horizon
-    register_task("mine", stages, horizon=before + 7)
-    assert find_task("mine").horizon == before + 7
+    register_task("custom", stages, horizon=before + 7)
+    assert find_task("custom").horizon == before + 7
     assert find_task(stages).horizon == before
 
 
@@ -73,7 +73,7 @@ def test_an_invalid_registration_is_refused(numbers: dict[str, Any], words: list
         find_task("wrong")
 
 
-def test_numbers_of_registered_sub_tasks_are_checked() -> None:
+def test_parameters_of_registered_sub_tasks_are_checked() -> None:
     with pytest.raises(RegistryError, match=r"task wrong: task.1.tolerance: -1 .* greater than 0"):
         register_task("wrong", [SubTask("AGMDW"), SubTask("A", tolerance=-1)])
 

@@ -15,7 +15,7 @@ from mygym.cli.new.writing import write_new
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return an empty folder, which is the current one and that of the running script."""
+    """Return an empty folder; it is the current folder and the folder of the running script."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [str(tmp_path / "train.py")])
     return tmp_path

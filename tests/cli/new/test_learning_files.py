@@ -27,7 +27,7 @@ QUICK: dict[str, Any] = {
 }
 
 BASES = [combo for combo in COMBOS if combo[0] not in ("myalgo", "cem", "ppo_runner")]
-"""Algorithms that can be a base: the built-in ones except runners, whose base is `runner`."""
+"""Algorithms that can be a base: all built-in algorithms except runners, whose base is `runner`."""
 
 QUICK_BASES = [
     combo if combo[1] == "pytorch" or combo[0] == "sac" else pytest.param(*combo, marks=pytest.mark.slow)

@@ -23,7 +23,7 @@ SLOW_KINDS = tuple(kind for kind in SCAFFOLDS if kind not in QUICK_KINDS)
 
 @pytest.mark.parametrize("kinds", [QUICK_KINDS, pytest.param(SLOW_KINDS, marks=pytest.mark.slow)], ids=str)
 def test_scaffolded_components_pass_their_tests(kinds: tuple[str, ...], folder: Path, python: Any) -> None:
-    """All kinds are in one folder; each is checked and its config is trained."""
+    """All kinds are in the same folder; each is checked and its config is trained."""
     files = [path for kind in kinds for path in new(kind, f"my_{kind}")]
     done = python("-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", cwd=folder, timeout=580)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""New files are written all or none, and never over existing files."""
+"""All new files are written or none, and existing files are never overwritten."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def receipts(file: Path) -> Path:
     return file.parent / RECEIPTS
 
 
-def test_recorded_file_has_valid_receipt(file: Path) -> None:
+def test_recorded_file_has_a_valid_receipt(file: Path) -> None:
     assert has_valid_receipt(file)
     best = file.with_name("best_model.zip")
     best.write_bytes(b"another")

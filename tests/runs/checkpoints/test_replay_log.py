@@ -338,10 +338,10 @@ def test_old_rows_are_not_written_again(tmp_path: Path, monkeypatch: pytest.Monk
         filler.add(buffer, rows=rows)
         steps += rows * 2
         log.save(buffer, steps)
-        now = {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in (tmp_path / FOLDER).iterdir()}
-        assert {path: now[path] for path in known} == known
-        assert [len(load_file(path)["rewards"]) for path in now.keys() - known.keys()] == [rows] * (rows > 0)
-        known = now
+        current = {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in (tmp_path / FOLDER).iterdir()}
+        assert {path: current[path] for path in known} == known
+        assert [len(load_file(path)["rewards"]) for path in current.keys() - known.keys()] == [rows] * (rows > 0)
+        known = current
     assert sum(chunk["rows"] for chunk in log.chunks) < 50 + 30
 
 

@@ -285,8 +285,8 @@ def test_experts_is_an_alias_of_mixture() -> None:
     names = registry("strategy").names()
     assert "mixture" in names
     assert "experts" not in names
-    alone = resolve_config(overrides={"strategy": "experts", "strategy_params": {"units": "blocks"}}).config
-    assert (alone.strategy, alone.strategy_params["units"]) == ("mixture", "blocks")
+    experts = resolve_config(overrides={"strategy": "experts", "strategy_params": {"units": "blocks"}}).config
+    assert (experts.strategy, experts.strategy_params["units"]) == ("mixture", "blocks")
     file = {"strategy_params": {"experts": {"units": "blocks"}}}
     both = resolve_config(file, {"strategy": "curriculum+experts", "task": "AG"}).config
     assert (both.strategy, set(both.strategy_params)) == ("curriculum+mixture", {"curriculum", "mixture"})

@@ -23,7 +23,7 @@ def episodes(score: float) -> Evaluation:
     )
 
 
-def test_fair_draws_each_candidate_once_before_any_twice() -> None:
+def test_fair_draws_each_candidate_once_before_it_repeats() -> None:
     queues: list[list[int]] = [[], []]
     drawn = np.concatenate([draw_fair(queues, count, 4) for count in (3, 2, 5, 2)])
     assert drawn.shape == (12, 2)
@@ -58,11 +58,11 @@ def test_the_search_returns_the_best_path(method: Any) -> None:
         exhaustive = search_paths(model.policy, judge, method, tries=27)
         assert (len(exhaustive), exhaustive[0].path) == (27, TARGET)
         assert tuple(state.path.tolist()) == TARGET
-        some = search_paths(model.policy, judge, method, tries=18, seed=1)
-        assert len({tried.path for tried in some}) == 18
-        assert some == sorted(some, key=lambda tried: -tried.mean_return)
+        subset = search_paths(model.policy, judge, method, tries=18, seed=1)
+        assert len({tried.path for tried in subset}) == 18
+        assert subset == sorted(subset, key=lambda tried: -tried.mean_return)
         again = search_paths(model.policy, judge, method, tries=18, seed=1)
-        assert [tried.path for tried in some] == [tried.path for tried in again]
+        assert [tried.path for tried in subset] == [tried.path for tried in again]
 
 
 def test_paths_over_the_budget_are_not_evaluated() -> None:

@@ -22,7 +22,7 @@ def networks(count: int = K) -> list[nn.Sequential]:
     return [nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 2)) for _ in range(count)]
 
 
-def made(units: Units) -> tuple[SuperNet, list[nn.Sequential], torch.Tensor]:
+def make_net(units: Units) -> tuple[SuperNet, list[nn.Sequential], torch.Tensor]:
     candidates = networks()
     net = SuperNet(candidates, units)
     nn.init.normal_(net.gate.weight)
@@ -40,7 +40,7 @@ def by_hand(candidates: list[nn.Sequential], units: Units, x: torch.Tensor, weig
 
 @pytest.mark.parametrize("units", UNITS)
 def test_single_uses_the_candidate_of_the_path(units: Units) -> None:
-    net, candidates, x = made(units)
+    net, candidates, x = make_net(units)
     path = [2] if units == "whole" else [2, 1]
     net.state.set_forward_state("single", path=path)
     weights = torch.eye(K)[path].expand(ROWS, -1, -1)
@@ -49,7 +49,7 @@ def test_single_uses_the_candidate_of_the_path(units: Units) -> None:
 
 @pytest.mark.parametrize("units", UNITS)
 def test_single_routes_each_row(units: Units) -> None:
-    net, candidates, x = made(units)
+    net, candidates, x = make_net(units)
     numbers = torch.randint(K, (ROWS, net.depth))
     net.state.route(numbers)
     torch.testing.assert_close(net(x), by_hand(candidates, units, x, torch.eye(K)[numbers]))
@@ -59,7 +59,7 @@ def test_single_routes_each_row(units: Units) -> None:
 
 @pytest.mark.parametrize("units", UNITS)
 def test_sum_uses_given_weights(units: Units) -> None:
-    net, candidates, x = made(units)
+    net, candidates, x = make_net(units)
     given = torch.tensor([0.2, 0.5, 0.3])
     net.state.set_forward_state("sum", weights=given)
     torch.testing.assert_close(net(x), by_hand(candidates, units, x, given.expand(ROWS, net.depth, -1)))
@@ -67,7 +67,7 @@ def test_sum_uses_given_weights(units: Units) -> None:
 
 @pytest.mark.parametrize("units", UNITS)
 def test_softmax_uses_the_weights_of_the_gate(units: Units) -> None:
-    net, candidates, x = made(units)
+    net, candidates, x = make_net(units)
     net.state.set_forward_state("softmax")
     scores = (x @ net.gate.weight.T + net.gate.bias).view(ROWS, net.depth, K)
     torch.testing.assert_close(net(x), by_hand(candidates, units, x, scores.softmax(-1)))
@@ -75,7 +75,7 @@ def test_softmax_uses_the_weights_of_the_gate(units: Units) -> None:
 
 @pytest.mark.parametrize("units", UNITS)
 def test_gumbel_softmax_uses_noise_in_training_and_the_temperature(units: Units) -> None:
-    net, candidates, x = made(units)
+    net, candidates, x = make_net(units)
     net.state.set_forward_state("gumbel_softmax", tau=0.5)
     scores = (x @ net.gate.weight.T + net.gate.bias).view(ROWS, net.depth, K)
     net.state.noise = noise = torch.randn(net.depth, K)
@@ -88,7 +88,7 @@ def test_gumbel_softmax_uses_noise_in_training_and_the_temperature(units: Units)
 
 @pytest.mark.parametrize("units", UNITS)
 def test_only_used_candidates_have_gradients(units: Units) -> None:
-    net, candidates, x = made(units)
+    net, candidates, x = make_net(units)
     net.state.route(torch.tensor([[0], [2]] * 3 + [[0]]))
     net(x).sum().backward()
     assert all(p.grad is not None for k in (0, 2) for p in candidates[k].parameters())
@@ -97,7 +97,7 @@ def test_only_used_candidates_have_gradients(units: Units) -> None:
 
 
 def test_only_used_candidates_are_computed() -> None:
-    net, candidates, x = made("whole")
+    net, candidates, x = make_net("whole")
     calls: list[int] = []
     for number, candidate in enumerate(candidates):
         candidate.register_forward_hook(lambda *_, number=number: calls.append(number))
@@ -119,7 +119,7 @@ def test_batch_statistics_use_all_rows() -> None:
 
 
 def test_the_forward_state_is_saved_with_the_weights() -> None:
-    net, _, x = made("blocks")
+    net, _, x = make_net("blocks")
     net.state.set_forward_state("single", path=[1, 2], tau=0.3)
     other = SuperNet(networks(), "blocks")
     other.load_state_dict(net.state_dict())
@@ -140,7 +140,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("values", "message"), WRONG, ids=str)
 def test_invalid_forward_states_are_refused(values: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        made("whole")[0].state.set_forward_state(**values)
+        make_net("whole")[0].state.set_forward_state(**values)
 
 
 def test_invalid_candidates_are_refused() -> None:
@@ -159,7 +159,7 @@ def test_entropy_of_usage_is_between_0_and_1() -> None:
 
 
 def test_the_importance_loss_rebalances_a_collapsed_gate() -> None:
-    net, _, x = made("whole")
+    net, _, x = make_net("whole")
     nn.init.zeros_(net.gate.weight)
     net.gate.bias.data = torch.tensor([4.0, 0.0, 0.0])
     net.state.set_forward_state("softmax")
@@ -178,7 +178,7 @@ def test_the_importance_loss_rebalances_a_collapsed_gate() -> None:
 
 @pytest.mark.parametrize(("name", "value"), [("number", 9), ("number", -1), ("path", 3), ("path", -1), ("tau", 0.0)])
 def test_invalid_saved_states_are_not_loaded(name: str, value: float) -> None:
-    net = made("whole")[0]
+    net = make_net("whole")[0]
     saved = net.state_dict()
     saved[f"own_state.{name}"] = torch.full_like(saved[f"own_state.{name}"], value)
     with pytest.raises(RuntimeError, match="own_state is not a valid state of 3 candidates"):

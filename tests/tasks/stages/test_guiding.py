@@ -1,4 +1,4 @@
-"""Guiding along a path: what counts as passed, how far along that is, and an expert that goes round to push."""
+"""Guiding along a path: passed points, share of the path, and the expert that pushes from behind."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ UPRIGHT = ((0.2, -0.2, 0.3), (0.2, 0.2, 0.2), (0.2, -0.2, 0.1))
 FAR = (0.0, 0.0, 0.3)
 
 
-def context(thing: Any, count: int = 0, tool: Any = FAR, path: Any = LYING, start: Any = START) -> StageContext:
-    """An object at `thing`, `count` points of the path passed, the tool at `tool`."""
+def context(position: Any, count: int = 0, tool: Any = FAR, path: Any = LYING, start: Any = START) -> StageContext:
+    """Return a context with an object at `position`, `count` points of the path passed, and the tool at `tool`."""
     state = State.zeros(1, 7, objects=1)
     state.object_position[0, 0], state.ee_position[0] = start, tool
     progress = replace(Progress.at_reset(state), count=np.array([count]))
-    state.object_position[0, 0] = thing
+    state.object_position[0, 0] = position
     last = len(path) - 1
     return StageContext(
         state, progress, np.array([path]), BoundStage(GUIDE, 0, 0, None, goal_slot=last, path_slots=tuple(range(last)))
     )
 
 
-def passed(*args: Any, **how: Any) -> int:
+def passed(*args: Any, **kwargs: Any) -> int:
     assert GUIDE.count is not None
-    return int(GUIDE.count(context(*args, **how))[0])
+    return int(GUIDE.count(context(*args, **kwargs))[0])
 
 
-def potential(*args: Any, **how: Any) -> float:
-    return float(GUIDE.potential(context(*args, **how))[0])
+def potential(*args: Any, **kwargs: Any) -> float:
+    return float(GUIDE.potential(context(*args, **kwargs))[0])
 
 
-def target(*args: Any, **how: Any) -> np.ndarray:
-    found: np.ndarray = GUIDE.expert(context(*args, **how), lambda one: one.target).target[0]
-    return found
+def target(*args: Any, **kwargs: Any) -> np.ndarray:
+    result: np.ndarray = GUIDE.expert(context(*args, **kwargs), lambda context: context.target).target[0]
+    return result
 
 
-# how far along -------------------------------------------------------------------------------------------------------
+# share of the path --------------------------------------------------------------------------------------------------
 
 
 def test_points_are_passed_in_order() -> None:
@@ -78,7 +78,7 @@ def test_the_waypoint_is_the_next_point_then_the_goal() -> None:
 
 
 def test_the_potential_is_the_share_of_the_path() -> None:
-    """The way is 0.2 + 0.1 + 0.2 m."""
+    """The path has legs of 0.2, 0.1 and 0.2 m."""
     assert potential(START) == 0.0
     assert potential((0.1, 0.0, 0.0)) == pytest.approx(0.1 / 0.5)
     assert potential((0.2, 0.04, 0.0), 1) == pytest.approx(0.24 / 0.5)
@@ -91,27 +91,27 @@ def test_the_potential_is_the_share_of_the_path() -> None:
 
 def test_the_expert_pushes_from_behind_towards_the_next_point() -> None:
     tool = np.array([-BEHIND, 0.0, 0.01])
-    at = target(START, tool=tool)
-    assert at[0] > tool[0]
-    np.testing.assert_allclose(at[1:], 0.0, atol=1e-9)
+    end = target(START, tool=tool)
+    assert end[0] > tool[0]
+    np.testing.assert_allclose(end[1:], 0.0, atol=1e-9)
     tool[1] = 0.01
-    np.testing.assert_allclose(target(START, tool=tool), at, atol=1e-9)  # back into line
+    np.testing.assert_allclose(target(START, tool=tool), end, atol=1e-9)  # back onto the line
 
 
 @pytest.mark.parametrize(("path", "front"), [(LYING, (0, 0, 1)), (UPRIGHT, (-1, 0, 0))])
 def test_the_expert_moves_around_in_front_of_the_path(path: Any, front: Any) -> None:
-    """From the wrong side: out, along, and in again behind the object."""
-    out, thing = np.array(front), np.array(path[0])
-    way = np.array(path[1]) - path[0]
-    way[2] = 0.0  # heights are gravity's
-    way /= np.linalg.norm(way)
-    tool = thing + 0.05 * way
-    np.testing.assert_allclose(target(thing, 1, tool, path), tool + HOVER * out)
-    begin = thing - BEHIND * way
-    np.testing.assert_allclose(target(thing, 1, tool + HOVER * out, path), begin + HOVER * out)
-    np.testing.assert_allclose(target(thing, 1, begin + HOVER * out, path), begin)
+    """From the wrong side the tool goes out, along the path, and in again behind the object."""
+    out, position = np.array(front), np.array(path[0])
+    direction = np.array(path[1]) - path[0]
+    direction[2] = 0.0  # gravity determines the height
+    direction /= np.linalg.norm(direction)
+    tool = position + 0.05 * direction
+    np.testing.assert_allclose(target(position, 1, tool, path), tool + HOVER * out)
+    begin = position - BEHIND * direction
+    np.testing.assert_allclose(target(position, 1, tool + HOVER * out, path), begin + HOVER * out)
+    np.testing.assert_allclose(target(position, 1, begin + HOVER * out, path), begin)
     assert GUIDE.entry is not None
-    np.testing.assert_allclose(GUIDE.entry(context(thing, 1, tool, path))[0], begin)
+    np.testing.assert_allclose(GUIDE.entry(context(position, 1, tool, path))[0], begin)
 
 
 def test_an_object_far_from_the_leg_is_pushed_back_to_it() -> None:
@@ -120,7 +120,7 @@ def test_an_object_far_from_the_leg_is_pushed_back_to_it() -> None:
     assert GUIDE.entry(context((0.0, 0.06, 0.0)))[0, 1] > 0.06
 
 
-def test_an_object_at_the_goal_is_left_alone() -> None:
+def test_an_object_at_the_goal_is_not_pushed() -> None:
     goal = np.array(LYING[-1])
     tool = goal + np.array([BEHIND, 0.0, 0.0])
     np.testing.assert_allclose(target(goal, 3, tool), tool + np.array([0.0, 0.0, HOVER]))
@@ -129,15 +129,15 @@ def test_an_object_at_the_goal_is_left_alone() -> None:
 def test_torch_agrees_with_numpy() -> None:
     rng = np.random.default_rng(0)
     for count in range(4):
-        one = context(rng.normal(0.1, 0.1, 3), count, rng.normal(0.1, 0.1, 3))
-        fields = {name: torch.from_numpy(getattr(one.progress, name)) for name in Progress.__slots__}
-        state = {name: torch.from_numpy(getattr(one.state, name)) for name in State.__slots__}
-        other = StageContext(State(**state), Progress(**fields), torch.from_numpy(one.goals), one.bound)
+        in_numpy = context(rng.normal(0.1, 0.1, 3), count, rng.normal(0.1, 0.1, 3))
+        fields = {name: torch.from_numpy(getattr(in_numpy.progress, name)) for name in Progress.__slots__}
+        state = {name: torch.from_numpy(getattr(in_numpy.state, name)) for name in State.__slots__}
+        in_torch = StageContext(State(**state), Progress(**fields), torch.from_numpy(in_numpy.goals), in_numpy.bound)
         for function in (GUIDE.potential, GUIDE.count, GUIDE.waypoint):
             assert function is not None
-            np.testing.assert_allclose(function(one), function(other))
-        mine, theirs = (GUIDE.expert(each, lambda here: here.target).target for each in (one, other))
-        np.testing.assert_allclose(mine, theirs)
+            np.testing.assert_allclose(function(in_numpy), function(in_torch))
+        targets = [GUIDE.expert(each, lambda context: context.target).target for each in (in_numpy, in_torch)]
+        np.testing.assert_allclose(*targets)
 
 
 @pytest.mark.parametrize(("task", "robot"), [("maze", "kuka"), ("maze", "panda"), ("vertical_maze", "kuka_gripper")])

@@ -1,4 +1,4 @@
-"""What is thrown or pushed off is let go in motion, and counts where it really ends."""
+"""Launched objects are released in motion, and success depends on where they end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.tasks.states import PREDICATES
 TASKS = ("throw", "hit_board", "score_goal", "slide")
 
 
-def seen(state: State, task: str = "slide") -> StageContext:
+def context_of(state: State, task: str = "slide") -> StageContext:
     the_task = find_task(task)
     return StageContext(
         state, Progress.at_reset(state), np.zeros((1, the_task.goal_count, 3)), the_task.bound_stages[-1]
@@ -28,7 +28,7 @@ def moving(velocity: Any, hand: Any = (0.0, 0.0, 0.0), touch: bool = False) -> S
     state = State.zeros(1, 7, 2, 1)
     state.object_position[0, 0] = 0.2, 0.0, 0.0
     state.object_velocity[0, 0], state.ee_velocity[0], state.touch[0, 0] = velocity, hand, touch
-    return seen(state)
+    return context_of(state)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_launched_requires_an_untouched_object_that_leaves_the_hand(context: Sta
 def test_launched_is_lost_at_rest_away_from_the_goal(at: Any, still: bool) -> None:
     state = State.zeros(1, 7, 2, 1)
     state.object_position[0, 0] = at
-    assert PREDICATES["launched"].keeps(seen(state)).tolist() == [still]
+    assert PREDICATES["launched"].keeps(context_of(state)).tolist() == [still]
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -60,14 +60,14 @@ def test_the_expert_releases_in_motion_and_the_object_ends_at_the_goal(task: str
             env.reset(seed=seed)
             low, high = (np.array(end) for end in (env.workspace.tool_bounds.low, env.workspace.tool_bounds.high))
             goal = env.goals[0, env.task.bound_stages[-1].goal_slot]
-            assert ((goal[:2] < low[:2]) | (goal[:2] > high[:2])).any(), "within reach of the tool"
-            flown, ended = 0, False
+            assert ((goal[:2] < low[:2]) | (goal[:2] > high[:2])).any(), "the goal is within reach of the tool"
+            steps_in_flight, ended = 0, False
             while not ended:
                 _, _, terminated, truncated, info = env.step(env.expert_action())
-                flown += info["stage"] == last and not env.world.state.touch[0, 0]
+                steps_in_flight += info["stage"] == last and not env.world.state.touch[0, 0]
                 ended = terminated or truncated
             assert info["is_success"], (seed, info)
-            assert flown >= 2
+            assert steps_in_flight >= 2
             away = np.linalg.norm(env.world.state.object_position[0, 0] - goal)
             assert away < env.task.tolerance or env.task.stage_names[-1] == "strike"
 
