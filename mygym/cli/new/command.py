@@ -80,7 +80,7 @@ def main(arguments: Sequence[str]) -> None:
     train = train_command(folder)
     flag = f"--{TRAIN_FLAGS[kind]} {options.name}" if kind in TRAIN_FLAGS else f"--config configs/{options.name}.yaml"
     checks = [f"mygym check {checked} {options.name}" for checked in CHECKED_KINDS.get(kind, (kind,))]
-    print(f"\n{'train, check and test it:' if checks else 'train and test it:'}")
+    print("\ntrain, check and test it:")
     for line in (f"{train} {flag}", *checks, f"pytest tests/test_{options.name}.py"):
         print(f"  {line}")
 

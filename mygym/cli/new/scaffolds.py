@@ -26,14 +26,8 @@ SCAFFOLDS: Mapping[str, Callable[[Request], dict[str, str]]] = {
 }
 """Kind on the command line → function that returns path and content of the files."""
 
-CHECKED_KINDS: Mapping[str, tuple[str, ...]] = {
-    "predicate": ("stage",),
-    "reward": (),
-    "observation": (),
-    "controller": (),
-    "env": ("task", "workspace"),
-}
-"""Kind → kinds for `mygym check`, if they differ from the kind; if empty, the test validates an environment."""
+CHECKED_KINDS: Mapping[str, tuple[str, ...]] = {"predicate": ("predicate", "stage"), "env": ("task", "workspace")}
+"""Kind → kinds for `mygym check`, if they differ from the kind."""
 
 
 def new_files(kind: str, request: Request) -> dict[Path, str]:
