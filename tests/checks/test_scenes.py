@@ -189,11 +189,11 @@ SLIDE: dict[str, Any] = {
 }  # fmt: skip
 FIXTURES: dict[str, tuple[dict[str, Any], str, str]] = {
     "in each other": ({"size": [0.1, 0.1, 0.1], "position": [0.2, 0.0, 0.3]}, "fixtures", "thing is inside post"),
-    "too weak": ({"position": [0, 0.4, 0.1], "joints": {"a": SLIDE | {"damping": 200.0}}}, "fixtures", "thing.a comes"),
+    "too weak": ({"position": [0, 0.4, 0.1], "joints": {"a": SLIDE | {"damping": 200.0}}}, "fixtures", "thing.a stops"),
     "in the way": (
         {"position": [0.2, 0.3, 0.1], "joints": {"a": SLIDE | {"axis": [0, -1, 0], "range": [0.0, 0.6]}}},
         "fixtures",
-        "thing.a comes to",
+        "thing.a stops at",
     ),
     "rolls on": (
         {"position": [0, 0.4, 0.1], "joints": {"a": SLIDE | {"axis": [0, 1, 1], "friction": 0.01, "force": 20.0}}},
