@@ -297,7 +297,7 @@ def test_actions_that_are_not_finite_are_reported(run: Path) -> None:
 
     tensors = {key: 3e38 * tensor.sign() for key, tensor in load_file(run / "policy.safetensors").items()}
     save_file(tensors, run / "policy.safetensors")
-    with pytest.raises(RunError, match=f"{run}: cannot be judged: .*nan"):
+    with pytest.raises(RunError, match=f"{run}: cannot be evaluated: .*nan"):
         mygym.evaluate(run, episodes=1)
 
 

@@ -39,7 +39,8 @@ def test_evaluate_the_oracle(task: str, robot: str, mygym_command: Command, tmp_
     line = f"evaluate --policy oracle --task {task} --robot {robot} --episodes 5 --json"
     outcome = mygym_command(*line.split())
     content = json.loads(outcome.out)
-    assert (outcome.code, content["success_rate"], content["stage_reached"]) == (0, 1.0, {"done": 5})
+    assert (outcome.code, sum(content["stage_reached"].values())) == (0, 5)
+    assert content["success_rate"] >= 0.8  # how well the experts solve the tasks: tests/experts
     assert all(episode["length"] > 0 for episode in content["episodes"])
     assert list(tmp_path.iterdir()) == []
 

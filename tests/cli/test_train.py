@@ -48,7 +48,7 @@ def test_help_has_type_range_default_and_text(mygym_command: Command, monkeypatc
     assert "training_params of" not in text
     runner = mygym_command("train", "--algo", "cem", "--help").out
     assert re.search(r"training_params of cem .*\n\n.*\n.*\n episodes +a whole number, at least 1 +\d ", runner)
-    assert "hyperparameters of A too" in mygym_command("train", "--help").out
+    assert "lists the hyperparameters of A" in mygym_command("train", "--help").out
 
 
 def test_explain_prints_every_value_and_its_origin(mygym_command: Command, tmp_path: Path) -> None:
@@ -135,5 +135,5 @@ def test_the_last_note_has_the_success_of_each_task_and_the_outcome_of_the_strat
     result = json.loads((run / "result.json").read_text())
     by_task = ", ".join(f"{task} {rate:.0%}" for task, rate in result["success_by_task"].items())
     assert set(result["success_by_task"]) == {"reach", "push"}
-    path = result["strategy"]["experts"]["path"]
-    assert f" s; {by_task}; experts: path {path}\n" in outcome.err + outcome.out
+    path = result["strategy"]["mixture"]["path"]
+    assert f" s; {by_task}; mixture: path {path}\n" in outcome.err + outcome.out

@@ -179,7 +179,7 @@ def test_the_stage_in_the_observation_selects_the_candidate(algo: str, more: dic
         observation = env.reset()
         for _ in range(30):
             actions = [env.env_method("expert_action", indices=[row])[0] for row in range(2)]
-            stages.append([info["stage"] for info in env.env_method("_info")])
+            stages.append([int(progress.stage[0]) for progress in env.get_attr("progress")])
             if algo == "dagger":
                 model.policy.standardize({key: torch.as_tensor(part) for key, part in observation.items()})
             model.predict(observation)
