@@ -51,6 +51,8 @@ class ObservationBuilder:
     def __init__(self, spec: ObservationSpec, context: EpisodeContext) -> None:
         self.spec = spec
         shared = spec.spaces == "shared"
+        self.goal_space = shared_goal_space(context.task) if shared else goals.goal_space(context.task)
+        """Composition of the goal vectors."""
         components = [find_component(name) for name in spec.components]
         self._functions = tuple(component.function for component in components)
         widths = [component.function(context).shape[1] for component in components]
@@ -68,7 +70,6 @@ class ObservationBuilder:
         if rooms != widths:
             positions = [start + np.arange(width) for start, width in zip(starts, widths, strict=True)]
             self._positions = np.concatenate(positions)
-        self.goal_space = shared_goal_space(context.task) if shared else goals.goal_space(context.task)
         self.space = self._space()
         """Space of the observations."""
 

@@ -23,7 +23,7 @@ class StrategyCallback(BaseCallback):
     """Forwards SB3's callback events to the strategies.
 
     Args:
-        strategies: The run's strategies, from `mygym.runs.strategies.strategies_of`.
+        strategies: The run's strategies, `RunPlan.strategies`.
         write: Writes a checkpoint of the current state.
     """
 

@@ -254,7 +254,10 @@ def test_the_command_for_a_run(run: Path, command: Callable[..., Outcome]) -> No
     assert mygym.load_demonstrations("new").about["seed"] == 4
     for wrong, key in ((["reach"], "task"), (["--robot", "kuka"], "robot"), (["--set", "reward=dense"], "reward")):
         code, _, err = command(*words, *wrong)
-        assert (code, err.startswith(f"error: demos: '{key}' cannot be combined with a run; allowed: --seed")) == (2, True)
+        assert (code, err.startswith(f"error: demos: '{key}' cannot be combined with a run; allowed: --seed")) == (
+            2,
+            True,
+        )
 
 
 @pytest.mark.parametrize(

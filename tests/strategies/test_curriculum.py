@@ -16,8 +16,8 @@ import mygym
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
 from mygym.runs import factory
+from mygym.runs.plan import plan_of
 from mygym.runs.resolve_config import from_python, resolve_config
-from mygym.runs.variants import variants
 from mygym.strategies.curriculum import Curriculum
 from mygym.strategies.requirements import prepared
 from tests.components import TASKS
@@ -31,7 +31,7 @@ def resolved(**overrides: Any) -> Any:
 @pytest.mark.parametrize("kind", ["forward", "backward"])
 def test_every_task_has_easier_levels(task: str, kind: str) -> None:
     config = resolved(task=task, strategy_params={"levels": kind})
-    levels = variants(config)
+    levels = plan_of(config).variants
     assert len(levels) >= 2
     assert levels[-1].config == config
     assert len({level.label for level in levels}) == len(levels)
@@ -55,7 +55,7 @@ def test_hindsight_excludes_staged_rewards() -> None:
 
 
 def test_forward_levels() -> None:
-    assert [level.label for level in variants(resolved(task="AGM", strategy_params={"levels": "forward"}))] == [
+    assert [level.label for level in plan_of(resolved(task="AGM", strategy_params={"levels": "forward"})).variants] == [
         "approach",
         "approach_grasp",
         "AGM",
@@ -67,7 +67,7 @@ def test_forward_levels_keep_changes_to_the_task() -> None:
     changes = {"object": "cylinder", "rotation": [0, 0.5], "horizon": 200, "tolerance": 0.03, "distractors": ["apple"]}
     areas = {"cube_start": {"low": [-0.1, -0.1, 0.02], "high": [0.0, 0.1, 0.02]}}
     config = resolved(task="AGM", task_params={**changes, "areas": areas}, strategy_params={"levels": "forward"})
-    params = [level.config.task_params for level in variants(config)]
+    params = [level.config.task_params for level in plan_of(config).variants]
     assert [p.horizon for p in params] == [67, 134, 200]
     assert {(p.tolerance, p.rotation) for p in params} == {(0.03, (0.0, 0.5))}
     assert [[d.object for d in p.distractors or ()] for p in params] == [["apple"]] * 3
@@ -77,7 +77,7 @@ def test_forward_levels_keep_changes_to_the_task() -> None:
 
 
 def test_backward_levels() -> None:
-    levels = variants(resolved(task="AGM", task_params={"horizon": 60}, strategy_params={"levels": "backward"}))
+    levels = plan_of(resolved(task="AGM", task_params={"horizon": 60}, strategy_params={"levels": "backward"})).variants
     stages_done = [level.config.task_params.stages_done for level in levels]
     assert stages_done == [2.0, 1.667, 1.333, 1.0, 0.667, 0.333, 0.0]
     assert [level.config.task_params.horizon for level in levels] == [20, 27, 34, 40, 47, 54, 60]
@@ -86,7 +86,7 @@ def test_backward_levels() -> None:
 @pytest.mark.parametrize("task", [*TASKS, "AGM", "AGMDW"])
 def test_backward_levels_start_at_their_stage(task: str) -> None:
     """The potential at the start is at least `stages_done`, even with a short horizon."""
-    levels = [level for level in variants(resolved(task=task)) if level.config.task_params.stages_done]
+    levels = [level for level in plan_of(resolved(task=task)).variants if level.config.task_params.stages_done]
     for level in {levels[0].label: levels[0], levels[-1].label: levels[-1]}.values() if levels else ():
         with contextlib.closing(RobotEnv(**factory.env_arguments(level.config))) as env:
             stages_done = level.config.task_params.stages_done

@@ -12,8 +12,9 @@ import pytest
 import mygym
 from mygym.errors import ConfigError
 from mygym.runs import factory
+from mygym.runs.plan import plan_of
 from mygym.runs.resolve_config import from_python
-from mygym.runs.variants import PLAYED, codes, variants
+from mygym.runs.variants import VARIANT_KEYS
 from mygym.strategies.gradient_bandit import MIN_SHARE
 from mygym.strategies.multitask import MultiTask
 from mygym.tasks.components import stage_columns
@@ -49,7 +50,7 @@ def test_results_have_the_success_of_each_task(sampler: str, tmp_path: Path) -> 
 
 def test_the_stage_code_has_the_position_of_each_stage() -> None:
     config = from_python(quick(Path("nowhere"), tasks=["AGM", "reach", "AG"], identify="stages")).config
-    task_codes = codes(config, variants(config))
+    task_codes = plan_of(config).codes
     assert task_codes is not None
     columns = [*stage_columns(), ""]
     by_name = [{columns[column]: float(row[column]) for column in np.flatnonzero(row)} for row in task_codes]
@@ -74,9 +75,9 @@ PARTS = [
 @pytest.mark.parametrize("parts", list(itertools.permutations(PARTS, 2)), ids=str)
 def test_the_config_of_one_task_does_not_affect_the_others(parts: tuple[dict[str, Any], ...]) -> None:
     config = from_python({"strategy": "multitask", "strategy_params": {"tasks": list(parts)}}).config
-    for part, variant in zip(parts, variants(config), strict=True):
+    for part, variant in zip(parts, plan_of(config).variants, strict=True):
         single = from_python({"spaces": "shared", **part}).config
-        assert [getattr(variant.config, key) for key in PLAYED] == [getattr(single, key) for key in PLAYED]
+        assert [getattr(variant.config, key) for key in VARIANT_KEYS] == [getattr(single, key) for key in VARIANT_KEYS]
 
 
 def test_the_runs_task_must_be_one_of_the_tasks() -> None:
