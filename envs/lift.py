@@ -42,7 +42,7 @@ def potential(context: StageContext) -> Array:
     return share_covered(abs(goal - context.object_position[:, 2]), abs(goal - start))
 
 
-def expert(context: StageContext, entry: StartPose) -> ArmCommand:
+def expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     """Move the closed hand up, by at most 4 cm per control step."""
     target = above_start(context) + context.ee_position - context.object_position
     return ArmCommand(limited(context.ee_position, target, 0.04), CLOSED)

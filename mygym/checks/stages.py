@@ -132,7 +132,7 @@ def _is_pure(name: str) -> None:
     batch = StageContext(batched.state, batched.progress, batched.goals, bound)
     arrays = [*arrays_of(batch.state), *arrays_of(batch.progress), batch.goals]
     before = [array.copy() for array in arrays]
-    potential, command = np.asarray(stage.potential(batch)), stage.expert(batch, stage.entry or _at_target)
+    potential, command = np.asarray(stage.potential(batch)), stage.expert(batch, stage.start_pose or _at_target)
     target, gripper = np.asarray(command.target), np.broadcast_to(command.gripper, (count,))
     demand(all(map(np.array_equal, before, arrays)), "changes the state, the progress or the goals that it gets")
     shapes = {"potential": (potential, (count,)), "expert's target": (target, (count, 3))}
@@ -144,7 +144,7 @@ def _is_pure(name: str) -> None:
         alone = StageContext(context.state, context.progress, context.goals, bound)
         same = np.allclose(stage.potential(alone), potential[index])
         demand(same, "potential gives other values for a batch than for its states alone")
-        single = stage.expert(alone, stage.entry or _at_target)
+        single = stage.expert(alone, stage.start_pose or _at_target)
         demand(
             np.allclose(single.target, target[index]) and np.allclose(single.gripper, gripper[index]),
             "the expert gives other commands for a batch than for its states alone",

@@ -62,8 +62,8 @@ def describe_component(entry: Entry) -> dict[str, Any]:
     header = {entry.kind: entry.name, "help": entry.help, "origin": entry.origin}
     if isinstance(target, Path):
         return {**header, **_describe_file(entry.kind, target)}
-    if entry.kind in DESCRIPTION_SUFFIXES:
-        return {**header, **DESCRIPTION_SUFFIXES[entry.kind](entry, target)}
+    if entry.kind in DESCRIBERS:
+        return {**header, **DESCRIBERS[entry.kind](entry, target)}
     requires = {"requires": list(entry.requires)} if entry.requires else {}
     return {**header, **requires, **_describe_other(entry, target)}
 
@@ -78,7 +78,7 @@ def _describe_file(kind: str, path: Path) -> dict[str, Any]:
 
 
 def _describe_other(entry: Entry, target: Any) -> dict[str, Any]:
-    """Return the description of a component of a kind without a function in `DESCRIPTION_SUFFIXES`."""
+    """Return the description of a component of a kind without a function in `DESCRIBERS`."""
     if isinstance(target, Mapping):
         return {"frameworks": {framework: _network_part(entry, framework) for framework in target}}
     if is_dataclass(target) and not isinstance(target, type):
@@ -230,7 +230,7 @@ def _network_part(entry: Entry, framework: str) -> dict[str, Any]:
     }
 
 
-DESCRIPTION_SUFFIXES: Mapping[str, Callable[[Entry, Any], dict[str, Any]]] = {
+DESCRIBERS: Mapping[str, Callable[[Entry, Any], dict[str, Any]]] = {
     "algorithm": _algorithms,
     "schedule": _schedule,
     "strategy": _strategy,

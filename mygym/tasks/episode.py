@@ -112,7 +112,7 @@ def _next_start(task: Task, index: int) -> StartPose:
     """Return the next stage's start pose if it belongs to the same sub-task, else the target."""
     stages = task.bound_stages
     if index + 1 < len(stages) and stages[index + 1].subtask == stages[index].subtask:
-        return stages[index + 1].stage.entry or _at_target
+        return stages[index + 1].stage.start_pose or _at_target
     return _at_target
 
 

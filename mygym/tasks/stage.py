@@ -33,7 +33,7 @@ class Stage:
     """Scripted policy of the stage; its second argument is the start pose of the next stage."""
     ends: tuple[str, ...] = ()
     """Predicates that need not hold once the stage has begun, besides those that `gives` exclude."""
-    entry: StartPose | None = None
+    start_pose: StartPose | None = None
     """Where the end effector should be when the stage begins; None: at the target."""
     complete: Condition | None = None
     """`(N,)` bool: additional condition of completion; None: the predicates in `gives` are sufficient."""

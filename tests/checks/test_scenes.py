@@ -346,7 +346,7 @@ def test_a_stage_is_checked_in_the_shortest_built_in_task_with_it() -> None:
 
 def test_a_stage_whose_expert_does_nothing() -> None:
     register_stage(
-        "mine", replace(PUSH, name="mine", expert=lambda context, entry: ArmCommand(context.ee_position, 0.0))
+        "mine", replace(PUSH, name="mine", expert=lambda context, start_pose: ArmCommand(context.ee_position, 0.0))
     )
     assert names_of(failed("stage", "mine")) == ["expert completes it"]
 

@@ -51,7 +51,7 @@ def shift() -> None:
             gives=("placed",),
             phrase="shift {object} {goal}",
             potential=lambda context: 0.0 * context.part_position,
-            expert=lambda context, entry: ArmCommand(context.target, CLOSED),
+            expert=lambda context, start_pose: ArmCommand(context.target, CLOSED),
             complete=lambda context: context.count >= 2,
             count=lambda context: context.count + 1,
             needs_object=False,
@@ -382,10 +382,10 @@ def test_an_unknown_role_is_refused(numbers: dict[str, Any]) -> None:
 def two_armed() -> list[str]:
     """Return approach, grasp and move, where a second arm takes part in grasping and the tool turns in moving."""
 
-    def grasp(context: StageContext, entry: StartPose) -> ArmCommand:
+    def grasp(context: StageContext, start_pose: StartPose) -> ArmCommand:
         return ArmCommand(context.goal, CLOSED, second_target=context.goal + 0.3, second_gripper=0.5)
 
-    def move(context: StageContext, entry: StartPose) -> ArmCommand:
+    def move(context: StageContext, start_pose: StartPose) -> ArmCommand:
         return ArmCommand(context.goal, context.state.time, yaw_change=0.2 + context.state.time)
 
     for bound, expert in zip(find_task("AGM").bound_stages[1:], (grasp, move), strict=True):

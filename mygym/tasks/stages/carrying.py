@@ -37,7 +37,7 @@ def _rotate_potential(context: StageContext) -> Array:
     return 1.0 - abs(wrapped(context.object_yaw - context.goal_yaw)) / math.pi
 
 
-def _rotate_expert(context: StageContext, entry: StartPose) -> ArmCommand:
+def _rotate_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     """Turn the object above the table; if the stage began at the goal, turn it at its position."""
     xp = namespace(context.goal)
     at_goal = distance(context.start_object_position, context.goal) < context.thresholds.tolerance
@@ -78,7 +78,7 @@ def _carry_expert(context: StageContext, position: Array) -> ArmCommand:
     return ArmCommand(limited(context.ee_position, target, 0.04), CLOSED)
 
 
-def _transform_expert(context: StageContext, entry: StartPose) -> ArmCommand:
+def _transform_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     return _carry_expert(context, _arc(context))
 
 
@@ -110,7 +110,7 @@ def _follow_potential(context: StageContext) -> Array:
     return 0.5 * close + 0.5 * xp.clip(xp.astype(context.count, context.goal.dtype) / FOLLOW_STEPS, 0.0, 1.0)
 
 
-def _follow_expert(context: StageContext, entry: StartPose) -> ArmCommand:
+def _follow_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     return _carry_expert(context, _moving_goal(context, TIME_STEP))
 
 

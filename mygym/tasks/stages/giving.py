@@ -46,7 +46,7 @@ def _offer_potential(context: StageContext) -> Array:
     return share_covered(distance(context.object_position, point), distance(context.start_object_position, point))
 
 
-def _offer_expert(context: StageContext, entry: StartPose) -> ArmCommand:
+def _offer_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     target = _bring_to(context, context.path[:, 0], context.ee_position)
     second_target = limited(_second_ee(context), lifted(_second_grip(context), 0.10), 0.02)
     return ArmCommand(target, CLOSED, second_target=second_target)
@@ -68,7 +68,7 @@ def _hand_over_potential(context: StageContext) -> Array:
     return 0.5 * close + 0.5 * touch.mean(-1)
 
 
-def _hand_over_expert(context: StageContext, entry: StartPose) -> ArmCommand:
+def _hand_over_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     """Lower the second hand onto the other end and close it; open the first hand when the second holds."""
     xp = namespace(context.ee_position)
     grip, second_ee = _second_grip(context), _second_ee(context)
@@ -90,7 +90,7 @@ def _hand_over_expert(context: StageContext, entry: StartPose) -> ArmCommand:
 # bring --------------------------------------------------------------------------------------------------------------
 
 
-def _bring_expert(context: StageContext, entry: StartPose) -> ArmCommand:
+def _bring_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     """Bring the object to the goal with the second hand, and move the first up out of the way."""
     retreat = limited(context.ee_position, lifted(context.start_ee_position, 0.12), 0.03)
     return ArmCommand(

@@ -92,11 +92,11 @@ def _push_direction(context: StageContext) -> Array:
     return horizontal(along + aside * (1.0 - xp.clip(BESIDE / xp.clip(off, 1e-6, None), None, 1.0)))
 
 
-def _entry(context: StageContext) -> Array:
+def _start_pose(context: StageContext) -> Array:
     return context.object_position - BEHIND * _push_direction(context)
 
 
-def _expert(context: StageContext, entry: StartPose) -> ArmCommand:
+def _expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     """Push from behind; if the tool is elsewhere, move it around the object first, then in behind the object.
 
     The tool does not touch an object at the goal.
@@ -114,7 +114,7 @@ def _expert(context: StageContext, entry: StartPose) -> ArmCommand:
     on_line = along * direction + height * front
     is_behind = (along[:, 0] < -0.01) & (distance(offset, on_line) < 0.015) & (height[:, 0] < 0.5 * CLEAR)
     step = xp.clip(0.1 * distance(position, _waypoint(context)), 0.006, 0.01)[:, None]
-    start = _entry(context)
+    start = _start_pose(context)
     beside = distance(ee - height * front, start)[:, None]
     is_outside = beside > ENTRANCE + 0.5 * xp.clip(HOVER - height, 0.0, HOVER)
     target_outside = xp.where(has_arrived | (height < CLEAR), ee - height * front, start) + HOVER * front
@@ -123,6 +123,7 @@ def _expert(context: StageContext, entry: StartPose) -> ArmCommand:
 
 
 GUIDE = Stage("guide", "", ("free", "near"), ("traced", "placed"), "guide {object} {goal}", _potential, _expert,
-              ends=("near",), entry=_entry, complete=_all_passed, count=_points_passed, waypoint=_waypoint)  # fmt: skip
+              ends=("near",), start_pose=_start_pose, complete=_all_passed,
+              count=_points_passed, waypoint=_waypoint)  # fmt: skip
 
 register_stage(GUIDE.name, GUIDE)

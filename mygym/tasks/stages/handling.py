@@ -42,16 +42,16 @@ def aligned(context: StageContext) -> Array | None:
     return xp.where(half < -0.5 * math.pi, half + math.pi, half)
 
 
-def _approach_expert(context: StageContext, entry: StartPose) -> ArmCommand:
+def _approach_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     if not context.has_target:
         return ArmCommand(context.goal, OPEN)
-    return ArmCommand(over_then_down(context, entry(context)), OPEN, aligned(context))
+    return ArmCommand(over_then_down(context, start_pose(context)), OPEN, aligned(context))
 
 
 # grasp --------------------------------------------------------------------------------------------------------------
 
 
-def _grasp_entry(context: StageContext) -> Array:
+def _grasp_start(context: StageContext) -> Array:
     return lifted(context.target, 0.05)
 
 
@@ -62,7 +62,7 @@ def _grasp_potential(context: StageContext) -> Array:
     return 0.5 * closeness + 0.5 * touch.mean(-1)
 
 
-def _grasp_expert(context: StageContext, entry: StartPose) -> ArmCommand:
+def _grasp_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     grip = context.target
     xp = namespace(grip)
     is_at_grip = distance(context.ee_position, grip) < 0.012
@@ -101,14 +101,14 @@ def carry(context: StageContext, arrival: float, precision: float) -> ArmCommand
     return ArmCommand(limited(ee, with_height(next_target, height), 0.04), CLOSED)
 
 
-def _move_expert(context: StageContext, entry: StartPose) -> ArmCommand:
+def _move_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     return carry(context, ARRIVAL_HEIGHT, 0.015)
 
 
 # insert -------------------------------------------------------------------------------------------------------------
 
 
-def _insert_expert(context: StageContext, entry: StartPose) -> ArmCommand:
+def _insert_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     """Move over the hole, slowly, so that the object does not swing; then straight down without corrections."""
     xp = namespace(context.goal)
     ee = context.ee_position
@@ -131,7 +131,7 @@ def _drop_potential(context: StageContext) -> Array:
     return 1.0 - xp.astype(context.finger_contact, context.ee_position.dtype).mean(-1)
 
 
-def _drop_expert(context: StageContext, entry: StartPose) -> ArmCommand:
+def _drop_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     """Bring an object near the goal to rest at the goal, then open."""
     xp = namespace(context.goal)
     distance_to_goal = distance(context.object_position, context.goal)
@@ -155,14 +155,14 @@ def _withdraw_potential(context: StageContext) -> Array:
     return xp.clip(distance(context.ee_position, context.target) / context.thresholds.clear, 0.0, 1.0)
 
 
-def _withdraw_expert(context: StageContext, entry: StartPose) -> ArmCommand:
+def _withdraw_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     return ArmCommand(lifted(context.start_ee_position, 0.25), OPEN)
 
 
 APPROACH = Stage("approach", "A", ("free",), ("near",), "approach {object}", approach_potential, _approach_expert,
                  needs_object=False)  # fmt: skip
 GRASP = Stage("grasp", "G", ("free", "near"), ("held",), "grasp {object}", _grasp_potential, _grasp_expert,
-              entry=_grasp_entry, needs_gripper=True)  # fmt: skip
+              start_pose=_grasp_start, needs_gripper=True)  # fmt: skip
 MOVE = Stage("move", "M", ("held",), ("placed",), "move {object} {goal}", move_potential, _move_expert)
 INSERT = Stage("insert", "", ("held",), ("placed",), "insert {object} {goal}", move_potential, _insert_expert)
 DROP = Stage(

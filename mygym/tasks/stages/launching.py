@@ -49,7 +49,7 @@ ROLLS = 20.0
 """rad/m: an object that spins more than this about a horizontal axis rolls; others slide."""
 
 
-def _push_entry(context: StageContext) -> Array:
+def _push_start(context: StageContext) -> Array:
     return behind_object(context, BEHIND)
 
 
@@ -66,7 +66,7 @@ def _departure(context: StageContext) -> Array:
     return xp.where(rolls[:, None], xp.sign(offset) * (twice * abs(offset)) ** 0.5, slides)
 
 
-def _slide_expert(context: StageContext, entry: StartPose) -> ArmCommand:
+def _slide_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     """Push from behind until the object is fast enough to reach the goal, then stop.
 
     If the object drifts, because the hand is flat, the hand moves farther around it.
@@ -90,7 +90,7 @@ def _slide_expert(context: StageContext, entry: StartPose) -> ArmCommand:
     is_behind = (ahead < -0.01) & (length(aside) < 0.035) & (ee_offset[:, 2] < 0.02)
     lead = PUSH_LEAD * (wanted[:, None] * direction + drift) - KEEP * aside
     push = with_height(ee + lead, context.start_object_position[:, 2])
-    target = xp.where(is_behind[:, None], push, over_then_down(context, _push_entry(context)))
+    target = xp.where(is_behind[:, None], push, over_then_down(context, _push_start(context)))
     return ArmCommand(xp.where((speed > needed)[:, None], ee, target), CLOSED)
 
 
@@ -132,7 +132,7 @@ def _height_at_goal(context: StageContext) -> Array:
     return release[:, 2] - context.goal[:, 2] + velocity[:, 2] * time - 0.5 * GRAVITY * time**2
 
 
-def _throw_expert(context: StageContext, entry: StartPose) -> ArmCommand:
+def _throw_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     """Swing from behind the middle towards the goal, and open when the object would fly to the goal."""
     xp = namespace(context.goal)
     swings = context.count > 0
@@ -155,7 +155,7 @@ FALL_SPEED, FALL_DISTANCE = 0.2, 0.12
 """m/s downwards, and m from the hand: an object that falls faster and is nearer is leaving the fingers."""
 
 
-def _follow_through(context: StageContext, entry: StartPose) -> ArmCommand:
+def _follow_through(context: StageContext, start_pose: StartPose) -> ArmCommand:
     """Move along with an object that falls out of the fingers until they are clear of it, else move up."""
     xp = namespace(context.goal)
     leaves = (context.object_velocity[:, 2] < -FALL_SPEED) & (
@@ -166,7 +166,7 @@ def _follow_through(context: StageContext, entry: StartPose) -> ArmCommand:
 
 
 SLIDE = Stage("slide", "", ("free", "near"), ("launched",), "push {object} so that it glides {goal}", move_potential,
-              _slide_expert, ends=("near", "placed"), entry=_push_entry)  # fmt: skip
+              _slide_expert, ends=("near", "placed"), start_pose=_push_start)  # fmt: skip
 THROW = Stage("throw", "", ("held",), ("launched", "free"), "throw {object} {goal}", move_potential, _throw_expert,
               ends=("near", "placed"), count=_steps_of_swing, needs_gripper=True)  # fmt: skip
 SETTLE = Stage("settle", "", ("launched",), ("placed",), "let {object} come to rest there", move_potential,

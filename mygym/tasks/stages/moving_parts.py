@@ -51,7 +51,7 @@ def _hold(context: StageContext) -> Array:
     return lifted(context.target - HOOK * way, -0.5 * HOOK)
 
 
-def _open_entry(context: StageContext) -> Array:
+def _open_start(context: StageContext) -> Array:
     return lifted(_hold(context), 0.05)
 
 
@@ -61,7 +61,7 @@ def _steps_at_handle(context: StageContext) -> Array:
     return (context.count + (is_at_handle | (context.count > 0))) * ~is_lost
 
 
-def _open_expert(context: StageContext, entry: StartPose) -> ArmCommand:
+def _open_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     xp = namespace(context.goal)
     direction, left = _onward(context)
     hold = _hold(context)
@@ -74,12 +74,12 @@ def _open_expert(context: StageContext, entry: StartPose) -> ArmCommand:
 # press, switch, turn: push the handle from behind -------------------------------------------------------------------
 
 
-def _push_entry(context: StageContext) -> Array:
+def _push_start(context: StageContext) -> Array:
     way, _ = _onward(context)
     return context.target - STAND_OFF * way
 
 
-def _push_expert(context: StageContext, entry: StartPose) -> ArmCommand:
+def _push_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     """Push the handle from behind, slower and slower, and stop at the goal.
 
     After pushing too far, move back first, which is enough for a part with a spring; then push from the other side.
@@ -94,18 +94,18 @@ def _push_expert(context: StageContext, entry: StartPose) -> ArmCommand:
     is_behind = (along < 0.005) & (aside < 0.015)
     is_in_front = (along >= 0.005) & (length(offset) < STAND_OFF)
     step = xp.clip(0.4 * left, 0.002, 0.012)[:, None]
-    target = xp.where(is_in_front[:, None], ee + 0.005 * direction, over_then_down(context, _push_entry(context)))
+    target = xp.where(is_in_front[:, None], ee + 0.005 * direction, over_then_down(context, _push_start(context)))
     target = xp.where(is_behind[:, None], context.target + (along[:, None] + step) * direction, target)
     return ArmCommand(xp.where(is_at_goal[:, None], ee, target), CLOSED)
 
 
 def _push_stage(name: str, phrase: str) -> Stage:
     return Stage(name, "", ("free", "near"), ("placed",), phrase, _potential, _push_expert, ends=("near",),
-                 entry=_push_entry, needs_part=True)  # fmt: skip
+                 start_pose=_push_start, needs_part=True)  # fmt: skip
 
 
-OPENING = Stage("open", "", ("free", "near"), ("placed",), "open {object}", _potential, _open_expert, entry=_open_entry,
-                count=_steps_at_handle, needs_part=True, uses_gripper=True)  # fmt: skip
+OPENING = Stage("open", "", ("free", "near"), ("placed",), "open {object}", _potential, _open_expert,
+                start_pose=_open_start, count=_steps_at_handle, needs_part=True, uses_gripper=True)  # fmt: skip
 PRESS = _push_stage("press", "press {object}")
 SWITCH = _push_stage("switch", "flip {object}")
 TURN = _push_stage("turn", "turn {object}")

@@ -14,11 +14,11 @@ BEHIND = 0.06
 """m between the end effector and the object's centre when a push begins."""
 
 
-def _push_entry(context: StageContext) -> Array:
+def _push_start(context: StageContext) -> Array:
     return behind_object(context, BEHIND)
 
 
-def _push_expert(context: StageContext, entry: StartPose) -> ArmCommand:
+def _push_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     xp = namespace(context.goal)
     position, ee = context.object_position, context.ee_position
     direction = horizontal(context.goal - position)
@@ -28,21 +28,21 @@ def _push_expert(context: StageContext, entry: StartPose) -> ArmCommand:
     is_behind = (along < -0.015) & (aside < 0.015) & (offset[:, 2] < 0.02)
     step = xp.clip(0.25 * planar_distance(position, context.goal), 0.004, 0.02)[:, None]
     push = with_height(ee + step * direction - (offset - along[:, None] * direction), position[:, 2])
-    return ArmCommand(xp.where(is_behind[:, None], push, over_then_down(context, _push_entry(context))), CLOSED)
+    return ArmCommand(xp.where(is_behind[:, None], push, over_then_down(context, _push_start(context))), CLOSED)
 
 
 # poke ---------------------------------------------------------------------------------------------------------------
 
 
-def _poke_entry(context: StageContext) -> Array:
+def _poke_start(context: StageContext) -> Array:
     return lifted(context.object_position, 0.06)
 
 
-def _poke_expert(context: StageContext, entry: StartPose) -> ArmCommand:
+def _poke_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     """Move above the object, then straight down onto it."""
     down = with_height(context.object_position, context.ee_position[:, 2] - 0.015)
     is_above = planar_distance(context.ee_position, context.object_position) < 0.01
-    target = namespace(down).where(is_above[:, None], down, over_then_down(context, _poke_entry(context)))
+    target = namespace(down).where(is_above[:, None], down, over_then_down(context, _poke_start(context)))
     return ArmCommand(target, CLOSED)
 
 
@@ -54,10 +54,10 @@ def _poke_potential(context: StageContext) -> Array:
 
 
 PUSH = Stage("push", "", ("free", "near"), ("placed",), "push {object} {goal}", move_potential, _push_expert,
-             ends=("near",), entry=_push_entry)  # fmt: skip
+             ends=("near",), start_pose=_push_start)  # fmt: skip
 
 POKE = Stage("poke", "", ("free", "near"), ("touched",), "poke {object}", _poke_potential, _poke_expert,
-             entry=_poke_entry)  # fmt: skip
+             start_pose=_poke_start)  # fmt: skip
 
 for _stage in (PUSH, POKE):
     register_stage(_stage.name, _stage)

@@ -110,14 +110,14 @@ def test_the_expert_moves_around_in_front_of_the_path(path: Any, front: Any) -> 
     begin = position - BEHIND * direction
     np.testing.assert_allclose(target(position, 1, tool + HOVER * out, path), begin + HOVER * out)
     np.testing.assert_allclose(target(position, 1, begin + HOVER * out, path), begin)
-    assert GUIDE.entry is not None
-    np.testing.assert_allclose(GUIDE.entry(context(position, 1, tool, path))[0], begin)
+    assert GUIDE.start_pose is not None
+    np.testing.assert_allclose(GUIDE.start_pose(context(position, 1, tool, path))[0], begin)
 
 
 def test_an_object_far_from_the_leg_is_pushed_back_to_it() -> None:
-    assert GUIDE.entry is not None
-    np.testing.assert_allclose(GUIDE.entry(context((0.0, 0.019, 0.0)))[0], (-BEHIND, 0.019, 0.0), atol=1e-9)
-    assert GUIDE.entry(context((0.0, 0.06, 0.0)))[0, 1] > 0.06
+    assert GUIDE.start_pose is not None
+    np.testing.assert_allclose(GUIDE.start_pose(context((0.0, 0.019, 0.0)))[0], (-BEHIND, 0.019, 0.0), atol=1e-9)
+    assert GUIDE.start_pose(context((0.0, 0.06, 0.0)))[0, 1] > 0.06
 
 
 def test_an_object_at_the_goal_is_not_pushed() -> None:
