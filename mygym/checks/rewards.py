@@ -11,7 +11,8 @@ from mygym import api
 from mygym.checks.batches import arrays_of, copied, demand_pure, expert_episode
 from mygym.checks.suite import Check, demand
 from mygym.tasks.context import EpisodeContext
-from mygym.tasks.rewards import Reward, find_reward, task_potential
+from mygym.tasks.episode import potential
+from mygym.tasks.rewards import Reward, find_reward
 
 TASK, GAMMA = "push", 0.95
 """Task and discount for the checks of rewards."""
@@ -54,8 +55,10 @@ def _is_batched(name: str) -> None:
     contexts = [*episode.contexts]
 
     def step_reward(context: EpisodeContext) -> Any:
-        count = len(context.goals)
-        return reward.step_reward(context, np.full(count, -1.0), task_potential(copied(context)) - 0.1, GAMMA)
+        seen = copied(context)
+        after = potential(seen.task, seen.progress, seen.state, seen.goals)
+        sparse = np.full(len(context.goals), -1.0)
+        return reward.step_reward(context, sparse=sparse, potential=after, previous_potential=after - 0.1, gamma=GAMMA)
 
     batch = episode.batch
     arrays = [*arrays_of(batch.state), *arrays_of(batch.progress), batch.goals]

@@ -57,7 +57,7 @@ class Episode:
         state = self.world.state
         self.goals[0] = draw_goals(rng, self.task, self.world, self._areas)
         self.progress = Progress.at_reset(state)
-        self.potential = potential(self.task, self.progress, state, self.goals)
+        self.update_potential()
         self.stages_done = 0
         self.failed = False
         self.actions = []
@@ -69,7 +69,7 @@ class Episode:
             if self.progress.stage[0] >= math.floor(self.task.stages_done) and self.potential[0] >= missing:
                 break
             self.advance(self.expert_action().astype(np.float64))
-            self.potential = potential(self.task, self.progress, self.world.state, self.goals)
+            self.update_potential()
 
     def advance(self, command: FloatArray) -> None:
         """Advance world and progress by one control step with an action `(A,)`."""
@@ -80,6 +80,10 @@ class Episode:
         self.failed = any(map(self.has_left, state.object_position[0, : len(self.task.roles)].tolist()))
         if self._randomizer.is_on:
             self._randomizer.draw_noise()
+
+    def update_potential(self) -> None:
+        """Set `potential` to its current value; `advance` leaves it to rewards that use it."""
+        self.potential = potential(self.task, self.progress, self.world.state, self.goals)
 
     def expert_action(self) -> NDArray[np.float32]:
         """Return the action `(A,)` of the active stage's scripted expert."""

@@ -25,7 +25,7 @@ from mygym.tasks import goals
 from mygym.tasks.lookup import find_task
 from mygym.tasks.observations import default_components
 from mygym.tasks.progress import Progress
-from mygym.tasks.rewards import find_reward, task_potential
+from mygym.tasks.rewards import find_reward
 from mygym.tasks.shared import shared_components
 from mygym.tasks.state import CONTROL_HZ
 
@@ -201,9 +201,11 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         info = episode.info()
         reward = self._goal_reward(self._achieved, self._desired, info)
         if not self._reward.of_goals:
-            context = episode.context
-            reward = self._reward.step_reward(context, reward, episode.potential, self.gamma)[0]
-            episode.potential = task_potential(context)
+            before = episode.potential
+            if self._reward.uses_potential:
+                episode.update_potential()
+            values = {"sparse": reward, "potential": episode.potential, "previous_potential": before}
+            reward = self._reward.step_reward(episode.context, gamma=self.gamma, **values)[0]
         if self.render_mode == "human":
             self.render()
         terminated = self.compute_terminated(self._achieved, self._desired, info)

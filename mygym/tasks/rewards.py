@@ -2,9 +2,8 @@
 
 `register_reward` adds a reward. A function of `(achieved_goal, desired_goal)` gets goal vectors `(…, size)` and may
 take the goal space as `space`. A function of `(context)` gets the `EpisodeContext` after the step, and may take
-`sparse` (the sparse reward), `previous_potential` (the task's potential before the step) and `gamma` (the discount of
-the algorithm).
-Both return `(…)`.
+`sparse` (the sparse reward), `potential` and `previous_potential` (the task's potential after and before the step) and
+`gamma` (the discount of the algorithm). Both return `(…)`.
 """
 
 from __future__ import annotations
@@ -12,16 +11,19 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from mygym.errors import RegistryError, bad_value
 from mygym.registry import decorator, registry
 from mygym.tasks.context import EpisodeContext
-from mygym.tasks.episode import potential
 from mygym.tasks.goals import GoalSpace, goal_distance, goal_reached
 from mygym.tasks.state import namespace
 from mygym.types import Array
 
 Function = Callable[..., Array]
+
+CONTEXT_EXTRAS = ("sparse", "potential", "previous_potential", "gamma")
+"""Optional parameters of a function of the context."""
 
 _OF_GOALS, _OF_CONTEXT = ("achieved_goal", "desired_goal"), ("context",)
 
@@ -34,7 +36,12 @@ class Reward:
     of_goals: bool
     """Whether the reward is a function of goal vectors alone, so that hindsight can relabel it."""
     extras: frozenset[str] = frozenset()
-    """Optional parameters that the function takes: `space`; or `sparse`, `previous_potential`, `gamma`."""
+    """Optional parameters that the function takes: `space`; or some of `CONTEXT_EXTRAS`."""
+
+    @property
+    def uses_potential(self) -> bool:
+        """Whether the function takes the task's potential, which costs time in every step."""
+        return not self.extras.isdisjoint({"potential", "previous_potential"})
 
     def goal_reward(self, space: GoalSpace, achieved: Array, desired: Array) -> Array:
         """`(…)`: reward of goal vectors `(…, size)`.
@@ -45,10 +52,14 @@ class Reward:
             return sparse(achieved, desired, space)
         return self.function(achieved, desired, **({"space": space} if "space" in self.extras else {}))
 
-    def step_reward(self, context: EpisodeContext, sparse: Array, previous_potential: Array, gamma: float) -> Array:
-        """`(N,)`: reward of the context after a step, for rewards that are not functions of goals."""
-        values = {"sparse": sparse, "previous_potential": previous_potential, "gamma": gamma}
-        return self.function(context, **{name: values[name] for name in values if name in self.extras})
+    def step_reward(self, context: EpisodeContext, **values: Any) -> Array:
+        """`(N,)`: reward of the context after a step, for rewards that are not functions of goals.
+
+        Args:
+            context: The context after the step.
+            **values: Values of all `CONTEXT_EXTRAS`.
+        """
+        return self.function(context, **{name: values[name] for name in self.extras})
 
 
 def register_reward(name: str, *, help: str = "", override: bool = False) -> Callable[[Function], Function]:
@@ -65,11 +76,11 @@ def register_reward(name: str, *, help: str = "", override: bool = False) -> Cal
 
     def build(function: Function) -> Reward:
         names = tuple(inspect.signature(function).parameters)
-        for leading, optional in ((_OF_GOALS, {"space"}), (_OF_CONTEXT, {"sparse", "previous_potential", "gamma"})):
+        for leading, optional in ((_OF_GOALS, ("space",)), (_OF_CONTEXT, CONTEXT_EXTRAS)):
             extras = frozenset(names[len(leading) :])
-            if names[: len(leading)] == leading and extras <= optional:
+            if names[: len(leading)] == leading and extras.issubset(optional):
                 return Reward(function, leading == _OF_GOALS, extras)
-        allowed = "(achieved_goal, desired_goal[, space]) or (context[, sparse, previous_potential, gamma])"
+        allowed = f"(achieved_goal, desired_goal[, space]) or (context[, {', '.join(CONTEXT_EXTRAS)}])"
         raise RegistryError(bad_value(f"reward {name}: parameters", names, allowed))
 
     return decorator("reward", name, build=build, allowed="a function", help=help, override=override)
@@ -97,12 +108,7 @@ def dense(achieved_goal: Array, desired_goal: Array, space: GoalSpace) -> Array:
     return -goal_distance(space, achieved_goal, desired_goal)
 
 
-def task_potential(context: EpisodeContext) -> Array:
-    """`(N,)` in [−stages, 0]: potential Φ of the task."""
-    return potential(context.task, context.progress, context.state, context.goals)
-
-
 @register_reward("staged")
-def staged(context: EpisodeContext, sparse: Array, previous_potential: Array, gamma: float) -> Array:
+def staged(context: EpisodeContext, sparse: Array, potential: Array, previous_potential: Array, gamma: float) -> Array:
     """Sparse reward plus γΦ′ − Φ of the stages' potential Φ (Ng, Harada and Russell, 1999)."""
-    return sparse + (gamma * task_potential(context) - previous_potential)
+    return sparse + (gamma * potential - previous_potential)
