@@ -22,6 +22,7 @@ def train(config: Config | None = None, *, resume: str | Path | None = None) -> 
     """Train a new run, or resume a stopped one; return the content of its `result.json`."""
     from mygym.api import print_note, print_notes  # here, because these import torch, which `--help` does not need
     from mygym.runs.factory import build_model, make_eval_envs, make_vec_env
+    from mygym.runs.pretrained import load_pretrained
     from mygym.runs.session import Session
     from mygym.runs.starting import open_result, start_run
     from mygym.strategies.requirements import prepare_run
@@ -40,6 +41,7 @@ def train(config: Config | None = None, *, resume: str | Path | None = None) -> 
         # Model: AlgoClass(*args, **kwargs) with the config's `algo_params` over kwargs.
         AlgoClass, _args, _kwargs = implemented_combos[plan.config.algo][plan.config.framework]  # noqa: N806
         model = build_model(plan, env)
+        load_pretrained(plan, model, env, resumed=start.checkpoint is not None)
         assert issubclass(type(model), AlgoClass)
         print_notes(plan, eval_envs[0])
         plan = prepare_run(plan, env, model)  # strategies may change the model or collect data before training

@@ -57,8 +57,7 @@ class MyPolicy(MultiInputActorCriticPolicy):
 @register_algorithm(
     "myalgo",
     policy=MyPolicy,
-    defaults={"n_steps": 128, "batch_size": 128, "learning_rate": 1e-3, "gamma": 0.95},  # algo_params
-    run_defaults={"reward": "dense", "n_envs": 8},
+    run_defaults={"normalize": False},  # the extractor needs both goals in metres; all other values come from ppo
 )
 class MyAlgo(PPO):
     """PPO with an entropy bonus that decreases to 0 by the end of training.

@@ -6,7 +6,7 @@ import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mygym.demonstrations.collection import demonstrate
 from mygym.demonstrations.episodes import Demonstrations
@@ -26,6 +26,9 @@ from mygym.runs.video import record_failure_videos, record_video
 from mygym.sim.inference import inferred_of
 from mygym.strategies.mixture.run_search import search
 
+if TYPE_CHECKING:
+    from stable_baselines3.common.callbacks import BaseCallback
+
 __all__ = [
     "Config",
     "Demonstrations",
@@ -40,7 +43,9 @@ __all__ = [
 ]
 
 
-def train(config: Config | None = None, *, resume: str | Path | None = None) -> Result:
+def train(
+    config: Config | None = None, *, resume: str | Path | None = None, callbacks: Sequence[BaseCallback] = ()
+) -> Result:
     """Train and evaluate a policy, save it with videos; or resume a stopped run.
 
     `train.py` in the repository writes out the same steps.
@@ -48,6 +53,8 @@ def train(config: Config | None = None, *, resume: str | Path | None = None) -> 
     Args:
         config: Values that differ from the defaults, e.g. `{"algo": "ppo"}` (`mygym.config.RunConfig`). With `resume`:
             values to change, with keys in `mygym.runs.resuming.MAY_CHANGE`, e.g. `{"steps": 40_000}`.
+        callbacks: SB3 callbacks, besides the callbacks of the config. Checkpoints hold their `state_dict`, if any; a
+            callback that returns False ends the training.
         resume: Path of a run. The resumed run ends with the same weights as an uninterrupted run.
 
     Returns:
@@ -59,6 +66,7 @@ def train(config: Config | None = None, *, resume: str | Path | None = None) -> 
         RunError: The run failed; everything up to the failure is saved.
         InterruptedRunError: Ctrl-C or SIGTERM; a checkpoint is saved.
     """
+    from mygym.runs.pretrained import load_pretrained
     from mygym.runs.session import Session
     from mygym.strategies.requirements import prepare_run
 
@@ -69,10 +77,11 @@ def train(config: Config | None = None, *, resume: str | Path | None = None) -> 
         eval_envs = factory.make_eval_envs(start.plan, stack)
         env = factory.make_vec_env(start.plan, stack)
         model = factory.build_model(start.plan, env)
+        load_pretrained(start.plan, model, env, resumed=start.checkpoint is not None)
         print_notes(start.plan, eval_envs[0])
         plan = prepare_run(start.plan, env, model)
         result = stack.enter_context(open_result(start, plan, model, eval_envs[0]))
-        session = Session(plan, env, model, eval_envs, result, start.started, start.checkpoint, print_note)
+        session = Session(plan, env, model, eval_envs, result, start.started, start.checkpoint, print_note, callbacks)
         return session.run(lambda callbacks: model.learn(plan.config.steps, callback=callbacks))
 
 
@@ -141,6 +150,8 @@ def evaluate(
 
 def print_notes(plan: RunPlan, env: AnyEnv, *, algorithm: bool = True) -> None:
     """Print notes on a run: flattened observations, values inferred from a URDF, and warnings about the robot."""
+    if algorithm and plan.algorithm.parent:
+        print_note(f"{plan.algorithm.name} inherits its unset values from {plan.algorithm.parent}")
     if algorithm and not plan.algorithm.dict_observations:
         name = f"{plan.algorithm.name} of {plan.algorithm.framework}"
         print_note(f"{name} takes no dictionary observations: it gets flat vectors")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from typing import Any
@@ -18,6 +18,7 @@ from mygym.envs.supported import combinations
 from mygym.errors import ConfigError
 from mygym.registry import Algorithm, algorithm, implemented_combos, registry
 from mygym.registry.signatures import Parameter, parameters
+from mygym.tasks.goals import goal_space
 from mygym.tasks.grammar import letters
 from mygym.tasks.lookup import find_task
 
@@ -77,8 +78,10 @@ def compositions() -> tuple[str, ...]:
 
 
 def is_grammatical(composition: str) -> bool:
+    """Return whether letters are a valid task; by stage names, for which no folder is scanned: that takes longest."""
+    stages = letters()
     try:
-        find_task(composition)
+        find_task([stages[letter] for letter in composition])
     except ConfigError:
         return False
     return True
@@ -142,6 +145,28 @@ COMPOSITIONS = quickly(compositions(), lambda composition: zip(composition, comp
 
 TASKS_AND_COMPOSITIONS = quickly([*TASKS, *compositions()], lambda composition: find_task(composition).stage_names)
 """What pure functions are tried on: the normal suite takes those in which a stage comes for the first time."""
+
+
+def traits(task: str) -> Iterator[Any]:
+    """Yield what the code of environments depends on: numbers of arms and objects, a part, the gripper, goal parts."""
+    definition = find_task(task)
+    yield "arms", definition.arms
+    yield "objects", len(definition.roles)
+    yield "part", any(subtask.part for subtask in definition.subtasks)
+    yield "sub-tasks", len(definition.subtasks) > 1
+    yield "gripper", definition.uses_gripper
+    yield from goal_space(definition).names
+
+
+SHORTEST_FIRST = sorted(TASKS, key=lambda task: find_task(task).horizon)
+TASKS_QUICKLY = quickly(SHORTEST_FIRST, traits)
+"""`TASKS`, of which the normal suite takes as few and as short ones as have all `traits`: for code of environments."""
+TRAITS = [pair for task in TASKS_QUICKLY if isinstance(task, str) for pair in COVERING if pair[0] == task]
+TRAITS_QUICKLY = slow_except(HOSTED, lambda pair: pair in TRAITS)
+"""`HOSTED`, of which the normal suite takes one robot for each such task: for tests of environments that take long."""
+ROBOTS_AND_CONTROLS = [(robot, control) for robot in ROBOTS for control in CONTROLS]
+ROBOTS_AND_CONTROLS_QUICKLY = slow_except(ROBOTS_AND_CONTROLS, lambda pair: pair in covering(ROBOTS_AND_CONTROLS))
+"""Each robot with each controller, of which the normal suite takes as few as hold each of both."""
 
 
 def has_extra() -> bool:

@@ -35,6 +35,7 @@ import psutil
 import pytest
 import torch
 from safetensors.numpy import load_file as load_tensors
+from stable_baselines3.common.vec_env import DummyVecEnv
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
 import mygym
@@ -45,11 +46,11 @@ from mygym.config import merged
 from mygym.envs.robot_env import RobotEnv
 from mygym.models import temporary_files
 from mygym.registry import register_algorithm
-from mygym.runs import divergence_callback, files, logs, progress_bar, result, session, video, worker_vec_env
+from mygym.runs import divergence_callback, factory, files, logs, progress_bar, result, session, video, worker_vec_env
 from mygym.runs.checkpoints import checkpoints, replay_log
 from mygym.runs.checkpoints.checkpoints import Checkpoints
 from mygym.runs.logs import EVENTS
-from tests.components import small
+from tests.components import slow_except, small
 from tests.conftest import ROOT
 from tests.test_api import assert_whole
 
@@ -159,9 +160,18 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run
 
 
+@contextlib.contextmanager
+def in_this_process() -> Iterator[None]:
+    """Environments of workers in the main process, for the same results without the seconds in which workers start."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(factory, "worker_vec_env", DummyVecEnv)
+        yield
+
+
 @pytest.fixture(scope="module")
 def undisturbed_workers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return mygym.train(merged(CONFIG, {**WORKERS, "logdir": str(tmp_path_factory.mktemp("undisturbed"))})).path
+    with in_this_process():
+        return mygym.train(merged(CONFIG, {**WORKERS, "logdir": str(tmp_path_factory.mktemp("undisturbed"))})).path
 
 
 def assert_ends_as(row: Row, outcome: Outcome) -> None:
@@ -291,7 +301,7 @@ def disk(tmp_path: Path, mounted: list[Path]) -> Disk:
 MOMENTS: Mapping[str, tuple[Any, str, int, dict[str, Any]]] = {
     "replay/rows_000000000000_000000000060_at_60.safetensors": (RobotEnv, "step", 0, {"call": 35, "where": trains}),
     ".step_0000000060.part/tensors.safetensors": (checkpoints, "write_bytes", 8 * KB, {"call": 5}),
-    "model.zip": (session.Session, "save_model", 12 * KB, {"where": lambda _, model, policy: model == "model.zip"}),
+    "model.zip": (session.Session, "save_model", 12 * KB, {"where": lambda *arguments: True not in arguments}),
     "videos/final.mp4": (video, "_encode", 0, {}),
     "result.json": (result.Result, "write", 0, {}),
 }
@@ -482,7 +492,7 @@ GONE: Mapping[str, tuple[Any, str, dict[str, Any]]] = {
 """Before which call the run directory goes away."""
 
 
-@pytest.mark.parametrize("moment", GONE)
+@pytest.mark.parametrize("moment", slow_except(GONE, ("learning", "result").__contains__))
 @holds("the run directory is removed")
 def test_a_directory_that_is_removed(row: Row, moment: str, train: Train, before: Any, tmp_path: Path) -> None:
     owner, name, which = GONE[moment]
@@ -547,6 +557,7 @@ def test_a_worker_that_is_lost(
     monkeypatch.setattr(worker_vec_env, "GRACE", 0.2)
     number = signal.SIGKILL if "killed" in row.fault else signal.SIGSTOP
     assert number is signal.SIGKILL or f"after {patience:g} s" in row.end
+    worker_vec_env.resource_tracker.ensure_running()  # a process that stays
     earlier = set(psutil.Process().children())
     in_workers(before, lambda envs: os.kill(envs.processes[1].pid, number))
     outcome = train(**WORKERS)
@@ -554,7 +565,8 @@ def test_a_worker_that_is_lost(
     assert set(psutil.Process().children()) <= earlier
     assert_whole_files(outcome.run)
     monkeypatch.undo()
-    assert_goes_on(train, outcome.run, undisturbed_workers)
+    with in_this_process():
+        assert_goes_on(train, outcome.run, undisturbed_workers)
 
 
 # Numbers ------------------------------------------------------------------------------------------------------------
@@ -579,7 +591,7 @@ def assert_diverged(row: Row, train: Train, outcome: Outcome) -> None:
     assert (refused.code, "has diverged" in refused.err) == (2, True)
 
 
-@pytest.mark.parametrize("number", [np.nan, -np.inf])
+@pytest.mark.parametrize("number", slow_except([np.nan, -np.inf], np.isnan))
 @holds("an observation is NaN or infinite")
 def test_an_observation_that_is_not_finite(row: Row, number: float, train: Train, before: Any) -> None:
     def spoil(env: RobotEnv, _: Any) -> None:
@@ -594,7 +606,7 @@ def rewarding(number: float) -> Callable[..., None]:
     return lambda env, _: setattr(env, "_goal_reward", lambda *_: number)
 
 
-@pytest.mark.parametrize(("number", "normalize"), [(np.nan, True), (-np.inf, False)])
+@pytest.mark.parametrize(("number", "normalize"), slow_except([(np.nan, True), (-np.inf, False)], lambda it: not it[1]))
 @holds("a reward is NaN or infinite")
 def test_a_reward_that_is_not_finite(row: Row, number: float, normalize: bool, train: Train, before: Any) -> None:
     before(RobotEnv, "step", rewarding(number), call=35, where=trains)
@@ -607,14 +619,14 @@ def test_a_reward_of_a_worker_that_is_not_finite(row: Row, train: Train, before:
     assert_diverged(row, train, train(reward="dense", **WORKERS))
 
 
-@pytest.mark.parametrize("step", [15, 35])
+@pytest.mark.parametrize("step", slow_except([15, 35], (35).__eq__))
 @holds("a reward of an evaluation is NaN or infinite")
 def test_a_reward_of_an_evaluation_that_is_not_finite(row: Row, step: int, train: Train, before: Any) -> None:
     before(RobotEnv, "step", rewarding(np.nan), call=step, where=judges)
     assert_diverged(row, train, train(reward="dense"))
 
 
-@pytest.mark.parametrize(("base", "number"), [(SAC, np.nan), (SAC, np.inf), (PPO, np.nan), (TD3, np.nan)])
+@pytest.mark.parametrize(("base", "number"), [(SAC, np.inf), (PPO, np.nan), (TD3, np.nan)])
 @holds("a gradient is NaN or infinite")
 def test_a_gradient_that_is_not_finite(row: Row, base: type, number: float, train: Train, before: Any) -> None:
     """Of TD3's critic, in the update before the best evaluation, with an actor that is as good as before."""
@@ -659,7 +671,7 @@ def test_an_environment_that_raises_in_a_worker(row: Row, train: Train, before: 
     assert_ends_as(row, outcome)
     assert "environment 2 of 2: AttributeError: 'NoneType'" in outcome.err
     assert "robot_env.py" in (outcome.run / "traceback.txt").read_text()
-    assert_goes_on(train, outcome.run, undisturbed_workers)
+    assert_goes_on(train, outcome.run, undisturbed_workers)  # with workers
 
 
 # SIGTERM ------------------------------------------------------------------------------------------------------------
@@ -825,27 +837,68 @@ def waiting(pipe: int) -> int:
     return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
+@contextlib.contextmanager
+def standard_error(writer: int) -> Iterator[None]:
+    """Replace standard error by a pipe, which is closed afterwards: the descriptor, and what pytest has replaced."""
+    kept = os.dup(2), sys.stderr
+    os.dup2(writer, 2)
+    os.close(writer)
+    sys.stderr = stream = open(2, "w", buffering=1, closefd=False)  # noqa: SIM115
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            stream.close()
+        os.dup2(kept[0], 2)
+        os.close(kept[0])
+        sys.stderr = kept[1]
+
+
 @holds("standard error is read slowly")
-def test_standard_error_that_is_read_slowly(row: Row, tmp_path: Path) -> None:
+def test_standard_error_that_is_read_slowly(row: Row, train: Train, before: Any) -> None:
     reader, writer = os.pipe()
     size = fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
-    talkative = {"eval": {"every": 1}, "algo_params": {"train_freq": 1}}
-    with training(tmp_path, writer, talkative) as process, os.fdopen(reader) as lines:
-        os.close(writer)
-        while waiting(reader) < size - 100 and process.poll() is None:
-            time.sleep(0.05)
-        time.sleep(0.5)
-        assert process.poll() is None  # it waits
-        err = lines.read()
-        outcome = Outcome(process.wait(30), process.stdout.read(), err)
-    assert len(outcome.err) > size
-    assert_ends_as(row, outcome)
+    steps, seen, read = itertools.count(), list[int](), list[str]()
+    before(RobotEnv, "step", lambda *_: None, where=lambda *_: next(steps) < 0)  # counts
+
+    def read_slowly() -> None:
+        with os.fdopen(reader) as lines:
+            deadline = time.monotonic() + 60
+            while waiting(reader) < size - 100 and time.monotonic() < deadline:
+                time.sleep(0.05)
+            time.sleep(0.2)
+            for _ in range(2):
+                seen.append(next(steps))
+                time.sleep(0.3)
+            read.append(lines.read())
+
+    slow = threading.Thread(target=read_slowly)
+    with standard_error(writer):
+        slow.start()
+        outcome = train(eval={"every": 1}, algo_params={"train_freq": 1}, video={"episodes": 0})
+    slow.join(60)
+    assert seen[1] == seen[0] + 1  # the run waits: between both looks there is no step
+    assert len(read[0]) > size
+    assert_ends_as(row, outcome._replace(err=read[0]))
     assert_whole_files(outcome.run)
 
 
-@holds("the reader of standard error has exited", "standard error is closed (`2>&-`)")
-def test_standard_error_without_reader(row: Row, tmp_path: Path, undisturbed: Path) -> None:
-    closed = "closed" in row.fault
+@holds("the reader of standard error has exited")
+def test_standard_error_without_reader(row: Row, train: Train, undisturbed: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with standard_error(writer):
+        outcome = train()
+    assert_ends_as(row, outcome)
+    assert_same(outcome.run, undisturbed)
+
+
+@pytest.mark.parametrize(
+    "closed", slow_except([False, True], bool), ids=lambda closed: "closed" if closed else "reader exits"
+)
+@holds("standard error is closed (`2>&-`)")
+def test_standard_error_of_a_process(row: Row, closed: bool, tmp_path: Path, undisturbed: Path) -> None:
+    """Closed from the start, or, with the same end, without a reader after the first line."""
     how = {"preexec_fn": lambda: os.close(2)} if closed else {}
     with training(tmp_path, None if closed else subprocess.PIPE, {}, **how) as process:
         if not closed:
@@ -858,21 +911,16 @@ def test_standard_error_without_reader(row: Row, tmp_path: Path, undisturbed: Pa
 
 @holds("SIGTERM when standard error has no reader")
 def test_sigterm_without_reader(row: Row, train: Train, before: Any, undisturbed: Path) -> None:
-    kept = os.dup(2)
     reader, writer = os.pipe()
     os.close(reader)
+    with contextlib.ExitStack() as stack:
 
-    def leave(*_: Any) -> None:
-        os.dup2(writer, 2)
-        terminate()
+        def leave(*_: Any) -> None:
+            stack.enter_context(standard_error(writer))
+            terminate()
 
-    before(RobotEnv, "step", leave, call=35, where=trains)
-    try:
+        before(RobotEnv, "step", leave, call=35, where=trains)
         outcome = train()
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(writer)
     assert_ends_as(row, outcome)
     assert Checkpoints(outcome.run, keep=1).newest(pytest.fail).steps == 35
     assert_goes_on(train, outcome.run, undisturbed)

@@ -50,8 +50,8 @@ ALGOS: dict[str, dict[str, Any]] = {
     "sac": {"algo_params": small("sac")},
     "ppo": {"algo_params": small("ppo") | {"n_steps": 16, "batch_size": 16}, "normalize": True},
 }
-LONGER = {"steps": 150}
-FEW, MANY = 24, 200
+LONGER = {"steps": 130}
+FEW, MANY = 12, 200
 PATIENCE = 30
 """Seconds after which an example counts as a hang."""
 
@@ -508,6 +508,35 @@ def test_code_in_a_run_is_not_executed_where_one_stands_in_it(
     assert (messages["load"] is None) == (left != "only checkpoints")
 
 
+@pytest.mark.parametrize(
+    "use", ["evaluate .", "evaluate final.safetensors", "train --resume .", "demos --policy . --out d"]
+)
+@pytest.mark.parametrize("weights", [True, False])
+@pytest.mark.parametrize("inner", [".", "algos"])
+def test_code_in_a_run_with_other_file_names_is_not_executed(
+    use: str, weights: bool, inner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    folders_of_algorithms_and_tasks(run)
+    (run / "algos" / "algos").mkdir()
+    shutil.copy(run / "algos" / "evil.py", run / "algos" / "algos")
+    (run / "algos" / "evil.py").write_text(f"{CODE.format(mark=run.parent / 'executed')}register_algorithm('evil')\n")
+    (run / "config.yaml").write_text("algo: evil\n")
+    if weights:
+        (run / "final.safetensors").write_bytes(b"")
+    monkeypatch.chdir(run / inner)
+    words = [str(run / word) if word in (".", "final.safetensors") else word for word in use.split()]
+    with pytest.raises(SystemExit) as stop:
+        command(words[0], words[1:])
+    assert stop.value.code == 2
+    assert not (tmp_path / "executed").exists()
+    if weights or "final" not in use:
+        message = capfd.readouterr().err
+        assert "algo: 'evil' is not a known algorithm" in message
+        assert f"{run / inner / 'algos'} is not read, because it is in a run directory" in message
+
+
 @pytest.mark.parametrize("name", NAMED_IN_CONFIG)
 def test_what_a_config_names_is_not_imported(name: str, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     evil_module(run)
@@ -577,6 +606,8 @@ def test_a_pipe_does_not_block(name: str, run: Path) -> None:
     messages = assert_harmless(run)
     assert name in messages["resume"]
     assert refused("load", run / "model.zip") is not None
+    if name == "result.json":
+        assert Result.read(run) is None
 
 
 # forged checkpoints -------------------------------------------------------------------------------------------------
@@ -610,7 +641,7 @@ FORGED: list[tuple[str, Any]] = [
         for name in ("train", "policy", "replay_buffer", "env", "_logger", "actor", "x" * 99)
     ),
     *((f"{ATTRIBUTES}/{name}", "x") for name in ("num_timesteps", "device", "batch_size", "_episode_num", "seed")),
-    *((f"{ATTRIBUTES}/num_timesteps", value) for value in (-5, 10**300, float("nan"), np.zeros(3))),
+    *((f"{ATTRIBUTES}/num_timesteps", value) for value in (-5, 10**18, 10**300, float("nan"), np.zeros(3))),
     *((f"{ATTRIBUTES}/{name}", []) for name in ("_last_obs", "ep_info_buffer", "target_entropy", "__class__")),
     *((f"tree/run/algorithm/objects/{name}", {}) for name in ("policy", "__class__", "__dict__", "none", "_logger")),
     *((f"{PARAMETERS}/{name}", value) for name in ("policy", "actor.optimizer") for value in (5, {}, {"x": 1})),
@@ -673,7 +704,7 @@ def test_a_checkpoint_with_new_checksums_is_accepted(run: Path, longer: dict[str
     assert (run / "policy.safetensors").read_bytes() == longer["sac"]
 
 
-@pytest.mark.parametrize("step", [9, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [17, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_forged_checkpoint_is_refused_or_works(step: int, originals: dict[str, Path], tmp_path: Path) -> None:
     ends: dict[bool, int] = {True: 0, False: 0}
     for number, (path, value) in enumerate(FORGED[::step]):
@@ -685,6 +716,21 @@ def test_a_forged_checkpoint_is_refused_or_works(step: int, originals: dict[str,
         ends[message is None] += 1
         shutil.rmtree(run)
     assert min(ends.values()) > 0
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (f"{ATTRIBUTES}/num_timesteps", 10**18),
+        (f"{ATTRIBUTES}/num_timesteps", 119),
+        (f"{ATTRIBUTES}/num_timesteps", 10**2000),
+        ("tree/run/config/steps", 10**2000),
+    ],
+    ids=["too many steps", "too few steps", "far too many steps", "far too many steps in the config"],
+)
+def test_forged_counters_are_refused(path: str, value: int, run: Path) -> None:
+    tampered(run, put(path, value))
+    assert refused("resume", run) is not None
 
 
 @pytest.mark.parametrize("place", [625, 10**9, -1])

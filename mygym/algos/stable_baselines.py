@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import stable_baselines3 as sb3
-from stable_baselines3.common.noise import ActionNoise, NormalActionNoise
+from stable_baselines3.common.noise import ActionNoise
 from stable_baselines3.common.type_aliases import GymEnv
 
 from mygym.runs.checkpoints.algorithm_state import Stateful
+from mygym.runs.exploration import gaussian_noise
 
 
 class GaussianExploration:
@@ -20,8 +20,7 @@ class GaussianExploration:
     ) -> None:
         super().__init__(policy, env, **kwargs)  # type: ignore[call-arg]
         if isinstance(action_noise, int | float):
-            size = self.action_space.shape[0]  # type: ignore[attr-defined]
-            action_noise = NormalActionNoise(np.zeros(size), np.full(size, float(action_noise)))
+            action_noise = gaussian_noise(action_noise, self.action_space)  # type: ignore[attr-defined]
         self.__dict__["action_noise"] = action_noise
 
 

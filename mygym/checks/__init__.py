@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,8 @@ SUITES: Mapping[str, Suite] = {
     "algorithm": Suite("mygym.checks.algorithms:algorithm_checks", steps=2_000),
     "policy": Suite("mygym.checks.policies:policy_checks", steps=500),
     "strategy": Suite("mygym.checks.strategies:strategy_checks", steps=2_000),
+    "sampler": Suite("mygym.checks.strategies:sampler_checks", steps=500),
+    "callback": Suite("mygym.checks.strategies:callback_checks", steps=500),
     "task": Suite("mygym.checks.tasks:task_checks"),
     "stage": Suite("mygym.checks.stages:stage_checks"),
     "predicate": Suite("mygym.checks.predicates:predicate_checks"),
@@ -63,6 +65,7 @@ def check(
     steps: int | None = None,
     config: Mapping[str, Any] | None = None,
     robot: str | None = None,
+    skip: Collection[str] = (),
 ) -> Iterator[Outcome]:
     """Check a component; all files are written to a temporary folder, which is removed.
 
@@ -73,22 +76,26 @@ def check(
         steps: Env steps of each training; None: the default of the suite.
         config: Further config values of the runs, e.g. `{"algo_params": {"batch_size": 32}}`.
         robot: Robot for the checks of a workspace; None: all robots that are at home in it.
+        skip: Names of checks to leave out, e.g. `learns`.
 
     Raises:
+        ConfigError: A name in `skip` is none of the checks.
         RegistryError: No such component, or not in this framework.
     """
     entry = registry(kind).get(name, "algo" if kind == "algorithm" else kind)
     suite = SUITES[kind]
     if kind == "workspace":
         arm = None if robot is None else registry("robot").get(robot, "--robot").name
-        return perform(entry, suite.make()(entry.name, arm))
+        return perform(entry, suite.make()(entry.name, arm), skip)
     if suite.steps is None:
-        return perform(entry, suite.make()(entry.name))
+        return perform(entry, suite.make()(entry.name), skip)
     if entry.frameworks and framework not in entry.frameworks:
         raise unknown_framework(framework, dict.fromkeys(entry.frameworks), f"{kind} {name!r}")
-    return _train(entry, suite, framework, steps or suite.steps, config or {})
+    return _train(entry, suite, framework, steps or suite.steps, config or {}, skip)
 
 
-def _train(entry: Entry, suite: Suite, framework: str, steps: int, config: Mapping[str, Any]) -> Iterator[Outcome]:
+def _train(
+    entry: Entry, suite: Suite, framework: str, steps: int, config: Mapping[str, Any], skip: Collection[str]
+) -> Iterator[Outcome]:
     with tempfile.TemporaryDirectory(prefix="mygym-check-") as folder:
-        yield from perform(entry, suite.make()(entry.name, framework, steps, Path(folder), config))
+        yield from perform(entry, suite.make()(entry.name, framework, steps, Path(folder), config), skip)

@@ -18,7 +18,7 @@ from safetensors.numpy import load_file as load_tensors
 
 from mygym import api
 from mygym.checks.faults import Fault, fail, faulty, interrupt, with_observation, with_reward
-from mygym.checks.suite import Check, CheckFailed, demand
+from mygym.checks.suite import LEARNS, Check, CheckFailed, demand
 from mygym.config import Resolved, config_hash, load_file, merged
 from mygym.config.layers import flatten
 from mygym.envs.robot_env import RobotEnv
@@ -32,6 +32,10 @@ from mygym.runs.resolve_config import resolve_config
 from mygym.runs.result import Result
 
 METHODS = ("learn", "save", "load", "predict")
+SUCCESS = 0.9
+"""Success rate of two evaluations in a row at which `reach` counts as learned."""
+SLOWER = 1.5
+"""Largest ratio of the env steps to those of the parent; two seeds of an algorithm differ by as much."""
 FAULT_STEP = 150
 """Env step of the first fault; half the steps of a shorter training."""
 
@@ -62,6 +66,8 @@ def algorithm_checks(name: str, framework: str, steps: int, folder: Path, config
     yield Check("deterministic", subject.repeats_exactly, needs=("trains",))
     yield Check("resumes", subject.resumes, needs=("deterministic",))
     yield Check("survives a bad environment", subject.survives, needs=("trains",))
+    if algorithm(name, framework).parent:
+        yield Check(LEARNS, subject.learns_as_its_parent, needs=("trains",))
 
 
 class Subject:
@@ -230,6 +236,21 @@ class Subject:
             else:
                 raise CheckFailed(f"{subject} does not end the run, and its result has no error")
 
+    def learns_as_its_parent(self) -> str:
+        """With default settings, `reach` is learned in at most `SLOWER` times the env steps of the parent."""
+        parent = algorithm(self.name, self.framework).parent
+        kept = {key: self.overrides[key] for key in ("imports",) if key in self.overrides}
+        config = {**kept, "framework": self.framework, "stop_at_success": SUCCESS, "video": {"episodes": 0}}
+        config |= {"tensorboard": False, "logdir": str(self.folder / "learning")}
+        reference = api.train({**config, "algo": parent})
+        demand(_learned(reference), f"the parent {parent} does not learn reach in {reference.steps:,} steps")
+        limit = int(SLOWER * reference.steps) + resolve_config(overrides={**config, "algo": parent}).config.eval.every
+        result = api.train({**config, "algo": self.name, "steps": limit})
+        rate = result.evaluations[-1]["success_rate"]
+        message = f"has {rate:.0%} success on reach after {result.steps:,} steps; {parent} learns it in"
+        demand(_learned(result), f"{message} {reference.steps:,}")
+        return f"reach in {result.steps:,} steps, {parent} in {reference.steps:,}"
+
     # Helpers -----------------------------------------------------------------------------------------------------
 
     def _takes_other_observations(self) -> bool:
@@ -322,6 +343,11 @@ array = lambda values: np.array(values, dtype=np.float32)
 observations = [{k: array(v) for k, v in o.items()} if isinstance(o, dict) else array(o) for o in task["observations"]]
 print(json.dumps([policy.predict(o, deterministic=True)[0].tolist() for o in observations]))
 """
+
+
+def _learned(result: Result) -> bool:
+    """Return whether the last evaluations have reached the success rate that ends a run."""
+    return all(record["success_rate"] >= SUCCESS for record in result.evaluations[-2:])
 
 
 def _actions(policy: Any, observations: list[Any]) -> NDArray[np.float32]:

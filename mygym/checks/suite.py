@@ -6,14 +6,17 @@ import contextlib
 import io
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from mygym.errors import InterruptedRunError, MygymError
+from mygym.errors import ConfigError, InterruptedRunError, MygymError, bad_value
 from mygym.registry import Entry
 
 PASSED, FAILED, LEFT_OUT = "passed", "failed", "left out"
+
+LEARNS = "learns"
+"""Name of the check of algorithms that compares the learning of `reach` with the parent's, which takes minutes."""
 
 
 class CheckFailed(Exception):  # noqa: N818  (the check has worked)
@@ -61,14 +64,28 @@ def demand(condition: object, message: str) -> None:
         raise CheckFailed(message)
 
 
-def perform(entry: Entry, checks: Iterable[Check]) -> Iterator[Outcome]:
+def perform(entry: Entry, checks: Iterable[Check], skip: Collection[str] = ()) -> Iterator[Outcome]:
     """Perform checks one after the other.
 
+    Args:
+        entry: The component.
+        checks: Its checks.
+        skip: Names of checks to leave out.
+
     Raises:
+        ConfigError: A name in `skip` is none of the checks.
         KeyboardInterrupt: The user has pressed Ctrl-C.
     """
     passed: set[str] = set()
+    if skip:
+        checks = list(checks)
+        for name in skip:
+            if name not in (names := [check.name for check in checks]):
+                raise ConfigError(bad_value("skip", name, names, f"is not a check of {entry.name}"))
     for check in checks:
+        if check.name in skip:
+            yield Outcome(entry.kind, entry.name, check.name, LEFT_OUT, 0.0, "skipped")
+            continue
         missing = next((name for name in check.needs if name not in passed), None)
         if missing is not None:
             yield Outcome(entry.kind, entry.name, check.name, LEFT_OUT, 0.0, f"needs: {missing}")

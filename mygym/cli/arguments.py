@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ CONFIG_FLAGS = {
     "algo": ("A", "algorithm: a name of `mygym list algo`"),
     "framework": ("F", "implementation of the algorithm: pytorch or jax"),
     "strategy": ("S", "training strategy, such as curriculum, or several joined by + (mygym list strategy)"),
+    "pretrained": ("RUN", "start from a run, or from its model.zip or policy.safetensors"),
     "engine": ("E", "physics engine: pybullet"),
     "steps": ("N", "env steps to train"),
     "n_envs": ("N", "number of training environments"),
@@ -93,8 +95,20 @@ def parse_count(text: str, flag: str) -> int:
     return parse_integer(text, flag, "a whole number, at least 1", low=1)
 
 
-def check_video(path: Path) -> None:
-    """Refuse an MP4 file that cannot be written, before the work starts."""
-    if path.suffix != ".mp4":
-        raise ConfigError(bad_value("--video", str(path), "a file ending in .mp4"))
-    check_writable(path.parent, "--video", str(path))
+def check_output(path: Path, flag: str, suffix: str, force: bool) -> None:
+    """Refuse a file that cannot be written or exists, before the work starts.
+
+    Args:
+        path: The file.
+        flag: Flag, for the message.
+        suffix: Required suffix of the file.
+        force: Whether a file that exists may be overwritten.
+
+    Raises:
+        ConfigError: The path has another suffix, exists, or cannot be written.
+    """
+    if path.suffix != suffix:
+        raise ConfigError(bad_value(flag, str(path), f"a file ending in {suffix}"))
+    if os.path.lexists(path) and not (force and path.is_file()):
+        raise ConfigError(bad_value(flag, str(path), "a new file, or --force", "exists already"))
+    check_writable(path.parent, flag, str(path))

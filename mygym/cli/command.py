@@ -31,6 +31,7 @@ JSON = argument("--json", action="store_true", help="print JSON")
 TRUST = argument(
     "--trust", action="store_true", help="load a .zip file of another person: its pickles can run any code"
 )
+FORCE = argument("--force", action="store_true", help="overwrite an existing file")
 IMPORT = argument(
     "--import",
     dest="imports",
@@ -59,12 +60,17 @@ class Parser(argparse.ArgumentParser):
         """Parse the command line and import the modules of `--import`.
 
         Raises:
-            ConfigError: A flag or an argument is unknown, missing or incomplete.
+            ConfigError: A flag or an argument is unknown, missing, incomplete or empty.
             RegistryError: A module cannot be imported.
         """
         from mygym.registry import user_files
 
         options = self.parse_args(words)
+        for action in self._actions:
+            value = getattr(options, action.dest, None)
+            if value == "" or (isinstance(value, list) and "" in value):  # e.g. of a shell variable that is not set
+                name = max(action.option_strings, key=len, default=str(action.metavar or action.dest))
+                raise ConfigError(bad_value(name, "", "a value", "is empty"))
         user_files.import_modules(options.imports)
         return options
 

@@ -8,8 +8,6 @@ from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from mygym.cli.arguments import parse_task
 from mygym.errors import RegistryError
 from mygym.registry import Algorithm, Entry, parameters_of, registry
@@ -25,11 +23,12 @@ def describe_task(name: str) -> dict[str, Any]:
     Raises:
         ConfigError: The text is not a task.
     """
+    from mygym.models.assets import read_mapping
     from mygym.tasks.goals import goal_space
     from mygym.tasks.lookup import find_task
 
     task = find_task(parse_task(name))
-    workspace = yaml.safe_load(Path(registry("workspace").get(task.workspace).load()).read_text(encoding="utf-8"))
+    workspace = read_mapping(Path(registry("workspace").get(task.workspace).load()))
     areas = [area for number in range(len(task.subtasks)) for area in task.goal_areas(number)]
     areas_of = {robot: (pose or {}).get("areas", {}) for robot, pose in (workspace.get("robots") or {}).items()}
     goals = {
@@ -201,10 +200,11 @@ def _inferred_robot(urdf: Path) -> dict[str, Any]:
 
 def _object(path: Path) -> dict[str, Any]:
     """Return the content of an object's file and the measured properties of the object."""
+    from mygym.models.assets import read_mapping
     from mygym.models.objects import density, load_object
 
     spec = load_object(path)
-    content = yaml.safe_load(path.read_text(encoding="utf-8")) if path.suffix != ".urdf" else {"urdf": str(path)}
+    content = dict(read_mapping(path)) if path.suffix != ".urdf" else {"urdf": str(path)}
     measured = {
         "category": spec.category,
         "size": f"{' x '.join(f'{100 * edge:.2f}' for edge in spec.size)} cm",

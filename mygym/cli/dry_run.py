@@ -34,12 +34,14 @@ def dry_run(plan: RunPlan) -> None:
     """Print spaces, network sizes and the time of one step."""
     from mygym.envs.supported import support_warning
     from mygym.runs.factory import build_model, make_vec_env
+    from mygym.runs.pretrained import load_pretrained
     from mygym.runs.weights import parameter_counts
     from mygym.strategies.requirements import prepare_run
 
     env = make_vec_env(plan)
     try:
         model = build_model(plan, env)
+        load_pretrained(plan, model, env)
         prepare_run(plan, env, model)  # raises if a teacher or a dataset does not fit
         if warning := support_warning(plan.config):
             print_note(f"note: {warning}")

@@ -8,8 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mygym.cli.arguments import CONFIG_FLAGS, check_video, config_layers, parse_count
-from mygym.cli.command import JSON, TRUST, argument, command
+from mygym.cli.arguments import CONFIG_FLAGS, check_output, config_layers, parse_count
+from mygym.cli.command import FORCE, JSON, TRUST, argument, command
 from mygym.cli.output import print_json
 from mygym.config import Layer, resolve
 from mygym.errors import ConfigError, bad_value
@@ -26,6 +26,7 @@ PARSER = command(
     argument("--episodes", default="100", metavar="N", help="number of episodes (default 100)"),
     argument("--video", metavar="FILE", help="write an MP4 video of the first episodes"),
     argument("--failure-videos", metavar="DIR", help="write an MP4 video of the first failed episode of each stage"),
+    FORCE,
     TRUST,
     JSON,
     config_flags=CONFIG_FLAGS,
@@ -86,7 +87,7 @@ def _check_flags(options: argparse.Namespace, file: dict[str, Any], flags: dict[
         wrong = f"--{next(iter(unused), 'config')}"
         raise ConfigError(bad_value("evaluate", wrong, allowed, "cannot be combined with a run"))
     if options.video is not None:
-        check_video(Path(options.video))
+        check_output(Path(options.video), "--video", ".mp4", options.force)
     if options.failure_videos is not None:
         check_writable(options.failure_videos, "--failure-videos")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from mygym.nested import at, merged
 from mygym.registry import Algorithm, registry
 from mygym.registry.signatures import Parameter, parameters
 
@@ -16,9 +17,7 @@ def hyperparameters(entry: Algorithm) -> list[dict[str, Any]]:
         ConfigError: The registration is invalid.
     """
     from mygym.config.hyperparameters import Schema
-    from mygym.config.loading import merged
     from mygym.config.named_components import INNER
-    from mygym.config.nested import at
 
     schema = Schema(entry, {}, her=entry.goal_relabelling)
     schema.check_registration()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from mygym.cli.arguments import check_video, parse_integer
-from mygym.cli.command import argument, command
+from mygym.cli.arguments import check_output, parse_integer
+from mygym.cli.command import FORCE, argument, command
 from mygym.config.loading import parse_value
 from mygym.errors import RunError
 
@@ -17,6 +17,7 @@ PARSER = command(
     argument("--episode", metavar="K", help="replay only this episode; the first is 0"),
     argument("--camera", metavar="NAME", help="a camera of the workspace (mygym describe workspace table)"),
     argument("--video", metavar="FILE", help="write an MP4 video"),
+    FORCE,
     argument("--width", metavar="PIXELS", help="width of the video"),
     argument("--height", metavar="PIXELS", help="height of the video"),
     examples="""
@@ -40,7 +41,7 @@ def main(arguments: Sequence[str]) -> None:
     episode = None if options.episode is None else parse_integer(options.episode, "--episode")
     sizes = {key: parse_value(text, f"--{key}") for key in ("width", "height") if (text := getattr(options, key))}
     if options.video is not None:
-        check_video(Path(options.video))
+        check_output(Path(options.video), "--video", ".mp4", options.force)
 
     from mygym.api import replay
 

@@ -35,6 +35,7 @@ python train.py --config configs/push.yaml --set algo_params.learning_rate=3e-4
 python train.py --algo tqc --explain                   every value of the config and its origin
 python train.py --algo tqc --help                      hyperparameters of TQC: type, default, help
 python train.py --algo my_algo --import my.module      an algorithm of your module
+python train.py --task push --pretrained runs/reach/panda/sac/1a2b3c4d/seed_0 --set spaces=shared
 python train.py --resume runs/reach/panda/sac/1a2b3c4d/seed_0 --steps 40000
 """,
     notes="""

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mygym.cli.arguments import parse_integer
-from mygym.cli.command import SET, argument, command
+from mygym.cli.arguments import check_output, parse_integer
+from mygym.cli.command import FORCE, SET, argument, command
 from mygym.config import RunConfig
 from mygym.errors import ConfigError, bad_value
-from mygym.runs.files import check_writable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,7 +47,7 @@ PARSER = command(
         "name", nargs="?", metavar="NAME", help="a name of `mygym list KIND`, a file, or a task as letters or a list"
     ),
     argument("--image", metavar="FILE", help="a PNG file to write; without it a window opens"),
-    argument("--force", action="store_true", help="overwrite an existing file"),
+    FORCE,
     argument("--width", metavar="N", help=f"pixels (default {SIZE[0]}; of the sheet of objects {SHEET_WIDTH})"),
     argument("--height", metavar="N", help=f"pixels (default {SIZE[1]}; not for the sheet of objects)"),
     argument(
@@ -89,7 +87,7 @@ def main(arguments: Sequence[str]) -> None:
     if image is None:
         _check_display()
     else:
-        _check_image(image, options.force)
+        check_output(image, "--image", ".png", options.force)
     picture = _picture(options, width, height, window=image is None)
     if picture is None:
         return
@@ -146,15 +144,6 @@ def _pixels(text: str | None, flag: str) -> int | None:
     if number > 8192:
         raise ConfigError(bad_value(flag, text, allowed))
     return number
-
-
-def _check_image(path: Path, force: bool) -> None:
-    """Refuse a file that cannot be written, before the picture is drawn."""
-    if path.suffix != ".png":
-        raise ConfigError(bad_value("--image", str(path), "a file ending in .png"))
-    if os.path.lexists(path) and not (force and path.is_file()):
-        raise ConfigError(bad_value("--image", str(path), "a new file, or --force", "exists already"))
-    check_writable(path.parent, "--image", str(path))
 
 
 def _check_display() -> None:

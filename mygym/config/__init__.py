@@ -5,8 +5,9 @@ change during training, `schedulable` finds the hyperparameters that may change.
 """
 
 from mygym.config.layers import Layer, Resolved, config_hash, refuse_defaults, resolve
-from mygym.config.loading import load_file, merged, parse_overrides
+from mygym.config.loading import load_file, parse_overrides
 from mygym.config.schema import RunConfig
+from mygym.nested import merged
 
 __all__ = [
     "Layer",

@@ -13,13 +13,12 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-from mygym.config.loading import merged
 from mygym.config.named_components import BUFFERS, INNER, NAMED, is_for_framework, shown
-from mygym.config.nested import at, has
 from mygym.config.parameter_checks import OF_THE_RUN, check_value, unknown_parameter
 from mygym.config.plain import is_plain
 from mygym.config.schedulable import check_schedule, is_scheduled
 from mygym.errors import ConfigError, RegistryError, bad_value
+from mygym.nested import at, has, merged
 from mygym.registry import Algorithm, registry
 from mygym.registry.signatures import REQUIRED, Parameter, parameters, source_location
 

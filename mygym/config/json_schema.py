@@ -48,6 +48,8 @@ def json_schema() -> Json:
             field["enum"] = registry(kind).names()
         else:
             field["anyOf"] = [{"enum": registry(kind).names()}, *types]
+    items = schema["properties"]["callbacks"]["items"]
+    items["anyOf"] = [{"enum": registry("callback").names()}, *items["anyOf"]]
     names = registry("strategy").names()
     params = {name: _section(parameters(registry("strategy").get(name).load())) for name in names}
     params |= {alias: params[name] for alias, name in registry("strategy").aliases.items()}

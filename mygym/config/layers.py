@@ -10,11 +10,11 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from mygym.config.loading import merged
 from mygym.config.plain import check_plain
-from mygym.config.schema import LATER, NOT_SHAPING, RunConfig
+from mygym.config.schema import LATER, NOT_SHAPING, PretrainedParams, RunConfig
 from mygym.config.validation_errors import dotted, first_mistake
 from mygym.errors import ConfigError, bad_value
+from mygym.nested import merged
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,11 @@ def refuse_defaults(resolved: Resolved) -> None:
 def config_hash(values: Mapping[str, Any]) -> str:
     """Return eight hex digits that identify the values that shape the result (not seed, logdir or evaluation)."""
     shaping = {key: value for key, value in values.items() if key not in NOT_SHAPING}
-    for key in ("training_params", "strategy_params", "randomize"):
+    for key in ("training_params", "strategy_params", "randomize", "callbacks"):
         if not shaping.get(key):  # keeps the hashes of runs from before these keys existed
             shaping.pop(key, None)
+    if shaping.get("pretrained") == PretrainedParams().model_dump(mode="json"):
+        del shaping["pretrained"]
     text = json.dumps(shaping, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 

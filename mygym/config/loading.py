@@ -4,35 +4,39 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from mygym.config.plain import MAX_VALUES, check_plain
-from mygym.config.schedules import is_schedule
+from mygym.config.plain import MAX_DEPTH, MAX_VALUES, check_plain
 from mygym.errors import ConfigError, bad_value
 
 MAX_BYTES = 50_000
 """Maximum size of a config file; a complete config has 3,000 bytes, and parsing 50,000 may take seconds."""
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML loader that refuses duplicate keys and reads 3e-4 as a number."""
+class _Strict(yaml.SafeLoader if TYPE_CHECKING else object):  # type: ignore[misc]  # a mixin
+    """Part of a YAML loader that refuses duplicate keys."""
 
     merged = 0
 
-    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+    def get_single_node(self) -> yaml.Node | None:
         """Refuse duplicate keys, before merge keys (`<<`) add more."""
-        node: yaml.MappingNode = super().compose_mapping_node(anchor)
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode):
-                if key.value in seen:
-                    raise ConfigError(f"duplicate key {key.value!r} (line {key.start_mark.line + 1})")
-                seen.add(key.value)
-        return node
+        root: yaml.Node | None = super().get_single_node()
+        waiting, visited = [root], set()  # aliases: a node may be in several places, and in itself
+        while waiting:
+            node = waiting.pop()
+            if not isinstance(node, yaml.CollectionNode) or id(node) in visited:
+                continue
+            visited.add(id(node))
+            if isinstance(node, yaml.MappingNode):
+                _refuse_duplicates([key for key, _ in node.value if isinstance(key, yaml.ScalarNode)])
+                waiting += [child for pair in node.value for child in pair]
+            else:
+                waiting += node.value
+        return root
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         """Copy the mappings that merge keys name, up to a limit: merges of merges double with every line."""
@@ -50,6 +54,22 @@ class _Loader(yaml.SafeLoader):
             raise yaml.constructor.ConstructorError(None, None, why, node.start_mark) from None
 
 
+class _Loader(_Strict, yaml.SafeLoader):
+    """YAML loader that refuses duplicate keys and reads 3e-4 as a number."""
+
+
+class FastLoader(_Strict, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # chosen when imported
+    """`_Loader` in C, if available, for the many files of an environment; it is stricter about spaces in `{a:[]}`."""
+
+
+def _refuse_duplicates(keys: Iterable[yaml.ScalarNode]) -> None:
+    seen: set[str] = set()
+    for key in keys:
+        if key.value in seen:
+            raise ConfigError(f"duplicate key {key.value!r} (line {key.start_mark.line + 1})")
+        seen.add(key.value)
+
+
 class Dumper(yaml.SafeDumper):
     """YAML dumper whose output `load_file` reads back unchanged: the text `3e-4` is quoted."""
 
@@ -60,12 +80,20 @@ class Dumper(yaml.SafeDumper):
 
 Dumper.add_representer(str, Dumper.represent_str)
 
-for _class in (_Loader, Dumper):
-    _class.add_implicit_resolver(
-        "tag:yaml.org,2002:float",
-        re.compile(r"^[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9]+)[eE][-+]?[0-9]+$"),
-        list("-+0123456789."),
-    )
+_INTEGER = r"[-+]?(?:0|[1-9][0-9_]*)"
+_EXPONENT = r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9]+)[eE][-+]?[0-9]+"
+_FLOAT = rf"(?:{_EXPONENT}|[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))"
+_NUMBERS = {"tag:yaml.org,2002:int": _INTEGER, "tag:yaml.org,2002:float": _FLOAT}
+"""Notations of numbers; YAML 1.1 would also read `010` as 8, `1:40` as 100, `0x10` as 16 and `0b11` as 3."""
+
+Dumper.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(f"^{_EXPONENT}$"), list("-+0123456789."))
+for _class in (_Loader, FastLoader):
+    _class.yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in patterns if tag not in _NUMBERS]
+        for first, patterns in _class.yaml_implicit_resolvers.items()
+    }
+    for _tag, _pattern in _NUMBERS.items():
+        _class.add_implicit_resolver(_tag, re.compile(f"^{_pattern}$"), list("-+0123456789."))
 
 
 def load_file(path: str | Path) -> dict[str, Any]:
@@ -78,6 +106,8 @@ def load_file(path: str | Path) -> dict[str, Any]:
     if path.suffix not in {".yaml", ".yml", ".json"}:
         raise ConfigError(bad_value("config", str(path), "a file ending in .yaml, .yml or .json", "is not a config"))
     try:
+        if not path.is_file() and path.exists():  # reading a pipe would block, and a device may be endless
+            raise OSError("it is not a regular file")
         if path.stat().st_size > MAX_BYTES:
             raise ConfigError(bad_value("config", str(path), f"at most {MAX_BYTES} bytes", "is too large"))
         text = path.read_text(encoding="utf-8")
@@ -88,7 +118,7 @@ def load_file(path: str | Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise ConfigError(f"config: {str(path)!r} cannot be read: {error}") from None
     try:
-        content = _read_json(text) if path.suffix == ".json" else _read_yaml(text)
+        content = _read_json(text) if path.suffix == ".json" else read_yaml(text)
         if content is None:
             return {}
         if not isinstance(content, dict) or not all(isinstance(key, str) for key in content):
@@ -106,20 +136,37 @@ def parse_value(text: str, key: str) -> Any:
         ConfigError: Malformed, or not plain data.
     """
     try:
-        value = _read_yaml(text)
+        value = read_yaml(text)
     except ConfigError as error:
         raise ConfigError(f"{key}: {text!r}: {error}") from None
     check_plain({key: value}, "flag")
     return value
 
 
-def _read_yaml(text: str) -> Any:
+def read_yaml(text: str, loader: type[Any] = _Loader) -> Any:
+    """Return the content of a YAML text, which `check_plain` has not checked.
+
+    Args:
+        text: The text.
+        loader: `FastLoader`, or the default.
+
+    Raises:
+        ConfigError: The text is not YAML, is nested too deep, or has duplicate keys.
+    """
     try:
-        return yaml.load(text, Loader=_Loader)  # noqa: S506  (a SafeLoader)
-    except yaml.YAMLError as error:
+        _refuse_deep_nesting(text, loader)
+        return yaml.load(text, Loader=loader)  # noqa: S506  (a SafeLoader)
+    except (yaml.YAMLError, UnicodeError) as error:
         raise ConfigError(f"not valid YAML: {' '.join(str(error).split())}") from None
-    except RecursionError:
-        raise ConfigError("not valid YAML: nested too deep") from None
+
+
+def _refuse_deep_nesting(text: str, loader: type[Any]) -> None:
+    """Refuse a text that crashes the loader: it is recursive, also in C."""
+    depth = 0
+    for event in yaml.parse(text, Loader=loader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > 4 * MAX_DEPTH:
+            raise ConfigError("not valid YAML: nested too deep")
 
 
 def _read_json(text: str) -> Any:
@@ -172,18 +219,3 @@ def parse_overrides(pairs: Iterable[str]) -> dict[str, Any]:
             section = inner
         section[parts[-1]] = parse_value(text, key)
     return nested
-
-
-def merged(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `low` overlaid by `high`: mappings are merged key by key, everything else is replaced.
-
-    A mapping that names its `schedule` replaces the old value: keys of two schedules do not mix.
-    """
-    result = dict(low)
-    for key, value in high.items():
-        known = result.get(key)
-        if isinstance(known, Mapping) and isinstance(value, Mapping) and not is_schedule(value):
-            result[key] = merged(known, value)
-        else:
-            result[key] = value
-    return result

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from pathlib import PurePath
 from typing import Any
+
+import numpy as np
 
 from mygym.errors import ConfigError, bad_value
 
@@ -49,6 +52,21 @@ def check_plain(values: Mapping[str, Any], origin: str = "") -> None:
             waiting += [((*path, name), inner) for name, inner in value.items()]
         else:
             waiting += [((*path, str(index)), inner) for index, inner in enumerate(value)]
+
+
+def as_plain(value: Any, depth: int = 0) -> Any:
+    """Return numbers and arrays of numpy, paths and tuples as plain data, and other values unchanged."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, PurePath):
+        return str(value)
+    if depth > MAX_DEPTH:  # which `check_plain` refuses
+        return value
+    if isinstance(value, Mapping):
+        return {key: as_plain(inner, depth + 1) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_plain(inner, depth + 1) for inner in value]
+    return value
 
 
 def is_plain(value: Any) -> bool:

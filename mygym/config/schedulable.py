@@ -14,8 +14,9 @@ from typing import Any
 
 from mygym.config.parameter_checks import OF_THE_RUN
 from mygym.config.ranges import LARGEST, RANGES
-from mygym.config.schedules import Schedule, is_schedule, parse
+from mygym.config.schedules import Schedule, parse
 from mygym.errors import ConfigError, bad_value
+from mygym.nested import is_schedule
 from mygym.registry.signatures import Parameter, fits, parameters
 
 LIBRARIES = ("stable_baselines3", "sb3_contrib", "sbx")

@@ -96,11 +96,6 @@ class OfProgress:
         return self.schedule.value(env_steps, self.total_steps)
 
 
-def is_schedule(value: object) -> bool:
-    """Return whether a value of a config is a schedule."""
-    return isinstance(value, Mapping) and KEY in value
-
-
 def parse(key: str, data: Mapping[str, Any], limits: Range | None = None, total_steps: int | None = None) -> Schedule:
     """Return the schedule that `data` describes.
 

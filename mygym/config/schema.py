@@ -121,6 +121,24 @@ class VideoParams(Section):
     camera: str = Field("main", description="a camera of the workspace")
 
 
+class PretrainedParams(Section):
+    """Start from something trained. May be just a path."""
+
+    path: str | None = Field(None, description="a run, or its model.zip or policy.safetensors")
+    load: list[Literal["policy", "critics", "optimizer", "normalizer", "replay_buffer"]] = Field(
+        ["policy", "critics", "normalizer"],
+        description="parts to load; optimisers and replay buffer come from the newest checkpoint of the run",
+    )
+    freeze: list[str] = Field(
+        default_factory=list, description="patterns of parameters that training does not change, such as actor.mu.*"
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_path(cls, value: Any) -> Any:
+        return {"path": value} if isinstance(value, str) else value
+
+
 class RunConfig(Section):
     """Complete config of a run; its defaults are the lowest layer: schema < algorithm < task < file < flag."""
 
@@ -128,7 +146,9 @@ class RunConfig(Section):
     task: str | list[str] | list[dict[str, Any]] = Field(
         "reach", description="a name, letters such as AGMDW, a list of stages, or a list of sub-tasks"
     )
-    workspace: str | None = Field(None, description="surroundings of the arm (default: the task's)")
+    workspace: Annotated[str, Field(min_length=1)] | None = Field(
+        None, description="surroundings of the arm (default: the task's)"
+    )
     control: str = Field("ee_delta", description="the controller: meaning of an action")
     reward: str = Field("sparse", description="name of a registered reward")
     observations: Annotated[list[str], Field(min_length=1)] | None = Field(
@@ -151,6 +171,10 @@ class RunConfig(Section):
     strategy_params: dict[str, Any] = Field(
         default_factory=dict, description="the strategy's constructor arguments; of joined strategies, by name"
     )
+    callbacks: list[str | dict[str, Any]] = Field(
+        default_factory=list, description="callbacks of the training: names, or mappings with name and params"
+    )
+    pretrained: PretrainedParams = Field(PretrainedParams(), description="start from something trained")
     engine: Literal["pybullet"] = Field("pybullet", description="physics")
     her: bool | None = Field(None, description="hindsight replay (default: where it applies)")
     normalize: bool = Field(False, description="normalise observations by running mean and variance")
@@ -167,7 +191,7 @@ class RunConfig(Section):
     tensorboard: bool = Field(True, description="write TensorBoard logs")
     device: str = Field("cpu", description="device of the networks")
     threads: Annotated[int, Field(ge=1, le=1024)] = Field(1, description="threads for the networks' computations")
-    logdir: str = Field("runs", description="folder of all runs")
+    logdir: Annotated[str, Field(min_length=1)] = Field("runs", description="folder of all runs")
     strict: bool = Field(False, description="refuse every value left to a default")
 
     @field_validator("observations")

@@ -16,6 +16,7 @@ from mygym.demonstrations.episodes import Demonstration, Demonstrations
 from mygym.demonstrations.storage import DATA, METADATA_KEY, require_minari
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.registry import resolve
+from mygym.registry.user_files import user_modules
 
 METADATA = "metadata.json"
 
@@ -34,8 +35,12 @@ def load_demonstrations(dataset: str | Path, key: str = "dataset") -> Demonstrat
     """
     path = Path(dataset)
     metadata = _metadata(path, key)
+    user_modules.exclude(path)
     require_minari()
     try:
+        for file in (path / DATA).iterdir():
+            if not file.is_file():  # reading a pipe would block
+                raise OSError(f"{file.name} is not a regular file")
         storage = resolve("minari.dataset.minari_storage:MinariStorage").read(path / DATA)
         numbers = range(storage.total_episodes)
         episodes = tuple(
@@ -62,10 +67,11 @@ def _metadata(path: Path, key: str) -> dict[str, Any]:
         ConfigError: The folder is not such a dataset.
     """
     why = "is not a dataset of demonstrations"
-    try:
-        metadata = json.loads((path / DATA / METADATA).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        metadata = None
+    file = path / DATA / METADATA
+    metadata = None
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        if file.is_file():  # reading a pipe would block
+            metadata = json.loads(file.read_text(encoding="utf-8"))
     if isinstance(metadata, dict) and isinstance(metadata.get(METADATA_KEY), dict):
         if {"observation_space", "action_space"} <= metadata.keys():
             return metadata

@@ -1,6 +1,7 @@
 """Gymnasium environments: one id per named task, and `mygym/Gym-v0` for any task.
 
 ids                  Gymnasium ids, without importing a simulator
+arguments            checks of arguments of environments
 robot_env            the environment of one task
 multi_task_env       several environments as one: each episode is played in one of them
 task_world           construction of the world of a task

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from mygym.envs.arguments import checked_seed
+
 
 class EpisodeSeeds:
     """Derives the random numbers of each episode from the environment's seed and the number of the episode."""
@@ -18,9 +20,13 @@ class EpisodeSeeds:
         self._seeded = False
 
     def begin(self, seed: int | None) -> np.random.SeedSequence:
-        """Begin the first episode of `seed`, or the next episode of the current seed, and return its sequence."""
+        """Begin the first episode of `seed`, or the next episode of the current seed, and return its sequence.
+
+        Raises:
+            ConfigError: Invalid seed.
+        """
         if seed is not None or not self._seeded:
-            self.seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else int(seed)
+            self.seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else checked_seed(seed)
             self._seeded = True
             self.number = -1
         self.number += 1

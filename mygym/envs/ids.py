@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import gymnasium
+from gymnasium.envs.registration import WrapperSpec
 
 from mygym.registry import registry
 
 ANY_TASK = "mygym/Gym-v0"
 ENTRY_POINT = "mygym.envs.robot_env:RobotEnv"
+
+TIME_LIMIT = WrapperSpec("use_time_limit", f"{__name__}:use_time_limit", {})
+"""Applied by `gymnasium.make` after its own wrappers, and stored in the spec of each environment."""
 
 
 def env_id(task: str) -> str:
@@ -18,11 +24,32 @@ def env_id(task: str) -> str:
 def register_id(task: str) -> None:
     """Register the Gymnasium id of a task, unless it is registered."""
     if env_id(task) not in gymnasium.registry:
-        gymnasium.register(env_id(task), ENTRY_POINT, kwargs={"task": task})
+        gymnasium.register(env_id(task), ENTRY_POINT, kwargs={"task": task}, additional_wrappers=(TIME_LIMIT,))
 
 
 def register_ids() -> None:
     """Register an id for every task, now or when the task is registered, and `mygym/Gym-v0` with a `task` argument."""
     registry("task").watch(lambda entry: register_id(entry.name))
     if ANY_TASK not in gymnasium.registry:
-        gymnasium.register(ANY_TASK, ENTRY_POINT)
+        gymnasium.register(ANY_TASK, ENTRY_POINT, additional_wrappers=(TIME_LIMIT,))
+
+
+def use_time_limit(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
+    """Set the horizon to the `max_episode_steps` of `gymnasium.make`, or else complete the spec with the horizon.
+
+    The ids are registered without `max_episode_steps`, because `task_params.horizon` changes the limit.
+
+    Args:
+        env: A `RobotEnv` in the wrappers of `gymnasium.make`.
+
+    Returns:
+        The same environment.
+    """
+    robot_env: Any = env.unwrapped
+    robot_env.spec.additional_wrappers = (TIME_LIMIT,)
+    robot_env.spec.max_episode_steps = robot_env.task.horizon
+    assert env.spec is not None
+    assert env.spec.max_episode_steps is not None
+    robot_env.spec.max_episode_steps = env.spec.max_episode_steps  # that of Gymnasium's TimeLimit, if there is any
+    robot_env.set_horizon(env.spec.max_episode_steps)
+    return env

@@ -9,6 +9,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from mygym.envs.arguments import check_options
 from mygym.envs.episode_seeds import EpisodeSeeds, make_generator
 from mygym.envs.observation_builder import Observation
 from mygym.envs.robot_env import WORLD_INDEPENDENT_PARAMS, RobotEnv
@@ -98,6 +99,7 @@ class MultiTaskEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
         """Start the first episode of `seed`, or the next episode of the previous seed."""
+        check_options(options)
         sequence = self._seeds.begin(seed)
         self._np_random = make_generator(sequence)
         self._np_random_seed = self._seeds.seed
@@ -163,6 +165,9 @@ class MultiTaskEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         return self._add_code(self.playing.load_state_dict(state))
 
     # ---------------------------------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {', '.join(vars(self).get('labels', ()))}>"
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium.error import ClosedEnvironmentError
 from numpy.typing import NDArray
 
-from mygym.config import Layer, resolve
+from mygym.envs.arguments import check_options, checked_arguments, is_finite
 from mygym.envs.domain_randomizer import DomainRandomizer
 from mygym.envs.env_renderer import EnvRenderer
 from mygym.envs.episode import Episode
@@ -45,7 +45,9 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         are the same for every task of a robot and controller: `mygym.tasks.shared`.
     Rewards:
         `sparse` 0 at the goal and −1 elsewhere; `dense` minus the distance in metres; `staged` sparse plus the
-        discounted difference of the stages' potential.
+        discounted difference of the stages' potential; others by `register_reward`. A subclass may override
+        `compute_reward`, which then gives the goal reward of `step` and of hindsight. `compute_reward` of a wrapper
+        changes hindsight only, unless the wrapper changes `step`, too.
     Starting state:
         The robot at home, objects and goal drawn from the workspace's areas, never solved. `reset(seed=s)` gives the
         same episode to the bit after any history; the episodes after it follow from `s` and their number.
@@ -104,19 +106,16 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         render_height: int = 360,
         camera: str = "main",
     ) -> None:
-        self._arguments = copy.deepcopy({name: value for name, value in locals().items() if name != "self"})
-        config: dict[str, Any] = {"spaces": spaces}
-        config |= {} if observations is None else {"observations": list(observations)}
-        resolve([Layer("argument", config)])
-        if render_mode not in (None, *self.metadata["render_modes"]):
-            raise ConfigError(bad_value("render_mode", render_mode, self.metadata["render_modes"]))
+        given = {name: value for name, value in locals().items() if name != "self"}
+        self._arguments = arguments = checked_arguments(given)
         self.render_mode = render_mode
-        self.goal_env, self.gamma = goal_env, gamma
+        self.goal_env, self.gamma = arguments["goal_env"], arguments["gamma"]
         self.control = registry("controller").get(control, "control").name
-        self._randomizer = DomainRandomizer(randomize or {})
+        self._randomizer = DomainRandomizer(arguments["randomize"] or {})
         largest_size = self._randomizer.ranges.get("object_size", (1.0, 1.0))[1]
         shared = spaces == "shared"
-        task_world = make_task_world(task, task_params or {}, robot, workspace, control, shared, largest_size)
+        names = arguments["task"], arguments["task_params"] or {}, arguments["robot"], arguments["workspace"]
+        task_world = make_task_world(*names, control, shared, largest_size)
         self.world = task_world.world
         self.robot, self.workspace = self.world.robot, self.world.workspace
         try:
@@ -133,6 +132,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         """Set task, reward, episode and observations; shared by the constructor and `in_same_world`."""
         self.task, self.areas = task_world.task, task_world.areas
         self.reward_kind, self._reward = reward, find_reward(reward)
+        self._overrides_reward = type(self).compute_reward is not RobotEnv.compute_reward
         # An episode with few steps may need more for the stages that are done at its start.
         lead_in_steps = max(find_task(self._arguments["task"]).horizon, self.task.horizon)
         self._episode = Episode(task_world, self._randomizer, lead_in_steps)
@@ -169,12 +169,23 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         other._prepare(TaskWorld(task, self.world, self.areas), reward)
         return other
 
+    def set_horizon(self, steps: int) -> None:
+        """Truncate episodes after `steps` control steps."""
+        self.task = self._episode.task = replace(self.task, horizon=steps)
+
     # Gymnasium's methods ------------------------------------------------------------------------------------------
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Start the first episode of `seed`, or the next episode of the previous seed."""
+        """Start the first episode of `seed`, or the next episode of the previous seed.
+
+        Raises:
+            ConfigError: Invalid seed.
+            ClosedEnvironmentError: The environment is closed.
+        """
+        self._check_open("reset")
+        check_options(options)
         self._np_random = make_generator(self._seeds.begin(seed))
         self._np_random_seed = self._seeds.seed
         self._begin_episode(self._np_random)
@@ -188,18 +199,22 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
         Raises:
             DivergedError: The action, or the state after it, is not finite.
+            ClosedEnvironmentError: The environment is closed.
         """
-        command = np.array(action, dtype=np.float64)
+        if self.world.closed:
+            self._check_open("step")
+        command = np.asarray(action, dtype=np.float64).copy()
         if command.shape != self.action_space.shape:
             raise ValueError(f"action has shape {command.shape}, needs {self.action_space.shape}")
-        if not _is_finite(command):
+        if not is_finite(command):
             raise DivergedError(f"action {command.tolist()} is not finite")
         episode = self._episode
         episode.actions.append(command)
         episode.advance(command)
         observation = self._observe()
         info = episode.info()
-        reward = self._goal_reward(self._achieved, self._desired, info)
+        goal_reward = self.compute_reward if self._overrides_reward else self._goal_reward
+        reward = goal_reward(self._achieved, self._desired, info)
         if not self._reward.of_goals:
             before = episode.potential
             if self._reward.uses_potential:
@@ -217,6 +232,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         if self.render_mode is None:
             gymnasium.logger.warn("render() needs render_mode='rgb_array' or 'human' at construction")
             return None
+        self._check_open("render")
         if self.render_mode == "human":
             self._renderer.show(self._episode.visible_goal())
             return None
@@ -310,6 +326,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 
     def picture(self, shadow: bool = False, samples: int = 1) -> NDArray[np.uint8]:
         """Return the camera's image `(height, width, 3)` in any `render_mode`, see `Camera.render`."""
+        self._check_open("picture")
         return self._renderer.image(self._episode.visible_goal(), shadow, samples)
 
     def pressed_keys(self) -> frozenset[str] | None:
@@ -343,11 +360,12 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle by construction with the same arguments, and replay of the episode."""
         space = copy.deepcopy(self.action_space)  # with its generator, which `copy.copy` would share
-        state = {"spec": self.spec, "action_space": space, "episode": self.state_dict()}
+        state = {"spec": self.spec, "action_space": space, "episode": self.state_dict(), "horizon": self.task.horizon}
         return _make_env, (type(self), self._arguments), state
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.spec, self.action_space = state["spec"], state["action_space"]
+        self.set_horizon(state["horizon"])
         try:
             self.load_state_dict(state["episode"])
         except BaseException:
@@ -355,6 +373,20 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             raise
 
     # ---------------------------------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        if "task" not in vars(self):  # under construction
+            return super().__repr__()
+        return f"<{type(self).__name__} {self.task.name}, {self.robot.name}, {self.control}>"
+
+    def _check_open(self, method: str) -> None:
+        """Refuse to use a closed world: Bullet may have given its client to another environment.
+
+        Raises:
+            ClosedEnvironmentError: The environment is closed.
+        """
+        if self.world.closed:
+            raise ClosedEnvironmentError(f"{method}: {self!r} is closed; make a new environment")
 
     def _begin_episode(self, rng: np.random.Generator) -> None:
         self._episode.begin(rng)
@@ -384,8 +416,3 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
 def _make_env(kind: type[RobotEnv], arguments: Mapping[str, Any]) -> RobotEnv:
     """Construct an environment from a pickle."""
     return kind(**arguments)
-
-
-def _is_finite(vector: NDArray[Any]) -> bool:
-    """Return whether all values are finite, by the sum of squares: three times faster than `isfinite().all()`."""
-    return math.isfinite(vector.dot(vector))

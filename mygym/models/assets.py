@@ -11,16 +11,17 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-import yaml
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
-from mygym.errors import AssetError, bad_value
+from mygym.config.loading import FastLoader, read_yaml
+from mygym.config.plain import check_plain
+from mygym.errors import AssetError, ConfigError, bad_value
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 """Folder of the built-in descriptions: `robots/`, `workspaces/`, `objects/`."""
 
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""Loader in C, if available: most of the time to build an environment is spent on reading files."""
+MAX_BYTES = 200_000
+"""Maximum size of a description; the largest built-in description has 23,000 bytes."""
 
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 """The pydantic configuration of every description: `__pydantic_config__ = STRICT`."""
@@ -111,21 +112,28 @@ def read_mapping(path: Path) -> Mapping[str, Any]:
     """Return the mapping of a YAML file, not validated; it is cached and must not be changed.
 
     Raises:
-        AssetError: The file is not YAML, or not a mapping.
+        AssetError: The file is not YAML, not a mapping of plain data, or too large.
     """
     try:
-        data = _parsed(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise AssetError(f"{path}: not a YAML file: {error}") from error
-    if not isinstance(data, dict):
-        raise AssetError(f"{path}: {bad_value('file', type(data).__name__, 'a mapping of keys to values')}")
-    return data
+        if (size := path.stat().st_size) > MAX_BYTES:
+            raise AssetError(f"{path}: {bad_value('size', size, f'at most {MAX_BYTES} bytes', 'is too large')}")
+        return _parsed(path.read_text(encoding="utf-8"))
+    except (ConfigError, OSError, UnicodeDecodeError) as error:
+        raise AssetError(f"{path}: {error}") from error
 
 
 @lru_cache(maxsize=512)
-def _parsed(text: str) -> Any:
-    """Parse YAML; cached, because each environment reads the files of its robot, workspace and objects again."""
-    return yaml.load(text, Loader=_LOADER)  # noqa: S506  (a safe loader)
+def _parsed(text: str) -> Mapping[str, Any]:
+    """Parse YAML; cached, because each environment reads the files of its robot, workspace and objects again.
+
+    Raises:
+        ConfigError: The text is not YAML, or not a mapping of plain data.
+    """
+    data = read_yaml(text, FastLoader)
+    if not isinstance(data, dict):
+        raise ConfigError(bad_value("file", type(data).__name__, "a mapping of keys to values"))
+    check_plain(data)
+    return data
 
 
 @cache

@@ -31,6 +31,8 @@ def read_hulls(path: str) -> tuple[FloatArray, ...]:
     if file.suffix.lower() not in readers:
         raise AssetError(bad_value("mesh", path, "an OBJ or STL file", "cannot be read"))
     try:
+        if not file.is_file() and file.exists():  # reading a pipe would block
+            raise OSError("it is not a regular file")
         groups = readers[file.suffix.lower()](file)
     except (OSError, ValueError, IndexError) as error:
         why = f"cannot be read ({type(error).__name__}: {error})"

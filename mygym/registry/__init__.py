@@ -4,8 +4,8 @@
 folders again. `implemented_combos` is a view of the algorithms in each framework.
 """
 
+from mygym.registry.algorithm_entry import Algorithm
 from mygym.registry.algorithms import (
-    Algorithm,
     add_algorithm,
     algorithm,
     parameters_of,
@@ -16,7 +16,7 @@ from mygym.registry.algorithms import (
     register_policy,
 )
 from mygym.registry.builtins import ASSETS, BUILTIN_FOLDERS, BUILTIN_MODULES, DESCRIPTION_SUFFIXES, KINDS
-from mygym.registry.combos import implemented_combos, is_environment
+from mygym.registry.combos import implemented_combos, is_environment, with_env
 from mygym.registry.components import REGISTRIES, Registry, isolated, refresh, registry
 from mygym.registry.decorators import decorator
 from mygym.registry.entries import Entry, resolve
@@ -46,4 +46,5 @@ __all__ = [
     "register_policy",
     "registry",
     "resolve",
+    "with_env",
 ]

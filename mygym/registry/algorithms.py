@@ -1,65 +1,20 @@
-"""`Algorithm`, an algorithm in a framework, and `register_KIND` for the kinds whose components have frameworks."""
+"""Registration of algorithms, and of the other kinds of components that belong to a framework."""
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
+from mygym.registry.algorithm_entry import Algorithm
 from mygym.registry.components import registry
 from mygym.registry.decorators import decorator
-from mygym.registry.entries import Entry, caller, resolve
+from mygym.registry.entries import Entry, caller
+from mygym.registry.inheritance import complete
 from mygym.registry.signatures import Parameter, first_line, parameters
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Algorithm:
-    """An algorithm in a framework."""
-
-    name: str
-    framework: str
-    target: Any
-    """The class or its import string `module:Class`."""
-    policy: Any = "MultiInputPolicy"
-    """First constructor argument: a policy name, a policy class, or its import string."""
-    defaults: Mapping[str, Any] = field(default_factory=dict)
-    """Constructor keyword arguments that differ from the defaults of the class."""
-    run_defaults: Mapping[str, Any] = field(default_factory=dict)
-    """Values of the run's config (steps, n_envs, reward …) that this algorithm prefers."""
-    dict_observations: bool = True
-    """Whether it takes goal dictionaries; otherwise it gets flat observations."""
-    goal_relabelling: bool = False
-    """Whether it takes hindsight replay (`her: true`)."""
-    own_budget: bool = False
-    """Whether its `steps` and `eval` replace the values of the task, which are meant for learning from rewards."""
-    args: tuple[Any, ...] | None = None
-    """Constructor arguments of the dictionary form (`implemented_combos`); None: `(policy, "env")`."""
-    help: str = ""
-    requires: tuple[str, ...] = ()
-    """Requirements on the environment: names in `mygym.runs.requirements`."""
-    training_defaults: Mapping[str, Any] = field(default_factory=dict)
-    """Training parameters of a `Runner` that differ from the defaults in the signature of its `training`."""
-    origin: str = ""
-    """Place of the registration, `file:line`."""
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """Requirements on the environment and its observations, in words."""
-        words = tuple(name.replace("_", " ") for name in self.requires)
-        return words if self.dict_observations else (*words, "flat observations")
-
-    def combo(self) -> tuple[type, tuple[Any, ...], dict[str, Any]]:
-        """Return `(AlgoClass, args, kwargs)`; `"env"` or any environment in `args` stands for the run's environment."""
-        wanted_by = f"algorithm {self.name!r} of framework {self.framework!r}"
-        policy = self.policy
-        if isinstance(policy, str) and ":" in policy:
-            policy = resolve(policy, wanted_by)
-        args = self.args if self.args is not None else (policy, "env")
-        return resolve(self.target, wanted_by), args, copy.deepcopy(dict(self.defaults))
 
 
 def algorithm(name: str, framework: str = "pytorch") -> Algorithm:
@@ -97,32 +52,39 @@ def register_algorithm(
     name: str,
     framework: str = "pytorch",
     *,
-    policy: Any = "MultiInputPolicy",
+    policy: Any = None,
     defaults: Mapping[str, Any] | None = None,
     run_defaults: Mapping[str, Any] | None = None,
-    dict_observations: bool = True,
+    dict_observations: bool | None = None,
     goal_relabelling: bool | None = None,
-    requires: Sequence[str] = (),
+    requires: Sequence[str] | None = None,
     override: bool = False,
     training_defaults: Mapping[str, Any] | None = None,
+    inherit: bool = True,
 ) -> Callable[[type[T]], type[T]]:
     """Class decorator that registers an algorithm.
 
-        @register_algorithm("my_ppo", defaults={"n_steps": 128})
+        @register_algorithm("my_ppo", defaults={"n_steps": 256})
         class MyPPO(PPO):
             "First line: its help."
+
+    Everything that is not stated is inherited from the nearest registered ancestor of the class, `ppo` in this example:
+    defaults, preferred config values, policy and requirements.
 
     Args:
         name: Keyword for `--algo`.
         framework: Keyword for `--framework`.
-        policy: First constructor argument: a policy name or a policy class.
+        policy: First constructor argument: a policy name or a policy class; without an ancestor `MultiInputPolicy`.
         defaults: Constructor keyword arguments, settable by `--set algo_params.KEY=VALUE`.
         run_defaults: Config values that this algorithm prefers, e.g. `{"n_envs": 4, "reward": "dense"}`.
-        dict_observations: False if the class cannot take goal dictionaries: it gets flat observations.
-        goal_relabelling: Whether it takes hindsight replay; by default, whether it takes a `replay_buffer_class`.
+        dict_observations: Whether the class takes goal dictionaries, or gets flat observations; by default decided by
+            the policy.
+        goal_relabelling: Whether it takes hindsight replay; without an ancestor, whether it takes a
+            `replay_buffer_class`.
         requires: Requirements on the environment, e.g. `["goal_observations"]`.
         override: Replace an algorithm of the same name.
         training_defaults: Training parameters of a `Runner`, settable by `--set training_params.KEY=VALUE`.
+        inherit: False to inherit nothing from an ancestor.
 
     Raises:
         RegistryError: The decorated object is not a class, or the name is taken or is not an identifier.
@@ -130,21 +92,23 @@ def register_algorithm(
     origin = caller()
 
     def build(cls: type[T]) -> Algorithm:
-        relabels = "replay_buffer_class" in parameters(cls) if goal_relabelling is None else goal_relabelling
-        return Algorithm(
+        entry = Algorithm(
             name,
             framework,
             cls,
-            policy,
-            defaults or {},
-            run_defaults or {},
-            dict_observations,
-            relabels and dict_observations,
+            defaults=defaults or {},
+            run_defaults=run_defaults or {},
             help=first_line(cls),
-            requires=tuple(requires),
             training_defaults=training_defaults or {},
             origin=origin,
         )
+        stated = {
+            "policy": policy,
+            "dict_observations": dict_observations,
+            "goal_relabelling": goal_relabelling,
+            "requires": None if requires is None else tuple(requires),
+        }
+        return complete(entry, {key: value for key, value in stated.items() if value is not None}, inherit)
 
     return decorator(
         "algorithm",

@@ -8,7 +8,8 @@ from pathlib import Path
 ASSETS = Path(__file__).parents[1] / "assets"
 
 KINDS = (
-    *("algorithm", "policy", "features_extractor", "activation", "optimizer", "schedule", "strategy"),
+    *("algorithm", "policy", "features_extractor", "activation", "optimizer", "schedule"),
+    *("strategy", "sampler", "callback"),
     *("robot", "workspace", "object", "controller"),
     *("task", "stage", "predicate", "reward", "observation", "randomizer"),
 )
@@ -28,6 +29,8 @@ BUILTIN_MODULES: Mapping[str, str] = {
     "reward": "mygym.tasks.rewards",
     "predicate": "mygym.tasks.predicates",
     "strategy": "mygym.strategies",
+    "sampler": "mygym.strategies.mixture.samplers",
+    "callback": "mygym.runs.callbacks",
     "randomizer": "mygym.envs.randomizers",
     "controller": "mygym.models.controllers",
     "task": "mygym.tasks.named",
@@ -47,6 +50,8 @@ DESCRIPTION_SUFFIXES = (".yaml", ".yml", ".urdf")
 EXTRAS: Mapping[str, str] = {
     **dict.fromkeys(("sbx", "jax", "jaxlib", "flax", "optax", "tensorflow_probability"), "jax"),
     **dict.fromkeys(("minari", "h5py"), "demos"),
+    "wandb": "wandb",
+    "mlflow": "mlflow",
 }
 """Import name of a package → the extra of mygym that installs it."""
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from mygym.errors import RegistryError, bad_value
-from mygym.registry.algorithms import Algorithm, add_algorithm
+from mygym.registry.algorithm_entry import Algorithm
+from mygym.registry.algorithms import add_algorithm
 from mygym.registry.components import registry
 from mygym.registry.entries import caller, unknown_framework
+from mygym.registry.inheritance import complete
 from mygym.registry.signatures import first_line, parameters
 
 Combo = tuple[type, tuple[Any, ...], dict[str, Any]]
@@ -83,6 +86,15 @@ class ImplementedCombos(MutableMapping[str, Mapping[str, Any]]):
 implemented_combos = ImplementedCombos()
 
 
+def with_env(args: Sequence[Any], env: Any) -> tuple[Any, ...]:
+    """Return constructor arguments of a combo with `env` in place of the marker `"env"`.
+
+    AlgoClass, args, kwargs = implemented_combos["ppo"]["pytorch"]
+    model = AlgoClass(*with_env(args, env), **kwargs)
+    """
+    return tuple(env if is_environment(argument) else argument for argument in args)
+
+
 def is_environment(argument: Any) -> bool:
     """Return whether an argument stands for the environment: `"env"`, or an environment of Gymnasium or SB3."""
     return (
@@ -105,19 +117,16 @@ def _is_combo(combo: Any) -> bool:
 def _algorithm(name: str, framework: str, cls: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Algorithm:
     """Return the registration of a combo; arguments other than policy and environment become keyword arguments."""
     known = parameters(cls)
+    if len(args) == 1 and is_environment(args[0]) and next(iter(known), "") == "policy":
+        args = ()  # the policy is inherited
     named = dict(zip(known, args, strict=False))
     positional = [key for key, value in named.items() if key == "policy" or is_environment(value)]
     rest = {key: value for key, value in named.items() if key not in positional}
-    return Algorithm(
-        name,
-        framework,
-        cls,
-        named.get("policy"),
-        {**rest, **kwargs},
-        goal_relabelling="replay_buffer_class" in known,
-        args=tuple(named[key] for key in positional),
-        help=first_line(cls),
-    )
+    entry = Algorithm(name, framework, cls, defaults={**rest, **kwargs}, help=first_line(cls))
+    if not named and "policy" in known and "policy" not in kwargs:
+        return complete(entry, {})
+    arguments = tuple(named[key] for key in positional)
+    return complete(replace(entry, args=arguments), {"policy": named.get("policy", kwargs.get("policy"))})
 
 
 def _label(target: Any) -> str:

@@ -27,7 +27,7 @@ from mygym.registry.builtins import (
 from mygym.registry.discovery import ScannedFile, Scanner, first_comment
 from mygym.registry.entries import Deferred, Entry, caller, registered_twice, requirements, with_extras
 from mygym.registry.source_names import SourceName
-from mygym.registry.user_files import PACKAGE, execute
+from mygym.registry.user_files import PACKAGE, execute, unread_folders
 
 MOST_NAMES = 60
 """Maximum number of names in a message; if there are more, only the nearest are listed."""
@@ -132,6 +132,11 @@ class Registry:
         self._load_builtins()
         return self._entries.get(name)
 
+    def registered(self) -> list[Entry]:
+        """Return all entries in the order of their registration, without scanning the user's folders."""
+        self._load_builtins()
+        return list(self._entries.values())
+
     def names(self) -> list[str]:
         """Return all names, sorted."""
         self._update()
@@ -190,7 +195,9 @@ class Registry:
             message += did_you_mean(name, labels, most=3)
             near = nearest(name, labels, most=3)
             message += "".join(f"; {labels[known]}" for known in near if labels[known] != known)
-        return UnknownNameError("; ".join([message, *self.unreadable.values()]))
+        why = "is not read, because it is in a run directory, whose author may be unknown: move it, or use --import"
+        unread = [f"{folder} {why}" for folder in unread_folders()]
+        return UnknownNameError("; ".join([message, *self.unreadable.values(), *unread]))
 
     def _is_current(self) -> bool:
         """Return whether all known components are registered and the current folder has not changed."""
@@ -229,6 +236,12 @@ class Registry:
 
     def _merge_component(self, component: SourceName, file: ScannedFile) -> None:
         name, path = component.name, file.path
+        if not name:
+            self.unreadable[path] = (
+                f"{path} registers a name of kind {self.kind} that is not a string in the source: "
+                f"write the name out, or import the file with --import"
+            )
+            return
         known = self._entries.get(name)
         if known is not None and known.origin.startswith(str(path)):
             return

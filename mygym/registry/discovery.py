@@ -38,7 +38,7 @@ class Scanner:
     def __init__(self) -> None:
         self.receivers: list[Callable[[ScannedFile], None]] = []
         """Functions that are called with each new, changed or removed file."""
-        self._folder_key: tuple[str, str] | None = None
+        self._folder_key: tuple[str, str, frozenset[Path]] | None = None
         self._signatures: dict[Path, Signature] = {}
         self._kinds: dict[Path, str | None] = {}
 
@@ -55,7 +55,7 @@ class Scanner:
     def _scan(self) -> Iterator[ScannedFile]:
         self._folder_key = _folder_key()
         user_modules.install()
-        for path in [path for path in self._signatures if not path.is_file()]:
+        for path in [path for path in self._signatures if user_modules.excludes(path) or not path.is_file()]:
             del self._signatures[path]
             yield ScannedFile(path, self._kinds.pop(path))
         installed = [(module, path) for module, path in installed_files().items() if path is not None]
@@ -86,21 +86,21 @@ class Scanner:
         """Return the state for `restore`."""
         names = ("_folder_key", "_signatures", "_kinds")
         state = {name: copy.copy(getattr(self, name)) for name in names}
-        return {**state, "paths": dict(user_modules.paths)}
+        return {**state, "modules": copy.copy(vars(user_modules))}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Return to the state of a `snapshot`."""
-        user_modules.paths = state["paths"]
-        vars(self).update({name: value for name, value in state.items() if name != "paths"})
+        vars(user_modules).update(state["modules"])
+        vars(self).update({name: value for name, value in state.items() if name != "modules"})
 
 
-def _folder_key() -> tuple[str, str]:
-    """Return the current folder and the script, which determine the user's folders."""
+def _folder_key() -> tuple[str, str, frozenset[Path]]:
+    """Return the current folder, the script and the excluded folders, which determine the user's folders."""
     try:
         current = os.getcwd()  # noqa: PTH109  (in every look-up, and faster than Path.cwd)
     except FileNotFoundError:  # the current folder was removed
         current = ""
-    return current, sys.argv[0] if sys.argv else ""
+    return current, sys.argv[0] if sys.argv else "", user_modules.excluded
 
 
 def _scan_python(path: Path, module: str) -> ScannedFile:
@@ -119,6 +119,8 @@ def _scan_yaml(path: Path, kind: str) -> ScannedFile:
 
 def first_comment(path: Path) -> str:
     """Return the comment in the first line of a YAML file, which is its help; empty without a comment."""
+    if not path.is_file() and path.exists():  # reading a pipe would block, and a device may be endless
+        raise OSError("it is not a regular file")
     with path.open(encoding="utf-8") as file:
         line = file.readline()
     return line.lstrip("# ").rstrip() if line.startswith("#") else ""

@@ -114,6 +114,11 @@ def fits(value: Any, hint: Any) -> bool:
     return isinstance(value, plain) if isinstance(plain, type) else callable(value)
 
 
+def is_noise(hint: Any) -> bool:
+    """Return whether a type hint is that of SB3's action noise."""
+    return "ActionNoise" in str(hint)
+
+
 def choices(hint: Any) -> list[str]:
     """Return the strings in the `Literal` types of a type hint."""
     if typing.get_origin(hint) is typing.Literal:
@@ -149,7 +154,10 @@ def _declared(owner: Callable[..., Any], function: Callable[..., Any]) -> Iterat
     for p in inspect.signature(function).parameters.values():
         if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY):
             fallback = Any if p.default is p.empty or p.default is None else type(p.default)
-            yield Parameter(p.name, hints.get(p.name, fallback), p.default, owner, p.kind is p.KEYWORD_ONLY)
+            hint = hints.get(p.name, fallback)
+            if is_noise(hint):
+                hint = hint | float  # configs give the standard deviation
+            yield Parameter(p.name, hint, p.default, owner, p.kind is p.KEYWORD_ONLY)
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:

@@ -25,11 +25,14 @@ class SourceName:
 def source_names(path: Path) -> Iterator[SourceName]:
     """Yield the registrations of a file.
 
-    Calls `register_KIND("name", …)`, also as decorators, and `implemented_combos["name"] = …` are recognised.
+    Calls `register_KIND("name", …)`, also as decorators, and `implemented_combos["name"] = …` are recognised. The name
+    is empty if it is not a string in the source.
 
     Raises:
         SyntaxError, ValueError, OSError: The file cannot be read.
     """
+    if not path.is_file() and path.exists():  # reading a pipe would block, and a device may be endless
+        raise OSError("it is not a regular file")
     tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
     docs = {
         id(decorator): (ast.get_docstring(node) or "").partition("\n")[0]
@@ -39,7 +42,8 @@ def source_names(path: Path) -> Iterator[SourceName]:
     }
     file_doc = (ast.get_docstring(tree) or "").partition("\n")[0]
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and (name := _text(node.args[:1])):
+        if isinstance(node, ast.Call) and node.args:
+            name = _text(node.args[:1])
             called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             kind = called.removeprefix("register_")
             if kind != called and kind in KINDS:
@@ -56,8 +60,8 @@ def source_names(path: Path) -> Iterator[SourceName]:
                 if (
                     isinstance(target, ast.Subscript)
                     and (getattr(target.value, "id", "") or getattr(target.value, "attr", "")) == "implemented_combos"
-                    and (name := _text([target.slice]))
                 ):
+                    name = _text([target.slice])
                     yield SourceName("algorithm", name, file_doc, False, tuple(_text([key]) for key in keys if key))
 
 

@@ -1,13 +1,14 @@
-"""The user's `algos/` and `envs/` folders and installed plug-ins: paths of their files, and imports.
+"""The user's `algos/`, `envs/` and `strategies/` folders and installed plug-ins: paths of their files, and imports.
 
-A user's file is imported under a stable module name, `mygym_user.algos.NAME` or `mygym_user.envs.NAME`, so that pickles
-and worker processes can import it again. Nothing is imported from a run directory.
+A user's file is imported under a stable module name, e.g. `mygym_user.algos.NAME`, so that pickles and worker processes
+can import it again. Nothing is imported from a run directory or a folder in it, because its author may be unknown.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
@@ -19,29 +20,36 @@ from pathlib import Path
 from types import ModuleType
 
 from mygym.errors import RegistryError
-from mygym.registry.builtins import BUILTIN_FOLDERS
+from mygym.registry.builtins import ASSETS, BUILTIN_FOLDERS
 
 PACKAGE = "mygym_user"
-FOLDERS = ("algos", "envs")
+FOLDERS = ("algos", "envs", "strategies")
 ENTRY_POINT_GROUP = "mygym"
 RUN_FILES = ("result.json", "progress.jsonl", "policy.safetensors", "best_policy.safetensors")
 """Files by which a run directory is recognised."""
+WEIGHTS = (".safetensors", ".zip")
+"""Suffixes of policies and SB3 models, which make a folder with a `config.yaml` a run directory."""
 
 
 def user_folders() -> list[Path]:
-    """Return the existing `algos` and `envs` folders: those in the current folder, then those beside the script."""
+    """Return the existing `FOLDERS`: those in the current folder, then those beside the script."""
+    return [folder for folder in _existing_folders() if not _is_refused(folder.parent)]
+
+
+def unread_folders() -> list[Path]:
+    """Return the existing `FOLDERS` that are not read, because they are in a run directory or a dataset."""
+    return [folder for folder in _existing_folders() if _is_refused(folder.parent)]
+
+
+def _existing_folders() -> list[Path]:
     try:
         current = Path.cwd()
     except FileNotFoundError:  # the current folder was removed
         return []
     script = sys.argv[0] if sys.argv else ""
     parents = dict.fromkeys((current, _script_folder(script, current) if script else current))
-    folders: list[Path] = []
-    for parent in parents:
-        present = [parent / name for name in FOLDERS if (parent / name).is_dir()]
-        if present and not _is_run(parent):
-            folders += [folder for folder in present if not (folder / "__init__.py").exists()]
-    return folders
+    present = [parent / name for parent in parents for name in FOLDERS if (parent / name).is_dir()]
+    return [folder for folder in present if folder.parent.resolve() != ASSETS.parent]  # mygym itself has such folders
 
 
 @cache
@@ -50,17 +58,25 @@ def _script_folder(script: str, current: Path) -> Path:
     return (current / script).resolve().parent
 
 
-def _is_run(folder: Path) -> bool:
-    """Return whether a folder is a run directory; its author may be unknown, so code in it is never imported."""
-    return any((folder / file).exists() for file in RUN_FILES) or any(folder.glob("checkpoints/step_*/manifest.json"))
+def _is_refused(folder: Path) -> bool:
+    """Return whether a folder is a run directory: it was opened as such, or has a run's files, or config and weights.
+
+    Its author may be unknown, so code in it is never imported.
+    """
+    if user_modules.excludes(folder):
+        return True
+    if any((folder / file).exists() for file in RUN_FILES) or any(folder.glob("checkpoints/step_*/manifest.json")):
+        return True
+    weights = any(any(folder.glob(f"*{suffix}")) for suffix in WEIGHTS)
+    return weights and (folder / "config.yaml").exists()
 
 
 def user_files() -> Iterator[tuple[str, Path]]:
     """Yield `(module name, path)` of every user file; if two files have the same name, the first folder wins."""
     seen: set[str] = set()
     for folder in user_folders():
-        for path in _named(folder, ".py"):
-            name = f"{PACKAGE}.{folder.name}.{path.stem}"
+        for path in _python_files(folder):
+            name = ".".join((PACKAGE, folder.name, *path.relative_to(folder).with_suffix("").parts))
             if name not in seen:
                 seen.add(name)
                 yield name, path
@@ -76,10 +92,23 @@ def user_assets(kind: str) -> Iterator[Path]:
                 yield path
 
 
+def _python_files(folder: Path) -> Iterator[Path]:
+    """Yield the Python files of a folder and its subfolders whose names are public identifiers."""
+    for parent, subfolders, _ in os.walk(folder):
+        subfolders[:] = sorted(name for name in subfolders if _is_public(name))
+        if (Path(parent) / "__init__.py").is_file():
+            yield Path(parent) / "__init__.py"
+        yield from _named(Path(parent), ".py")
+
+
+def _is_public(name: str) -> bool:
+    return name.isidentifier() and not name.startswith("_")
+
+
 def _named(folder: Path, suffix: str) -> Iterator[Path]:
     """Yield the files whose stems are public identifiers, sorted; none if the folder is missing or unreadable."""
     for path in sorted(folder.glob(f"*{suffix}")):
-        if path.stem.isidentifier() and not path.stem.startswith("_"):
+        if _is_public(path.stem):
             yield path
 
 
@@ -109,6 +138,18 @@ class UserModules(MetaPathFinder):
     def __init__(self) -> None:
         self.paths: dict[str, Path] = {}
         """Module name → path of the files that were scanned; they stay importable after the current folder changes."""
+        self.excluded: frozenset[Path] = frozenset()
+        """Folders of runs and datasets that this process has opened."""
+
+    def exclude(self, folder: Path) -> None:
+        """Import nothing from a folder from now on, or from a folder in it."""
+        self.excluded |= {folder.resolve()}
+        self.paths = {module: path for module, path in self.paths.items() if not self.excludes(path)}
+
+    def excludes(self, path: Path) -> bool:
+        """Return whether a path is in a folder from which nothing is imported."""
+        resolved = path.resolve()
+        return not self.excluded.isdisjoint((resolved, *resolved.parents))
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -118,8 +159,11 @@ class UserModules(MetaPathFinder):
             return ModuleSpec(fullname, None, is_package=True)
         if not fullname.startswith(f"{PACKAGE}."):
             return None
-        file = self.paths.get(fullname) or dict(user_files()).get(fullname)
-        return importlib.util.spec_from_file_location(fullname, file) if file else None
+        files = dict(user_files()) | self.paths
+        if fullname in files:
+            return importlib.util.spec_from_file_location(fullname, files[fullname])
+        is_package = any(name.startswith(f"{fullname}.") for name in files)
+        return ModuleSpec(fullname, None, is_package=True) if is_package else None
 
     def install(self) -> None:
         """Let `import` and unpickling find the user's modules."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 
@@ -29,6 +29,8 @@ class Mark:
     """Episodes that select the best model and may stop the run."""
     test: Score | None
     """Episodes that select nothing; None without `eval.test_episodes`."""
+    figures: Mapping[str, float] = field(default_factory=dict)
+    """Means of the figures that the runner has recorded since the last mark, see `Loop.record`."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,13 @@ class Curves:
         """Return the curves of a run's evaluations, from `Result.evaluations` or result.json."""
         return cls(
             tuple(
-                Mark(record["steps"], _score(record, "train_"), _score(record, ""), _score(record, "test_"))
+                Mark(
+                    record["steps"],
+                    _score(record, "train_"),
+                    _score(record, ""),
+                    _score(record, "test_"),
+                    record.get("figures", {}),
+                )
                 for record in records
             )
         )
@@ -51,6 +59,33 @@ class Curves:
 def _score(record: Mapping[str, Any], prefix: str) -> Any:
     rate, total = (record.get(f"{prefix}{key}") for key in ("success_rate", "mean_return"))
     return None if rate is None or total is None else Score(rate, total)
+
+
+class Figures:
+    """Means of a runner's figures between two marks."""
+
+    def __init__(self) -> None:
+        self.sums: dict[str, list[float]] = {}
+        """Name → sum and number of the values."""
+
+    def add(self, name: str, value: float) -> None:
+        """Add a value."""
+        total, count = self.sums.get(name, (0.0, 0.0))
+        self.sums[name] = [total + value, count + 1.0]
+
+    def take(self) -> dict[str, float]:
+        """Return the means since the last call."""
+        means = {name: total / count for name, (total, count) in self.sums.items()}
+        self.sums = {}
+        return means
+
+    def state_dict(self) -> dict[str, list[float]]:
+        """Return sums and numbers."""
+        return {name: list(pair) for name, pair in self.sums.items()}
+
+    def load_state_dict(self, state: Mapping[str, Sequence[float]]) -> None:
+        """Restore a state of `state_dict`."""
+        self.sums = {name: [float(number) for number in pair] for name, pair in state.items()}
 
 
 class EpisodeCounter:

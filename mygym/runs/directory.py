@@ -11,6 +11,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from mygym.errors import ConfigError, RunError, bad_value
+from mygym.registry.user_files import user_modules
 from mygym.runs.files import is_file, remove
 
 CONFIG = "config.yaml"
@@ -21,6 +22,8 @@ MODEL = "model.zip"
 BEST_MODEL = "best_model.zip"
 POLICY = "policy.safetensors"
 BEST_POLICY = "best_policy.safetensors"
+NORMALIZER = "vecnormalize.pkl"
+BEST_NORMALIZER = "best_vecnormalize.pkl"
 TRACEBACK = "traceback.txt"
 LOCK = ".lock"
 CHECKPOINTS = "checkpoints"
@@ -114,7 +117,7 @@ def is_run(path: Path) -> bool:
 
 
 def find(run: str | Path, key: str = "run") -> Path:
-    """Return the path of a run directory.
+    """Return the path of a run directory, from which no code is imported from now on.
 
     Args:
         run: Path that the user gave.
@@ -130,6 +133,7 @@ def find(run: str | Path, key: str = "run") -> Path:
             near = sorted(str(config.parent) for config in path.glob("**/config.yaml"))[:5]
         why = f"is not a run directory (no {CONFIG} in it)"
         raise ConfigError(bad_value(key, str(run), near or "the path that train.py printed last", why))
+    user_modules.exclude(path)
     return path
 
 

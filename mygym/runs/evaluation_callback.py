@@ -14,7 +14,7 @@ from typing import Any
 
 from stable_baselines3.common.callbacks import BaseCallback
 
-from mygym.runs.curves import EpisodeCounter
+from mygym.runs.curves import EpisodeCounter, Figures
 from mygym.runs.evaluation import Evaluation
 from mygym.runs.marks import Marks
 
@@ -63,6 +63,8 @@ class EvaluationCallback(BaseCallback):
         """Time spent in evaluations, s."""
         self.training = EpisodeCounter()
         """Training episodes since the last mark."""
+        self.figures = Figures()
+        """Figures of the runner since the last mark."""
         self.extras = 0
         """Number of evaluations between marks."""
 
@@ -88,10 +90,15 @@ class EvaluationCallback(BaseCallback):
         self.seconds += time.perf_counter() - begin
         record = {"steps": steps, "wall_time_s": self.elapsed(), **evaluation.summary(), **self.training.take()}
         record |= {f"test_{key}": test[key] for key in ("success_rate", "mean_return") if test}
+        figures = self.figures.take()
+        if figures:
+            record["figures"] = figures
         self.records.append(record)
-        for prefix, figures in (("eval", evaluation.summary()), ("test", test)):
-            by_task = {f"success_rate_{task}": rate for task, rate in figures.get("success_by_task", {}).items()}
-            for key, value in (figures | by_task).items():
+        for key, value in figures.items():
+            self.logger.record(f"figures/{key}", value)
+        for prefix, summary in (("eval", evaluation.summary()), ("test", test)):
+            by_task = {f"success_rate_{task}": rate for task, rate in summary.get("success_by_task", {}).items()}
+            for key, value in (summary | by_task).items():
                 if isinstance(value, float):
                     self.logger.record(f"{prefix}/{key}", value)
         self.logger.dump(steps)
@@ -119,6 +126,7 @@ class EvaluationCallback(BaseCallback):
             "best": self.best,
             "seconds": self.seconds,
             "training": self.training.state_dict(),
+            "figures": self.figures.state_dict(),
             "extras": self.extras,
         }
 
@@ -136,4 +144,5 @@ class EvaluationCallback(BaseCallback):
         self.best = tuple(state["best"])
         self.seconds = state["seconds"]
         self.training.load_state_dict(state["training"])
+        self.figures.load_state_dict(state["figures"])
         self.extras = int(state["extras"])

@@ -23,7 +23,7 @@ from mygym.envs.multi_task_env import AnyEnv, MultiTaskEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
 from mygym.registry import algorithm, is_environment, user_files
-from mygym.registry.signatures import parameters
+from mygym.registry.signatures import is_noise, parameters
 from mygym.runs import devices, requirements
 from mygym.runs.evaluation import BATCH, TRAINING, episode_seeds
 from mygym.runs.plan import Plannable, plan_of
@@ -164,6 +164,7 @@ def build_model(run: Plannable, env: Any) -> Any:
         ConfigError: The class refuses its arguments, or the device is missing.
     """
     from mygym.runs import schedule_callback
+    from mygym.runs.exploration import gaussian_noise
 
     plan = plan_of(run)
     config, entry, schema = plan.config, plan.algorithm, plan.schema
@@ -180,6 +181,9 @@ def build_model(run: Plannable, env: Any) -> Any:
     of_the_run = {"seed": config.seed, "device": config.device, "verbose": 0}
     taken = parameters(schema.cls)
     kwargs |= {key: value for key, value in of_the_run.items() if key in taken}
+    noise = kwargs.get("action_noise")
+    if isinstance(noise, int | float) and is_noise(taken["action_noise"].annotation):
+        kwargs["action_noise"] = gaussian_noise(noise, env.action_space)
     requirements.check(entry, env.observation_space, env.action_space)
     for argument in schema.args:
         if is_environment(argument) and argument != "env":

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mygym.config import RunConfig, load_file
-from mygym.errors import RunError
+from mygym.errors import ConfigError, RunError
 from mygym.registry import registry
 from mygym.runs import devices, directory, factory
 from mygym.runs.plan import Config, RunPlan, make_plan, plan_from_python, plan_of
+from mygym.runs.result import Result
 
 if TYPE_CHECKING:
     from mygym.runs.policy import Policy
@@ -21,7 +22,23 @@ def plan_of_run(run: str | Path) -> RunPlan:
     Raises:
         ConfigError: The path is not a run.
     """
-    return make_plan(load_file(directory.find(run) / directory.CONFIG))
+    return make_plan(read_config(directory.find(run)))
+
+
+def read_config(run: Path) -> dict[str, Any]:
+    """Return the content of a run's config.yaml.
+
+    Raises:
+        ConfigError: The algorithm is not registered in this process; the message names the file that registered it.
+    """
+    values = load_file(run / directory.CONFIG)
+    algo = values.get("algo")
+    if isinstance(algo, str) and algo not in registry("algorithm") and (result := Result.read(run)):
+        file = Path(result.algo_source.rpartition(":")[0])
+        if file.suffix == ".py":
+            remedy = f"{result.algo_source} registered it: add --import {file.stem}, in the folder {file.parent}"
+            raise ConfigError(f"algo: {algo!r} is not registered; {remedy}")
+    return values
 
 
 def config_of_run(run: str | Path) -> RunConfig:

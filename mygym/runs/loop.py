@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -168,6 +169,33 @@ class Loop:
         evaluation = evaluations.extra()
         self.runner.policy.set_training_mode(False)
         return evaluation
+
+    @property
+    def at_mark(self) -> bool:
+        """Whether the next call of `next_iteration` evaluates: the time to compute figures that are expensive."""
+        evaluations = _evaluation_callback(self.callback)
+        return evaluations is not None and self.num_timesteps >= evaluations.marks.next
+
+    def record(self, name: str, value: float | torch.Tensor) -> None:
+        """Record a figure of the runner, such as a loss on training, validation or test data.
+
+        The next mark has the mean of the values since the last mark: in the curves and in result.json as `figures`, in
+        progress.jsonl and TensorBoard as `figures/NAME`.
+
+        Raises:
+            RunError: The value is not a finite number.
+        """
+        try:
+            number = float(value.detach() if isinstance(value, torch.Tensor) else value)
+        except (TypeError, ValueError):
+            number = math.nan
+        if not math.isfinite(number):
+            raise RunError(
+                f"{type(self.runner).__name__}.training: loop.record({name!r}, {value!r}) is no finite number"
+            )
+        evaluations = _evaluation_callback(self.callback)
+        if evaluations is not None:
+            evaluations.figures.add(str(name), number)
 
     def curves(self) -> Curves:
         """Return the figures at all marks so far; empty outside a run."""

@@ -95,7 +95,7 @@ def load_policy(path: Path, model: Any) -> Policy:
     Raises:
         RunError: The file is missing or damaged, or belongs to another network or normaliser.
     """
-    tensors, normalizer = _read(path)
+    tensors, normalizer = read_policy(path)
     try:
         load_weights(model, tensors)
     except ValueError as error:
@@ -126,7 +126,7 @@ def open_model(path: Path, cls: Any, trust: bool, device: str = "cpu") -> Policy
     except Exception as error:  # unpickling can raise anything
         raise RunError(f"{path}: cannot be loaded: {type(error).__name__}: {' '.join(str(error).split())}") from error
     policy = path.with_name(BEST_POLICY if path.name == BEST_MODEL else POLICY)
-    return _checked_policy(policy, model, _read(policy)[1])
+    return _checked_policy(policy, model, read_policy(policy)[1])
 
 
 def _checked_policy(path: Path, model: Any, normalizer: Mapping[str, Any] | None) -> Policy:
@@ -144,7 +144,7 @@ def _checked_policy(path: Path, model: Any, normalizer: Mapping[str, Any] | None
     return Policy(model, normalizer)
 
 
-def _read(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any] | None]:
+def read_policy(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any] | None]:
     """Return the network's tensors and the normaliser.
 
     Raises:
@@ -172,6 +172,8 @@ def _parsed(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any] | None]
         }
         for key, count in json.loads(metadata.get("normalizer", "{}")).items()
     }
+    if any(running[name].dtype.kind != "f" for running in normalizer.values() for name in ("mean", "var")):
+        raise ValueError("its normaliser does not hold floating-point numbers")
     if any((running["var"] < 0).any() for running in normalizer.values()):
         raise ValueError("it holds a negative variance")
     return tensors, normalizer or None

@@ -8,12 +8,15 @@ from typing import Any, NamedTuple
 
 from mygym.config import Layer, Resolved, RunConfig, merged, refuse_defaults, resolve
 from mygym.config.hyperparameters import Schema
+from mygym.config.named_components import NAMED, name_of, shown
 from mygym.config.parameter_checks import check_parameters, check_training, check_values, training_defaults
-from mygym.config.plain import is_plain
+from mygym.config.plain import MAX_DEPTH, as_plain, is_plain
 from mygym.config.schedulable import schedules
 from mygym.errors import ConfigError, RegistryError, bad_value
+from mygym.nested import common
 from mygym.registry import Algorithm, algorithm, registry
 from mygym.registry.signatures import parameters
+from mygym.runs.callbacks import check_callbacks
 from mygym.runs.derived import absolute, changed, derived_values, plain_distractors, uses_her
 from mygym.runs.requirements import REQUIREMENTS
 from mygym.runs.strategies import (
@@ -82,6 +85,7 @@ def resolve_with_strategies(
     asked = _check_user_layers(user)  # the user's mistakes come before anything that is derived from them
     _check_imports(asked)
     try:
+        check_callbacks(asked.callbacks)
         required = _strategy_of_algorithm(asked)
         asked = resolve([required, *user]).config if required.values else asked
         strategy_class = _strategy_defaults(asked, user)
@@ -119,9 +123,38 @@ def from_python(config: RunConfig | Mapping[str, Any]) -> Resolved:
 
 
 def python_values(config: RunConfig | Mapping[str, Any]) -> dict[str, Any]:
-    """Return the explicitly set values of a config given from Python."""
-    values = config.model_dump(mode="json", exclude_unset=True) if isinstance(config, RunConfig) else dict(config)
-    return merged({}, values)
+    """Return the explicitly set values of a config given from Python, as plain data.
+
+    Raises:
+        ConfigError: It is no config, or a class in it has no name.
+    """
+    if isinstance(config, RunConfig):
+        return config.model_dump(mode="json", exclude_unset=True)
+    if not isinstance(config, Mapping):
+        allowed = "a mapping such as {'task': 'push'}; evaluate, load and make_env take the path of a run, too"
+        raise ConfigError(bad_value("config", config, allowed))
+    return _with_names(as_plain(config))
+
+
+def _with_names(values: Mapping[str, Any], path: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return values with the names of registered classes and functions, such as `torch.nn.ReLU`, in their place.
+
+    Raises:
+        ConfigError: A class or function is not registered.
+    """
+    return {key: _with_name(value, (*path, key)) for key, value in values.items()}
+
+
+def _with_name(value: Any, path: tuple[str, ...]) -> Any:
+    if isinstance(value, Mapping):
+        return _with_names(value, path) if len(path) <= MAX_DEPTH else value
+    if path[-1] not in NAMED or is_plain(value):
+        return value
+    name = name_of(value)
+    if name is None:
+        allowed = f"a name of `mygym list {NAMED[path[-1]]}`"
+        raise ConfigError(bad_value(".".join(path), shown(value), allowed, "is not registered"))
+    return name
 
 
 # The user's layers ----------------------------------------------------------------------------------------------------
@@ -263,6 +296,19 @@ def _task_layer(task: Task, entry: Algorithm) -> Layer:
     return Layer(f"task {task.name}", {"task_params": numbers, **of_task})
 
 
+def _split_inherited(layer: Layer, entry: Algorithm) -> list[Layer]:
+    """Split the layer of an algorithm that inherits, so that the origins of inherited values differ."""
+    if entry.stated is None:
+        return [layer]
+    stated = {
+        **entry.stated.run_defaults,
+        "algo_params": shown(entry.stated.defaults),
+        "training_params": entry.stated.training_defaults,
+    }
+    inherited = Layer(f"{layer.origin}, from {entry.parent}", layer.values)
+    return [inherited, Layer(layer.origin, common(layer.values, stated))]
+
+
 def _algorithm_layer(entry: Algorithm, values: Mapping[str, Any]) -> Layer:
     (layer,) = without_aliases([Layer(f"algorithm {entry.name}", values)])
     return layer
@@ -281,10 +327,11 @@ def _all_layers(decided: _Decided, her: bool) -> tuple[list[Layer], Schema]:
     schema = Schema(entry, asked.algo_params, her)
     schema.check_required()
     class_training, entry_training = _training_params(schema.cls, entry, asked, decided.user[0])
+    of_entry = {**decided.of_entry, "algo_params": schema.registered(), **entry_training}
     layers = [
         Layer(f"class {schema.cls.__name__}", {"algo_params": schema.defaults(), **class_training}),
         decided.strategy_class,
-        _algorithm_layer(entry, {**decided.of_entry, "algo_params": schema.registered(), **entry_training}),
+        *_split_inherited(_algorithm_layer(entry, of_entry), entry),
         *decided.preferred,
         *decided.user,
     ]

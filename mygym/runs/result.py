@@ -52,6 +52,8 @@ class Result:
     """Number of final episodes that ended in each stage."""
     success_by_task: dict[str, float] = field(default_factory=dict)
     """Success rate of the saved model for each task; empty for a single task."""
+    algo_source: str = ""
+    """Where the algorithm was registered: `file:line`, or `mygym.algos`."""
     strategy: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Outcomes by strategy, e.g. the level of a curriculum or the path of a super-network."""
 
@@ -73,8 +75,10 @@ class Result:
     def read(cls, run: Path) -> Self | None:
         """Return the result in a run directory; None if it is missing or unreadable."""
         try:
+            if not (run / RESULT).is_file():  # reading a pipe would block
+                return None
             content = json.loads((run / RESULT).read_text(encoding="utf-8"))
-            content = {"strategy": {}, **content}  # absent in older runs
+            content = {"strategy": {}, "algo_source": "", **content}  # absent in older runs
             names = [entry.name for entry in fields(cls) if entry.name != "path"]
             result = cls(path=run, **{name: content[name] for name in names})
             result.time_to_threshold()  # fails if the evaluations are malformed

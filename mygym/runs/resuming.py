@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mygym.config import Resolved, load_file
+from mygym.config import Resolved
 from mygym.config.layers import flatten
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.runs import devices, directory
 from mygym.runs.checkpoints.checkpoints import Checkpoint, Checkpoints
+from mygym.runs.loading import read_config
 from mygym.runs.resolve_config import resolve_config
 from mygym.runs.result import Result
 
@@ -19,7 +20,7 @@ MAY_CHANGE = ("steps", "stop_at_success", "eval", "checkpoint", "video", "tensor
 """Config keys that do not affect the training so far."""
 
 _IRRELEVANT = ("logdir", "strict")
-"""Config keys without an effect on a resumed run, because the run stays in its directory."""
+"""Config keys without an effect on the training; `logdir` may not change, because a run stays in its directory."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def resume(run: Path, changes: Mapping[str, Any], notify: Callable[[str], None])
         RunError: The newest checkpoint was not written by a run.
     """
     directory.remove_partial_files(run)
-    before = resolve_config(load_file(run / directory.CONFIG))
+    before = resolve_config(read_config(run))
     devices.use(before.config.framework, before.config.device, before.config.threads)  # before arrays are read
     result = Result.read(run)
     if result is not None and result.status == "diverged":
@@ -57,6 +58,9 @@ def resume(run: Path, changes: Mapping[str, Any], notify: Callable[[str], None])
     resolved = _changed(before, changes, checkpoint)
     steps = resolved.config.steps
     _refuse_changes(trained_with, resolved.values())
+    if resolved.config.logdir != before.config.logdir:
+        why = "cannot change: a resumed run stays in its directory"
+        raise ConfigError(bad_value("logdir", resolved.config.logdir, repr(before.config.logdir), why))
     if checkpoint is None:
         notify("there is no checkpoint yet: the run starts again from step 0, with the same results")
         return Rest(resolved, None)
@@ -65,6 +69,10 @@ def resume(run: Path, changes: Mapping[str, Any], notify: Callable[[str], None])
         notify(f"learning continues from {checkpoint.steps:,} to {steps:,} steps, where schedules now end")
         return Rest(resolved, replace(checkpoint, finished=False))
     if checkpoint.finished:
+        if steps != trained_with["steps"]:
+            longest = max(checkpoint.steps, trained_with["steps"])
+            why = "is no longer than the run, which is complete"
+            raise ConfigError(bad_value("steps", steps, f"{trained_with['steps']}, or more than {longest}", why))
         done = result is not None and result.status == "done" and resolved.values() == before.values()
         whole = all((run / name).is_file() for name in (directory.MODEL, directory.POLICY))
         if done and whole:
@@ -102,7 +110,12 @@ def _config_at(checkpoint: Checkpoint) -> dict[str, Any]:
 def _changed(before: Resolved, changes: Mapping[str, Any], checkpoint: Checkpoint | None) -> Resolved:
     """Return the config with `changes`; a replay buffer with the size of the run's steps grows with the steps."""
     values = before.values()
-    resolved = resolve_config(values, changes)
+    try:
+        resolved = resolve_config(values, changes)
+    except ConfigError:  # e.g. the hyperparameters of the run do not fit another algorithm
+        named = [key for key in ("algo", "framework", "strategy", "robot", "task") if key in changes]
+        _refuse_changes({key: values[key] for key in named}, {key: changes[key] for key in named})
+        raise
     if resolved.config.steps <= before.config.steps or "buffer_size" not in values["algo_params"]:
         return resolved
     without_size = {key: value for key, value in values["algo_params"].items() if key != "buffer_size"}

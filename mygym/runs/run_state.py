@@ -87,6 +87,8 @@ class RunState:
         state = checkpoint.state
         load = getattr(self.model, "load_state_dict", partial(load_algorithm_state, self.model))
         load(state["algorithm"])
+        if self.model.num_timesteps != checkpoint.steps:
+            raise ValueError(f"num_timesteps is {self.model.num_timesteps}, not {checkpoint.steps}")
         if checkpoint.replay is not None:
             self.checkpoints.replay.load(
                 self.model.replay_buffer, checkpoint.replay, checkpoint.chunks, checkpoint.steps

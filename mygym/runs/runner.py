@@ -20,6 +20,7 @@ from stable_baselines3.common.policies import (
 from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback
 from stable_baselines3.common.utils import safe_mean
 
+from mygym.config.schedules import parse
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.registry.signatures import parameters
 from mygym.runs.checkpoints.algorithm_state import Stateful
@@ -93,10 +94,13 @@ class Runner(Stateful, BaseAlgorithm):
         device: torch.device | str = "auto",
         _init_setup_model: bool = True,
     ) -> None:
+        rate: Any = learning_rate
+        if isinstance(rate, Mapping):  # a schedule of `implemented_combos`, without a run that follows it
+            rate = parse("learning_rate", rate).value(0, 1)
         super().__init__(
             policy,
             env,
-            learning_rate,
+            rate,
             policy_kwargs=policy_kwargs,
             stats_window_size=stats_window_size,
             tensorboard_log=tensorboard_log,

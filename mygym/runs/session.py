@@ -5,17 +5,19 @@ from __future__ import annotations
 import contextlib
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import KVWriter, Logger
+from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.errors import DivergedError, InterruptedRunError, MygymError, RunError
 from mygym.runs import directory, factory, files, logs, schedule_callback
+from mygym.runs.callbacks import construct_callbacks
 from mygym.runs.checkpoint_callbacks import CheckpointCallback, ResumeCallback
 from mygym.runs.checkpoints import receipts
 from mygym.runs.checkpoints.checkpoints import Checkpoint, Checkpoints
@@ -31,6 +33,7 @@ from mygym.runs.result import Result, versions
 from mygym.runs.run_state import RunState
 from mygym.runs.stop_request import StopRequest
 from mygym.runs.strategy_callback import StrategyCallback
+from mygym.runs.user_callbacks import UserCallbacks
 
 
 class Session:
@@ -45,6 +48,7 @@ class Session:
         started: `time.perf_counter()` when this process began the run.
         checkpoint: Checkpoint to resume from; None: start from step 0.
         notify: Called with messages for the user.
+        callbacks: The user's callbacks, besides the callbacks of the config.
     """
 
     def __init__(
@@ -57,6 +61,7 @@ class Session:
         started: float,
         checkpoint: Checkpoint | None,
         notify: Callable[[str], None],
+        callbacks: Sequence[BaseCallback] = (),
     ) -> None:
         config, resolved = plan.config, plan.resolved
         self.plan, self.resolved, self.result = plan, resolved, result
@@ -79,12 +84,15 @@ class Session:
         )
         self.checkpointing = CheckpointCallback(config.checkpoint.every, self._write_checkpoint, self.stop)
         self.strategies = StrategyCallback(plan.strategies, self._write_checkpoint)
+        of_strategies = [callback for strategy in plan.strategies for callback in strategy.callbacks()]
+        self.user = UserCallbacks([*construct_callbacks(config.callbacks), *of_strategies, *callbacks], notify)
         self.checkpoints = Checkpoints(self.path, config.checkpoint.keep)
         stateful = {
             "divergence": self.divergence,
             "evaluations": self.evaluations,
             "checkpoints": self.checkpointing,
             "strategies": self.strategies,
+            "user": self.user,
         }
         self.state = RunState(resolved.values(), model, env, stateful, self.clock, self.checkpoints, notify)
 
@@ -148,11 +156,12 @@ class Session:
             resume = ResumeCallback(partial(self.state.load, self.checkpoint) if self.checkpoint else None)
             callbacks = [
                 *(resume, self.schedules, self.progress, self.divergence, self.evaluations, self.checkpointing),
-                self.strategies,  # after checkpoints: a resumed run repeats the strategies' decisions
+                self.strategies,  # after checkpoints: a resumed run repeats the decisions of strategies and callbacks
+                *([self.user] if self.user.callbacks else []),
             ]
             try:
                 with self.clock.measure_learning():
-                    learn(callbacks)
+                    (self._trainer(callbacks) or partial(learn, callbacks))()
             except StopTraining:
                 pass
             finally:
@@ -164,7 +173,14 @@ class Session:
         self.strategies.finish(partial(self.evaluate, len(self.evaluations.records)))
         self.result.steps = int(self.model.num_timesteps)
         self.result.steps_per_second = self.result.steps / max(self.clock.learning() - self.evaluations.seconds, 1e-9)
-        self.save_model(directory.MODEL, directory.POLICY)
+        self.save_model()
+
+    def _trainer(self, callbacks: list[BaseCallback]) -> Callable[[], object] | None:
+        """Return the function by which a strategy trains the model; None if every strategy leaves it to `learn`."""
+        trainers = [trainer for each in self.plan.strategies if (trainer := each.create_trainer(callbacks)) is not None]
+        if len(trainers) > 1:
+            raise RunError(f"strategy {self.resolved.config.strategy}: {len(trainers)} strategies replace the trainer")
+        return trainers[0] if trainers else None
 
     def evaluate(self, number: int, purpose: int = EVALUATION) -> Evaluation:
         """Evaluate the current policy.
@@ -191,22 +207,27 @@ class Session:
 
     def _save_best(self) -> None:
         self.divergence.check_weights()
-        self.save_model(directory.BEST_MODEL, directory.BEST_POLICY)
+        self.save_model(best=True)
 
-    def save_model(self, model: str, policy: str) -> None:
-        """Save the model as an SB3 file and as safetensors.
+    def save_model(self, best: bool = False) -> None:
+        """Save the model and its normaliser as SB3 files, and both as safetensors.
 
         Args:
-            model: Name of the SB3 file.
-            policy: Name of the safetensors file.
+            best: Whether to save them as the best model, in place of the last.
 
         Raises:
             RunError: A file cannot be written, or the run directory is gone.
         """
         self.guard.check()
-        files.write(self.path / model, self.model.save)
-        receipts.record(self.path / model)
-        save_policy(self.path / policy, self.model, normalizer_of(self.env))
+        model = self.path / (directory.BEST_MODEL if best else directory.MODEL)
+        files.write(model, self.model.save)
+        receipts.record(model)
+        normalizer = unwrap_vec_normalize(self.env)
+        if normalizer is not None:  # for users of SB3; this project reads the normaliser in the safetensors
+            path = self.path / (directory.BEST_NORMALIZER if best else directory.NORMALIZER)
+            files.write(path, lambda temporary: normalizer.save(str(temporary)))
+        policy = self.path / (directory.BEST_POLICY if best else directory.POLICY)
+        save_policy(policy, self.model, normalizer_of(self.env))
 
     def _write_checkpoint(self, finished: bool = False) -> Path:
         self.guard.check()
@@ -231,7 +252,7 @@ class Session:
             f"interrupted after {steps:,} steps; go on with: python train.py --resume {self.path}"
         )
         with contextlib.suppress(MygymError):  # resuming needs only the checkpoint
-            self.save_model(directory.MODEL, directory.POLICY)
+            self.save_model()
         try:
             self._write_result()
         except MygymError as error:
@@ -255,7 +276,7 @@ class Session:
                 files.write_text(self.path / directory.TRACEBACK, "".join(traceback.format_exception(error)))
             if diverged and self.divergence.finite_weights:
                 self.divergence.restore()
-                self.save_model(directory.MODEL, directory.POLICY)
+                self.save_model()
         with contextlib.suppress(MygymError, OSError):
             self._write_result()
         return self._with_run(raised)

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mygym.config import Resolved, RunConfig, config_hash
+from mygym.config import Resolved, config_hash
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.runs import directory, files
 from mygym.runs.plan import Config, RunPlan, plan_from_python, plan_of
+from mygym.runs.resolve_config import python_values
 from mygym.runs.result import Result
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ def open_result(start: Start, plan: RunPlan, model: Any, env: AnyEnv) -> Iterato
             engine=config.engine,
             seed=config.seed,
             config_hash=digest,
+            algo_source=plan.algorithm.origin,
         )
 
 
@@ -96,4 +98,4 @@ def _changes(config: Config) -> Mapping[str, Any]:
     """Return the explicit values of a config."""
     if isinstance(config, RunPlan | Resolved):
         config = config.resolved.config if isinstance(config, RunPlan) else config.config
-    return config.model_dump(mode="json", exclude_unset=True) if isinstance(config, RunConfig) else config
+    return python_values(config)

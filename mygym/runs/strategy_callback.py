@@ -42,7 +42,7 @@ class StrategyCallback(BaseCallback):
         self._step("gradient")
 
     def _on_step(self) -> bool:
-        for info in self.locals["infos"]:
+        for info in self.locals.get("infos", ()):  # some algorithms of other packages do not pass them
             if "episode" in info:
                 for strategy in self.strategies:
                     strategy.on_episode(info.get("variant", 0), bool(info["is_success"]), float(info["episode"]["r"]))

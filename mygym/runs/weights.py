@@ -29,6 +29,10 @@ def load_weights(model: Any, tensors: Mapping[str, torch.Tensor]) -> None:
     """
     states = dict(_train_states(model))
     if not states:
+        expected = {name: tensor.dtype for name, tensor in model.policy.state_dict().items()}
+        for name, tensor in tensors.items():  # torch would convert them
+            if tensor.dtype != expected.get(name, tensor.dtype):
+                raise ValueError(f"{name} is {tensor.dtype}, not {expected[name]}")
         try:
             model.policy.load_state_dict(tensors)
         except RuntimeError as error:

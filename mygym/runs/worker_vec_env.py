@@ -11,16 +11,19 @@ import multiprocessing
 import pickle
 import select
 import signal
+import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import resource_tracker, util
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 import gymnasium
 
-from mygym.errors import MygymError, RunError
+from mygym.errors import ConfigError, MygymError, RunError, bad_value
+from mygym.registry.user_files import user_modules
 from mygym.runs.stop_request import SIGNALS
 
 PATIENCE = 60.0
@@ -28,6 +31,9 @@ PATIENCE = 60.0
 
 PATIENCE_AT_START = 600.0
 """Time limit for a worker's first answer, s; on few cores, many workers need a while to import and build."""
+
+UNGUARDED = 97
+"""Exit code of a worker that would start workers itself, because it imports a script without a guard."""
 
 GRACE = 3.0
 """Time that `close` gives the workers to end by themselves, s."""
@@ -41,7 +47,12 @@ def worker_vec_env(makers: Sequence[Callable[[], Any]]) -> Any:
 
     Args:
         makers: Functions that build the environments in the workers; they must be picklable.
+
+    Raises:
+        ConfigError: The main script starts the workers without `if __name__ == "__main__":`.
     """
+    if getattr(multiprocessing.current_process(), "_inheriting", False):  # a worker that imports the main script
+        sys.exit(UNGUARDED)
     from stable_baselines3.common.vec_env import SubprocVecEnv, VecEnv
 
     class WorkerVecEnv(SubprocVecEnv):
@@ -86,7 +97,7 @@ class _Worker:
         self.pipe, worker_end = context.Pipe()
         self.readable = select.poll()  # Connection.poll creates a new selector at every call, which takes longer
         self.readable.register(self.pipe, select.POLLIN)
-        self.process = context.Process(target=_work, args=(worker_end, name), daemon=True)
+        self.process = context.Process(target=_work, args=(worker_end, name, user_modules.excluded), daemon=True)
         self.process.start()
         worker_end.close()
 
@@ -114,9 +125,14 @@ class _Worker:
             raise answer
         return answer
 
-    def _death(self) -> RunError:
+    def _death(self) -> MygymError:
         self.process.join(1.0)
         code = self.process.exitcode
+        if code == UNGUARDED:
+            script = getattr(sys.modules["__main__"], "__file__", "the main script")
+            why = f"has each worker process import {script}, which would start workers again"
+            allowed = 'false, or a script whose calls stand under `if __name__ == "__main__":`'
+            return ConfigError(bad_value("subprocesses", True, allowed, why))
         how = f"exit code {code}" if code is None or code >= 0 else f"signal {-code}"
         return RunError(f"the process of {self.name} died ({how})")
 
@@ -153,8 +169,9 @@ def _signals_blocked() -> Iterator[None]:
 # In the worker --------------------------------------------------------------------------------------------------------
 
 
-def _work(pipe: Connection, name: str) -> None:
+def _work(pipe: Connection, name: str, excluded: frozenset[Path]) -> None:
     """Answer the requests of SB3's `SubprocVecEnv` until the pipe closes; the death of the main process closes it."""
+    user_modules.excluded = excluded
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     env: Any = None

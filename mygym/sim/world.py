@@ -92,6 +92,7 @@ class World:
         self.control_hz, self.dt = control_hz, 1.0 / control_hz
         self.has_gripper = gripper and robot.gripper is not None
         kind: type[Controller] = registry("controller").get(control, "control").load()
+        self.closed = False
         self._client = connect()
         try:
             self._build(kind, objects, gripper, moving_distractors or {})
@@ -279,7 +280,9 @@ class World:
 
     def close(self) -> None:
         """Close the physics client; may be called repeatedly."""
-        disconnect(self._client)
+        if not self.closed:  # Bullet may have given the client's number to another world
+            self.closed = True
+            disconnect(self._client)
 
     def _read_state(self) -> None:
         state = self.state

@@ -14,6 +14,11 @@ BUILT_IN = {
         "several networks in one policy, chosen by stage, task, sampler or gate",
     ),
     "demos": ("mygym.strategies.demos:Demos", "demonstrations in replay, as a warm start and as a loss"),
+    "bitfit": ("mygym.strategies.fine_tuning:BitFit", "fine-tuning: trains the biases of a pretrained policy alone"),
+    "lora": (
+        "mygym.strategies.fine_tuning:LoRA",
+        "fine-tuning: trains low-rank changes of a pretrained policy's layers",
+    ),
     "distill": ("mygym.strategies.distill:Distill", "a student learns from the scripted expert or from trained runs"),
 }
 

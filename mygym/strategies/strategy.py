@@ -11,6 +11,7 @@ from mygym.registry import decorator
 
 if TYPE_CHECKING:
     from stable_baselines3.common.base_class import BaseAlgorithm
+    from stable_baselines3.common.callbacks import BaseCallback
     from stable_baselines3.common.logger import Logger
     from stable_baselines3.common.policies import BasePolicy
     from stable_baselines3.common.vec_env import VecEnv
@@ -37,7 +38,7 @@ class Strategy:
     2. While the run is built: `wrap_env`, then `policy_class` (`training_env` is set).
     3. Before anything is written: `requires` (`model` is set).
     4. Once before training: `prepare_env`, `prepare_model`, `prepare_data`.
-    5. On a resumed run: `load_state_dict`.
+    5. When training begins: `callbacks`, `create_trainer`; on a resumed run `load_state_dict`.
     6. During training: `on_step`, `on_episode`, `on_evaluation`, and `step` before every iteration;
        `state_dict` for each checkpoint, `outcome` for each record.
     7. After training: `finish`.
@@ -94,7 +95,12 @@ class Strategy:
     # 2. While the run is built --------------------------------------------------------------------------------------
 
     def wrap_env(self, env: VecEnv) -> VecEnv:
-        """Return the training environments with the strategy's wrappers around them."""
+        """Return the training environments with the strategy's wrappers around them.
+
+        A reward that a wrapper changes reaches the algorithm only: monitor.csv and evaluations have the reward of the
+        config, and hindsight computes it with the environment's `compute_reward`. For the same reward everywhere,
+        register it (`register_reward`) and name it in the config.
+        """
         return env
 
     def policy_class(self, cls: type[BasePolicy]) -> type[BasePolicy]:
@@ -121,6 +127,23 @@ class Strategy:
 
     def prepare_data(self) -> None:
         """Load or record data that training needs, e.g. demonstrations."""
+
+    # 5. When training begins ----------------------------------------------------------------------------------------
+
+    def callbacks(self) -> Sequence[BaseCallback]:
+        """Return further SB3 callbacks; their `state_dict`, if any, is part of checkpoints."""
+        return ()
+
+    def create_trainer(self, callbacks: Sequence[BaseCallback]) -> Callable[[], object] | None:
+        """Return a function that trains `model` in place of `model.learn`; None: the algorithm trains itself.
+
+        The function must pass the callbacks to every call of `learn`, because they evaluate, write checkpoints and
+        resume. Only one of several joined strategies may return a function.
+
+        Args:
+            callbacks: All callbacks of the run.
+        """
+        return None
 
     # 6. During training ---------------------------------------------------------------------------------------------
 

@@ -10,9 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 from safetensors.numpy import load_file as load_tensors
+from stable_baselines3 import PPO
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.vec_env import VecNormalize
 
 import mygym
 from mygym.config import load_file
@@ -21,19 +25,20 @@ from mygym.registry import algorithm
 from mygym.runs.checkpoints.checkpoints import Checkpoints
 from mygym.runs.evaluation import FINAL, episode_seeds, evaluate_policy
 from mygym.runs.result import Result
-from tests.components import COMBOS_QUICKLY, small
+from tests.components import COMBOS, slow_except, small
 
 SHORT: dict[str, Any] = {
     "steps": 150,
     "n_envs": 2,
     "task_params": {"horizon": 20},
-    "eval": {"every": 100, "episodes": 2, "test_episodes": 1, "final_episodes": 5},
+    "eval": {"every": 100, "episodes": 2, "test_episodes": 1, "final_episodes": 3},
     "checkpoint": {"every": 60, "keep": 2},
-    "video": {"episodes": 1, "width": 64, "height": 48},
+    "video": {"episodes": 1, "width": 32, "height": 32},
 }
 RESULT_KEYS = {
     "schema", "status", "error", "algo", "framework", "robot", "task", "workspace", "engine", "seed", "steps",
     "success_rate", "mean_return", "wall_time_s", "steps_per_second", "evaluations", "stage_reached", "success_by_task",
+    "algo_source",
     "strategy", "time_to_threshold", "versions", "config_hash",
 }  # fmt: skip
 EVALUATION_KEYS = {
@@ -60,7 +65,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return run
 
 
-each = partial(pytest.mark.parametrize, ("algo", "framework"), COMBOS_QUICKLY)
+QUICKLY = slow_except(COMBOS, lambda combo: combo[1] == "pytorch" or combo == ("sac", "jax"))
+"""One algorithm of JAX, where each compiles for seconds: tests/runs/test_resuming.py trains another one."""
+each = partial(pytest.mark.parametrize, ("algo", "framework"), QUICKLY)
 
 
 @each()
@@ -80,6 +87,7 @@ def test_the_run_directory_is_complete(algo: str, framework: str, trained: Any) 
         "checkpoints",
         "tensorboard",
         "videos",
+        *(("vecnormalize.pkl", "best_vecnormalize.pkl") if load_file(path / "config.yaml")["normalize"] else ()),
     }
     videos = sorted(video.name for video in (path / "videos").iterdir())
     assert videos[-1] == "final.mp4"
@@ -94,6 +102,25 @@ def test_the_run_directory_is_complete(algo: str, framework: str, trained: Any) 
     assert newest.steps == trained(algo, framework).steps
     for model in (path / "model.zip", path / "best_model.zip"):
         assert zipfile.ZipFile(model).testzip() is None
+
+
+@pytest.mark.parametrize("prefix", ["", "best_"])
+def test_stable_baselines_loads_a_model_with_its_normaliser(prefix: str, trained: Any) -> None:
+    path = trained("ppo", "pytorch").path
+    venv = make_vec_env(lambda: gymnasium.make("mygym/Reach-v0"))
+    env = VecNormalize.load(str(path / f"{prefix}vecnormalize.pkl"), venv)
+    env.training = False
+    model, policy = (
+        PPO.load(path / f"{prefix}model.zip", device="cpu"),
+        mygym.load(path / f"{prefix}policy.safetensors"),
+    )
+    observations = env.reset()
+    for _ in range(5):
+        actions, _ = model.predict(observations, deterministic=True)
+        np.testing.assert_array_equal(actions, policy.predict(env.get_original_obs())[0])
+        observations, *_ = env.step(actions)
+    assert np.abs(model.predict(env.get_original_obs(), deterministic=True)[0] - actions).max() > 0.01
+    env.close()
 
 
 @each()
@@ -126,7 +153,7 @@ def test_the_result_is_complete_and_consistent(algo: str, framework: str, traine
     assert 0 <= content["success_rate"] <= 1
     assert content["wall_time_s"] > 0
     assert content["steps"] / content["steps_per_second"] < content["wall_time_s"]
-    assert sum(content["stage_reached"].values()) == 5
+    assert sum(content["stage_reached"].values()) == SHORT["eval"]["final_episodes"]
     assert set(content["stage_reached"]) <= {"approach", "done"}
     evaluations = content["evaluations"]
     assert all(set(evaluation) == EVALUATION_KEYS for evaluation in evaluations)
@@ -149,7 +176,7 @@ def test_the_result_is_that_of_the_saved_model(algo: str, framework: str, traine
     """result.json has the evaluation of model.zip, and policy.safetensors acts the same."""
     result = trained(algo, framework)
     envs = [mygym.make_env(result.path) for _ in range(SHORT["eval"]["episodes"])]  # batches of the same size
-    evaluation = evaluate_policy(mygym.load(result.path), envs, episode_seeds(0, FINAL, 5))
+    evaluation = evaluate_policy(mygym.load(result.path), envs, episode_seeds(0, FINAL, 3))
     assert (evaluation.success_rate, evaluation.mean_return) == (result.success_rate, result.mean_return)
     for env in envs:
         env.close()
@@ -162,9 +189,8 @@ print([policy.predict(env.reset(seed=seed)[0])[0].tobytes().hex() for seed in ra
 """
 
 
-@pytest.mark.parametrize(
-    ("algo", "framework"), [("sac", "pytorch"), pytest.param("sac", "jax", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow  # see also tests/test_api.py, which loads a third party's policy in another process
+@pytest.mark.parametrize(("algo", "framework"), [("sac", "pytorch"), ("sac", "jax")])
 def test_a_policy_acts_the_same_in_another_process(algo: str, framework: str, trained: Any, python: Any) -> None:
     path = trained(algo, framework).path
     with mygym.make_env(path) as env:
@@ -174,7 +200,7 @@ def test_a_policy_acts_the_same_in_another_process(algo: str, framework: str, tr
     assert process.stdout.strip() == str(actions), process.stderr
 
 
-@pytest.mark.parametrize(("algo", "framework"), [("crossq", "pytorch"), ("ppo", "jax"), ("sac", "pytorch")])
+@pytest.mark.parametrize(("algo", "framework"), [("crossq", "pytorch"), ("sac", "pytorch")])
 def test_a_run_reports_flattened_observations(
     algo: str, framework: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -186,7 +212,10 @@ def test_a_run_reports_flattened_observations(
 
 @pytest.mark.parametrize(
     ("algo", "framework"),
-    [("ppo", "pytorch"), ("sac", "pytorch"), ("cem", "pytorch"), ("dagger", "pytorch"), ("sac", "jax")],
+    slow_except(
+        [("ppo", "pytorch"), ("sac", "pytorch"), ("cem", "pytorch"), ("dagger", "pytorch"), ("sac", "jax")],
+        {("ppo", "pytorch"), ("sac", "pytorch")}.__contains__,
+    ),
 )
 def test_the_same_seed_gives_the_same_weights(algo: str, framework: str, trained: Any) -> None:
     """Bit-identical also with other evaluations and logs; the second run is saved beside the first.
@@ -262,7 +291,7 @@ def test_values_that_the_class_refuses_are_config_errors(algo: str, params: dict
     ("algo", "framework"),
     [
         ("sac", "pytorch"),
-        ("ppo", "pytorch"),
+        pytest.param("ppo", "pytorch", marks=pytest.mark.slow),
         pytest.param("dagger", "pytorch", marks=pytest.mark.slow),
         pytest.param("sac", "jax", marks=pytest.mark.slow),
     ],

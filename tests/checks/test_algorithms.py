@@ -13,7 +13,8 @@ from benchmarks.kills import differences, find_run
 from mygym.algos.stable_baselines import PPO, SAC
 from mygym.checks import check
 from mygym.checks.algorithms import algorithm_checks
-from mygym.checks.suite import perform
+from mygym.checks.suite import LEARNS, perform
+from mygym.errors import ConfigError
 from mygym.registry import register_algorithm, registry
 from tests.components import COMBOS, small
 
@@ -24,11 +25,13 @@ STEPS = 120
 def config(algo: str, framework: str) -> dict[str, Any]:
     params = small(algo, framework)
     rollouts = {"n_steps": 16} if "n_epochs" in params or algo in ("a2c", "trpo") else {}
-    return {**QUICK, "algo_params": {**params, **rollouts}, "tensorboard": True}
+    loop = {"training_params": {"rollout_steps": 10, "gradient_steps": 5}} if algo == "dagger" else {}
+    return {**QUICK, **loop, "algo_params": {**params, **rollouts}, "tensorboard": True}
 
 
-EXAMINED = [(algo, "pytorch") for algo in ("ppo", "crossq", "ars", "dagger", "myalgo")]
-"""On-policy, off-policy with flat observations, random search, a runner, a custom algorithm."""
+EXAMINED = [(algo, "pytorch") for algo in ("ppo", "crossq", "ars", "dagger")]
+"""On-policy, off-policy with flat observations, random search, a runner. For a custom algorithm, which is loaded in
+another process too, see tests/cli/new/test_scaffolds.py."""
 
 
 @pytest.mark.parametrize(
@@ -155,16 +158,18 @@ class Secretive(PPO):
         super().train()
 
 
+FLAT = {"policy": "MlpPolicy", "dict_observations": True}
+
 MISTAKES: dict[str, tuple[type, dict[str, Any], str, str]] = {
     "not deterministic": (Restless, {}, "deterministic", "has other weights"),
     "loses state at a resume": (Forgetful, {}, "resumes", "do not hold tracker of Forgetful"),
     "loads other actions": (Misloaded, {}, "save and load", "Misloaded.load of model.zip gives other actions"),
     "loads another class": (Misnamed, {}, "save and load", "Misnamed.load gives a PPO"),
-    "takes no dictionaries": (PPO, {"policy": "MlpPolicy"}, "honest requirements", "dict_observations=False"),
+    "takes no dictionaries": (PPO, FLAT, "honest requirements", "dict_observations=False"),
     "takes dictionaries only": (PPO, {"dict_observations": False}, "honest requirements", "dict_observations=True"),
     "does not relabel": (Unplayful, {}, "honest requirements", "its replay buffer is a DictReplayBuffer"),
     "does not learn": (Idle, {}, "trains", "no weight of the policy has changed"),
-    "stops early": (Halfway, {}, "trains", "of 120 steps"),
+    "stops early": (Halfway, {}, "trains", f"of {STEPS} steps"),
     "hides errors": (Swallowing, {}, "survives a bad environment", "raises in step does not end the run"),
     "changes a hyperparameter": (Secretive, {}, "deterministic", "of config.yaml"),
 }
@@ -175,8 +180,8 @@ def test_a_mistake_fails_only_its_check(mistake: str) -> None:
     cls, registration, name, text = MISTAKES[mistake]
     register_algorithm("mistaken", **{"policy": "MultiInputPolicy", **registration})(cls)
     params = {"buffer_size": 500} if issubclass(cls, SAC) else {"n_steps": 16, "batch_size": 16, "n_epochs": 1}
-    config = {**QUICK, "algo_params": {**params, "policy_kwargs": {"net_arch": [8]}}}
-    done = list(check("algorithm", "mistaken", steps=STEPS, config=config))
+    config = {**QUICK, "n_envs": 1, "algo_params": {**params, "policy_kwargs": {"net_arch": [8]}}}
+    done = list(check("algorithm", "mistaken", steps=STEPS, config=config, skip=[LEARNS]))
     assert [(outcome.check, text in outcome.why) for outcome in done if outcome.failed] == [(name, True)], done
 
 
@@ -200,7 +205,36 @@ def test_an_error_is_reported_with_file_and_line() -> None:
 def test_long_rollouts_are_interrupted_between_two_rollouts() -> None:
     """Otherwise the check would not resume the run, and could not detect a difference."""
     register_algorithm("forgetful", policy="MultiInputPolicy")(Forgetful)
-    config = {**QUICK, "algo_params": {"n_steps": 100, "batch_size": 50, "n_epochs": 1}}
-    done = {outcome.check: outcome for outcome in check("algorithm", "forgetful", steps=60, config=config)}
+    config = {**QUICK, "algo_params": {"n_steps": 40, "batch_size": 40, "n_epochs": 1}}
+    done = {
+        outcome.check: outcome for outcome in check("algorithm", "forgetful", steps=60, config=config, skip=[LEARNS])
+    }
     assert done["resumes"].failed
     assert "tracker" in done["resumes"].why
+
+
+class Sluggish(PPO):
+    """PPO with a learning rate that is far too small."""
+
+    def _update_learning_rate(self, optimizers: Any) -> None:
+        for group in optimizers.param_groups:
+            group["lr"] = 1e-7
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("base", "status", "text"),
+    [(PPO, "passed", "reach in "), (Sluggish, "failed", "success on reach after ")],
+)
+def test_an_algorithm_is_compared_with_its_parent(base: type, status: str, text: str) -> None:
+    register_algorithm("heir")(type("Heir", (base,), {"__doc__": "Heir."}))
+    skipped = ["save and load", "result and config", "deterministic", "resumes", "survives a bad environment"]
+    outcomes = {outcome.check: outcome for outcome in check("algorithm", "heir", steps=2_048, skip=skipped)}
+    assert all(outcomes[name].status == "left out" for name in skipped)
+    assert outcomes[LEARNS].status == status
+    assert text in outcomes[LEARNS].why
+
+
+def test_a_misspelt_check_to_skip_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"skip: 'train' is not a check of ppo; .*did you mean 'trains'"):
+        list(check("algorithm", "ppo", skip=["train"]))

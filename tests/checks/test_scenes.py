@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import yaml
 
-from mygym.checks import Outcome, check
+from mygym.checks import Outcome, check, stages, tasks
+from mygym.checks.cards import make_card
 from mygym.checks.stages import setting
 from mygym.models.workspace import load_workspace
 from mygym.registry import ASSETS, register_policy, registry
@@ -23,6 +24,7 @@ from mygym.tasks.stages.handling import APPROACH
 from mygym.tasks.stages.pushing import PUSH
 from mygym.tasks.task import register_task
 from tests.components import ROBOTS
+from tests.short_checks import shorten
 
 
 @pytest.fixture(autouse=True)
@@ -30,6 +32,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [str(tmp_path / "train.py")])
     return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def _few_episodes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests with the marker `slow` perform the suites with all episodes."""
+    if request.node.get_closest_marker("slow") is None:
+        shorten(monkeypatch)
+        monkeypatch.setattr(tasks, "make_card", lambda config: make_card(config, EPISODES_OF_A_CARD))
 
 
 def failed(kind: str, name: str, **options: Any) -> list[Outcome]:
@@ -45,6 +55,9 @@ def names_of(outcomes: list[Outcome]) -> list[str]:
     return [outcome.check for outcome in outcomes if outcome.failed]
 
 
+EPISODES_OF_A_CARD = 20
+"""So many that chance does not solve the share of `reach` that is a flaw."""
+
 QUICK = {
     "robot": ("kuka_gripper", "panda_pair"),
     "object": ("ball", "basket", "cube", "duck", "egg", "gear", "mug", "tape", "wrench"),
@@ -58,19 +71,21 @@ QUICK = {
     "task": ("reach",),  # see test_cards.py
     "policy": registry("policy").names(),
 }
-BUILT_IN = [
-    pytest.param(kind, name, marks=[] if name in QUICK[kind] else [pytest.mark.slow])
-    for kind in QUICK
-    for name in (ROBOTS if kind == "robot" else registry(kind).names())
-]
+ALL = [(kind, name) for kind in QUICK for name in (ROBOTS if kind == "robot" else registry(kind).names())]
 
 
 def test_the_quick_components_exist() -> None:
     assert all(set(names) <= set(registry(kind).names()) for kind, names in QUICK.items())
 
 
-@pytest.mark.parametrize(("kind", "name"), BUILT_IN)
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, name in ALL if name in QUICK[kind]])
 def test_built_in_components_pass(kind: str, name: str) -> None:
+    assert failed(kind, name) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "name"), ALL)
+def test_built_in_components_pass_with_all_episodes(kind: str, name: str) -> None:
     assert failed(kind, name) == []
 
 
@@ -84,7 +99,7 @@ def test_built_in_workspaces_pass_with_the_default_robot(name: str) -> None:
 def test_built_in_workspaces_pass_with_the_robots_at_home_in_them(name: str) -> None:
     at_home = load_workspace(registry("workspace").get(name).load()).robots
     for robot in ROBOTS:
-        assert robot not in at_home or failed("workspace", name, robot=robot) == []
+        assert not (robot in at_home or robot == "panda") or failed("workspace", name, robot=robot) == []
 
 
 # robots -------------------------------------------------------------------------------------------------------------
@@ -288,7 +303,7 @@ def test_a_task_that_the_expert_cannot_solve() -> None:
     register_task("hasty", "AGM", help="has no time", horizon=8)
     findings = failed("task", "hasty")
     assert names_of(findings) == ["expert solves it", "worth solving"]
-    assert "0 of 100" in findings[0].why
+    assert f"0 of {EPISODES_OF_A_CARD}" in findings[0].why
 
 
 STAGES: dict[str, tuple[Any, str, str]] = {
@@ -314,7 +329,8 @@ STAGES: dict[str, tuple[Any, str, str]] = {
 
 
 @pytest.mark.parametrize("mistake", STAGES)
-def test_a_stage_with_a_mistake(mistake: str) -> None:
+def test_a_stage_with_a_mistake(mistake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stages, "LONGEST", 4)  # the number of compositions grows exponentially
     stage, which, words = STAGES[mistake]
     register_stage("mine", stage)
     findings = failed("stage", "mine")

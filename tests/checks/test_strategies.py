@@ -5,19 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from stable_baselines3.common.callbacks import BaseCallback
 
 from mygym.checks import check
 from mygym.registry import registry
+from mygym.runs.callbacks import register_callback
 from mygym.strategies import Strategy, register_strategy
 from tests.components import slow_except
 
-SHORT: dict[str, Any] = {"n_envs": 2, "algo_params": {"n_steps": 16, "batch_size": 32}, "task_params": {"horizon": 20}}
+SHORT: dict[str, Any] = {
+    "n_envs": 1,
+    "algo_params": {"n_steps": 16, "batch_size": 16, "n_epochs": 2},
+    "task_params": {"horizon": 20},
+}
 QUICK: dict[str, Any] = {"demos": {"episodes": 2, "warm_start": 3}}
 """Parameters of strategies whose defaults take long."""
 
 
 def failed(name: str, **config: Any) -> list[str]:
-    outcomes = check("strategy", name, steps=150, config={**SHORT, **config})
+    outcomes = check("strategy", name, steps=120, config={**SHORT, **config})
     return [outcome.check for outcome in outcomes if outcome.failed]
 
 
@@ -52,7 +58,7 @@ class Forgetful(Strategy):
 
     def step(self) -> None:
         self.steps += 1
-        if self.steps % 3 == 0:
+        if self.steps % 2 == 0:
             for parameter in self.model.policy.parameters():
                 parameter.data *= 0.9
 
@@ -79,3 +85,31 @@ class Moody(Strategy):
 def test_a_mistake_fails_its_check(cls: type[Strategy], checks: list[str]) -> None:
     register_strategy("mistaken")(cls)
     assert failed("mistaken") == checks
+
+
+@pytest.mark.parametrize("name", slow_except(registry("sampler").names(), ("differentiable",).__contains__))
+def test_every_sampler_passes(name: str) -> None:
+    outcomes = list(check("sampler", name, steps=120, config=SHORT))
+    assert [outcome for outcome in outcomes if outcome.failed] == []
+
+
+class ForgetfulCallback(BaseCallback):
+    """Changes the weights by a number that is in no checkpoint."""
+
+    def _on_step(self) -> bool:
+        return True
+
+    def _on_training_start(self) -> None:
+        self.rollouts = 0
+
+    def _on_rollout_start(self) -> None:
+        self.rollouts += 1
+        if self.rollouts % 2 == 0:
+            for parameter in self.model.policy.parameters():
+                parameter.data *= 1.01
+
+
+def test_a_forgetful_callback_fails_its_check() -> None:
+    register_callback("forgetful")(ForgetfulCallback)
+    outcomes = list(check("callback", "forgetful", steps=120, config=SHORT))
+    assert [outcome.check for outcome in outcomes if outcome.failed] == ["resumes"]

@@ -27,6 +27,10 @@ joints: [{name: turn, home: 0, lower: -1, upper: 1, velocity: 1, effort: 1}]
 end_effector: {link: tipp}
 """
 
+TAKE_A_VALUE = [
+    *(f"train --{flag}" for flag in ("config", "workspace", "logdir", "resume", "robot", "task", "set", "import")),
+    *("evaluate --policy", "evaluate --policy zero --video", "demos --out", "replay demos --video", "search RUN --out"),
+]
 MISTAKES = [
     ("new algoo custom", ["new", "'algoo'", "did you mean 'algo'"]),
     ("new algo sac", ["name", "'sac'", "is a registered algorithm already"]),
@@ -128,6 +132,12 @@ MISTAKES = [
     ("train --config twice.yaml", ["seed", "twice"]),
     ("train --config notes.txt", ["config", "'notes.txt'", ".yaml"]),
     ("train --config folder.yaml", ["config", "folder.yaml"]),
+    *((f"train --steps {text}", ["steps", text]) for text in ("010", "0x10", "0b11", "1:40")),
+    *((f"{line}=", [line.rpartition(" ")[2], "is empty"]) for line in TAKE_A_VALUE),
+    ('train --set logdir=""', ["logdir", "''"]),
+    ('train --set workspace=""', ["workspace", "''"]),
+    ("train --seed 0b11", ["seed", "0b11"]),
+    ("evaluate --policy zero --episodes 010", ["--episodes", "010"]),
     ("train --logdir notes.txt", ["logdir", "'notes.txt'"]),
     ("train --logdir notes.txt/runs", ["logdir", "'notes.txt/runs'"]),
     ("train --set strict=true", ["strict", "eval.every"]),
@@ -228,6 +238,13 @@ def test_an_error_is_one_message_and_no_file(
 def test_unreachable_goals_are_errors(robot: str, more: list[str], mygym_command: Command, tmp_path: Path) -> None:
     outcome = mygym_command("train", "--robot", robot, "--set", UNREACHABLE, *more)
     check(outcome, ["task_params.areas.reach", "1.5", robot, "reach"], tmp_path)
+
+
+@pytest.mark.parametrize(("command", "name"), [("list", "KIND"), ("evaluate", "RUN")])
+def test_an_empty_argument_is_refused(command: str, name: str, mygym_command: Command, tmp_path: Path) -> None:
+    outcome = mygym_command(command, "")
+    assert outcome.code == 2
+    assert f"error: {name}: '' is empty; allowed: a value" in outcome.err
 
 
 @pytest.mark.parametrize("value", ["", " ", "null", "[]", "{}", "3", "true", "a b"])

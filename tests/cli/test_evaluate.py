@@ -36,11 +36,11 @@ def test_evaluate_a_trained_run(mygym_command: Command, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("task", "robot"), COVERING)
 def test_evaluate_the_oracle(task: str, robot: str, mygym_command: Command, tmp_path: Path) -> None:
-    line = f"evaluate --policy oracle --task {task} --robot {robot} --episodes 5 --json"
+    line = f"evaluate --policy oracle --task {task} --robot {robot} --episodes 2 --json"
     outcome = mygym_command(*line.split())
     content = json.loads(outcome.out)
-    assert (outcome.code, sum(content["stage_reached"].values())) == (0, 5)
-    assert content["success_rate"] >= 0.8  # how well the experts solve the tasks: tests/experts
+    assert (outcome.code, sum(content["stage_reached"].values())) == (0, 2)
+    assert content["success_rate"] == 1.0  # how well the experts solve the tasks: tests/experts
     assert all(episode["length"] > 0 for episode in content["episodes"])
     assert list(tmp_path.iterdir()) == []
 
@@ -53,6 +53,13 @@ def test_evaluate_prints_text_and_writes_a_video(mygym_command: Command, tmp_pat
     assert outcome.out.splitlines()[-1] == "video: film.mp4"
     assert [path.name for path in tmp_path.iterdir()] == ["film.mp4"]
     assert (tmp_path / "film.mp4").stat().st_size > 1000
+    before = (tmp_path / "film.mp4").read_bytes()
+    outcome = mygym_command(*line.split())
+    assert outcome.code == 2
+    assert "--video: 'film.mp4' exists already; allowed: a new file, or --force" in outcome.err
+    assert (tmp_path / "film.mp4").read_bytes() == before
+    assert mygym_command(*line.split(), "--force", "--seed", "1").code == 0
+    assert (tmp_path / "film.mp4").read_bytes() != before
 
 
 def test_evaluate_prints_and_films_the_failed_stages(mygym_command: Command, tmp_path: Path) -> None:

@@ -209,7 +209,6 @@ def test_a_boolean_can_be_turned_off() -> None:
         ("sac", "batch_size", True),
         ("sac", "use_sde", 1),
         ("sac", "policy_kwargs", [64]),
-        ("sac", "action_noise", 0.1),
         ("td3", "action_noise", "loud"),
         ("td3", "action_noise", True),
         ("td3", "action_noise", -0.1),

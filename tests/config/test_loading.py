@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,37 @@ def read(tmp_path: Path, text: str, name: str = "run.yaml") -> dict[str, Any]:
 def test_every_notation_of_a_number_is_read_as_a_number(tmp_path: Path, text: str, name: str) -> None:
     assert read(tmp_path, f"x: {text}", name) == {"x": pytest.approx(3e-4)}
     assert parse_overrides([f"x={text}"]) == {"x": pytest.approx(3e-4)}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["010", "-010", "0x10", "0b11", "1:40", "1:40.5", "0o17", "00", "0x" + 10_000 * "f"],
+    ids=lambda text: text[:6],
+)
+def test_numbers_of_yaml_1_1_that_are_not_decimal_are_text(tmp_path: Path, text: str) -> None:
+    assert read(tmp_path, f"x: {text}") == parse_overrides([f"x={text}"]) == {"x": text}
+    (tmp_path / "written.yaml").write_text(to_yaml({"x": text}))
+    assert load_file(tmp_path / "written.yaml") == {"x": text}
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    {
+        "0": 0,
+        "-5": -5,
+        "+5": 5,
+        "1_000": 1000,
+        "1.": 1.0,
+        ".5": 0.5,
+        "-0.5": -0.5,
+        "1.5e3": 1500.0,
+        "08.5": 8.5,
+    }.items(),
+)
+def test_decimal_numbers_are_numbers(tmp_path: Path, text: str, number: float) -> None:
+    content = read(tmp_path, f"x: {text}")
+    assert content == parse_overrides([f"x={text}"]) == {"x": number}
+    assert type(content["x"]) is type(number)
 
 
 def test_yaml_values_have_the_expected_types(tmp_path: Path) -> None:
@@ -112,6 +144,15 @@ def test_a_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "run.yaml").mkdir()
     with pytest.raises(ConfigError, match="cannot be read"):
         load_file(tmp_path / "run.yaml")
+
+
+@pytest.mark.parametrize("device", ["pipe", "/dev/zero"])
+@pytest.mark.parametrize("name", ["run.yaml", "run.json"])
+def test_a_file_that_is_not_regular_is_refused(tmp_path: Path, name: str, device: str) -> None:
+    path = tmp_path / name
+    os.mkfifo(path) if device == "pipe" else path.symlink_to(device)
+    with pytest.raises(ConfigError, match=rf"config: .*{name}' cannot be read: it is not a regular file"):
+        load_file(path)
 
 
 @pytest.mark.parametrize("name", ["run.yaml", "run.json"])

@@ -434,7 +434,7 @@ def test_the_table_of_libraries_names_existing_parameters(key: str) -> None:
     names = READS[key].called | READS[key].held
     assert names <= known(cls).keys()
     assert all(typing.get_type_hints(cls.__init__)[name] is not float for name in READS[key].called)
-    assert may_be_scheduled(cls).keys() == names - ({"action_noise"})  # schedulable only as a number
+    assert may_be_scheduled(cls).keys() == names
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -172,6 +172,10 @@ def test_changed_observations_are_reported(dataset: Path, tmp_path: Path, capsys
     printed = capsys.readouterr()
     assert "differ from the dataset: 0 from step 0" in printed.err
     assert f"video: {video}" in printed.out
+    with pytest.raises(SystemExit) as ended:
+        main(["replay", str(tmp_path / "changed"), "--video", str(video)])
+    assert ended.value.code == 2
+    assert "exists already" in capsys.readouterr().err
 
 
 def test_changed_labels_are_reported(dataset: Path, tmp_path: Path) -> None:

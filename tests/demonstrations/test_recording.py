@@ -16,7 +16,7 @@ from mygym.experts import OraclePolicy, ZeroPolicy
 from mygym.runs import factory
 from mygym.runs.resolve_config import from_python
 from mygym.runs.video import VideoRecorder
-from tests.components import CONTROLS, TASKS
+from tests.components import CONTROLS, TASKS_QUICKLY
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def env() -> Iterator[RobotEnv]:
         yield env
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", TASKS_QUICKLY)
 def test_replay_is_bit_identical_for_every_task(task: str) -> None:
     """The second environment has a different history; the queries for expert actions must change nothing."""
     config = from_python({"task": task, "reward": "staged", "task_params": {"horizon": 60}}).config

@@ -167,34 +167,51 @@ def test_failed_recording_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def run_demos(folder: Path, before: str = "") -> subprocess.CompletedProcess[str]:
+def run_demos(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
     """Run in a separate process, because HDF5 may crash it or print at its exit."""
     words = ["demos", "reach", "--episodes", "40", "--out", "new"]
-    code = f"{before}from mygym.cli.main import main; main({words})"
+    code = f"import os, resource\nfrom mygym.cli.main import main\nwords = {words}\n{code}"
     command = [sys.executable, "-c", code]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=99)
 
 
-@pytest.mark.parametrize("size", [8, 12, 500])
-def test_full_disk_leaves_nothing(size: int, tmp_path: Path) -> None:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}k", "tmpfs", disk], check=False)
-    if mounted.returncode:
-        pytest.skip("nothing can be mounted here")
-    try:
-        done = run_demos(disk)
-        assert (done.returncode, done.stdout) == (1, "")
-        assert done.stderr == "error: new: cannot be written: No space left on device\n"
-        assert list(disk.iterdir()) == []
-    finally:
+@pytest.fixture
+def full_disks(tmp_path: Path) -> Iterator[list[Path]]:
+    """Mount disks of several sizes, each too small for all episodes."""
+    disks: list[Path] = []
+    for size in (8, 12, 500):
+        disk = tmp_path / f"disk_of_{size}_k"
+        disk.mkdir()
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}k", "tmpfs", disk], check=False)
+        if mounted.returncode == 0:
+            disks.append(disk)
+    yield disks
+    for disk in disks:
         subprocess.run(["umount", "-l", disk], check=True)
 
 
+def test_full_disks_leave_nothing(full_disks: list[Path], tmp_path: Path) -> None:
+    """One process for all disks: most of the time is its start."""
+    if not full_disks:
+        pytest.skip("nothing can be mounted here")
+    code = f"""
+for disk in {[str(disk) for disk in full_disks]}:
+    os.chdir(disk)
+    try:
+        main(words)
+    except SystemExit as end:
+        print(end.code)
+"""
+    done = run_demos(tmp_path, code)
+    assert (done.returncode, done.stdout) == (0, "1\n" * len(full_disks))
+    assert done.stderr == "error: new: cannot be written: No space left on device\n" * len(full_disks)
+    assert [list(disk.iterdir()) for disk in full_disks] == [[]] * len(full_disks)
+
+
 def test_file_size_limit_leaves_nothing(tmp_path: Path) -> None:
-    limit = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, {resource.RLIM_INFINITY})); "
-    done = run_demos(tmp_path, limit)
+    limit = f"resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, {resource.RLIM_INFINITY}))"
+    done = run_demos(tmp_path, f"{limit}; main(words)")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "error: new: cannot be written: File too large\n"
     assert list(tmp_path.iterdir()) == []
@@ -276,6 +293,16 @@ def test_incomplete_metadata_is_refused(metadata: dict[str, Any], copied: Path) 
         load_demonstrations(copied)
 
 
+@pytest.mark.parametrize(
+    ("name", "words"), [("metadata.json", "is not a dataset"), ("main_data.hdf5", "is not a regular file")]
+)
+def test_pipe_in_a_dataset_is_refused(name: str, words: str, copied: Path) -> None:
+    (copied / "data" / name).unlink()
+    os.mkfifo(copied / "data" / name)  # reading it would block
+    with pytest.raises((ConfigError, RunError), match=words):
+        load_demonstrations(copied)
+
+
 def test_third_party_environment_is_not_built(copied: Path) -> None:
     """Minari would build it to get the spaces, and so execute the entry point of `env_spec`."""
     spec = {"id": "Evil-v0", "entry_point": "os:abort", "kwargs": {}, "additional_wrappers": []}
@@ -316,12 +343,23 @@ def test_dataset_without_episodes_is_refused(copied: Path) -> None:
         load_demonstrations(copied)
 
 
-@pytest.mark.parametrize("package", ["minari", "h5py"])
-def test_missing_extra_is_reported(package: str, dataset: Path, python: Callable[..., Any], tmp_path: Path) -> None:
-    hide = f"import sys; sys.modules[{package!r}] = None\nfrom mygym.cli.main import main\n"
-    for words in (["demos", "reach", "--out", "new"], ["replay", str(dataset)]):
-        done = python("-c", f"{hide}main({words})")
-        assert done.returncode == 2
-        expected = f'error: demonstrations: needs the package {package!r}: pip install "mygym[demos]"\n'
-        assert done.stderr == expected
+def test_missing_extra_is_reported(dataset: Path, python: Callable[..., Any], tmp_path: Path) -> None:
+    """One process for all packages and commands: most of the time is its start."""
+    code = f"""
+import sys
+sys.modules |= dict.fromkeys(["minari", "h5py"])
+from mygym.cli.main import main
+for package in ("minari", "h5py"):
+    sys.modules[package] = None
+    for words in (["demos", "reach", "--out", "new"], ["replay", {str(dataset)!r}]):
+        try:
+            main(words)
+        except SystemExit as end:
+            print(end.code)
+    del sys.modules[package]
+"""
+    done = python("-c", code)
+    assert (done.returncode, done.stdout) == (0, "2\n" * 4)
+    expected = 'error: demonstrations: needs the package {!r}: pip install "mygym[demos]"\n'
+    assert done.stderr == expected.format("minari") * 2 + expected.format("h5py") * 2
     assert list(tmp_path.iterdir()) == []

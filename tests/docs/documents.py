@@ -20,10 +20,11 @@ import pytest
 
 from mygym.cli.main import run
 from mygym.registry import registry
+from tests.short_checks import shorten
 
 ROOT = Path(__file__).parent.parent.parent
 BIN = Path(sys.executable).parent
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/faults.md")
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/algorithms.md", "docs/faults.md")
 
 COPIED = ("train.py", "evaluate.py", "configs", "envs/robots/desk_arm.urdf")
 """Files and folders that commands name; the components of `algos` and `envs` are registered in this process already."""
@@ -40,7 +41,21 @@ TIMEOUT = 400
 FAST = f"--steps {STEPS} --set eval.episodes=1 --set eval.final_episodes=1 --set video.episodes=0"
 """Added to commands that train."""
 
-FAST_PYTHON = f'"steps": {STEPS}, "eval": {{"episodes": 1, "final_episodes": 1}}, "video": {{"episodes": 0}}'
+FEWER = {
+    "multitask": "--set n_envs=3",  # at least one for each task
+    "--algo (?!sac|td3|tqc)": "--set n_envs=2",  # the length of a rollout is that of each environment
+    "": "",
+}
+"""Pattern of a command that trains → its environments; the first that is found counts."""
+
+SHORTER = {"warm_start=500": "warm_start=20", "population=16": "population=8"}
+"""Values in commands that take long → what runs instead."""
+
+SMALL_FILM = "--set video.width=96 --set video.height=72"
+
+FAST_PYTHON = (
+    f'"steps": {STEPS}, "n_envs": 2, "eval": {{"episodes": 1, "final_episodes": 1}}, "video": {{"episodes": 0}}'
+)
 """In place of `"steps": N` in Python that trains."""
 
 TOOLS = {"ruff": "ruff", "mypy": "mypy", "lint-imports": "import-linter", "pytest": "pytest"}
@@ -137,6 +152,7 @@ def in_process(command: str, folder: Path) -> str:
     output, errors, code = io.StringIO(), io.StringIO(), 0
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("default")
+        shorten(patch)
         patch.chdir(folder)
         patch.setattr(sys, "argv", [str(script), *(arguments if program == "python" else words)])
         with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
@@ -184,19 +200,29 @@ def follow(command: str, folder: Path) -> str:
 
 def quick_python(text: str) -> str:
     """Python code with fewer env steps and episodes."""
-    return re.sub(r'"steps": [\d_]+', FAST_PYTHON, text)
+    return re.sub(r"\bepisodes=\d+", "episodes=2", re.sub(r'"steps": [\d_]+', FAST_PYTHON, text))
 
 
 def _quick(command: str, words: list[str]) -> str:
     bare = re.sub(r"\s+# .*$", "", command)
+    for value, shorter in SHORTER.items():
+        bare = bare.replace(value, shorter)
     program = tuple(words[:2])
     if program in {("python", "train.py"), ("mygym", "train")}:
-        return bare if {"--explain", "--dry-run"} & set(words) else f"{bare} {FAST}"
+        if {"--explain", "--dry-run"} & set(words):
+            return bare
+        if "--framework jax" in bare:
+            return f"{bare} --dry-run"  # compiles for long; tests/algos trains it
+        envs = next(envs for pattern, envs in FEWER.items() if re.search(pattern, bare))
+        demos = "--set strategy_params.warm_start=20" if "--strategy demos" in bare else ""
+        return " ".join([bare, FAST, envs, demos]).strip()
     if program == ("mygym", "card"):
         return f"{bare} --episodes 1"
     if program in {("python", "evaluate.py"), *(("mygym", word) for word in ("evaluate", "demos", "search"))}:
-        return f"{bare} --episodes 2"
-    other_verbs = ("check", "describe", "list", "new", "replay", "schema", "view")
+        return f"{bare} --episodes 2" + (f" {SMALL_FILM}" if "--failure-videos" in words else "")
+    if program == ("mygym", "view"):
+        return f"{bare} --width 400" if "objects" in words else f"{bare} --width 96 --height 72"
+    other_verbs = ("check", "describe", "list", "new", "replay", "schema")
     assert program in {("mygym", name) for name in other_verbs}, f"tests/docs/documents.py does not know: {command}"
     return bare
 

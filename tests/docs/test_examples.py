@@ -19,13 +19,16 @@ from mygym.config.json_schema import json_schema
 from mygym.registry import algorithm, implemented_combos, registry
 from mygym.runs.resolve_config import resolve_config
 from mygym.tasks.lookup import find_task
+from tests.components import slow_except
 from tests.docs.documents import ROOT
+from tests.short_checks import shorten
 
 CONFIGS = sorted(path for path in (ROOT / "configs").iterdir() if path.is_file())
 BUILT_IN = [
     (e.name, framework) for e in registry("algorithm") if e.origin == "mygym.algos" for framework in e.frameworks
 ]
 NAMED = [entry.name for entry in registry("task") if "/envs/" not in entry.origin]
+FEW_EPISODES = {"episodes": 1, "test_episodes": 0, "final_episodes": 1}
 QUIET: dict[str, Any] = {"video": {"episodes": 0}, "tensorboard": False}
 
 
@@ -44,7 +47,7 @@ def test_the_algorithm_solves_reach(tmp_path: Path) -> None:
             "steps": 24_000,
             "stop_at_success": 0.95,
             "algo_params": {"n_epochs": 5},
-            "eval": {"every": 2_000, "episodes": 20, "final_episodes": 50},
+            "eval": {"every": 2_000, "episodes": 20, "final_episodes": 25},
             "logdir": str(tmp_path),
             **QUIET,
         }
@@ -67,13 +70,14 @@ def test_the_algorithm_has_a_hyperparameter_of_its_own() -> None:
 @pytest.mark.parametrize("robot", ["panda", "kuka"])
 def test_the_expert_solves_the_task(robot: str) -> None:
     assert find_task("nudge").stage_names == ("approach", "push", "withdraw")
-    evaluation = mygym.evaluate(policy="oracle", config={"task": "nudge", "robot": robot}, episodes=40)
+    evaluation = mygym.evaluate(policy="oracle", config={"task": "nudge", "robot": robot}, episodes=20)
     assert evaluation.success_rate >= 0.95
     idle = mygym.evaluate(policy="zero", config={"task": "nudge", "robot": robot}, episodes=5)
     assert idle.success_rate == 0.0
 
 
-def test_the_robot_passes_its_suite_and_grasps_with_the_gripper_mounted_on_it() -> None:
+def test_the_robot_passes_its_suite_and_grasps_with_the_gripper_mounted_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    shorten(monkeypatch)
     assert [first.why for first in check("robot", "desk_arm") if first.failed] == []
     evaluation = mygym.evaluate(policy="oracle", config={"task": "pick_and_place", "robot": "desk_arm"}, episodes=20)
     assert evaluation.success_rate >= 0.95
@@ -164,19 +168,19 @@ def test_a_complete_config_sets_every_value(algo: str, framework: str, validator
     assert list(validator.iter_errors(content)) == []
 
 
-SLOW = [("crossq", "jax"), ("ddpg", "jax"), ("td3", "jax"), ("tqc", "jax")]
-"""JAX algorithms that compile longest; tests/algos train all of them, with small networks."""
+QUICK = [("ppo", "pytorch"), ("sac", "pytorch"), ("recurrent_ppo", "pytorch"), ("cem", "pytorch"), ("ppo", "jax")]
+"""On-policy, off-policy, recurrent, a runner, and one of JAX; tests/algos train all of them, with small networks."""
 
 
 @pytest.mark.parametrize(
     ("algo", "framework"),
-    [pytest.param(*combo, marks=[pytest.mark.slow] if combo in SLOW else []) for combo in BUILT_IN],
+    slow_except(BUILT_IN, QUICK.__contains__),
 )
 def test_a_complete_config_runs(algo: str, framework: str, tmp_path: Path) -> None:
     content = complete(algo, framework, tmp_path)
     params = content["algo_params"]
     warm = params.get("learning_starts", 0) // content["n_envs"] + 4
-    short = {"steps": warm * content["n_envs"], "eval": {**content["eval"], "episodes": 1, "final_episodes": 1}}
+    short = {"steps": warm * content["n_envs"], "eval": {**content["eval"], **FEW_EPISODES}}
     quick = {**short, "video": {**content["video"], "episodes": 0}, "tensorboard": False, "logdir": str(tmp_path)}
     fewer = {key: value for key, value in {"n_delta": 2, "n_top": 1, "n_epochs": 1}.items() if key in params}
     result = mygym.train({**content, **quick, "algo_params": {**params, **fewer}})

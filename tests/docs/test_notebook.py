@@ -3,19 +3,44 @@
 from __future__ import annotations
 
 import os
+import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot
 import nbformat
 import pytest
 import yaml
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.pylabtools import select_figure_formats
+from IPython.utils.capture import capture_output
 from nbclient import NotebookClient
+from nbformat import NotebookNode
 
-from tests.docs.documents import BIN, ROOT
+from tests.docs.documents import BIN, ROOT, in_process
+from tests.docs.documents import shell as run_in_shell
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
-FAST = 'config |= {"steps": 400, "eval": {"episodes": 5, "final_episodes": 5}, "video": {"width": 96, "height": 72}}'
+SHORT = {"steps": 200, "eval": {"episodes": 2, "final_episodes": 2}}
+FILMED = {"n_envs": 4, "video": {"episodes": 1, "width": 96, "height": 72}}
+FAST = {
+    "01_first_run.ipynb": SHORT | FILMED,
+    "02_your_own_algorithm.ipynb": SHORT | {"n_envs": 2},
+    "03_your_own_world.ipynb": SHORT | {"n_envs": 2},
+    "04_strategies.ipynb": SHORT | FILMED,
+}
+"""Notebook → what a further cell changes in its config."""
+
+SHORTER = {
+    r'("every": \d\w*)(, "episodes": \d+)?': r'\1, "episodes": 2, "final_episodes": 2',
+    r"\bepisodes=\d+": "episodes=3",
+    r"--episodes \d+": "--episodes 3",
+    r"--steps \d+": "--steps 200 --set n_envs=2",
+    r"--width \d+ --height \d+": "--width 160 --height 120",
+}
+"""Pattern in a cell → what runs instead."""
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
@@ -29,23 +54,76 @@ def test_is_kept_without_outputs(path: Path) -> None:
     assert "file://" not in text
 
 
-@pytest.fixture
-def execute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[Any]]:
+def insert_fast(name: str) -> Any:
+    """Read a notebook, with fewer steps and episodes in its config."""
+    notebook = nbformat.read(ROOT / "notebooks" / name, as_version=4)
+    first = next(i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code")
+    assert notebook.cells[first].source.startswith("config = {")
+    for cell in notebook.cells:
+        for pattern, shorter in SHORTER.items() if cell.cell_type == "code" else ():
+            cell.source = re.sub(pattern, shorter, cell.source)
+    notebook.cells.insert(first + 1, nbformat.v4.new_code_cell(f"config |= {FAST[name]}"))
+    return notebook
+
+
+def in_kernel(name: str, folder: Path, patch: pytest.MonkeyPatch) -> list[Any]:
+    """Execute a notebook as a reader does, in a kernel whose commands are processes."""
+    patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    patch.setenv("PATH", os.pathsep.join([str(BIN), os.environ["PATH"]]))
+    patch.setenv("OMP_NUM_THREADS", "1")
+    patch.setenv("IPYTHONDIR", str(folder / "ipython"))
+    notebook = insert_fast(name)
+    NotebookClient(notebook, timeout=180, resources={"metadata": {"path": str(folder)}}).execute()
+    return [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
+
+
+def in_this_process(name: str, folder: Path, patch: pytest.MonkeyPatch) -> list[Any]:
+    """Execute a notebook and its `mygym` commands here: processes that import PyTorch take seconds each."""
+    patch.chdir(folder)
+    patch.setattr(sys, "argv", [str(folder / "notebook")])
+    patch.setitem(sys.modules, "__main__", sys.modules["__main__"])  # the shell puts its module there
+    patch.setenv("IPYTHONDIR", str(folder / "ipython"))
+    shell = InteractiveShell.instance()
+    patch.setattr(shell, "enable_gui", lambda gui=None: None)  # a terminal's and a kernel's shells have event loops
+    shell.enable_matplotlib("inline")
+    select_figure_formats(shell, {"png"})  # enabled once only, in the first shell of a process
+    patch.setattr(shell, "system", lambda command: run_line(shell.var_expand(command), folder))
+    outputs = []
+    try:
+        for cell in insert_fast(name).cells:
+            if cell.cell_type == "code":
+                outputs += run_cell(shell, cell.source)
+    finally:
+        shell.restore_sys_module_state()
+        InteractiveShell.clear_instance()
+        matplotlib.pyplot.close("all")
+    return outputs
+
+
+def run_line(command: str, folder: Path) -> None:
+    """Run a line after `!`, and print its output."""
+    print(in_process(command, folder) if command.startswith("mygym ") else run_in_shell(command, folder), end="")
+
+
+def run_cell(shell: InteractiveShell, source: str) -> list[Any]:
+    """Run a cell; return its outputs in the form of a notebook's.
+
+    Raises:
+        BaseException: The cell raises it.
+    """
+    with capture_output() as captured:
+        result = shell.run_cell(source)
+    result.raise_error()
+    shown = [NotebookNode(output_type="display_data", data=NotebookNode(output.data)) for output in captured.outputs]
+    return [NotebookNode(output_type="stream", name="stdout", text=captured.stdout), *shown]
+
+
+@pytest.fixture(params=[in_this_process, pytest.param(in_kernel, marks=pytest.mark.slow)], ids=lambda way: way.__name__)
+def execute(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], list[Any]]:
     """Executes a notebook in an empty folder, with fewer steps and episodes; its outputs."""
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
-    monkeypatch.setenv("PATH", os.pathsep.join([str(BIN), os.environ["PATH"]]))
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
-
-    def run(name: str) -> list[Any]:
-        notebook = nbformat.read(ROOT / "notebooks" / name, as_version=4)
-        first = next(i for i, cell in enumerate(notebook.cells) if cell.cell_type == "code")
-        assert notebook.cells[first].source.startswith("config = {")
-        notebook.cells.insert(first + 1, nbformat.v4.new_code_cell(FAST))
-        NotebookClient(notebook, timeout=180, resources={"metadata": {"path": str(tmp_path)}}).execute()
-        return [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
-
-    return run
+    return lambda name: request.param(name, tmp_path, monkeypatch)
 
 
 def printed(outputs: list[Any]) -> str:
@@ -54,7 +132,7 @@ def printed(outputs: list[Any]) -> str:
 
 def test_first_run(execute: Callable[[str], list[Any]], tmp_path: Path) -> None:
     outputs = execute("01_first_run.ipynb")
-    assert "done after 400 env steps" in printed(outputs)
+    assert "done after 200 env steps" in printed(outputs)
     assert "scripted expert: 1.0" in printed(outputs)
     assert "'is_success': " in printed(outputs)
     assert sum("image/png" in output.get("data", {}) for output in outputs) == 2, "the curve, and the frames"
@@ -65,7 +143,7 @@ def test_first_run(execute: Callable[[str], list[Any]], tmp_path: Path) -> None:
 def test_your_own_algorithm(execute: Callable[[str], list[Any]], tmp_path: Path) -> None:
     outputs = execute("02_your_own_algorithm.ipynb")
     text = printed(outputs)
-    assert "of fresh episodes after 1024 steps" in text
+    assert "of fresh episodes after 256 steps" in text
     assert "{'gain': 10.0}" in text
     assert "refused: algo_params.inital_entropy" in text
     assert "did you mean 'initial_entropy'" in text
@@ -83,7 +161,7 @@ def test_your_own_world(execute: Callable[[str], list[Any]], tmp_path: Path) -> 
     outputs = execute("03_your_own_world.ipynb")
     text = printed(outputs)
     assert "in words: approach the eraser, sweep it as far as the goal" in text
-    assert "no flaw so far" in text, "the card meets what is demanded, as far as ten episodes tell"
+    assert "no flaw so far" in text, "the card meets what is demanded, as far as three episodes tell"
     assert "done: sweep with arm" in text
     assert "expert: 100%" in text
     assert "a can, and withdrawing: 100%" in text
@@ -98,7 +176,7 @@ def test_strategies(execute: Callable[[str], list[Any]], tmp_path: Path) -> None
     text = printed(outputs)
     assert "curriculum" in text
     assert "DAgger: " in text
-    assert "of fresh episodes after 400 steps" in text
+    assert "of fresh episodes after 200 steps" in text
     assert "expert: 100% of fresh episodes" in text
     assert "distilled, then better: " in text
     assert sum("image/png" in output.get("data", {}) for output in outputs) == 1, "the curves"

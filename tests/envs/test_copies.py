@@ -86,9 +86,10 @@ def test_copies_of_a_wrapped_environment_keep_its_spec() -> None:
     env.close()
 
 
-CONTINUE = """
+CONTINUE = f"""
+from __future__ import annotations
 import pickle, sys
-from tests.envs.test_copies import continuation
+{inspect.getsource(continuation)}
 with open(sys.argv[1], "rb") as file:
     env = pickle.load(file)
 sys.stdout.buffer.write(continuation(env))

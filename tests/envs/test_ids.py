@@ -12,11 +12,13 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 from stable_baselines3.common.env_checker import check_env as check_env_of_sb3
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.vec_env import SubprocVecEnv
 
 import mygym
 from mygym.envs.ids import ANY_TASK
 from mygym.tasks.lookup import find_task
-from tests.components import COMPOSITIONS, CONTROLS, COVERING, IDS, REWARDS
+from tests.components import COMPOSITIONS, CONTROLS, COVERING, IDS, REWARDS, TASKS_QUICKLY, slow_except
 
 KEYWORDS = [
     {"id": IDS[task], "robot": robot, "control": control, "goal_env": goal_env}
@@ -24,6 +26,10 @@ KEYWORDS = [
     for control in (CONTROLS if task == "reach" else CONTROLS[:1])
     for goal_env in (True, False)
 ]
+KEYWORDS_QUICKLY = slow_except(
+    KEYWORDS, lambda case: case["goal_env"] or (case["id"] == IDS["reach"] and case["control"] == CONTROLS[0])
+)
+"""The normal suite takes flat observations, which are parts of the dictionaries one after the other, once."""
 
 
 def named(keywords: dict[str, Any]) -> str:
@@ -36,7 +42,7 @@ def test_each_task_has_an_id_and_gym_v0_accepts_any_task() -> None:
     assert registered >= {*IDS.values(), ANY_TASK}
 
 
-@pytest.mark.parametrize("keywords", KEYWORDS, ids=named)
+@pytest.mark.parametrize("keywords", KEYWORDS_QUICKLY, ids=named)
 def test_gymnasiums_checker_gives_no_warning(keywords: dict[str, Any]) -> None:
     with warnings.catch_warnings(), gymnasium.make(**keywords) as env:
         warnings.simplefilter("error")
@@ -44,14 +50,17 @@ def test_gymnasiums_checker_gives_no_warning(keywords: dict[str, Any]) -> None:
         check_env(env.unwrapped, skip_render_check=True)
 
 
-@pytest.mark.parametrize("keywords", KEYWORDS, ids=named)
+@pytest.mark.parametrize("keywords", KEYWORDS_QUICKLY, ids=named)
 def test_stable_baselines_checker_gives_no_warning(keywords: dict[str, Any]) -> None:
     with warnings.catch_warnings(), gymnasium.make(**keywords) as env:
         warnings.simplefilter("error")
         check_env_of_sb3(env.unwrapped, warn=True, skip_render_check=True)
 
 
-@pytest.mark.parametrize("name", sorted({*IDS.values(), ANY_TASK}))
+QUICK_IDS = [ANY_TASK, *(IDS[task] for task in TASKS_QUICKLY if isinstance(task, str))]
+
+
+@pytest.mark.parametrize("name", slow_except(sorted({*IDS.values(), ANY_TASK}), lambda name: name in QUICK_IDS))
 def test_rendering_passes_the_checker(name: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -62,7 +71,7 @@ def test_rendering_passes_the_checker(name: str) -> None:
             assert image.std() > 0
 
 
-@pytest.mark.parametrize("name", sorted({*IDS.values(), ANY_TASK}))
+@pytest.mark.parametrize("name", slow_except(sorted({*IDS.values(), ANY_TASK}), lambda name: name in QUICK_IDS))
 def test_two_instances_of_an_id_are_equal(name: str) -> None:
     task = next((task for task, known in IDS.items() if known == name), "reach")
     with gymnasium.make(name) as env, gymnasium.make(pickle.loads(pickle.dumps(env.spec))) as other:
@@ -123,8 +132,65 @@ def test_environments_run_in_gymnasium_vectors() -> None:
     envs.close()
 
 
+@pytest.mark.parametrize("start_method", ["spawn", pytest.param("forkserver", marks=pytest.mark.slow)])
+def test_another_process_makes_an_id_with_the_module_before_it(start_method: str) -> None:
+    envs = make_vec_env(
+        "mygym:mygym/Reach-v0", vec_env_cls=SubprocVecEnv, vec_env_kwargs={"start_method": start_method}, seed=3
+    )
+    with gymnasium.make("mygym/Reach-v0") as env:
+        assert_same({key: value[0] for key, value in envs.reset().items()}, env.reset(seed=3)[0])
+    assert envs.get_attr("spec")[0].max_episode_steps == 25
+    envs.close()
+
+
 def test_make_env_accepts_a_config() -> None:
     with mygym.make_env({"task": "push", "robot": "kuka", "reward": "dense"}) as env:
         assert (env.task.name, env.robot.name, env.reward_kind) == ("push", "kuka", "dense")
     with mygym.make_env({"algo": "ars"}) as env:
         assert isinstance(env.observation_space, gymnasium.spaces.Box)
+
+
+def episode_length(env: gymnasium.Env[Any, Any]) -> int:
+    env.reset(seed=0)
+    for step in range(1, 1000):
+        *_, terminated, truncated, info = env.step(np.zeros(env.action_space.shape, np.float32))
+        assert env.unwrapped.compute_truncated(None, None, info) == truncated
+        if terminated or truncated:
+            assert info["elapsed_steps"] == step
+            return step
+    return 1000
+
+
+@pytest.mark.parametrize(
+    ("keywords", "steps"),
+    [
+        ({}, 25),
+        ({"max_episode_steps": 40}, 40),
+        ({"max_episode_steps": 3}, 3),
+        ({"task_params": {"horizon": 30}}, 30),
+        ({"task_params": {"horizon": 30}, "max_episode_steps": 35}, 35),
+        ({"max_episode_steps": -1}, 25),
+    ],
+    ids=str,
+)
+def test_the_spec_has_the_number_of_steps_after_which_episodes_are_truncated(
+    keywords: dict[str, Any], steps: int
+) -> None:
+    with gymnasium.make("mygym/Reach-v0", **keywords) as env:
+        assert env.spec is not None
+        with gymnasium.make(gymnasium.envs.registration.EnvSpec.from_json(env.spec.to_json())) as other:
+            copied = pickle.loads(pickle.dumps(env.unwrapped))
+            for each in (env, env.unwrapped, other, copied):
+                assert each.spec.max_episode_steps == steps
+                assert episode_length(each) == steps
+            copied.close()
+        with gymnasium.make(env.spec, max_episode_steps=45) as longer:
+            assert (episode_length(longer), longer.spec.max_episode_steps) == (45, 45)
+
+
+def test_wrappers_and_vectors_know_the_number_of_steps() -> None:
+    with gymnasium.make(ANY_TASK, task="push", goal_env=False) as env:
+        assert gymnasium.wrappers.TimeAwareObservation(env).observation_space.shape is not None
+    envs = gymnasium.make_vec("mygym/Reach-v0", num_envs=1, vectorization_mode="sync", max_episode_steps=30)
+    assert envs.envs[0].spec.max_episode_steps == envs.envs[0].unwrapped.task.horizon == 30
+    envs.close()

@@ -49,7 +49,7 @@ def play_expert(env: RobotEnv, seed: int) -> list[Any]:
 @pytest.mark.parametrize("task", TASKS)
 def test_the_expert_solves_sub_tasks_in_order(task: str, cached_env: Any) -> None:
     solved = 0
-    for seed in range(10):
+    for seed in range(3):
         results = play_expert(env := cached_env(task), seed)
         solved += results[-1][4]["is_success"]
         assert results[0][4]["stage"] == 0
@@ -58,7 +58,7 @@ def test_the_expert_solves_sub_tasks_in_order(task: str, cached_env: Any) -> Non
         assert (
             max(result[4]["stage"] for result in results) == results[-1][4]["stages_done"] <= len(env.task.bound_stages)
         )
-    assert solved >= 9
+    assert solved == 3
 
 
 @pytest.mark.parametrize("reward", ["sparse", "dense"])

@@ -18,12 +18,12 @@ from mygym.envs.supported import combinations
 from mygym.errors import ConfigError
 from mygym.tasks import goals
 from mygym.tasks.shared import SLOTS
-from tests.components import CONTROLS, ROBOTS, several
+from tests.components import CONTROLS, ROBOTS, TASKS_QUICKLY, several, slow_except
 
 WORKSPACES = {(robot, task): workspace for task, robot, workspace in reversed(list(combinations()))}
 """Robot and task → first supported workspace."""
 TESTED = [(robot, task) for robot, task in WORKSPACES if robot in ROBOTS]
-QUICK = [pair if pair[0] == "panda" else pytest.param(*pair, marks=pytest.mark.slow) for pair in TESTED]
+QUICK = slow_except(TESTED, lambda pair: pair[0] == "panda" and pair[1] in (*TASKS_QUICKLY, "open_drawer"))
 PAIRS = [
     pair if pair[0] in ("panda", "kuka") else pytest.param(*pair, marks=pytest.mark.slow)
     for robot in ROBOTS
@@ -73,9 +73,10 @@ def test_checkers_pass_the_expert_succeeds_and_resets_are_exact(robot: str, task
             warnings.simplefilter("error")
             check_env(env, skip_render_check=True)
             check_env_of_sb3(env, warn=True, skip_render_check=True)
-        first, solved = episode(env, 0)
-        assert [episode(env, 0)[0], episode(env, 0)[0]] == [first, first]
-        assert solved + sum(episode(env, seed)[1] for seed in (1, 2)) == 3
+        first, second = episode(env, 0), episode(env, 1)
+        assert first[1], "solved"
+        assert second[1], "solved"
+        assert episode(env, 0) == first, "after another episode"
 
 
 def episode(env: RobotEnv, seed: int) -> tuple[list[Any], bool]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -64,6 +65,43 @@ def test_invalid_robots(tmp_path: Path, change: dict[str, object], remove: str, 
         assert word in str(error.value)
 
 
+NESTED = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join(9 * [f'*{before}'])}]\n" for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    {
+        "nested anchors": (NESTED, "holds more than 10000 values"),
+        "itself": ("joints: &j [*j]\n", "nested more than 32 deep"),
+        "itself as key": ("&a {*a : 1}\n", "not valid YAML"),
+        "deep": (f"joints: {50 * '['}{50 * ']'}\n", "nested more than 32 deep"),
+        "very deep": (f"joints: {30_000 * '['}{30_000 * ']'}\n", "not valid YAML"),
+        "duplicate key": ("urdf: a.urdf\nurdf: b.urdf\n", "duplicate key 'urdf' (line 2)"),
+        "duplicate key below": ("motor:\n  force: 1\n  force: 2\n", "duplicate key 'force' (line 3)"),
+        "long": (f"urdf: {300_000 * 'a'}\n", "at most 200000 bytes"),
+        "date": ("urdf: 2020-01-01\n", "is a date"),
+    }.values(),
+)
+@pytest.mark.parametrize("load", [load_robot, load_workspace, load_object])
+def test_files_that_are_no_plain_data_are_refused(
+    text: str, words: str, load: Callable[[Path], object], tmp_path: Path
+) -> None:
+    path = tmp_path / "custom.yaml"
+    path.write_text(text)
+    with pytest.raises(AssetError) as error:
+        load(path)
+    assert "custom.yaml: " in str(error.value)
+    assert words in str(error.value)
+
+
+def test_numbers_in_scientific_notation(tmp_path: Path) -> None:
+    path = write_robot(tmp_path, {})
+    path.write_text(path.read_text().replace("base_position:\n- -0.6", "base_position:\n- 5e-2"))
+    assert load_robot(path).base_position[0] == 0.05
+
+
 def test_missing_mesh_and_joint(tmp_path: Path) -> None:
     urdf = tmp_path / "arm.urdf"
     text = (ASSETS / "robots" / "panda.urdf").read_text()
@@ -82,7 +120,7 @@ def test_invalid_names_and_files(tmp_path: Path) -> None:
         load_robot(tmp_path / "none.yaml")
     broken = tmp_path / "broken.yaml"
     broken.write_text("a: [1")
-    with pytest.raises(AssetError, match=r"broken\.yaml: not a YAML file"):
+    with pytest.raises(AssetError, match=r"broken\.yaml: not valid YAML"):
         load_object(broken)
     broken.write_text("- 1")
     with pytest.raises(AssetError, match="mapping"):

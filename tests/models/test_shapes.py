@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,6 +58,12 @@ def client() -> Iterator[int]:
     number = connect()
     yield number
     disconnect(number)
+
+
+def test_a_mesh_that_is_not_a_regular_file_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.obj")  # reading it would block
+    with pytest.raises(AssetError, match="is not a regular file"):
+        read_hulls(str(tmp_path / "pipe.obj"))
 
 
 def test_all_shapes_are_covered() -> None:

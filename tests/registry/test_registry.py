@@ -10,9 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import pytest
 import stable_baselines3
 import torch
+from gymnasium.wrappers import FlattenObservation
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.policies import MultiInputActorCriticPolicy
 from stable_baselines3.common.torch_layers import CombinedExtractor
@@ -23,6 +25,7 @@ import mygym
 from mygym.algos.stable_baselines import PPO
 from mygym.config import load_file
 from mygym.config.schedules import register_schedule
+from mygym.envs.ids import env_id
 from mygym.envs.randomizers import register_randomizer
 from mygym.errors import ConfigError, RegistryError, UnknownNameError
 from mygym.registry import (
@@ -40,6 +43,7 @@ from mygym.registry import (
     register_optimizer,
     register_policy,
     registry,
+    with_env,
 )
 from mygym.strategies import Strategy, register_strategy
 from mygym.tasks.observations import register_observation
@@ -47,7 +51,7 @@ from mygym.tasks.rewards import register_reward
 from mygym.tasks.stage import register_stage
 from mygym.tasks.stages.launching import SETTLE
 from mygym.tasks.task import register_task
-from tests.components import ALGORITHMS
+from tests.components import ALGORITHMS, COMBOS_QUICKLY
 
 SHORT = {
     "steps": 64,
@@ -195,7 +199,7 @@ def test_missing_package_is_named() -> None:
         registry("object").get("ghost").load()
 
 
-@pytest.mark.parametrize("package", ["sbx", "jax"])
+@pytest.mark.parametrize("package", ["sbx", pytest.param("jax", marks=pytest.mark.slow)])
 def test_missing_extra_is_named_in_one_line(package: str, python, tmp_path: Path) -> None:
     """A run in the framework fails; its components can still be listed and described, and other frameworks used."""
     without = f"import sys; sys.modules[{package!r}] = None; from mygym.cli.main import main; "
@@ -307,7 +311,10 @@ def register_by_tuple() -> None:
 
 
 def register_by_table() -> None:
-    add_algorithm(Algorithm("custom", "pytorch", Example, defaults=KWARGS, help="An example algorithm."))
+    ppo = algorithm("ppo")
+    defaults = {**ppo.defaults, **KWARGS}
+    help = "An example algorithm."
+    add_algorithm(Algorithm("custom", "pytorch", Example, defaults=defaults, run_defaults=ppo.run_defaults, help=help))
 
 
 FORMS = [register_by_decorator, register_by_list, register_by_tuple, register_by_table]
@@ -316,12 +323,27 @@ FORMS = [register_by_decorator, register_by_list, register_by_tuple, register_by
 @pytest.mark.parametrize("register", FORMS)
 def test_every_form_registers_the_same_algorithm(register, tmp_path: Path) -> None:
     register()
-    assert implemented_combos["custom"]["pytorch"] == (Example, ("MultiInputPolicy", "env"), KWARGS)
+    kwargs = {**algorithm("ppo").defaults, **KWARGS}
+    assert implemented_combos["custom"]["pytorch"] == (Example, ("MultiInputPolicy", "env"), kwargs)
     entry = algorithm("custom")
     assert (entry.help, entry.dict_observations, entry.goal_relabelling) == ("An example algorithm.", True, False)
     assert registry("algorithm").get("custom").help == "An example algorithm."
     result = mygym.train({"algo": "custom", "logdir": str(tmp_path), **SHORT})
     assert (result.status, result.algo, result.steps) == ("done", "custom", 64)
+
+
+@pytest.mark.filterwarnings("ignore:You are trying to run")
+@pytest.mark.parametrize(("algo", "framework"), COMBOS_QUICKLY)
+def test_a_combo_constructs_with_an_environment(algo: str, framework: str) -> None:
+    AlgoClass, args, kwargs = implemented_combos[algo][framework]  # noqa: N806
+    flat = not algorithm(algo, framework).dict_observations
+    env = gymnasium.make(env_id("reach"))
+    model = AlgoClass(*with_env(args, FlattenObservation(env) if flat else env), **kwargs)
+    try:
+        action, _ = model.predict(model.get_env().reset())
+        assert action.shape == (1, *env.action_space.shape)
+    finally:
+        env.close()
 
 
 def test_goal_relabelling_follows_from_the_signature() -> None:
@@ -342,7 +364,7 @@ def test_registering_a_framework_twice_is_refused() -> None:
     with pytest.raises(RegistryError, match="registered twice"):
         register_algorithm("custom", "pytorch")(Example)
     register_algorithm("custom", "pytorch", defaults=KWARGS, override=True)(Example)
-    assert implemented_combos["custom"]["pytorch"][2] == KWARGS
+    assert implemented_combos["custom"]["pytorch"][2] == {**algorithm("ppo").defaults, **KWARGS}
 
 
 def test_built_in_names_are_refused_in_both_forms() -> None:

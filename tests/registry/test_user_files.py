@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import sys
 from collections.abc import Iterator
@@ -89,7 +90,7 @@ def test_a_file_is_executed_under_its_stable_name_when_used(folder: Path) -> Non
 def test_the_dictionary_form_is_recognised(folder: Path) -> None:
     write(folder / "algos" / "dictionary.py", DICTIONARY_FORM)
     assert registry("algorithm").get("plugged").help == "The dictionary form."
-    assert implemented_combos["plugged"]["pytorch"][2] == {"n_steps": 8}
+    assert implemented_combos["plugged"]["pytorch"][2] == {**implemented_combos["a2c"]["pytorch"][2], "n_steps": 8}
 
 
 def test_a_task_file_registers_a_task(folder: Path) -> None:
@@ -131,15 +132,86 @@ def test_a_run_directory_is_not_scanned(folder: Path) -> None:
     assert "plugged" not in registry("algorithm")
 
 
-def test_a_package_called_algos_is_not_scanned(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("file", "module"),
+    {
+        "algos/plugged_in.py": "algos.plugged_in",
+        "algos/deep/er/plugged_in.py": "algos.deep.er.plugged_in",
+        "algos/__init__.py": "algos.__init__",
+        "strategies/plugged_in.py": "strategies.plugged_in",
+    }.items(),
+)
+def test_packages_and_subfolders_are_scanned(file: str, module: str, folder: Path) -> None:
     write(folder / "algos" / "__init__.py", "")
-    write(folder / "algos" / "plugged_in.py", ALGORITHM)
+    write(folder / file, ALGORITHM)
+    cls, _, _ = implemented_combos["plugged"]["pytorch"]
+    assert cls.__module__ == f"mygym_user.{module}"
+    assert pickle.loads(pickle.dumps(cls)) is cls
+
+
+@pytest.mark.parametrize("hidden", ["algos/_old/plugged_in.py", "algos/.cache/plugged_in.py", "algos/my-files/a.py"])
+def test_private_subfolders_are_not_scanned(hidden: str, folder: Path) -> None:
+    write(folder / hidden, ALGORITHM)
     assert "plugged" not in registry("algorithm")
+
+
+def test_files_of_a_package_import_each_other(folder: Path) -> None:
+    write(folder / "algos" / "__init__.py", "")
+    write(folder / "algos" / "parts" / "numbers.py", "STEPS = 24\n")
+    text = ALGORITHM.replace("from pathlib", "from .parts.numbers import STEPS\nfrom pathlib").replace("32", "STEPS")
+    write(folder / "algos" / "plugged_in.py", text)
+    assert implemented_combos["plugged"]["pytorch"][2]["n_steps"] == 24
+
+
+def test_mygym_itself_is_not_a_users_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ASSETS.parent)
+    monkeypatch.setattr(sys, "argv", ["mygym"])
+    assert user_files.user_folders() == []
+
+
+def test_a_name_that_is_not_written_out_is_explained(folder: Path) -> None:
+    write(folder / "algos" / "dynamic.py", DICTIONARY_FORM.replace('"plugged"', '"plug" + "ged"'))
+    with pytest.raises(RegistryError, match=r"dynamic\.py registers a name of kind algorithm that is not a string"):
+        registry("algorithm").get("plugged")
+
+
+def test_a_changed_train_py_is_named_by_its_runs(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = write(folder / "my_train.py", DICTIONARY_FORM)
+    user_files.import_modules(["my_train"])
+    short = {"steps": 8, "n_envs": 1, "eval": {"episodes": 1, "final_episodes": 1}, "video": {"episodes": 0}}
+    result = mygym.train({"algo": "plugged", "logdir": "runs", **short})
+    assert json.loads((result.path / "result.json").read_text())["algo_source"] == f"{script}:5"
+    registry("algorithm").remove("plugged")
+    for command in (["evaluate", str(result.path)], ["train", "--resume", str(result.path), "--steps", "16"]):
+        with pytest.raises(SystemExit) as stop:
+            main(command)
+        assert stop.value.code == 2
+        message = (
+            f"'plugged' is not registered; {script}:5 registered it: add --import my_train, in the folder {folder}"
+        )
+        assert message in capsys.readouterr().err
+    monkeypatch.delitem(sys.modules, "my_train")
+    with pytest.raises(SystemExit) as stop:
+        main(["evaluate", str(result.path), "--episodes", "1", "--import", "my_train"])
+    assert stop.value.code == 0
+    assert "success" in capsys.readouterr().out
 
 
 def test_files_with_a_leading_underscore_are_not_scanned(folder: Path) -> None:
     write(folder / "algos" / "_helper.py", ALGORITHM)
     assert "plugged" not in registry("algorithm")
+
+
+@pytest.mark.parametrize("device", ["pipe", "/dev/zero"])
+@pytest.mark.parametrize("file", ["envs/broken.py", "envs/robots/broken.yaml"])
+def test_files_that_are_not_regular_are_not_read(file: str, device: str, folder: Path) -> None:
+    path = folder / file
+    path.parent.mkdir(parents=True)
+    os.mkfifo(path) if device == "pipe" else path.symlink_to(device)
+    with pytest.raises(RegistryError, match=f"{path}.*is not a regular file"):
+        registry("robot").get("unknown")
 
 
 def test_an_error_in_a_file_has_file_and_line(folder: Path) -> None:

@@ -11,12 +11,14 @@ import pytest
 from safetensors.numpy import load_file as load_tensors
 
 import mygym
+from mygym.errors import RunError
 from mygym.runs import session
 from mygym.runs.curves import Curves, EpisodeCounter, Mark, Score
 from mygym.runs.evaluation import EVALUATION, TEST, Evaluation
 from mygym.runs.runner import Loop
-from tests.components import small
+from tests.components import slow_except, small
 from tests.runs.runners import STEPS, Climber, config, train
+from tests.runs.test_resuming import stopped
 
 
 def test_curves_have_training_validation_and_test_figures(tmp_path: Path) -> None:
@@ -42,11 +44,50 @@ def test_curves_have_training_validation_and_test_figures(tmp_path: Path) -> Non
     assert Curves.of(content["evaluations"]) == curves
 
 
-@pytest.mark.parametrize("algo", ["ppo", "sac", "ars", "cem"])
+class Recording(Climber):
+    """Records a figure in each iteration, and another at each mark."""
+
+    def training(self, loop: Loop, **more: Any) -> Curves:
+        while loop.next_iteration():
+            for _ in range(10):
+                loop.step(np.zeros((2, *self.action_space.shape), np.float32))
+            loop.record("iteration", loop.num_timesteps)
+            if loop.at_mark:
+                loop.record("test_loss", 0.5)
+        return loop.curves()
+
+
+def test_figures_of_a_runner_are_in_every_mark(tmp_path: Path) -> None:
+    result = train(Recording, tmp_path / "whole")
+    assert [record.get("figures") for record in result.evaluations] == [
+        None,
+        {"iteration": (20 + 40 + 60 + 80 + 100) / 5, "test_loss": 0.5},
+        {"iteration": (120 + 140 + 160 + 180 + 200) / 5, "test_loss": 0.5},
+    ]
+    assert Curves.of(result.evaluations).marks[2].figures == {"iteration": 160.0, "test_loss": 0.5}
+    lines = [json.loads(line) for line in (result.path / "progress.jsonl").read_text().splitlines()]
+    assert [line["figures/iteration"] for line in lines if "figures/iteration" in line] == [60.0, 160.0]
+    resumed = mygym.train(resume=stopped(config("custom", tmp_path / "stopped"), step=75))
+    assert [record.get("figures") for record in resumed.evaluations] == [r.get("figures") for r in result.evaluations]
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), "much", None])
+def test_a_figure_that_is_no_number_ends_the_run(value: Any, tmp_path: Path) -> None:
+    class Mistaken(Climber):
+        def training(self, loop: Loop, **more: Any) -> Curves:
+            loop.next_iteration()
+            loop.record("loss", value)
+            return loop.curves()
+
+    with pytest.raises(RunError, match=r"loop\.record\('loss', .*\) is no finite number"):
+        train(Mistaken, tmp_path)
+
+
+@pytest.mark.parametrize("algo", slow_except(["ppo", "sac", "ars", "cem"], {"ppo", "sac", "cem"}.__contains__))
 def test_training_figures_match_the_monitor(algo: str, tmp_path: Path) -> None:
     """For every kind of algorithm: each episode in monitor.csv up to the last mark is counted once."""
     params = small(algo) | ({"n_steps": 16} if algo == "ppo" else {})
-    settings = config(algo, tmp_path) | {"algo_params": params, "steps": 400, "reward": "dense"}
+    settings = config(algo, tmp_path) | {"algo_params": params, "steps": 300, "reward": "dense"}
     result = mygym.train(settings)
     counted = 0
     rows = (result.path / "monitor.csv").read_text().splitlines()[2:]

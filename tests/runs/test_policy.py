@@ -105,6 +105,15 @@ WRONG: dict[str, tuple[Callable[[Tensors], object], Any]] = {
     "negative variance": (put(VAR, -1.0), None),
     "normaliser of different observations": (put(MEAN, torch.zeros(2, dtype=torch.float64)), None),
     "normaliser of a type that numpy lacks": (put(MEAN, torch.zeros(3, dtype=torch.bfloat16)), None),
+    **{
+        f"{name} as {dtype}": (
+            lambda tensors, name=name, dtype=dtype: tensors.update({name: tensors[name].to(dtype)}),
+            None,
+        )
+        for name in (WEIGHT, MEAN, VAR)
+        for dtype in (torch.int8, torch.bool, torch.complex64)
+    },
+    "weight in half precision": (lambda tensors: tensors.update({WEIGHT: tensors[WEIGHT].half()}), None),
     "missing variance": (lambda tensors: tensors.pop(VAR), None),
     "missing part": (lambda tensors: (tensors.pop(VAR), tensors.pop(VAR.replace("var", "mean"))), {"observation": 1}),
     "empty list of parts": (lambda tensors: None, {}),

@@ -7,7 +7,9 @@ import itertools
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -283,3 +285,52 @@ def test_any_values_are_resolved_or_refused(file: dict[str, Any], values: dict[s
         for key, value in {**file, **values}.items():
             if not isinstance(value, dict) and value is not None:
                 assert resolved.values()[key] == value
+
+
+def test_values_of_other_libraries_become_plain_data() -> None:
+    config = {
+        "steps": np.int64(4000),
+        "logdir": Path("runs") / "mine",
+        "normalize": np.bool_(True),
+        "observations": ("ee_position", "ee_velocity"),
+        "task_params": {"areas": {"goal": {"low": np.array([-0.1, -0.1, 0.1])}}},
+        "algo_params": {
+            "gamma": np.float64(0.9),
+            "policy_kwargs": {
+                "net_arch": (16, 16),
+                "activation_fn": torch.nn.Tanh,
+                "optimizer_class": torch.optim.Adam,
+            },
+        },
+    }
+    plain = {
+        "steps": 4000,
+        "logdir": "runs/mine",
+        "normalize": True,
+        "observations": ["ee_position", "ee_velocity"],
+        "task_params": {"areas": {"goal": {"low": [-0.1, -0.1, 0.1]}}},
+        "algo_params": {
+            "gamma": 0.9,
+            "policy_kwargs": {"net_arch": [16, 16], "activation_fn": "tanh", "optimizer_class": "adam"},
+        },
+    }
+    assert from_python(config).config == from_python(plain).config
+
+
+def test_a_class_without_a_name_is_refused_with_the_list_of_names() -> None:
+    config = {"algo_params": {"policy_kwargs": {"activation_fn": torch.nn.Bilinear}}}
+    with pytest.raises(ConfigError, match=r"algo_params\.policy_kwargs\.activation_fn: 'Bilinear'.*list activation"):
+        from_python(config)
+
+
+@pytest.mark.parametrize("config", ["push", 5, [("task", "push")], RunConfig], ids=str)
+def test_a_config_is_a_mapping(config: Any) -> None:
+    with pytest.raises(ConfigError, match=r"config: .* a mapping such as \{'task': 'push'\}"):
+        from_python(config)
+
+
+def test_a_config_that_contains_itself_is_refused() -> None:
+    config: dict[str, Any] = {"task": "reach"}
+    config["algo_params"] = config
+    with pytest.raises(ConfigError, match="nested more than 32 deep"):
+        from_python(config)

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import numpy as np
@@ -21,9 +26,11 @@ from mygym.config import merged
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, InterruptedRunError, RunError
 from mygym.registry import register_algorithm
-from mygym.runs import directory
+from mygym.runs import directory, session
+from mygym.runs.evaluation import Evaluation
 from mygym.runs.result import Result
 from tests.components import small
+from tests.conftest import ROOT
 
 STEPS = 240
 
@@ -75,15 +82,19 @@ def stopped(settings: dict[str, Any], step: int) -> Path:
 @pytest.mark.parametrize(
     ("algo", "framework", "more"),
     [
-        ("ppo", "pytorch", {}),
-        ("sac", "pytorch", {}),
+        pytest.param("ppo", "pytorch", {}, marks=pytest.mark.slow),
+        pytest.param("sac", "pytorch", {}, marks=pytest.mark.slow),
         ("ppo", "pytorch", {"algo_params": {"use_sde": True, "sde_sample_freq": 4}}),
         ("ppo", "jax", {"algo_params": {"target_kl": 0.01}}),  # adapts the learning rate
-        ("sac", "pytorch", {"algo_params": {"use_sde": True}, "normalize": True}),
+        # A buffer that is full, and overwritten:
+        (
+            "sac",
+            "pytorch",
+            {"algo_params": {"use_sde": True, "buffer_size": 80, "learning_starts": 41}} | {"normalize": True},
+        ),
         pytest.param("sac", "jax", {"algo_params": {"use_sde": True}, "normalize": True}, marks=pytest.mark.slow),
-        ("sac", "pytorch", {"algo_params": {"buffer_size": 80, "learning_starts": 41}}),  # full, and overwritten
         ("sac", "pytorch", {"algo_params": {"train_freq": [1, "episode"]}, "n_envs": 1}),
-        ("dagger", "pytorch", {"algo_params": {"buffer_size": 80}}),  # overwritten as well
+        ("dagger", "pytorch", {"algo_params": {"buffer_size": 80}, "steps": 180}),  # overwritten as well
         pytest.param("td3", "jax", {"algo_params": {"param_resets": [100, 200]}}, marks=pytest.mark.slow),
     ],
     ids=str,
@@ -100,7 +111,7 @@ def test_a_resumed_run_equals_an_uninterrupted_run(
     assert "checkpoints do not hold" not in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("algo", ["sac", pytest.param("td3", marks=pytest.mark.slow), "ppo"])
+@pytest.mark.parametrize("algo", ["sac", *(pytest.param(algo, marks=pytest.mark.slow) for algo in ("td3", "ppo"))])
 def test_an_extended_run_equals_a_run_of_the_full_length(algo: str, tmp_path: Path) -> None:
     short = mygym.train(config(algo, tmp_path / "short", steps=128))
     longer = mygym.train({"steps": STEPS}, resume=short.path)
@@ -143,11 +154,18 @@ def test_a_finished_run_is_evaluated_and_filmed_again_without_learning(tmp_path:
 
 
 def test_a_run_that_ended_by_success_can_be_extended(tmp_path: Path) -> None:
-    easy = {"task_params": {"tolerance": 0.15, "hold": 1, "horizon": 40}, "stop_at_success": 0.5, "eval": {"every": 40}}
-    short = mygym.train(config("sac", tmp_path, **easy, steps=2_000))
-    assert short.steps < 2_000
-    longer = mygym.train({"stop_at_success": None, "steps": short.steps + 200}, resume=short.path)
-    assert longer.steps == short.steps + 200
+    """An untrained policy succeeds here; tests/test_api.py has policies that learn to."""
+    evaluate = session.evaluate_policy
+
+    def succeed(*args: Any) -> Evaluation:
+        return Evaluation(tuple(replace(episode, success=True) for episode in evaluate(*args).episodes))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session, "evaluate_policy", succeed)
+        short = mygym.train(config("sac", tmp_path, stop_at_success=0.5, eval={"every": 40}))
+    assert short.steps < STEPS
+    longer = mygym.train({"stop_at_success": None, "steps": short.steps + 100}, resume=short.path)
+    assert longer.steps == short.steps + 100
 
 
 MISTAKES = {
@@ -157,21 +175,44 @@ MISTAKES = {
     "robot": ({"robot": "kuka"}, "robot"),
     "misspelt": ({"stepps": 5}, "did you mean 'steps'"),
     "steps that are over": ({"steps": 100}, "has been passed already"),
+    "logdir": ({"logdir": "elsewhere"}, "logdir: 'elsewhere' cannot change: a resumed run stays in its directory"),
+    "algorithm": ({"algo": "ppo"}, "algo: 'ppo' is not the value with which"),
 }
 
 
+@pytest.fixture(scope="module")
+def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that SIGTERM has stopped; tests that change it take a copy."""
+    return stopped(config("sac", tmp_path_factory.mktemp("interrupted")), step=150)
+
+
+def copied(run: Path, folder: Path) -> Path:
+    """Return a copy of the run in a log directory; a run may be moved."""
+    return Path(shutil.copytree(run, folder / run.name))
+
+
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_changes_of_settings_that_affect_learning_are_refused(mistake: str, tmp_path: Path) -> None:
-    run = stopped(config("sac", tmp_path), step=150)
-    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+def test_changes_of_settings_that_affect_learning_are_refused(mistake: str, interrupted: Path) -> None:
+    before = {path: path.read_bytes() for path in interrupted.rglob("*") if path.is_file()}
     changes, words = MISTAKES[mistake]
     with pytest.raises(ConfigError, match=words):
-        mygym.train(changes, resume=run)
+        mygym.train(changes, resume=interrupted)
+    assert {path: path.read_bytes() for path in interrupted.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("steps", [100, STEPS + 1])
+def test_a_complete_run_is_not_shortened(steps: int, tmp_path: Path) -> None:
+    run = mygym.train(config("ppo", tmp_path)).path
+    assert Result.read(run).steps > STEPS + 1
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    with pytest.raises(ConfigError, match=f"steps: {steps} is no longer than the run.*allowed: {STEPS}, or more than"):
+        mygym.train({"steps": steps}, resume=run)
     assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+    assert mygym.train({"steps": STEPS}, resume=run).steps == Result.read(run).steps
 
 
-def test_a_config_that_was_edited_since_the_stop_is_refused(tmp_path: Path) -> None:
-    run = stopped(config("sac", tmp_path), step=150)
+def test_a_config_that_was_edited_since_the_stop_is_refused(interrupted: Path, tmp_path: Path) -> None:
+    run = copied(interrupted, tmp_path)
     content = yaml.safe_load((run / "config.yaml").read_text())
     content["algo_params"]["gamma"] = 0.5
     (run / "config.yaml").write_text(yaml.safe_dump(content))
@@ -179,20 +220,31 @@ def test_a_config_that_was_edited_since_the_stop_is_refused(tmp_path: Path) -> N
         mygym.train(resume=run)
 
 
-def test_a_diverged_run_is_not_resumed(tmp_path: Path) -> None:
-    run = stopped(config("sac", tmp_path), step=150)
+def test_a_diverged_run_is_not_resumed(interrupted: Path, tmp_path: Path) -> None:
+    run = copied(interrupted, tmp_path)
     content = json.loads((run / "result.json").read_text())
     (run / "result.json").write_text(json.dumps({**content, "status": "diverged"}))
     with pytest.raises(ConfigError, match="diverged"):
         mygym.train(resume=run)
 
 
-def test_two_processes_do_not_write_one_run(tmp_path: Path, python: Any) -> None:
-    run = stopped(config("sac", tmp_path), step=150)
-    command = f"import mygym; mygym.train(resume={str(run)!r})"
-    with directory.lock(run):
-        done = python("-c", command)
-    assert "is being written by another process" in done.stderr
+LOCK = """
+import sys
+from pathlib import Path
+from mygym.runs import directory
+with directory.lock(Path(sys.argv[1])):
+    print("locked", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_two_processes_do_not_write_one_run(interrupted: Path, tmp_path: Path) -> None:
+    run = copied(interrupted, tmp_path)
+    with subprocess.Popen([sys.executable, "-c", LOCK, run], stdin=PIPE, stdout=PIPE, cwd=ROOT, text=True) as other:
+        assert other.stdout.readline() == "locked\n"
+        with pytest.raises(ConfigError, match="is being written by another process"):
+            mygym.train(resume=run)
+        other.stdin.close()
     assert mygym.train(resume=run).status == "done"
 
 
@@ -277,7 +329,7 @@ def test_an_algorithm_that_begins_no_rollouts_is_not_silently_trained_from_the_s
         mygym.train(resume=run)
 
 
-def test_the_command_line_resumes(tmp_path: Path, python: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_line_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     short = mygym.train(config("sac", tmp_path, steps=120))
     for wrong, words in (
         (["--resume", "nowhere"], "is not a run directory"),
@@ -290,10 +342,12 @@ def test_the_command_line_resumes(tmp_path: Path, python: Any, capsys: pytest.Ca
         err = capsys.readouterr().err
         assert (ended.value.code, "Traceback" in err) == (2, False), err
         assert words in err
-    program = str(Path(mygym.__file__).parent.parent / "train.py")
-    done = python(program, "--resume", str(short.path), "--steps", str(STEPS))
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == f"run: {short.path}"
-    assert "learning continues from 120 to 240 steps" in done.stderr
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        command("train", ["--resume", str(short.path), "--steps", str(STEPS)])
+    done = capsys.readouterr()
+    assert not ended.value.code, done.err
+    assert done.out.splitlines()[-1] == f"run: {short.path}"
+    assert "learning continues from 120 to 240 steps" in done.err
     assert Result.read(short.path).steps == STEPS
     assert yaml.safe_load((short.path / "config.yaml").read_text())["steps"] == STEPS

@@ -118,14 +118,15 @@ def learned_with_numbers(algo: str, framework: str, tuned: bool) -> np.ndarray:
 
 SCHEDULABLE = [triple for triple in EACH if triple not in OVERRULED]
 TUNED = {(algo, framework) for algo, framework, name in SCHEDULABLE if name == "target_entropy"}
-FIRST_OF_EACH = [
-    *{
-        name: (algo, framework, name) for algo, framework, name in reversed(SCHEDULABLE) if framework == "pytorch"
-    }.values(),
-    *{algo: (algo, framework, name) for algo, framework, name in SCHEDULABLE if framework == "pytorch"}.values(),
-]
-"""A case for each hyperparameter, and a case for each algorithm."""
-SLOW_IN_JAX = {"jax": [pytest.mark.slow]}  # each compiles for half a minute
+PREFERRED = ("ppo", "sac", "td3", "trpo", "ppo_runner")
+"""Algorithms that share most hyperparameters: a case of one of them needs no further reference."""
+OF_PYTORCH = sorted(
+    (triple for triple in SCHEDULABLE if triple[1] == "pytorch"), key=lambda triple: triple[0] not in PREFERRED
+)
+FIRST_OF_EACH = list({name: (algo, framework, name) for algo, framework, name in reversed(OF_PYTORCH)}.values())
+"""A case for each hyperparameter. The values that each algorithm uses: see test_used_value_is_the_schedule."""
+CONSTANT = {("ppo", "pytorch", False), ("sac", "pytorch", True), ("td3", "pytorch", False), ("cem", "pytorch", False)}
+"""An algorithm of each kind; each in JAX compiles for half a minute."""
 
 
 @pytest.mark.parametrize(
@@ -141,7 +142,7 @@ def test_every_schedule_changes_the_weights(algo: str, framework: str, name: str
 @pytest.mark.parametrize(
     ("algo", "framework", "tuned"),
     [
-        pytest.param(algo, framework, tuned, marks=SLOW_IN_JAX.get(framework, []))
+        pytest.param(algo, framework, tuned, marks=[] if (algo, framework, tuned) in CONSTANT else [pytest.mark.slow])
         for algo, framework in dict.fromkeys(triple[:2] for triple in SCHEDULABLE)
         for tuned in sorted({False, (algo, framework) in TUNED})
     ],
@@ -210,10 +211,12 @@ def watched(algo: str) -> list[tuple[int, str, float]]:
 
 WATCHED = [algo for algo in ALGORITHMS if algo != "myalgo" and not issubclass(class_of(algo), Runner)]
 """Algorithms with SB3's `train` or a similar method; `test_every_schedule_changes_the_weights` covers runners."""
+USED_QUICKLY = {("ppo", False), ("sac", True), ("td3", False), ("trpo", False), ("ars", False)}
+"""An algorithm of each kind: on-policy, tuned coefficient, action noise, line search, random search."""
 CASES = [(algo, tuned) for algo in WATCHED for tuned in {False, (algo, "pytorch") in TUNED}]
 
 
-@pytest.mark.parametrize(("algo", "tuned"), slow_except(sorted(CASES), lambda case: not case[1] or case[0] == "sac"))
+@pytest.mark.parametrize(("algo", "tuned"), slow_except(sorted(CASES), USED_QUICKLY.__contains__))
 def test_used_value_is_the_schedule_at_the_env_step(algo: str, tuned: bool, tmp_path: Path) -> None:
     excluded = "ent_coef" if tuned else "target_entropy"
     names = [key for *of, key in EACH if of == [algo, "pytorch"] and key != excluded]
@@ -253,7 +256,7 @@ def scheduled(algo: str, logdir: Path, **more: Any) -> dict[str, Any]:
     return merged(config(algo, logdir, **more), {"algo_params": SCHEDULED[algo]})
 
 
-@pytest.mark.parametrize("algo", slow_except(SCHEDULED, ("ppo", "td3").__contains__))
+@pytest.mark.parametrize("algo", slow_except(SCHEDULED, ("td3",).__contains__))
 def test_resumed_run_continues_its_schedules(algo: str, tmp_path: Path) -> None:
     reference = mygym.train(scheduled(algo, tmp_path / "whole"))
     run = stopped(scheduled(algo, tmp_path / "stopped"), step=150)
@@ -262,7 +265,7 @@ def test_resumed_run_continues_its_schedules(algo: str, tmp_path: Path) -> None:
     assert differences(reference.path, run) == []
 
 
-@pytest.mark.parametrize("algo", slow_except(SCHEDULED, ("ppo", "td3").__contains__))
+@pytest.mark.parametrize("algo", slow_except(SCHEDULED, ("ars",).__contains__))
 def test_schedules_of_an_extended_run_end_at_its_new_end(algo: str, tmp_path: Path) -> None:
     """After the old end the values are those of a run of the new length; before it they are not."""
     short = mygym.train(scheduled(algo, tmp_path))
@@ -291,7 +294,7 @@ def test_resume_refuses_a_changed_schedule(tmp_path: Path) -> None:
 # Files of the run ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("algo", ["ppo", "td3", "ars"])
+@pytest.mark.parametrize("algo", slow_except(["ppo", "td3", "ars"], ("td3",).__contains__))
 def test_config_of_a_run_repeats_its_schedules(algo: str, tmp_path: Path) -> None:
     values = scheduled(algo, tmp_path)
     first = mygym.train(values)
@@ -303,7 +306,7 @@ def test_config_of_a_run_repeats_its_schedules(algo: str, tmp_path: Path) -> Non
     assert (second.path / "policy.safetensors").read_bytes() == (first.path / "policy.safetensors").read_bytes()
 
 
-@pytest.mark.parametrize("algo", slow_except(SCHEDULED, ("ppo", "td3").__contains__))
+@pytest.mark.parametrize("algo", slow_except(SCHEDULED, ("ppo",).__contains__))
 def test_saved_policies_load_and_act(algo: str, tmp_path: Path) -> None:
     params = (
         {"n_steps": 32} if "n_steps" in config(algo, tmp_path)["algo_params"] else {}

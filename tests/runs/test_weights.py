@@ -23,7 +23,7 @@ from mygym.errors import RunError
 from mygym.registry import register_algorithm
 from mygym.runs import factory
 from mygym.runs.checkpoints import pytrees, serialization
-from mygym.runs.checkpoints.algorithm_state import load_algorithm_state
+from mygym.runs.checkpoints.algorithm_state import algorithm_state, load_algorithm_state
 from mygym.runs.policy import load_policy, save_policy
 from mygym.runs.resolve_config import from_python
 from mygym.runs.weights import load_weights, parameter_counts, weights
@@ -52,7 +52,10 @@ def actions(model: Any) -> Any:
 JAX = [combo for combo in COMBOS if combo[1] == "jax"]
 
 
-@pytest.mark.parametrize(("algo", "framework"), [("sac", "pytorch"), ("ars", "pytorch"), *JAX])
+@pytest.mark.parametrize(
+    ("algo", "framework"),
+    [("sac", "pytorch"), ("ars", "pytorch"), *slow_except(JAX, {("sac", "jax"), ("ppo", "jax")}.__contains__)],
+)
 def test_weights_determine_the_actions(algo: str, framework: str, tmp_path: Path) -> None:
     model, other = build(algo, framework), build(algo, framework, seed=1)
     assert all(isinstance(tensor, torch.Tensor) for tensor in weights(model).values())
@@ -177,11 +180,19 @@ class Curious(sbx.SAC):
 
 def test_custom_jax_algorithm_resumes(tmp_path: Path, capsys: Any) -> None:
     register_algorithm("curious", framework="jax")(Curious)
-    reference = mygym.train(config("sac", tmp_path / "whole", "jax") | {"algo": "curious"})
-    run = stopped(config("sac", tmp_path / "stopped", "jax") | {"algo": "curious"}, step=150)
+    reference = mygym.train(config("sac", tmp_path / "whole", "jax", steps=160) | {"algo": "curious"})
+    run = stopped(config("sac", tmp_path / "stopped", "jax", steps=160) | {"algo": "curious"}, step=130)
     mygym.train(resume=run)
     assert differences(reference.path, run) == []
     assert "checkpoints do not hold" not in capsys.readouterr().err
+
+
+def test_random_keys_and_counters_of_jax_are_restored() -> None:
+    model, other = build("sac", "jax"), build("sac", "jax")
+    model.policy.noise_key, model.reset_idx = jax.random.split(model.policy.noise_key)[1], 3
+    load_algorithm_state(other, algorithm_state(model))
+    assert jnp.array_equal(other.policy.noise_key, model.policy.noise_key)
+    assert other.reset_idx == 3
 
 
 def test_state_of_other_networks_is_refused() -> None:
@@ -192,6 +203,15 @@ def test_state_of_other_networks_is_refused() -> None:
     ):
         with pytest.raises(ValueError, match=words):
             load_algorithm_state(model, content)
+
+
+@pytest.mark.parametrize("algo", [algo for algo, _ in JAX if algo != "ppo"])
+def test_every_optimiser_has_an_adjustable_learning_rate(algo: str) -> None:
+    model = build(algo, "jax")
+    states = {**vars(model.policy), "ent_coef_state": getattr(model, "ent_coef_state", None)}
+    trained = {name: state for name, state in states.items() if name.endswith("_state") and state is not None}
+    assert trained
+    assert all("learning_rate" in state.opt_state.hyperparams for state in trained.values())
 
 
 @pytest.mark.parametrize("algo", slow_except([algo for algo, _ in JAX], ("sac",).__contains__))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mygym.registry import registry
-from tests.components import ROBOTS
+from tests.components import ROBOTS, ROBOTS_AND_CONTROLS_QUICKLY
 from tests.worlds import MakeWorld, act_first, cube_at, first_home, go, two_armed
 
 
@@ -34,8 +34,7 @@ def test_grasp_lift_swing_hold(make_world: MakeWorld, control: str) -> None:
         assert not world.state.finger_contact.any()
 
 
-@pytest.mark.parametrize("control", registry("controller").names())
-@pytest.mark.parametrize("robot", ROBOTS)
+@pytest.mark.parametrize(("robot", "control"), ROBOTS_AND_CONTROLS_QUICKLY)
 def test_push_on_the_table(make_world: MakeWorld, robot: str, control: str) -> None:
     world = make_world(robot, control=control, gripper=False)
     world.reset(cube_at(0.0, 0.0))

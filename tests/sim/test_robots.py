@@ -26,7 +26,7 @@ from mygym.sim.inference import find_robot, infer_robot, inferred_of, is_install
 from mygym.sim.inspection import collisions
 from mygym.sim.primitives import enclosing, mesh_points, replace_meshes
 from mygym.sim.world import World
-from tests.components import CONTROLS, ROBOTS, needs_extra
+from tests.components import CONTROLS, ROBOTS, ROBOTS_AND_CONTROLS_QUICKLY, needs_extra
 from tests.worlds import MakeWorld, cube_at, go, two_armed
 
 NONE = np.zeros((0, 7))
@@ -74,8 +74,7 @@ def test_a_missing_extra_gives_one_message(monkeypatch: pytest.MonkeyPatch) -> N
         find_robot("ur5")
 
 
-@pytest.mark.parametrize("control", CONTROLS)
-@pytest.mark.parametrize("robot", ROBOTS)
+@pytest.mark.parametrize(("robot", "control"), ROBOTS_AND_CONTROLS_QUICKLY)
 def test_follows_sines_with_every_controller(make_world: MakeWorld, robot: str, control: str) -> None:
     behind, beside = follow_sine(make_world(robot, objects=0, control=control, gripper=False))
     assert behind < 0.015

@@ -146,10 +146,14 @@ def test_demonstrations_are_normalised_when_sampled() -> None:
     assert drawn.observations["observation"].std(0).mean() == pytest.approx(1.0, abs=0.3)
 
 
-def test_without_hindsight_a_resumed_run_equals_an_uninterrupted_run(tmp_path: Path) -> None:
-    """With hindsight: see tests/strategies/test_strategy.py."""
-    reference = mygym.train(settings("sac", tmp_path / "whole", her=False))
-    run = stopped(settings("sac", tmp_path / "stopped", her=False), step=150)
+FADING = {"weight": {"schedule": "linear", "from": 1, "to": 0}}
+
+
+@pytest.mark.parametrize("her", [pytest.param(False, marks=pytest.mark.slow), True])
+def test_a_resumed_run_equals_an_uninterrupted_run(her: bool, tmp_path: Path) -> None:
+    quick = {"her": her, "steps": 200, "algo_params": {"learning_starts": 42}}
+    reference = mygym.train(settings("sac", tmp_path / "whole", FADING, **quick))
+    run = stopped(settings("sac", tmp_path / "stopped", FADING, **quick), step=110)
     mygym.train(resume=run)
     assert differences(reference.path, run) == []
 

@@ -17,6 +17,7 @@ from torch.distributions import Independent, Normal, kl_divergence
 
 import mygym
 from benchmarks.kills import differences
+from mygym.config import merged
 from mygym.errors import ConfigError
 from mygym.runs import factory
 from mygym.runs.resolve_config import from_python
@@ -25,6 +26,7 @@ from mygym.strategies.distill import Distill
 from mygym.strategies.gaussians import divergence, family, gaussian
 from mygym.strategies.requirements import prepared
 from mygym.strategies.teacher_config import ORACLE, read_teachers
+from tests.components import slow_except
 from tests.runs.test_resuming import config, stopped
 
 Train = Callable[..., Path]
@@ -43,7 +45,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Train:
         key = f"{algo} {more}"
         if key not in cache:
             short = {"steps": 64, "eval": {"every": 1000, "episodes": 1, "final_episodes": 1}, **more}
-            cache[key] = mygym.train(config(algo, tmp_path_factory.mktemp("teacher"), **short)).path
+            quick = {"algo": algo, "tensorboard": False, "checkpoint": {"every": 1000}}
+            cache[key] = mygym.train(merged(config(algo, tmp_path_factory.mktemp("teacher"), **short), quick)).path
         return cache[key]
 
     return trained
@@ -83,7 +86,7 @@ def answers(strategy: Distill) -> Any:
 # Learning -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("algo", GRADIENTS)
+@pytest.mark.parametrize("algo", slow_except(GRADIENTS, ("ppo", "ppo_runner", "trpo", "sac", "td3").__contains__))
 def test_optimiser_steps_reduce_the_loss(algo: str) -> None:
     with student(algo, ORACLE, weight=1.0) as strategy:
         strategy.step = lambda: None  # type: ignore[method-assign]  # it would clear the losses
@@ -125,7 +128,7 @@ def test_answers_are_the_actions_of_the_scripted_expert() -> None:
     [
         ("td3", "ppo", {"normalize": True}),  # the teacher's normaliser, not the student's
         ("ppo", "crossq", {"observations": FEW, "normalize": True}),  # flat, of a student with less in a dictionary
-        ("ddpg", "sac", {"observations": FEW}),
+        pytest.param("ddpg", "sac", {"observations": FEW}, marks=pytest.mark.slow),
     ],
 )
 def test_answers_use_the_observations_of_the_teacher(algo: str, teacher: str, more: dict[str, Any], run: Train) -> None:
@@ -244,7 +247,7 @@ def test_the_default_weight_falls_over_the_run(tmp_path: Path) -> None:
 # Teachers -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("algo", ["dagger", "bc"])
+@pytest.mark.parametrize("algo", slow_except(["dagger", "bc"], ("dagger",).__contains__))
 def test_imitation_learns_from_a_run_with_more_observations(algo: str, run: Train) -> None:
     path = run("ppo", task="AGM", normalize=True)
     with student(algo, str(path), task="AGM", observations=FEW) as strategy:
@@ -295,7 +298,7 @@ def test_each_task_has_its_teacher(run: Train) -> None:
                 np.testing.assert_allclose(answer[row], expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("normalize", slow_except([True, False], bool))
 def test_a_mixture_can_be_a_student(normalize: bool, tmp_path: Path) -> None:
     params = {"mixture": {"by": "sampler", "candidates": 2, "tries": 1}}
     values = config("ppo", tmp_path, strategy="distill+mixture", strategy_params=params, normalize=normalize, steps=64)
@@ -307,8 +310,9 @@ def test_a_mixture_can_be_a_student(normalize: bool, tmp_path: Path) -> None:
 def test_a_resumed_run_equals_an_uninterrupted_run(run: Train, tmp_path: Path) -> None:
     params = {"teacher": [ORACLE, str(run("ppo"))], "buffer_size": 60}  # smaller than the run
     overrides = {"strategy": "distill", "strategy_params": params, "normalize": True}
+    overrides |= {"steps": 200, "algo_params": {"learning_starts": 42}}
     reference = mygym.train(config("sac", tmp_path / "whole", **overrides))
-    path = stopped(config("sac", tmp_path / "stopped", **overrides), step=150)
+    path = stopped(config("sac", tmp_path / "stopped", **overrides), step=110)
     mygym.train(resume=path)
     assert differences(reference.path, path) == []
 

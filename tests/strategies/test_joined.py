@@ -58,14 +58,14 @@ def rated() -> None:
 
 PARAMS = {"multitask": {"tasks": ["reach", "AG"], "sampler": "adaptive"}, "rated": {"rate": 2e-3}}
 EVALUATED = {"every": 100, "episodes": 1, "final_episodes": 2}
-OVERRIDES = {"strategy": "multitask+rated", "strategy_params": PARAMS, "eval": EVALUATED}
+OVERRIDES = {"strategy": "multitask+rated", "strategy_params": PARAMS, "eval": EVALUATED, "steps": 200}
 
 
 def test_every_strategy_is_called_and_resumed(tmp_path: Path) -> None:
     reference = mygym.train(config("ppo", tmp_path / "whole", **OVERRIDES))
     assert set(Result.read(reference.path).success_by_task) == {"reach", "AG"}  # type: ignore[union-attr]
     assert CALLS[:2] == ["rated prepares 2 environments", "rated evaluated at 0 steps"]
-    run = stopped(config("ppo", tmp_path / "stopped", **OVERRIDES), step=150)
+    run = stopped(config("ppo", tmp_path / "stopped", **OVERRIDES), step=110)
     mygym.train(resume=run)
     assert differences(reference.path, run) == []
     single = mygym.train(

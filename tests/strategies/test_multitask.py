@@ -18,6 +18,7 @@ from mygym.runs.variants import VARIANT_KEYS
 from mygym.strategies.gradient_bandit import MIN_SHARE
 from mygym.strategies.multitask import MultiTask
 from mygym.tasks.components import stage_columns
+from tests.components import slow_except
 
 SAMPLERS = ("fair", "uniform", "adaptive", "differentiable")
 
@@ -29,14 +30,15 @@ def quick(tmp_path: Path, **params: Any) -> dict[str, Any]:
         "algo": "ppo",
         "algo_params": {"n_steps": 32, "batch_size": 64},
         "n_envs": 2,
-        "steps": 256,
-        "eval": {"every": 128, "episodes": 4, "final_episodes": 6},
+        "task_params": {"horizon": 20},
+        "steps": 128,
+        "eval": {"every": 64, "episodes": 2, "final_episodes": 2},
         "video": {"episodes": 0},
         "logdir": str(tmp_path),
     }
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("sampler", slow_except(SAMPLERS, ("fair", "adaptive").__contains__))
 def test_results_have_the_success_of_each_task(sampler: str, tmp_path: Path) -> None:
     result = mygym.train(quick(tmp_path, sampler=sampler, identify="one_hot" if sampler == "fair" else "none"))
     assert result.status == "done"
@@ -44,8 +46,8 @@ def test_results_have_the_success_of_each_task(sampler: str, tmp_path: Path) -> 
     assert set(result.success_by_task) == {"reach", "push"}
     assert all(set(record["success_by_task"]) == {"reach", "push"} for record in result.evaluations)
     assert {stage.partition(":")[0] for stage in result.stage_reached} == {"reach", "push"}
-    evaluation = mygym.evaluate(result.path, episodes=4)
-    assert [episode.task for episode in evaluation.episodes].count("push") == 2
+    evaluation = mygym.evaluate(result.path, episodes=2)
+    assert [episode.task for episode in evaluation.episodes].count("push") == 1
 
 
 def test_the_stage_code_has_the_position_of_each_stage() -> None:

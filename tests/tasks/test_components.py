@@ -37,10 +37,9 @@ def test_the_help_of_a_component_begins_with_its_shape(name: str) -> None:
 
 
 @pytest.mark.parametrize("composition", ["reach", "pick_and_place", "AGFDW", *LISTED])
-@pytest.mark.parametrize("name", OBSERVATIONS)
-def test_a_component_has_its_size_for_each_subject(name: str, composition: str) -> None:
+def test_components_have_their_sizes_for_each_subject(composition: str) -> None:
     episode = context(composition, clutter=2)
-    task, component = episode.task, find_component(name)
+    task = episode.task
     counts = {
         "objects": len(task.roles),
         "parts": len(task.part_slots),
@@ -50,8 +49,10 @@ def test_a_component_has_its_size_for_each_subject(name: str, composition: str) 
         "waypoints": int(any(bound.stage.waypoint is not None for bound in task.bound_stages)),
     }
     assert set(counts) == set(SLOTS)
-    if component.of in SLOTS:
-        assert values(name, episode).shape == (N, component.size * counts[component.of])
+    for name in OBSERVATIONS:
+        component = find_component(name)
+        if component.of in SLOTS:
+            assert values(name, episode).shape == (N, component.size * counts[component.of]), name
 
 
 def test_touch_of_any_link_and_share_of_finger_contact() -> None:

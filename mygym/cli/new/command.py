@@ -11,7 +11,8 @@ from mygym.cli.command import argument, command
 from mygym.errors import ConfigError, bad_value
 
 KINDS_IN_WORDS = (
-    "algo, policy, strategy, task, stage, predicate, reward, observation, controller, robot, workspace, object or env"
+    "algo, policy, strategy, sampler, callback, task, stage, predicate, reward, observation, controller, robot, "
+    "workspace, object or env"
 )
 
 PARSER = command(
@@ -29,6 +30,8 @@ mygym new algo my_algo --base sac --class MySAC
 mygym new algo my_algo --base runner      an algorithm with its training loop
 mygym new policy wide --base sac          networks for SAC
 mygym new strategy widen                  algos/widen.py, which chooses the next task
+mygym new sampler in_turn                 algos/in_turn.py, which candidates of a super-network train
+mygym new callback patience               algos/patience.py, an SB3 callback
 mygym new task tidy                       envs/tidy.py, a composition of stages
 mygym new stage hoist                     envs/hoist.py, a stage for compositions
 mygym new predicate raised                envs/raised.py, a predicate and a stage that gives it
@@ -88,7 +91,7 @@ def main(arguments: Sequence[str]) -> None:
 def _check_flags(kind: str, options: argparse.Namespace) -> None:
     """Refuse flags that do not apply to the kind."""
     values = {
-        "--class": (options.class_name, ["algo", "policy", "strategy", "controller"]),
+        "--class": (options.class_name, ["algo", "policy", "strategy", "sampler", "callback", "controller"]),
         "--base": (options.base, ["algo", "policy"]),
         "--framework": (options.framework, ["algo", "policy"]),
         "--urdf": (options.urdf, ["robot", "object"]),

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Mapping
 from string import Template
 
+from mygym.checks.suite import LEARNS
 from mygym.cli.new.naming import check_free
 from mygym.cli.new.request import Request
 from mygym.cli.new.templating import checks_test, checks_test_file, config_file, fill_class, template
@@ -28,6 +29,9 @@ def algorithm_files(request: Request) -> dict[str, str]:
     """Return the files of an algorithm: a subclass of the base's class, or of `Runner`."""
     check_free("algorithm", request.name)
     base = request.base or "ppo"
+    if base == RUNNER and request.framework != "pytorch":
+        why = "has no policies for runners: a runner of another framework needs its policy classes first"
+        raise ConfigError(bad_value("--framework", request.framework, ["pytorch"], why))
     if base == RUNNER:
         code, hyperparameter = fill_class("runner.py", request), "noise: 0.05"
     else:
@@ -37,11 +41,12 @@ def algorithm_files(request: Request) -> dict[str, str]:
     if request.framework != "pytorch":
         config["framework"] = request.framework
     framework = "" if request.framework == "pytorch" else f', framework="{request.framework}"'
+    skip = "" if base == RUNNER else f', skip=["{LEARNS}"]'  # which takes minutes
     return {
         f"algos/{request.name}.py": code,
         **config_file(request, config, "Trains this algorithm on the task reach."),
         **checks_test_file(
-            request, checks_test("algorithm", request, f'{framework}, steps=300, config={{"n_envs": 2}}')
+            request, checks_test("algorithm", request, f'{framework}, steps=300, config={{"n_envs": 2}}{skip}')
         ),
     }
 
@@ -52,11 +57,10 @@ def _subclass_values(base: str, framework: str) -> dict[str, str]:
     parent, _, _ = entry.combo()
     module, name = _import_of(entry, parent)
     hook, library = _hook(parent, framework, base)
-    imports = sorted([f"from {module} import {name}", "from mygym.registry import algorithm, register_algorithm"])
+    imports = sorted([f"from {module} import {name}", "from mygym.registry import register_algorithm"])
     return {
         "base": base,
         "framework": "" if framework == "pytorch" else f', framework="{framework}"',
-        "framework_line": "" if framework == "pytorch" else f'\n    framework="{framework}",',
         "parent": name,
         "imports": "\n".join(imports),
         "library": library,
@@ -108,6 +112,29 @@ def policy_files(request: Request) -> dict[str, str]:
         f"algos/{request.name}.py": fill_class("policy.py", request, **values),
         **config_file(request, config, f"Trains {base} with this policy."),
         **checks_test_file(request, test),
+    }
+
+
+def sampler_files(request: Request) -> dict[str, str]:
+    """Return the files of a sampler."""
+    check_free("sampler", request.name)
+    config = {"algo": "ppo", "strategy": "mixture", "strategy_params": f"{{sampler: {request.name}, candidates: 3}}"}
+    arguments = ', steps=300, config={"n_envs": 2, "algo_params": {"n_steps": 32}}'
+    return {
+        f"algos/{request.name}.py": fill_class("sampler.py", request),
+        **config_file(request, config, "Trains the candidates of a super-network with this sampler."),
+        **checks_test_file(request, checks_test("sampler", request, arguments)),
+    }
+
+
+def callback_files(request: Request) -> dict[str, str]:
+    """Return the files of a callback."""
+    check_free("callback", request.name)
+    arguments = ', steps=300, config={"n_envs": 2, "algo_params": {"n_steps": 32}}'
+    return {
+        f"algos/{request.name}.py": fill_class("callback.py", request),
+        **config_file(request, {"algo": "ppo", "callbacks": f"[{request.name}]"}, "Trains PPO with this callback."),
+        **checks_test_file(request, checks_test("callback", request, arguments)),
     }
 
 

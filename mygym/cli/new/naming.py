@@ -9,7 +9,7 @@ from pathlib import Path
 from mygym.envs.ids import ANY_TASK, env_id
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import registry
-from mygym.registry.user_files import user_folders
+from mygym.registry.user_files import FOLDERS, user_folders
 from mygym.tasks.grammar import letters
 
 MAX_LENGTH = 60
@@ -58,12 +58,9 @@ def check_folder(folder: Path) -> None:
     """Refuse a folder in which the registry does not look for components.
 
     Raises:
-        ConfigError: The folder is a run directory, or its `algos/` or `envs/` is a Python package.
+        ConfigError: The folder is a run directory.
     """
-    for name in ("algos", "envs"):
-        if (folder / name / "__init__.py").exists():
-            why = "is a package, where components are not looked up"
-            raise ConfigError(bad_value("folder", str(folder / name), "a folder without __init__.py", why))
+    for name in FOLDERS:
         if (folder / name).is_dir() and folder / name not in user_folders():
             why = "is a run directory, where components are not looked up"
             raise ConfigError(bad_value("folder", str(folder), "the folder of train.py, or an empty folder", why))

@@ -13,6 +13,8 @@ SCAFFOLDS: Mapping[str, Callable[[Request], dict[str, str]]] = {
     "algo": learning_files.algorithm_files,
     "policy": learning_files.policy_files,
     "strategy": learning_files.strategy_files,
+    "sampler": learning_files.sampler_files,
+    "callback": learning_files.callback_files,
     "task": task_files.task_files,
     "stage": task_files.stage_files,
     "predicate": task_files.predicate_files,

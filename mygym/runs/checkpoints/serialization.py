@@ -16,6 +16,8 @@ from mygym.runs.checkpoints import pytrees
 
 STRUCTURE = "state.json"
 TENSORS = "tensors.safetensors"
+MAX_BITS = 10_000
+"""Size of the largest whole number; Python refuses to print numbers of 14,300 bits, also into a `model.zip`."""
 
 _TORCH = frozenset(
     {
@@ -80,6 +82,8 @@ def _encode(value: Any, path: str, tensors: dict[str, torch.Tensor]) -> Any:
     if value is None or isinstance(value, str) or type(value) is bool:
         return value
     if type(value) is int:  # Python refuses to convert integers of thousands of digits
+        if value.bit_length() > MAX_BITS:
+            raise TypeError(f"{path.removeprefix('.') or 'value'} is a number of more than {MAX_BITS} bits")
         return value if value.bit_length() <= 64 else {"$int": hex(value)}
     if type(value) is float:
         return value if np.isfinite(value) else {"$float": str(value)}
@@ -130,7 +134,10 @@ def _decode(node: Any, tensors: Mapping[str, torch.Tensor]) -> Any:
     if kind == "$float":
         return float(content)
     if kind == "$int":
-        return int(content, 16)
+        number = int(content, 16)
+        if number.bit_length() > MAX_BITS:
+            raise ValueError(f"a number of more than {MAX_BITS} bits")
+        return number
     if kind == "$tuple":
         return tuple(_decode(content, tensors))
     if kind == "$deque":

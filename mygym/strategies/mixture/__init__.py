@@ -3,7 +3,7 @@
 - `mixture`: the strategy and its parameters.
 - `protocols`: forward protocols and the checks of their numbers (no torch).
 - `routing`: selection of a candidate by the observation (its stage or task).
-- `path_sampler`: random paths for the next rollout.
+- `samplers`: the passes of the next rollout, decided by a registered sampler.
 - `path_search`: the best path of a trained super-network.
 - `forward_state`, `supernet`: the torch modules.
 - `network_slots`, `policies`: policies of any algorithm with super-networks in place of their networks.

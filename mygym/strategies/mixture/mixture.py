@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 from numpy.typing import NDArray
 
+from mygym.config.parameter_checks import check_parameters
 from mygym.errors import ConfigError, bad_value
-from mygym.registry import algorithm
-from mygym.strategies.mixture.path_sampler import PathSampler
+from mygym.registry import algorithm, registry
+from mygym.registry.signatures import parameters
 from mygym.strategies.mixture.protocols import (
     Protocol,
     Units,
@@ -19,6 +21,7 @@ from mygym.strategies.mixture.protocols import (
     check_weights,
     usage_entropy,
 )
+from mygym.strategies.mixture.samplers import Sampler
 from mygym.strategies.strategy import Strategy
 
 if TYPE_CHECKING:
@@ -43,14 +46,13 @@ class Mixture(Strategy):
         protocol: Combination of candidates. `single`: one of them. `sum`: all, with given weights. `softmax`: all,
             with weights of a learned gate. `gumbel_softmax`: the same with noise and a falling temperature.
         by: Selection of the candidate of `single`. `stage`: the stage in the observation. `task`: the task code that
-            `identify` appends. `sampler`: drawn for each rollout, on-policy for each environment; after training a
+            `identify` appends. `sampler`: decided for each rollout, on-policy for each environment; after training a
             search selects the final path.
         candidates: Number of candidates, or a list of their `net_arch`; null: one for each stage or task, else 4.
         units: `whole` networks, or `blocks`: each linear layer is a separate choice.
-        sampler: `fair`: each candidate once before any twice (Chu et al., 2021). `uniform`: drawn with equal
-            probability. `differentiable`: drawn with weights that gradient ascent learns from rewards (the gradient
-            bandit of Sutton and Barto, 2018, section 2.8).
-        rate: Step size of the learned weights.
+        sampler: Name of a registered sampler (`mygym list sampler`), which also sets `by` and the protocol; null: with
+            `by: sampler`, `fair`.
+        sampler_params: Parameters of the sampler.
         weights: Weights of `sum`, one for each candidate; null: equal weights.
         tau: Initial temperature of `gumbel_softmax`.
         tau_end: Final temperature; it decays geometrically over the run.
@@ -69,8 +71,8 @@ class Mixture(Strategy):
         by: Literal["stage", "task", "sampler"] = "stage",
         candidates: int | list[Any] | None = None,
         units: Literal["whole", "blocks"] = "whole",
-        sampler: Literal["fair", "uniform", "differentiable"] = "fair",
-        rate: float = 0.1,
+        sampler: str | None = None,
+        sampler_params: dict[str, Any] | None = None,
         weights: list[float] | None = None,
         tau: float = 1.0,
         tau_end: float = 0.1,
@@ -82,12 +84,17 @@ class Mixture(Strategy):
         self.protocol: Protocol = protocol
         self.units: Units = units
         self.by, self.candidates = by, candidates
-        self.sampler: Literal["fair", "uniform", "differentiable"] = sampler
-        self.rate, self.weights = rate, weights
+        self.weights = weights
         self.tau, self.tau_end, self.balance = tau, tau_end, balance
         self.search, self.tries, self.budget_us = search, tries, budget_us
-        self.path_sampler: PathSampler | None = None
-        """Draws the path of each rollout; None: nothing is sampled."""
+        self.sampler_name = sampler or ("fair" if by == "sampler" else None)
+        self.sampler = _construct_sampler(self.sampler_name, sampler_params)
+        """Decides the passes of each rollout; None: no sampler."""
+        if self.sampler is not None:
+            if protocol not in ("single", self.sampler.protocol):
+                why = f"is not the protocol of sampler {self.sampler_name}"
+                raise ConfigError(bad_value("strategy_params.protocol", protocol, [self.sampler.protocol], why))
+            self.by, self.protocol = "sampler", self.sampler.protocol
         self.rollout_start = 0
         """Env steps at the start of the current rollout."""
         self.used: NDArray[Any] | None = None
@@ -96,16 +103,15 @@ class Mixture(Strategy):
         """Candidate of each layer that the search has selected; empty before the search."""
         self.candidate_count = check_candidates("strategy_params.candidates", candidates, units)
         """Number of candidates that the user has set."""
-        if weights is not None and protocol != "sum":
+        if weights is not None and self.protocol != "sum":
             raise ConfigError(bad_value("strategy_params.weights", weights, ["null"], "are only for protocol sum"))
         if weights is not None:
             check_weights("strategy_params.weights", weights, self.candidate_count or len(weights))
         check_tau("strategy_params.tau", tau)
         check_tau("strategy_params.tau_end", tau_end)
-        for name, value in (("balance", balance), ("rate", rate)):
-            if value < 0:
-                raise ConfigError(bad_value(f"strategy_params.{name}", value, "0 or more"))
-        if balance and protocol not in ("softmax", "gumbel_softmax"):
+        if balance < 0:
+            raise ConfigError(bad_value("strategy_params.balance", balance, "0 or more"))
+        if balance and self.protocol not in ("softmax", "gumbel_softmax"):
             why = "is for learned gates: protocol softmax or gumbel_softmax"
             raise ConfigError(bad_value("strategy_params.balance", balance, [0], why))
         if tries < 1:
@@ -113,12 +119,20 @@ class Mixture(Strategy):
         if budget_us is not None and budget_us <= 0:
             raise ConfigError(bad_value("strategy_params.budget_us", budget_us, "above 0, or null"))
 
+    def complete_params(self) -> Mapping[str, Any]:
+        """Return the sampler, its parameters, and the values that it decides."""
+        if self.sampler is None:
+            return {}
+        known = parameters(type(self.sampler))
+        params = {name: getattr(self.sampler, name, parameter.default) for name, parameter in known.items()}
+        return {"by": self.by, "protocol": self.protocol, "sampler": self.sampler_name, "sampler_params": params}
+
     # Environments and networks --------------------------------------------------------------------------------------
 
     @property
     def is_sampled(self) -> bool:
-        """Whether candidates are drawn for each rollout."""
-        return self.protocol == "single" and self.by == "sampler"
+        """Whether a sampler activates candidates for each rollout."""
+        return self.protocol == "single" and self.sampler is not None
 
     def wrap_env(self, env: VecEnv) -> VecEnv:
         """Add the route to the observations of on-policy algorithms, so that updates repeat the rollout's passes.
@@ -126,7 +140,7 @@ class Mixture(Strategy):
         Raises:
             ConfigError: The observations are flat.
         """
-        if not self.is_sampled and self.protocol != "gumbel_softmax":
+        if self.sampler is None and self.protocol != "gumbel_softmax":
             return env
         from gymnasium import spaces
         from stable_baselines3.common.policies import ActorCriticPolicy
@@ -136,7 +150,8 @@ class Mixture(Strategy):
 
         params = self.config.algo_params
         cls = Schema(algorithm(self.config.algo, self.config.framework), params).component(("policy",))
-        if not (isinstance(cls, type) and issubclass(cls, ActorCriticPolicy)):
+        routed = self.is_sampled or self.protocol == "gumbel_softmax"
+        if not (routed and isinstance(cls, type) and issubclass(cls, ActorCriticPolicy)):
             return RoutedVecEnv(env, 1, shown=False)
         if not isinstance(env.observation_space, spaces.Dict):
             why = "needs a route in the observation, which flat observations cannot contain"
@@ -180,11 +195,15 @@ class Mixture(Strategy):
         from mygym.strategies.mixture.path_search import check_budget
 
         state = self.forward_state
-        if self.is_sampled:
-            self.path_sampler = PathSampler(self.sampler, self.rate, state.layers, state.candidates)
-            if self.budget_us is not None:
-                check_budget(self.model.policy, self.budget_us, f"{self.section}.budget_us")
+        if self.is_sampled and self.budget_us is not None:
+            check_budget(self.model.policy, self.budget_us, f"{self.section}.budget_us")
         state.set_forward_state(self.protocol, weights=self.weights, tau=self.tau)
+        if self.sampler is not None:
+            sampler, env = self.sampler, self._routed_env
+            sampler.supernet, sampler.layers, sampler.candidates = state, state.layers, state.candidates
+            sampler.rows = env.num_envs if env.shown else 1
+            sampler.counts = np.zeros((state.layers, state.candidates))
+            sampler.prepare()
         if self.balance:
             for module in optimized_modules(self.model.policy):
                 add_loss(module.optimizer, partial(_balance_loss, supernets(module), self.balance))
@@ -199,13 +218,13 @@ class Mixture(Strategy):
     # Training -------------------------------------------------------------------------------------------------------
 
     def step(self) -> None:
-        """Draw the routes of the next rollout, and log the usage of the candidates."""
-        if self.path_sampler is not None:
-            self._learn(self.path_sampler)
-            self._draw(self.path_sampler)
+        """Decide the passes of the next rollout, and log the usage of the candidates."""
+        if self.sampler is not None:
+            self._sample(self.sampler)
         elif self.protocol == "gumbel_softmax":
             progress = min(self.num_timesteps / self.config.steps, 1.0)
             self.forward_state.set_forward_state(self.protocol, tau=self.tau * (self.tau_end / self.tau) ** progress)
+        if self.protocol == "gumbel_softmax":
             self._draw_noise()
         self.used = self._usage()
         if self.used is not None:
@@ -213,21 +232,24 @@ class Mixture(Strategy):
         if self.protocol == "gumbel_softmax":
             self.logger.record("strategy/tau", float(self.forward_state.tau))
 
-    def _draw(self, sampler: PathSampler) -> None:
-        """Draw routes; evaluations and off-policy algorithms use the route of the first environment."""
-        env = self._routed_env
-        drawn = sampler.draw(env.num_envs if env.shown else 1)
-        self.rollout_start = self.num_timesteps
-        self.forward_state.set_forward_state("single", path=drawn[0].tolist())
-        self._set_routes(drawn)
+    def _sample(self, sampler: Sampler) -> None:
+        """Pass the rewards of the last rollout to the sampler, which decides the passes of the next rollout.
 
-    def _learn(self, sampler: PathSampler) -> None:
-        """Update the sampler's weights with the rewards of the rollout that has ended."""
+        Evaluations and off-policy algorithms use the architecture of the first environment.
+        """
         env, steps = self._routed_env, self.num_timesteps - self.rollout_start
         if steps:
             rewards = env.rewards * env.num_envs / steps
             sampler.learn(rewards if env.shown else rewards.mean(keepdims=True))
         env.rewards[:] = 0.0
+        sampler.step()
+        self.rollout_start = self.num_timesteps
+        if sampler.protocol != "single":
+            return
+        if sampler.drawn is None:
+            why = f"of sampler {self.sampler_name} has activated no architecture"
+            raise ConfigError(bad_value("step", type(sampler).__name__, "a call of set_activate_architecture", why))
+        self._set_routes(sampler.drawn)
 
     def _draw_noise(self) -> None:
         """Draw the noise of the next rollout: for each environment; off-policy, a single sample for all updates."""
@@ -257,8 +279,8 @@ class Mixture(Strategy):
 
     def _usage(self) -> NDArray[Any] | None:
         """Return the share of each candidate, `(layers, candidates)`: in all draws, or in the last training batch."""
-        if self.path_sampler is not None:
-            return self.path_sampler.usage()
+        if self.is_sampled and self.sampler is not None:
+            return self.sampler.usage()
         from mygym.strategies.mixture.network_slots import acting_supernet
 
         usage = acting_supernet(self.model.policy).usage()
@@ -268,15 +290,15 @@ class Mixture(Strategy):
         """Return the state, including the state of the sampler and the rewards of the current rollout."""
         self.used = self._usage()
         state = super().state_dict()
-        if self.path_sampler is not None:
-            state |= {"path_sampler": self.path_sampler.state_dict(), "rewards": self._routed_env.rewards.copy()}
+        if self.sampler is not None:
+            state |= {"sampler": self.sampler.state_dict(), "rewards": self._routed_env.rewards.copy()}
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore the state that `state_dict` returned."""
         super().load_state_dict(state)
-        if self.path_sampler is not None:
-            self.path_sampler.load_state_dict(state["path_sampler"])
+        if self.sampler is not None:
+            self.sampler.load_state_dict(state["sampler"])
             self._routed_env.rewards[:] = state["rewards"]
 
     def outcome(self) -> Mapping[str, Any]:
@@ -292,6 +314,22 @@ class Mixture(Strategy):
         policy: Any = self.model.policy
         search_paths(policy, judge, self.search, self.tries, self.budget_us, int(self.config.seed or 0))
         self.path = policy.forward_state.path.tolist()
+
+
+def _construct_sampler(name: str | None, params: Mapping[str, Any] | None) -> Sampler | None:
+    """Return the sampler with a registered name.
+
+    Raises:
+        ConfigError: The sampler is unknown, or refuses its parameters.
+    """
+    section = "strategy_params.sampler_params"
+    if name is None:
+        if params:
+            raise ConfigError(bad_value(section, params, "null", "needs a sampler: strategy_params.sampler"))
+        return None
+    cls: type[Sampler] = registry("sampler").get(name, "strategy_params.sampler").load()
+    check_parameters(section, name, parameters(cls), params or {}, bounded=False)
+    return cls(**(params or {}))
 
 
 def _depth(net_arch: Any) -> int:

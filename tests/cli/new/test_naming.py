@@ -78,6 +78,11 @@ def test_a_registered_name_is_an_error(kind: str, name: str, folder: Path) -> No
         new_files(kind, Request(name, folder))
 
 
+def test_a_runner_of_another_framework_is_an_error(folder: Path) -> None:
+    with pytest.raises(ConfigError, match="--framework: 'jax' has no policies for runners"):
+        new_files("algo", Request("custom", folder, base="runner", framework="jax"))
+
+
 def test_a_name_registered_by_a_user_file_is_an_error(folder: Path) -> None:
     write_new(new_files("algo", Request("custom", folder)))
     (folder / "algos" / "custom.py").rename(folder / "algos" / "other.py")
@@ -86,12 +91,8 @@ def test_a_name_registered_by_a_user_file_is_an_error(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("package", ["algos", "envs"])
-def test_a_package_or_run_directory_is_an_error(package: str, folder: Path) -> None:
+def test_a_run_directory_is_an_error(package: str, folder: Path) -> None:
     (folder / package).mkdir()
-    (folder / package / "__init__.py").touch()
-    with pytest.raises(ConfigError, match=r"is a package"):
-        new_files("algo", Request("custom", folder))
-    (folder / package / "__init__.py").unlink()
     (folder / "result.json").write_text("{}")
     with pytest.raises(ConfigError, match="is a run directory"):
         new_files("algo", Request("custom", folder))

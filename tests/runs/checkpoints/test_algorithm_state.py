@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from mygym.config import merged
+from mygym.registry import algorithm
 from mygym.runs import factory
 from mygym.runs.checkpoints.algorithm_state import algorithm_state, load_algorithm_state, unsaved
 from mygym.runs.checkpoints.env_state import env_state, load_env_state
@@ -21,9 +22,9 @@ from mygym.runs.checkpoints.replay_log import ReplayLog
 from mygym.runs.checkpoints.serialization import from_files, to_files
 from mygym.runs.resolve_config import from_python
 from mygym.runs.weights import weights as weights_of
-from tests.components import COMBOS, small
+from tests.components import COMBOS, known, small
 
-STEPS = 130
+STEPS = 80
 
 
 class Cell(NamedTuple):
@@ -37,7 +38,9 @@ def build() -> Iterator[Any]:
 
     def make(algo: str, framework: str = "pytorch", **more: Any) -> tuple[Any, Any]:
         quick = {"algo": algo, "framework": framework, "n_envs": 2, "task_params": {"horizon": 20}}
-        quick["algo_params"] = small(algo, framework)
+        params = known(algorithm(algo, framework).combo()[0])
+        rollouts = {"learning_starts": 42, "buffer_size": 200} | ({"n_steps": 16} if "gae_lambda" in params else {})
+        quick["algo_params"] = small(algo, framework) | {k: v for k, v in rollouts.items() if k in params}
         config = from_python(merged(quick, more)).config
         env = factory.make_vec_env(config)
         envs.append(env)
@@ -104,7 +107,10 @@ def test_learning_continues_from_a_state_as_without_a_stop(
     assert any(not torch.equal(value, at_the_stop[key]) for key, value in weights(model).items())
 
 
-@pytest.mark.parametrize(("algo", "framework"), [("sac", "pytorch"), ("sac", "jax"), ("td3", "jax")])
+@pytest.mark.parametrize(
+    ("algo", "framework"),
+    [("sac", "pytorch"), ("sac", "jax"), pytest.param("td3", "jax", marks=pytest.mark.slow)],
+)
 def test_config_repeats_the_decisions_of_the_class(algo: str, framework: str) -> None:
     """Otherwise a run from config.yaml would differ, e.g. in learning rates that follow a schedule."""
     resolved = from_python({"algo": algo, "framework": framework, "n_envs": 1, "algo_params": small(algo, framework)})

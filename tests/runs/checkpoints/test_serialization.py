@@ -138,8 +138,16 @@ def test_structure_is_standard_json() -> None:
 
 
 def test_long_integers_are_restored() -> None:
-    tree = [10**5000, -(10**5000), 2**63, 2**64, -(2**64)]
+    tree = [10**3000, -(10**3000), 2**63, 2**64, -(2**64)]
     assert same(tree, through(tree))
+
+
+def test_integers_that_python_does_not_print_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"a\.b is a number of more than 10000 bits"):
+        to_files({"a": {"b": 10**5000}})
+    files = to_files({"a": 2**64}) | {"state.json": b'{"a": {"$int": "0x%s"}}' % (100_000 * b"f")}
+    with pytest.raises(ValueError, match="not a saved state: ValueError: a number of more than 10000 bits"):
+        from_files(files)
 
 
 def test_similar_paths_are_distinguished() -> None:

@@ -143,13 +143,12 @@ def test_torch_agrees_with_numpy() -> None:
 @pytest.mark.parametrize(("task", "robot"), [("maze", "kuka"), ("maze", "panda"), ("vertical_maze", "kuka_gripper")])
 def test_the_expert_guides_through_the_maze(task: str, robot: str) -> None:
     env = RobotEnv(task, robot)
-    for seed in range(2):
-        env.reset(seed=seed)
-        counts, ended = [], False
-        while not ended:
-            _, _, ended, truncated, info = env.step(env.expert_action())
-            counts.append(int(env.progress.count[0]))
-            assert not truncated
-        assert info["is_success"]
-        assert max(counts) == len(env.workspace.paths["solution"])
+    env.reset(seed=0)
+    counts, ended = [], False
+    while not ended:
+        _, _, ended, truncated, info = env.step(env.expert_action())
+        counts.append(int(env.progress.count[0]))
+        assert not truncated
+    assert info["is_success"]
+    assert max(counts) == len(env.workspace.paths["solution"])
     env.close()

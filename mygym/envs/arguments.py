@@ -1,0 +1,85 @@
+"""Checks of the arguments of environments and of their methods."""
+
+from __future__ import annotations
+
+import copy
+import math
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium
+from numpy.typing import NDArray
+
+from mygym.config import Layer, resolve
+from mygym.config.plain import as_plain
+from mygym.config.ranges import RANGES
+from mygym.errors import ConfigError, bad_value
+
+IN_CONFIGS = ("robot", "workspace", "control", "reward", "observations", "spaces", "task_params", "randomize")
+"""Arguments of `RobotEnv` that are keys of configs, too."""
+
+LARGEST_IMAGE = 4096
+"""Maximum width and height of images, pixels."""
+
+
+def checked_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of `RobotEnv` as plain data that later changes of the caller's objects do not affect.
+
+    Args:
+        given: All arguments by name.
+
+    Raises:
+        ConfigError: An argument has the wrong type or is out of its range.
+    """
+    arguments = copy.deepcopy({name: as_plain(value) for name, value in given.items()})
+    resolve([Layer("argument", {name: arguments[name] for name in IN_CONFIGS if arguments[name] is not None})])
+    modes = ("human", "rgb_array")
+    _check("goal_env", arguments["goal_env"], isinstance(arguments["goal_env"], bool), "true or false")
+    gamma = arguments["gamma"]
+    _check("gamma", gamma, _is_number(gamma, int | float) and gamma in RANGES["gamma"], str(RANGES["gamma"]))
+    _check("render_mode", arguments["render_mode"], arguments["render_mode"] in (None, *modes), modes)
+    _check("camera", arguments["camera"], isinstance(arguments["camera"], str), "text")
+    for name in ("render_width", "render_height"):
+        valid = _is_number(arguments[name], int) and 1 <= arguments[name] <= LARGEST_IMAGE
+        _check(name, arguments[name], valid, f"a whole number of pixels from 1 to {LARGEST_IMAGE}")
+    return arguments
+
+
+def checked_seed(seed: Any) -> int:
+    """Return the seed of `reset`.
+
+    Raises:
+        ConfigError: It is not a whole number, or negative.
+    """
+    try:
+        number = operator.index(seed)
+    except TypeError:
+        number = -1
+    _check("seed", seed, number >= 0, "a whole number, at least 0, or None")
+    return number
+
+
+def check_options(options: Any) -> None:
+    """Warn about `options` of `reset`: the environments have no options, but other libraries pass some.
+
+    Raises:
+        ConfigError: The options are not a mapping.
+    """
+    _check("options", options, options is None or isinstance(options, Mapping), "a mapping, or None")
+    if options:
+        gymnasium.logger.warn(f"reset ignores the options {', '.join(map(repr, options))}: mygym has no options")
+
+
+def is_finite(vector: NDArray[Any]) -> bool:
+    """Return whether all values of a vector `(n,)` are finite; for few values faster than `isfinite().all()`."""
+    return all(map(math.isfinite, vector.tolist()))
+
+
+def _is_number(value: Any, kind: Any) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
+def _check(name: str, value: Any, valid: bool, allowed: Any) -> None:
+    if not valid:
+        raise ConfigError(bad_value(name, value, allowed))

@@ -1,0 +1,51 @@
+"""Nested mappings: access by path, and merging."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def has(values: Any, path: tuple[str, ...]) -> bool:
+    """Return whether nested mappings have a value, None included, at `path`."""
+    for name in path:
+        if not isinstance(values, Mapping) or name not in values:
+            return False
+        values = values[name]
+    return True
+
+
+def at(values: Any, path: tuple[str, ...]) -> Any:
+    """Return the value at `path` in nested mappings, or None."""
+    for name in path:
+        values = values.get(name) if isinstance(values, Mapping) else None
+    return values
+
+
+def is_schedule(value: object) -> bool:
+    """Return whether a value of a config is a schedule of a hyperparameter, e.g. `{"schedule": "linear", …}`."""
+    return isinstance(value, Mapping) and "schedule" in value
+
+
+def merged(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `low` overlaid by `high`: mappings are merged key by key, everything else is replaced.
+
+    A mapping that names its `schedule` replaces the old value: keys of two schedules do not mix.
+    """
+    result = dict(low)
+    for key, value in high.items():
+        known = result.get(key)
+        if isinstance(known, Mapping) and isinstance(value, Mapping) and not is_schedule(value):
+            result[key] = merged(known, value)
+        else:
+            result[key] = value
+    return result
+
+
+def common(values: Mapping[str, Any], keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of nested `values` whose keys `keys` has as well."""
+    return {
+        key: common(value, keys[key]) if isinstance(value, Mapping) and isinstance(keys[key], Mapping) else value
+        for key, value in values.items()
+        if key in keys
+    }

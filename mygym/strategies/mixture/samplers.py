@@ -1,0 +1,217 @@
+"""Samplers: before each rollout they decide which candidates of a super-network the passes use.
+
+A sampler is a subclass of `Sampler` with `propose`, or with its own `step`. The built-in samplers draw from numpy's
+global generator, whose state checkpoints contain.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mygym.errors import ConfigError, bad_value
+from mygym.registry import decorator
+from mygym.strategies.gradient_bandit import bandit_step, probabilities
+from mygym.strategies.mixture.protocols import Protocol
+
+if TYPE_CHECKING:
+    from mygym.strategies.mixture.forward_state import ForwardState
+
+S = TypeVar("S")
+
+
+class Sampler:
+    """Base class of samplers.
+
+    A subclass declares its parameters as keyword-only constructor parameters with annotations and defaults; they are
+    the config's `strategy_params.sampler_params`. The strategy `mixture` sets the attributes below, then calls `step`
+    before each rollout and `learn` after each rollout.
+    """
+
+    protocol: ClassVar[Protocol] = "single"
+    """Forward protocol: `single`, one candidate of each layer; or a mixture of all: `sum`, `softmax`,
+    `gumbel_softmax`."""
+
+    checkpointed: ClassVar[tuple[str, ...]] = ()
+    """Names of attributes in `state_dict`: numbers, text, lists, dictionaries or arrays."""
+
+    layers: int
+    """Number of layers with a choice; 1 with units `whole`."""
+    candidates: int
+    """Number of candidates in each layer."""
+    rows: int
+    """Number of architectures of a rollout: one for each environment; off-policy algorithms use 1."""
+    supernet: ForwardState
+    """Forward state of the policy's networks."""
+    drawn: NDArray[np.int64] | None = None
+    """`(rows, layers)`: architectures of the current rollout; None before the first, or under another protocol."""
+    counts: NDArray[np.float64]
+    """`(layers, candidates)`: number of draws of each candidate."""
+
+    def prepare(self) -> None:
+        """Create state that depends on `layers`, `candidates` and `rows`; called once."""
+
+    def step(self) -> None:
+        """Decide the passes of the next rollout; by default activate the architectures of `propose`."""
+        self.set_activate_architecture(self.propose(self.rows))
+
+    def propose(self, count: int) -> ArrayLike:
+        """Return `count` architectures `(count, layers)`: the candidate of each layer."""
+        raise NotImplementedError(f"{type(self).__name__} defines neither propose nor step")
+
+    def learn(self, rewards: NDArray[np.float64]) -> None:
+        """Learn from the mean reward per step `(rows,)` of each architecture in the rollout that has ended."""
+
+    # For `step` -----------------------------------------------------------------------------------------------------
+
+    def set_forward_state(self, protocol: Protocol, *, tau: float | None = None) -> None:
+        """Set the protocol of the next passes, which must be the `protocol` of the class; `tau`: its temperature.
+
+        Raises:
+            ConfigError: Another protocol, or a temperature that is not above 0.
+        """
+        if protocol != self.protocol:
+            why = f"is not the protocol of {type(self).__name__}"
+            raise ConfigError(bad_value("set_forward_state", protocol, [self.protocol], why))
+        self.supernet.set_forward_state(protocol, tau=tau)
+
+    def set_activate_architecture(self, architecture: ArrayLike) -> None:
+        """Set the candidates of the next rollout, for protocol `single`.
+
+        Args:
+            architecture: `(layers,)`: the candidate of each layer; or `(rows, layers)`: for each environment. The
+                updates of an on-policy algorithm repeat the passes of its rollout.
+
+        Raises:
+            ConfigError: Another protocol, another shape, or no such candidate.
+        """
+        if self.protocol != "single":
+            why = f"is for protocol single, not for {self.protocol}"
+            raise ConfigError(bad_value("set_activate_architecture", architecture, "set_arch_param", why))
+        drawn = np.asarray(architecture)
+        fits = drawn.shape in ((self.layers,), (self.rows, self.layers)) and drawn.dtype.kind in "iu"
+        if not fits or not ((drawn >= 0) & (drawn < self.candidates)).all():
+            allowed = f"whole numbers from 0 to {self.candidates - 1}, ({self.layers},) or ({self.rows}, {self.layers})"
+            why = f"is not an architecture ({type(self).__name__})"
+            raise ConfigError(bad_value("set_activate_architecture", drawn.tolist(), allowed, why))
+        self.drawn = np.broadcast_to(drawn, (self.rows, self.layers)).astype(np.int64)
+        self.counts += np.eye(self.candidates)[self.drawn].sum(0)
+        self.supernet.set_forward_state("single", path=self.drawn[0].tolist())
+
+    def set_arch_param(self, weights: ArrayLike) -> None:
+        """Set the weights of protocol `sum`, `(candidates,)` or `(layers, candidates)`, for the next passes.
+
+        Raises:
+            ConfigError: Another protocol, or invalid weights.
+        """
+        if self.protocol != "sum":
+            why = f"is for protocol sum, not for {self.protocol}"
+            raise ConfigError(bad_value("set_arch_param", weights, "set_activate_architecture", why))
+        self.supernet.set_forward_state("sum", weights=weights)
+
+    # Records --------------------------------------------------------------------------------------------------------
+
+    def usage(self) -> NDArray[np.float64] | None:
+        """Return the share of each candidate in all draws, `(layers, candidates)`; None before the first draw."""
+        total = self.counts.sum(-1, keepdims=True)
+        return self.counts / total if total.all() else None
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the draws and the attributes in `checkpointed`."""
+        return {name: copy.deepcopy(getattr(self, name)) for name in ("counts", "drawn", *self.checkpointed)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the state that `state_dict` returned."""
+        for name in ("counts", "drawn", *self.checkpointed):
+            setattr(self, name, copy.deepcopy(state[name]))
+
+
+def register_sampler(name: str, *, help: str = "", override: bool = False) -> Callable[[type[S]], type[S]]:
+    """Class decorator that registers a sampler for `strategy_params.sampler` of the strategy `mixture`.
+
+    Args:
+        name: Name in configs.
+        help: One line for listings; by default the first line of the docstring.
+        override: Replace a sampler of the same name.
+
+    Raises:
+        RegistryError: The class is not a subclass of `Sampler`, or the name is taken.
+    """
+    return decorator(
+        "sampler",
+        name,
+        check=lambda cls: inspect.isclass(cls) and issubclass(cls, Sampler),
+        allowed="a subclass of Sampler",
+        help=help,
+        override=override,
+    )
+
+
+@register_sampler("fair")
+class FairSampler(Sampler):
+    """Each layer draws every candidate once before it repeats any (Chu et al., 2021)."""
+
+    checkpointed = ("queues",)
+
+    def prepare(self) -> None:
+        """Start with empty queues."""
+        self.queues: list[list[int]] = [[] for _ in range(self.layers)]
+        """For each layer the candidates to draw next."""
+
+    def propose(self, count: int) -> NDArray[np.int64]:
+        """Draw from the queues; an empty queue is refilled in random order."""
+        rows = []
+        for _ in range(count):
+            for queue in self.queues:
+                if not queue:
+                    queue.extend(np.random.permutation(self.candidates).tolist())  # noqa: NPY002
+            rows.append([queue.pop(0) for queue in self.queues])
+        return np.array(rows)
+
+
+@register_sampler("uniform")
+class UniformSampler(Sampler):
+    """Candidates drawn with equal probability."""
+
+    def propose(self, count: int) -> NDArray[np.int64]:
+        """Draw independently for each layer."""
+        return np.random.randint(self.candidates, size=(count, self.layers))  # noqa: NPY002
+
+
+@register_sampler("differentiable")
+class DifferentiableSampler(Sampler):
+    """Candidates drawn with weights that gradient ascent learns from rewards (Sutton and Barto, 2018, section 2.8).
+
+    Args:
+        rate: Step size of the learned weights.
+    """
+
+    checkpointed = ("logits", "baseline")
+
+    def __init__(self, *, rate: float = 0.1) -> None:
+        if rate < 0:
+            raise ConfigError(bad_value("strategy_params.sampler_params.rate", rate, "0 or more"))
+        self.rate = rate
+
+    def prepare(self) -> None:
+        """Start with equal weights."""
+        self.logits: NDArray[np.float64] = np.zeros((self.layers, self.candidates))
+        self.baseline = 0.0
+        """Running mean of the reward of a step."""
+
+    def propose(self, count: int) -> NDArray[np.int64]:
+        """Draw with the learned weights."""
+        shares = probabilities(self.logits)
+        columns = [np.random.choice(len(row), size=count, p=row) for row in shares]  # noqa: NPY002
+        return np.stack(columns, axis=1)
+
+    def learn(self, rewards: NDArray[np.float64]) -> None:
+        """Take a step of the gradient bandit."""
+        if self.drawn is not None:
+            self.logits = bandit_step(self.logits, self.drawn, rewards - self.baseline, self.rate)
+            self.baseline += self.rate * (float(rewards.mean()) - self.baseline)

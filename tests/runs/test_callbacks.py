@@ -1,0 +1,195 @@
+"""The user's callbacks: from Python, by name and by module; stopping, state in checkpoints, trackers, trainers."""
+
+from __future__ import annotations
+
+import json
+import sys
+import types
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from stable_baselines3.common.callbacks import BaseCallback
+
+import mygym
+from mygym.errors import ConfigError, RegistryError, RunError
+from mygym.runs.callbacks import register_callback
+from mygym.strategies import Strategy, register_strategy
+from tests.runs.runners import config as small
+from tests.runs.test_resuming import stopped
+
+ON_POLICY = {"n_steps": 20, "batch_size": 20}
+
+
+class Counter(BaseCallback):
+    """Counts steps and rewards; ends the training at a number of calls.
+
+    Args:
+        most: Number of calls.
+    """
+
+    def __init__(self, *, most: int = 10**9) -> None:
+        super().__init__()
+        self.most, self.rewards, self.restored = most, 0.0, 0
+
+    def _on_step(self) -> bool:
+        self.rewards += float(self.locals["rewards"].sum())
+        self.logger.record("counter/rewards", self.rewards)
+        return self.n_calls < self.most
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"rewards": self.rewards}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.rewards, self.restored = state["rewards"], self.n_calls
+
+
+def config(algo: str, logdir: Path, **more: Any) -> dict[str, Any]:
+    params = {"ppo": ON_POLICY, "ppo_runner": ON_POLICY, "sac": {"learning_starts": 100}}.get(algo, {})
+    return small(algo, logdir, algo_params=params, **more)
+
+
+@pytest.mark.parametrize("algo", ["ppo", "sac", "ppo_runner"])
+def test_a_callback_gets_every_step_and_may_end_the_training(
+    algo: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole, short = Counter(), Counter(most=30)
+    complete = mygym.train(config(algo, tmp_path / "whole"), callbacks=[whole])
+    assert whole.n_calls * 2 == complete.steps
+    assert whole.rewards < 0
+    figures = [json.loads(line) for line in (complete.path / "progress.jsonl").read_text().splitlines()]
+    assert any("counter/rewards" in line for line in figures)
+    ended = mygym.train(config(algo, tmp_path / "short"), callbacks=[whole, short])
+    assert (ended.status, ended.steps) == ("done", 60)
+    assert "note: Counter ends the training after 60 steps" in capsys.readouterr().err
+
+
+def test_named_callbacks_with_parameters(tmp_path: Path) -> None:
+    register_callback("counter")(Counter)
+    result = mygym.train(config("ppo", tmp_path, callbacks=[{"name": "counter", "params": {"most": 20}}]))
+    assert result.steps == 40
+    assert mygym.train(config("ppo", tmp_path, callbacks=["counter"])).steps == 240
+    again = mygym.train(resume=result.path, config={"steps": 320})
+    assert again.steps >= 40
+
+
+@pytest.mark.parametrize(
+    ("callbacks", "message"),
+    {
+        "name": (["countr"], r"callbacks\.0\.name: 'countr' .*did you mean 'counter'"),
+        "parameter": (
+            [{"name": "counter", "params": {"mots": 3}}],
+            r"callbacks\.0\.params\.mots: .*did you mean 'most'",
+        ),
+        "type": ([{"name": "counter", "params": {"most": "many"}}], r"callbacks\.0\.params\.most: 'many'"),
+        "key": (
+            ["counter", {"name": "counter", "parms": {}}],
+            r"callbacks\.1: 'parms' is not a key .*mean 'params'",
+        ),
+        "no name": ([{"params": {}}], r"callbacks\.0: "),
+        "module": (["some.module.Class"], r"callbacks\.0\.name: .*--import some\.module"),
+        "no callback": (["collections.OrderedDict"], r"callbacks\.0\.name: .*is not a subclass of BaseCallback"),
+    }.values(),
+)
+def test_a_mistake_is_refused_before_anything_is_written(callbacks: Any, message: str, tmp_path: Path) -> None:
+    register_callback("counter")(Counter)
+    with pytest.raises((ConfigError, RegistryError), match=message):
+        mygym.train(config("ppo", tmp_path / "runs", callbacks=callbacks))
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_class_of_an_imported_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("some_tools")
+    module.Counter = Counter  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "some_tools", module)
+    chosen = {"name": "some_tools.Counter", "params": {"most": 20}}
+    assert mygym.train(config("ppo", tmp_path, callbacks=[chosen])).steps == 40
+
+
+def test_only_callbacks_are_registered() -> None:
+    with pytest.raises(RegistryError, match="allowed: a subclass of stable_baselines3's BaseCallback"):
+        register_callback("counter")(dict)
+
+
+def test_state_is_part_of_checkpoints(tmp_path: Path) -> None:
+    register_callback("counter")(Counter)
+    settings = config("ppo", tmp_path / "a", callbacks=["counter"])
+    whole = [json.loads(line) for line in (mygym.train(settings).path / "progress.jsonl").read_text().splitlines()]
+    run = stopped(config("ppo", tmp_path / "b", callbacks=["counter"]), step=130)
+    mygym.train(resume=run)
+    resumed = [json.loads(line) for line in (run / "progress.jsonl").read_text().splitlines()]
+    key = "counter/rewards"
+    assert [line[key] for line in resumed if key in line] == [line[key] for line in whole if key in line]
+
+
+def test_callbacks_of_python_are_restored_or_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mygym, "train", lambda settings, train=mygym.train: train(settings, callbacks=[Counter()]))
+        run = stopped(config("ppo", tmp_path), step=130)
+    second = Counter()
+    mygym.train(resume=run, callbacks=[second])
+    assert second.restored > 0
+    assert second.n_calls == 120
+    mygym.train({"steps": 280}, resume=run)
+    assert "callback 0 Counter of the checkpoint is missing" in capsys.readouterr().err
+
+
+class InTwoParts(Strategy):
+    """Calls `learn` twice, and counts steps by a callback."""
+
+    def callbacks(self) -> Sequence[BaseCallback]:
+        self.counter = Counter()
+        return [self.counter]
+
+    def create_trainer(self, callbacks: Sequence[BaseCallback]) -> Callable[[], object]:
+        def train() -> None:
+            half = self.config.steps // 2
+            self.model.learn(half, callback=list(callbacks))
+            self.model.learn(self.config.steps - half, callback=list(callbacks), reset_num_timesteps=False)
+
+        return train
+
+    def outcome(self) -> Mapping[str, Any]:
+        return {"calls": self.counter.n_calls} if hasattr(self, "counter") else {}
+
+
+class InTwoPartsAgain(InTwoParts):
+    """Also replaces the trainer."""
+
+
+def test_a_strategy_adds_callbacks_and_replaces_the_trainer(tmp_path: Path) -> None:
+    register_strategy("in_two_parts")(InTwoParts)
+    result = mygym.train(config("ppo", tmp_path, strategy="in_two_parts"))
+    assert (result.status, result.steps) == ("done", 240)
+    assert result.strategy == {"in_two_parts": {"calls": 120}}
+    register_strategy("again")(InTwoPartsAgain)
+    with pytest.raises(RunError, match="2 strategies replace the trainer"):
+        mygym.train(config("ppo", tmp_path, strategy="in_two_parts+again"))
+
+
+def test_a_missing_tracker_is_named_with_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(RegistryError, match=r'callback wandb: needs the package .*pip install "mygym\[wandb\]"'):
+        mygym.train(config("ppo", tmp_path, callbacks=["wandb"]))
+
+
+def test_weights_and_biases_offline(tmp_path: Path) -> None:
+    pytest.importorskip("wandb")
+    result = mygym.train(config("ppo", tmp_path, callbacks=["wandb"]))
+    files = list((result.path / "wandb").glob("offline-run-*/run-*.wandb"))
+    assert len(files) == 1
+    assert files[0].stat().st_size > 1_000
+
+
+def test_mlflow_in_a_local_file(tmp_path: Path) -> None:
+    tracking = pytest.importorskip("mlflow.tracking")
+    pytest.importorskip("sqlalchemy")
+    run = stopped(config("ppo", tmp_path, callbacks=["mlflow"]), step=130)
+    mygym.train(resume=run)
+    client = tracking.MlflowClient(f"sqlite:///{tmp_path / 'mlflow.db'}")
+    (record,) = client.search_runs([client.get_experiment_by_name("mygym").experiment_id])
+    assert record.info.status == "FINISHED"
+    history = client.get_metric_history(record.info.run_id, "eval/success_rate")
+    assert [metric.step for metric in history] == sorted({metric.step for metric in history})
+    assert len(history) >= 2
