@@ -217,18 +217,23 @@ def assert_same(run: Path, undisturbed: Path) -> None:
 # Moments ------------------------------------------------------------------------------------------------------------
 
 
+def anything(*_: Any, **__: Any) -> bool:
+    return True
+
+
 @pytest.fixture
 def before(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Calls `do` before the nth call of a function, counting the calls that `where` selects."""
 
     def arrange(
-        owner: Any, name: str, do: Callable[..., Any], call: int = 1, where: Callable[..., bool] = lambda *_: True
+        owner: Any, name: str, do: Callable[..., Any], call: int = 1, where: Callable[..., bool] = anything
     ) -> None:
         calls, usual = [0], getattr(owner, name)
 
         def function(*args: Any, **kwargs: Any) -> Any:
-            calls[0] += where(*args)
-            if calls[0] == call and where(*args):
+            selected = where(*args, **kwargs)
+            calls[0] += selected
+            if calls[0] == call and selected:
                 do(*args)
             return usual(*args, **kwargs)
 
@@ -301,7 +306,7 @@ def disk(tmp_path: Path, mounted: list[Path]) -> Disk:
 MOMENTS: Mapping[str, tuple[Any, str, int, dict[str, Any]]] = {
     "replay/rows_000000000000_000000000060_at_60.safetensors": (RobotEnv, "step", 0, {"call": 35, "where": trains}),
     ".step_0000000060.part/tensors.safetensors": (checkpoints, "write_bytes", 8 * KB, {"call": 5}),
-    "model.zip": (session.Session, "save_model", 12 * KB, {"where": lambda *arguments: True not in arguments}),
+    "model.zip": (session.Session, "save_model", 12 * KB, {"where": lambda _, best=False: not best}),
     "videos/final.mp4": (video, "_encode", 0, {}),
     "result.json": (result.Result, "write", 0, {}),
 }
