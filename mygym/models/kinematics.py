@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mygym.models.robot import ArmSpec, RobotSpec
-from mygym.models.robot_model import robot_model
+from mygym.models.robot_model import cached_by_model, robot_model
 from mygym.models.transforms import axis_angle_to_matrix, pose_matrix, quaternion_to_matrix
 from mygym.models.urdf import read_joints
 from mygym.models.urdf_editing import merge_fixed_joints
@@ -56,6 +56,7 @@ class Chain:
     """`(J,)` rad."""
 
 
+@cached_by_model
 def make_chain(robot: RobotSpec, arm: ArmSpec, direction: Sequence[float]) -> Chain:
     """Return the chain of an arm.
 

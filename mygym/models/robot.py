@@ -136,7 +136,7 @@ class RobotSpec:
     second_arm: ArmSpec | None = None
     """In actions, its commands follow the commands of the first arm; tasks for one arm use the first arm."""
     mounts: tuple[MountSpec, ...] = ()
-    locked: dict[str, Number] = field(default_factory=dict)
+    locked: dict[str, Number] = field(default_factory=dict, hash=False)
     """rad or m: positions of joints outside arms and grippers; by default zero or the nearest limit."""
     motor: MotorSpec = MotorSpec()
     cannot: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mygym.errors import AssetError, bad_value
-from mygym.models.robot_model import check_name, mounted_model, robot_model
+from mygym.models.robot_model import cached_by_model, check_name, mounted_model, robot_model
 from mygym.models.urdf import Joint, inertial, links_of, read_joints
 from mygym.models.urdf_editing import merge_fixed_joints
 from mygym.models.urdf_validation import MOVING_JOINT_TYPES
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mygym.models.robot import ArmSpec, RobotSpec
 
 
+@cached_by_model
 def check_model(spec: RobotSpec) -> None:
     """Validate a robot's description against its URDF.
 

@@ -7,6 +7,7 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 REQUIRED = inspect.Parameter.empty
@@ -52,15 +53,20 @@ def parameters(owner: Callable[..., Any], leave_out: Iterable[str] = ()) -> dict
         owner: A class or a function.
         leave_out: Names to omit.
     """
+    return {name: parameter for name, parameter in _parameters(owner).items() if name not in leave_out}
+
+
+@lru_cache(maxsize=1024)  # a run asks for the parameters of its algorithm many times
+def _parameters(owner: Callable[..., Any]) -> Mapping[str, Parameter]:
     if not inspect.isclass(owner):
-        return {p.name: p for p in _declared(owner, owner) if p.name not in leave_out}
+        return {p.name: p for p in _declared(owner, owner)}
     result: dict[str, Parameter] = {}
     for base in owner.__mro__:
         init = base.__dict__.get("__init__")
         if init is None or base is object:
             continue
         for parameter in _declared(base, init):
-            if parameter.name != "self" and parameter.name not in leave_out:
+            if parameter.name != "self":
                 result.setdefault(parameter.name, parameter)
         if not any(p.kind is p.VAR_KEYWORD for p in inspect.signature(init).parameters.values()):
             break

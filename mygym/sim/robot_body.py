@@ -10,7 +10,7 @@ import numpy as np
 
 from mygym.models.controllers import Mode
 from mygym.models.robot import ArmSpec, GripperSpec, RobotSpec
-from mygym.models.robot_model import robot_model
+from mygym.models.robot_model import cached_by_model, robot_model
 from mygym.models.transforms import matrix_to_quaternion, multiply_quaternions, pose_matrix, quaternion_to_matrix
 from mygym.models.urdf_editing import light_urdf, merge_fixed_joints, remove_joint_dynamics
 from mygym.sim.bullet import bullet, urdf_file
@@ -40,6 +40,17 @@ class _Arm:
     """`(4,)` quaternion in the link's frame; None if the frames are parallel."""
 
 
+@cached_by_model
+def _simulated_model(robot: RobotSpec, gripper: bool, mode: Mode) -> tuple[str, dict[str, tuple[str, FloatArray]]]:
+    """Return the URDF text for Bullet, and link of the robot's URDF → the link that contains it, and its pose there."""
+    root = robot_model(robot, gripper)
+    replace_meshes(root)
+    if mode == "torque":  # real arms compensate friction, and Bullet's damping of light wrists is unstable
+        remove_joint_dynamics(root)
+    text = light_urdf(root, "collision")
+    return text, merge_fixed_joints(root)
+
+
 class RobotBody:
     """A robot that is loaded at every reset and driven by velocities or torques, its fingers to positions.
 
@@ -54,11 +65,7 @@ class RobotBody:
 
     def __init__(self, robot: RobotSpec, client: int, gripper: bool, mode: Mode, dt: float, substeps: int) -> None:
         self.robot, self._client, self._mode, self._dt, self._substep = robot, client, mode, dt, dt / substeps
-        root = robot_model(robot, gripper)
-        replace_meshes(root)
-        if mode == "torque":  # real arms compensate friction, and Bullet's damping of light wrists is unstable
-            remove_joint_dynamics(root)
-        self._urdf = light_urdf(root, "collision")
+        self._urdf, merged = _simulated_model(robot, gripper, mode)
         grips = [arm.gripper if gripper else None for arm in robot.arms]
         present = [grip for grip in grips if grip]
         joints = [joint for arm in robot.arms for joint in arm.joints]
@@ -75,7 +82,7 @@ class RobotBody:
         self._gains = [0.0] * len(joints) + [self._gain_of(robot.motor.position_gain)] * len(self._open)
         self._finger_rest = [0.0] * len(self._open)
         self._velocity_gains = [robot.motor.velocity_gain] * len(self._speeds)
-        self._index_joints(merge_fixed_joints(root), gripper)
+        self._index_joints(merged, gripper)
 
     def _index_joints(self, merged: dict[str, tuple[str, FloatArray]], gripper: bool) -> None:
         """Find Bullet's indices of joints and links, which are the same at every load.
