@@ -22,6 +22,12 @@ EPISODES = 3
 SHORT: Mapping[str, Any] = {"n_envs": 2, "task_params": {"horizon": 10}}
 """Config of the trainings."""
 
+ROLLOUTS: Mapping[str, Any] = {"n_steps": 16, "batch_size": 16, "n_epochs": 1}
+"""Short rollouts of an on-policy algorithm."""
+
+TRAINED_WITH_PPO = ("strategy", "sampler", "callback")
+"""Kinds whose suites train PPO by default."""
+
 
 def shorten(patch: pytest.MonkeyPatch) -> None:
     """Let experts play fewer episodes, and algorithms collect shorter rollouts."""
@@ -45,11 +51,13 @@ def check_shortly(
     robot: str | None = None,
     skip: Collection[str] = (),
 ) -> Iterator[Outcome]:
-    """Perform `mygym.checks.check`; an algorithm is trained for a moment."""
+    """Perform `mygym.checks.check`; algorithms, and other components in runs, are trained for a moment."""
+    if kind in TRAINED_WITH_PPO:
+        return check(kind, name, framework, 60, merged(SHORT, {"algo_params": ROLLOUTS}), robot, skip)
     if kind != "algorithm":
         return check(kind, name, framework, steps, config, robot, skip)
     hyperparameters = known(algorithm(name, framework).combo()[0])
-    rollouts = {"n_steps": 16, "batch_size": 16, "n_epochs": 1} if "n_steps" in hyperparameters else {}
+    rollouts = ROLLOUTS if "n_steps" in hyperparameters else {}
     params = {key: value for key, value in rollouts.items() if key in hyperparameters}
     slow = [LEARNS] if algorithm(name, framework).parent else []
     return check(
