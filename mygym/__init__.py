@@ -2,8 +2,8 @@
 
 The functions of the package are the verbs of the command line: `mygym.train(config)`, `mygym.evaluate(run)`,
 `mygym.make_env(config_or_run)`, `mygym.load(run)`, `mygym.search(run)`, `mygym.demonstrate(config)`,
-`mygym.load_demonstrations(dataset)` and `mygym.replay(dataset)`. Importing the package registers the Gymnasium
-environments; it imports neither torch nor pybullet and does not look into the current folder.
+`mygym.load_demonstrations(dataset)`, `mygym.replay(dataset)` and `mygym.results(folder)`. Importing the package
+registers the Gymnasium environments; it imports neither torch nor pybullet and does not look into the current folder.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mygym.registry.user_files import user_modules
 
 __version__ = "0.1.0"
 
-__all__ = ["demonstrate", "evaluate", "load", "load_demonstrations", "make_env", "replay", "search", "train"]
+__all__ = ["demonstrate", "evaluate", "load", "load_demonstrations", "make_env", "replay", "results", "search", "train"]
 
 user_modules.install()
 register_ids()

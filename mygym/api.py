@@ -16,6 +16,7 @@ from mygym.envs.multi_task_env import AnyEnv
 from mygym.envs.supported import support_warning
 from mygym.errors import ConfigError, DivergedError, RunError, bad_value
 from mygym.registry import registry
+from mygym.reporting.records import find_runs as results
 from mygym.runs import directory, factory
 from mygym.runs.evaluation import EXTRA, Evaluation, Predicts, episode_seeds, evaluate_policy, round_robin
 from mygym.runs.loading import find_plan, load
@@ -38,6 +39,7 @@ __all__ = [
     "load_demonstrations",
     "make_env",
     "replay",
+    "results",
     "search",
     "train",
 ]

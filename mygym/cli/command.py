@@ -31,6 +31,11 @@ JSON = argument("--json", action="store_true", help="print JSON")
 TRUST = argument(
     "--trust", action="store_true", help="load a .zip file of another person: its pickles can run any code"
 )
+FORMAT_FLAGS = (
+    argument("--csv", action="store_true", help="print CSV"),
+    argument("--markdown", action="store_true", help="print a table in Markdown"),
+    argument("--latex", action="store_true", help="print a table in LaTeX (booktabs)"),
+)
 FORCE = argument("--force", action="store_true", help="overwrite an existing file")
 IMPORT = argument(
     "--import",
@@ -40,6 +45,18 @@ IMPORT = argument(
     metavar="MODULE",
     help="a Python module that registers components, e.g. my.module",
 )
+
+
+def chosen_format(options: argparse.Namespace) -> str:
+    """Return the format that `JSON` and `FORMAT_FLAGS` choose: `json`, `csv`, `markdown`, `latex`, or empty.
+
+    Raises:
+        ConfigError: The flags choose two formats.
+    """
+    chosen = [name for name in ("json", "csv", "markdown", "latex") if getattr(options, name)]
+    if len(chosen) > 1:
+        raise ConfigError(f"--{chosen[0]} and --{chosen[1]} exclude each other")
+    return chosen[0] if chosen else ""
 
 
 class Parser(argparse.ArgumentParser):

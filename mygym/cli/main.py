@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 COMMANDS = {
     "train": "train a robot arm; save, evaluate and film the policy",
     "evaluate": "evaluate a run or a scripted policy",
+    "runs": "list, delete and archive runs",
+    "compare": "compare settings over their seeds",
     "search": "search the best path through the super-networks of a run",
     "demos": "record demonstrations of an expert or a policy",
     "replay": "replay and film demonstrations",

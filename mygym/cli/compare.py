@@ -1,0 +1,126 @@
+"""`mygym compare`: settings side by side, and whether a difference is real."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from mygym.cli.command import FORCE, FORMAT_FLAGS, JSON, argument, chosen_format, command
+from mygym.cli.output import duration, print_json, print_note, print_table
+from mygym.errors import ConfigError, bad_value
+from mygym.reporting.comparison import Comparison, compare, find_settings, store, too_few
+from mygym.reporting.tables import FORMATS
+from mygym.runs.files import check_new, write_text
+
+PARSER = command(
+    "mygym compare",
+    "Compare settings: success, return and time to learn over their seeds, and whether differences are real.",
+    argument(
+        "settings",
+        nargs="+",
+        metavar="SETTING",
+        help="a setting (a folder whose runs differ in their seeds), a folder above settings, or a file of --save",
+    ),
+    JSON,
+    *FORMAT_FLAGS,
+    argument("--save", metavar="FILE", help="write the settings to a new .json file: a baseline for later comparisons"),
+    FORCE,
+    argument(
+        "--fail-if-worse",
+        metavar="PERCENT",
+        help="exit with 1 if a success rate is lower than the first by PERCENT points or more, and no chance result",
+    ),
+    examples="""
+mygym compare runs/reach/panda
+mygym compare runs/push/panda/ppo/0123abcd runs/push/panda/sac/4567cdef
+mygym compare runs/push --save baseline.json
+mygym compare baseline.json runs/push --fail-if-worse 5%
+""",
+    notes="""
+The first setting is the reference; rows are named by the difference of their configs. `success` is the interquartile
+mean over the seeds; its interval at 95 % is the wider of the bootstrap over seeds and Wilson's over all episodes.
+`difference` compares equal seeds where both settings have them. `better`: the probability that a run has a higher
+success rate than a run of the first setting. Steps and time to 90 % success are medians over the seeds.
+""",
+)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run the command."""
+    options = PARSER.parse(arguments)
+    form = chosen_format(options)
+    threshold = _percent(options.fail_if_worse) if options.fail_if_worse else None
+    if options.save:
+        if not options.save.endswith(".json"):
+            raise ConfigError(bad_value("--save", options.save, "a file that ends in .json"))
+        if not options.force:
+            check_new(Path(options.save), "--save", "a .json file")
+    settings = find_settings(options.settings)
+    if options.save:
+        write_text(Path(options.save), store(settings))
+        print_note(f"{len(settings)} settings in {options.save}")
+        if len(settings) == 1:
+            return
+    comparisons = compare(settings)
+    rows = [{name: text(comparison) for name, text in CELLS.items()} for comparison in comparisons]
+    if form == "json":
+        print_json([asdict(comparison) for comparison in comparisons])
+    elif form:
+        print(FORMATS[form](rows), end="")
+    else:
+        print_table(rows)
+    if message := too_few(comparisons):
+        print_note(f"note: {message}")
+    worse = [] if threshold is None else [each for each in comparisons if each.is_worse_by(threshold)]
+    for comparison in worse:
+        print_note(f"worse: {comparison.name}, {_difference(comparison)} percent points")
+    if worse:
+        sys.exit(1)
+
+
+def _percent(text: str) -> float:
+    """Return a share in [0, 1] of `5%` or `5`.
+
+    Raises:
+        ConfigError: Not a number of percent.
+    """
+    try:
+        value = float(text.removesuffix("%")) / 100
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise ConfigError(bad_value("--fail-if-worse", text, "a number of percent points, e.g. 5%"))
+    return value
+
+
+def _success(comparison: Comparison) -> str:
+    low, high = comparison.success
+    return f"{comparison.success_rate:.1%} ({low:.1%} to {high:.1%})"
+
+
+def _difference(comparison: Comparison) -> str:
+    if comparison.difference is None or comparison.difference_interval is None:
+        return ""
+    text = f"{100 * comparison.difference:+.1f}"
+    low, high = comparison.difference_interval
+    return text if low != low else f"{text} ({100 * low:+.1f} to {100 * high:+.1f})"
+
+
+def _runs(comparison: Comparison) -> str:
+    return f"{comparison.runs}" + (f", {comparison.diverged} diverged" if comparison.diverged else "")
+
+
+CELLS: Mapping[str, Callable[[Comparison], str]] = {
+    "name": lambda comparison: comparison.name,
+    "seeds": _runs,
+    "success": _success,
+    "difference": _difference,
+    "better": lambda comparison: "" if comparison.improvement is None else f"{comparison.improvement:.0%}",
+    "return": lambda comparison: "" if comparison.mean_return is None else f"{comparison.mean_return:.2f}",
+    "to 90 %": lambda comparison: "" if comparison.steps_to_90 is None else f"{comparison.steps_to_90:,.0f}",
+    "in": lambda comparison: duration(comparison.seconds_to_90),
+    "setting": lambda comparison: comparison.path,
+}
+"""Column → its text."""

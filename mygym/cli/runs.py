@@ -1,0 +1,175 @@
+"""`mygym runs`: table of runs; deletes and archives runs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from mygym.cli.command import FORMAT_FLAGS, JSON, argument, chosen_format, command
+from mygym.cli.output import duration, print_json, print_note, print_table
+from mygym.config.loading import parse_value
+from mygym.errors import ConfigError, bad_value
+from mygym.reporting.records import COLUMNS, DAMAGED, RUNNING, RunRecord, find_runs
+from mygym.reporting.removal import remove_runs, size_of
+from mygym.reporting.tables import FORMATS
+from mygym.runs.files import check_new
+
+SHORT_NAMES = {"success": "success_rate", "age": "age_s", "wall_time": "wall_time_s", "return": "mean_return"}
+"""Short name of a key → the field of a record."""
+
+PARSER = command(
+    "mygym runs",
+    "List runs: status, env steps, success with its 95 % interval, time to 90 % success, age.",
+    argument("folder", nargs="?", default="runs", metavar="DIR", help="a logdir, or a folder in it (default: runs)"),
+    argument(
+        "--where",
+        metavar="KEY=VALUE,…",
+        help="runs with these values: columns, or keys of configs such as algo_params.gamma=0.9",
+    ),
+    argument("--sort", metavar="KEY", help="sort by a column, the largest number first: success, steps, age …"),
+    JSON,
+    *FORMAT_FLAGS,
+    argument("--delete", action="store_true", help="delete these runs; asks first"),
+    argument("--archive", metavar="FILE", help="move these runs into a new .tar.gz file; asks first"),
+    argument("--yes", action="store_true", help="delete or archive without a question"),
+    examples="""
+mygym runs
+mygym runs --where algo=sac,task=push --sort success
+mygym runs --where status=failed --delete
+mygym runs runs/reach --markdown
+mygym runs --where algo_params.gamma=0.95 --json
+""",
+    notes="""
+Status: done, diverged, interrupted, failed; running (a process is writing the run); stopped (its process was killed:
+resume it); damaged (result.json is not readable). The interval is Wilson's over the final episodes. From Python:
+`mygym.results("runs")`.
+""",
+)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run the command."""
+    options = PARSER.parse(arguments)
+    form = chosen_format(options)
+    if options.delete and options.archive:
+        raise ConfigError("mygym runs: --delete and --archive exclude each other")
+    records = find_runs(options.folder, parse_where(options.where or ""))
+    if options.sort:
+        records = sort_records(records, options.sort)
+    if form == "json":
+        print_json([asdict(record) for record in records])
+    elif form:
+        cells = _all_cells if form == "csv" else _paper_cells
+        print(FORMATS[form]([cells(record) for record in records]), end="")
+    else:
+        _print(records, options.folder)
+    if records and (options.delete or options.archive):
+        _remove(records, options)
+
+
+def parse_where(text: str) -> dict[str, Any]:
+    """Return key → value of `KEY=VALUE,KEY=VALUE`.
+
+    Raises:
+        ConfigError: A pair without `=`, or a malformed value.
+    """
+    where: dict[str, Any] = {}
+    for pair in text.split(",") if text else []:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise ConfigError(bad_value("--where", pair, "KEY=VALUE, e.g. algo=sac", "is not a pair"))
+        where[SHORT_NAMES.get(key, key)] = parse_value(value, f"--where {key}")
+    return where
+
+
+def sort_records(records: Sequence[RunRecord], key: str) -> list[RunRecord]:
+    """Return records sorted by a column: the largest number first, text in alphabetical order, None at the end.
+
+    Raises:
+        ConfigError: There is no such column.
+    """
+    column = SHORT_NAMES.get(key, key)
+    if column not in COLUMNS:
+        raise ConfigError(bad_value("--sort", key, [*SHORT_NAMES, *COLUMNS], "is not a column"))
+    known = [record for record in records if getattr(record, column) is not None]
+    known.sort(key=lambda record: getattr(record, column), reverse=not _is_text(column))
+    return [*known, *(record for record in records if getattr(record, column) is None)]
+
+
+def _is_text(column: str) -> bool:
+    return "str" in str(RunRecord.__annotations__[column])
+
+
+def _print(records: Sequence[RunRecord], folder: str) -> None:
+    if not records:
+        print_note(f"no runs in {folder}")
+        return
+    print_table([_cells(record) for record in records])
+    for record in records:
+        if record.status == DAMAGED:
+            print_note(f"{record.path}: {record.error}")
+
+
+def _remove(records: Sequence[RunRecord], options: Any) -> None:
+    """Ask, then delete or archive the runs.
+
+    Raises:
+        ConfigError: The archive exists or has another suffix, or nobody can answer the question.
+    """
+    archive = Path(options.archive) if options.archive else None
+    if archive is not None:
+        if not options.archive.endswith(".tar.gz"):
+            raise ConfigError(bad_value("--archive", options.archive, "a new file that ends in .tar.gz"))
+        check_new(archive, "--archive", "a .tar.gz file")
+    idle = [record for record in records if record.status != RUNNING]
+    for record in records:
+        if record.status == RUNNING:
+            print_note(f"{record.path}: stays, because a process is writing it")
+    action = f"move to {archive}" if archive else "delete"
+    question = f"{action}: {len(idle)} of {len(records)} runs, {size_of(idle) / 1e6:.1f} MB"
+    if not options.yes:
+        if not sys.stdin.isatty():
+            raise ConfigError(f"{question}: add --yes, as there is no terminal for an answer")
+        if input(f"{question}? [y/N] ").strip().lower() not in ("y", "yes"):
+            print_note("nothing was changed")
+            return
+    kept = remove_runs(idle, archive)
+    for message in kept:
+        print_note(message)
+    print_note(f"{len(idle) - len(kept)} runs {'moved' if archive else 'deleted'}")
+
+
+def _success(record: RunRecord) -> str:
+    if record.success_rate is None:
+        return ""
+    if record.success_low is None or record.success_high is None:
+        return f"{record.success_rate:.0%} so far"
+    return f"{record.success_rate:.0%} ({record.success_low:.0%} to {record.success_high:.0%})"
+
+
+def _cells(record: RunRecord) -> dict[str, Any]:
+    return {name: text(record) for name, text in CELLS.items()}
+
+
+def _paper_cells(record: RunRecord) -> dict[str, Any]:
+    names = {key: getattr(record, key) for key in ("task", "robot", "algo", "seed")}
+    return {key: value for key, value in (names | _cells(record)).items() if key not in ("age", "run")}
+
+
+def _all_cells(record: RunRecord) -> dict[str, Any]:
+    return asdict(record)
+
+
+CELLS: Mapping[str, Callable[[RunRecord], str]] = {
+    "status": lambda record: record.status,
+    "steps": lambda record: f"{record.steps:,}",
+    "success": _success,
+    "to 90 %": lambda record: "" if record.steps_to_90 is None else f"{record.steps_to_90:,}",
+    "in": lambda record: duration(record.seconds_to_90),
+    "age": lambda record: duration(record.age_s),
+    "run": lambda record: record.path,
+}
+"""Column of the table → its text."""

@@ -1,0 +1,240 @@
+"""Comparison of settings: success, returns and time to learn over seeds, and whether a difference is real."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mygym.config.layers import flatten
+from mygym.config.loading import load_file
+from mygym.config.schema import NOT_SHAPING
+from mygym.errors import ConfigError, bad_value
+from mygym.reporting.records import RunRecord, find_runs
+from mygym.reporting.statistics import (
+    Interval,
+    bootstrap_interval,
+    can_differ,
+    iqm,
+    mean,
+    probability_of_improvement,
+    runs_needed,
+    success_interval,
+)
+from mygym.runs import directory
+from mygym.types import FloatArray
+
+ENDED = ("done", "diverged")
+"""Statuses that count: a run that diverged has a success rate of 0."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Runs that differ in their seeds alone."""
+
+    path: str
+    config: dict[str, Any]
+    """Dotted key → value of all that shapes a result."""
+    records: tuple[RunRecord, ...]
+    """Runs that have ended, sorted by seed."""
+
+    @property
+    def scores(self) -> FloatArray:
+        """Success rates `(runs, 1)`; those of diverged runs are 0."""
+        return np.array([[record.success_rate if record.status == "done" else 0.0] for record in self.records], float)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A setting, compared with the first setting."""
+
+    name: str
+    """Difference of the config from the first setting's; the algorithm for the first setting."""
+    path: str
+    runs: int
+    diverged: int
+    success_rate: float
+    """IQM of the success rates over the runs."""
+    success: Interval
+    """The wider of the bootstrap interval over runs and Wilson's interval over all episodes."""
+    mean_return: float | None
+    """Mean over the runs; None if the settings have different rewards."""
+    steps_to_90: float | None
+    """Median over the runs; None if half of the runs never reach 90 % success."""
+    seconds_to_90: float | None
+    difference: float | None = None
+    """Mean difference of the success rates to the first setting, of equal seeds where both have them."""
+    difference_interval: Interval | None = None
+    improvement: float | None = None
+    """Probability that a run has a higher success rate than a run of the first setting."""
+    can_differ: bool = True
+    """Whether so many runs could show any difference."""
+
+    def is_worse_by(self, amount: float) -> bool:
+        """Return whether the success rate is lower by `amount` or more, and the interval excludes equality."""
+        if self.difference is None or self.difference_interval is None or not self.can_differ:
+            return False
+        return self.difference <= -amount and self.difference_interval.high < 0
+
+
+def find_settings(sources: Iterable[str | Path]) -> list[Setting]:
+    """Return the settings below folders, and those of files that `store` wrote, in this order.
+
+    Raises:
+        ConfigError: A folder or file does not exist, or has no run that has ended.
+    """
+    settings: dict[str, Setting] = {}
+    for source in sources:
+        found = _stored(Path(source)) if str(source).endswith(".json") else _in_folder(source)
+        settings |= {setting.path: setting for setting in found if setting.path not in settings}
+    return list(settings.values())
+
+
+def compare(settings: Sequence[Setting]) -> list[Comparison]:
+    """Compare settings with the first of them.
+
+    Raises:
+        ConfigError: There are fewer than two settings, or they have different tasks.
+    """
+    if len(settings) < 2:
+        paths = ", ".join(setting.path for setting in settings)
+        raise ConfigError(bad_value("settings", paths, "two settings or more, e.g. runs/reach/panda/*/*"))
+    first, *others = settings
+    for other in others:
+        for key in sorted(first.config.keys() | other.config.keys()):
+            same = first.config.get(key) == other.config.get(key)
+            if not same and (key == "task" or key.startswith("task_params.")):
+                both = f"{first.config.get(key)} ({first.path}) and {other.config.get(key)} ({other.path})"
+                raise ConfigError(f"{key} differs: {both}; only settings of the same task can be compared")
+    same_reward = all(_reward(setting) == _reward(first) for setting in others)
+    return [_summary(setting, first if setting is not first else None, same_reward) for setting in settings]
+
+
+def store(settings: Sequence[Setting]) -> str:
+    """Return settings as JSON, which `find_settings` reads again as a baseline."""
+    return json.dumps({"settings": [asdict(setting) for setting in settings]}, indent=1) + "\n"
+
+
+def _in_folder(folder: str | Path) -> list[Setting]:
+    records = find_runs(folder)
+    by_setting: dict[str, list[RunRecord]] = {}
+    for record in records:
+        if record.status in ENDED:
+            by_setting.setdefault(record.setting, []).append(record)
+    if not by_setting:
+        statuses = ", ".join(sorted({record.status for record in records})) or "no runs"
+        raise ConfigError(bad_value("settings", str(folder), "a folder with runs that have ended", f"has {statuses}"))
+    return [
+        Setting(path, _shaping(load_file(Path(runs[0].path) / directory.CONFIG)), tuple(_unique_seeds(runs)))
+        for path, runs in by_setting.items()
+    ]
+
+
+def _unique_seeds(records: Iterable[RunRecord]) -> list[RunRecord]:
+    """Return one record for each seed, sorted by seed; of repeated runs the newest."""
+    newest = {record.seed: record for record in sorted(records, key=lambda record: -record.age_s)}
+    return sorted(newest.values(), key=lambda record: record.seed or 0)
+
+
+def _stored(file: Path) -> list[Setting]:
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        names = {field.name for field in fields(RunRecord)}
+        return [
+            Setting(
+                f"{file}: {setting['path']}",
+                dict(setting["config"]),
+                tuple(RunRecord(**{name: record[name] for name in names}) for record in setting["records"]),
+            )
+            for setting in content["settings"]
+        ]
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        why = f"cannot be read ({type(error).__name__}: {error})"
+        raise ConfigError(bad_value("settings", str(file), "a file of `mygym compare --save`", why)) from None
+
+
+def _shaping(config: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(flatten({key: value for key, value in config.items() if key not in NOT_SHAPING}))
+
+
+def _reward(setting: Setting) -> dict[str, Any]:
+    return {key: value for key, value in setting.config.items() if key.startswith("reward")}
+
+
+def _summary(setting: Setting, first: Setting | None, same_reward: bool) -> Comparison:
+    records, scores = setting.records, setting.scores
+    returns = [record.mean_return for record in records if record.mean_return is not None]
+    comparison = Comparison(
+        name=_name(setting, first),
+        path=setting.path,
+        runs=len(records),
+        diverged=sum(record.status == "diverged" for record in records),
+        success_rate=float(iqm(scores)),
+        success=_success(setting),
+        mean_return=float(np.mean(returns)) if returns and same_reward else None,
+        steps_to_90=_median([record.steps_to_90 for record in records]),
+        seconds_to_90=_median([record.seconds_to_90 for record in records]),
+    )
+    if first is None:
+        return comparison
+    difference, interval = _difference(setting, first)
+    return replace(
+        comparison,
+        difference=difference,
+        difference_interval=interval,
+        improvement=float(probability_of_improvement(scores, first.scores)),
+        can_differ=can_differ(len(scores), len(first.scores)),
+    )
+
+
+def _name(setting: Setting, first: Setting | None) -> str:
+    algo = str(setting.config.get("algo"))
+    if first is None:
+        return algo
+    keys = [key for key in {**setting.config, **first.config} if setting.config.get(key) != first.config.get(key)]
+    if "algo" in keys:  # the algorithms' own parameters differ as well, which explains nothing
+        keys = [key for key in keys if not key.startswith(("algo", "framework", "training_params"))]
+        return ", ".join([algo, *(f"{key}={setting.config.get(key)}" for key in keys)])
+    return ", ".join(f"{key}={setting.config.get(key)}" for key in keys) or "the same config"
+
+
+def _success(setting: Setting) -> Interval:
+    """Return the wider bounds of the bootstrap over runs and of Wilson's interval over all episodes."""
+    episodes = sum(record.episodes for record in setting.records)
+    successes = sum((record.success_rate or 0.0) * record.episodes for record in setting.records)
+    over_episodes = success_interval(successes, episodes)
+    over_runs = bootstrap_interval(iqm, setting.scores)
+    return Interval(
+        float(np.fmin(over_runs.low, over_episodes.low)), float(np.fmax(over_runs.high, over_episodes.high))
+    )
+
+
+def _difference(setting: Setting, first: Setting) -> tuple[float, Interval]:
+    """Return the mean difference of success rates and its interval: paired if two seeds or more are in both."""
+    rates = {record.seed: score for record, (score,) in zip(setting.records, setting.scores, strict=True)}
+    others = {record.seed: score for record, (score,) in zip(first.records, first.scores, strict=True)}
+    seeds = [seed for seed in rates if seed in others]
+    if len(seeds) > 1:
+        differences = np.array([[rates[seed] - others[seed]] for seed in seeds])
+        return float(differences.mean()), bootstrap_interval(mean, differences)
+    difference = float(setting.scores.mean() - first.scores.mean())
+    return difference, bootstrap_interval(lambda a, b: mean(a) - mean(b), setting.scores, first.scores)
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    """Return the median, with None as infinity; None if it is infinite."""
+    median = float(np.median([math.inf if value is None else value for value in values]))
+    return median if math.isfinite(median) else None
+
+
+def too_few(comparisons: Sequence[Comparison]) -> str:
+    """Return a sentence if the runs of a comparison are too few to show any difference; else an empty text."""
+    if all(comparison.can_differ for comparison in comparisons):
+        return ""
+    runs = min(comparison.runs for comparison in comparisons)
+    return f"{runs} seed{'' if runs == 1 else 's'} cannot show a difference: {runs_needed()} of each setting are needed"

@@ -1,0 +1,219 @@
+"""Index of runs: a record of each run directory below a folder, read without importing an algorithm."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from mygym.config.layers import flatten
+from mygym.config.loading import load_file
+from mygym.errors import ConfigError, bad_value
+from mygym.nested import at, has
+from mygym.reporting.statistics import success_interval
+from mygym.runs import directory
+from mygym.runs.result import Result
+
+THRESHOLD = "0.9"
+"""Success rate whose first evaluation is reported as the time to learn."""
+
+RUNNING, STOPPED, DAMAGED = "running", "stopped", "damaged"
+"""Statuses besides those of `Result`: a process is writing the run; a process was killed; result.json is unreadable."""
+
+TAIL = 20_000
+"""Bytes at the end of a file in which its last line is looked for."""
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """A run directory in one line; a field that is unknown is None."""
+
+    path: str
+    setting: str
+    """Directory of the setting, whose runs differ in their seeds."""
+    status: str
+    """`done`, `diverged`, `interrupted`, `failed`, `running`, `stopped` or `damaged`."""
+    task: str
+    robot: str
+    algo: str
+    framework: str | None
+    seed: int | None
+    config_hash: str
+    steps: int
+    """Env steps."""
+    success_rate: float | None
+    """Success rate of the saved policy over `episodes` fresh episodes; while it trains, of the last evaluation."""
+    success_low: float | None
+    success_high: float | None
+    """Bounds of the success rate at 95 % confidence, see `success_interval`."""
+    episodes: int
+    """Final episodes; 0 if the run has not ended."""
+    mean_return: float | None
+    wall_time_s: float | None
+    steps_to_90: int | None
+    """Env steps until the first evaluation with at least 90 % success."""
+    seconds_to_90: float | None
+    """s, until the same evaluation."""
+    age_s: float
+    """s since the run was last written."""
+    error: str | None
+
+
+COLUMNS = tuple(field.name for field in fields(RunRecord))
+"""Names of the fields of a record."""
+
+
+def read_run(run: Path, now: float) -> RunRecord:
+    """Read a run directory; if its result is not readable, the status is `damaged`.
+
+    Args:
+        run: The run directory.
+        now: Current time, s since the epoch.
+    """
+    result = Result.read(run)
+    status, error = _status(run, result)
+    ended = result if status == "done" else None
+    last = {} if ended else _last_line(run / directory.PROGRESS)
+    episodes = sum(ended.stage_reached.values()) if ended else 0
+    rate = ended.success_rate if ended else last.get("eval/success_rate")
+    bounds = success_interval(rate * episodes, episodes) if episodes and rate is not None else None
+    learned = (result.time_to_threshold()[THRESHOLD] if result else None) or {}
+    *_, task, robot, algo, setting, name = ("", "", "", "", *run.absolute().parts)
+    seed = re.match(r"seed_(\d+)", name)
+    return RunRecord(
+        path=str(run),
+        setting=str(run.parent),
+        status=status,
+        task=result.task if result else task,
+        robot=result.robot if result else robot,
+        algo=result.algo if result else algo,
+        framework=result.framework if result else None,
+        seed=result.seed if result else int(seed[1]) if seed else None,
+        config_hash=result.config_hash if result else setting.rpartition("-")[2],
+        steps=max(result.steps if result else 0, last.get("steps", 0)),
+        success_rate=rate,
+        success_low=bounds.low if bounds else None,
+        success_high=bounds.high if bounds else None,
+        episodes=episodes,
+        mean_return=ended.mean_return if ended else last.get("eval/mean_return"),
+        wall_time_s=result.wall_time_s if result else None,
+        steps_to_90=learned.get("steps"),
+        seconds_to_90=learned.get("wall_time_s"),
+        age_s=max(0.0, now - _last_change(run)),
+        error=error,
+    )
+
+
+def find_runs(folder: str | Path, where: Mapping[str, Any] | None = None) -> list[RunRecord]:
+    """Return the records of all runs below a folder, or of the folder itself if it is a run, sorted by path.
+
+    Args:
+        folder: A `logdir`, a setting, a run, or any folder above them.
+        where: Key → value that a run must have; keys are fields of `RunRecord`, and dotted keys of configs such as
+            `algo_params.gamma`.
+
+    Raises:
+        ConfigError: The folder does not exist, or no run has a key of `where`.
+    """
+    path, now = Path(folder), time.time()
+    if not path.is_dir():
+        near = sorted(str(entry) for entry in path.parent.glob("*/")) if path.parent.is_dir() else []
+        raise ConfigError(bad_value("folder", str(folder), near or "a folder with runs", "is not a folder"))
+    records = [read_run(run, now) for run in sorted(_run_directories(path))]
+    for key, value in (where or {}).items():
+        records = _select(records, key, value)
+    return records
+
+
+def _run_directories(folder: Path) -> Iterator[Path]:
+    """Yield the run directories below a folder; the search does not go into them, nor along links."""
+    stack = [str(folder)]
+    while stack:
+        current = stack.pop()
+        folders = []
+        try:
+            with os.scandir(current) as entries:
+                for entry in entries:
+                    if entry.name == directory.CONFIG:
+                        yield Path(current)
+                        break
+                    if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
+                        folders.append(entry.path)
+                else:
+                    stack += folders
+        except OSError:  # no permission, or just removed
+            continue
+
+
+def _status(run: Path, result: Result | None) -> tuple[str, str | None]:
+    """Return the status of a run, and its error."""
+    if result is not None and result.status == "done":
+        return "done", None
+    if is_locked(run):
+        return RUNNING, None
+    if result is not None:
+        return result.status, result.error
+    if (run / directory.RESULT).exists():
+        return DAMAGED, f"{directory.RESULT} is not readable"
+    return STOPPED, None
+
+
+def is_locked(run: Path) -> bool:
+    """Return whether a process is writing a run directory."""
+    path = run / directory.LOCK
+    if not path.is_file():
+        return False
+    try:
+        FileLock(path).acquire(timeout=0).lock.release()
+    except Timeout:
+        return True
+    except OSError:  # of another user
+        return False
+    return False
+
+
+def _select(records: Sequence[RunRecord], key: str, value: Any) -> list[RunRecord]:
+    if key in COLUMNS:
+        return [record for record in records if getattr(record, key) == value]
+    path = tuple(key.split("."))
+    configs = {record.path: _config(record) for record in records}
+    if records and not any(has(config, path) for config in configs.values()):
+        known = {name for config in configs.values() for name, _ in flatten(config)}
+        raise ConfigError(bad_value("--where", key, [*COLUMNS, *sorted(known - {*COLUMNS})], "is a key of no run"))
+    return [record for record in records if at(configs[record.path], path) == value]
+
+
+def _config(record: RunRecord) -> dict[str, Any]:
+    try:
+        return load_file(Path(record.path) / directory.CONFIG)
+    except ConfigError:
+        return {}
+
+
+def _last_line(path: Path) -> dict[str, Any]:
+    """Return the last complete line of a file of JSON objects; an empty mapping without such a line."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - TAIL))
+            lines = file.read().split(b"\n")[:-1]
+        content = json.loads(lines[-1])
+    except (OSError, ValueError, IndexError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _last_change(run: Path) -> float:
+    """Return s since the epoch: when the run was last written."""
+    times = []
+    for name in (directory.RESULT, directory.PROGRESS, directory.CONFIG):
+        with contextlib.suppress(OSError):
+            times.append((run / name).stat().st_mtime)
+    return max(times, default=0.0)

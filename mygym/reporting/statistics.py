@@ -1,0 +1,124 @@
+"""Statistics of few seeds: aggregates with stratified bootstrap intervals (Agarwal et al., 2021), and success rates.
+
+Scores have the shape `(…, runs, tasks)`; every function also takes leading axes, e.g. those of resamples.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mygym.types import FloatArray
+
+CONFIDENCE = 0.95
+"""Confidence of every interval."""
+
+RESAMPLES = 2_000
+"""Bootstrap resamples of an interval."""
+
+SIGNIFICANCE = 1 - CONFIDENCE
+"""Largest probability, under equality, of a difference that counts as real."""
+
+
+class Interval(NamedTuple):
+    """Bounds of a value at `CONFIDENCE`."""
+
+    low: float
+    high: float
+
+
+def iqm(scores: FloatArray) -> FloatArray:
+    """Return the interquartile mean `(…)`: the mean of the middle half of all scores."""
+    flat = np.sort(scores.reshape(*scores.shape[:-2], -1), axis=-1)
+    cut = flat.shape[-1] // 4
+    return np.asarray(flat[..., cut : flat.shape[-1] - cut].mean(axis=-1))
+
+
+def median(scores: FloatArray) -> FloatArray:
+    """Return the median `(…)` over the tasks of the mean over the runs."""
+    return np.asarray(np.median(scores.mean(axis=-2), axis=-1))
+
+
+def mean(scores: FloatArray) -> FloatArray:
+    """Return the mean `(…)`."""
+    return np.asarray(scores.mean(axis=(-2, -1)))
+
+
+def optimality_gap(scores: FloatArray, optimum: float = 1.0) -> FloatArray:
+    """Return the mean amount `(…)` by which the scores miss the optimum."""
+    return np.asarray(optimum - np.minimum(scores, optimum).mean(axis=(-2, -1)))
+
+
+AGGREGATES: Mapping[str, Callable[[FloatArray], FloatArray]] = {
+    "iqm": iqm,
+    "median": median,
+    "mean": mean,
+    "optimality_gap": optimality_gap,
+}
+"""Name of an aggregate → its function."""
+
+
+def performance_profile(scores: FloatArray, thresholds: ArrayLike) -> FloatArray:
+    """Return the share `(…, T)` of scores above each of the thresholds `(T,)`."""
+    above = scores[..., None] > np.asarray(thresholds, dtype=float)
+    return np.asarray(above.mean(axis=(-3, -2)))
+
+
+def probability_of_improvement(scores: FloatArray, baseline: FloatArray) -> FloatArray:
+    """Return the probability `(…)` that a run has a higher score than a run of the baseline, averaged over the tasks.
+
+    Equal scores count half. The number of runs may differ, the number of tasks may not.
+    """
+    difference = scores[..., :, None, :] - baseline[..., None, :, :]
+    return np.asarray((np.sign(difference).mean(axis=(-3, -2, -1)) + 1) / 2)
+
+
+def resamples(scores: FloatArray, rng: np.random.Generator, count: int = RESAMPLES) -> FloatArray:
+    """Return `(count, runs, tasks)`: bootstrap resamples of scores `(runs, tasks)`, stratified by task."""
+    drawn = rng.integers(len(scores), size=(count, *scores.shape))
+    return np.asarray(scores[drawn, np.arange(scores.shape[1])])
+
+
+def bootstrap_interval(
+    statistic: Callable[..., FloatArray], *scores: FloatArray, count: int = RESAMPLES, seed: int = 0
+) -> Interval:
+    """Return the percentile interval of a statistic of one or more sets of scores `(runs, tasks)`.
+
+    Each set is resampled independently. With a single run there is no interval: both bounds are NaN.
+    """
+    if min(map(len, scores)) < 2:
+        return Interval(math.nan, math.nan)
+    rng = np.random.default_rng(seed)
+    values = statistic(*(resamples(each, rng, count) for each in scores))
+    low, high = np.percentile(values, (50 * SIGNIFICANCE, 100 - 50 * SIGNIFICANCE))
+    return Interval(float(low), float(high))
+
+
+def success_interval(successes: float, episodes: int) -> Interval:
+    """Return Wilson's interval of a success rate over independent episodes; [0, 1] without episodes.
+
+    For seeds that all reach 100 % a bootstrap would return a point; this interval knows the number of episodes.
+    """
+    if not episodes:
+        return Interval(0.0, 1.0)
+    z = NormalDist().inv_cdf(1 - SIGNIFICANCE / 2)
+    rate, share = successes / episodes, z * z / episodes
+    centre = (rate + share / 2) / (1 + share)
+    half = z * math.sqrt(rate * (1 - rate) / episodes + share / episodes / 4) / (1 + share)
+    return Interval(max(0.0, centre - half), min(1.0, centre + half))
+
+
+def can_differ(runs: int, baseline_runs: int) -> bool:
+    """Return whether so few runs could show any difference: the best outcome of a permutation test is significant."""
+    return 2 / math.comb(runs + baseline_runs, runs) <= SIGNIFICANCE
+
+
+def runs_needed() -> int:
+    """Return the number of runs on each side from which a difference can be shown."""
+    return next(runs for runs in itertools.count(1) if can_differ(runs, runs))

@@ -1,0 +1,52 @@
+"""Tables as text for papers and spreadsheets: CSV, Markdown and LaTeX."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+Rows = Sequence[Mapping[str, Any]]
+"""Rows with the same keys, which are the names of the columns."""
+
+LATEX_SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+LATEX_SPECIAL |= {character: f"\\{character}" for character in "&%$#_{}"}
+
+
+def as_csv(rows: Rows) -> str:
+    """Return rows as CSV with a header; None is an empty cell."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def as_markdown(rows: Rows) -> str:
+    """Return rows as a Markdown table."""
+    columns = list(rows[0]) if rows else []
+    cells = [[_cell(value).replace("|", "\\|") for value in row.values()] for row in rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in (columns, ["---"] * len(columns), *cells))
+
+
+def as_latex(rows: Rows) -> str:
+    """Return rows as a LaTeX table in the style of the package `booktabs`."""
+    columns = list(rows[0]) if rows else []
+    header, *body = ([_escaped(_cell(value)) for value in line] for line in (columns, *(row.values() for row in rows)))
+    lines = [" & ".join(line) + r" \\" for line in (header, *body)]
+    rule = [f"\\begin{{tabular}}{{{'l' * len(columns)}}}", r"\toprule", lines[0], r"\midrule", *lines[1:]]
+    return "\n".join([*rule, r"\bottomrule", r"\end{tabular}", ""])
+
+
+FORMATS: Mapping[str, Callable[[Rows], str]] = {"csv": as_csv, "markdown": as_markdown, "latex": as_latex}
+"""Name of a format → the function that renders it."""
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else " ".join(str(value).split())
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"[\\~^&%$#_{}]", lambda match: LATEX_SPECIAL[match[0]], text)
