@@ -24,7 +24,9 @@ P = ParamSpec("P")
 Result = TypeVar("Result")
 
 
-def cached_by_model(function: Callable[Concatenate[RobotSpec, P], Result]) -> Callable[Concatenate[RobotSpec, P], Result]:
+def cached_by_model(
+    function: Callable[Concatenate[RobotSpec, P], Result],
+) -> Callable[Concatenate[RobotSpec, P], Result]:
     """Cache a function of a robot until one of the robot's URDF files changes; its results must not be changed.
 
     Environments are often made by the dozen with the same robot, and evaluation makes further ones.

@@ -1,0 +1,59 @@
+"""Run directories with given results, as trainings leave them, without the training."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from pathlib import Path
+from typing import Any
+
+from mygym.runs import directory, files
+from mygym.runs.result import Result
+
+EPISODES = 100
+
+
+def make_run(logdir: Path, success: float | None = 1.0, seed: int = 0, status: str = "done", **config: Any) -> Path:
+    """Write a run directory that learned at a steady rate; return its path.
+
+    Args:
+        logdir: Folder of all runs.
+        success: Success rate of the saved policy.
+        seed: Seed of the run.
+        status: Status of the result; empty for a run without a result.
+        **config: Values of the config, e.g. `algo="ppo"`.
+    """
+    values = {"task": "reach", "robot": "panda", "algo": "sac", "reward": "sparse", "algo_params": {"gamma": 0.95}}
+    values |= config
+    setting = f"{zlib.crc32(json.dumps(values).encode()):08x}"
+    run = directory.create(str(logdir), values["task"], values["robot"], values["algo"], setting, seed)
+    files.write_yaml(run / directory.CONFIG, {**values, "seed": seed})
+    evaluations = [
+        {"steps": 1000 * mark, "wall_time_s": float(mark), "success_rate": (success or 0.0) * mark / 10}
+        for mark in range(11)
+    ]
+    lines = [
+        {"steps": evaluation["steps"], "eval/success_rate": evaluation["success_rate"]} for evaluation in evaluations
+    ]
+    files.write_text(run / directory.PROGRESS, "".join(json.dumps(line) + "\n" for line in lines))
+    if status:
+        solved = round((success or 0.0) * EPISODES)
+        Result(
+            path=run,
+            algo=values["algo"],
+            framework="pytorch",
+            robot=values["robot"],
+            task=values["task"],
+            workspace="table",
+            engine="pybullet",
+            seed=seed,
+            config_hash=setting,
+            status=status,
+            steps=10_000,
+            success_rate=success,
+            mean_return=-10.0 * (1 - (success or 0.0)),
+            wall_time_s=10.0,
+            evaluations=evaluations,
+            stage_reached={"approach": EPISODES - solved, "done": solved},
+        ).write()
+    return run

@@ -1,0 +1,117 @@
+"""Comparison of settings: real differences, chance, baselines, and settings that cannot be compared."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mygym.cli.main import main
+from mygym.reporting.comparison import compare, find_settings
+from tests.reporting.runs import make_run
+
+BAD, GOOD = (0.1, 0.2, 0.3, 0.15, 0.25), (0.9, 1.0, 0.95, 0.8, 0.9)
+
+
+def setting(logdir: Path, rates: Sequence[float], **config: Any) -> str:
+    """Write a setting; return its folder."""
+    *_, last = (make_run(logdir, rate, seed, **config) for seed, rate in enumerate(rates))
+    return str(last.parent)
+
+
+def mygym_compare(*words: str) -> int:
+    with pytest.raises(SystemExit) as end:
+        main(["compare", *words])
+    return int(end.value.code or 0)
+
+
+def test_a_real_difference(tmp_path: Path) -> None:
+    first, second = setting(tmp_path, BAD, algo="ppo"), setting(tmp_path, GOOD, algo="ppo", n_envs=2)
+    reference, better = compare(find_settings([first, second]))
+    assert (reference.name, better.name) == ("ppo", "n_envs=2")
+    assert better.difference == pytest.approx(0.71)
+    assert better.difference_interval is not None
+    assert better.difference_interval.low > 0.5
+    assert better.improvement == 1
+    assert (reference.steps_to_90, better.steps_to_90) == (None, 10_000)
+    (_, worse) = compare(find_settings([second, first]))
+    assert worse.is_worse_by(0.05)
+    assert not better.is_worse_by(0.05)
+    assert not worse.is_worse_by(0.75)
+
+
+def test_the_interval_of_seeds_that_all_succeed_knows_the_episodes(tmp_path: Path) -> None:
+    perfect = setting(tmp_path, [1.0] * 5)
+    comparison, _ = compare(find_settings([perfect, setting(tmp_path, GOOD, algo="ppo")]))
+    assert comparison.success.high == 1
+    assert 0.99 < comparison.success.low < 1  # 500 episodes
+
+
+def test_seeds_are_paired(tmp_path: Path) -> None:
+    """Seeds differ far more than settings: only pairs show the difference."""
+    rates = (0.1, 0.3, 0.5, 0.7, 0.9)
+    first = setting(tmp_path, rates, algo="ppo")
+    second = setting(tmp_path, [rate + 0.05 for rate in rates], algo="sac")
+    (_, paired) = compare(find_settings([first, second]))
+    assert paired.difference_interval == pytest.approx((0.05, 0.05))
+
+
+def test_three_seeds_cannot_show_a_difference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = setting(tmp_path, GOOD[:3], algo="ppo"), setting(tmp_path, BAD[:3], algo="sac")
+    assert mygym_compare(first, second, "--fail-if-worse", "5%") == 0
+    assert "3 seeds cannot show a difference: 4 of each setting are needed" in capsys.readouterr().err
+
+
+def test_diverged_runs_count_as_failures_and_unfinished_runs_do_not_count(tmp_path: Path) -> None:
+    first = setting(tmp_path, [1.0] * 4)
+    make_run(tmp_path, None, 4, status="diverged")
+    make_run(tmp_path, 0.0, 5, status="interrupted")
+    (each,) = find_settings([first])
+    assert each.scores.ravel().tolist() == [1.0] * 4 + [0.0]
+
+
+def test_a_baseline_gates_a_regression(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    baseline = str(tmp_path / "baseline.json")
+    assert mygym_compare(setting(tmp_path / "old", GOOD), "--save", baseline) == 0
+    now = setting(tmp_path / "new", BAD)
+    assert mygym_compare(baseline, now, "--fail-if-worse", "5%") == 1
+    assert "worse: the same config" in capsys.readouterr().err
+    assert mygym_compare(baseline, setting(tmp_path / "equal", GOOD), "--fail-if-worse", "0") == 0
+    capsys.readouterr()
+    assert mygym_compare(baseline, now, "--json") == 0
+    assert [row["runs"] for row in json.loads(capsys.readouterr().out)] == [5, 5]
+    assert mygym_compare(setting(tmp_path / "old", GOOD), "--save", baseline) == 2  # exists
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["ppo", "push"], "task differs: reach"),
+        (["ppo", "short"], "task_params.horizon differs"),
+        (["ppo"], "two settings or more"),
+        (["ppo", "stopped"], "has stopped"),
+        (["ppo", "sac", "--fail-if-worse", "much"], "a number of percent points"),
+        (["ppo", "sac", "--save", "x.yaml"], "a file that ends in .json"),
+        (["ppo", "broken.json"], "a file of `mygym compare --save`"),
+    ],
+)
+def test_bad_input(words: list[str], text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folders = {
+        "ppo": setting(tmp_path, [1.0], algo="ppo"),
+        "sac": setting(tmp_path, [1.0], algo="sac"),
+        "push": setting(tmp_path, [1.0], task="push"),
+        "short": setting(tmp_path, [1.0], algo="ppo", task_params={"horizon": 5}),
+        "stopped": str(make_run(tmp_path, status="", algo="td3").parent),
+        "broken.json": str(tmp_path / "broken.json"),
+    }
+    (tmp_path / "broken.json").write_text('{"settings": [{}]}')
+    assert mygym_compare(*(folders.get(word, word) for word in words)) == 2
+    assert text in capsys.readouterr().err
+
+
+def test_returns_of_different_rewards_are_left_out(tmp_path: Path) -> None:
+    settings = [setting(tmp_path, GOOD, reward=reward) for reward in ("sparse", "dense")]
+    assert [comparison.mean_return for comparison in compare(find_settings(settings))] == [None, None]

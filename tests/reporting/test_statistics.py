@@ -1,0 +1,74 @@
+"""Statistics against figures of the reference implementation, rliable 1.2.0, and of SciPy."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+
+from mygym.reporting.statistics import (
+    AGGREGATES,
+    bootstrap_interval,
+    can_differ,
+    performance_profile,
+    probability_of_improvement,
+    resamples,
+    runs_needed,
+    success_interval,
+)
+
+X = np.array([[0.746, 0.184, 0.752], [0.76, 0.489, 0.599], [0.214, 0.625, 0.576], [0.525, 0.998, 0.897],
+              [0.323, 0.924, 0.726]])  # fmt: skip
+Y = np.array([[0.944, 0.479, 0.78], [0.712, 0.251, 0.883], [0.338, 0.18, 0.455], [0.305, 0.497, 0.586],
+              [0.963, 0.072, 0.256], [0.344, 0.752, 0.25], [0.906, 0.407, 0.496]])  # fmt: skip
+REFERENCE = {
+    "iqm": (0.644222, (0.504219, 0.763556)),
+    "median": (0.644, (0.4552, 0.7696)),
+    "mean": (0.622533, (0.5094, 0.733538)),
+    "optimality_gap": (0.377467, (0.266462, 0.4906)),
+}
+"""Aggregate of `X` and its interval after 20,000 resamples."""
+
+
+@pytest.mark.parametrize("name", AGGREGATES)
+def test_aggregates_and_their_intervals_agree_with_the_reference(name: str) -> None:
+    value, interval = REFERENCE[name]
+    assert AGGREGATES[name](X) == pytest.approx(value, abs=1e-6)
+    assert bootstrap_interval(AGGREGATES[name], X, count=20_000) == pytest.approx(interval, abs=0.01)
+
+
+def test_the_probability_of_improvement_agrees_with_the_reference() -> None:
+    assert probability_of_improvement(X, Y) == pytest.approx(0.619048, abs=1e-6)
+    assert bootstrap_interval(probability_of_improvement, X, Y) == pytest.approx((0.438095, 0.790476), abs=0.03)
+    assert probability_of_improvement(X, X[:, :]) == 0.5
+    assert probability_of_improvement(X + 1, X) == 1
+
+
+def test_the_performance_profile_agrees_with_the_reference() -> None:
+    expected = [1.0, 0.866667, 0.733333, 0.333333, 0.133333]
+    np.testing.assert_allclose(performance_profile(X, [0, 0.25, 0.5, 0.75, 0.9]), expected, atol=1e-6)
+
+
+def test_resamples_stay_within_a_task() -> None:
+    tasks = np.tile(np.arange(3.0), (5, 1))
+    np.testing.assert_array_equal(resamples(tasks, np.random.default_rng(0), 50), np.tile(tasks, (50, 1, 1)))
+
+
+def test_a_single_run_has_no_interval() -> None:
+    assert all(math.isnan(bound) for bound in bootstrap_interval(AGGREGATES["iqm"], X[:1]))
+
+
+@given(st.integers(1, 500).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_success_intervals_are_wilsons(counts: tuple[int, int]) -> None:
+    successes, episodes = counts
+    expected = binomtest(successes, episodes).proportion_ci(method="wilson")
+    assert success_interval(successes, episodes) == pytest.approx((expected.low, expected.high), abs=1e-9)
+
+
+def test_three_seeds_cannot_show_a_difference() -> None:
+    assert runs_needed() == 4
+    assert [can_differ(3, 3), can_differ(4, 4), can_differ(1, 50)] == [False, True, True]
