@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mygym.cli.arguments import CONFIG_FLAGS, config_layers
+from mygym.cli.arguments import CONFIG_FLAGS, config_layers, parse_count
 from mygym.cli.command import argument, command
 from mygym.cli.output import print_note, print_table
+from mygym.cli.seeds import parse_seeds, resume_seeds, train_seeds
 from mygym.config import merged
 from mygym.errors import ConfigError, MygymError, bad_value
+from mygym.runs.directory import is_run
 
 if TYPE_CHECKING:
     from mygym.runs.result import Result
@@ -20,6 +24,10 @@ PARSER = command(
     "Train a robot arm in PyBullet; save, evaluate and record videos of the policy.",
     argument("-h", "--help", action="store_true", help="print this help; with --algo also its hyperparameters"),
     argument("--resume", metavar="RUN", help="continue a run that was stopped, or extend it with more --steps"),
+    argument(
+        "--seeds", metavar="SEEDS", help="train several seeds: 5 (0 to 4), 0..4, or 0,2,5; with --resume SETTING too"
+    ),
+    argument("--jobs", metavar="N", help="with --seeds: processes side by side (default 1)"),
     argument("--explain", action="store_true", help="print every value of the config and its origin, then stop"),
     argument("--dry-run", action="store_true", help="build everything, print sizes and timings, then stop"),
     config_flags=CONFIG_FLAGS,
@@ -37,6 +45,8 @@ python train.py --algo tqc --help                      hyperparameters of TQC: t
 python train.py --algo my_algo --import my.module      an algorithm of your module
 python train.py --task push --pretrained runs/reach/panda/sac/1a2b3c4d/seed_0 --set spaces=shared
 python train.py --resume runs/reach/panda/sac/1a2b3c4d/seed_0 --steps 40000
+python train.py --algo ppo --seeds 5 --jobs 2          five seeds, two at a time; prints their mean with an interval
+python train.py --resume runs/reach/panda/ppo/1a2b3c4d --seeds 0..9      what is missing of ten seeds
 """,
     notes="""
 `mygym train` is the same program. The last line printed is `run: PATH`; PATH/config.yaml repeats the run.
@@ -58,6 +68,13 @@ def main(arguments: Sequence[str], train: Callable[..., Result] | None = None) -
     if options.help:
         _print_help(options)
         return
+    seeds = options.seeds
+    if options.seed and not options.seed.lstrip("+-").isalnum():  # 0..4 or 0,2,5
+        seeds, options.seed = options.seed, None
+    program = [sys.executable, *([sys.argv[0]] if train else ["-m", "mygym", "train"])]
+    if options.resume and (seeds or not is_run(Path(options.resume))) and Path(options.resume).is_dir():
+        resume_seeds(program, Path(options.resume), parse_seeds(seeds) if seeds else None, _jobs(options))
+        return
     file, flags = config_layers(options)
     if options.resume and (options.explain or options.dry_run):
         flag = "--explain" if options.explain else "--dry-run"
@@ -76,9 +93,27 @@ def main(arguments: Sequence[str], train: Callable[..., Result] | None = None) -
         from mygym.cli.dry_run import dry_run
 
         dry_run(plan)
+    elif seeds:
+        train_seeds(program, _without(arguments, "--seeds", "--seed", "--jobs"), parse_seeds(seeds), _jobs(options))
     else:
         flags.pop("imports", None)  # the config of the run names them
         _train(train, plan or merged(file, flags), options.resume)
+
+
+def _jobs(options: argparse.Namespace) -> int:
+    return parse_count(options.jobs, "--jobs") if options.jobs else 1
+
+
+def _without(arguments: Sequence[str], *flags: str) -> list[str]:
+    """Return the arguments without flags and their values."""
+    words = iter(arguments)
+    kept: list[str] = []
+    for word in words:
+        if word in flags:
+            next(words, None)
+        elif word.partition("=")[0] not in flags:
+            kept.append(word)
+    return kept
 
 
 def _train(train: Callable[..., Result] | None, config: Any, resume: str | None) -> None:

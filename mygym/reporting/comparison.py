@@ -115,6 +115,25 @@ def compare(settings: Sequence[Setting]) -> list[Comparison]:
     return [_summary(setting, first if setting is not first else None, same_reward) for setting in settings]
 
 
+def summary_in_words(folder: str | Path) -> str:
+    """Return the success of a setting with its interval, and its time to learn; empty if no run has ended."""
+    try:
+        (setting,) = find_settings([folder])
+    except ConfigError:
+        return ""
+    summary = _summary(setting, None, same_reward=True)
+    low, high = summary.success
+    text = f"success {summary.success_rate:.1%} ({low:.1%} to {high:.1%}) over {count(summary.runs, 'seed')}"
+    if summary.steps_to_90 is None or summary.seconds_to_90 is None:
+        return text
+    return f"{text}; 90 % after {summary.steps_to_90:,.0f} env steps, {summary.seconds_to_90:.0f} s (medians)"
+
+
+def count(number: int, noun: str) -> str:
+    """Return a number and its noun: `1 seed`, `5 seeds`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def store(settings: Sequence[Setting]) -> str:
     """Return settings as JSON, which `find_settings` reads again as a baseline."""
     return json.dumps({"settings": [asdict(setting) for setting in settings]}, indent=1) + "\n"
@@ -237,4 +256,4 @@ def too_few(comparisons: Sequence[Comparison]) -> str:
     if all(comparison.can_differ for comparison in comparisons):
         return ""
     runs = min(comparison.runs for comparison in comparisons)
-    return f"{runs} seed{'' if runs == 1 else 's'} cannot show a difference: {runs_needed()} of each setting are needed"
+    return f"{count(runs, 'seed')} cannot show a difference: {runs_needed()} of each setting are needed"

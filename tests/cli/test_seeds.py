@@ -1,0 +1,145 @@
+"""`train.py --seeds`: processes, their order, signals, resuming and the summary; trainings are replaced by a script."""
+
+from __future__ import annotations
+
+import os
+import queue
+import shutil
+import signal
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mygym
+from mygym.cli.main import main
+from mygym.cli.seeds import SeedRuns, parse_seeds, resume_seeds, train_seeds
+from mygym.errors import ConfigError, RunError
+from tests.reporting.runs import make_run
+
+SCRIPT = """
+import json, pathlib, shutil, signal, sys, time
+words = sys.argv[1:]
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(130))
+if "--resume" in words:
+    run = pathlib.Path(words[words.index("--resume") + 1])
+    seed = int(run.name.removeprefix("seed_"))
+else:
+    seed = int(words[words.index("--seed") + 1])
+    run = pathlib.Path("setting") / f"seed_{seed}"
+    shutil.copytree("template", run)
+print("step 1", file=sys.stderr, flush=True)
+if "--wait" in words:
+    time.sleep(60)
+result = json.loads(pathlib.Path("template/result.json").read_text())
+(run / "result.json").write_text(json.dumps({**result, "seed": seed, "status": "done"}))
+print(f"run: {run}")
+sys.exit(f"--fail={seed}" in words)
+"""
+"""Copies the run `template` in place of a training."""
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Words that start a program that leaves a run like `train.py`, in a new current folder."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "script.py").write_text(SCRIPT)
+    make_run(tmp_path, 1.0, status="interrupted").rename(tmp_path / "template")
+    return [sys.executable, str(tmp_path / "script.py")]
+
+
+@given(st.integers(0, 50), st.integers(0, 50))
+def test_ranges_of_seeds(low: int, more: int) -> None:
+    assert parse_seeds(f"{low}..{low + more}") == list(range(low, low + more + 1))
+    assert parse_seeds(str(more + 1)) == list(range(more + 1))
+    assert parse_seeds(f"{low},{low + more + 1}") == [low, low + more + 1]
+
+
+@pytest.mark.parametrize("text", ["", "0", "4..0", "-1", "a", "1.5", "0,", "0..1000", "1001", "1..2..3"])
+def test_texts_that_are_no_seeds(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"--seeds: .*a number such as 5, 0\.\.4, or 0,2,5"):
+        parse_seeds(text)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_every_seed_is_a_run_of_one_setting(jobs: int, program: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    train_seeds(program, [], [0, 1, 2], jobs)
+    output = capsys.readouterr()
+    records = mygym.results("setting")
+    assert [record.seed for record in records] == [0, 1, 2]
+    assert output.out == f"runs: {records[0].setting}\n"
+    assert [f"seed {seed}: step 1" in output.err for seed in range(3)] == [True] * 3
+    assert "success 100.0% (98.7% to 100.0%) over 3 seeds; 90 % after 9,000 env steps" in output.err
+
+
+def test_a_failed_seed_does_not_stop_the_others(program: list[str]) -> None:
+    with pytest.raises(RunError, match="the runs with the seeds 1 have failed"):
+        train_seeds(program, ["--fail=1"], [0, 1, 2], 1)
+    assert len(mygym.results("setting")) == 3
+
+
+def test_resuming_a_setting_runs_what_is_missing(program: list[str], tmp_path: Path) -> None:
+    train_seeds(program, [], [0], 1)
+    done = Path("setting/seed_0/result.json").stat().st_mtime_ns
+    stopped = shutil.copytree("template", Path("setting/seed_1")) / "result.json"
+    stopped.write_text(stopped.read_text().replace('"seed": 0', '"seed": 1'))
+    resume_seeds(program, Path("setting"), [0, 1, 2], 1)
+    assert [(record.status, record.seed) for record in mygym.results("setting")] == [
+        ("done", seed) for seed in range(3)
+    ]
+    assert Path("setting/seed_0/result.json").stat().st_mtime_ns == done
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ConfigError, match="has no runs"):
+        resume_seeds(program, tmp_path / "empty", None, 1)
+
+
+def test_a_signal_stops_every_process(program: list[str]) -> None:
+    runs, lines = SeedRuns(program, 2), queue.Queue[str]()
+
+    def interrupt() -> None:
+        while {lines.get(), lines.get()} != {"seed 0: step 1", "seed 1: step 1"}:
+            pass
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mygym.cli.seeds.print_note", lines.put)
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        runs.train({seed: ["--wait", "--seed", str(seed)] for seed in range(4)})
+        thread.join()
+    assert runs.stopped
+    assert runs.codes == {0: 130, 1: 130}  # and no further process has started
+    assert [record.status for record in mygym.results("setting")] == ["interrupted", "interrupted"]
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--seeds", "none"], "--seeds: 'none'"),
+        (["--seed", "0..x"], "--seeds: '0..x'"),
+        (["--seeds", "2", "--jobs", "0"], "--jobs: '0'"),
+        (["--seeds", "2", "--algo", "sca"], "did you mean 'sac'"),
+    ],
+)
+def test_bad_input_starts_no_process(words: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["train", *words])
+    assert end.value.code == 2
+    assert text in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_seeds_are_ordinary_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    short = ["--steps", "60", "--set", "eval.final_episodes=1", "--set", "eval.episodes=1", "--set", "video.episodes=0"]
+    with pytest.raises(SystemExit) as end:
+        main(["train", "--seeds=2", "--jobs=2", "--logdir", str(tmp_path), *short])
+    assert end.value.code == 0
+    alone = mygym.train({"steps": 60, "seed": 1, "logdir": str(tmp_path / "alone"), "video": {"episodes": 0},
+                         "eval": {"episodes": 1, "final_episodes": 1}})  # fmt: skip
+    first, second = mygym.results(next(tmp_path.glob("reach")))
+    assert (first.status, second.status, second.seed) == ("done", "done", 1)
+    policy = (alone.path / "policy.safetensors").read_bytes()
+    assert (Path(second.path) / "policy.safetensors").read_bytes() == policy
