@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Collection
 from functools import lru_cache, wraps
@@ -24,7 +23,9 @@ P = ParamSpec("P")
 Result = TypeVar("Result")
 
 
-def cached_by_model(function: Callable[Concatenate[RobotSpec, P], Result]) -> Callable[Concatenate[RobotSpec, P], Result]:
+def cached_by_model(
+    function: Callable[Concatenate[RobotSpec, P], Result],
+) -> Callable[Concatenate[RobotSpec, P], Result]:
     """Cache a function of a robot until one of the robot's URDF files changes; its results must not be changed.
 
     Environments are often made by the dozen with the same robot, and evaluation makes further ones.
@@ -37,7 +38,7 @@ def cached_by_model(function: Callable[Concatenate[RobotSpec, P], Result]) -> Ca
     @wraps(function)
     def call(spec: RobotSpec, *args: P.args, **kwargs: P.kwargs) -> Result:
         try:
-            files = [os.stat(path) for path in (spec.urdf, *(mount.urdf for mount in spec.mounts))]
+            files = [Path(path).stat() for path in (spec.urdf, *(mount.urdf for mount in spec.mounts))]
         except OSError:  # the function describes what is missing
             return function(spec, *args, **kwargs)
         return cached(tuple((file.st_mtime_ns, file.st_size) for file in files), spec, *args, **kwargs)
