@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Collection
 from functools import lru_cache, wraps
@@ -39,7 +38,7 @@ def cached_by_model(
     @wraps(function)
     def call(spec: RobotSpec, *args: P.args, **kwargs: P.kwargs) -> Result:
         try:
-            files = [os.stat(path) for path in (spec.urdf, *(mount.urdf for mount in spec.mounts))]
+            files = [Path(path).stat() for path in (spec.urdf, *(mount.urdf for mount in spec.mounts))]
         except OSError:  # the function describes what is missing
             return function(spec, *args, **kwargs)
         return cached(tuple((file.st_mtime_ns, file.st_size) for file in files), spec, *args, **kwargs)

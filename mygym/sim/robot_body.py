@@ -42,7 +42,7 @@ class _Arm:
 
 @cached_by_model
 def _simulated_model(robot: RobotSpec, gripper: bool, mode: Mode) -> tuple[str, dict[str, tuple[str, FloatArray]]]:
-    """Return the URDF text for Bullet, and link of the robot's URDF → the link that contains it, and its pose there."""
+    """Return the URDF text for Bullet; and link of the robot's URDF → link that contains it, and the pose in it."""
     root = robot_model(robot, gripper)
     replace_meshes(root)
     if mode == "torque":  # real arms compensate friction, and Bullet's damping of light wrists is unstable
