@@ -71,9 +71,10 @@ def main(arguments: Sequence[str], train: Callable[..., Result] | None = None) -
     seeds = options.seeds
     if options.seed and not options.seed.lstrip("+-").isalnum():  # 0..4 or 0,2,5
         seeds, options.seed = options.seed, None
+    numbers = parse_seeds(seeds) if seeds else None
     program = [sys.executable, *([sys.argv[0]] if train else ["-m", "mygym", "train"])]
-    if options.resume and (seeds or not is_run(Path(options.resume))) and Path(options.resume).is_dir():
-        resume_seeds(program, Path(options.resume), parse_seeds(seeds) if seeds else None, _jobs(options))
+    if options.resume and (numbers or not is_run(Path(options.resume))) and Path(options.resume).is_dir():
+        resume_seeds(program, Path(options.resume), numbers, _jobs(options))
         return
     file, flags = config_layers(options)
     if options.resume and (options.explain or options.dry_run):
@@ -93,8 +94,8 @@ def main(arguments: Sequence[str], train: Callable[..., Result] | None = None) -
         from mygym.cli.dry_run import dry_run
 
         dry_run(plan)
-    elif seeds:
-        train_seeds(program, _without(arguments, "--seeds", "--seed", "--jobs"), parse_seeds(seeds), _jobs(options))
+    elif numbers:
+        train_seeds(program, _without(arguments, "--seeds", "--seed", "--jobs"), numbers, _jobs(options))
     else:
         flags.pop("imports", None)  # the config of the run names them
         _train(train, plan or merged(file, flags), options.resume)

@@ -90,8 +90,8 @@ def find_settings(sources: Iterable[str | Path]) -> list[Setting]:
     """
     settings: dict[str, Setting] = {}
     for source in sources:
-        found = _stored(Path(source)) if str(source).endswith(".json") else _in_folder(source)
-        settings |= {setting.path: setting for setting in found if setting.path not in settings}
+        more = _stored(Path(source)) if str(source).endswith(".json") else _in_folder(source)
+        settings |= {setting.path: setting for setting in more if setting.path not in settings}
     return list(settings.values())
 
 
@@ -104,14 +104,13 @@ def compare(settings: Sequence[Setting]) -> list[Comparison]:
     if len(settings) < 2:
         paths = ", ".join(setting.path for setting in settings)
         raise ConfigError(bad_value("settings", paths, "two settings or more, e.g. runs/reach/panda/*/*"))
-    first, *others = settings
-    for other in others:
-        for key in sorted(first.config.keys() | other.config.keys()):
-            same = first.config.get(key) == other.config.get(key)
-            if not same and (key == "task" or key.startswith("task_params.")):
-                both = f"{first.config.get(key)} ({first.path}) and {other.config.get(key)} ({other.path})"
+    first = settings[0]
+    for setting in settings[1:]:
+        for key in _different_keys(first, setting):
+            if key == "task" or key.startswith("task_params."):
+                both = f"{first.config.get(key)} ({first.path}) and {setting.config.get(key)} ({setting.path})"
                 raise ConfigError(f"{key} differs: {both}; only settings of the same task can be compared")
-    same_reward = all(_reward(setting) == _reward(first) for setting in others)
+    same_reward = all(_reward(setting) == _reward(first) for setting in settings)
     return [_summary(setting, first if setting is not first else None, same_reward) for setting in settings]
 
 
@@ -181,6 +180,11 @@ def _shaping(config: Mapping[str, Any]) -> dict[str, Any]:
     return dict(flatten({key: value for key, value in config.items() if key not in NOT_SHAPING}))
 
 
+def _different_keys(first: Setting, second: Setting) -> list[str]:
+    keys = first.config.keys() | second.config.keys()
+    return sorted(key for key in keys if first.config.get(key) != second.config.get(key))
+
+
 def _reward(setting: Setting) -> dict[str, Any]:
     return {key: value for key, value in setting.config.items() if key.startswith("reward")}
 
@@ -215,7 +219,7 @@ def _name(setting: Setting, first: Setting | None) -> str:
     algo = str(setting.config.get("algo"))
     if first is None:
         return algo
-    keys = [key for key in {**setting.config, **first.config} if setting.config.get(key) != first.config.get(key)]
+    keys = _different_keys(first, setting)
     if "algo" in keys:  # the algorithms' own parameters differ as well, which explains nothing
         keys = [key for key in keys if not key.startswith(("algo", "framework", "training_params"))]
         return ", ".join([algo, *(f"{key}={setting.config.get(key)}" for key in keys)])
@@ -235,11 +239,13 @@ def _success(setting: Setting) -> Interval:
 
 def _difference(setting: Setting, first: Setting) -> tuple[float, Interval]:
     """Return the mean difference of success rates and its interval: paired if two seeds or more are in both."""
-    rates = {record.seed: score for record, (score,) in zip(setting.records, setting.scores, strict=True)}
-    others = {record.seed: score for record, (score,) in zip(first.records, first.scores, strict=True)}
-    seeds = [seed for seed in rates if seed in others]
+    rates, first_rates = (
+        {record.seed: score for record, (score,) in zip(each.records, each.scores, strict=True)}
+        for each in (setting, first)
+    )
+    seeds = [seed for seed in rates if seed in first_rates]
     if len(seeds) > 1:
-        differences = np.array([[rates[seed] - others[seed]] for seed in seeds])
+        differences = np.array([[rates[seed] - first_rates[seed]] for seed in seeds])
         return float(differences.mean()), bootstrap_interval(mean, differences)
     difference = float(setting.scores.mean() - first.scores.mean())
     return difference, bootstrap_interval(lambda a, b: mean(a) - mean(b), setting.scores, first.scores)

@@ -24,7 +24,7 @@ from tests.short_checks import shorten
 
 ROOT = Path(__file__).parent.parent.parent
 BIN = Path(sys.executable).parent
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/algorithms.md", "docs/faults.md")
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/algorithms.md", "docs/faults.md", "docs/results.md")
 
 COPIED = ("train.py", "evaluate.py", "configs", "envs/robots/desk_arm.urdf")
 """Files and folders that commands name; the components of `algos` and `envs` are registered in this process already."""
@@ -48,7 +48,7 @@ FEWER = {
 }
 """Pattern of a command that trains → its environments; the first that is found counts."""
 
-SHORTER = {"warm_start=500": "warm_start=20", "population=16": "population=8"}
+SHORTER = {"warm_start=500": "warm_start=20", "population=16": "population=8", "--seeds 5 --jobs 2": "--seed 0"}
 """Values in commands that take long → what runs instead."""
 
 SMALL_FILM = "--set video.width=96 --set video.height=72"
@@ -222,7 +222,7 @@ def _quick(command: str, words: list[str]) -> str:
         return f"{bare} --episodes 2" + (f" {SMALL_FILM}" if "--failure-videos" in words else "")
     if program == ("mygym", "view"):
         return f"{bare} --width 400" if "objects" in words else f"{bare} --width 96 --height 72"
-    other_verbs = ("check", "describe", "list", "new", "replay", "schema")
+    other_verbs = ("check", "compare", "describe", "list", "new", "replay", "runs", "schema")
     assert program in {("mygym", name) for name in other_verbs}, f"tests/docs/documents.py does not know: {command}"
     return bare
 
