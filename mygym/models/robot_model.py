@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable, Collection
 from functools import lru_cache, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -19,31 +19,28 @@ if TYPE_CHECKING:
     from mygym.models.robot import GripperSpec, RobotSpec
 
 
-P = ParamSpec("P")
-Result = TypeVar("Result")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def cached_by_model(
-    function: Callable[Concatenate[RobotSpec, P], Result],
-) -> Callable[Concatenate[RobotSpec, P], Result]:
+def cached_by_model(function: Function) -> Function:
     """Cache a function of a robot until one of the robot's URDF files changes; its results must not be changed.
 
     Environments are often made by the dozen with the same robot, and evaluation makes further ones.
     """
 
     @lru_cache(maxsize=64)
-    def cached(versions: tuple[tuple[int, int], ...], *args: Any) -> Result:
-        return function(*args)
+    def cached(versions: tuple[tuple[int, int], ...], *args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
 
     @wraps(function)
-    def call(spec: RobotSpec, *args: P.args, **kwargs: P.kwargs) -> Result:
+    def call(spec: RobotSpec, *args: Any, **kwargs: Any) -> Any:
         try:
             files = [Path(path).stat() for path in (spec.urdf, *(mount.urdf for mount in spec.mounts))]
         except OSError:  # the function describes what is missing
             return function(spec, *args, **kwargs)
         return cached(tuple((file.st_mtime_ns, file.st_size) for file in files), spec, *args, **kwargs)
 
-    return call
+    return cast("Function", call)
 
 
 def robot_model(spec: RobotSpec, gripper: bool = True) -> ET.Element:
