@@ -6,10 +6,10 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mygym.cli.arguments import CONFIG_FLAGS, config_layers
+from mygym.cli.arguments import CONFIG_FLAGS, config_layers, flag_value
 from mygym.cli.command import argument, command
 from mygym.cli.output import print_note, print_table
-from mygym.config import merged
+from mygym.config import merge_configs
 from mygym.errors import ConfigError, MygymError, bad_value
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str], train: Callable[..., Result] | None = None) -
         dry_run(plan)
     else:
         flags.pop("imports", None)  # the config of the run names them
-        _train(train, plan or merged(file, flags), options.resume)
+        _train(train, plan or merge_configs(file, flags), options.resume)
 
 
 def _train(train: Callable[..., Result] | None, config: Any, resume: str | None) -> None:
@@ -104,11 +104,13 @@ def _print_help(options: argparse.Namespace) -> None:
     print(PARSER.format_help())
     if options.strategy:
         _print_strategies(options.strategy)
+    if options.control:
+        _print_controller(options.control)
     if options.algo or options.config:
         file, flags = config_layers(options)
         _print_algorithm({"algo": "sac", "framework": "pytorch", **file, **flags})
-    elif not options.strategy:
-        print("With --algo A, --help also lists the hyperparameters of A; with --strategy S the parameters of S.")
+    elif not options.strategy and not options.control:
+        print("With --algo A, --help also lists the hyperparameters of A; also for --strategy S and --control C.")
 
 
 def _print_strategies(strategy: str) -> None:
@@ -119,6 +121,15 @@ def _print_strategies(strategy: str) -> None:
         if rows := strategy_parameters(name):
             print(f"strategy_params of {name}: --set {section}.NAME=VALUE")
             print_table(rows)
+
+
+def _print_controller(control: str) -> None:
+    from mygym.cli.parameters import controller_parameters
+    from mygym.models.controllers import find_controller
+
+    name = find_controller(flag_value("control", control)).config.name
+    print(f"control of {name}: --set control.NAME=VALUE")
+    print_table(controller_parameters(name))
 
 
 def _print_algorithm(config: Mapping[str, Any]) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_serializer, model_validator
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Corner = Annotated[tuple[Finite, Finite, Finite], Field(strict=False)]
@@ -17,6 +18,23 @@ class Section(BaseModel):
     """Base class of all sections: immutable, unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class NamedSection(Section):
+    """Section that may be just text: the value of its first key."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {next(iter(cls.model_fields)): value}
+        if not isinstance(value, Mapping | cls):
+            raise ValueError("text, or a mapping, {key: value}")
+        return value
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: Any, handler: Any) -> dict[str, Any]:
+        return {"anyOf": [{"type": "string"}, handler(core_schema)]}
 
 
 class Box(Section):
@@ -34,18 +52,13 @@ class Box(Section):
         return high
 
 
-class Distractor(Section):
+class Distractor(NamedSection):
     """Object that the task does not use; it lies in the way, or moves back and forth on a line. May be just a name."""
 
     object: str = Field(description="name of the object")
     axis: Corner = Field((0.0, 1.0, 0.0), description="direction of its motion, in the world frame")
     speed: Annotated[float, Field(ge=0, le=1)] = Field(0.0, description="m/s; 0: it does not move")
     range: Annotated[float, Field(gt=0, le=1)] = Field(0.1, description="m to either side of its starting position")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_name(cls, value: Any) -> Any:
-        return {"object": value} if isinstance(value, str) else value
 
     @field_validator("axis")
     @classmethod
@@ -88,6 +101,41 @@ class TaskParams(Section):
         return rotation
 
 
+class ControlParams(NamedSection):
+    """The controller and its parameters; further keys are parameters of its class. May be just a name."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
+
+    name: Annotated[str, Field(min_length=1)] = Field("ee_delta", description="the controller: meaning of an action")
+    action_repeat: Annotated[int, Field(ge=1, le=100)] = Field(
+        1, description="control steps of 40 ms for which each action is repeated"
+    )
+    max_force: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        None, description="N m: torque that no joint exceeds (default: the limit of each joint)"
+    )
+    max_velocity: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        None, description="rad/s: speed that no joint exceeds (default: the limit of each joint)"
+    )
+
+    @model_serializer(mode="wrap")
+    def _as_typed(self, handler: Any) -> Any:
+        """Return just the name if nothing else is set, as in configs without parameters."""
+        return self.name if self == ControlParams(name=self.name) else handler(self)
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Parameters of the controller's class."""
+        return dict(self.model_extra or {})
+
+
+class RobotParams(Section):
+    """Changes of the robot."""
+
+    home: list[Finite] | None = Field(
+        None, description="rad: joint positions of all arms at the start of an episode (default: the workspace's)"
+    )
+
+
 class EvalParams(Section):
     """Evaluation during training, in separate environments."""
 
@@ -121,7 +169,7 @@ class VideoParams(Section):
     camera: str = Field("main", description="a camera of the workspace")
 
 
-class PretrainedParams(Section):
+class PretrainedParams(NamedSection):
     """Start from something trained. May be just a path."""
 
     path: str | None = Field(None, description="a run, or its model.zip or policy.safetensors")
@@ -132,11 +180,6 @@ class PretrainedParams(Section):
     freeze: list[str] = Field(
         default_factory=list, description="patterns of parameters that training does not change, such as actor.mu.*"
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_path(cls, value: Any) -> Any:
-        return {"path": value} if isinstance(value, str) else value
 
 
 class RunConfig(Section):
@@ -149,7 +192,10 @@ class RunConfig(Section):
     workspace: Annotated[str, Field(min_length=1)] | None = Field(
         None, description="surroundings of the arm (default: the task's)"
     )
-    control: str = Field("ee_delta", description="the controller: meaning of an action")
+    robot_params: RobotParams = Field(RobotParams(), description="changes of the robot")
+    control: ControlParams = Field(
+        ControlParams(), description="the controller: meaning of an action; a name, or a mapping with its parameters"
+    )
     reward: str = Field("sparse", description="name of a registered reward")
     observations: Annotated[list[str], Field(min_length=1)] | None = Field(
         None,

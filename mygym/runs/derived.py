@@ -10,7 +10,7 @@ from mygym.config import RunConfig
 from mygym.config.schema import Distractor
 from mygym.envs.randomizers import ranges
 from mygym.errors import ConfigError, bad_value
-from mygym.models.controllers import Controller
+from mygym.models.controllers import find_controller
 from mygym.registry import DESCRIPTION_SUFFIXES, Algorithm, registry
 from mygym.runs.variants import Variant
 from mygym.tasks.lookup import find_task
@@ -57,7 +57,7 @@ def _derived_task_params(asked: RunConfig) -> dict[str, Any]:
 
 
 def _default_components(config: RunConfig, task: Task) -> tuple[str, ...]:
-    controller: type[Controller] = registry("controller").get(config.control).load()
+    controller = find_controller(config.control).kind
     cartesian, remembers = controller.commands == "cartesian", controller.remembers_command
     return default_components(task, cartesian=cartesian, remembers_command=remembers)
 
