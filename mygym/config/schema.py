@@ -52,13 +52,44 @@ class Box(Section):
         return high
 
 
+Names = str | Annotated[list[str], Field(min_length=1, strict=False)]
+"""Name of an object, or several names, of which each episode draws one."""
+
+Count = Annotated[int, Field(ge=1, le=20)]
+
+
 class Distractor(NamedSection):
     """Object that the task does not use; it lies in the way, or moves back and forth on a line. May be just a name."""
 
-    object: str = Field(description="name of the object")
+    object: Names = Field(description="name of the object, or several names to draw from in each episode")
+    count: Count | Annotated[tuple[Annotated[int, Field(ge=0)], Count], Field(strict=False)] = Field(
+        1, description="number of such objects, or the lowest and highest number to draw in each episode"
+    )
     axis: Corner = Field((0.0, 1.0, 0.0), description="direction of its motion, in the world frame")
     speed: Annotated[float, Field(ge=0, le=1)] = Field(0.0, description="m/s; 0: it does not move")
     range: Annotated[float, Field(gt=0, le=1)] = Field(0.1, description="m to either side of its starting position")
+
+    @property
+    def objects(self) -> tuple[str, ...]:
+        """Names to draw from."""
+        return (self.object,) if isinstance(self.object, str) else tuple(self.object)
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Lowest and highest number of objects."""
+        return (self.count, self.count) if isinstance(self.count, int) else self.count
+
+    @field_validator("count")
+    @classmethod
+    def _in_order(cls, count: Any) -> Any:
+        if isinstance(count, tuple) and count[0] > count[1]:
+            raise ValueError(f"the lowest first, [{count[1]}, {count[0]}]")
+        return count
+
+    @model_serializer(mode="wrap")
+    def _without_count(self, handler: Any) -> Any:
+        """Omit the default count, as in configs from before this key existed."""
+        return {key: value for key, value in handler(self).items() if key != "count" or value != 1}
 
     @field_validator("axis")
     @classmethod
@@ -81,9 +112,12 @@ class TaskParams(Section):
         description="stages that the scripted expert completes before an episode starts; 1.5: and half of the second",
     )
     object: str | None = Field(None, description="name of the object that the task acts on")
-    objects: dict[str, str] = Field(default_factory=dict, description="role → name, if the task has several objects")
+    objects: dict[str, Names] = Field(
+        default_factory=dict, description="role → name, or several names to draw from in each episode"
+    )
     distractors: list[Distractor] | None = Field(
-        None, description="objects that lie in the way (names), or move: {object, axis, speed in m/s, range in m}"
+        None,
+        description="objects that lie in the way (names), or move: {object, count, axis, speed in m/s, range in m}",
     )
     rotation: Annotated[tuple[Finite, Finite], Field(strict=False)] | None = Field(
         None, description="rad: lowest and highest initial yaw of objects"

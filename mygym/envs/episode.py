@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mygym.envs.domain_randomizer import DomainRandomizer
-from mygym.envs.placement import draw_goals, draw_poses
+from mygym.envs.placement import draw_choice, draw_goals, draw_poses
 from mygym.envs.task_world import TaskWorld
 from mygym.tasks.context import EpisodeContext
 from mygym.tasks.episode import act, advance, is_success, potential
@@ -51,9 +51,11 @@ class Episode:
 
     def begin(self, rng: np.random.Generator) -> None:
         """Reset the world and draw randomization, objects and goals."""
-        if self._randomizer.is_on:
-            self._randomizer.begin(rng, self.world)
-        self.world.reset(draw_poses(rng, self.task, self.world.objects, self._areas))
+        bodies = self.world.object_bodies
+        choice = draw_choice(rng, self.task, bodies.alternatives)
+        if self._randomizer.is_on or choice:
+            self._randomizer.begin(rng, self.world, choice)
+        self.world.reset(draw_poses(rng, self.task, bodies.specs, self._areas, bodies.present))
         if self._randomizer.is_on:
             self._randomizer.start(self.world)
         state = self.world.state

@@ -38,8 +38,9 @@ def check_home(world: World, areas: Mapping[str, Area]) -> None:
         raise ConfigError(bad_value(KEY, home, "a posture without collisions", f"collides: {found[0]}"))
     for name in (name for name in areas if world.objects and (name == "object" or name.endswith("_start"))):
         first, last = areas[name]
-        margin = max(float(np.hypot(*spec.size[:2])) / 2 for spec in world.objects)
-        height = max(spec.size[2] for spec in world.objects)
+        specs = [spec for slot in world.object_bodies.alternatives for spec in slot]
+        margin = max(float(np.hypot(*spec.size[:2])) / 2 for spec in specs)
+        height = max(spec.size[2] for spec in specs)
         (x, y, z), (far_x, far_y, far_z) = first.tolist(), last.tolist()
         box = Box((x - margin, y - margin, z), (far_x + margin, far_y + margin, far_z + height))
         if robot_overlaps(world, box):

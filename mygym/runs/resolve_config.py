@@ -260,9 +260,10 @@ def _find_names(asked: RunConfig, task: Task) -> tuple[str, Any, Algorithm]:
         for name in asked.observations or ():
             registry("observation").get(name, "observations")
         params = asked.task_params.model_dump(exclude_none=True, exclude={"areas"})
-        unused = [("task_params.object", params["object"])] if "object" in params and not task.has_object else []
-        for key, name in named_objects(change_task(task, params), params) + unused:
-            registry("object").get(name, key)
+        unused = [("task_params.object", (params["object"],))] if "object" in params and not task.has_object else []
+        for key, names in named_objects(change_task(task, params), params) + unused:
+            for name in names:
+                registry("object").get(name, key)
         entry = algorithm(asked.algo, asked.framework)
         _check_algorithm(entry)
     except RegistryError as error:
@@ -294,7 +295,9 @@ def _check_algorithm(entry: Algorithm) -> None:
 def _task_layer(task: Task, entry: Algorithm) -> Layer:
     numbers = {key: getattr(task, key) for key in CHANGEABLE if key not in ("distractors", "rotation")}
     numbers |= {"distractors": plain_distractors(task.distractors), "rotation": list(task.rotation)}
-    numbers["objects"] = {role: name for role, name in task.objects.items() if role != task.subtasks[0].object}
+    first = task.subtasks[0].object
+    by_role = {role: names for role, names in task.objects.items() if role != first}
+    numbers["objects"] = {role: names if isinstance(names, str) else list(names) for role, names in by_role.items()}
     of_task = {key: value for key, value in task.run_defaults.items() if not (entry.own_budget and key in BUDGET_KEYS)}
     return Layer(f"task {task.name}", {"task_params": numbers, **of_task})
 

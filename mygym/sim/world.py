@@ -58,7 +58,7 @@ class World:
     Args:
         robot: The robot.
         workspace: The workspace in which the robot stands.
-        objects: The objects, in the order of `State.object_position`.
+        objects: The objects, in the order of `State.object_position`; several are alternatives, see `randomize`.
         control: A registered controller, with parameters if it is a mapping or `ControlParams`; each arm has one.
         control_hz: Control steps per second.
         gripper: Whether the last action component moves the gripper (-1 closed, +1 open); the last two for two arms
@@ -81,7 +81,7 @@ class World:
         self,
         robot: RobotSpec,
         workspace: WorkspaceSpec,
-        objects: Sequence[ObjectSpec] = (),
+        objects: Sequence[ObjectSpec | Sequence[ObjectSpec]] = (),
         control: str | Mapping[str, Any] | ControlParams = "ee_delta",
         control_hz: float = 25.0,
         gripper: bool = True,
@@ -109,7 +109,7 @@ class World:
 
     def _build(
         self,
-        objects: Sequence[ObjectSpec],
+        objects: Sequence[ObjectSpec | Sequence[ObjectSpec]],
         gripper: bool,
         moving_distractors: Mapping[int, MovingDistractor],
     ) -> None:
@@ -182,7 +182,7 @@ class World:
 
     @property
     def objects(self) -> tuple[ObjectSpec, ...]:
-        """The objects in the sizes of this episode, see `randomize`."""
+        """The objects of this episode in its sizes, see `randomize`; also those that are absent."""
         return self._object_bodies.specs
 
     # Simulation -----------------------------------------------------------------------------------------------------
@@ -226,6 +226,7 @@ class World:
         self._fixture_bodies.load(part_position)
         self._robot_body.load(np.array(self.home if joint_position is None else joint_position, dtype=float))
         self._object_bodies.load(object_poses)
+        self._object_bodies.read_constants(self.state)
         self._steps = 0
         self._read_state()
         self._arms.reset(self.state)
