@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from mygym.cli.output import print_note
 from mygym.config import load_file, merge_configs, parse_overrides
 from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, bad_value
@@ -14,7 +15,7 @@ from mygym.runs.files import check_writable
 
 CONFIG_FLAGS = {
     "robot": ("R", "robot arm: a name of `mygym list robot`, or a URDF or YAML file"),
-    "task": ("T", "task: a name of `mygym list task`, letters such as AGMDW, or [approach, push]"),
+    "task": ("T", "task: a name of `mygym list task`, letters such as AGMDW, [approach, push], or plain words"),
     "workspace": ("W", "workspace: a name of `mygym list workspace`"),
     "control": ("C", "controller, which defines the actions: a name of `mygym list controller`, or {name: NAME, …}"),
     "reward": ("KIND", "reward: sparse, dense or another name of `mygym list reward`"),
@@ -60,13 +61,25 @@ def config_layers(options: argparse.Namespace) -> tuple[dict[str, Any], dict[str
 
 
 def flag_value(key: str, text: str) -> Any:
-    """Return the value of a config flag: numbers, lists and mappings are parsed as YAML, names stay text."""
+    """Return the value of a config flag: numbers, lists and mappings are parsed as YAML, names stay text.
+
+    The reading of a task in plain words is printed.
+    """
+    if key == "task" and " " in text.strip():
+        _print_reading(text)
     is_nested = key in NESTED_FLAGS and text.startswith(("[", "{"))
     return parse_value(text, key) if is_nested or key in NUMBER_FLAGS else text
 
 
+def _print_reading(task: str) -> None:
+    from mygym.tasks.sentences import is_sentence, read_sentence
+
+    if is_sentence(task):
+        print_note(f"task: {read_sentence(task).words}")
+
+
 def parse_task(text: str) -> Any:
-    """Return a task: a list or mapping parsed as YAML, a name or letters unchanged."""
+    """Return a task: a list or mapping parsed as YAML; a name, letters or plain words unchanged."""
     return flag_value("task", text)
 
 

@@ -221,7 +221,7 @@ class RunConfig(Section):
 
     robot: str = Field("panda", description="the arm")
     task: str | list[str] | list[dict[str, Any]] = Field(
-        "reach", description="a name, letters such as AGMDW, a list of stages, or a list of sub-tasks"
+        "reach", description="a name, letters such as AGMDW, plain words, a list of stages, or a list of sub-tasks"
     )
     workspace: Annotated[str, Field(min_length=1)] | None = Field(
         None, description="surroundings of the arm (default: the task's)"

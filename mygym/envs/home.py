@@ -34,8 +34,8 @@ def check_home(world: World, areas: Mapping[str, Area]) -> None:
         why = f"puts the tool at {tool.round(3).tolist()}, outside its bounds"
         raise ConfigError(bad_value(KEY, home, f"a posture with the tool within {list(low)} to {list(high)}", why))
     world.reset(np.tile((0.0, 0.0, -10.0, 0.0, 0.0, 0.0, 1.0), (len(world.objects), 1)))  # objects out of the way
-    if found := collisions(world):
-        raise ConfigError(bad_value(KEY, home, "a posture without collisions", f"collides: {found[0]}"))
+    if messages := collisions(world):
+        raise ConfigError(bad_value(KEY, home, "a posture without collisions", f"collides: {messages[0]}"))
     for name in (name for name in areas if world.objects and (name == "object" or name.endswith("_start"))):
         first, last = areas[name]
         specs = [spec for slot in world.object_bodies.alternatives for spec in slot]

@@ -59,7 +59,8 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         another process; they repeat the actions since the reset.
 
     Args:
-        task: A named task, letters such as `AGMDW`, a list of stage names, or a list of sub-tasks.
+        task: A named task, letters such as `AGMDW`, plain words such as `put the apple on the plate`, a list of stage
+            names, or a list of sub-tasks.
         robot: A registered robot; the task's robot by default, usually `panda`.
         workspace: A registered workspace; the task's workspace by default.
         control: A controller, or its alias; or a mapping with its `name`, `action_repeat` (control steps for which an

@@ -163,7 +163,8 @@ class Task:
         """Return the name of a role's object in descriptions; the role's name if several roles have the same object."""
         assets = self.assets(role)
         is_repeated = [self.assets(other) for other in self.roles].count(assets) > 1
-        is_telling = assets == (role,) or role not in registry("object")  # the role `cube` is no name for an apple
+        # The role `cube` is no name for an apple. `names` does not scan the user's folders again, unlike `in`.
+        is_telling = assets == (role,) or role not in registry("object").names()
         return readable(role) if is_repeated and is_telling else " or ".join(map(readable, assets))
 
     @property
