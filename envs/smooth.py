@@ -55,7 +55,9 @@ class EndEffectorDeltaSmooth(EndEffectorDelta):
         ee_position: FloatArray,
         yaw_change: float,
     ) -> FloatArray:
-        """Return the action whose filtered value equals the action of `ee_delta`, as far as one step allows."""
+        """Return the action whose filtered values, on average, equal the action of `ee_delta`, within its limits."""
         wanted = super().action_towards(ee_target, joint_position, joint_velocity, ee_position, yaw_change)
-        action = (wanted[:3] - (1 - self.gain) * self.filtered) / self.gain
+        repeat = self.action_repeat
+        remembered = sum((1 - self.gain) ** step for step in range(1, repeat + 1))
+        action = (repeat * wanted[:3] - remembered * self.filtered) / (repeat - remembered)
         return np.append(scale_to_unit(action), wanted[3:])
