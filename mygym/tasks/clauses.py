@@ -76,8 +76,10 @@ class Vocabulary:
         self.machines = {part_word(subtask) for _, subtask in subtasks if subtask.part}
         self.roles = {task.called(role).lower() for task in self.tasks for role in task.roles} - self.objects.keys()
         self.goals = {subtask.words.lower() for _, subtask in subtasks if subtask.words}
-        own = ((stage.phrase, (stage.name,)) for stage in self.stages.values())
-        self.phrases = [(_pattern(phrase.lower(), self.goals), names) for phrase, names in (*own, *SYNONYMS.items())]
+        of_stages = ((stage.phrase, (stage.name,)) for stage in self.stages.values())
+        self.phrases = [
+            (_pattern(phrase.lower(), self.goals), names) for phrase, names in (*of_stages, *SYNONYMS.items())
+        ]
 
     def error(self, why: str, allowed: str) -> str:
         """Return the message for a sentence."""

@@ -88,7 +88,7 @@ def _subtask(part: Part, known: Vocabulary) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Match:
-    """How a sentence fits a named task."""
+    """Agreement of a sentence with a named task."""
 
     score: int
     """Number of nouns that are those of the task, and of parts with all of its stages."""
@@ -96,7 +96,7 @@ class _Match:
 
 
 def _match(parts: list[Part], task: Task, known: Vocabulary) -> _Match | None:
-    """Return how the parts of a sentence fit a task; None if they do not."""
+    """Return the agreement of the parts of a sentence with a task; None if they do not fit."""
     if len(parts) != len(task.subtasks):
         return None
     score, nouns_of, objects = 0, dict[str, str](), dict[str, str]()
