@@ -51,7 +51,7 @@ class Card:
     task: Task
     robot: str
     workspace: str
-    control: str
+    control: str | Mapping[str, Any]
     resets: int
     solved_at_reset: tuple[int, ...]
     """Seeds of the episodes that are solved at the reset."""

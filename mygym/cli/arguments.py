@@ -7,16 +7,17 @@ import os
 from pathlib import Path
 from typing import Any
 
-from mygym.config import load_file, merged, parse_overrides
+from mygym.cli.output import print_note
+from mygym.config import load_file, merge_configs, parse_overrides
 from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, bad_value
 from mygym.runs.files import check_writable
 
 CONFIG_FLAGS = {
     "robot": ("R", "robot arm: a name of `mygym list robot`, or a URDF or YAML file"),
-    "task": ("T", "task: a name of `mygym list task`, letters such as AGMDW, or [approach, push]"),
+    "task": ("T", "task: a name of `mygym list task`, letters such as AGMDW, [approach, push], or plain words"),
     "workspace": ("W", "workspace: a name of `mygym list workspace`"),
-    "control": ("C", "controller, which defines the actions: a name of `mygym list controller`"),
+    "control": ("C", "controller, which defines the actions: a name of `mygym list controller`, or {name: NAME, …}"),
     "reward": ("KIND", "reward: sparse, dense or another name of `mygym list reward`"),
     "algo": ("A", "algorithm: a name of `mygym list algo`"),
     "framework": ("F", "implementation of the algorithm: pytorch or jax"),
@@ -31,7 +32,10 @@ CONFIG_FLAGS = {
 """Config key with a flag → metavar and help; other keys are set by `--set`."""
 
 NUMBER_FLAGS = frozenset({"steps", "n_envs", "seed"})
-"""Config flags whose values are numbers; other values are text, except tasks."""
+"""Config flags whose values are numbers; other values are text, except those of `NESTED_FLAGS`."""
+
+NESTED_FLAGS = frozenset({"task", "control"})
+"""Config flags whose values may be lists or mappings."""
 
 KIND_ALIASES = {"algo": "algorithm"}
 """Short name of a kind on the command line → its name in the registry."""
@@ -53,19 +57,30 @@ def config_layers(options: argparse.Namespace) -> tuple[dict[str, Any], dict[str
     texts = {key: getattr(options, key, None) for key in CONFIG_FLAGS}
     flags = {key: flag_value(key, text) for key, text in texts.items() if text is not None}
     flags |= {"imports": options.imports} if options.imports else {}
-    return file, merged(flags, parse_overrides(options.set))
+    return file, merge_configs(flags, parse_overrides(options.set))
 
 
 def flag_value(key: str, text: str) -> Any:
-    """Return the value of a config flag: numbers and lists are parsed as YAML, names stay text."""
-    if key == "task":
-        return parse_task(text)
-    return parse_value(text, key) if key in NUMBER_FLAGS else text
+    """Return the value of a config flag: numbers, lists and mappings are parsed as YAML, names stay text.
+
+    The reading of a task in plain words is printed.
+    """
+    if key == "task" and " " in text.strip():
+        _print_reading(text)
+    is_nested = key in NESTED_FLAGS and text.startswith(("[", "{"))
+    return parse_value(text, key) if is_nested or key in NUMBER_FLAGS else text
+
+
+def _print_reading(task: str) -> None:
+    from mygym.tasks.sentences import is_sentence, read_sentence
+
+    if is_sentence(task):
+        print_note(f"task: {read_sentence(task).words}")
 
 
 def parse_task(text: str) -> Any:
-    """Return a task: a list or mapping parsed as YAML, a name or letters unchanged."""
-    return parse_value(text, "task") if text.startswith(("[", "{")) else text
+    """Return a task: a list or mapping parsed as YAML; a name, letters or plain words unchanged."""
+    return flag_value("task", text)
 
 
 def parse_integer(text: str, flag: str, allowed: str = "a whole number", low: int | None = None) -> int:

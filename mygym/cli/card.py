@@ -8,7 +8,7 @@ from typing import Any
 from mygym.cli.arguments import CONFIG_FLAGS, flag_value, parse_count
 from mygym.cli.command import CONFIG, JSON, SET, argument, command
 from mygym.cli.output import print_json, print_note, print_table
-from mygym.config import Layer, load_file, merged, parse_overrides, resolve
+from mygym.config import Layer, load_file, merge_configs, parse_overrides, resolve
 from mygym.errors import ConfigError
 
 FLAGS = ("robot", "workspace", "control")
@@ -46,9 +46,9 @@ def main(arguments: Sequence[str]) -> None:
     texts = {key: getattr(options, key) for key in ("task", *FLAGS)}
     flags = {key: flag_value(key, text) for key, text in texts.items() if text is not None}
     file = load_file(options.config) if options.config else {}
-    flags = merged(flags, parse_overrides(options.set))
+    flags = merge_configs(flags, parse_overrides(options.set))
     resolve([Layer("file", file), Layer("flag", flags)])  # report wrong types before the robot is loaded
-    config = merged(file, flags)
+    config = merge_configs(file, flags)
     if "task" not in config:
         raise ConfigError("card: give a TASK, or a --config with a task")
 

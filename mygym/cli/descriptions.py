@@ -166,11 +166,14 @@ def _reward(entry: Entry, reward: Any) -> dict[str, Any]:
 
 
 def _controller(entry: Entry, controller: Any) -> dict[str, Any]:
+    from mygym.cli.parameters import controller_parameters
+
     return {
-        "documentation": inspect.getdoc(controller) or "",
+        "documentation": (inspect.getdoc(controller) or "").partition("\nArgs:")[0].strip(),
         "commands": controller.commands,
         "motor command": controller.mode,
         "remembers its command": controller.remembers_command,
+        "control": {row.pop("name"): row for row in controller_parameters(entry.name)},
     }
 
 

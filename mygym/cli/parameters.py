@@ -1,13 +1,14 @@
-"""Parameters of algorithms and strategies as rows of a table: name, type, default, help."""
+"""Parameters of algorithms, strategies and controllers as rows of a table: name, type, default, help."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from mygym.nested import at, merged
 from mygym.registry import Algorithm, registry
-from mygym.registry.signatures import Parameter, parameters
+from mygym.registry.signatures import Parameter, in_words, parameters
 
 
 def hyperparameters(entry: Algorithm) -> list[dict[str, Any]]:
@@ -52,7 +53,25 @@ def training_parameters(entry: Algorithm) -> list[dict[str, Any]]:
 
 def strategy_parameters(name: str) -> list[dict[str, Any]]:
     """Return a row for each parameter of a strategy, with its complete help."""
-    known = parameters(registry("strategy").get(name, "strategy").load()).values()
+    return _complete_rows(parameters(registry("strategy").get(name, "strategy").load()).values())
+
+
+def controller_parameters(name: str) -> list[dict[str, Any]]:
+    """Return a row for each key of `control` besides the name: first those of all controllers."""
+    from mygym.config import parameter_checks
+    from mygym.config.schema import ControlParams
+
+    fields = {key: field for key, field in ControlParams.model_fields.items() if key != "name"}
+    rows = [
+        {"name": key, "type": in_words(field.annotation), "default": field.default, "help": field.description}
+        for key, field in fields.items()
+    ]
+    known = parameter_checks.controller_parameters(registry("controller").get(name, "control").load())
+    return rows + _complete_rows(known.values())
+
+
+def _complete_rows(known: Iterable[Parameter]) -> list[dict[str, Any]]:
+    """Return a row for each parameter, with its complete help."""
     return [
         {
             **_row(parameter.name, parameter, _default(parameter)),

@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mygym.cli.arguments import CONFIG_FLAGS, config_layers, parse_count
+from mygym.cli.arguments import CONFIG_FLAGS, config_layers, flag_value, parse_count
 from mygym.cli.command import argument, command
 from mygym.cli.output import print_note, print_table
 from mygym.cli.seeds import parse_seeds, resume_seeds, train_seeds
-from mygym.config import merged
+from mygym.config import merge_configs
 from mygym.errors import ConfigError, MygymError, bad_value
 from mygym.runs.directory import is_run
 
@@ -98,7 +98,7 @@ def main(arguments: Sequence[str], train: Callable[..., Result] | None = None) -
         train_seeds(program, _without(arguments, "--seeds", "--seed", "--jobs"), numbers, _jobs(options))
     else:
         flags.pop("imports", None)  # the config of the run names them
-        _train(train, plan or merged(file, flags), options.resume)
+        _train(train, plan or merge_configs(file, flags), options.resume)
 
 
 def _jobs(options: argparse.Namespace) -> int:
@@ -140,11 +140,13 @@ def _print_help(options: argparse.Namespace) -> None:
     print(PARSER.format_help())
     if options.strategy:
         _print_strategies(options.strategy)
+    if options.control:
+        _print_controller(options.control)
     if options.algo or options.config:
         file, flags = config_layers(options)
         _print_algorithm({"algo": "sac", "framework": "pytorch", **file, **flags})
-    elif not options.strategy:
-        print("With --algo A, --help also lists the hyperparameters of A; with --strategy S the parameters of S.")
+    elif not options.strategy and not options.control:
+        print("With --algo A, --help also lists the hyperparameters of A; also for --strategy S and --control C.")
 
 
 def _print_strategies(strategy: str) -> None:
@@ -155,6 +157,15 @@ def _print_strategies(strategy: str) -> None:
         if rows := strategy_parameters(name):
             print(f"strategy_params of {name}: --set {section}.NAME=VALUE")
             print_table(rows)
+
+
+def _print_controller(control: str) -> None:
+    from mygym.cli.parameters import controller_parameters
+    from mygym.models.controllers import find_controller
+
+    name = find_controller(flag_value("control", control)).config.name
+    print(f"control of {name}: --set control.NAME=VALUE")
+    print_table(controller_parameters(name))
 
 
 def _print_algorithm(config: Mapping[str, Any]) -> None:

@@ -4,7 +4,7 @@
 change during training, `schedulable` finds the hyperparameters that may change.
 """
 
-from mygym.config.layers import Layer, Resolved, config_hash, refuse_defaults, resolve
+from mygym.config.layers import Layer, Resolved, config_hash, merge_configs, refuse_defaults, resolve
 from mygym.config.loading import load_file, parse_overrides
 from mygym.config.schema import RunConfig
 from mygym.nested import merged
@@ -15,6 +15,7 @@ __all__ = [
     "RunConfig",
     "config_hash",
     "load_file",
+    "merge_configs",
     "merged",
     "parse_overrides",
     "refuse_defaults",

@@ -9,8 +9,9 @@ from pydantic import TypeAdapter
 from pydantic.errors import PydanticSchemaGenerationError
 
 from mygym.config.hyperparameters import Schema
+from mygym.config.parameter_checks import controller_parameters
 from mygym.config.plain import is_plain
-from mygym.config.schema import RunConfig
+from mygym.config.schema import ControlParams, RunConfig
 from mygym.errors import RegistryError
 from mygym.registry import registry
 from mygym.registry.signatures import Parameter, parameters
@@ -43,7 +44,7 @@ def json_schema() -> Json:
     schema = RunConfig.model_json_schema()
     for key, kind in REGISTRY_OF_KEY.items():
         field = schema["properties"][key]
-        types = field.pop("anyOf", None) or [{"type": field.pop("type", "string")}]
+        types = field.pop("anyOf", None) or [{part: field.pop(part)} for part in ("$ref", "type") if part in field]
         if key in CLOSED:
             field["enum"] = registry(kind).names()
         else:
@@ -57,9 +58,29 @@ def json_schema() -> Json:
     cases = [
         *(_where({"strategy": {"const": name}}, {"strategy_params": params[name]}) for name in params),
         _where({"strategy": {"pattern": r"\+"}}, {"strategy_params": joined}),
+        *_of_controllers(schema["$defs"]["ControlParams"]["anyOf"][1]["properties"]),
         *_of_algorithms(),
     ]
     return {"$schema": DIALECT, **schema, "title": "mygym", "allOf": cases}
+
+
+def _of_controllers(common: Json) -> list[Json]:
+    """Return the keys of `control` for each controller, where the value is a mapping.
+
+    Args:
+        common: Keys of all controllers.
+    """
+    known = registry("controller")
+    names = {name: name for name in known.names()} | dict(known.aliases)
+    cases = []
+    for alias, name in names.items():
+        section = _section(controller_parameters(known.get(name).load()))
+        section["properties"] = {**common, **section["properties"]}
+        named = {"type": "object", "properties": {"name": {"const": alias}}}
+        if alias != ControlParams().name:  # a mapping without a name is of the default
+            named["required"] = ["name"]
+        cases.append(_where({"control": named}, {"control": section}))
+    return cases
 
 
 def _of_algorithms() -> list[Json]:

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from mygym.config.plain import check_plain
-from mygym.config.schema import LATER, NOT_SHAPING, PretrainedParams, RunConfig
+from mygym.config.schema import LATER, NOT_SHAPING, PretrainedParams, RobotParams, RunConfig
 from mygym.config.validation_errors import dotted, first_mistake
 from mygym.errors import ConfigError, bad_value
 from mygym.nested import merged
@@ -62,14 +62,31 @@ def resolve(layers: Sequence[Layer]) -> Resolved:
     origins: dict[str, str] = {}
     for layer in layers:
         check_plain(layer.values, layer.origin)
-        values = merged(values, layer.values)
-        origins |= {key: layer.origin for key, _ in flatten(layer.values)}
+        values = merge_configs(values, layer.values)
+        origins |= {"control.name" if key == "control" else key: layer.origin for key, _ in flatten(layer.values)}
     try:
         config = RunConfig.model_validate(values)
     except ValidationError as error:
         raise ConfigError(_explain(error, values, origins)) from None
     complete = dict(flatten(config.model_dump(mode="json")))
+    if "control" in complete:  # a name without parameters
+        origins["control"] = origins.get("control.name", "default")
     return Resolved(config, {key: origins.get(key, _parent_origin(key, origins)) for key in complete})
+
+
+def merge_configs(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of `low` overlaid by those of `high`.
+
+    A controller that `high` names replaces the controller of `low` with its parameters; parameters without a name are
+    added to those of `low`.
+    """
+    result = merged(low, high)
+    known, value = low.get("control"), high.get("control")
+    if isinstance(value, Mapping) and "name" in value:
+        result["control"] = value
+    elif isinstance(value, Mapping) and isinstance(known, str):
+        result["control"] = {"name": known, **value}
+    return result
 
 
 def refuse_defaults(resolved: Resolved) -> None:
@@ -91,8 +108,9 @@ def config_hash(values: Mapping[str, Any]) -> str:
     for key in ("training_params", "strategy_params", "randomize", "callbacks"):
         if not shaping.get(key):  # keeps the hashes of runs from before these keys existed
             shaping.pop(key, None)
-    if shaping.get("pretrained") == PretrainedParams().model_dump(mode="json"):
-        del shaping["pretrained"]
+    for key, section in (("pretrained", PretrainedParams()), ("robot_params", RobotParams())):
+        if shaping.get(key) == section.model_dump(mode="json"):
+            del shaping[key]
     text = json.dumps(shaping, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 

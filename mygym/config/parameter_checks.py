@@ -5,15 +5,21 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any, get_args, get_origin
+
+from pydantic import TypeAdapter, ValidationError
 
 from mygym.config.plain import is_plain
 from mygym.config.ranges import LARGEST, RANGES
+from mygym.config.validation_errors import first_mistake
 from mygym.errors import ConfigError, bad_value
 from mygym.registry.signatures import Parameter, choices, fits, in_words, parameters
 
 OF_THE_RUN = frozenset({"env", "seed", "device", "verbose", "tensorboard_log", "_init_setup_model"})
 """Constructor arguments of an algorithm that the run sets."""
+
+OF_THE_ARM = frozenset({"kinematics", "limits", "bounds", "dt", "inverse_dynamics", "tool_yaw"})
+"""Constructor arguments of a controller that follow from the arm and the task."""
 
 ALIASES: Mapping[str, str] = {
     "lr": "learning_rate",
@@ -65,6 +71,8 @@ def check_value(key: str, value: Any, parameter: Parameter, bounded: bool = True
         if isinstance(value, str) and (names := choices(parameter.annotation)):
             raise ConfigError(bad_value(key, value, names))
         raise ConfigError(bad_value(key, value, in_words(parameter.annotation), "has the wrong type"))
+    if refusal := _refusal(value, parameter.annotation):
+        raise ConfigError(bad_value(key, value, refusal, "is out of range"))
     for number in _numbers(value):
         if not abs(number) <= LARGEST:
             raise ConfigError(bad_value(key, value, f"finite numbers of at most {LARGEST:g}, as float32 has"))
@@ -108,6 +116,11 @@ def check_parameters(
             raise ConfigError(bad_value(f"{section}.{name}", None, f"a value, which {owner} needs", "is missing"))
 
 
+def controller_parameters(kind: type) -> dict[str, Parameter]:
+    """Return the parameters of a controller's class that configs set."""
+    return parameters(kind, leave_out=OF_THE_ARM)
+
+
 def training_parameters(runner: Any) -> dict[str, Parameter]:
     """Return the training parameters of a `Runner`: the keyword-only parameters of its `training`."""
     signature = inspect.signature(runner.training).parameters
@@ -131,6 +144,17 @@ def check_training(runner: Any, values: Mapping[str, Any]) -> None:
         ConfigError: An unknown or missing training parameter, a wrong type, or a number out of its range.
     """
     check_parameters("training_params", f"{runner.__name__}.training", training_parameters(runner), values)
+
+
+def _refusal(value: Any, hint: Any) -> str:
+    """Return the range in a type hint such as `Annotated[float, Field(gt=0)]` that a value violates; empty if none."""
+    if not any(get_origin(option) is Annotated for option in (hint, *get_args(hint))):
+        return ""
+    try:
+        TypeAdapter(hint).validate_python(value)
+    except ValidationError as error:
+        return first_mistake(error).allowed
+    return ""
 
 
 def _numbers(value: Any) -> Iterator[float]:

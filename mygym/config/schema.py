@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_serializer, model_validator
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Corner = Annotated[tuple[Finite, Finite, Finite], Field(strict=False)]
@@ -17,6 +18,23 @@ class Section(BaseModel):
     """Base class of all sections: immutable, unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class NamedSection(Section):
+    """Section that may be just text: the value of its first key."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {next(iter(cls.model_fields)): value}
+        if not isinstance(value, Mapping | cls):
+            raise ValueError("text, or a mapping, {key: value}")
+        return value
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: Any, handler: Any) -> dict[str, Any]:
+        return {"anyOf": [{"type": "string"}, handler(core_schema)]}
 
 
 class Box(Section):
@@ -34,18 +52,44 @@ class Box(Section):
         return high
 
 
-class Distractor(Section):
+Names = str | Annotated[list[str], Field(min_length=1, strict=False)]
+"""Name of an object, or several names, of which each episode draws one."""
+
+Count = Annotated[int, Field(ge=1, le=20)]
+
+
+class Distractor(NamedSection):
     """Object that the task does not use; it lies in the way, or moves back and forth on a line. May be just a name."""
 
-    object: str = Field(description="name of the object")
+    object: Names = Field(description="name of the object, or several names to draw from in each episode")
+    count: Count | Annotated[tuple[Annotated[int, Field(ge=0)], Count], Field(strict=False)] = Field(
+        1, description="number of such objects, or the lowest and highest number to draw in each episode"
+    )
     axis: Corner = Field((0.0, 1.0, 0.0), description="direction of its motion, in the world frame")
     speed: Annotated[float, Field(ge=0, le=1)] = Field(0.0, description="m/s; 0: it does not move")
     range: Annotated[float, Field(gt=0, le=1)] = Field(0.1, description="m to either side of its starting position")
 
-    @model_validator(mode="before")
+    @property
+    def objects(self) -> tuple[str, ...]:
+        """Names to draw from."""
+        return (self.object,) if isinstance(self.object, str) else tuple(self.object)
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Lowest and highest number of objects."""
+        return (self.count, self.count) if isinstance(self.count, int) else self.count
+
+    @field_validator("count")
     @classmethod
-    def _from_name(cls, value: Any) -> Any:
-        return {"object": value} if isinstance(value, str) else value
+    def _in_order(cls, count: Any) -> Any:
+        if isinstance(count, tuple) and count[0] > count[1]:
+            raise ValueError(f"the lowest first, [{count[1]}, {count[0]}]")
+        return count
+
+    @model_serializer(mode="wrap")
+    def _without_count(self, handler: Any) -> Any:
+        """Omit the default count, as in configs from before this key existed."""
+        return {key: value for key, value in handler(self).items() if key != "count" or value != 1}
 
     @field_validator("axis")
     @classmethod
@@ -68,9 +112,12 @@ class TaskParams(Section):
         description="stages that the scripted expert completes before an episode starts; 1.5: and half of the second",
     )
     object: str | None = Field(None, description="name of the object that the task acts on")
-    objects: dict[str, str] = Field(default_factory=dict, description="role → name, if the task has several objects")
+    objects: dict[str, Names] = Field(
+        default_factory=dict, description="role → name, or several names to draw from in each episode"
+    )
     distractors: list[Distractor] | None = Field(
-        None, description="objects that lie in the way (names), or move: {object, axis, speed in m/s, range in m}"
+        None,
+        description="objects that lie in the way (names), or move: {object, count, axis, speed in m/s, range in m}",
     )
     rotation: Annotated[tuple[Finite, Finite], Field(strict=False)] | None = Field(
         None, description="rad: lowest and highest initial yaw of objects"
@@ -86,6 +133,41 @@ class TaskParams(Section):
         if rotation is not None and rotation[0] > rotation[1]:
             raise ValueError(f"must not be below the first number, {rotation[0]}")
         return rotation
+
+
+class ControlParams(NamedSection):
+    """The controller and its parameters; further keys are parameters of its class. May be just a name."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
+
+    name: Annotated[str, Field(min_length=1)] = Field("ee_delta", description="the controller: meaning of an action")
+    action_repeat: Annotated[int, Field(ge=1, le=100)] = Field(
+        1, description="control steps of 40 ms for which each action is repeated"
+    )
+    max_force: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        None, description="N m: torque that no joint exceeds (default: the limit of each joint)"
+    )
+    max_velocity: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        None, description="rad/s: speed that no joint exceeds (default: the limit of each joint)"
+    )
+
+    @model_serializer(mode="wrap")
+    def _as_typed(self, handler: Any) -> Any:
+        """Return just the name if nothing else is set, as in configs without parameters."""
+        return self.name if self == ControlParams(name=self.name) else handler(self)
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Parameters of the controller's class."""
+        return dict(self.model_extra or {})
+
+
+class RobotParams(Section):
+    """Changes of the robot."""
+
+    home: list[Finite] | None = Field(
+        None, description="rad: joint positions of all arms at the start of an episode (default: the workspace's)"
+    )
 
 
 class EvalParams(Section):
@@ -121,7 +203,7 @@ class VideoParams(Section):
     camera: str = Field("main", description="a camera of the workspace")
 
 
-class PretrainedParams(Section):
+class PretrainedParams(NamedSection):
     """Start from something trained. May be just a path."""
 
     path: str | None = Field(None, description="a run, or its model.zip or policy.safetensors")
@@ -133,23 +215,21 @@ class PretrainedParams(Section):
         default_factory=list, description="patterns of parameters that training does not change, such as actor.mu.*"
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _from_path(cls, value: Any) -> Any:
-        return {"path": value} if isinstance(value, str) else value
-
 
 class RunConfig(Section):
     """Complete config of a run; its defaults are the lowest layer: schema < algorithm < task < file < flag."""
 
     robot: str = Field("panda", description="the arm")
     task: str | list[str] | list[dict[str, Any]] = Field(
-        "reach", description="a name, letters such as AGMDW, a list of stages, or a list of sub-tasks"
+        "reach", description="a name, letters such as AGMDW, plain words, a list of stages, or a list of sub-tasks"
     )
     workspace: Annotated[str, Field(min_length=1)] | None = Field(
         None, description="surroundings of the arm (default: the task's)"
     )
-    control: str = Field("ee_delta", description="the controller: meaning of an action")
+    robot_params: RobotParams = Field(RobotParams(), description="changes of the robot")
+    control: ControlParams = Field(
+        ControlParams(), description="the controller: meaning of an action; a name, or a mapping with its parameters"
+    )
     reward: str = Field("sparse", description="name of a registered reward")
     observations: Annotated[list[str], Field(min_length=1)] | None = Field(
         None,

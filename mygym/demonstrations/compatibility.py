@@ -83,7 +83,7 @@ def _check_space(demonstrations: Demonstrations, name: str, space: gymnasium.Spa
 
 
 def _value(config: RunConfig, key: str) -> Any:
-    return find_task(config.task).name if key == "task" else getattr(config, key)
+    return find_task(config.task).name if key == "task" else config.model_dump(include={key})[key]
 
 
 def _shape(space: gymnasium.Space[Any]) -> Any:

@@ -165,10 +165,11 @@ def _uses(task: Task, world: World, areas: Mapping[str, Box], name: str) -> Iter
 
     Goals after a sub-task on a part are omitted, because the part moves in that sub-task.
     """
-    for slot, spec in enumerate(world.objects):
+    alternatives = world.object_bodies.alternatives
+    for slot, specs in enumerate(alternatives):
         role = task.roles[slot] if slot < len(task.roles) else "distractor"
         if object_area(areas, role) is areas[name]:
-            yield AreaUse(role, spec)
+            yield from (AreaUse(role, spec) for spec in specs)
     for number, (subtask, stages) in enumerate(zip(task.subtasks, task.composed, strict=True)):
         if subtask.part:
             return
@@ -180,8 +181,9 @@ def _uses(task: Task, world: World, areas: Mapping[str, Box], name: str) -> Iter
         elif is_goal and "placed" in given:
             hand = [predicate for predicate in given if predicate in ("held", "free")]
             held = bool(hand) and hand[-1] == "held"
-            spec = world.objects[step.object or 0]
-            yield AreaUse(f"the goal of {subtask.object}", spec, None if held else step.thresholds.tolerance)
+            support = None if held else step.thresholds.tolerance
+            for spec in alternatives[step.object or 0]:
+                yield AreaUse(f"the goal of {subtask.object}", spec, support)
 
 
 def _unsupported(world: World, points: FloatArray, spec: ObjectSpec | None, support: float) -> NDArray[np.bool_]:

@@ -38,8 +38,8 @@ def check_robot(task: Task, robot: RobotSpec, name: str) -> None:
         raise ConfigError(bad_value("robot", name, robots_for(task), why))
 
 
-def load_objects(task: Task, params: Mapping[str, Any]) -> list[ObjectSpec]:
-    """Load the objects of a task's roles, in their colours, then its distractors.
+def load_objects(task: Task, params: Mapping[str, Any]) -> list[list[ObjectSpec]]:
+    """Load the alternatives of each slot: objects of a task's roles, in their colours, then of distractors.
 
     Args:
         task: The task, with `params` applied.
@@ -48,11 +48,14 @@ def load_objects(task: Task, params: Mapping[str, Any]) -> list[ObjectSpec]:
     Raises:
         RegistryError: Unknown object.
     """
-    specs = [load_object(registry("object").get(name, key).load()) for key, name in named_objects(task, params)]
+    slots = [
+        [load_object(registry("object").get(name, key).load()) for name in names]
+        for key, names in named_objects(task, params)
+    ]
     for slot, role in enumerate(task.roles):
         if role in task.colors:
-            specs[slot] = specs[slot].in_color(task.colors[role])
-    return specs
+            slots[slot] = [spec.in_color(task.colors[role]) for spec in slots[slot]]
+    return slots
 
 
 def bind_to_workspace(task: Task, workspace: WorkspaceSpec, parts: Mapping[str, ArticulatedPart]) -> Task:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections import deque
 from collections.abc import Mapping
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mygym.envs.episode_seeds import named_stream
 from mygym.envs.randomizers import Draw, find_randomizer, ranges
 from mygym.models.episode_randomization import EpisodeRandomization
 from mygym.sim.world import World
@@ -54,18 +54,22 @@ class DomainRandomizer:
         self._is_measured = np.repeat([float(find_component(name).measured) for name in widths], list(widths.values()))
         self.draw_noise()
 
-    def begin(self, rng: np.random.Generator, world: World) -> None:
-        """Draw the randomization of the episode of `rng` and apply it to the world; `rng` does not advance."""
-        seeds = rng.bit_generator.seed_seq
-        assert isinstance(seeds, np.random.SeedSequence)
+    def begin(self, rng: np.random.Generator, world: World, choice: tuple[int | None, ...] = ()) -> None:
+        """Draw the randomization of the episode of `rng` and apply it to the world; `rng` does not advance.
+
+        Args:
+            rng: Random generator of the episode.
+            world: The world.
+            choice: Objects of the episode, see `EpisodeRandomization.object_choice`.
+        """
         joints = sum(len(arm.joints) for arm in world.robot.arms)
-        randomization = EpisodeRandomization()
+        randomization = EpisodeRandomization(object_choice=choice)
         for name, function in self._functions.items():
-            draw = Draw(self.ranges[name], _stream(seeds, name), len(world.objects), joints)
+            draw = Draw(self.ranges[name], named_stream(rng, name), len(world.objects), joints)
             randomization = function(randomization, draw)
         self._randomization = randomization
-        self._action_rng = _stream(seeds, "action_noise in each step")
-        self._observation_rng = _stream(seeds, "observation_noise in each step")
+        self._action_rng = named_stream(rng, "action_noise in each step")
+        self._observation_rng = named_stream(rng, "observation_noise in each step")
         world.randomize(randomization)
 
     def start(self, world: World) -> None:
@@ -89,9 +93,3 @@ class DomainRandomizer:
         if deviation:
             values = self._observation_rng.standard_normal(len(self._is_measured))
             self.noise = (deviation * self._is_measured * values).astype(np.float32)
-
-
-def _stream(seeds: np.random.SeedSequence, name: str) -> np.random.Generator:
-    """Return a generator that follows from the episode and the name only."""
-    child = np.random.SeedSequence(seeds.entropy, spawn_key=(zlib.crc32(name.encode()),))
-    return np.random.Generator(np.random.PCG64(child))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mygym.envs.domain_randomizer import DomainRandomizer
-from mygym.envs.placement import draw_goals, draw_poses
+from mygym.envs.placement import draw_choice, draw_goals, draw_poses
 from mygym.envs.task_world import TaskWorld
 from mygym.tasks.context import EpisodeContext
 from mygym.tasks.episode import act, advance, is_success, potential
@@ -41,6 +41,8 @@ class Episode:
         """Whether an object of the task has left the workspace."""
         self.actions: list[FloatArray] = []
         """Actions since the reset."""
+        self.elapsed_steps = 0
+        """Control steps since the reset."""
 
     @property
     def context(self) -> EpisodeContext:
@@ -49,9 +51,11 @@ class Episode:
 
     def begin(self, rng: np.random.Generator) -> None:
         """Reset the world and draw randomization, objects and goals."""
-        if self._randomizer.is_on:
-            self._randomizer.begin(rng, self.world)
-        self.world.reset(draw_poses(rng, self.task, self.world.objects, self._areas))
+        bodies = self.world.object_bodies
+        choice = draw_choice(rng, self.task, bodies.alternatives)
+        if self._randomizer.is_on or choice:
+            self._randomizer.begin(rng, self.world, choice)
+        self.world.reset(draw_poses(rng, self.task, bodies.specs, self._areas, bodies.present))
         if self._randomizer.is_on:
             self._randomizer.start(self.world)
         state = self.world.state
@@ -61,6 +65,7 @@ class Episode:
         self.stages_done = 0
         self.failed = False
         self.actions = []
+        self.elapsed_steps = 0
 
     def play_lead_in(self) -> None:
         """Let the scripted expert complete the first stages, see `Task.stages_done`."""
@@ -68,11 +73,21 @@ class Episode:
         for _ in range(self._lead_in_steps):
             if self.progress.stage[0] >= math.floor(self.task.stages_done) and self.potential[0] >= missing:
                 break
-            self.advance(self.expert_action().astype(np.float64))
+            self._advance_once(self.expert_action().astype(np.float64))
             self.update_potential()
+        self.elapsed_steps = 0
 
     def advance(self, command: FloatArray) -> None:
-        """Advance world and progress by one control step with an action `(A,)`."""
+        """Advance world and progress with an action `(A,)`, which is repeated unless the episode ends."""
+        self._advance_once(command)
+        for _ in range(self.world.control.config.action_repeat - 1):
+            if self.failed or self.elapsed_steps >= self.task.horizon or is_success(self.task, self.progress)[0]:
+                break
+            self._advance_once(command)
+
+    def _advance_once(self, command: FloatArray) -> None:
+        """Advance world and progress by one control step."""
+        self.elapsed_steps += 1
         self.world.step(self._randomizer.act(command) if self._randomizer.is_on else command)
         state = self.world.state
         self.progress = advance(self.task, self.progress, state, self.goals)
@@ -105,7 +120,7 @@ class Episode:
             "stage": int(self.progress.stage[0]),
             "stages_done": self.stages_done,
             "failed": self.failed,
-            "elapsed_steps": len(self.actions),
+            "elapsed_steps": self.elapsed_steps,
         }
 
     def has_left(self, position: list[float]) -> bool:

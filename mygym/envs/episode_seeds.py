@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -43,6 +44,14 @@ class EpisodeSeeds:
     def rewind(self) -> None:
         """Let the next `begin` repeat the current episode."""
         self.number -= 1
+
+
+def named_stream(rng: np.random.Generator, name: str) -> np.random.Generator:
+    """Return a generator that follows from the episode of `rng`, which does not advance, and from a name only."""
+    seeds = rng.bit_generator.seed_seq
+    assert isinstance(seeds, np.random.SeedSequence)
+    child = np.random.SeedSequence(seeds.entropy, spawn_key=(zlib.crc32(name.encode()),))
+    return np.random.Generator(np.random.PCG64(child))
 
 
 def make_generator(sequence: np.random.SeedSequence) -> np.random.Generator:

@@ -21,13 +21,17 @@ EXAMPLES = 6
 
 
 def check_objects(
-    task: Task, objects: Sequence[ObjectSpec], robot: RobotSpec, largest_size: float, params: Mapping[str, Any]
+    task: Task,
+    objects: Sequence[Sequence[ObjectSpec]],
+    robot: RobotSpec,
+    largest_size: float,
+    params: Mapping[str, Any],
 ) -> None:
     """Check that the hand closes around objects that are grasped, and that bases have a flat top.
 
     Args:
         task: The task.
-        objects: The objects, in the order of the task's roles.
+        objects: The objects to draw from, in the order of the task's roles.
         robot: The robot.
         largest_size: Largest factor of an object's size in any episode.
         params: The config's `task_params`; messages name the key that gives each object.
@@ -42,11 +46,19 @@ def check_objects(
         if subtask.part or subtask.object not in specs:
             continue
         if hands and any(stage.needs_gripper for stage in stages) and not any(subtask.grip):
-            _check_width(keys[subtask.object], specs[subtask.object], robot.name, min(hands), largest_size)
-        if subtask.onto and any("free" in stage.gives for stage in stages) and not specs[subtask.onto].flat_top:
-            why = f"is round on top: {subtask.object} would roll off"
-            allowed = f"an object with a flat top, e.g. {_examples(_is_base_for(specs[subtask.object]))}"
-            raise ConfigError(bad_value(keys[subtask.onto], specs[subtask.onto].name, allowed, why))
+            for spec in specs[subtask.object]:
+                _check_width(keys[subtask.object], spec, robot.name, min(hands), largest_size)
+        if subtask.onto and any("free" in stage.gives for stage in stages):
+            for base in specs[subtask.onto]:
+                _check_base(keys[subtask.onto], base, subtask.object, specs[subtask.object])
+
+
+def _check_base(key: str, base: ObjectSpec, role: str, tops: Sequence[ObjectSpec]) -> None:
+    """Check that a base has a flat top."""
+    if not base.flat_top:
+        widest = max(tops, key=lambda spec: spec.grasp_width)
+        allowed = f"an object with a flat top, e.g. {_examples(_is_base_for(widest))}"
+        raise ConfigError(bad_value(key, base.name, allowed, f"is round on top: {role} would roll off"))
 
 
 def _check_width(key: str, spec: ObjectSpec, robot: str, hand: float, largest_size: float) -> None:

@@ -46,7 +46,7 @@ class MultiTaskEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         """Index of the active environment."""
         self._weights: NDArray[np.float64] | None = None
         first = self.playing
-        self.render_mode = first.render_mode
+        self.render_mode, self.metadata = first.render_mode, first.metadata
         self.action_space = first.action_space
         self.observation_space = self._add_code_space(first.observation_space)
 

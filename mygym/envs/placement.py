@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from mygym.envs.episode_seeds import named_stream
 from mygym.errors import ConfigError, bad_value
 from mygym.models.objects import ObjectSpec
 from mygym.models.tool_yaw import YAW_RANGE
@@ -47,18 +48,55 @@ def object_area(areas: Mapping[str, Area], role: str) -> Area:
     return areas.get(f"{role}_start", areas["object"])
 
 
+def draw_choice(
+    rng: np.random.Generator, task: Task, alternatives: Sequence[Sequence[ObjectSpec]]
+) -> tuple[int | None, ...]:
+    """Draw the objects of the episode of `rng`, which does not advance.
+
+    Args:
+        rng: Random generator of an episode.
+        task: The task.
+        alternatives: For each slot, the objects to draw from.
+
+    Returns:
+        Index of each object among its alternatives, None for absent distractors; empty if nothing is to draw.
+    """
+    counts = [distractor.counts for distractor in task.distractors]
+    if all(len(specs) == 1 for specs in alternatives) and all(low == high for low, high in counts):
+        return ()
+    stream = named_stream(rng, "objects")
+    choice: list[int | None] = [int(stream.integers(len(specs))) for specs in alternatives]
+    slot = len(task.roles)
+    for low, high in counts:
+        count = int(stream.integers(low, high + 1))
+        choice[slot + count : slot + high] = [None] * (high - count)
+        slot += high
+    return tuple(choice)
+
+
 def draw_poses(
-    rng: np.random.Generator, task: Task, objects: Sequence[ObjectSpec], areas: Mapping[str, Area]
+    rng: np.random.Generator,
+    task: Task,
+    objects: Sequence[ObjectSpec],
+    areas: Mapping[str, Area],
+    present: Sequence[bool] | None = None,
 ) -> FloatArray:
     """Draw poses `(k, 7)` of the task's objects, then of distractors.
 
     Objects are apart from each other and from the paths of moving distractors.
 
+    Args:
+        rng: Random generator.
+        task: The task.
+        objects: The objects of this episode.
+        areas: Areas by name.
+        present: Whether each object is in this episode; None: all are. Absent objects have zeros.
+
     Raises:
         ConfigError: The areas have no room for all objects.
     """
     for _ in range(TRIES):
-        poses = _try_poses(rng, task, objects, areas)
+        poses = _try_poses(rng, task, objects, areas, present or [True] * len(objects))
         if poses is not None:
             return poses
     low, high = areas["object"]
@@ -68,23 +106,28 @@ def draw_poses(
 
 
 def _try_poses(
-    rng: np.random.Generator, task: Task, objects: Sequence[ObjectSpec], areas: Mapping[str, Area]
+    rng: np.random.Generator,
+    task: Task,
+    objects: Sequence[ObjectSpec],
+    areas: Mapping[str, Area],
+    present: Sequence[bool],
 ) -> FloatArray | None:
     """Draw once; return None if objects are too close to each other."""
     poses = np.zeros((len(objects), 7))
     moving = moving_distractors(task)
-    paths: list[list[FloatArray]] = []
+    placed: list[tuple[ObjectSpec, list[FloatArray]]] = []
     for slot, spec in enumerate(objects):
+        if not present[slot]:
+            continue
         role = task.roles[slot] if slot < len(task.roles) else "distractor"
         for _ in range(TRIES_PER_OBJECT):
             poses[slot, :3] = sample_in(rng, object_area(areas, role))
             path = _path(poses[slot, :3], moving.get(slot))
-            placed = zip(objects[:slot], paths, strict=True)
             if all(_distance(path, taken) >= _radius(spec) + _radius(other) + GAP for other, taken in placed):
                 break
         else:
             return None
-        paths.append(path)
+        placed.append((spec, path))
         poses[slot, 2] += spec.half_height
         if slot in moving:  # vertical motion stays above the support
             poses[slot, 2] += moving[slot].range * abs(moving[slot].axis[2])
@@ -97,7 +140,7 @@ def _try_poses(
 def moving_distractors(task: Task) -> dict[int, MovingDistractor]:
     """Return slot of an object → its motion, for distractors that move."""
     motions = {}
-    for slot, distractor in enumerate(task.distractors, start=len(task.roles)):
+    for slot, distractor in enumerate(task.distractor_slots, start=len(task.roles)):
         if distractor.speed > 0:
             x, y, z = (component / math.hypot(*distractor.axis) for component in distractor.axis)
             motions[slot] = MovingDistractor((x, y, z), distractor.speed, distractor.range)
@@ -130,8 +173,9 @@ def draw_goals(rng: np.random.Generator, task: Task, world: World, areas: Mappin
     """
     goals = np.zeros((task.goal_count, 3))
     state, roles = world.state, task.roles
-    names = (*roles, *(f"distractor {number}" for number in range(len(task.distractors))))
+    names = (*roles, *(f"distractor {number}" for number in range(len(task.distractor_slots))))
     moving = {names[slot]: motion for slot, motion in moving_distractors(task).items()}
+    present = [name for name, is_present in zip(names, world.object_bodies.present, strict=True) if is_present]
     positions = {name: state.object_position[0, slot].copy() for slot, name in enumerate(names)}
     radii = {name: _radius(spec) for name, spec in zip(names, world.objects, strict=True)}
     part_positions: dict[int, float] = {}
@@ -159,7 +203,7 @@ def draw_goals(rng: np.random.Generator, task: Task, world: World, areas: Mappin
             distance = step.thresholds.tolerance + START_MARGIN
             taken = [
                 (point, radii[name])
-                for name in names
+                for name in present
                 if name != subtask.object and (spec or name not in roles)
                 for point in _path(positions[name], moving.get(name))
             ]

@@ -20,7 +20,6 @@ from mygym.envs.episode_seeds import EpisodeSeeds, make_generator
 from mygym.envs.observation_builder import Observation, ObservationBuilder, ObservationSpec
 from mygym.envs.task_world import TaskWorld, find_task_with, make_task_world
 from mygym.errors import ConfigError, DivergedError, bad_value
-from mygym.registry import registry
 from mygym.tasks import goals
 from mygym.tasks.lookup import find_task
 from mygym.tasks.observations import default_components
@@ -60,19 +59,24 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         another process; they repeat the actions since the reset.
 
     Args:
-        task: A named task, letters such as `AGMDW`, a list of stage names, or a list of sub-tasks.
+        task: A named task, letters such as `AGMDW`, plain words such as `put the apple on the plate`, a list of stage
+            names, or a list of sub-tasks.
         robot: A registered robot; the task's robot by default, usually `panda`.
         workspace: A registered workspace; the task's workspace by default.
-        control: A controller, or its alias.
+        control: A controller, or its alias; or a mapping with its `name`, `action_repeat` (control steps for which an
+            action is repeated), `max_force` (N m), `max_velocity` (rad/s), and the parameters of the controller.
         reward: A registered reward: `mygym list reward`.
         goal_env: False for flat observations.
         observations: Names of the components; by default those that the task needs.
         spaces: `own`, sized for this task, or `shared`, sized for any task.
         task_params: `tolerance` (m), `hold` (steps), `horizon` (steps), `stages_done` (by the scripted expert before an
-            episode begins; a fraction counts by the stage's potential), `object` (name), `objects` (role → name),
-            `distractors` (names, or mappings with `object`, `axis`, `speed` in m/s and `range` in m), `rotation` (rad)
-            and `areas` (name → `low` and `high` corners in metres, or a single corner); override the task's values.
+            episode begins; a fraction counts by the stage's potential), `object` (name), `objects` (role → name, or
+            names to draw from in each episode), `distractors` (names, or mappings with `object`, `count`, `axis`,
+            `speed` in m/s and `range` in m; several names and a lowest and highest count are drawn from), `rotation`
+            (rad) and `areas` (name → `low` and `high` corners in metres, or a single corner); override the task's
+            values.
         randomize: Randomizer → `[low, high]`, a number or true, see `mygym list randomizer`; all are off by default.
+        robot_params: `home` (rad): joint positions of all arms at the start of an episode.
         gamma: Discount of the staged reward.
         render_mode: `rgb_array` or `human`.
         render_width: Pixels.
@@ -92,7 +96,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         task: str | list[Any] = "reach",
         robot: str | None = None,
         workspace: str | None = None,
-        control: str = "ee_delta",
+        control: str | Mapping[str, Any] = "ee_delta",
         reward: str = "sparse",
         *,
         goal_env: bool = True,
@@ -100,6 +104,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         spaces: str = "own",
         task_params: Mapping[str, Any] | None = None,
         randomize: Mapping[str, Any] | None = None,
+        robot_params: Mapping[str, Any] | None = None,
         gamma: float = 0.99,
         render_mode: str | None = None,
         render_width: int = 480,
@@ -110,13 +115,18 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self._arguments = arguments = checked_arguments(given)
         self.render_mode = render_mode
         self.goal_env, self.gamma = arguments["goal_env"], arguments["gamma"]
-        self.control = registry("controller").get(control, "control").name
         self._randomizer = DomainRandomizer(arguments["randomize"] or {})
         largest_size = self._randomizer.ranges.get("object_size", (1.0, 1.0))[1]
         shared = spaces == "shared"
         names = arguments["task"], arguments["task_params"] or {}, arguments["robot"], arguments["workspace"]
-        task_world = make_task_world(*names, control, shared, largest_size)
+        task_world = make_task_world(
+            *names, arguments["control"], shared, largest_size, arguments["robot_params"] or {}
+        )
         self.world = task_world.world
+        self.control = self.world.control.config.model_dump()
+        """Name of the controller, or a mapping with its parameters."""
+        frames_per_second = round(CONTROL_HZ / self.world.control.config.action_repeat)
+        self.metadata = {**self.metadata, "render_fps": max(1, frames_per_second)}
         self.robot, self.workspace = self.world.robot, self.world.workspace
         try:
             if camera not in self.workspace.cameras:
@@ -195,7 +205,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         return self._observe(), self._episode.info()
 
     def step(self, action: NDArray[np.float32]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Advance by one control step (40 ms).
+        """Advance by one control step (40 ms), or by the `action_repeat` of the controller.
 
         Raises:
             DivergedError: The action, or the state after it, is not finite.
@@ -296,7 +306,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
     @property
     def elapsed_steps(self) -> int:
         """Control steps since the reset."""
-        return len(self._episode.actions)
+        return self._episode.elapsed_steps
 
     def goal_distance(self) -> float:
         """Return the distance between achieved and desired goal, m."""

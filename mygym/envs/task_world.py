@@ -10,6 +10,7 @@ from mygym.config import Layer, resolve
 from mygym.envs.areas import check_areas, resolve_areas
 from mygym.envs.compatibility import bind_to_workspace, check_robot, load_objects
 from mygym.envs.graspability import check_objects
+from mygym.envs.home import check_home
 from mygym.envs.placement import moving_distractors
 from mygym.models.workspace import load_workspace
 from mygym.registry import registry
@@ -51,9 +52,10 @@ def make_task_world(
     task_params: Mapping[str, Any],
     robot: str | None,
     workspace: str | None,
-    control: str,
+    control: str | Mapping[str, Any],
     shared: bool,
     largest_size: float,
+    robot_params: Mapping[str, Any],
 ) -> TaskWorld:
     """Build the world of a task; the caller closes it.
 
@@ -62,9 +64,10 @@ def make_task_world(
         task_params: See `RobotEnv`.
         robot: Name of the robot; the task's robot by default.
         workspace: Name of the workspace; the task's workspace by default.
-        control: Name of the controller.
+        control: See `RobotEnv`.
         shared: Whether the action always includes the gripper and the tool's yaw.
         largest_size: Largest factor of an object's size in any episode.
+        robot_params: See `RobotEnv`.
 
     Raises:
         ConfigError: An invalid value, or task, robot, workspace and areas do not fit together.
@@ -86,12 +89,15 @@ def make_task_world(
         gripper=shared or changed.uses_gripper,
         tool_yaw=shared or changed.needs_tool_yaw,
         moving_distractors=moving_distractors(changed),
+        home=robot_params.get("home"),
     )
     try:
         parts = dict(zip(world.part_names, world.parts, strict=True))
         bound = bind_to_workspace(changed, world.workspace, parts)
         boxes = resolve_areas(bound, world.workspace, areas)
         check_areas(bound, world, boxes, areas)
+        if robot_params.get("home") is not None:
+            check_home(world, boxes)
     except BaseException:
         world.close()
         raise

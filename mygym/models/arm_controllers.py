@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 
-from mygym.models.controllers import ArmLimits, Controller
+from mygym.errors import ConfigError
+from mygym.models.controllers import ArmLimits, ChosenController, Controller
 from mygym.models.kinematics import Kinematics, make_chain
 from mygym.models.robot import RobotSpec
 from mygym.models.workspace import Area, WorkspaceSpec
@@ -28,7 +30,7 @@ class ArmControllers:
     Args:
         robot: The robot, at its base in the workspace.
         workspace: Bounds and direction of the tool.
-        kind: Class of the controllers.
+        chosen: Class and parameters of the controllers.
         dt: s, duration of a control step.
         inverse_dynamics: Inverse dynamics of each arm.
         gripper: Whether the action includes the grippers.
@@ -39,7 +41,7 @@ class ArmControllers:
         self,
         robot: RobotSpec,
         workspace: WorkspaceSpec,
-        kind: type[Controller],
+        chosen: ChosenController,
         dt: float,
         inverse_dynamics: InverseDynamicsOfArm,
         gripper: bool,
@@ -56,7 +58,7 @@ class ArmControllers:
             if index > 0:  # the workspace's bounds surround the first arm
                 bounds = _around(bounds, kinematics.pose(kinematics.chain.home)[:3, 3])
             dynamics = partial(inverse_dynamics, index)
-            self.controllers.append(kind(kinematics, limits, bounds, dt, dynamics, tool_yaw and index == 0))
+            self.controllers.append(_make(chosen, kinematics, limits, bounds, dt, dynamics, tool_yaw and index == 0))
         self._tool_yaw = tool_yaw
         self._has_gripper = [gripper and arm.gripper is not None for arm in robot.arms]
         self._actions = _consecutive([len(controller.names) for controller in self.controllers])
@@ -130,6 +132,20 @@ class ArmControllers:
         openings = zip((gripper, second_gripper), self._has_gripper, strict=False)
         parts.append(np.array([opening for opening, has_gripper in openings if has_gripper]))
         return np.minimum(np.maximum(np.concatenate(parts), -1.0), 1.0)
+
+
+def _make(chosen: ChosenController, *of_the_arm: Any) -> Controller:
+    """Return the controller of an arm.
+
+    Raises:
+        ConfigError: The class refuses its parameters.
+    """
+    try:
+        controller = chosen.kind(*of_the_arm, **chosen.params)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"control: {chosen.config.name} refuses its parameters: {error}") from error
+    controller.action_repeat = chosen.config.action_repeat
+    return controller
 
 
 def _ee_position(state: State, arm: int) -> FloatArray:

@@ -49,6 +49,8 @@ class EpisodeRandomization:
     changes nothing.
     """
 
+    object_choice: tuple[int | None, ...] = ()
+    """Index of each object among its alternatives; None: the object is absent."""
     object_size: Numbers = ()
     """Factors of the edges; masses stay."""
     object_mass: Numbers = ()

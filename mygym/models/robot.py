@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
-from mygym.errors import AssetError
+from mygym.errors import AssetError, ConfigError, bad_value
 from mygym.models.assets import STRICT, Number, Quaternion, Vector, asset_names, find_asset, find_beside, read_asset
 from mygym.models.robot_validation import check_model
 
@@ -149,6 +150,31 @@ class RobotSpec:
         """The first arm and, if any, the second."""
         first = ArmSpec(self.joints, self.end_effector, self.gripper)
         return (first, self.second_arm) if self.second_arm else (first,)
+
+
+def at_home(robot: RobotSpec, home: Sequence[float]) -> RobotSpec:
+    """Return the robot with another home of its joints.
+
+    Args:
+        robot: The robot.
+        home: `(J,)` rad, of the joints of all arms.
+
+    Raises:
+        ConfigError: Another number of joints, or a position beyond the limits of its joint.
+    """
+    joints = [joint for arm in robot.arms for joint in arm.joints]
+    if len(home) != len(joints):
+        names = ", ".join(joint.name for joint in joints)
+        allowed = f"{len(joints)} joint positions in rad, of {names}"
+        raise ConfigError(bad_value("robot_params.home", list(home), allowed, f"has {len(home)} numbers"))
+    for index, (joint, position) in enumerate(zip(joints, home, strict=True)):
+        if not joint.lower <= position <= joint.upper:
+            allowed = f"{joint.lower:g} to {joint.upper:g} rad, the limits of {joint.name}"
+            raise ConfigError(bad_value(f"robot_params.home.{index}", position, allowed))
+    moved = tuple(replace(joint, home=position) for joint, position in zip(joints, home, strict=True))
+    first = len(robot.joints)
+    second = robot.second_arm and replace(robot.second_arm, joints=moved[first:])
+    return replace(robot, joints=moved[:first], second_arm=second)
 
 
 def robot_names() -> tuple[str, ...]:

@@ -139,6 +139,8 @@ def in_words(hint: Any) -> str:
     names = {"None": "null", "NoneType": "null", "bool": "true or false", "int": "a whole number", "float": "a number",
              "str": "text", "Any": "anything"}  # fmt: skip
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated:
+        return in_words(inner[0])
     if origin in (typing.Union, types.UnionType):
         options = [option for option in inner if typing.get_origin(option) is not Callable]
         return " or ".join(dict.fromkeys(map(in_words, options)))
@@ -169,13 +171,13 @@ def _declared(owner: Callable[..., Any], function: Callable[..., Any]) -> Iterat
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     """Return type hints; a hint that cannot be resolved, e.g. a name for type checkers only, does not affect others."""
     try:
-        return typing.get_type_hints(function)
+        return typing.get_type_hints(function, include_extras=True)
     except Exception:  # noqa: BLE001  (an annotation can raise anything)
         hints: dict[str, Any] = {}
         for name, annotation in getattr(function, "__annotations__", {}).items():
             annotated = types.SimpleNamespace(__annotations__={name: annotation})
             try:
-                hints |= typing.get_type_hints(annotated, getattr(function, "__globals__", {}))
+                hints |= typing.get_type_hints(annotated, getattr(function, "__globals__", {}), include_extras=True)
             except Exception:  # noqa: BLE001
                 hints[name] = Any
         return hints

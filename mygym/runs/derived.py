@@ -10,7 +10,7 @@ from mygym.config import RunConfig
 from mygym.config.schema import Distractor
 from mygym.envs.randomizers import ranges
 from mygym.errors import ConfigError, bad_value
-from mygym.models.controllers import Controller
+from mygym.models.controllers import find_controller
 from mygym.registry import DESCRIPTION_SUFFIXES, Algorithm, registry
 from mygym.runs.variants import Variant
 from mygym.tasks.lookup import find_task
@@ -50,14 +50,14 @@ def _derived_task_params(asked: RunConfig) -> dict[str, Any]:
     if params.object is not None:
         derived["object"] = absolute(params.object)
     if params.objects:
-        derived["objects"] = {role: absolute(name) for role, name in params.objects.items()}
+        derived["objects"] = {role: _absolute_all(names) for role, names in params.objects.items()}
     if params.distractors:
         derived["distractors"] = plain_distractors(params.distractors)
     return derived
 
 
 def _default_components(config: RunConfig, task: Task) -> tuple[str, ...]:
-    controller: type[Controller] = registry("controller").get(config.control).load()
+    controller = find_controller(config.control).kind
     cartesian, remembers = controller.commands == "cartesian", controller.remembers_command
     return default_components(task, cartesian=cartesian, remembers_command=remembers)
 
@@ -120,12 +120,19 @@ def _relabels(frameworks: Any, framework: str) -> bool:
 
 def plain_distractors(distractors: Sequence[Distractor]) -> list[dict[str, Any]]:
     """Return distractors as plain data."""
-    return [{**distractor.model_dump(mode="json"), "object": absolute(distractor.object)} for distractor in distractors]
+    return [
+        {**distractor.model_dump(mode="json"), "object": _absolute_all(distractor.object)} for distractor in distractors
+    ]
 
 
 def absolute(name: str) -> str:
     """Return a name unchanged, a file path as an absolute path: a run may be loaded from any folder."""
     return str(Path(name).expanduser().absolute()) if Path(name).suffix in DESCRIPTION_SUFFIXES else name
+
+
+def _absolute_all(names: str | Sequence[str]) -> str | list[str]:
+    """Return a name, or several names, as `absolute` does."""
+    return absolute(names) if isinstance(names, str) else [absolute(name) for name in names]
 
 
 def changed(values: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:

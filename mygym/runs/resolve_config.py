@@ -13,6 +13,7 @@ from mygym.config.parameter_checks import check_parameters, check_training, chec
 from mygym.config.plain import MAX_DEPTH, as_plain, is_plain
 from mygym.config.schedulable import schedules
 from mygym.errors import ConfigError, RegistryError, bad_value
+from mygym.models.controllers import find_controller
 from mygym.nested import common
 from mygym.registry import Algorithm, algorithm, registry
 from mygym.registry.signatures import parameters
@@ -111,6 +112,8 @@ def resolve_with_strategies(
     if params := _complete_params(strategies.of(chosen.config)):
         derived["strategy_params"] = params
     changes = changed(derived, chosen.values())
+    if "name" in changes.get("control", ()):  # a name replaces all parameters
+        changes["control"] = control
     resolved = resolve([*layers, Layer("derived", changes)]) if changes else chosen
     if resolved.config.strict:
         refuse_defaults(resolved)
@@ -243,23 +246,24 @@ def _complete_params(strategies: Sequence[Any]) -> dict[str, Any]:
     return join_params(params)
 
 
-def _find_names(asked: RunConfig, task: Task) -> tuple[str, str, Algorithm]:
-    """Return the registered names of workspace and controller, and the algorithm; check every other name.
+def _find_names(asked: RunConfig, task: Task) -> tuple[str, Any, Algorithm]:
+    """Return the registered name of the workspace, the complete `control`, and the algorithm; check every other name.
 
     Raises:
         ConfigError: A name is unknown, or the algorithm cannot be trained.
     """
     try:
         workspace = registry("workspace").get(asked.workspace or task.workspace, "workspace").name
-        control = registry("controller").get(asked.control, "control").name
+        control = find_controller(asked.control).config.model_dump()
         registry("robot").get(asked.robot)
         find_reward(asked.reward)
         for name in asked.observations or ():
             registry("observation").get(name, "observations")
         params = asked.task_params.model_dump(exclude_none=True, exclude={"areas"})
-        unused = [("task_params.object", params["object"])] if "object" in params and not task.has_object else []
-        for key, name in named_objects(change_task(task, params), params) + unused:
-            registry("object").get(name, key)
+        unused = [("task_params.object", (params["object"],))] if "object" in params and not task.has_object else []
+        for key, names in named_objects(change_task(task, params), params) + unused:
+            for name in names:
+                registry("object").get(name, key)
         entry = algorithm(asked.algo, asked.framework)
         _check_algorithm(entry)
     except RegistryError as error:
@@ -291,7 +295,9 @@ def _check_algorithm(entry: Algorithm) -> None:
 def _task_layer(task: Task, entry: Algorithm) -> Layer:
     numbers = {key: getattr(task, key) for key in CHANGEABLE if key not in ("distractors", "rotation")}
     numbers |= {"distractors": plain_distractors(task.distractors), "rotation": list(task.rotation)}
-    numbers["objects"] = {role: name for role, name in task.objects.items() if role != task.subtasks[0].object}
+    first = task.subtasks[0].object
+    by_role = {role: names for role, names in task.objects.items() if role != first}
+    numbers["objects"] = {role: names if isinstance(names, str) else list(names) for role, names in by_role.items()}
     of_task = {key: value for key, value in task.run_defaults.items() if not (entry.own_budget and key in BUDGET_KEYS)}
     return Layer(f"task {task.name}", {"task_params": numbers, **of_task})
 

@@ -114,6 +114,17 @@ def fixtures_in(world: World, area: Area) -> list[str]:
     return list(result)
 
 
+def robot_overlaps(world: World, area: Area) -> bool:
+    """Return whether the robot, in the current state, overlaps an area by more than `DEPTH`."""
+    half = [max((high - low) / 2, 1e-4) for low, high in zip(area.low, area.high, strict=True)]
+    box = _add_box(world, half)
+    middle = [(low + high) / 2 for low, high in zip(area.low, area.high, strict=True)]
+    bullet.resetBasePositionAndOrientation(box, middle, (0.0, 0.0, 0.0, 1.0), physicsClientId=world.client)
+    overlaps = _overlap(world.client, world.robot_body.body, None, box)
+    bullet.removeBody(box, physicsClientId=world.client)
+    return overlaps
+
+
 def fixtures_at(
     world: World, points: FloatArray, spec: ObjectSpec | None = None, depth: float = DEPTH
 ) -> dict[str, NDArray[np.bool_]]:

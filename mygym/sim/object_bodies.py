@@ -23,34 +23,48 @@ from mygym.sim.robot_body import RobotBody
 from mygym.tasks.state import State
 from mygym.types import FloatArray
 
+ABSENT = -1
+"""Bullet id of an object that is not in this episode."""
+
 
 class ObjectBodies:
     """The objects of a world in its physics client.
 
     Args:
-        objects: Descriptions, in the order of `State.object_position`.
+        objects: Descriptions, in the order of `State.object_position`; several are alternatives, of which each episode
+            has one.
         client: Bullet client.
         gravity: m/s².
         moving: Index of an object → its motion; such objects are weightless.
     """
 
     def __init__(
-        self, objects: Sequence[ObjectSpec], client: int, gravity: float, moving: Mapping[int, MovingDistractor]
+        self,
+        objects: Sequence[ObjectSpec | Sequence[ObjectSpec]],
+        client: int,
+        gravity: float,
+        moving: Mapping[int, MovingDistractor],
     ) -> None:
         self._client, self._gravity, self._moving = client, gravity, dict(moving)
-        self._described = tuple(objects)
-        self.specs = self._described
-        """Descriptions in the sizes of this episode."""
+        self.alternatives = tuple((specs,) if isinstance(specs, ObjectSpec) else tuple(specs) for specs in objects)
+        """Descriptions of which each episode has one."""
+        self.specs: tuple[ObjectSpec, ...] = ()
+        """Descriptions in this episode, in its sizes; also of absent objects."""
+        self.present: tuple[bool, ...] = ()
+        """Whether each object is in this episode."""
         self.ids: list[int] = []
-        """Bullet ids of the bodies."""
+        """Bullet ids of the bodies; `ABSENT` for absent objects."""
         self.randomize(EpisodeRandomization())
 
     def randomize(self, randomization: EpisodeRandomization) -> None:
         """Apply a randomization from the next `load` on."""
         self._randomization = randomization
-        unchanged = (1.0,) * len(self._described)
+        unchanged = (1.0,) * len(self.alternatives)
         sizes, masses = randomization.object_size or unchanged, randomization.object_mass or unchanged
-        self.specs = tuple(scaled(spec, size) for spec, size in zip(self._described, sizes, strict=True))
+        choice = randomization.object_choice or (0,) * len(self.alternatives)
+        self.present = tuple(index is not None for index in choice)
+        drawn = (specs[index or 0] for specs, index in zip(self.alternatives, choice, strict=True))
+        self.specs = tuple(scaled(spec, size) for spec, size in zip(drawn, sizes, strict=True))
         self._weights = [
             (0.0, 0.0, 0.0 if k in self._moving else -self._gravity * mass * spec.mass)
             for k, (spec, mass) in enumerate(zip(self.specs, masses, strict=True))
@@ -62,23 +76,40 @@ class ObjectBodies:
         Args:
             poses: `(k, 7)` position in m and quaternion of each centre of mass.
         """
-        self.ids = [add_object(self._client, spec, pose) for spec, pose in zip(self.specs, poses, strict=True)]
-        for k, (body, spec) in enumerate(zip(self.ids, self.specs, strict=True)):
-            _randomize_body(self._client, body, spec, self._randomization, k)
+        self.ids = [
+            add_object(self._client, spec, pose) if is_present else ABSENT
+            for spec, pose, is_present in zip(self.specs, poses, self.present, strict=True)
+        ]
+        self._bodies = [(k, body) for k, body in enumerate(self.ids) if body != ABSENT]
+        for k, body in self._bodies:
+            _randomize_body(self._client, body, self.specs[k], self._randomization, k)
         self._start = [tuple(pose[:3]) for pose in np.asarray(poses, dtype=float).tolist()]
+
+    def read_constants(self, state: State) -> None:
+        """Fill the arrays of a state that stay as they are through an episode; all others of absent objects are 0."""
+        state.object_present[0], state.object_size[0] = self.present, [spec.size for spec in self.specs] or 0.0
+        for k, is_present in enumerate(self.present):
+            if not is_present:
+                for array in (state.object_position, state.object_orientation, state.object_size):
+                    array[0, k] = 0.0
+                state.object_velocity[0, k] = state.object_angular_velocity[0, k] = 0.0
 
     def apply_forces(self, state: State, time: float, dt: float) -> None:
         """Apply weights and drive moving objects for the control step of `dt` s that begins at `time` s."""
-        for body, weight, position in zip(self.ids, self._weights, state.object_position[0].tolist(), strict=True):
+        positions = state.object_position[0].tolist()
+        for k, body in self._bodies:
             # Holds through all substeps of the call.
+            weight, position = self._weights[k], positions[k]
             bullet.applyExternalForce(body, -1, weight, position, bullet.WORLD_FRAME, physicsClientId=self._client)
         for k, distractor in self._moving.items():
-            drive(self._client, self.ids[k], distractor, self._start[k], time, dt)
+            if self.present[k]:
+                drive(self._client, self.ids[k], distractor, self._start[k], time, dt)
 
     def read(self, state: State) -> None:
-        """Fill the object arrays of a state, except contacts."""
+        """Fill the object arrays of a state, except contacts; absent objects have zeros."""
         client = self._client
-        for k, (body, spec) in enumerate(zip(self.ids, self.specs, strict=True)):
+        for k, body in self._bodies:
+            spec = self.specs[k]
             position, orientation = bullet.getBasePositionAndOrientation(body, physicsClientId=client)
             velocity, spin = bullet.getBaseVelocity(body, physicsClientId=client)
             state.object_position[0, k], state.object_orientation[0, k] = position, model_orientation(spec, orientation)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mygym.config.schema import ControlParams
 from mygym.errors import ConfigError, bad_value
 from mygym.models.arm_controllers import ArmControllers
-from mygym.models.controllers import Controller
+from mygym.models.controllers import find_controller
 from mygym.models.episode_randomization import EpisodeRandomization
 from mygym.models.objects import ObjectSpec
-from mygym.models.robot import RobotSpec
+from mygym.models.robot import RobotSpec, at_home
 from mygym.models.workspace import WorkspaceSpec
-from mygym.registry import registry
 from mygym.sim.bullet import bullet, connect, disconnect
 from mygym.sim.fixture_bodies import FixtureBodies
 from mygym.sim.moving_distractor import MovingDistractor
@@ -57,8 +58,8 @@ class World:
     Args:
         robot: The robot.
         workspace: The workspace in which the robot stands.
-        objects: The objects, in the order of `State.object_position`.
-        control: Name of a registered controller; each arm has one.
+        objects: The objects, in the order of `State.object_position`; several are alternatives, see `randomize`.
+        control: A registered controller, with parameters if it is a mapping or `ControlParams`; each arm has one.
         control_hz: Control steps per second.
         gripper: Whether the last action component moves the gripper (-1 closed, +1 open); the last two for two arms
             with grippers. If False, or if the robot has no gripper, actions command the arm only, the fingers are
@@ -67,10 +68,12 @@ class World:
         tool_yaw: Whether the first arm's tool may turn about its axis: end-effector controllers then have a further
             action component `tool_yaw` after the position, see `mygym.models.tool_yaw`.
         moving_distractors: Index of an object → its motion to and fro about its start; such objects are weightless.
+        home: `(J,)` rad, start of the joints of all arms; by default the tool is at the workspace's `tool_home`.
 
     Raises:
         RegistryError: Unknown controller.
-        ConfigError: The tool cannot reach the workspace's `tool_home`.
+        ConfigError: The tool cannot reach the workspace's `tool_home`, `home` is beyond the limits of the joints, or
+            the controller refuses its parameters.
         AssetError: The robot's URDF cannot be used.
     """
 
@@ -78,40 +81,43 @@ class World:
         self,
         robot: RobotSpec,
         workspace: WorkspaceSpec,
-        objects: Sequence[ObjectSpec] = (),
-        control: str = "ee_delta",
+        objects: Sequence[ObjectSpec | Sequence[ObjectSpec]] = (),
+        control: str | Mapping[str, Any] | ControlParams = "ee_delta",
         control_hz: float = 25.0,
         gripper: bool = True,
         solver: SolverSettings = SOLVER,
         tool_yaw: bool = False,
         moving_distractors: Mapping[int, MovingDistractor] | None = None,
+        home: Sequence[float] | None = None,
     ) -> None:
-        robot, workspace = workspace.place(robot), workspace.for_robot(robot.name)
+        self.control = find_controller(control)
+        robot, workspace = self.control.limited(workspace.place(robot)), workspace.for_robot(robot.name)
+        if home is not None:
+            robot = at_home(robot, home)
+        self._given_home = home
         self.robot, self.workspace = robot, workspace
         self.solver, self.tool_yaw = solver, tool_yaw
         self.control_hz, self.dt = control_hz, 1.0 / control_hz
         self.has_gripper = gripper and robot.gripper is not None
-        kind: type[Controller] = registry("controller").get(control, "control").load()
         self.closed = False
         self._client = connect()
         try:
-            self._build(kind, objects, gripper, moving_distractors or {})
+            self._build(objects, gripper, moving_distractors or {})
         except BaseException:
             self.close()
             raise
 
     def _build(
         self,
-        kind: type[Controller],
-        objects: Sequence[ObjectSpec],
+        objects: Sequence[ObjectSpec | Sequence[ObjectSpec]],
         gripper: bool,
         moving_distractors: Mapping[int, MovingDistractor],
     ) -> None:
         """Create bodies, controllers and state, and reset with the objects in a row."""
         robot, workspace, client, substeps = self.robot, self.workspace, self._client, self.solver.substeps
-        self._robot_body = RobotBody(robot, client, gripper, kind.mode, self.dt, substeps)
+        self._robot_body = RobotBody(robot, client, gripper, self.control.kind.mode, self.dt, substeps)
         dynamics = self._robot_body.inverse_dynamics
-        self._arms = ArmControllers(robot, workspace, kind, self.dt, dynamics, gripper, self.tool_yaw)
+        self._arms = ArmControllers(robot, workspace, self.control, self.dt, dynamics, gripper, self.tool_yaw)
         self.controllers = self._arms.controllers
         self.controller, self.kinematics = self.controllers[0], self.controllers[0].kinematics
         self.control_names = self._arms.names
@@ -128,11 +134,13 @@ class World:
         self.reset(self._objects_in_a_row())
 
     def _home(self) -> FloatArray:
-        """Return `(J,)` rad: the first arm's tool at the workspace's `tool_home`, the other arms at their home.
+        """Return `(J,)` rad: the given home; else the first arm's tool at `tool_home`, the other arms at their home.
 
         Raises:
             ConfigError: The tool cannot reach `tool_home`.
         """
+        if self._given_home is not None:
+            return np.array(self._given_home, dtype=float)
         first, *further = [controller.chain for controller in self.controllers]
         position = np.array(self.workspace.tool_home)
         posture = self.kinematics.inverse(first.home, position, first.rotation, iterations=200)
@@ -174,7 +182,7 @@ class World:
 
     @property
     def objects(self) -> tuple[ObjectSpec, ...]:
-        """The objects in the sizes of this episode, see `randomize`."""
+        """The objects of this episode in its sizes, see `randomize`; also those that are absent."""
         return self._object_bodies.specs
 
     # Simulation -----------------------------------------------------------------------------------------------------
@@ -218,6 +226,7 @@ class World:
         self._fixture_bodies.load(part_position)
         self._robot_body.load(np.array(self.home if joint_position is None else joint_position, dtype=float))
         self._object_bodies.load(object_poses)
+        self._object_bodies.read_constants(self.state)
         self._steps = 0
         self._read_state()
         self._arms.reset(self.state)

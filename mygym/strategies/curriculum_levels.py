@@ -67,11 +67,17 @@ def _task_params(task: Task, beginning: Task, config: RunConfig) -> dict[str, An
         values["horizon"] = max(math.ceil(changed.horizon * share), changed.hold + 1)
     unused_areas = _areas(task) - _areas(beginning)
     by_role = {
-        "objects": {role: name for role in beginning.roles if (name := changed.asset(role)) != role},
+        "objects": {role: _names(changed, role) for role in beginning.roles if changed.assets(role) != (role,)},
         "colors": {role: color for role, color in params["colors"].items() if role in beginning.roles},
         "areas": {name: area for name, area in areas.items() if name not in unused_areas},
     }
     return {**values, **{key: mapping for key, mapping in by_role.items() if mapping}}
+
+
+def _names(task: Task, role: str) -> str | list[str]:
+    """Return the object of a role, or the objects to draw from, as plain config data."""
+    names = list(task.assets(role))
+    return names if len(names) > 1 else names[0]
 
 
 def _areas(task: Task) -> set[str]:

@@ -9,23 +9,29 @@ from typing import Any
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import registry
 from mygym.tasks.grammar import parse
+from mygym.tasks.sentences import is_sentence, read_sentence
 from mygym.tasks.stage import Stage
 from mygym.tasks.subgoal_conflicts import check_subgoals
 from mygym.tasks.subtask import SubTask, read_subtask
 from mygym.tasks.task import Task
+from mygym.tasks.task_params import change_task
 from mygym.tasks.validation import check_objects
 
 
 def find_task(composition: str | Sequence[Any]) -> Task:
-    """Return the checked task for a name, letters, a list of stage names, or a list of sub-tasks.
+    """Return the checked task for a name, letters, plain words, a list of stage names, or a list of sub-tasks.
 
     Args:
-        composition: Sub-tasks are mappings with the fields of `SubTask`.
+        composition: Sub-tasks are mappings with the fields of `SubTask`; for plain words see `mygym.tasks.sentences`.
 
     Raises:
         ConfigError: Not a task, an invalid composition, or sub-goals that collide.
     """
     _check_types(composition)
+    if isinstance(composition, str) and is_sentence(composition):
+        reading = read_sentence(composition)
+        named = find_task(reading.named or reading.subtasks)
+        return change_task(named, {"objects": reading.objects})
     tasks = registry("task")
     if isinstance(composition, str) and composition in tasks:
         task: Task = tasks.get(composition).load()

@@ -129,6 +129,8 @@ def default_components(task: Task, *, cartesian: bool, remembers_command: bool, 
             "object_velocity",
             "object_angular_velocity",
         ]
+    if task.varies_objects:
+        names += ["object_size"]
     if task.part_slots:
         names += ["part_position", "part_velocity", "handle_from_ee"]
     if len(task.bound_stages) > 1:

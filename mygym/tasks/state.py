@@ -80,6 +80,10 @@ class State:
     """`(N, A - 1)` m."""
     second_finger_contact: Array
     """`(N, k, G)` bool: as `finger_contact`, for the `G` fingers of the second arm; `G = 0` if it has no gripper."""
+    object_present: Array
+    """`(N, k)` bool: whether the object is in this episode; the other numbers of an absent distractor are 0."""
+    object_size: Array
+    """`(N, k, 3)` m: edges of the object's bounding box, in its own axes."""
 
     @classmethod
     def zeros(
@@ -93,7 +97,9 @@ class State:
         second_fingers: int = 0,
         lead: int = 0,
     ) -> State:
-        """Return a state of `n` worlds with zeros, also in orientations: the engine fills them before use.
+        """Return a state of `n` worlds with zeros, also in orientations; all objects are present.
+
+        The engine fills it before use.
 
         `lead` is `L`, the length of `command_offset`.
         """
@@ -123,4 +129,6 @@ class State:
             part_velocity=np.zeros((n, parts)),
             part_handle_position=np.zeros((n, parts, 3)),
             part_handle_motion=np.zeros((n, parts, 3)),
+            object_present=np.ones((n, objects), dtype=bool),
+            object_size=np.zeros((n, objects, 3)),
         )

@@ -37,10 +37,10 @@ class Task:
     workspace: str = "table"
     also: tuple[str, ...] = ()
     """Further supported workspaces, besides the default `workspace`."""
-    objects: Mapping[str, str] = field(default_factory=dict)
-    """Role → object, for roles that are not the name of an object."""
+    objects: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
+    """Role → object, for roles that are not the name of an object; or objects, of which each episode draws one."""
     distractors: tuple[Distractor, ...] = ()
-    """Distractors: objects that the task does not need; in `State` they come after the objects of the roles."""
+    """Distractors: objects that the task does not need, see `distractor_slots`."""
     rotation: tuple[float, float] = (0.0, 0.0)
     """rad: lowest and highest yaw of objects at the reset."""
     colors: Mapping[str, tuple[float, float, float, float]] = field(default_factory=dict)
@@ -134,21 +134,38 @@ class Task:
         """Letters or stage names of the only sub-task, or the stage names of all sub-tasks."""
         return self.subtasks[0].stages if len(self.subtasks) == 1 else self.stage_names
 
+    @cached_property
+    def distractor_slots(self) -> tuple[Distractor, ...]:
+        """Distractor of each slot in `State` after the objects of the roles: as many as an episode may have."""
+        return tuple(distractor for distractor in self.distractors for _ in range(distractor.counts[1]))
+
     @property
-    def object(self) -> str:
-        """The object that the first sub-task acts on."""
-        return self.asset(self.subtasks[0].object)
+    def object(self) -> str | None:
+        """The object that the first sub-task acts on; None if it differs between episodes."""
+        names = self.assets(self.subtasks[0].object)
+        return names[0] if len(names) == 1 else None
+
+    @property
+    def varies_objects(self) -> bool:
+        """Whether the object of a role differs between episodes."""
+        return any(len(self.assets(role)) > 1 for role in self.roles)
+
+    def assets(self, role: str) -> tuple[str, ...]:
+        """Return the objects of a role, of which each episode draws one."""
+        names = self.objects.get(role, role)
+        return (names,) if isinstance(names, str) else tuple(names)
 
     def asset(self, role: str) -> str:
-        """Return the object of a role."""
-        return self.objects.get(role, role)
+        """Return the object of a role in words: `cube`, or `cube or mug`."""
+        return " or ".join(self.assets(role))
 
     def called(self, role: str) -> str:
         """Return the name of a role's object in descriptions; the role's name if several roles have the same object."""
-        asset = self.asset(role)
-        is_repeated = [self.asset(other) for other in self.roles].count(asset) > 1
-        is_telling = role == asset or role not in registry("object")  # the role `cube` is no name for an apple
-        return readable(role if is_repeated and is_telling else asset)
+        assets = self.assets(role)
+        is_repeated = [self.assets(other) for other in self.roles].count(assets) > 1
+        # The role `cube` is no name for an apple. `names` does not scan the user's folders again, unlike `in`.
+        is_telling = assets == (role,) or role not in registry("object").names()
+        return readable(role) if is_repeated and is_telling else " or ".join(map(readable, assets))
 
     @property
     def has_object(self) -> bool:

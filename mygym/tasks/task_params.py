@@ -36,7 +36,8 @@ def change_task(task: Task, numbers: Mapping[str, Any]) -> Task:
     objects = dict(task.objects)
     if "object" in changes:
         objects[task.subtasks[0].object] = changes.pop("object")
-    objects |= changes.pop("objects", {})  # by role, so it is more specific than `object`
+    by_role = changes.pop("objects", {})  # more specific than `object`
+    objects |= {role: names if isinstance(names, str) else tuple(names) for role, names in by_role.items()}
     for key, roles in (("objects", objects), ("colors", changes.get("colors", {}))):
         for role in roles:
             if role not in task.roles and role not in task.objects and role != task.subtasks[0].object:

@@ -49,13 +49,14 @@ def check_objects(task: Task) -> None:
     """
     for role in task.roles:
         try:
-            registry("object").get(task.asset(role), f"task {task.name}: object")
+            for name in task.assets(role):
+                registry("object").get(name, f"task {task.name}: object")
         except RegistryError as error:
             raise ConfigError(str(error)) from None
 
 
-def named_objects(task: Task, params: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return `(config key, object)` for each role, then for each distractor.
+def named_objects(task: Task, params: Mapping[str, Any]) -> list[tuple[str, tuple[str, ...]]]:
+    """Return `(config key, objects to draw from)` for each slot in `State`: roles, then distractors.
 
     Args:
         task: The task, changed by `params`.
@@ -69,5 +70,7 @@ def named_objects(task: Task, params: Mapping[str, Any]) -> list[tuple[str, str]
             key = "task_params.object"
         if role in params.get("objects", {}):
             key = f"task_params.objects.{role}"
-        objects.append((key, task.asset(role)))
-    return objects + [(f"task_params.distractors.{n}", spec.object) for n, spec in enumerate(task.distractors)]
+        objects.append((key, task.assets(role)))
+    for number, distractor in enumerate(task.distractors):
+        objects += [(f"task_params.distractors.{number}", distractor.objects)] * distractor.counts[1]
+    return objects

@@ -62,10 +62,18 @@ def test_a_strategy_has_its_parameters(strategy: str) -> None:
         ({"algo": "sac", "framework": "jax", "algo_params": {"tua": 0.1}}, "$.algo_params"),
         ({"strategy": "curriculum", "strategy_params": {"levels": "sideways"}}, "$.strategy_params.levels"),
         ({"strategy": "mixture", "strategy_params": {"tau": "warm"}}, "$.strategy_params.tau"),
+        ({"control": {"stp": 1}}, "$.control"),
+        ({"control": {"name": "joint_torque", "step": 1}}, "$.control"),
+        ({"control": {"name": "ee_delta_smooth", "gain": 2}}, "$.control.gain"),
     ],
 )
 def test_the_schema_reports_a_mistake(config: dict[str, Any], where: str) -> None:
     assert mistakes(config) == [where]
+
+
+@pytest.mark.parametrize("control", ["joints", {"step": 0.03}, {"name": "ee_delta_smooth", "gain": 0.3, "lag": 0.1}])
+def test_the_schema_accepts_controllers_with_parameters(control: Any) -> None:
+    assert mistakes({"control": control, "pretrained": "runs/x", "task_params": {"distractors": ["can"]}}) == []
 
 
 def test_the_schema_contains_registered_components() -> None:

@@ -49,6 +49,7 @@ def test_compatible_demonstrations_are_accepted(changes: dict[str, Any], demonst
         ({"task": "poke"}, "task: 'poke' is not the value of the recording PATH; allowed: push, or new demonstrations"),
         ({"workspace": "panel"}, "workspace: 'panel' is not the value of the recording PATH"),
         ({"control": "joint_delta"}, "control: 'joint_delta' is not the value of the recording PATH"),
+        ({"control": {"step": 0.03}}, "control: {'name': 'ee_delta', .* is not the value of the recording PATH"),
         ({"reward": "dense"}, "reward: 'dense' is not the value of the recording PATH; allowed: sparse"),
         ({"spaces": "shared"}, "observation_space: .* is not the space of PATH, .*allowed: observations, spaces and"),
         ({"observations": ["ee_position"]}, r"observation_space: .*'observation': \(3,\).* is not the space of PATH"),

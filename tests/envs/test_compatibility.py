@@ -74,7 +74,7 @@ def test_objects_of_supported_combinations_are_accepted() -> None:
     robots = {name: find_robot(name) for name in {combination.robot for combination in combinations()}}
     for combination in combinations():
         task = find_task(combination.task)
-        objects = [load_object(registry("object").get(task.asset(role)).load()) for role in task.roles]
+        objects = [[load_object(registry("object").get(task.asset(role)).load())] for role in task.roles]
         check_objects(task, objects, robots[combination.robot], 1.0, {})
 
 

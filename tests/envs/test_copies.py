@@ -22,7 +22,15 @@ from tests.conftest import ROOT
 KEYWORDS = {
     "reach": {"reward": "dense"},
     "pick_and_place": {"reward": "staged", "control": "joint_velocity", "goal_env": False},
-    "push": {"randomize": {"object_size": True, "observation_noise": 0.01}, "task_params": {"distractors": ["can"]}},
+    "push": {
+        "randomize": {"object_size": True, "observation_noise": 0.01},
+        "task_params": {
+            "objects": {"cube": ["cube", "ball"]},
+            "distractors": [{"object": ["can", "die"], "count": [0, 2]}],
+        },
+        "control": {"action_repeat": 2, "step": 0.03},
+        "robot_params": {"home": [0.3, 0.3, 0.0, -2.0, 0.0, 2.3, 0.785]},
+    },
     "open_drawer": {},
 }
 

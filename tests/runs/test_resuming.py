@@ -34,6 +34,14 @@ from tests.conftest import ROOT
 
 STEPS = 240
 
+VARYING = {
+    "task": "push the cube",
+    "task_params": {"objects": {"cube": ["cube", "ball"]}, "distractors": [{"object": "can", "count": [0, 2]}]},
+    "control": {"action_repeat": 2, "step": 0.03},
+    "robot_params": {"home": [0.3, 0.3, 0.0, -2.0, 0.0, 2.3, 0.785]},
+}
+"""A world that differs between episodes."""
+
 
 def config(algo: str, logdir: Path, framework: str = "pytorch", **more: Any) -> dict[str, Any]:
     params = small(algo, framework)
@@ -93,7 +101,7 @@ def stopped(settings: dict[str, Any], step: int) -> Path:
             {"algo_params": {"use_sde": True, "buffer_size": 80, "learning_starts": 41}} | {"normalize": True},
         ),
         pytest.param("sac", "jax", {"algo_params": {"use_sde": True}, "normalize": True}, marks=pytest.mark.slow),
-        ("sac", "pytorch", {"algo_params": {"train_freq": [1, "episode"]}, "n_envs": 1}),
+        ("sac", "pytorch", {"algo_params": {"train_freq": [1, "episode"]}, "n_envs": 1, **VARYING}),
         ("dagger", "pytorch", {"algo_params": {"buffer_size": 80}, "steps": 180}),  # overwritten as well
         pytest.param("td3", "jax", {"algo_params": {"param_resets": [100, 200]}}, marks=pytest.mark.slow),
     ],

@@ -112,7 +112,9 @@ def test_distractor_components_exclude_the_objects_of_the_task() -> None:
     np.testing.assert_array_equal(
         values("distractor_position", episode), episode.state.object_position[:, 1:].reshape(N, 6)
     )
-    from_ee = episode.state.object_position[:, 1:] - episode.state.ee_position[:, None]
+    present = episode.state.object_present[:, 1:]
+    np.testing.assert_array_equal(values("distractor_present", episode), present)
+    from_ee = (episode.state.object_position[:, 1:] - episode.state.ee_position[:, None]) * present[:, :, None]
     np.testing.assert_array_equal(values("distractor_from_ee", episode), from_ee.reshape(N, 6))
 
 

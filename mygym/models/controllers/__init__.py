@@ -16,11 +16,13 @@ from mygym.models.controllers.end_effector import (
     EndEffectorDelta,
 )
 from mygym.models.controllers.joint import JointController, JointDelta, JointPosition, JointTorque, JointVelocity
+from mygym.models.controllers.lookup import ChosenController, find_controller
 
 __all__ = [
     "EE_LAG",
     "EE_STEP",
     "ArmLimits",
+    "ChosenController",
     "Controller",
     "EndEffectorAbsolute",
     "EndEffectorController",
@@ -32,6 +34,7 @@ __all__ = [
     "JointTorque",
     "JointVelocity",
     "Mode",
+    "find_controller",
     "register_controller",
     "scale_to_unit",
 ]

@@ -39,7 +39,9 @@ class Controller(ABC):
     """Base class of controllers: maps one arm's components of an action to motor commands.
 
     The gripper's component is handled by the world. Subclasses set `commands` and, where they differ from the
-    defaults, `remembers_command` and `mode`; `@register_controller` makes them available as `control`.
+    defaults, `remembers_command` and `mode`; `@register_controller` makes them available as `control`. Further
+    parameters of the constructor are parameters of `control` in configs; a range is part of the type hint, as in
+    `Annotated[float, Field(gt=0)]`.
 
     Args:
         kinematics: Kinematics of the arm.
@@ -59,6 +61,9 @@ class Controller(ABC):
 
     mode: ClassVar[Mode] = "position"
     """Quantity that `command` returns: joint positions in rad, velocities in rad/s, or torques in N m."""
+
+    action_repeat: int = 1
+    """Control steps for which the environment repeats each action, which `action_towards` takes into account."""
 
     def __init__(
         self,
@@ -105,7 +110,7 @@ class Controller(ABC):
         ee_position: FloatArray,
         yaw_change: float,
     ) -> FloatArray:
-        """Return the action that moves the end effector straight towards a target for one step.
+        """Return the action that, repeated `action_repeat` times, moves the end effector straight towards a target.
 
         Args:
             ee_target: `(3,)` m.

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Any
+
 import numpy as np
+from pydantic import Field
 
 from mygym.models.controllers.controller import Controller, register_controller, scale_to_unit
 from mygym.models.tool_yaw import YAW_LAG, YAW_RANGE, YAW_STEP, clamp_around, rotate_about_tool_axis
 from mygym.types import FloatArray
 
 EE_STEP = 0.05
-"""m: end-effector displacement of an action component of 1 (panda-gym's value)."""
+"""m: default displacement of the end effector by an action component of 1 (panda-gym's value)."""
 
 EE_LAG = 0.10
-"""m: limit of the distance between commanded and measured position along an axis, so that pushing against an immovable
-object does not wind the command up."""
+"""m: default limit of the distance between commanded and measured position along an axis."""
 
 IK_ITERATIONS = 2
 """Largest number of iterations in a control step; the second runs only if the error exceeds `IK_TOLERANCE`."""
@@ -23,10 +25,28 @@ IK_TOLERANCE = 0.001
 
 
 class EndEffectorController(Controller):
-    """Base class of controllers that command the end-effector position and, with `tool_yaw`, the tool's yaw."""
+    """Base class of controllers that command the end-effector position and, with `tool_yaw`, the tool's yaw.
+
+    Args:
+        step: m, largest displacement of the commanded position in a control step, along an axis.
+        lag: m, largest distance between commanded and measured position along an axis: how far pushing against an
+            immovable object winds the command up.
+        *args: Of `Controller`.
+        **kwargs: Of `Controller`.
+    """
 
     commands = "cartesian"
     remembers_command = True
+
+    def __init__(
+        self,
+        *args: Any,
+        step: Annotated[float, Field(gt=0, le=0.2)] = EE_STEP,
+        lag: Annotated[float, Field(gt=0, le=1)] = EE_LAG,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.step, self.lag = step, lag
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -70,7 +90,7 @@ class EndEffectorController(Controller):
         # Three numbers: plain floats are faster than arrays.
         self.ee_command = np.array(
             [
-                min(max(min(max(x + dx, measured - EE_LAG), measured + EE_LAG), low), high)
+                min(max(min(max(x + dx, measured - self.lag), measured + self.lag), low), high)
                 for x, dx, measured, low, high in zip(
                     self.ee_command.tolist(), displacement, ee_position.tolist(), *self._bounds, strict=True
                 )
@@ -90,13 +110,13 @@ class EndEffectorController(Controller):
 
 @register_controller("ee_delta", aliases=("step",), help="moves the commanded end-effector position by up to 5 cm")
 class EndEffectorDelta(EndEffectorController):
-    """Adds the action times 5 cm to the last commanded position, and times `YAW_STEP` to the commanded yaw."""
+    """Adds the action times `step` to the last commanded position, and times `YAW_STEP` to the commanded yaw."""
 
     def command(self, action: FloatArray, joint_position: FloatArray, ee_position: FloatArray) -> FloatArray:
-        """Return joint targets for a displacement of 5 cm times the action."""
+        """Return joint targets for a displacement of `step` times the action."""
         if self.tool_yaw:
             self.yaw_towards(self.yaw_command + YAW_STEP * float(action[3]), joint_position)
-        return self.move([EE_STEP * component for component in action[:3].tolist()], ee_position)
+        return self.move([self.step * component for component in action[:3].tolist()], ee_position)
 
     def action_towards(
         self,
@@ -107,10 +127,12 @@ class EndEffectorDelta(EndEffectorController):
         yaw_change: float,
     ) -> FloatArray:
         """Return the action from the last commanded position straight to the target, scaled down to one step."""
-        action = scale_to_unit((ee_target - self.ee_command) / EE_STEP)
+        repeat = self.action_repeat
+        action = scale_to_unit((ee_target - self.ee_command) / (self.step * repeat))
         if not self.tool_yaw:
             return action
-        return np.append(action, (self.wanted_yaw(joint_position, yaw_change) - self.yaw_command) / YAW_STEP)
+        turn = self.wanted_yaw(joint_position, yaw_change) - self.yaw_command
+        return np.append(action, turn / (YAW_STEP * repeat))
 
 
 @register_controller(
@@ -119,7 +141,7 @@ class EndEffectorDelta(EndEffectorController):
     help="commands the end effector's position within the tool's bounds, held upright",
 )
 class EndEffectorAbsolute(EndEffectorController):
-    """Moves straight towards the position that the action denotes in the tool's bounds, by up to 5 cm per step.
+    """Moves straight towards the position that the action denotes in the tool's bounds, by up to `step` per step.
 
     A yaw action of -1 to 1 denotes `YAW_RANGE` to either side, approached by up to `YAW_STEP` per step.
     """
@@ -129,7 +151,7 @@ class EndEffectorAbsolute(EndEffectorController):
         if self.tool_yaw:
             self.yaw_towards(YAW_RANGE * float(action[3]), joint_position)
         target = (self.high + self.low) / 2 + action[:3] * (self.high - self.low) / 2
-        return self.move((EE_STEP * scale_to_unit((target - self.ee_command) / EE_STEP)).tolist(), ee_position)
+        return self.move((self.step * scale_to_unit((target - self.ee_command) / self.step)).tolist(), ee_position)
 
     def action_towards(
         self,

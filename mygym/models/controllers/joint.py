@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Any
+
 import numpy as np
+from pydantic import Field
 
 from mygym.models.controllers.controller import Controller, register_controller, scale_to_unit
 from mygym.models.controllers.end_effector import EE_STEP
@@ -10,7 +13,7 @@ from mygym.models.tool_yaw import YAW_RANGE, YAW_STEP, clamp_around, rotate_abou
 from mygym.types import FloatArray
 
 JOINT_LAG = 0.35
-"""rad: limit of the distance between commanded and measured joint position (as `EE_LAG` for the end effector)."""
+"""rad: default limit of the distance between commanded and measured joint position."""
 
 APPROACH_GAIN = 0.6
 """Share of the way to a posture that experts cover in one step with velocity or torque commands: at 1 only the motors'
@@ -46,11 +49,11 @@ class JointController(Controller):
     def _posture_towards(
         self, ee_target: FloatArray, joint_position: FloatArray, ee_position: FloatArray, yaw_change: float
     ) -> FloatArray:
-        """Return joint positions at most `EE_STEP` (per axis) from the measured end effector, towards the target."""
+        """Return joint positions at most `EE_STEP` (per axis and step) from the measured tool, to the target."""
         rotation = self._rotation_towards(joint_position, yaw_change)
         target = np.minimum(np.maximum(ee_target, self.low), self.high)
         gap = target - ee_position
-        target = ee_position + gap * min(1.0, EE_STEP / max(float(np.abs(gap).max()), 1e-9))
+        target = ee_position + gap * min(1.0, self.action_repeat * EE_STEP / max(float(np.abs(gap).max()), 1e-9))
         return self.kinematics.inverse(self.joint_command, target, rotation, iterations=4)
 
     def _velocity_towards(
@@ -59,15 +62,32 @@ class JointController(Controller):
         """Return joint velocities `(J,)` rad/s towards the target, scaled down to the joints' limits."""
         self.joint_command = joint_position
         posture = self._posture_towards(ee_target, joint_position, ee_position, yaw_change)
-        velocity = APPROACH_GAIN * (posture - joint_position) / self.dt
+        velocity = APPROACH_GAIN * (posture - joint_position) / (self.dt * self.action_repeat)
         return velocity / max(1.0, float(np.abs(velocity / self.limits.velocity).max()))
 
 
 @register_controller("joint_delta", help="moves the commanded joint angles")
 class JointDelta(JointController):
-    """Adds the action times the largest joint displacement of one step to the last commanded joint positions."""
+    """Adds the action times the largest joint displacement of one step to the last commanded joint positions.
+
+    Args:
+        step: rad, largest displacement of a joint in a control step; the largest speed of the joint limits it, too.
+        lag: rad, largest distance between commanded and measured position of a joint.
+        *args: Of `Controller`.
+        **kwargs: Of `Controller`.
+    """
 
     remembers_command = True
+
+    def __init__(
+        self,
+        *args: Any,
+        step: Annotated[float, Field(gt=0, le=1)] = 1.0,
+        lag: Annotated[float, Field(gt=0, le=3)] = JOINT_LAG,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.lag, self.joint_step = lag, np.minimum(self.joint_step, step)
 
     @property
     def command_offset_size(self) -> int:
@@ -81,7 +101,7 @@ class JointDelta(JointController):
     def command(self, action: FloatArray, joint_position: FloatArray, ee_position: FloatArray) -> FloatArray:
         """Return the last command moved by the action, within lag and joint limits."""
         target = self.joint_command + action * self.joint_step
-        target = np.minimum(np.maximum(target, joint_position - JOINT_LAG), joint_position + JOINT_LAG)
+        target = np.minimum(np.maximum(target, joint_position - self.lag), joint_position + self.lag)
         self.joint_command = np.minimum(np.maximum(target, self.chain.lower), self.chain.upper)
         return self.joint_command
 
@@ -95,7 +115,7 @@ class JointDelta(JointController):
     ) -> FloatArray:
         """Return the action towards the posture 5 cm nearer to the target, scaled down to one step."""
         posture = self._posture_towards(ee_target, joint_position, ee_position, yaw_change)
-        return scale_to_unit((posture - self.joint_command) / self.joint_step)
+        return scale_to_unit((posture - self.joint_command) / (self.joint_step * self.action_repeat))
 
 
 @register_controller("joint_position", aliases=("joints",), help="commands joint angles over their whole range")
@@ -168,6 +188,6 @@ class JointTorque(JointController):
     ) -> FloatArray:
         """Return the computed torque: within the step it gives the joints their velocities towards the target."""
         velocity = self._velocity_towards(ee_target, joint_position, ee_position, yaw_change)
-        acceleration = (velocity - joint_velocity) / self.dt
+        acceleration = (velocity - joint_velocity) / (self.dt * self.action_repeat)
         torque = self.inverse_dynamics(joint_position, joint_velocity, acceleration)
         return scale_to_unit(torque / self.limits.effort)

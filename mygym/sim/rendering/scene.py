@@ -106,6 +106,8 @@ class Scene:
             bullet.resetJointState(body, joint, position, physicsClientId=client)
         for k, body in enumerate(self._objects):
             position, orientation = state.object_position[0, k].tolist(), state.object_orientation[0, k].tolist()
+            if not state.object_present[0, k]:
+                position, orientation = _HIDDEN, _UPRIGHT
             bullet.resetBasePositionAndOrientation(body, position, orientation, physicsClientId=client)
         position = _HIDDEN if goal is None else np.asarray(goal, dtype=float).reshape(3).tolist()
         bullet.resetBasePositionAndOrientation(self._goal, position, _UPRIGHT, physicsClientId=client)

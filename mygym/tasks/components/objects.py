@@ -67,6 +67,18 @@ def object_active(context: EpisodeContext) -> Array:
     return by_stage(context, [[bound.object == slot for slot in roles] for bound in context.task.bound_stages])
 
 
+@register_observation("object_size", 1, of="objects", size=3, unit="m", frame="the object's axes")
+def object_size(context: EpisodeContext) -> Array:
+    """`(N, 3 R)` m: edges of the bounding boxes of the objects; observed by default if objects differ by episode."""
+    return of_roles(context, context.state.object_size)
+
+
+@register_observation("distractor_present", 1, of="distractors", size=1, measured=False, unit="0 or 1")
+def distractor_present(context: EpisodeContext) -> Array:
+    """`(N, C)`: 1 for every distractor of the episode, 0 for an absent one, whose other numbers are 0."""
+    return as_numbers(context, context.state.object_present)[:, len(context.task.roles) :]
+
+
 @register_observation("distractor_position", 5, of="distractors", size=3, unit="m", frame="world")
 def distractor_position(context: EpisodeContext) -> Array:
     """`(N, 3 C)` m, world frame: centres of mass of the `C` distractors."""
@@ -78,7 +90,8 @@ def distractor_position(context: EpisodeContext) -> Array:
 )
 def distractor_from_ee(context: EpisodeContext) -> Array:
     """`(N, 3 C)` m, world axes: from the end effector to the distractors."""
-    return of_distractors(context, context.state.object_position - context.state.ee_position[:, None])
+    offsets = context.state.object_position - context.state.ee_position[:, None]
+    return of_distractors(context, offsets * as_numbers(context, context.state.object_present)[:, :, None])
 
 
 @register_observation(

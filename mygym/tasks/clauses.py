@@ -1,0 +1,221 @@
+"""Grammar of sentences: text → stages, nouns and goals.
+
+Clauses are the phrases of stages and those of `SYNONYMS`. Nouns are objects, and the parts and roles of named tasks.
+Goals are `to the goal`, `onto` an object, and the goals of named tasks. Capitals do not matter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from mygym.errors import ConfigError, bad_value, did_you_mean
+from mygym.registry import registry
+from mygym.tasks.descriptions import readable
+from mygym.tasks.stage import Stage
+from mygym.tasks.subtask import SubTask
+from mygym.tasks.task import Task
+
+SYNONYMS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("go to {object}", "reach {object}", "reach for {object}", "move to {object}"), ("approach",)),
+    **dict.fromkeys(("pick up {object}", "pick {object} up", "take {object}", "grab {object}"), ("grasp",)),
+    **dict.fromkeys(("put {object} {goal}", "place {object} {goal}"), ("move", "drop", "withdraw")),
+    **dict.fromkeys(("stack {object} {goal}", "set {object} {goal}"), ("move", "drop", "withdraw")),
+    "carry {object} {goal}": ("move",),
+    "let go of {object}": ("drop",),
+    "touch {object}": ("poke",),
+    "move away": ("withdraw",),
+}
+"""Phrase → stages, besides the phrases of the stages themselves."""
+
+PREPARATION: Mapping[str, tuple[str, ...]] = {"near": ("approach",), "held": ("approach", "grasp")}
+"""Predicate that a stage requires → the stages that give it, which a sentence may omit."""
+
+GOAL, TO_THE_GOAL = "goal", "to the goal"
+
+_SEPARATOR = re.compile(r"\s*(?:(;)(?:\s*then\b)?|,(?:\s*(?:and|then)\b)*|\.|\band(?:\s+then)?\b|\bthen\b)\s*")
+_ARTICLE = re.compile(r"(?:the|a|an|its)\s+")
+_ONTO = re.compile(r"(?:onto|on top of|on|upon)\s+(.+)")
+_PREPOSITIONS = "to|onto|on|upon|into|in|at|through"
+
+
+@dataclass
+class Part:
+    """Part of a sentence on one object."""
+
+    target: str = ""
+    """Name of an object, part or role, in words."""
+    stages: list[Stage] = field(default_factory=list)
+    goal: str = ""
+    """`to the goal`, `onto NOUN`, the goal of a named task, or empty."""
+    base: str = ""
+    """Name of the object under the goal; empty: none."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the stages."""
+        return tuple(stage.name for stage in self.stages)
+
+    @property
+    def composition(self) -> str | list[str]:
+        """Letters if all stages have one, else names."""
+        letters = [stage.letter for stage in self.stages]
+        return "".join(letters) if all(letters) else list(self.names)
+
+
+class Vocabulary:
+    """Phrases, nouns and goals that sentences may have, for one sentence."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.objects = {in_sentences(name): name for name in registry("object").names()}
+        self.tasks: list[Task] = [entry.load() for entry in registry("task")]
+        self.stages: dict[str, Stage] = {entry.name: entry.load() for entry in registry("stage")}
+        subtasks = [(task, subtask) for task in self.tasks for subtask in task.subtasks]
+        self.machines = {part_word(subtask) for _, subtask in subtasks if subtask.part}
+        self.roles = {task.called(role).lower() for task in self.tasks for role in task.roles} - self.objects.keys()
+        self.goals = {subtask.words.lower() for _, subtask in subtasks if subtask.words}
+        of_stages = ((stage.phrase, (stage.name,)) for stage in self.stages.values())
+        self.phrases = [
+            (_pattern(phrase.lower(), self.goals), names) for phrase, names in (*of_stages, *SYNONYMS.items())
+        ]
+
+    def error(self, why: str, allowed: str) -> str:
+        """Return the message for a sentence."""
+        return bad_value("task", self.text, allowed, why)
+
+    def parts(self) -> list[Part]:
+        """Return the parts of the sentence.
+
+        Raises:
+            ConfigError: A clause is unknown or ambiguous.
+        """
+        parts = [Part()]
+        for clause, begins in self._clauses():
+            names, noun, goal, base = self._read(clause, parts[-1].target)
+            if parts[-1].stages and (begins or (noun and parts[-1].target and noun != parts[-1].target)):
+                parts.append(Part())
+            part = parts[-1]
+            part.target = noun or part.target
+            if goal and part.goal and goal != part.goal:
+                raise ConfigError(self.error(f"has two goals, {part.goal!r} and {goal!r}", "one goal for each object"))
+            part.goal, part.base = goal or part.goal, base or part.base
+            for name in names:
+                self._append(part, self.stages[name])
+        return parts
+
+    def _clauses(self) -> Iterator[tuple[str, bool]]:
+        """Yield each clause, and whether a semicolon precedes it."""
+        pieces = _SEPARATOR.split(" ".join(self.text.lower().split()))
+        marks = [None, *pieces[1::2]]
+        for clause, mark in zip(pieces[::2], marks, strict=True):
+            if clause:
+                yield clause, mark == ";"
+
+    def _append(self, part: Part, stage: Stage) -> None:
+        """Append a stage, and the stages that it requires and the sentence omits."""
+        for predicate in stage.requires:
+            for name in PREPARATION.get(predicate, ()):
+                if name not in part.names:
+                    part.stages.append(self.stages[name])
+        part.stages.append(stage)
+
+    def _read(self, clause: str, target: str) -> tuple[tuple[str, ...], str, str, str]:
+        """Return stages, noun, goal and base of a clause; all but the stages may be empty.
+
+        Raises:
+            ConfigError: The clause is no phrase, has an unknown noun or goal, or has several meanings.
+        """
+        matches = [(match, names) for pattern, names in self.phrases if (match := pattern.fullmatch(clause))]
+        if not matches:
+            verb = clause.split()[0]
+            phrases = sorted({*(stage.phrase for stage in self.stages.values()), *SYNONYMS})
+            near = [phrase for phrase in phrases if phrase.split()[0] == verb]
+            hint = "" if near else did_you_mean(verb, {phrase.split()[0] for phrase in phrases})
+            why = f"has {clause!r}, which is no phrase of a stage"
+            raise ConfigError(self.error(why, ", ".join(near or phrases)) + hint)
+        readings, errors, possible = [], [], dict[str, None]()
+        for match, names in sorted(matches, key=lambda item: len(item[0].groupdict().get("object") or "")):
+            groups = match.groupdict()
+            try:
+                noun = self._noun(groups["object"], target) if groups.get("object") else ""
+                goal, base = self._goal(groups["goal"]) if groups.get("goal") else ("", "")
+            except ConfigError as error:
+                errors.append(error)
+                continue
+            if all(self._acts_on(self.stages[name], noun) for name in names):
+                readings.append((names, noun, goal, base))
+            possible |= dict.fromkeys(stage.phrase for stage in self.stages.values() if self._acts_on(stage, noun))
+        if not readings and errors:
+            raise errors[0]
+        if not readings:
+            raise ConfigError(self.error(f"has {clause!r}, which no stage can do", ", ".join(possible)))
+        if len(readings) > 1:
+            meanings = " or ".join(" ".join(names) for names, *_ in readings)
+            raise ConfigError(self.error(f"has {clause!r}, which has several meanings", meanings))
+        return readings[0]
+
+    def _acts_on(self, stage: Stage, noun: str) -> bool:
+        """Return whether a stage can act on a noun: a part of the workspace or an object."""
+        if not noun:
+            return True
+        is_part = noun in self.machines and noun not in self.objects
+        if noun == GOAL or not stage.needs_object:
+            return not stage.needs_object
+        return is_part == stage.needs_part
+
+    def _noun(self, words: str, target: str) -> str:
+        """Return an object, a part, a role or `GOAL` in words.
+
+        Raises:
+            ConfigError: The noun is unknown or ambiguous, or `it` has nothing to refer to.
+        """
+        if words == "it":
+            if not target:
+                raise ConfigError(self.error("has 'it' before any object", "the name of an object first"))
+            return target
+        noun = _ARTICLE.sub("", words, count=1)
+        known = {*self.objects, *self.machines, *self.roles, GOAL}
+        if noun in known:
+            return noun
+        longer = sorted(name for name in self.objects if name.endswith(f" {noun}"))
+        if len(longer) == 1:
+            return longer[0]
+        if longer:
+            raise ConfigError(self.error(f"has {noun!r}, which has several meanings", " or ".join(longer)))
+        why = f"is no object and no part of a workspace (in {self.text!r})"
+        raise ConfigError(bad_value("task", noun, "names of `mygym list object`", why) + did_you_mean(noun, known))
+
+    def _goal(self, words: str) -> tuple[str, str]:
+        """Return `to the goal`, `onto NOUN`, or the goal of a named task; and the noun.
+
+        Raises:
+            ConfigError: Another goal.
+        """
+        if words in (TO_THE_GOAL, "to its goal"):
+            return TO_THE_GOAL, ""
+        if words in self.goals:
+            return words, ""
+        if match := _ONTO.fullmatch(words):
+            base = self._noun(match[1], "")
+            return f"onto {base}", base
+        allowed = [TO_THE_GOAL, "onto the OBJECT", *sorted(self.goals)]
+        raise ConfigError(bad_value("task", words, allowed, f"is no goal (in {self.text!r})"))
+
+
+def _pattern(phrase: str, goals: Iterable[str]) -> re.Pattern[str]:
+    """Return the pattern of a phrase; its goal is optional, one of `goals` or words that begin with a preposition."""
+    goal = "|".join([rf"(?:{_PREPOSITIONS})\b.*", *map(re.escape, goals)])
+    text = re.escape(phrase).replace(r"\ \{goal\}", rf"(?:\ (?P<goal>{goal}))?")
+    return re.compile(text.replace(r"\{object\}", r"(?P<object>[\w ]+?)"))
+
+
+def in_sentences(name: str) -> str:
+    """Return a name as it is in sentences."""
+    return readable(name).lower()
+
+
+def part_word(subtask: SubTask) -> str:
+    """Return the name of a sub-task's part in sentences."""
+    return in_sentences(subtask.part.rpartition(".")[2])
