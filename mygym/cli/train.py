@@ -20,6 +20,7 @@ PARSER = command(
     "Train a robot arm in PyBullet; save, evaluate and record videos of the policy.",
     argument("-h", "--help", action="store_true", help="print this help; with --algo also its hyperparameters"),
     argument("--resume", metavar="RUN", help="continue a run that was stopped, or extend it with more --steps"),
+    argument("--gui", action="store_true", help="show the first training environment in a window"),
     argument("--explain", action="store_true", help="print every value of the config and its origin, then stop"),
     argument("--dry-run", action="store_true", help="build everything, print sizes and timings, then stop"),
     config_flags=CONFIG_FLAGS,
@@ -78,16 +79,17 @@ def main(arguments: Sequence[str], train: Callable[..., Result] | None = None) -
         dry_run(plan)
     else:
         flags.pop("imports", None)  # the config of the run names them
-        _train(train, plan or merged(file, flags), options.resume)
+        _train(train, plan or merged(file, flags), options.resume, options.gui)
 
 
-def _train(train: Callable[..., Result] | None, config: Any, resume: str | None) -> None:
+def _train(train: Callable[..., Result] | None, config: Any, resume: str | None, gui: bool) -> None:
     """Train, and print the result and the path of the run, also of a failed run."""
     from mygym import api
     from mygym.runs.strategy_callback import outcome_texts
 
     try:
-        result = (train or api.train)(config, resume=resume)
+        window: dict[str, Any] = {"gui": True} if gui else {}  # a copy of train.py may lack the parameter
+        result = (train or api.train)(config, resume=resume, **window)
     except MygymError as error:
         if error.run is not None:
             print(f"run: {error.run}", flush=True)

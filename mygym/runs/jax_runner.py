@@ -33,11 +33,14 @@ class JaxRunner(Runner):
     max_grad_norm: ClassVar[float] = 0.5
     """Maximum norm of each network's gradients."""
 
+    policy: Any
+    """SBX's policy, with the train states `actor_state` and `vf_state`."""
     key: jax.Array
     """Random key, replaced at each call of `next_key`."""
 
     def next_key(self) -> jax.Array:
         """Return a new random key for one draw."""
+        key: jax.Array
         self.key, key = jax.random.split(self.key)
         return key
 

@@ -24,7 +24,7 @@ from tests.short_checks import shorten
 
 ROOT = Path(__file__).parent.parent.parent
 BIN = Path(sys.executable).parent
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/algorithms.md", "docs/faults.md")
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/algorithms.md", "docs/faults.md", "docs/window.md")
 
 COPIED = ("train.py", "evaluate.py", "configs", "envs/robots/desk_arm.urdf")
 """Files and folders that commands name; the components of `algos` and `envs` are registered in this process already."""
@@ -57,6 +57,9 @@ FAST_PYTHON = (
     f'"steps": {STEPS}, "n_envs": 2, "eval": {{"episodes": 1, "final_episodes": 1}}, "video": {{"episodes": 0}}'
 )
 """In place of `"steps": N` in Python that trains."""
+
+WINDOW = re.compile(r"--gui|--policy (keyboard|sliders)|^mygym view (?!.*--image)")
+"""Commands that open a window: tests/test_window.py does; here they end with a message."""
 
 TOOLS = {"ruff": "ruff", "mypy": "mypy", "lint-imports": "import-linter", "pytest": "pytest"}
 """Commands that CI runs itself → the package that brings them."""
@@ -140,11 +143,16 @@ def shell(command: str, folder: Path) -> str:
     return done.stdout
 
 
-def in_process(command: str, folder: Path) -> str:
+def in_process(command: str, folder: Path, refusal: str = "") -> str:
     """Run `python PROGRAM.py …` or `mygym …` in this process, in `folder`; return the standard output.
 
+    Args:
+        command: The command.
+        folder: The current folder of the command.
+        refusal: Text of the message with which the command must end; empty: it must not fail.
+
     Raises:
-        AssertionError: The command fails.
+        AssertionError: The command fails, or does not end with the refusal.
     """
     program, *words = shell(f"printf '%s\\0' {command}", folder).split("\0")[:-1]  # bash expands quotes and globs
     verb, *arguments = words
@@ -160,7 +168,9 @@ def in_process(command: str, folder: Path) -> str:
                 run(verb.removesuffix(".py"), arguments)
             except SystemExit as end:
                 code = int(end.code or 0)
-    assert code == 0, f"{command}\nends with {code}:\n{output.getvalue()}\n{errors.getvalue()}"
+    outcome = f"{command}\nends with {code}:\n{output.getvalue()}\n{errors.getvalue()}"
+    assert code == (2 if refusal else 0), outcome
+    assert refusal in errors.getvalue(), outcome
     return output.getvalue()
 
 
@@ -191,6 +201,10 @@ def follow(command: str, folder: Path) -> str:
             _check_tool(words)
         elif words[:2] == ["mygym", "check"] and words[2] in CHECKED_ELSEWHERE and words[3] in registry(words[2]):
             continue
+        elif WINDOW.search(command):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.delenv("DISPLAY", raising=False)
+                in_process(command, folder, refusal="a display")
         elif words == ["python", "train.py"]:
             return shell(_quick(command, words), folder)
         else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +24,7 @@ class Shaker(JaxRunner):
     def training(self, loop: Loop, *, noise: float = 0.1) -> Curves:
         import jax
 
-        policy: Any = self.policy
+        policy = self.policy
         while loop.next_iteration():
             loop.step(np.zeros((1, 3)))
             factor = jax.numpy.exp(noise * jax.random.normal(self.next_key()))
@@ -65,7 +64,7 @@ def test_the_learning_rate_reaches_both_optimizers(env: DummyVecEnv) -> None:
     runner = shaker(env)
     runner.learning_rate = 0.25
     runner.learn(1)
-    policy: Any = runner.policy
+    policy = runner.policy
     rates = [state.opt_state[1].hyperparams["learning_rate"] for state in (policy.actor_state, policy.vf_state)]
     assert [float(rate) for rate in rates] == [0.25, 0.25]
 
