@@ -147,17 +147,15 @@ def evaluate(
     with contextlib.ExitStack() as stack:
         envs = [factory.make_window_env(plan, stack)] if gui else factory.make_eval_envs(plan, stack, episodes)
         print_notes(plan, envs[0], algorithm=False)
-        sliders = Sliders(envs[0], actions=policy == SLIDERS) if gui else None
         evaluated: Predicts
-        if policy == KEYBOARD:
-            evaluated = Keyboard(envs[0])
-        elif policy == SLIDERS and sliders:
-            evaluated = sliders
+        if policy == SLIDERS:
+            evaluated = Sliders(envs[0], acting=None)
         else:
-            evaluated = policy_for(envs)
+            evaluated = Keyboard(envs[0]) if policy == KEYBOARD else policy_for(envs)
+            evaluated = Sliders(envs[0], evaluated) if gui else evaluated
         seeds = round_robin(episode_seeds(seed, EXTRA, episodes), envs[0])
         try:
-            evaluation = evaluate_policy(evaluated, envs, seeds, sliders.follow if sliders else None)
+            evaluation = evaluate_policy(evaluated, envs, seeds)
         except (DivergedError, ValueError) as error:  # torch's distributions raise the latter
             raise RunError(f"{run or policy}: cannot be evaluated: {' '.join(str(error).split())}") from error
         if not evaluation.episodes:

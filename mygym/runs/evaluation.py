@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -37,7 +36,7 @@ class Predicts(Protocol):
 
 
 class EpisodesEnded(Exception):  # noqa: N818  (no error)
-    """Raised by a policy or a callback when the operator ends the episodes."""
+    """Raised by a policy when the operator ends the episodes."""
 
 
 class EpisodeRestarted(Exception):  # noqa: N818  (no error)
@@ -189,49 +188,48 @@ def evaluate_policy(
         if on_step is not None and index is not None:
             on_step(index, envs[slot])
 
-    with contextlib.suppress(EpisodesEnded):
-        for slot in range(len(envs)):
-            begin(slot, next(waiting, None))
-        memory = None
-        while any(index is not None for index in running):
-            batch = stack_observations(observations)
-            try:
-                actions, memory = policy.predict(batch, memory, starts.copy(), deterministic=deterministic)
-            except EpisodeRestarted:
-                for slot, index in enumerate(running):
-                    begin(slot, index)
-                continue
-            starts[:] = False
+    for slot in range(len(envs)):
+        begin(slot, next(waiting, None))
+    memory = None
+    while any(index is not None for index in running):
+        batch = stack_observations(observations)
+        try:
+            actions, memory = policy.predict(batch, memory, starts.copy(), deterministic=deterministic)
+        except EpisodeRestarted:
             for slot, index in enumerate(running):
-                if index is None:
-                    continue
-                env = envs[slot]
-                observations[slot], reward, terminated, truncated, info = env.step(actions[slot])
-                rewards[slot] += reward
-                lengths[slot] += 1
-                if on_step is not None:
-                    on_step(index, env)
-                if terminated or truncated:
-                    number, task = info["stage"], env.label if isinstance(env, MultiTaskEnv) else ""
-                    stage = (*env.task.labels, "done")[number]
-                    stage = f"{task}: {stage}" if task else stage
-                    episodes[index] = Episode(
-                        seed=seeds[index],
-                        success=bool(info["is_success"]),
-                        total_reward=float(rewards[slot]),
-                        length=int(lengths[slot]),
-                        distance=env.goal_distance(),
-                        final_stage=stage,
-                        task=task,
-                    )
-                    if not info["is_success"] and index < first_failed.get(
-                        stage, len(seeds)
-                    ):  # episodes end in any order
-                        first_failed[stage], actions_taken = index, env.state_dict()["actions"]
-                        phrase = (*env.task.phrases, NOT_HELD)[number]
-                        failure = Failure(stage, phrase, seeds[index], actions_taken)
-                        failures[stage] = (info.get("variant", 0), number, failure)
-                    begin(slot, next(waiting, None))
+                begin(slot, index)
+            continue
+        except EpisodesEnded:
+            break
+        starts[:] = False
+        for slot, index in enumerate(running):
+            if index is None:
+                continue
+            env = envs[slot]
+            observations[slot], reward, terminated, truncated, info = env.step(actions[slot])
+            rewards[slot] += reward
+            lengths[slot] += 1
+            if on_step is not None:
+                on_step(index, env)
+            if terminated or truncated:
+                number, task = info["stage"], env.label if isinstance(env, MultiTaskEnv) else ""
+                stage = (*env.task.labels, "done")[number]
+                stage = f"{task}: {stage}" if task else stage
+                episodes[index] = Episode(
+                    seed=seeds[index],
+                    success=bool(info["is_success"]),
+                    total_reward=float(rewards[slot]),
+                    length=int(lengths[slot]),
+                    distance=env.goal_distance(),
+                    final_stage=stage,
+                    task=task,
+                )
+                if not info["is_success"] and index < first_failed.get(stage, len(seeds)):  # episodes end in any order
+                    first_failed[stage], actions_taken = index, env.state_dict()["actions"]
+                    phrase = (*env.task.phrases, NOT_HELD)[number]
+                    failure = Failure(stage, phrase, seeds[index], actions_taken)
+                    failures[stage] = (info.get("variant", 0), number, failure)
+                begin(slot, next(waiting, None))
     in_stage_order = sorted(failures.values(), key=lambda entry: entry[:2])
     return Evaluation(
         tuple(episode for episode in episodes if episode is not None),

@@ -99,7 +99,7 @@ class Viewer:
         return None
 
     def set_sliders(self, sliders: Mapping[str, Range]) -> None:
-        """Replace all sliders by new ones; without sliders, the panel is hidden."""
+        """Replace all sliders; without new sliders, the panel is hidden."""
         client = self._scene.client
         with self._until_closed():
             bullet.removeAllUserParameters(physicsClientId=client)
