@@ -62,7 +62,7 @@ def train(
         callbacks: SB3 callbacks, besides the callbacks of the config. Checkpoints hold their `state_dict`, if any; a
             callback that returns False ends the training.
         resume: Path of a run. The resumed run ends with the same weights as an uninterrupted run.
-        gui: Show the first training environment in a window; the result is the same, and closing it changes nothing.
+        gui: Show the first training environment in a window, until `q` is pressed in it; the result is the same.
 
     Returns:
         The result; the file `result.json` in its `path` has the same content.
@@ -125,7 +125,7 @@ def evaluate(
         video: MP4 for a video of the first episodes.
         failure_videos: Folder for a video of the first failed episode of each stage with failures.
         trust: See `load`.
-        gui: Play one episode after another in a window, whose sliders move the goal; closing it ends the evaluation.
+        gui: Play one episode after another in a window, whose sliders move the goal; its key `q` ends the evaluation.
 
     Raises:
         ConfigError: Neither or both of run and policy are given, `load` refuses the run, or a window is not possible.

@@ -134,7 +134,7 @@ def _render(world: World, size: Size, camera: str) -> Picture:
 
 
 def _show(world: World) -> None:
-    """Show a window until the user closes it; its sliders set the joints, and its caption is the tool's position."""
+    """Show a window until `q` is pressed; its sliders set the joints, and its caption is the tool's position."""
     from mygym.sim.rendering.viewer import Viewer
 
     viewer, position = Viewer(world), world.state.joint_position[0]

@@ -44,9 +44,6 @@ TURNS = {"a": 1.0, "d": -1.0}
 RESTART = "r"
 """Key that restarts the episode."""
 
-END = "q"
-"""Key that ends the episodes."""
-
 INSTRUCTIONS = (
     "arrow keys move the end effector, w and s lift and lower it, a and d turn the tool, space closes and opens the "
     "gripper; an episode begins with the first key; r restarts it; q ends"
@@ -89,7 +86,7 @@ class Keyboard:
 
         Raises:
             EpisodeRestarted: `RESTART` was pressed.
-            EpisodesEnded: `END` was pressed, or the window was closed.
+            EpisodesEnded: The window was closed, as by its key `CLOSE`.
         """
         world = self.env.world
         position = world.state.ee_position[0]
@@ -112,11 +109,11 @@ class Keyboard:
         """Return the pressed keys, after the rest of `STEP_DURATION` since the last call.
 
         Raises:
-            EpisodesEnded: `END` is pressed, or the window was closed.
+            EpisodesEnded: The window was closed.
         """
         time.sleep(max(0.0, self._next - time.perf_counter()))
         self._next = time.perf_counter() + STEP_DURATION
         keys: Set[str] | None = self.env.window.keys() if self.env.window else None
-        if keys is None or END in keys:
+        if keys is None:
             raise EpisodesEnded
         return keys

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.runs.evaluation import EpisodesEnded, Predicts
-from mygym.sim.rendering.viewer import Range
+from mygym.sim.rendering.viewer import Range, Viewer
 from mygym.tasks.context import BoundStage
 
 SLIDERS = "sliders"
@@ -40,23 +40,24 @@ class Sliders:
         Raises:
             EpisodesEnded: The window was closed.
         """
-        if self.env.window is None or not self.env.window.is_open():
+        window = self.env.window
+        if window is None or not window.is_open():
             raise EpisodesEnded
-        self._follow(is_start=episode_start is None or bool(episode_start[0]))
+        self._follow(window, is_start=episode_start is None or bool(episode_start[0]))
         if self.acting is not None:
             return self.acting.predict(observation, state, episode_start, deterministic)
         return np.array([[self._values[name] for name in self.env.world.control_names]], dtype=np.float32), None
 
-    def _follow(self, is_start: bool) -> None:
+    def _follow(self, window: Viewer, is_start: bool) -> None:
         """Set new sliders at the start of an episode or sub-task; else move the goal to its sliders."""
         env = self.env
         bound = env.task.bound_stages[min(int(env.progress.stage[0]), len(env.task.bound_stages) - 1)]
         if is_start or bound.subtask != self._subtask:
             self._subtask = bound.subtask
-            env.window.set_sliders(self._action_ranges(is_start) | _goal_ranges(env, bound))
-            self._values = env.window.slider_values()
+            window.set_sliders(self._action_ranges(is_start) | _goal_ranges(env, bound))
+            self._values = window.slider_values()
             return
-        before, self._values = self._values, env.window.slider_values() or self._values
+        before, self._values = self._values, window.slider_values() or self._values
         moved = {name for name, value in self._values.items() if value != before[name]} & AXES.keys()
         if moved:
             goal = env.goals[0, bound.goal_slot]

@@ -32,7 +32,7 @@ def start_operator(monkeypatch: pytest.MonkeyPatch) -> Callable[[Operator], None
     monkeypatch.setattr(bullet, "GUI", bullet.DIRECT)
     monkeypatch.setattr(bullet, "readUserDebugParameter", lambda number, physicsClientId: 0.0)  # noqa: N803  (Bullet's)
     monkeypatch.setattr(keyboard, "STEP_DURATION", 0.0)
-    monkeypatch.setattr(viewer.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(viewer.Viewer, "update", lambda *arguments: None)  # it also reads the keys
     envs: list[Any] = []
     make_env = factory.make_env
     monkeypatch.setattr(factory, "make_env", lambda *args, **kwargs: envs.append(make_env(*args, **kwargs)) or envs[-1])

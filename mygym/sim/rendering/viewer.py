@@ -33,6 +33,9 @@ KEYS = {
 }
 """Bullet's key code → name of a key without a character."""
 
+CLOSE = "q"
+"""Key that closes a window: on X11, Bullet's process ends if the window manager closes its window."""
+
 CAPTION_COLOR = (0.1, 0.1, 0.1)
 CAPTION_SIZE = 1.4
 
@@ -50,7 +53,7 @@ Range = tuple[float, float, float]
 
 
 class Viewer:
-    """Window that mirrors a world; the mouse rotates the view.
+    """Window that mirrors a world, until `CLOSE` is pressed; the mouse rotates the view.
 
     Args:
         world: The world.
@@ -65,6 +68,7 @@ class Viewer:
         check_display("render_mode", "human", "rgb_array")
         self._realtime, self._period = realtime, world.dt if realtime else IDLE_PERIOD
         self._next_update = 0.0
+        self._closed = False  # Bullet may give the number of a closed client to another client
         with redirected(1, 2):  # Bullet prints dozens of lines about OpenGL and threads
             client = int(bullet.connect(bullet.GUI, options=WINDOW))
             self._scene = Scene(world, client)
@@ -83,7 +87,7 @@ class Viewer:
             goal: `(3,)` m, position of the goal marker; None hides it.
             caption: A line of text.
         """
-        if not self._realtime and time.perf_counter() < self._next_update:
+        if self.keys() is None or (not self._realtime and time.perf_counter() < self._next_update):
             return
         with self._until_closed():
             self._scene.mirror(goal)
@@ -93,14 +97,21 @@ class Viewer:
 
     def keys(self) -> frozenset[str] | None:
         """Return the keys that are held down; None after the window was closed."""
-        with self._until_closed():
-            events = bullet.getKeyboardEvents(physicsClientId=self._scene.client)
-            return frozenset(_key_name(code) for code, state in events.items() if state & bullet.KEY_IS_DOWN)
-        return None
+        events: dict[int, int] = {}
+        if self.is_open():
+            with self._until_closed():
+                events = bullet.getKeyboardEvents(physicsClientId=self._scene.client)
+        if ord(CLOSE) in events:
+            self.close()
+        if self._closed:
+            return None
+        return frozenset(_key_name(code) for code, state in events.items() if state & bullet.KEY_IS_DOWN)
 
     def set_sliders(self, sliders: Mapping[str, Range]) -> None:
         """Replace all sliders; without new sliders, the panel is hidden."""
         client = self._scene.client
+        if not self.is_open():
+            return
         with self._until_closed():
             bullet.removeAllUserParameters(physicsClientId=client)
             bullet.configureDebugVisualizer(bullet.COV_ENABLE_GUI, int(bool(sliders)), physicsClientId=client)
@@ -111,26 +122,28 @@ class Viewer:
 
     def slider_values(self) -> dict[str, float]:
         """Return the value of each slider; empty after the window was closed."""
-        client = self._scene.client
-        with self._until_closed():
-            return {
-                name: float(bullet.readUserDebugParameter(number, physicsClientId=client))
-                for name, number in self._sliders.items()
-            }
-        return {}
+        client, values = self._scene.client, {}
+        if self.is_open():
+            with self._until_closed():
+                for name, number in self._sliders.items():
+                    values[name] = float(bullet.readUserDebugParameter(number, physicsClientId=client))
+        return values
 
     def is_open(self) -> bool:
         """Return whether the window is open."""
-        return bool(bullet.isConnected(physicsClientId=self._scene.client))
+        self._closed = self._closed or not bullet.isConnected(physicsClientId=self._scene.client)
+        return not self._closed
 
     def close(self) -> None:
         """Close the window; may be called repeatedly."""
-        with redirected(1, 2):
-            self._scene.close()
+        if not self._closed:
+            self._closed = True
+            with redirected(1, 2):
+                self._scene.close()
 
     @contextlib.contextmanager
     def _until_closed(self) -> Iterator[None]:
-        """Ignore errors of a closed window: the user may close it at any time, also between two of Bullet's calls."""
+        """Ignore errors of a window that closes between two of Bullet's calls."""
         try:
             yield
         except bullet.error:

@@ -65,6 +65,21 @@ def test_only_a_changed_caption_is_written(make_world: MakeWorld, calls: list[tu
     assert (viewer.slider_values(), viewer.keys()) == ({}, None)
 
 
+def test_a_key_closes_the_window(
+    make_world: MakeWorld, calls: list[tuple[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    viewer, other = Viewer(make_world("kuka", objects=0)), make_world("kuka", objects=0)
+    viewer.set_sliders({"x": (0.0, 1.0, 0.5)})
+    assert (viewer.is_open(), viewer.keys()) == (True, frozenset())
+    events = {ord("q"): bullet.KEY_WAS_TRIGGERED}
+    monkeypatch.setattr(bullet, "getKeyboardEvents", lambda physicsClientId: events)  # noqa: N803  (Bullet's)
+    viewer.update(caption="approach")
+    assert (viewer.is_open(), viewer.keys(), viewer.slider_values(), texts(calls)) == (False, None, {}, [])
+    monkeypatch.setattr(bullet, "isConnected", lambda physicsClientId: True)  # noqa: N803  its number is used again
+    assert not viewer.is_open()
+    other.close()
+
+
 def test_sliders_are_replaced(make_world: MakeWorld, calls: list[tuple[str, Any]]) -> None:
     viewer = Viewer(make_world("kuka", objects=0))
     viewer.set_sliders({"x": (0.0, 1.0, 0.5), "y": (-1.0, 1.0, 0.0)})
