@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mygym.runs.result import Result
 
 
-def train(config: Config | None = None, *, resume: str | Path | None = None) -> Result:
+def train(config: Config | None = None, *, resume: str | Path | None = None, gui: bool = False) -> Result:
     """Train a new run, or resume a stopped one; return the content of its `result.json`."""
     from mygym.api import print_note, print_notes  # here, because these import torch, which `--help` does not need
     from mygym.runs.factory import build_model, make_eval_envs, make_vec_env
@@ -36,7 +36,7 @@ def train(config: Config | None = None, *, resume: str | Path | None = None) -> 
 
         # Environments: separate ones for training and for evaluations.
         eval_envs = make_eval_envs(plan, stack)
-        env = make_vec_env(plan, stack)
+        env = make_vec_env(plan, stack, gui)
 
         # Model: AlgoClass(*args, **kwargs) with the config's `algo_params` over kwargs.
         AlgoClass, _args, _kwargs = implemented_combos[plan.config.algo][plan.config.framework]  # noqa: N806

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from mygym.demonstrations.collection import demonstrate
 from mygym.demonstrations.episodes import Demonstrations
+from mygym.demonstrations.keyboard import KEYBOARD, Keyboard
 from mygym.demonstrations.loading import load_demonstrations
 from mygym.demonstrations.replays import replay
+from mygym.demonstrations.sliders import SLIDERS, Sliders
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.envs.supported import support_warning
 from mygym.errors import ConfigError, DivergedError, RunError, bad_value
@@ -46,7 +48,11 @@ __all__ = [
 
 
 def train(
-    config: Config | None = None, *, resume: str | Path | None = None, callbacks: Sequence[BaseCallback] = ()
+    config: Config | None = None,
+    *,
+    resume: str | Path | None = None,
+    callbacks: Sequence[BaseCallback] = (),
+    gui: bool = False,
 ) -> Result:
     """Train and evaluate a policy, save it with videos; or resume a stopped run.
 
@@ -58,6 +64,7 @@ def train(
         callbacks: SB3 callbacks, besides the callbacks of the config. Checkpoints hold their `state_dict`, if any; a
             callback that returns False ends the training.
         resume: Path of a run. The resumed run ends with the same weights as an uninterrupted run.
+        gui: Show the first training environment in a window, until `q` is pressed in it; the result is the same.
 
     Returns:
         The result; the file `result.json` in its `path` has the same content.
@@ -77,7 +84,7 @@ def train(
         if start.complete:
             return start.complete
         eval_envs = factory.make_eval_envs(start.plan, stack)
-        env = factory.make_vec_env(start.plan, stack)
+        env = factory.make_vec_env(start.plan, stack, gui)
         model = factory.build_model(start.plan, env)
         load_pretrained(start.plan, model, env, resumed=start.checkpoint is not None)
         print_notes(start.plan, eval_envs[0])
@@ -107,25 +114,30 @@ def evaluate(
     video: str | Path | None = None,
     failure_videos: str | Path | None = None,
     trust: bool = False,
+    gui: bool = False,
 ) -> Evaluation:
     """Evaluate a run's policy, or a built-in policy (`oracle`, `random`, `zero`, `hover`) on a config's task.
 
     Args:
         run: Path of a run, or of a file that `load` accepts.
-        policy: Name of a built-in policy, in place of a run.
+        policy: Name of a built-in policy, in place of a run; or, in a window, `keyboard` or `sliders`: a person.
         config: With `policy`: robot, task and other values that differ from the defaults.
         episodes: Number of episodes.
         seed: Seed of the episodes, which differ from the episodes of training and of its evaluations.
         video: MP4 for a video of the first episodes.
         failure_videos: Folder for a video of the first failed episode of each stage with failures.
         trust: See `load`.
+        gui: Play one episode after another in a window, whose sliders move the goal; its key `q` ends the evaluation.
 
     Raises:
-        ConfigError: Neither or both of run and policy are given, or `load` refuses the run.
-        RunError: The policy cannot be loaded, or its actions are not finite.
+        ConfigError: Neither or both of run and policy are given, `load` refuses the run, or a window is not possible.
+        RunError: The policy cannot be loaded, its actions are not finite, or no episode was played to the end.
     """
     if (run is None) == (policy is None):
         raise ConfigError(bad_value("evaluate", {"run": run, "policy": policy}, "either a run or a policy"))
+    gui = gui or policy in (KEYBOARD, SLIDERS)
+    if gui and (video or failure_videos):
+        raise ConfigError(bad_value("gui", gui, "no video, no failure_videos", "cannot be combined with videos"))
     plan = find_plan(directory.find_policy(run)[0] if run is not None else (config or {}))
 
     def policy_for(envs: Sequence[AnyEnv]) -> Predicts:
@@ -135,14 +147,21 @@ def evaluate(
         return builtin
 
     with contextlib.ExitStack() as stack:
-        envs = factory.make_eval_envs(plan, stack, episodes)
+        envs = [factory.make_window_env(plan, stack)] if gui else factory.make_eval_envs(plan, stack, episodes)
         print_notes(plan, envs[0], algorithm=False)
-        evaluated = policy_for(envs)
+        evaluated: Predicts
+        if policy == SLIDERS:
+            evaluated = Sliders(envs[0], acting=None)
+        else:
+            evaluated = Keyboard(envs[0]) if policy == KEYBOARD else policy_for(envs)
+            evaluated = Sliders(envs[0], evaluated) if gui else evaluated
         seeds = round_robin(episode_seeds(seed, EXTRA, episodes), envs[0])
         try:
             evaluation = evaluate_policy(evaluated, envs, seeds)
         except (DivergedError, ValueError) as error:  # torch's distributions raise the latter
             raise RunError(f"{run or policy}: cannot be evaluated: {' '.join(str(error).split())}") from error
+        if not evaluation.episodes:
+            raise RunError(f"{run or policy}: no episode was played to the end")
         if video is not None:
             record_video(policy_for(envs[:1]), envs[0], seeds[: max(plan.config.video.episodes, 1)], Path(video))
         if failure_videos is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mygym.cli.arguments import CONFIG_FLAGS, check_output, config_layers, parse_count
 from mygym.cli.command import FORCE, JSON, TRUST, argument, command
-from mygym.cli.output import print_json
+from mygym.cli.output import print_json, print_note
 from mygym.config import Layer, resolve
 from mygym.errors import ConfigError, bad_value
 from mygym.runs.files import check_writable
@@ -22,7 +22,12 @@ PARSER = command(
     "evaluate.py",
     "Evaluate the policy of a run, or a policy that needs no training, on seeded episodes.",
     argument("run", nargs="?", metavar="RUN", help="a run directory, or a best_policy.safetensors or model.zip in it"),
-    argument("--policy", metavar="P", help="oracle, random, zero or hover, instead of a run"),
+    argument(
+        "--policy",
+        metavar="P",
+        help="oracle, random, zero or hover, instead of a run; in a window: keyboard or sliders (you)",
+    ),
+    argument("--gui", action="store_true", help="play in a window, whose sliders move the goal"),
     argument("--episodes", default="100", metavar="N", help="number of episodes (default 100)"),
     argument("--video", metavar="FILE", help="write an MP4 video of the first episodes"),
     argument("--failure-videos", metavar="DIR", help="write an MP4 video of the first failed episode of each stage"),
@@ -36,6 +41,9 @@ python evaluate.py runs/reach/panda/sac/1a2b3c4d/seed_0 --episodes 500 --video r
 python evaluate.py runs/reach/panda/sac/1a2b3c4d/seed_0/best_policy.safetensors
 python evaluate.py --policy oracle --task push --robot kuka
 python evaluate.py --policy random --task AGMDW --json
+python evaluate.py runs/reach/panda/sac/1a2b3c4d/seed_0 --gui
+python evaluate.py --policy keyboard --task push --set task_params.horizon=300
+python evaluate.py --policy sliders --control joint_position
 python evaluate.py --policy random --task pick_and_place --failure-videos failures
 """,
     notes="""
@@ -55,8 +63,11 @@ def main(arguments: Sequence[str]) -> None:
     _check_flags(options, file, flags)
 
     from mygym.api import evaluate
+    from mygym.demonstrations.keyboard import INSTRUCTIONS, KEYBOARD
     from mygym.runs.resolve_config import resolve_config
 
+    if options.policy == KEYBOARD:
+        print_note(INSTRUCTIONS)
     evaluation = evaluate(
         options.run,
         policy=options.policy,
@@ -66,6 +77,7 @@ def main(arguments: Sequence[str]) -> None:
         video=options.video,
         failure_videos=options.failure_videos,
         trust=options.trust,
+        gui=options.gui,
     )
     if options.json:
         content = {"failures": _failures(evaluation), "episodes": [asdict(episode) for episode in evaluation.episodes]}

@@ -135,9 +135,18 @@ def _render(world: World, size: Size, camera: str) -> Picture:
 
 
 def _show(world: World) -> None:
-    """Show a window until the user closes it."""
-    from mygym.sim.rendering.camera import Viewer
+    """Show a window until `q` is pressed; its sliders set the joints, and its caption is the tool's position."""
+    from mygym.sim.rendering.viewer import Viewer
 
-    viewer = Viewer(world)
-    while viewer.is_open():
-        viewer.update()
+    viewer, position = Viewer(world), world.state.joint_position[0]
+    joints = [joint for arm in world.robot.arms for joint in arm.joints]
+    viewer.set_sliders(
+        {
+            f"{joint.name}, rad": (joint.lower, joint.upper, start)
+            for joint, start in zip(joints, position.tolist(), strict=True)
+        }
+    )
+    while values := list(viewer.slider_values().values()):
+        position[:] = values
+        x, y, z = world.kinematics.pose(position[: len(world.robot.arms[0].joints)])[:3, 3]
+        viewer.update(caption=f"tool at {x:.3f}, {y:.3f}, {z:.3f} m")

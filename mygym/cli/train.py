@@ -28,6 +28,7 @@ PARSER = command(
         "--seeds", metavar="SEEDS", help="train several seeds: 5 (0 to 4), 0..4, or 0,2,5; with --resume SETTING too"
     ),
     argument("--jobs", metavar="N", help="with --seeds: processes side by side (default 1)"),
+    argument("--gui", action="store_true", help="show the first training environment in a window"),
     argument("--explain", action="store_true", help="print every value of the config and its origin, then stop"),
     argument("--dry-run", action="store_true", help="build everything, print sizes and timings, then stop"),
     config_flags=CONFIG_FLAGS,
@@ -69,7 +70,7 @@ def main(arguments: Sequence[str], train: Callable[..., Result] | None = None) -
         _print_help(options)
         return
     seeds = options.seeds
-    if options.seed and not options.seed.lstrip("+-").isalnum():  # 0..4 or 0,2,5
+    if options.seed and ("," in options.seed or ".." in options.seed):
         seeds, options.seed = options.seed, None
     numbers = parse_seeds(seeds) if seeds else None
     program = [sys.executable, *([sys.argv[0]] if train else ["-m", "mygym", "train"])]
@@ -98,7 +99,7 @@ def main(arguments: Sequence[str], train: Callable[..., Result] | None = None) -
         train_seeds(program, _without(arguments, "--seeds", "--seed", "--jobs"), numbers, _jobs(options))
     else:
         flags.pop("imports", None)  # the config of the run names them
-        _train(train, plan or merge_configs(file, flags), options.resume)
+        _train(train, plan or merge_configs(file, flags), options.resume, options.gui)
 
 
 def _jobs(options: argparse.Namespace) -> int:
@@ -117,13 +118,14 @@ def _without(arguments: Sequence[str], *flags: str) -> list[str]:
     return kept
 
 
-def _train(train: Callable[..., Result] | None, config: Any, resume: str | None) -> None:
+def _train(train: Callable[..., Result] | None, config: Any, resume: str | None, gui: bool) -> None:
     """Train, and print the result and the path of the run, also of a failed run."""
     from mygym import api
     from mygym.runs.strategy_callback import outcome_texts
 
     try:
-        result = (train or api.train)(config, resume=resume)
+        window: dict[str, Any] = {"gui": True} if gui else {}  # a copy of train.py may lack the parameter
+        result = (train or api.train)(config, resume=resume, **window)
     except MygymError as error:
         if error.run is not None:
             print(f"run: {error.run}", flush=True)

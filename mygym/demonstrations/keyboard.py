@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mygym.envs.multi_task_env import AnyEnv
+from mygym.runs.evaluation import EpisodeRestarted, EpisodesEnded
 
 KEYBOARD = "keyboard"
 """Name of the keyboard policy on the command line."""
@@ -40,18 +41,26 @@ MOVES = {
 TURNS = {"a": 1.0, "d": -1.0}
 """Key → direction of the tool's rotation, counter-clockwise seen from above."""
 
-END = "q"
-"""Key that ends the recording."""
+RESTART = "r"
+"""Key that restarts the episode."""
 
 INSTRUCTIONS = (
     "arrow keys move the end effector, w and s lift and lower it, a and d turn the tool, space closes and opens the "
-    "gripper; an episode begins with the first key and is kept if it ends in success; q ends"
+    "gripper; an episode begins with the first key; r restarts it; q ends"
 )
 """Instructions for the operator."""
 
 
-class RecordingEnded(Exception):  # noqa: N818  (no error)
-    """Raised when the operator ends the recording."""
+def displacement(keys: Set[str], yaw: float) -> NDArray[np.float64]:
+    """Return the motion `(3,)` of the target in the world frame, m per step.
+
+    Args:
+        keys: The keys that are held down.
+        yaw: Yaw of the camera, degrees: `up` moves away from the viewer.
+    """
+    right, away, above = (sum(MOVES[key][axis] for key in keys & MOVES.keys()) for axis in range(3))
+    cos, sin = math.cos(math.radians(yaw)), math.sin(math.radians(yaw))
+    return SPEED * np.array([right * cos - away * sin, right * sin + away * cos, above])
 
 
 class Keyboard:
@@ -76,22 +85,23 @@ class Keyboard:
         """Return actions `(1, A)`; at the start of an episode, wait for a key.
 
         Raises:
-            RecordingEnded: `END` was pressed, or the window was closed.
+            EpisodeRestarted: `RESTART` was pressed.
+            EpisodesEnded: The window was closed, as by its key `CLOSE`.
         """
         world = self.env.world
         position = world.state.ee_position[0]
         keys = self._keys()
         if episode_start is None or episode_start[0]:
             self.target, self.gripper = position.copy(), 1.0
-            while not keys:
+            while not keys - {RESTART}:
                 keys = self._keys()
+        elif RESTART in keys:
+            raise EpisodeRestarted
         if "space" in keys and "space" not in self._held:
             self.gripper = -self.gripper
         self._held = keys
-        right, away, above = (sum(MOVES[key][axis] for key in keys & MOVES.keys()) for axis in range(3))
-        yaw = math.radians(world.workspace.cameras["main"].yaw)
-        move = (right * math.cos(yaw) - away * math.sin(yaw), right * math.sin(yaw) + away * math.cos(yaw), above)
-        self.target = np.clip(self.target + SPEED * np.array(move), position - LEAD, position + LEAD)
+        move = displacement(keys, world.workspace.cameras["main"].yaw)
+        self.target = np.clip(self.target + move, position - LEAD, position + LEAD)
         turn = TURN * sum(TURNS[key] for key in keys & TURNS.keys())
         return world.action_towards(self.target, self.gripper, turn)[None].astype(np.float32), None
 
@@ -99,11 +109,11 @@ class Keyboard:
         """Return the pressed keys, after the rest of `STEP_DURATION` since the last call.
 
         Raises:
-            RecordingEnded: `END` is pressed, or the window was closed.
+            EpisodesEnded: The window was closed.
         """
         time.sleep(max(0.0, self._next - time.perf_counter()))
         self._next = time.perf_counter() + STEP_DURATION
-        keys: Set[str] | None = self.env.pressed_keys()
-        if keys is None or END in keys:
-            raise RecordingEnded
+        keys: Set[str] | None = self.env.window.keys() if self.env.window else None
+        if keys is None:
+            raise EpisodesEnded
         return keys

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from mygym.demonstrations.episodes import Demonstration, Observations
-from mygym.demonstrations.keyboard import RecordingEnded
 from mygym.envs.multi_task_env import AnyEnv, MultiTaskEnv
 from mygym.errors import DivergedError, RunError
 from mygym.experts import make_expert
-from mygym.runs.evaluation import DEMONSTRATION, Predicts, episode_seeds, round_robin, stack_observations
+from mygym.runs.evaluation import (
+    DEMONSTRATION,
+    EpisodeRestarted,
+    EpisodesEnded,
+    Predicts,
+    episode_seeds,
+    round_robin,
+    stack_observations,
+)
 from mygym.runs.video import VideoRecorder
 
 ATTEMPTS = 10
@@ -50,13 +58,20 @@ def attempts(
     for episode_seed in seeds:
         level = kept.index(min(kept))
         try:
-            demonstration = play(policy, env, episode_seed, levels[level])
-        except RecordingEnded:
+            demonstration = _play_to_the_end(policy, env, episode_seed, levels[level])
+        except EpisodesEnded:
             return
         except (DivergedError, ValueError) as error:  # torch's distributions raise ValueError
             raise RunError(f"{name}: cannot be recorded: {' '.join(str(error).split())}") from error
         kept[level] += demonstration.success or keep_failures
         yield demonstration
+
+
+def _play_to_the_end(policy: Predicts, env: AnyEnv, seed: int, noise: float) -> Demonstration:
+    """Play an episode, from the beginning again whenever the operator restarts it."""
+    while True:
+        with contextlib.suppress(EpisodeRestarted):
+            return play(policy, env, seed, noise)
 
 
 def play(policy: Predicts, env: AnyEnv, seed: int, noise: float = 0.0) -> Demonstration:

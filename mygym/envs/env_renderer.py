@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mygym.sim.rendering.camera import Camera, Viewer
+from mygym.sim.rendering.camera import Camera
+from mygym.sim.rendering.viewer import Viewer
 from mygym.sim.world import World
 from mygym.types import FloatArray
 
@@ -23,25 +24,22 @@ class EnvRenderer:
     def __init__(self, world: World, width: int, height: int, camera: str) -> None:
         self._world, self._size, self._name = world, (width, height), camera
         self._camera: Camera | None = None
-        self._viewer: Viewer | None = None
+        self.viewer: Viewer | None = None
+        """The window; None before the first call of `show`."""
 
     def image(self, goal: FloatArray | None, shadow: bool, samples: int) -> NDArray[np.uint8]:
         """Return an image `(height, width, 3)`; see `Camera.render` for the arguments."""
         self._camera = self._camera or Camera(self._world)
         return self._camera.render(*self._size, self._name, goal, shadow, samples)
 
-    def show(self, goal: FloatArray | None) -> None:
-        """Update the window, with the goal `(3,)` m if given."""
-        self._viewer = self._viewer or Viewer(self._world)
-        self._viewer.update(goal=goal)
-
-    def pressed_keys(self) -> frozenset[str] | None:
-        """Return the keys held down in the window; None without an open window."""
-        return None if self._viewer is None else self._viewer.keys()
+    def show(self, goal: FloatArray | None, caption: str, realtime: bool) -> None:
+        """Update the window; see `Viewer` for the arguments."""
+        self.viewer = self.viewer or Viewer(self._world, realtime)
+        self.viewer.update(goal, caption)
 
     def close(self) -> None:
         """Close camera and window; may be called repeatedly."""
-        for client in (self._camera, self._viewer):
+        for client in (self._camera, self.viewer):
             if client is not None:
                 client.close()
-        self._camera = self._viewer = None
+        self._camera = self.viewer = None

@@ -133,6 +133,12 @@ class Episode:
         step = self.task.bound_stages[min(int(self.progress.stage[0]), len(self.task.bound_stages) - 1)]
         return None if step.part is not None else self.goals[0, step.goal_slot]
 
+    def move_goal(self, position: FloatArray) -> None:
+        """Move the goal of the active sub-task, which must be a point, to `(3,)` m."""
+        goal = self.visible_goal()
+        assert goal is not None
+        goal[:] = position
+
 
 def _scalar(value: Any) -> float:
     """Return a number, or the first of a batch."""

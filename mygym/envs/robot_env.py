@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
@@ -27,6 +27,9 @@ from mygym.tasks.progress import Progress
 from mygym.tasks.rewards import find_reward
 from mygym.tasks.shared import shared_components
 from mygym.tasks.state import CONTROL_HZ
+
+if TYPE_CHECKING:
+    from mygym.sim.rendering.viewer import Viewer
 
 WORLD_INDEPENDENT_PARAMS = ("tolerance", "hold", "horizon", "stages_done")
 """The `task_params` that do not change the world."""
@@ -157,6 +160,8 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self.observation_space = self._builder.space
         size = self._arguments["render_width"], self._arguments["render_height"]
         self._renderer = EnvRenderer(self.world, *size, self._arguments["camera"])
+        self._in_window, self._realtime = self.render_mode == "human", True
+        self._caption, self._total_reward = "", 0.0
 
     def in_same_world(self, task_params: Mapping[str, Any], reward: str) -> RobotEnv:
         """Return a new environment that shares the world of this environment, which saves 30 MB.
@@ -200,8 +205,9 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self._np_random_seed = self._seeds.seed
         self._begin_episode(self._np_random)
         self._episode.play_lead_in()
-        if self.render_mode == "human":
-            self.render()
+        if self._in_window:
+            self._total_reward = 0.0
+            self._show("")
         return self._observe(), self._episode.info()
 
     def step(self, action: NDArray[np.float32]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -231,8 +237,9 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
                 episode.update_potential()
             values = {"sparse": reward, "potential": episode.potential, "previous_potential": before}
             reward = self._reward.step_reward(episode.context, gamma=self.gamma, **values)[0]
-        if self.render_mode == "human":
-            self.render()
+        if self._in_window:
+            self._total_reward += float(reward)
+            self._show(f"   reward {float(reward):.2f}   return {self._total_reward:.2f}")
         terminated = self.compute_terminated(self._achieved, self._desired, info)
         truncated = self.compute_truncated(self._achieved, self._desired, info)
         return observation, float(reward), bool(terminated), bool(truncated), info
@@ -244,7 +251,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             return None
         self._check_open("render")
         if self.render_mode == "human":
-            self._renderer.show(self._episode.visible_goal())
+            self._renderer.show(self._episode.visible_goal(), self._caption, self._realtime)
             return None
         return self.picture()
 
@@ -339,12 +346,22 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self._check_open("picture")
         return self._renderer.image(self._episode.visible_goal(), shadow, samples)
 
-    def pressed_keys(self) -> frozenset[str] | None:
-        """Return the keys held down in the window of `human` mode, by character or name (`up`, `space`).
+    def watch(self) -> None:
+        """Show all further steps in a window that does not slow them down, in any `render_mode`."""
+        self._in_window, self._realtime = True, False
 
-        None without an open window.
+    @property
+    def window(self) -> Viewer | None:
+        """The window; None before the first reset."""
+        return self._renderer.viewer
+
+    def move_goal(self, position: NDArray[np.float64]) -> None:
+        """Move the goal of the active sub-task, which must be a point, to `(3,)` m in the world frame.
+
+        The episode is then not the episode of its seed any more; `state_dict` does not contain the change.
         """
-        return self._renderer.pressed_keys()
+        self._episode.move_goal(position)
+        self._desired = self._builder.desired_goal(self._episode.goals)
 
     # State ----------------------------------------------------------------------------------------------------------
 
@@ -388,6 +405,12 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         if "task" not in vars(self):  # under construction
             return super().__repr__()
         return f"<{type(self).__name__} {self.task.name}, {self.robot.name}, {self.control}>"
+
+    def _show(self, rewards: str) -> None:
+        """Update the window, with the stage, the step and `rewards` as its caption."""
+        stage = (*self.task.labels, "done")[int(self.progress.stage[0])]
+        self._caption = f"{stage}   step {self.elapsed_steps}{rewards}"
+        self._renderer.show(self._episode.visible_goal(), self._caption, self._realtime)
 
     def _check_open(self, method: str) -> None:
         """Refuse to use a closed world: Bullet may have given its client to another environment.

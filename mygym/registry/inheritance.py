@@ -123,7 +123,10 @@ def _training_defaults(cls: type, parent: Algorithm) -> dict[str, Any]:
 
 def _takes_dicts(entry: Algorithm) -> bool:
     """Return whether an algorithm's policy takes goal dictionaries; unchanged if the policy does not show it."""
-    policy, for_dicts = policy_class(entry), _aliases(entry).get("MultiInputPolicy")
+    policy, aliases = policy_class(entry), _aliases(entry)
+    for_dicts = aliases.get("MultiInputPolicy")
+    if for_dicts is None and entry.policy in aliases:
+        return False
     if not isinstance(policy, type) or not isinstance(for_dicts, type):
         return entry.dict_observations
     if issubclass(policy, for_dicts):

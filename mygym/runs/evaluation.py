@@ -35,6 +35,14 @@ class Predicts(Protocol):
         ...
 
 
+class EpisodesEnded(Exception):  # noqa: N818  (no error)
+    """Raised by a policy when the operator ends the episodes."""
+
+
+class EpisodeRestarted(Exception):  # noqa: N818  (no error)
+    """Raised by a policy when the operator restarts the current episode."""
+
+
 @dataclass(frozen=True)
 class Episode:
     """Outcome of one episode."""
@@ -153,7 +161,7 @@ def evaluate_policy(
     on_step: Callable[[int, AnyEnv], None] | None = None,
     deterministic: bool = True,
 ) -> Evaluation:
-    """Run one episode for each seed.
+    """Run one episode for each seed, or fewer episodes if an operator ends them.
 
     Args:
         policy: Policy that receives batches of observations with leading axis `len(envs)`.
@@ -172,8 +180,7 @@ def evaluate_policy(
     first_failed: dict[str, int] = {}
     failures: dict[str, tuple[int, int, Failure]] = {}
 
-    def begin(slot: int) -> None:
-        index = next(waiting, None)
+    def begin(slot: int, index: int | None) -> None:
         running[slot] = index
         if index is not None or observations[slot] is None:
             observations[slot], _ = envs[slot].reset(seed=seeds[index if index is not None else 0])
@@ -182,11 +189,18 @@ def evaluate_policy(
             on_step(index, envs[slot])
 
     for slot in range(len(envs)):
-        begin(slot)
+        begin(slot, next(waiting, None))
     memory = None
     while any(index is not None for index in running):
         batch = stack_observations(observations)
-        actions, memory = policy.predict(batch, memory, starts.copy(), deterministic=deterministic)
+        try:
+            actions, memory = policy.predict(batch, memory, starts.copy(), deterministic=deterministic)
+        except EpisodeRestarted:
+            for slot, index in enumerate(running):
+                begin(slot, index)
+            continue
+        except EpisodesEnded:
+            break
         starts[:] = False
         for slot, index in enumerate(running):
             if index is None:
@@ -215,7 +229,7 @@ def evaluate_policy(
                     phrase = (*env.task.phrases, NOT_HELD)[number]
                     failure = Failure(stage, phrase, seeds[index], actions_taken)
                     failures[stage] = (info.get("variant", 0), number, failure)
-                begin(slot)
+                begin(slot, next(waiting, None))
     in_stage_order = sorted(failures.values(), key=lambda entry: entry[:2])
     return Evaluation(
         tuple(episode for episode in episodes if episode is not None),

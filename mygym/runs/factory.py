@@ -21,14 +21,15 @@ from mygym.config.schedulable import schedules
 from mygym.config.schedules import Schedule
 from mygym.envs.multi_task_env import AnyEnv, MultiTaskEnv
 from mygym.envs.robot_env import RobotEnv
-from mygym.errors import ConfigError
+from mygym.errors import ConfigError, bad_value
 from mygym.registry import algorithm, is_environment, user_files
 from mygym.registry.signatures import is_noise, parameters
 from mygym.runs import devices, requirements
 from mygym.runs.evaluation import BATCH, TRAINING, episode_seeds
-from mygym.runs.plan import Plannable, plan_of
+from mygym.runs.plan import Plannable, RunPlan, plan_of
 from mygym.runs.variants import Variant
 from mygym.runs.worker_vec_env import worker_vec_env
+from mygym.sim.rendering.viewer import check_display
 
 _REFUSALS = (
     *(TypeError, ValueError, LookupError, AttributeError, AssertionError),
@@ -107,12 +108,51 @@ def make_eval_envs(run: Plannable, stack: ExitStack, episodes: int | None = None
     return envs
 
 
-def make_vec_env(run: Plannable, stack: ExitStack | None = None) -> Any:
+def make_window_env(run: Plannable, stack: ExitStack) -> AnyEnv:
+    """Return an environment for evaluations in a window.
+
+    Args:
+        run: A plan, or a complete config.
+        stack: Closes the environment.
+
+    Raises:
+        ConfigError: There is no display, or the run has several tasks.
+    """
+    plan = plan_of(run)
+    _check_window(plan)
+    env = make_env(plan, render_mode="human")
+    stack.callback(env.close)
+    return env
+
+
+def _check_window(plan: RunPlan) -> None:
+    """Refuse a window that cannot be opened.
+
+    Raises:
+        ConfigError: There is no display, or the run has several tasks: Bullet opens one window in a process.
+    """
+    check_display("gui", True, "no window")
+    if len(plan.judged) > 1 or len(plan.variants) > 1:
+        raise ConfigError(bad_value("gui", True, "a run of one task", "shows one task"))
+
+
+def _make_watched_env(variants: Sequence[Variant], goal_env: bool, codes: NDArray[np.float32] | None) -> AnyEnv:
+    """Return a training environment in a window; its `render_mode` is None, because SB3 requires equal modes."""
+    env = _make_env(variants, goal_env, codes)
+    env.watch()
+    return env
+
+
+def make_vec_env(run: Plannable, stack: ExitStack | None = None, gui: bool = False) -> Any:
     """Return the training environments as an SB3 `VecEnv`, monitored, and normalised if asked for.
 
     Args:
         run: A plan, or a complete config.
         stack: Closes the environments; None: the caller closes them.
+        gui: Whether to show the first environment in a window.
+
+    Raises:
+        ConfigError: A value is wrong, or a window cannot be opened.
     """
     from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecMonitor, VecNormalize
 
@@ -124,6 +164,9 @@ def make_vec_env(run: Plannable, stack: ExitStack | None = None) -> Any:
             trial.try_all()
     make = partial(_make_env, plan.variants, plan.algorithm.dict_observations, plan.codes)
     makers: list[Callable[[], Any]] = [make] * config.n_envs
+    if gui:
+        _check_window(plan)
+        makers[0] = partial(_make_watched_env, plan.variants, plan.algorithm.dict_observations, plan.codes)
     env: VecEnv = worker_vec_env(makers) if config.subprocesses else DummyVecEnv(makers)
     env = VecMonitor(env, info_keywords=MONITORED)
     if config.normalize:

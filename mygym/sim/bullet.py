@@ -2,23 +2,43 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
+import sys
+from collections.abc import Iterator
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from mygym.models.temporary_files import temporary_file
 
 
+@contextlib.contextmanager
+def redirected(stream: int, target: int) -> Iterator[None]:
+    """Send everything written to the file descriptor `stream`, also by C code, to the file descriptor `target`."""
+    sys.stdout.flush()
+    _flush_c()
+    saved = os.dup(stream)
+    os.dup2(target, stream)
+    try:
+        yield
+    finally:
+        _flush_c()
+        os.dup2(saved, stream)
+        os.close(saved)
+
+
+def _flush_c() -> None:
+    """Write out what C code has printed to its buffers."""
+    if os.name == "posix":
+        ctypes.CDLL(None).fflush(None)
+
+
 def _import_silently(name: str) -> Any:
     """Import a module whose C code prints to standard error."""
-    stderr, devnull = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(devnull, 2)
-    try:
+    with Path(os.devnull).open("w", encoding="utf-8") as devnull, redirected(2, devnull.fileno()):
         return import_module(name)
-    finally:
-        os.dup2(stderr, 2)
-        os.close(stderr)
-        os.close(devnull)
 
 
 bullet: Any = _import_silently("pybullet")

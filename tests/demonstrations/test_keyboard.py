@@ -10,15 +10,17 @@ from typing import Any
 import numpy as np
 import pybullet as bullet
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from mygym.api import demonstrate, load_demonstrations, replay
+from mygym.api import demonstrate, evaluate, load_demonstrations, replay
 from mygym.demonstrations import keyboard
 from mygym.errors import ConfigError, RunError
 from mygym.runs import factory
 from mygym.runs.resolve_config import from_python
-from mygym.sim.rendering import camera
+from mygym.sim.rendering import viewer
 
-CODES = {name: code for code, name in camera._KEYS.items()}
+CODES = {name: code for code, name in viewer.KEYS.items()}
 
 Operator = Callable[[Any], Sequence[str]]
 
@@ -26,10 +28,11 @@ Operator = Callable[[Any], Sequence[str]]
 @pytest.fixture
 def start_operator(monkeypatch: pytest.MonkeyPatch) -> Callable[[Operator], None]:
     """Return a function that starts an operator at an invisible window."""
-    monkeypatch.setattr(camera, "has_display", lambda: True)
+    monkeypatch.setattr(viewer, "has_display", lambda: True)
     monkeypatch.setattr(bullet, "GUI", bullet.DIRECT)
+    monkeypatch.setattr(bullet, "readUserDebugParameter", lambda number, physicsClientId: 0.0)  # noqa: N803  (Bullet's)
     monkeypatch.setattr(keyboard, "STEP_DURATION", 0.0)
-    monkeypatch.setattr(camera.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(viewer.Viewer, "update", lambda *arguments: None)  # it also reads the keys
     envs: list[Any] = []
     make_env = factory.make_env
     monkeypatch.setattr(factory, "make_env", lambda *args, **kwargs: envs.append(make_env(*args, **kwargs)) or envs[-1])
@@ -41,6 +44,16 @@ def start_operator(monkeypatch: pytest.MonkeyPatch) -> Callable[[Operator], None
         monkeypatch.setattr(bullet, "getKeyboardEvents", events)
 
     return start
+
+
+@given(st.sets(st.sampled_from([*keyboard.MOVES, "x"])), st.floats(-180, 180))
+def test_keys_move_along_the_view(keys: set[str], yaw: float) -> None:
+    right = np.array([math.cos(math.radians(yaw)), math.sin(math.radians(yaw))])
+    away = np.array([-right[1], right[0]])
+    move = keyboard.displacement(keys, yaw)
+    pairs = {("right", "left"): move[:2] @ right, ("up", "down"): move[:2] @ away, ("w", "s"): move[2]}
+    for (plus, minus), distance in pairs.items():
+        assert distance == pytest.approx(keyboard.SPEED * ((plus in keys) - (minus in keys)), abs=1e-12)
 
 
 def towards_goal(env: Any) -> list[str]:
@@ -77,6 +90,37 @@ def test_ending_the_recording_keeps_the_finished_episodes(
     start_operator(ends_early)
     assert len(demonstrate({"task": "reach"}, out=tmp_path / "dataset", policy="keyboard", episodes=5)) == 2
     assert len(load_demonstrations(tmp_path / "dataset")) == 2
+
+
+def test_restarting_repeats_the_episode(start_operator: Callable[[Operator], None], tmp_path: Path) -> None:
+    episodes: list[int] = []
+
+    def restarts_once(env: Any) -> list[str]:
+        episodes.append(env.state_dict()["episode"])
+        return ["r"] if env.elapsed_steps >= 3 and len(episodes) < 8 else towards_goal(env)
+
+    start_operator(restarts_once)
+    recorded = demonstrate({"task": "reach"}, out=tmp_path / "dataset", policy="keyboard", episodes=1)
+    assert [episode.success for episode in recorded.episodes] == [True]
+    assert [replayed.differs_at for replayed in replay(tmp_path / "dataset")] == [None]
+    evaluated = evaluate(policy="keyboard", episodes=2)
+    assert evaluated.solved == len(evaluated.episodes) == 2
+    episodes.clear()
+    restarted = evaluate(policy="keyboard", episodes=2)
+    assert restarted == evaluated, "the steps before a restart do not count"
+
+
+def test_ending_an_evaluation_keeps_the_finished_episodes(start_operator: Callable[[Operator], None]) -> None:
+    starts: list[int] = []
+
+    def ends_early(env: Any) -> list[str]:
+        starts.extend([0] * (env.elapsed_steps == 0))
+        return ["q"] if len(starts) > 1 else towards_goal(env)
+
+    start_operator(ends_early)
+    assert len(evaluate(policy="keyboard", episodes=5).episodes) == 1
+    with pytest.raises(RunError, match="no episode was played to the end"):
+        evaluate(policy="keyboard", episodes=5)
 
 
 def test_ending_the_recording_immediately_leaves_nothing(

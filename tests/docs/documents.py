@@ -58,6 +58,9 @@ FAST_PYTHON = (
 )
 """In place of `"steps": N` in Python that trains."""
 
+WINDOW = re.compile(r"--gui|--policy (keyboard|sliders)|^mygym view (?!.*--image)")
+"""Commands that open a window: tests/test_window.py does; here they end with a message."""
+
 TOOLS = {"ruff": "ruff", "mypy": "mypy", "lint-imports": "import-linter", "pytest": "pytest"}
 """Commands that CI runs itself → the package that brings them."""
 
@@ -140,11 +143,16 @@ def shell(command: str, folder: Path) -> str:
     return done.stdout
 
 
-def in_process(command: str, folder: Path) -> str:
+def in_process(command: str, folder: Path, refusal: str = "") -> str:
     """Run `python PROGRAM.py …` or `mygym …` in this process, in `folder`; return the standard output.
 
+    Args:
+        command: The command.
+        folder: The current folder of the command.
+        refusal: Text of the message with which the command must end; empty: it must not fail.
+
     Raises:
-        AssertionError: The command fails.
+        AssertionError: The command fails, or does not end with the refusal.
     """
     program, *words = shell(f"printf '%s\\0' {command}", folder).split("\0")[:-1]  # bash expands quotes and globs
     verb, *arguments = words
@@ -160,7 +168,9 @@ def in_process(command: str, folder: Path) -> str:
                 run(verb.removesuffix(".py"), arguments)
             except SystemExit as end:
                 code = int(end.code or 0)
-    assert code == 0, f"{command}\nends with {code}:\n{output.getvalue()}\n{errors.getvalue()}"
+    outcome = f"{command}\nends with {code}:\n{output.getvalue()}\n{errors.getvalue()}"
+    assert code == (2 if refusal else 0), outcome
+    assert refusal in errors.getvalue(), outcome
     return output.getvalue()
 
 
@@ -183,14 +193,18 @@ def follow(command: str, folder: Path) -> str:
         elif program == "tensorboard":
             assert (BIN / program).exists()
             assert (folder / words[-1]).is_dir()
-        elif words == ["python", "docs/pictures.py"]:
-            assert (ROOT / words[1]).exists(), "test_pictures.py runs it"
+        elif program == "python" and words[1].startswith("docs/"):
+            assert (ROOT / words[1]).exists(), "test_pictures.py and test_notebook.py run these scripts"
         elif program == "python" and words[1].startswith("benchmarks/"):
             assert (ROOT / words[1]).is_file(), "tests/test_benchmarks.py runs it"
         elif program in TOOLS or words[:3] == ["python", "-m", "pytest"] or words[1:2] == [".ci/plain_english.py"]:
             _check_tool(words)
         elif words[:2] == ["mygym", "check"] and words[2] in CHECKED_ELSEWHERE and words[3] in registry(words[2]):
             continue
+        elif WINDOW.search(command):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.delenv("DISPLAY", raising=False)
+                in_process(command, folder, refusal="a display")
         elif words == ["python", "train.py"]:
             return shell(_quick(command, words), folder)
         else:

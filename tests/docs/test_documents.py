@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import runpy
 import tomllib
@@ -12,11 +13,13 @@ import pytest
 from mygym.envs.ids import env_id
 from mygym.registry import registry
 from mygym.tasks.lookup import find_task
-from tests.docs.documents import DOCUMENTS, ROOT, Block, commands, fenced, follow, inline_commands, quick_python
+from tests.docs.documents import DOCUMENTS, ROOT, Block, commands, fenced, follow, inline_commands, quick_python, shell
 
 FENCED = [block for document in DOCUMENTS for block in fenced(document)]
-BASH = [block for block in FENCED if block.language == "bash"]
-PYTHON = [block for block in FENCED if block.language == "python"]
+COPY = [block for block in FENCED if "copied_ppo" in block.text]
+"""The copy of a shipped runner: blocks that need each other."""
+BASH = [block for block in FENCED if block.language == "bash" and block not in COPY]
+PYTHON = [block for block in FENCED if block.language == "python" and block not in COPY]
 SHOWN = {command.strip() for block in BASH for command in commands(block)}
 INLINE = [block for document in DOCUMENTS for block in inline_commands(document) if block.text.strip() not in SHOWN]
 FILE_BLOCK = re.compile(r"# ((?:algos|envs)/\w+\.py)\n")
@@ -45,6 +48,19 @@ def test_python(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.chdir(tmp_path)
     Path("reader.py").write_text(quick_python(block.text), encoding="utf-8")
     runpy.run_path("reader.py", run_name="reader")
+
+
+def test_a_copy_of_a_shipped_runner_trains_as_the_original(project: Path) -> None:
+    copy, registration, training = (block.text for block in COPY)
+    shell(copy, project)
+    with (project / "algos" / "copied_ppo.py").open("a", encoding="utf-8") as file:
+        file.write(registration)
+    evaluations = []
+    for command in (training.strip(), "python train.py --algo ppo_runner"):
+        run = follow(command, project).splitlines()[-1].removeprefix("run: ")
+        result = json.loads((project / run / "result.json").read_text(encoding="utf-8"))
+        evaluations.append([record["mean_return"] for record in result["evaluations"]])
+    assert evaluations[0] == evaluations[1] != []
 
 
 @pytest.mark.parametrize("document", [*DOCUMENTS, "CHANGELOG.md"])

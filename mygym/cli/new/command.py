@@ -82,6 +82,8 @@ def main(arguments: Sequence[str]) -> None:
         _print_inferred(request.urdf)
     train = train_command(folder)
     flag = f"--{TRAIN_FLAGS[kind]} {options.name}" if kind in TRAIN_FLAGS else f"--config configs/{options.name}.yaml"
+    if kind == "algo" and request.framework != "pytorch":
+        flag += f" --framework {request.framework}"
     checks = [f"mygym check {checked} {options.name}" for checked in CHECKED_KINDS.get(kind, (kind,))]
     print("\ntrain, check and test it:")
     for line in (f"{train} {flag}", *checks, f"pytest tests/test_{options.name}.py"):

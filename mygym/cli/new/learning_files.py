@@ -17,6 +17,12 @@ from mygym.registry import Algorithm, algorithm
 RUNNER = "runner"
 """Value of `--base` for algorithms with a custom training loop, in place of an algorithm's name."""
 
+RUNNERS: Mapping[str, tuple[str, str]] = {
+    "pytorch": ("runner.py", "noise: 0.05"),
+    "jax": ("jax_runner.py", "gamma: 0.95"),
+}
+"""Framework → template of a runner, and a hyperparameter of it in the config."""
+
 HOOKS: Mapping[str, tuple[str, str, str]] = {
     "hook_train.py": ("pytorch", "train", "torch"),
     "hook_ars.py": ("pytorch", "_do_one_update", "torch"),
@@ -29,11 +35,11 @@ def algorithm_files(request: Request) -> dict[str, str]:
     """Return the files of an algorithm: a subclass of the base's class, or of `Runner`."""
     check_free("algorithm", request.name)
     base = request.base or "ppo"
-    if base == RUNNER and request.framework != "pytorch":
-        why = "has no policies for runners: a runner of another framework needs its policy classes first"
-        raise ConfigError(bad_value("--framework", request.framework, ["pytorch"], why))
     if base == RUNNER:
-        code, hyperparameter = fill_class("runner.py", request), "noise: 0.05"
+        if request.framework not in RUNNERS:
+            raise ConfigError(bad_value("--framework", request.framework, RUNNERS))
+        file, hyperparameter = RUNNERS[request.framework]
+        code = fill_class(file, request)
     else:
         code = fill_class("algorithm.py", request, **_subclass_values(base, request.framework))
         hyperparameter = "weight_decay: 0.0001"

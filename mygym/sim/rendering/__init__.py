@@ -1,7 +1,8 @@
 """Images and windows of a world.
 
 scene        visual bodies in a separate client, which mirror a world's state
-camera       images of a world, and a window
+camera       images of a world
+viewer       a window that follows a world, with a caption, keys and sliders
 appearance   light, colours, textures and camera pose of an episode
 thumbnails   images of single objects, and their contact sheet
 """

@@ -35,7 +35,13 @@ QUICK_BASES = [
 ]
 
 
-@pytest.mark.parametrize(("base", "framework"), [*QUICK_BASES, ("runner", "pytorch")])
+RUNNERS = [
+    ("runner", "pytorch"),
+    pytest.param("runner", "jax", marks=pytest.mark.slow),
+]  # tests/runs/test_jax_runner.py
+
+
+@pytest.mark.parametrize(("base", "framework"), [*QUICK_BASES, *RUNNERS])
 def test_an_algorithm_on_every_base_trains_and_has_its_hyperparameter(base: str, framework: str, folder: Path) -> None:
     new("algo", "custom", base=base, framework=framework)
     config = load_file("configs/custom.yaml")
@@ -51,7 +57,14 @@ def test_an_algorithm_on_every_base_trains_and_has_its_hyperparameter(base: str,
     documented = parameters_of(registry("algorithm").get("custom"), framework)[name].help
     assert documented.endswith(".")
     code = [line for line in (folder / "algos" / "custom.py").read_text().splitlines() if line.strip()]
-    assert len(lines_of_code(code)) <= 20 + 6 * (base == "runner")
+    assert len(lines_of_code(code)) <= (20 if base != "runner" else 26 if framework == "pytorch" else 48)
+
+
+@pytest.mark.slow
+def test_a_runner_in_jax_passes_every_check() -> None:
+    new("algo", "custom", base="runner", framework="jax")
+    outcomes = check("algorithm", "custom", framework="jax", steps=300, config={"n_envs": 2})
+    assert [outcome for outcome in outcomes if outcome.status != "passed"] == []
 
 
 def lines_of_code(lines: list[str]) -> list[int]:
@@ -101,6 +114,8 @@ def test_unsuitable_bases_are_errors(folder: Path) -> None:
         new_files("algo", Request("custom", folder, base="pppo"))
     with pytest.raises(ConfigError, match="has no update method that a subclass can extend"):
         new_files("algo", Request("custom", folder, base="cem"))
+    with pytest.raises(ConfigError, match=r"--framework: 'tensorflow'.*allowed: pytorch, jax"):
+        new_files("algo", Request("custom", folder, base="runner", framework="tensorflow"))
     with pytest.raises(ConfigError, match="has no networks"):
         new_files("policy", Request("custom", folder, base="ars"))
     with pytest.raises(ConfigError, match="does not support custom policies yet"):

@@ -66,7 +66,8 @@ def test_a_scaffolded_stage_composes_at_the_end_and_in_the_middle(after: list[st
 
 def test_scaffolded_files_are_linted_and_formatted(folder: Path) -> None:
     requests: list[tuple[str, dict[str, Any]]] = [(kind, {}) for kind in SCAFFOLDS]
-    requests += [("algo", {"base": "ars"}), ("algo", {"base": "runner"}), ("algo", {"base": "sac", "framework": "jax"})]
+    requests += [("algo", {"base": "ars"}), ("algo", {"base": "sac", "framework": "jax"})]
+    requests += [("algo", {"base": "runner", "framework": framework}) for framework in ("pytorch", "jax")]
     modules: list[str] = []
     for number, (kind, options) in enumerate(requests):
         files = new_files(kind, Request("custom", folder / str(number), **options))
@@ -97,6 +98,7 @@ def test_scaffolded_files_are_linted_and_formatted(folder: Path) -> None:
     ("kind", "options"),
     [
         *(("algo", {"base": base}) for base in ("ppo", "sac", "ars", "runner")),
+        ("algo", {"base": "runner", "framework": "jax"}),
         *((kind, {}) for kind in SCAFFOLDS if kind != "algo"),
     ],
     ids=str,
