@@ -334,3 +334,48 @@ def test_a_config_that_contains_itself_is_refused() -> None:
     config["algo_params"] = config
     with pytest.raises(ConfigError, match="nested more than 32 deep"):
         from_python(config)
+
+
+# values that a flag hides ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("file", "flags"),
+    [
+        ({"robot": "pandaa"}, {"robot": "panda"}),
+        ({"task": "raech"}, {"task": "push"}),
+        ({"task": "GA"}, {"task": "push"}),
+        ({"algo": "sacc"}, {"algo": "sac"}),
+        ({"framework": "pytorhc"}, {"framework": "pytorch"}),
+        ({"workspace": "tabel"}, {"workspace": "table"}),
+        ({"control": "ee_dleta"}, {"control": "ee_delta"}),
+        ({"reward": "spares"}, {"reward": "dense"}),
+        ({"strategy": "curiculum"}, {"strategy": "standard"}),
+        ({"observations": ["ee_positoin"]}, {"observations": None}),
+        ({"callbacks": ["wandbb"]}, {"callbacks": []}),
+        ({"randomize": {"object_masss": True}}, {"randomize": {}}),
+        ({"randomize": {"object_mass": [2, 1]}}, {"randomize": {"object_mass": [1, 2]}}),
+        ({"task_params": {"object": "cuube"}}, {"task": "push", "task_params": {"object": "cube"}}),
+        (
+            {"task_params": {"objects": {"base": "cuube"}}},
+            {"task": "stack", "task_params": {"objects": {"base": "die"}}},
+        ),
+        ({"task_params": {"distractors": ["cuube"]}}, {"task_params": {"distractors": []}}),
+    ],
+    ids=str,
+)
+def test_a_flag_does_not_hide_an_unknown_name_in_the_file(file: dict[str, Any], flags: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=f"^{next(iter(file))}"):
+        resolve_config(file, flags)
+    resolve_config({"seed": 1}, flags)
+
+
+@pytest.mark.parametrize(
+    ("file", "flags"),
+    [({"algo": "ppo", "her": True}, {"algo": "sac"}), ({"algo": "a2c", "framework": "jax"}, {"framework": "pytorch"})],
+    ids=str,
+)
+def test_a_flag_may_complete_a_file_that_is_not_valid_alone(file: dict[str, Any], flags: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        resolve_config(file)
+    resolve_config(file, flags)
