@@ -64,7 +64,7 @@ def train(
         ConfigError: Something in the config is wrong, or the run cannot be resumed; nothing has been written.
         DivergedError: A number was not finite; the last good model is saved.
         RunError: The run failed; everything up to the failure is saved.
-        InterruptedRunError: Ctrl-C or SIGTERM; a checkpoint is saved.
+        InterruptedRunError: Ctrl-C, SIGTERM or SIGHUP; a checkpoint is saved.
     """
     from mygym.runs.pretrained import load_pretrained
     from mygym.runs.session import Session
