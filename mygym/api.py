@@ -12,6 +12,7 @@ from mygym.demonstrations.collection import demonstrate
 from mygym.demonstrations.episodes import Demonstrations
 from mygym.demonstrations.loading import load_demonstrations
 from mygym.demonstrations.replays import replay
+from mygym.envs.arguments import checked_episodes, checked_seed
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.envs.supported import support_warning
 from mygym.errors import ConfigError, DivergedError, RunError, bad_value
@@ -21,6 +22,7 @@ from mygym.runs.evaluation import EXTRA, Evaluation, Predicts, episode_seeds, ev
 from mygym.runs.loading import find_plan, load
 from mygym.runs.plan import Config, RunPlan
 from mygym.runs.result import Result
+from mygym.runs.rollouts import rollout_steps
 from mygym.runs.starting import open_result, start_run
 from mygym.runs.video import record_failure_videos, record_video
 from mygym.sim.inference import inferred_of
@@ -119,11 +121,14 @@ def evaluate(
         trust: See `load`.
 
     Raises:
-        ConfigError: Neither or both of run and policy are given, or `load` refuses the run.
+        ConfigError: Neither or both of run and policy are given, an argument is invalid, or `load` refuses the run.
         RunError: The policy cannot be loaded, or its actions are not finite.
     """
     if (run is None) == (policy is None):
         raise ConfigError(bad_value("evaluate", {"run": run, "policy": policy}, "either a run or a policy"))
+    if run is not None and config is not None:
+        raise ConfigError(bad_value("config", config, "a policy and a config, or a run alone", "is not for a run"))
+    episodes, seed = checked_episodes(episodes), checked_seed(seed)
     plan = find_plan(directory.find_policy(run)[0] if run is not None else (config or {}))
 
     def policy_for(envs: Sequence[AnyEnv]) -> Predicts:
@@ -149,9 +154,12 @@ def evaluate(
 
 
 def print_notes(plan: RunPlan, env: AnyEnv, *, algorithm: bool = True) -> None:
-    """Print notes on a run: flattened observations, values inferred from a URDF, and warnings about the robot."""
+    """Print notes on a run: long rollouts, flattened observations, values inferred from a URDF, and warnings."""
     if algorithm and plan.algorithm.parent:
         print_note(f"{plan.algorithm.name} inherits its unset values from {plan.algorithm.parent}")
+    if algorithm and (steps := rollout_steps(plan)) > plan.config.steps:
+        more = f"more than steps, {plan.config.steps:,}"
+        print_note(f"{plan.algorithm.name} trains in whole rollouts of up to {steps:,} env steps, {more}")
     if algorithm and not plan.algorithm.dict_observations:
         name = f"{plan.algorithm.name} of {plan.algorithm.framework}"
         print_note(f"{name} takes no dictionary observations: it gets flat vectors")

@@ -57,6 +57,21 @@ def test_the_default_run_learns_to_reach(framework: str, tmp_path: Path) -> None
     assert mygym.evaluate(result.path, episodes=5) == mygym.evaluate(result.path, episodes=5)
 
 
+@pytest.mark.parametrize("episodes", [0, -1, 1.5, "x", None, 10**6])
+@pytest.mark.parametrize("play", [mygym.evaluate, mygym.demonstrate])
+def test_an_invalid_number_of_episodes_is_refused(play: Any, episodes: Any, tmp_path: Path) -> None:
+    more = {"out": tmp_path / "out"} if play is mygym.demonstrate else {}
+    with pytest.raises(ConfigError, match=f"episodes: {episodes!r} is not allowed; allowed: a whole number from 1"):
+        play(policy="zero", episodes=episodes, **more)
+    with pytest.raises(ConfigError, match="seed: -1"):
+        play(policy="zero", seed=-1, **more)
+
+
+def test_a_config_is_not_for_the_evaluation_of_a_run(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"config: \{'task': 'push'\} is not for a run"):
+        mygym.evaluate(tmp_path, config={"task": "push"})
+
+
 WORKSPACES_QUICKLY = list({find_task(task).workspace: (task, robot) for task, robot in COVERING}.values())
 """Of `COVERING` a pair for each workspace: learning does not know the task, and tests/envs plays all tasks."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from mygym.config.plain import is_plain
-from mygym.config.ranges import LARGEST, RANGES
+from mygym.config.ranges import LARGEST, RANGES, TEXTS
 from mygym.errors import ConfigError, bad_value
 from mygym.registry.signatures import Parameter, choices, fits, in_words, parameters
 
@@ -65,6 +66,10 @@ def check_value(key: str, value: Any, parameter: Parameter, bounded: bool = True
         if isinstance(value, str) and (names := choices(parameter.annotation)):
             raise ConfigError(bad_value(key, value, names))
         raise ConfigError(bad_value(key, value, in_words(parameter.annotation), "has the wrong type"))
+    if bounded and isinstance(value, str) and parameter.name in TEXTS:
+        pattern, allowed = TEXTS[parameter.name]
+        if not re.fullmatch(pattern, value):
+            raise ConfigError(bad_value(key, value, allowed))
     for number in _numbers(value):
         if not abs(number) <= LARGEST:
             raise ConfigError(bad_value(key, value, f"finite numbers of at most {LARGEST:g}, as float32 has"))

@@ -106,12 +106,13 @@ def make_eval_envs(run: Plannable, stack: ExitStack, episodes: int | None = None
     return envs
 
 
-def make_vec_env(run: Plannable, stack: ExitStack | None = None) -> Any:
+def make_vec_env(run: Plannable, stack: ExitStack | None = None, *, only_spaces: bool = False) -> Any:
     """Return the training environments as an SB3 `VecEnv`, monitored, and normalised if asked for.
 
     Args:
         run: A plan, or a complete config.
         stack: Closes the environments; None: the caller closes them.
+        only_spaces: Whether one environment stands for all: enough to build a model, at the cost of one.
     """
     from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecMonitor, VecNormalize
 
@@ -123,7 +124,12 @@ def make_vec_env(run: Plannable, stack: ExitStack | None = None) -> Any:
             trial.try_all()
     make = partial(_make_env, plan.variants, plan.algorithm.dict_observations, plan.codes)
     makers: list[Callable[[], Any]] = [make] * config.n_envs
-    env: VecEnv = worker_vec_env(makers) if config.subprocesses else DummyVecEnv(makers)
+    env: VecEnv
+    if only_spaces:
+        env = DummyVecEnv(makers[:1])
+        env.num_envs, env.envs = config.n_envs, env.envs * config.n_envs
+    else:
+        env = worker_vec_env(makers) if config.subprocesses else DummyVecEnv(makers)
     env = VecMonitor(env, info_keywords=MONITORED)
     if config.normalize:
         env = VecNormalize(env, norm_reward=False)
@@ -294,11 +300,8 @@ def as_built(resolved: Resolved, model: Any) -> Resolved:
 def explained(run: Plannable) -> Resolved:
     """Return `as_built` of a run that is not started: builds everything and writes nothing."""
     plan = plan_of(run)
-    resolved = plan.resolved
-    if plan.config.subprocesses:
-        plan = plan_of(plan.config.model_copy(update={"subprocesses": False}))
-    env = make_vec_env(plan)
+    env = make_vec_env(plan, only_spaces=True)
     try:
-        return as_built(resolved, build_model(plan, env))
+        return as_built(plan.resolved, build_model(plan, env))
     finally:
         env.close()
