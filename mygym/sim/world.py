@@ -16,7 +16,7 @@ from mygym.models.objects import ObjectSpec
 from mygym.models.robot import RobotSpec
 from mygym.models.workspace import WorkspaceSpec
 from mygym.registry import registry
-from mygym.sim.bullet import bullet, connect, disconnect
+from mygym.sim.bullet import bullet, closing, connect
 from mygym.sim.fixture_bodies import FixtureBodies
 from mygym.sim.moving_distractor import MovingDistractor
 from mygym.sim.object_bodies import ObjectBodies
@@ -92,8 +92,8 @@ class World:
         self.control_hz, self.dt = control_hz, 1.0 / control_hz
         self.has_gripper = gripper and robot.gripper is not None
         kind: type[Controller] = registry("controller").get(control, "control").load()
-        self.closed = False
         self._client = connect()
+        self._close = closing(self, self._client)
         try:
             self._build(kind, objects, gripper, moving_distractors or {})
         except BaseException:
@@ -280,9 +280,12 @@ class World:
 
     def close(self) -> None:
         """Close the physics client; may be called repeatedly."""
-        if not self.closed:  # Bullet may have given the client's number to another world
-            self.closed = True
-            disconnect(self._client)
+        self._close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the physics client is closed."""
+        return not self._close.alive
 
     def _read_state(self) -> None:
         state = self.state
