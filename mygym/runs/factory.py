@@ -169,6 +169,8 @@ def build_model(run: Plannable, env: Any) -> Any:
     Raises:
         ConfigError: The class refuses its arguments, or the device is missing.
     """
+    from stable_baselines3 import HerReplayBuffer
+
     from mygym.runs import schedule_callback
     from mygym.runs.exploration import gaussian_noise
 
@@ -180,7 +182,7 @@ def build_model(run: Plannable, env: Any) -> Any:
     kwargs |= schedule_callback.arguments(schema.cls, scheduled, config.steps)
     if config.her:
         kwargs["replay_buffer_class"] = schema.component(("replay_buffer_class",))
-        if len(plan.variants) > 1:
+        if len(plan.variants) > 1 and kwargs["replay_buffer_class"] is HerReplayBuffer:
             from mygym.runs.multi_task_her import MultiTaskHerReplayBuffer
 
             kwargs["replay_buffer_class"] = MultiTaskHerReplayBuffer

@@ -12,11 +12,14 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from stable_baselines3 import SAC, HerReplayBuffer
+from stable_baselines3.common.buffers import DictReplayBuffer
 
 from mygym.cli.main import run as command
 from mygym.config import RunConfig, config_hash, load_file
 from mygym.errors import ConfigError
-from mygym.registry import algorithm, registry
+from mygym.registry import algorithm, register_algorithm, registry
+from mygym.runs import factory
 from mygym.runs.files import write_yaml
 from mygym.runs.resolve_config import from_python, resolve_config
 from mygym.tasks.lookup import find_task
@@ -130,6 +133,24 @@ def test_hindsight_is_off_if_observations_contain_the_goal(values: dict[str, Any
     assert resolve_config(overrides={"algo": "sac", **values}).config.her is False
     with pytest.raises(ConfigError, match=f"her: True cannot relabel {telling}"):
         resolve_config(overrides={"algo": "sac", "her": True, **values})
+
+
+def test_a_registered_replay_buffer_is_not_replaced_by_hindsight() -> None:
+    class OwnBuffer(DictReplayBuffer):
+        pass
+
+    class OwnHindsight(HerReplayBuffer):
+        pass
+
+    for name, buffer in (("own_buffer", OwnBuffer), ("own_hindsight", OwnHindsight)):
+        register_algorithm(name, defaults={"replay_buffer_class": buffer})(type(name, (SAC,), {}))
+        resolved = resolve_config(overrides={"algo": name, "n_envs": 1})
+        assert resolved.config.her is (buffer is OwnHindsight)
+        with contextlib.closing(factory.make_vec_env(resolved.config)) as env:
+            assert type(factory.build_model(resolved.config, env).replay_buffer) is buffer
+        assert factory.explained(resolved).config.algo_params["replay_buffer_class"] == buffer.__qualname__
+    with pytest.raises(ConfigError, match=r"her: True would replace OwnBuffer, .* of own_buffer"):
+        resolve_config(overrides={"algo": "own_buffer", "her": True})
 
 
 def test_hindsight_can_be_turned_off_and_on() -> None:
