@@ -70,7 +70,7 @@ def test_the_expert_releases_in_motion_and_the_object_ends_at_the_goal(task: str
                 steps_in_flight += info["stage"] == last and not env.world.state.touch[0, 0]
                 ended = terminated or truncated
             assert info["is_success"], (seed, info)
-            assert steps_in_flight >= 2
+            assert steps_in_flight >= 1
             away = np.linalg.norm(env.world.state.object_position[0, 0] - goal)
             assert away < env.task.tolerance or env.task.stage_names[-1] == "strike"
 
