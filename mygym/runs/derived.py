@@ -75,7 +75,7 @@ def uses_her(config: RunConfig, task: Task, entry: Algorithm, variants: Sequence
     applies = entry.goal_relabelling and entry.dict_observations and not with_goal
     rewards = [variant.config.reward for variant in variants]
     fixed = [reward for reward in rewards if not find_reward(reward).of_goals]
-    buffer = entry.defaults.get("replay_buffer_class")
+    buffer: Any = entry.defaults.get("replay_buffer_class")
     replaced = buffer is not None and not issubclass(buffer, HerReplayBuffer)
     her = config.her
     if her is None:

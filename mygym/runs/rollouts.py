@@ -6,7 +6,7 @@ from mygym.runs.plan import RunPlan
 
 
 def rollout_steps(plan: RunPlan) -> int:
-    """Return the env steps between two updates of the policy, of ARS at most; 0 if the hyperparameters do not tell."""
+    """Return the env steps between two updates of the policy, of ARS at most; 0 if unknown."""
     from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
 
     config, params = plan.config, plan.config.algo_params

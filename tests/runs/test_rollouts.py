@@ -28,7 +28,7 @@ SHORT = {
         ("ars", {"n_delta": 2, "n_top": 1}),
     ],
 )
-def test_a_run_ends_after_a_whole_rollout_and_says_so(
+def test_a_run_ends_after_a_whole_rollout_with_a_note(
     algo: str, params: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = {"algo": algo, "algo_params": params, "logdir": str(tmp_path), **SHORT}
