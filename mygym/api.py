@@ -14,6 +14,7 @@ from mygym.demonstrations.keyboard import KEYBOARD, Keyboard
 from mygym.demonstrations.loading import load_demonstrations
 from mygym.demonstrations.replays import replay
 from mygym.demonstrations.sliders import SLIDERS, Sliders
+from mygym.envs.arguments import checked_episodes, checked_seed
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.envs.supported import support_warning
 from mygym.errors import ConfigError, DivergedError, RunError, bad_value
@@ -24,6 +25,7 @@ from mygym.runs.evaluation import EXTRA, Evaluation, Predicts, episode_seeds, ev
 from mygym.runs.loading import find_plan, load
 from mygym.runs.plan import Config, RunPlan
 from mygym.runs.result import Result
+from mygym.runs.rollouts import rollout_steps
 from mygym.runs.starting import open_result, start_run
 from mygym.runs.video import record_failure_videos, record_video
 from mygym.sim.inference import inferred_of
@@ -73,7 +75,7 @@ def train(
         ConfigError: Something in the config is wrong, or the run cannot be resumed; nothing has been written.
         DivergedError: A number was not finite; the last good model is saved.
         RunError: The run failed; everything up to the failure is saved.
-        InterruptedRunError: Ctrl-C or SIGTERM; a checkpoint is saved.
+        InterruptedRunError: Ctrl-C, SIGTERM or SIGHUP; a checkpoint is saved.
     """
     from mygym.runs.pretrained import load_pretrained
     from mygym.runs.session import Session
@@ -130,14 +132,18 @@ def evaluate(
         gui: Play one episode after another in a window, whose sliders move the goal; its key `q` ends the evaluation.
 
     Raises:
-        ConfigError: Neither or both of run and policy are given, `load` refuses the run, or a window is not possible.
+        ConfigError: Neither or both of run and policy are given, an argument is invalid, `load` refuses the run, or a
+            window is not possible.
         RunError: The policy cannot be loaded, its actions are not finite, or no episode was played to the end.
     """
     if (run is None) == (policy is None):
         raise ConfigError(bad_value("evaluate", {"run": run, "policy": policy}, "either a run or a policy"))
+    if run is not None and config is not None:
+        raise ConfigError(bad_value("config", config, "a policy and a config, or a run alone", "is not for a run"))
     gui = gui or policy in (KEYBOARD, SLIDERS)
     if gui and (video or failure_videos):
         raise ConfigError(bad_value("gui", gui, "no video, no failure_videos", "cannot be combined with videos"))
+    episodes, seed = checked_episodes(episodes), checked_seed(seed)
     plan = find_plan(directory.find_policy(run)[0] if run is not None else (config or {}))
 
     def policy_for(envs: Sequence[AnyEnv]) -> Predicts:
@@ -170,9 +176,12 @@ def evaluate(
 
 
 def print_notes(plan: RunPlan, env: AnyEnv, *, algorithm: bool = True) -> None:
-    """Print notes on a run: flattened observations, values inferred from a URDF, and warnings about the robot."""
+    """Print notes on a run: long rollouts, flattened observations, values inferred from a URDF, and warnings."""
     if algorithm and plan.algorithm.parent:
         print_note(f"{plan.algorithm.name} inherits its unset values from {plan.algorithm.parent}")
+    if algorithm and (steps := rollout_steps(plan)) > plan.config.steps:
+        more = f"more than steps, {plan.config.steps:,}"
+        print_note(f"{plan.algorithm.name} trains in whole rollouts of up to {steps:,} env steps, {more}")
     if algorithm and not plan.algorithm.dict_observations:
         name = f"{plan.algorithm.name} of {plan.algorithm.framework}"
         print_note(f"{name} takes no dictionary observations: it gets flat vectors")

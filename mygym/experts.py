@@ -92,17 +92,21 @@ class OraclePolicy:
 
 
 class RandomPolicy:
-    """Policy of uniform random actions, seeded."""
+    """Policy of uniform random actions; those of an episode follow from its seed and the policy's."""
 
     def __init__(self, envs: Sequence[Any], seed: int) -> None:
-        self.shape = (len(envs), *envs[0].action_space.shape)
-        self.rng = np.random.default_rng(seed)
+        self.envs, self.seed = [env.unwrapped for env in envs], seed
+        self.shape = envs[0].action_space.shape
+        self.generators = [np.random.default_rng([seed, number]) for number in range(len(envs))]
 
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
     ) -> Prediction:
         """Return actions `(n, A)` in [−1, 1]."""
-        return self.rng.uniform(-1.0, 1.0, self.shape).astype(np.float32), None
+        for number in np.flatnonzero([] if episode_start is None else episode_start):
+            self.generators[number] = np.random.default_rng([self.seed, *self.envs[number].episode_seed])
+        actions = [generator.uniform(-1.0, 1.0, self.shape) for generator in self.generators]
+        return np.stack(actions).astype(np.float32), None
 
 
 class ZeroPolicy:

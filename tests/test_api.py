@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 import torch
 import yaml
 from safetensors.numpy import load_file as load_tensors
+from stable_baselines3.common.callbacks import BaseCallback
 
 import mygym
 from mygym.algos import sbx
@@ -55,6 +57,39 @@ def test_the_default_run_learns_to_reach(framework: str, tmp_path: Path) -> None
     assert min(last) >= 0.98 or result.steps >= 20_000
     assert mygym.evaluate(result.path, episodes=50).success_rate >= 0.9
     assert mygym.evaluate(result.path, episodes=5) == mygym.evaluate(result.path, episodes=5)
+
+
+def test_a_second_training_in_another_thread_is_refused(tmp_path: Path) -> None:
+    """Both would draw from the same random generators, and neither run could be repeated."""
+
+    class Start(BaseCallback):
+        refused = ""
+
+        def _on_step(self) -> bool:
+            if not self.refused:
+                with ThreadPoolExecutor() as pool:
+                    error = pool.submit(mygym.train, {**SHORT, "logdir": str(tmp_path)}).exception()
+                self.refused = str(error)
+            return True
+
+    callback = Start()
+    mygym.train({**SHORT, "logdir": str(tmp_path)}, callbacks=[callback])
+    assert callback.refused.startswith("train: another thread of this process is training")
+
+
+@pytest.mark.parametrize("episodes", [0, -1, 1.5, "x", None, 10**6])
+@pytest.mark.parametrize("play", [mygym.evaluate, mygym.demonstrate])
+def test_an_invalid_number_of_episodes_is_refused(play: Any, episodes: Any, tmp_path: Path) -> None:
+    more = {"out": tmp_path / "out"} if play is mygym.demonstrate else {}
+    with pytest.raises(ConfigError, match=f"episodes: {episodes!r} is not allowed; allowed: a whole number from 1"):
+        play(policy="zero", episodes=episodes, **more)
+    with pytest.raises(ConfigError, match="seed: -1"):
+        play(policy="zero", seed=-1, **more)
+
+
+def test_a_config_is_not_for_the_evaluation_of_a_run(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"config: \{'task': 'push'\} is not for a run"):
+        mygym.evaluate(tmp_path, config={"task": "push"})
 
 
 WORKSPACES_QUICKLY = list({find_task(task).workspace: (task, robot) for task, robot in COVERING}.values())

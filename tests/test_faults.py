@@ -96,7 +96,7 @@ class Row:
         how = re.match(r"(?:`(\w+)`, )?exit code (\d+)", end)
         assert how, line
         patterns = [
-            re.compile(re.sub(r"\b(?!SIGTERM|ZIP)[A-Z]+\b", ".+", re.escape(quoted)))
+            re.compile(re.sub(r"\b(?!SIGTERM|SIGHUP|SIGINT|ZIP)[A-Z]+\b", ".+", re.escape(quoted)))
             for quoted in re.findall(r"`(.+?)`", quoted)
         ]
         assert patterns or quoted == "nothing", line
@@ -725,6 +725,32 @@ def test_sigterm_twice(row: Row, moment: str, train: Train, before: Any, undistu
     outcome = train()
     assert_interrupted(row, outcome, *((40, 1) if moment == "evaluation" else (60, 2)))
     assert Checkpoints(outcome.run, keep=1).newest(pytest.fail).steps == 30
+    assert_goes_on(train, outcome.run, undisturbed)
+
+
+@holds("the terminal is closed (SIGHUP)")
+def test_a_terminal_that_is_closed(row: Row, train: Train, before: Any, undisturbed: Path) -> None:
+    before(RobotEnv, "step", lambda *_: os.kill(os.getpid(), signal.SIGHUP), call=15, where=judges)
+    outcome = train()
+    assert_interrupted(row, outcome, 40, 2)
+    assert_goes_on(train, outcome.run, undisturbed)
+
+
+@holds("Ctrl-C many times")
+def test_ctrl_c_many_times(row: Row, train: Train, before: Any, undisturbed: Path) -> None:
+    """Also while the run saves its last files and closes its environments."""
+
+    def press(*_: Any) -> None:
+        for _ in range(3):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    before(RobotEnv, "step", press, call=15, where=judges)
+    before(result.Result, "write", press)
+    before(session, "save_policy", press, call=2)
+    before(RobotEnv, "close", press)
+    outcome = train()
+    assert_interrupted(row, outcome, 40, 1)
+    assert outcome.err.count("\n") == 4  # the evaluation at step 0, an empty line, and both messages
     assert_goes_on(train, outcome.run, undisturbed)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mygym import api
+from mygym.envs.arguments import checked_episodes
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.envs.supported import a_robot_for
 from mygym.registry import registry
@@ -107,8 +108,9 @@ def make_card(
         report: Called with the next step, in words.
 
     Raises:
-        ConfigError: The config is wrong.
+        ConfigError: The config or the number of episodes is wrong.
     """
+    episodes = checked_episodes(episodes)
     complete = {**with_robot(config), "reward": "staged"}  # `goal_reward` gives the other rewards
     with contextlib.ExitStack() as stack:
         envs = []

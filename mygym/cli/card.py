@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> None:
 
     from mygym.checks.cards import make_card
 
-    name = options.task or options.config or config["task"]
+    name = options.config if options.config and not options.task else str(config["task"])
     card = make_card(config, episodes, lambda message: print_note(f"card of {name}: {message}")).to_json()
     if options.json:
         print_json(card)

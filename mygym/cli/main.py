@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import atexit
+import errno
+import io
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from mygym.cli.output import print_note
-from mygym.errors import MygymError, bad_value
+from mygym.errors import ConfigError, InterruptedRunError, MygymError, bad_value
+from mygym.runs.stop_request import SIGNALS, StopRequest
 
 if TYPE_CHECKING:
     from mygym.runs.result import Result
@@ -32,6 +38,12 @@ COMMANDS = {
 }
 """Command → help; the command `NAME` is `mygym.cli.NAME.main`."""
 
+INTERRUPTED = ("interrupted", 130)
+"""Message and exit code after Ctrl-C, SIGTERM or SIGHUP."""
+
+STREAM_ERRORS = (errno.ENOSPC, errno.EIO, errno.EBADF)
+"""Errors of `print`: the disk of the output is full, or its terminal is closed; errors of files have a file name."""
+
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the `mygym` program and exit.
@@ -41,18 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words or words[0] in {"-h", "--help"}:
-        print("usage: mygym COMMAND [options]\n\ncommands:")
-        print("\n".join(f"  {name:<10}{help}" for name, help in COMMANDS.items()))
-        print("\nexamples:\n  mygym train --task push --steps 300000\n  mygym list robot")
-        print("\n`mygym COMMAND --help` prints the options and examples of a command; `mygym --version` the version.")
-        sys.exit(0)
-    if words[0] == "--version":
-        from mygym import __version__
-
-        print(__version__)
-        sys.exit(0)
-    if words[0] not in COMMANDS:
-        _fail(bad_value("command", words[0], COMMANDS, "is not a command"), 2)
+        _exit_after(_print_help)
+    elif words[0] == "--version":
+        _exit_after(_print_version)
     run(words[0], words[1:])
 
 
@@ -72,42 +75,114 @@ def evaluate() -> NoReturn:
 
 def run(command: str, arguments: Sequence[str], **options: Any) -> NoReturn:
     """Run a command and exit: 0 done, 2 invalid input, 1 any other error, 130 interrupted."""
+
+    def perform() -> None:
+        _check_process()
+        if command not in COMMANDS:
+            raise ConfigError(bad_value("command", command, COMMANDS, "is not a command"))
+        import_module(f"mygym.cli.{command}").main(arguments, **options)
+
+    _exit_after(perform)
+
+
+def _print_help() -> None:
+    print("usage: mygym COMMAND [options]\n\ncommands:")
+    print("\n".join(f"  {name:<10}{help}" for name, help in COMMANDS.items()))
+    print("\nexamples:\n  mygym train --task push --steps 300000\n  mygym list robot")
+    print("\n`mygym COMMAND --help` prints the options and examples of a command; `mygym --version` the version.")
+
+
+def _print_version() -> None:
+    from mygym import __version__
+
+    print(__version__)
+
+
+def _check_process() -> None:
+    """Refuse what libraries would end with a crash.
+
+    Raises:
+        ConfigError: The current folder was removed, or Python has removed all docstrings.
+    """
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        raise ConfigError("the current folder does not exist any more; allowed: `cd` to a folder that exists") from None
+    if sys.flags.optimize > 1:
+        why = "removes the docstrings that libraries and the help need"
+        raise ConfigError(bad_value("PYTHONOPTIMIZE", sys.flags.optimize, "0 or 1", why))
+
+
+def _exit_after(perform: Callable[[], None]) -> NoReturn:
+    """Call a function, then exit; an error is one message, whatever its cause."""
     _open_streams()
-    perform: Callable[..., None] = import_module(f"mygym.cli.{command}").main
+    with StopRequest(immediate=True) as stop:
+        try:
+            message, code = _outcome(perform)
+        except KeyboardInterrupt:
+            message, code = INTERRUPTED
+        except Exception:
+            if not stop.received:
+                raise
+            message, code = INTERRUPTED  # a library has replaced the KeyboardInterrupt, e.g. by an ImportError
+        stop.ending = True
+        _end(message, code)
+
+
+def _outcome(perform: Callable[[], None]) -> tuple[str, int]:
+    """Call a function; return the message for standard error, and the exit code."""
     try:
-        perform(arguments, **options)
+        perform()
         sys.stdout.flush()
+    except InterruptedRunError as error:
+        return str(error), error.exit_code
     except MygymError as error:
-        _fail(str(error), error.exit_code)
-    except KeyboardInterrupt:
-        _fail("interrupted", 130)
+        return f"error: {error}", error.exit_code
     except BrokenPipeError:
-        sys.stderr.close()  # the reader has closed the pipe, e.g. `mygym list | head -1`
-        sys.exit(1)
-    _exit(0)
+        return "", 1  # the reader has closed the pipe, e.g. `mygym list | head -1`
+    except OSError as error:
+        if error.filename is not None or error.errno not in STREAM_ERRORS:
+            raise
+        return f"error: standard output: cannot be written: {error.strerror}", 1
+    return "", 0
 
 
-def _fail(message: str, code: int) -> NoReturn:
-    print_note(message if code == 130 else f"error: {message}")
-    _exit(code)
-
-
-def _exit(code: int) -> NoReturn:
-    """Exit with `code`, even if standard error is closed; Python would exit with 120 if it cannot flush the stream."""
-    try:
-        sys.stderr.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+def _end(message: str, code: int) -> NoReturn:
+    """Print the message and exit with `code`, also if a stream is closed: Python would exit with 120 then."""
+    if message:
+        print_note(message)
+    for stream in (sys.stdout, sys.stderr):
+        if not _is_open(stream):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1 if stream is sys.stdout else 2)
+    atexit.register(_ignore_signals)
     sys.exit(code)
 
 
+def _is_open(stream: TextIO) -> bool:
+    """Return whether the text that a stream still holds can be written."""
+    try:
+        stream.flush()
+    except OSError:
+        return False
+    return True
+
+
+def _ignore_signals() -> None:
+    """Ignore Ctrl-C at exit, where libraries clean up: it would cause a traceback."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
 def _open_streams() -> None:
-    """Open missing standard streams (`2>&-`); otherwise the next opened files would get their file numbers."""
+    """Open missing standard streams (`2>&-`), whose file numbers other files would get; let any text be printed."""
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(number, True)
     os.close(number)
     sys.stdout = sys.stdout or os.fdopen(1, "w")
     sys.stderr = sys.stderr or os.fdopen(2, "w")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")  # e.g. of `…` in ASCII
 
 
 if __name__ == "__main__":

@@ -113,9 +113,9 @@ class Schema:
         return getattr(self.cls, "policy_aliases", {}).get(policy) if isinstance(policy, str) else policy
 
     def _buffer(self, path: tuple[str, ...]) -> Any:
-        if self.her and path == ("replay_buffer_class",):
-            return importlib.import_module("stable_baselines3").HerReplayBuffer
         chosen = at(self.kwargs, path)
+        if chosen is None and self.her and path == ("replay_buffer_class",):
+            return importlib.import_module("stable_baselines3").HerReplayBuffer
         if chosen is not None:
             return chosen
         module, flat, of_dictionaries = BUFFERS[path[-1]]

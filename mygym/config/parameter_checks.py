@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import TypeAdapter, ValidationError
 
 from mygym.config.plain import is_plain
-from mygym.config.ranges import LARGEST, RANGES
+from mygym.config.ranges import LARGEST, RANGES, TEXTS
 from mygym.config.validation_errors import first_mistake
 from mygym.errors import ConfigError, bad_value
 from mygym.registry.signatures import Parameter, choices, fits, in_words, parameters
@@ -73,6 +74,10 @@ def check_value(key: str, value: Any, parameter: Parameter, bounded: bool = True
         raise ConfigError(bad_value(key, value, in_words(parameter.annotation), "has the wrong type"))
     if refusal := _refusal(value, parameter.annotation):
         raise ConfigError(bad_value(key, value, refusal, "is out of range"))
+    if bounded and isinstance(value, str) and parameter.name in TEXTS:
+        pattern, allowed = TEXTS[parameter.name]
+        if not re.fullmatch(pattern, value):
+            raise ConfigError(bad_value(key, value, allowed))
     for number in _numbers(value):
         if not abs(number) <= LARGEST:
             raise ConfigError(bad_value(key, value, f"finite numbers of at most {LARGEST:g}, as float32 has"))

@@ -32,7 +32,7 @@ RANGES: Mapping[str, Range] = {
     "gamma": _SHARE,
     "gae_lambda": _SHARE,
     "tau": _SHARE,
-    "batch_size": _COUNT,
+    "batch_size": Range(1, 10_000_000),  # far more than fits into memory
     "buffer_size": _COUNT,
     "n_steps": _COUNT,
     "n_epochs": _COUNT,
@@ -84,6 +84,12 @@ RANGES: Mapping[str, Range] = {
     "sub_sampling_factor": Range(1, 1),  # sb3-contrib cannot sub-sample dictionaries
 }
 """Name of a hyperparameter → its range."""
+
+TEXTS: Mapping[str, tuple[str, str]] = {
+    "ent_coef": (r"auto(_[0-9.]+(e-?[0-9]+)?)?", "a number, auto, or auto_0.1 for another first value"),
+    "target_entropy": ("auto", "a number or auto"),
+}
+"""Name of a hyperparameter that is a number or text → pattern of the text, and the allowed values in words."""
 
 LARGEST = 3.4e38
 """Largest finite float32, the type in which torch computes."""

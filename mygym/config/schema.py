@@ -282,10 +282,17 @@ class RunConfig(Section):
                 raise ValueError(f"each name once, not {name} twice")
         return observations
 
+    @field_validator("logdir")
+    @classmethod
+    def _one_line(cls, logdir: str) -> str:
+        if not logdir.isprintable():  # programs read the path from the line `run: PATH`
+            raise ValueError("a path of printable characters")
+        return logdir
+
     @field_validator("device")
     @classmethod
     def _known_device(cls, device: str) -> str:
-        if not re.fullmatch(r"(cpu|cuda|mps|xpu)(:[0-9]{1,2})?", device):
+        if not re.fullmatch(r"cpu(:0)?|(cuda|mps|xpu)(:[0-9]{1,2})?", device):
             raise ValueError("cpu, cuda, mps or xpu, if the framework supports it; :1 for the second device")
         return device
 

@@ -14,6 +14,7 @@ from mygym.demonstrations.episodes import Demonstrations
 from mygym.demonstrations.keyboard import KEYBOARD, Keyboard
 from mygym.demonstrations.loading import load_demonstrations
 from mygym.demonstrations.recording import attempts
+from mygym.envs.arguments import checked_episodes, checked_seed
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.registry import registry
 from mygym.runs import directory, factory, files
@@ -60,8 +61,7 @@ def demonstrate(
     levels = _levels(noise)
     if not 0 < partial <= 1:
         raise ConfigError(bad_value("partial", partial, "above 0, at most 1"))
-    if episodes < 1:
-        raise ConfigError(bad_value("episodes", episodes, "at least 1"))
+    episodes, seed = checked_episodes(episodes), checked_seed(seed)
     storage.require_minari()
     files.check_new(path, "out", "a folder")
     from_run = is_run(policy)

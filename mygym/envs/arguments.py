@@ -22,6 +22,9 @@ IN_CONFIGS = (
 )
 """Arguments of `RobotEnv` that are keys of configs, too."""
 
+MOST_EPISODES = 100_000
+"""Maximum number of episodes of an evaluation or a dataset, as in the schema of configs."""
+
 LARGEST_IMAGE = 4096
 """Maximum width and height of images, pixels."""
 
@@ -47,6 +50,20 @@ def checked_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
         valid = _is_number(arguments[name], int) and 1 <= arguments[name] <= LARGEST_IMAGE
         _check(name, arguments[name], valid, f"a whole number of pixels from 1 to {LARGEST_IMAGE}")
     return arguments
+
+
+def checked_episodes(count: Any) -> int:
+    """Return a number of episodes.
+
+    Raises:
+        ConfigError: It is not a whole number, less than 1, or more than `MOST_EPISODES`.
+    """
+    try:
+        number = operator.index(count)
+    except TypeError:
+        number = 0
+    _check("episodes", count, 1 <= number <= MOST_EPISODES, f"a whole number from 1 to {MOST_EPISODES}")
+    return number
 
 
 def checked_seed(seed: Any) -> int:

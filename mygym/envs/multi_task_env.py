@@ -56,6 +56,11 @@ class MultiTaskEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         return self._env(self.variant)
 
     @property
+    def episode_seed(self) -> tuple[int, int]:
+        """Seed of the environment, and number of the episode since the seed was set; they decide the episode."""
+        return self._seeds.seed, self._seeds.number
+
+    @property
     def label(self) -> str:
         """Label of the active environment."""
         return self.labels[self.variant]

@@ -311,6 +311,11 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         return self._episode.goals.copy()
 
     @property
+    def episode_seed(self) -> tuple[int, int]:
+        """Seed of the environment, and number of the episode since the seed was set; they decide the episode."""
+        return self._seeds.seed, self._seeds.number
+
+    @property
     def elapsed_steps(self) -> int:
         """Control steps since the reset."""
         return self._episode.elapsed_steps

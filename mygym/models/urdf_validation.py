@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import xml.etree.ElementTree as ET
 
 from mygym.errors import AssetError, bad_value
@@ -24,6 +25,15 @@ NUMBER_COUNTS = {
 }
 """Element → attribute → number of its values."""
 
+LARGEST = 1e6
+"""Largest number in a URDF, in SI units; limits may be infinite."""
+
+NOT_NEGATIVE = ("size", "radius", "length", "velocity", "effort")
+"""Attributes whose values are at least 0."""
+
+LONGEST_NAME = 200
+"""Maximum length of the name of a link or a joint; Bullet truncates long names."""
+
 
 def check_numbers(root: ET.Element) -> None:
     """Validate the numeric attributes of a `<robot>` element.
@@ -32,13 +42,19 @@ def check_numbers(root: ET.Element) -> None:
         AssetError: An attribute has invalid numbers or the wrong count of numbers, or an inertia lacks a moment.
     """
     for parent in (*root.findall("link"), *root.findall("joint")):
+        if len(parent.get("name", "")) > LONGEST_NAME:
+            why = f"is longer than {LONGEST_NAME} characters"
+            raise AssetError(bad_value(f"{parent.tag}: name", parent.get("name", "")[:20] + "…", "a shorter name", why))
         where = f"{parent.tag} {parent.get('name', '')}"
         for element in parent.iter():
             for key, count in NUMBER_COUNTS.get(element.tag, {}).items():
                 text = element.get(key)
-                if text is not None and not _are_numbers(text, count):
-                    allowed = "a number" if count == 1 else f"{count} numbers"
-                    raise AssetError(bad_value(f"{where}: {element.tag} {key}", text, allowed))
+                if text is not None:
+                    largest = math.inf if element.tag == "limit" else LARGEST
+                    _check_number(f"{where}: {element.tag} {key}", text, count, largest)
+            if element.tag == "limit" and float(element.get("lower", 0)) > float(element.get("upper", "inf")):
+                given = f"{element.get('lower')} to {element.get('upper')}"
+                raise AssetError(bad_value(f"{where}: limit", given, "lower below upper", "is reversed"))
             if element.tag == "inertia" and not {"ixx", "iyy", "izz"} <= set(element.keys()):
                 raise AssetError(bad_value(f"{where}: inertia", element.attrib, "ixx, iyy and izz", "lacks a moment"))
 
@@ -80,8 +96,19 @@ def link_at(joint: ET.Element, end: str) -> str:
     return "" if element is None else element.get("link", "")
 
 
-def _are_numbers(text: str, count: int) -> bool:
+def _check_number(key: str, text: str, count: int, largest: float) -> None:
+    """Validate the text of an attribute.
+
+    Raises:
+        AssetError: It does not hold `count` numbers, or a number is out of its range.
+    """
+    low = 0.0 if key.endswith(NOT_NEGATIVE) else -largest
+    allowed = "a number" if count == 1 else f"{count} numbers"
     try:
-        return len([float(word) for word in text.split()]) == count
+        values = [float(word) for word in text.split()]
     except ValueError:
-        return False
+        values = []
+    if len(values) != count:
+        raise AssetError(bad_value(key, text, allowed))
+    if not all(low <= value <= largest for value in values):  # nan is not in any range
+        raise AssetError(bad_value(key, text, f"{allowed} from {low:g} to {largest:g}", "is out of range"))

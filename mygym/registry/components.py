@@ -23,6 +23,7 @@ from mygym.registry.builtins import (
     DESCRIPTION_SUFFIXES,
     FOLDER_EXTRAS,
     KINDS,
+    OTHER_ROBOT_FILES,
 )
 from mygym.registry.discovery import ScannedFile, Scanner, first_comment
 from mygym.registry.entries import Deferred, Entry, caller, registered_twice, requirements, with_extras
@@ -164,6 +165,8 @@ class Registry:
     def _search(self, name: str, key: str) -> Entry:
         if self.kind in BUILTIN_FOLDERS and Path(name).suffix in DESCRIPTION_SUFFIXES:
             return self._file_entry(name, key)
+        if self.kind == "robot" and (allowed := OTHER_ROBOT_FILES.get(Path(name).suffix)):
+            raise UnknownNameError(bad_value(key, name, allowed, "is not a robot file"))
         self._update()
         if self._find(name) is None:
             self._update(rescan=True)

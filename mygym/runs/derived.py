@@ -68,12 +68,21 @@ def uses_her(config: RunConfig, task: Task, entry: Algorithm, variants: Sequence
     Raises:
         ConfigError: The user asks for it, but the algorithm or the task does not allow it.
     """
+    from stable_baselines3 import HerReplayBuffer  # imports torch
+
     observed = config.observations or _default_components(config, task)
     with_goal = [name for name in observed if find_component(name).depends_on_goal]
     applies = entry.goal_relabelling and entry.dict_observations and not with_goal
     rewards = [variant.config.reward for variant in variants]
     fixed = [reward for reward in rewards if not find_reward(reward).of_goals]
-    her = config.her if config.her is not None else applies and config.reward == "sparse" and not fixed
+    buffer: Any = entry.defaults.get("replay_buffer_class")
+    replaced = buffer is not None and not issubclass(buffer, HerReplayBuffer)
+    her = config.her
+    if her is None:
+        her = applies and config.reward == "sparse" and not fixed and not replaced
+    if her and replaced:
+        why = f"would replace {buffer.__name__}, the replay buffer of {entry.name} ({entry.origin})"
+        raise ConfigError(bad_value("her", True, "false, or a subclass of SB3's HerReplayBuffer", why))
     if her and with_goal:
         why = f"cannot relabel {with_goal[0]}, an observation that contains the goal"
         raise ConfigError(bad_value("her", True, f"false, or observations without {with_goal[0]}", why))

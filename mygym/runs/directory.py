@@ -37,7 +37,7 @@ def create(logdir: str, task: str, robot: str, algo: str, setting: str, seed: in
     Raises:
         ConfigError: The directory cannot be created; nothing is left behind.
     """
-    folder = Path(logdir).expanduser() / re.sub(r"[^\w.+-]+", "_", task) / robot / algo / setting
+    folder = Path(logdir).expanduser().joinpath(*map(_folder_name, (task, robot, algo, setting)))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for suffix in ("", *(f"_{number}" for number in range(2, 10_000))):
@@ -51,6 +51,12 @@ def create(logdir: str, task: str, robot: str, algo: str, setting: str, seed: in
         why = f"cannot be written ({error.strerror or error})"
         raise ConfigError(bad_value("logdir", logdir, "a folder that you may write to", why)) from None
     raise ConfigError(bad_value("logdir", str(folder), "a folder with fewer runs of one seed", "is full"))
+
+
+def _folder_name(name: str) -> str:
+    """Return a name as that of one folder: without separators, and neither `.` nor `..` (of a robot file `...urdf`)."""
+    plain = re.sub(r"[^\w.+-]+", "_", name)
+    return plain if plain.strip(".") else "_" * max(len(plain), 1)
 
 
 @contextlib.contextmanager

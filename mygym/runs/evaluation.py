@@ -15,9 +15,10 @@ from mygym.envs.multi_task_env import AnyEnv, MultiTaskEnv
 BATCH = 4
 """Number of environments of an evaluation; more environments would save network calls, but need 30 MB each."""
 
-TRAINING, EVALUATION, FINAL, EXTRA, TEST, DEMONSTRATION = range(6)
+TRAINING, EVALUATION, FINAL, EXTRA, DEMONSTRATION, TEST = 0, 1, 2, 3, 5, 6
 """Purposes of episode seeds, stored in the bits above the lowest 30, so that seeds of two purposes never coincide.
 
+4 would coincide with training: the first episode of seed 2**32 + n is the second of seed n, see `EpisodeSeeds`.
 EVALUATION seeds (validation) select the best model; TEST seeds are used at the same marks and select nothing.
 """
 
@@ -191,10 +192,11 @@ def evaluate_policy(
     for slot in range(len(envs)):
         begin(slot, next(waiting, None))
     memory = None
+    predict = getattr(policy, "predict_padded", policy.predict)
     while any(index is not None for index in running):
         batch = stack_observations(observations)
         try:
-            actions, memory = policy.predict(batch, memory, starts.copy(), deterministic=deterministic)
+            actions, memory = predict(batch, memory, starts.copy(), deterministic=deterministic)
         except EpisodeRestarted:
             for slot, index in enumerate(running):
                 begin(slot, index)

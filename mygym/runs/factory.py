@@ -143,13 +143,16 @@ def _make_watched_env(variants: Sequence[Variant], goal_env: bool, codes: NDArra
     return env
 
 
-def make_vec_env(run: Plannable, stack: ExitStack | None = None, gui: bool = False) -> Any:
+def make_vec_env(
+    run: Plannable, stack: ExitStack | None = None, gui: bool = False, *, only_spaces: bool = False
+) -> Any:
     """Return the training environments as an SB3 `VecEnv`, monitored, and normalised if asked for.
 
     Args:
         run: A plan, or a complete config.
         stack: Closes the environments; None: the caller closes them.
         gui: Whether to show the first environment in a window.
+        only_spaces: Whether one environment stands for all: enough to build a model, at the cost of one.
 
     Raises:
         ConfigError: A value is wrong, or a window cannot be opened.
@@ -167,7 +170,12 @@ def make_vec_env(run: Plannable, stack: ExitStack | None = None, gui: bool = Fal
     if gui:
         _check_window(plan)
         makers[0] = partial(_make_watched_env, plan.variants, plan.algorithm.dict_observations, plan.codes)
-    env: VecEnv = worker_vec_env(makers) if config.subprocesses else DummyVecEnv(makers)
+    env: VecEnv
+    if only_spaces:
+        env = DummyVecEnv(makers[:1])
+        env.num_envs, env.envs = config.n_envs, env.envs * config.n_envs
+    else:
+        env = worker_vec_env(makers) if config.subprocesses else DummyVecEnv(makers)
     env = VecMonitor(env, info_keywords=MONITORED)
     if config.normalize:
         env = VecNormalize(env, norm_reward=False)
@@ -207,6 +215,8 @@ def build_model(run: Plannable, env: Any) -> Any:
     Raises:
         ConfigError: The class refuses its arguments, or the device is missing.
     """
+    from stable_baselines3 import HerReplayBuffer
+
     from mygym.runs import schedule_callback
     from mygym.runs.exploration import gaussian_noise
 
@@ -218,7 +228,7 @@ def build_model(run: Plannable, env: Any) -> Any:
     kwargs |= schedule_callback.arguments(schema.cls, scheduled, config.steps)
     if config.her:
         kwargs["replay_buffer_class"] = schema.component(("replay_buffer_class",))
-        if len(plan.variants) > 1:
+        if len(plan.variants) > 1 and kwargs["replay_buffer_class"] is HerReplayBuffer:
             from mygym.runs.multi_task_her import MultiTaskHerReplayBuffer
 
             kwargs["replay_buffer_class"] = MultiTaskHerReplayBuffer
@@ -338,11 +348,8 @@ def as_built(resolved: Resolved, model: Any) -> Resolved:
 def explained(run: Plannable) -> Resolved:
     """Return `as_built` of a run that is not started: builds everything and writes nothing."""
     plan = plan_of(run)
-    resolved = plan.resolved
-    if plan.config.subprocesses:
-        plan = plan_of(plan.config.model_copy(update={"subprocesses": False}))
-    env = make_vec_env(plan)
+    env = make_vec_env(plan, only_spaces=True)
     try:
-        return as_built(resolved, build_model(plan, env))
+        return as_built(plan.resolved, build_model(plan, env))
     finally:
         env.close()

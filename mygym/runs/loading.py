@@ -91,6 +91,7 @@ def load(run: str | Path, *, trust: bool = False) -> Policy:
             policy = load_policy(file, factory.build_model(acting, env))
         finally:
             env.close()
+        policy.model.env = None  # acting does not need it, and it cannot be pickled
     if config.normalize != bool(policy.normalizer):
         has = "has a normaliser" if policy.normalizer else "has no normaliser"
         raise RunError(f"{file}: {has}, but {folder / directory.CONFIG} has normalize: {str(config.normalize).lower()}")

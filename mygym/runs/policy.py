@@ -19,6 +19,7 @@ from mygym.errors import ConfigError, RunError, bad_value
 from mygym.runs.checkpoints import receipts
 from mygym.runs.checkpoints.env_state import normalizer_state
 from mygym.runs.directory import BEST_MODEL, BEST_POLICY, POLICY
+from mygym.runs.evaluation import BATCH
 from mygym.runs.files import write_bytes
 from mygym.runs.routed_vec_env import without_route
 from mygym.runs.weights import load_weights, weights
@@ -55,6 +56,31 @@ class Policy:
         """
         action, state = self.model.predict(self.normalized(observation), state, episode_start, deterministic)
         return action, state
+
+    def predict_padded(
+        self, observations: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
+    ) -> tuple[NDArray[np.float32], Any]:
+        """Return what `predict` returns, with bits that do not depend on the number of observations.
+
+        Matrix products of another number of rows add in another order, and a bit may decide an episode. So the first
+        observation fills the batch up to `BATCH` rows, which takes no longer. Larger batches are not changed.
+
+        Args:
+            observations: A batch `(n, …)` of observations.
+            state: State of the last call.
+            episode_start: `(n,)` bool: environments whose state to reset.
+            deterministic: Act without noise.
+        """
+        count = len(episode_start)
+        rows = np.arange(max(count, BATCH))
+        rows[count:] = 0
+        batch = (
+            {key: value[rows] for key, value in observations.items()}
+            if isinstance(observations, dict)
+            else observations[rows]
+        )
+        actions, state = self.predict(batch, state, episode_start[rows], deterministic)
+        return actions[:count], state
 
     def normalized(self, observation: Any) -> Any:
         """Return a raw observation as the model receives it in training."""

@@ -18,6 +18,7 @@ from mygym.nested import common
 from mygym.registry import Algorithm, algorithm, registry
 from mygym.registry.signatures import parameters
 from mygym.runs.callbacks import check_callbacks
+from mygym.runs.component_names import check_names
 from mygym.runs.derived import absolute, changed, derived_values, plain_distractors, uses_her
 from mygym.runs.requirements import REQUIREMENTS
 from mygym.runs.strategies import (
@@ -86,6 +87,8 @@ def resolve_with_strategies(
     asked = _check_user_layers(user)  # the user's mistakes come before anything that is derived from them
     _check_imports(asked)
     try:
+        if user[0].values and user[1].values:
+            check_names(resolve(user[:1]).config)  # a flag may hide an unknown name
         check_callbacks(asked.callbacks)
         required = _strategy_of_algorithm(asked)
         asked = resolve([required, *user]).config if required.values else asked

@@ -105,24 +105,26 @@ class Session:
         Raises:
             DivergedError: A number was not finite.
             RunError: The run failed for another reason.
-            InterruptedRunError: The process received Ctrl-C or SIGTERM.
+            InterruptedRunError: The process received Ctrl-C, SIGTERM or SIGHUP.
         """
-        try:
-            with self.stop:
+        with self.stop:
+            try:
                 self.open_logs()
                 self._learn(learn)
                 self._finish()
-            self.result.status = "done"
-            self._write_result()
-            return self.result
-        except KeyboardInterrupt:
-            raise self._interrupted() from None
-        except Exception as error:
-            raise self._failed(error) from error
-        finally:
-            self.progress.close()
-            self.model.logger.close()
-            self.guard.close()
+                self.result.status = "done"
+                self._write_result()
+                return self.result
+            except KeyboardInterrupt:
+                self.stop.ending = True
+                raise self._interrupted() from None
+            except Exception as error:
+                self.stop.ending = True
+                raise self._failed(error) from error
+            finally:
+                self.progress.close()
+                self.model.logger.close()
+                self.guard.close()
 
     # Learning -----------------------------------------------------------------------------------------------------
 

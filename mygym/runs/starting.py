@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from mygym.config import Resolved, config_hash
 from mygym.envs.multi_task_env import AnyEnv
+from mygym.errors import ConfigError
 from mygym.runs import directory, files
 from mygym.runs.plan import Config, RunPlan, plan_from_python, plan_of
 from mygym.runs.resolve_config import python_values
@@ -45,20 +47,43 @@ def start_run(config: Config | None, resume: str | Path | None, notify: Callable
         notify: Called with messages for the user.
 
     Raises:
-        ConfigError: The config is wrong, or the run cannot be resumed; nothing has been written.
+        ConfigError: The config is wrong, the run cannot be resumed, or another thread trains; nothing has been written.
     """
     started = time.perf_counter()
-    if resume is None:
-        plan = plan_from_python(config or {})
-        files.check_writable(plan.config.logdir)
-        yield Start(plan, started)
-        return
-    from mygym.runs import resuming  # imports torch
+    with _only_thread():
+        if resume is None:
+            plan = plan_from_python(config or {})
+            files.check_writable(plan.config.logdir)
+            yield Start(plan, started)
+            return
+        from mygym.runs import resuming  # imports torch
 
-    path = directory.find(resume)
-    with directory.lock(path):
-        rest = resuming.resume(path, _changes(config or {}), notify)
-        yield Start(plan_of(rest.resolved), started, path, rest.checkpoint, rest.complete)
+        path = directory.find(resume)
+        with directory.lock(path):
+            rest = resuming.resume(path, _changes(config or {}), notify)
+            yield Start(plan_of(rest.resolved), started, path, rest.checkpoint, rest.complete)
+
+
+_TRAINING = threading.RLock()
+"""Held by the thread that trains: torch, numpy and Python have one random generator for all threads."""
+
+
+@contextlib.contextmanager
+def _only_thread() -> Iterator[None]:
+    """Refuse a second run in another thread, because both would draw from the same random generators.
+
+    Raises:
+        ConfigError: Another thread is training.
+    """
+    if not _TRAINING.acquire(blocking=False):
+        raise ConfigError(
+            "train: another thread of this process is training, and both would draw from the same random generators; "
+            "allowed: a process for each run, e.g. by multiprocessing or concurrent.futures.ProcessPoolExecutor"
+        )
+    try:
+        yield
+    finally:
+        _TRAINING.release()
 
 
 @contextlib.contextmanager

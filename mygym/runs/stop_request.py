@@ -1,4 +1,4 @@
-"""Handling of SIGINT (Ctrl-C) and SIGTERM: the first signal requests a stop, the second stops immediately."""
+"""Handling of Ctrl-C, SIGTERM and SIGHUP: the first signal requests a stop, the second stops immediately."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import threading
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class StopRequest:
@@ -18,15 +18,20 @@ class StopRequest:
     Signals that the process has ignored since its start (`nohup`, a shell's `&`) stay ignored. Outside the main thread,
     the context manager does nothing, because Python allows no signal handlers there.
 
+    A program may enter a `StopRequest` for all of its work, and others within it: after an inner request, the program
+    is ending, and the outer one ignores further signals.
+
     Args:
         when: When the program will stop, for the message.
+        immediate: Whether the first signal already raises KeyboardInterrupt.
     """
 
-    def __init__(self, when: str) -> None:
+    def __init__(self, when: str = "", immediate: bool = False) -> None:
         self.when = when
+        self.immediate = immediate
         self.received: signal.Signals | None = None
-        self.immediate = False
-        """Whether the first signal already raises KeyboardInterrupt."""
+        self.ending = False
+        """Whether further signals are ignored, so that none interrupts the last writes."""
         self._previous: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
@@ -40,10 +45,15 @@ class StopRequest:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for number, handler in self._previous.items():
+            outer = getattr(handler, "__self__", None)
+            if isinstance(outer, StopRequest) and self.received:
+                outer.received, outer.ending = self.received, True
             signal.signal(number, handler)
         self._previous.clear()
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
+        if self.ending:
+            return
         repeated = self.received is not None
         self.received = signal.Signals(number)
         if repeated or self.immediate:

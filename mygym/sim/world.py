@@ -17,7 +17,7 @@ from mygym.models.episode_randomization import EpisodeRandomization
 from mygym.models.objects import ObjectSpec
 from mygym.models.robot import RobotSpec, at_home
 from mygym.models.workspace import WorkspaceSpec
-from mygym.sim.bullet import bullet, connect, disconnect
+from mygym.sim.bullet import bullet, closing, connect
 from mygym.sim.fixture_bodies import FixtureBodies
 from mygym.sim.moving_distractor import MovingDistractor
 from mygym.sim.object_bodies import ObjectBodies
@@ -99,8 +99,8 @@ class World:
         self.solver, self.tool_yaw = solver, tool_yaw
         self.control_hz, self.dt = control_hz, 1.0 / control_hz
         self.has_gripper = gripper and robot.gripper is not None
-        self.closed = False
         self._client = connect()
+        self._close = closing(self, self._client)
         try:
             self._build(objects, gripper, moving_distractors or {})
         except BaseException:
@@ -289,9 +289,12 @@ class World:
 
     def close(self) -> None:
         """Close the physics client; may be called repeatedly."""
-        if not self.closed:  # Bullet may have given the client's number to another world
-            self.closed = True
-            disconnect(self._client)
+        self._close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the physics client is closed."""
+        return not self._close.alive
 
     def _read_state(self) -> None:
         state = self.state

@@ -1,9 +1,9 @@
 """Built-in strategies, which work with any algorithm. Given as import strings: a class is imported at its first use."""
 
 from mygym.registry import registry
-from mygym.strategies.strategy import Strategy, register_strategy
+from mygym.strategies.strategy import Requirement, Strategy, register_strategy
 
-__all__ = ["Strategy", "register_strategy"]
+__all__ = ["Requirement", "Strategy", "register_strategy"]
 
 BUILT_IN = {
     "standard": ("mygym.strategies.strategy:Strategy", "one task, one network"),

@@ -48,6 +48,10 @@ class MultiTask(Strategy):
         self.identify: Literal["none", "one_hot", "stages"] = identify
         if len(self.tasks) < 2:
             raise ConfigError(bad_value("strategy_params.tasks", tasks, "two tasks or more", "is not several tasks"))
+        for number, task in enumerate(self.tasks):
+            if task in self.tasks[:number]:
+                key = f"strategy_params.tasks.{number}"
+                raise ConfigError(bad_value(key, task, "each task once", "is repeated"))
         if not 0.0 < rate <= 1.0:
             raise ConfigError(bad_value("strategy_params.rate", rate, "above 0, up to 1"))
         self.fast, self.slow = np.zeros(len(self.tasks)), np.zeros(len(self.tasks))

@@ -12,7 +12,7 @@ from mygym.runs.factory import as_built
 from mygym.runs.plan import Plannable, RunPlan, plan_of
 from mygym.runs.strategies import errors_name_section
 from mygym.strategies.losses import actor_optimizer
-from mygym.strategies.strategy import Strategy
+from mygym.strategies.strategy import Requirement, Strategy
 
 REQUIREMENTS: Mapping[str, tuple[Callable[[Strategy], bool], str]] = {
     "several_variants": (
@@ -73,10 +73,13 @@ def _check(strategy: Strategy) -> None:
     Raises:
         ConfigError: A requirement is unknown or not met.
     """
-    for name in strategy.requires():
-        if name not in REQUIREMENTS:
+    for required in strategy.requires():
+        if isinstance(required, Requirement):
+            words, is_met, allowed = required
+        elif required in REQUIREMENTS:
+            words, (is_met, allowed) = required.replace("_", " "), REQUIREMENTS[required]
+        else:
             why = f"is an unknown requirement of strategy {strategy.name}"
-            raise ConfigError(bad_value("requires", name, REQUIREMENTS, why))
-        is_met, allowed = REQUIREMENTS[name]
+            raise ConfigError(bad_value("requires", required, REQUIREMENTS, why))
         if not is_met(strategy):
-            raise ConfigError(bad_value("strategy", strategy.name, allowed, f"requires {name.replace('_', ' ')}"))
+            raise ConfigError(bad_value("strategy", strategy.name, allowed, f"requires {words}"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from mygym.registry import decorator
 
@@ -21,6 +21,17 @@ if TYPE_CHECKING:
     from mygym.runs.plan import RunPlan
 
 S = TypeVar("S")
+
+
+class Requirement(NamedTuple):
+    """A requirement on the run that a strategy describes itself."""
+
+    words: str
+    """The requirement, for the message, e.g. `two arms`."""
+    is_met: Callable[[Strategy], bool]
+    """Function that returns whether the run meets it; the strategy has `config`, `plan`, `training_env` and `model`."""
+    allowed: str
+    """Runs that meet it, in words, for the message."""
 
 
 class Strategy:
@@ -113,8 +124,12 @@ class Strategy:
 
     # 3. Before anything is written ----------------------------------------------------------------------------------
 
-    def requires(self) -> Sequence[str]:
-        """Return the requirements on the run: names in `mygym.strategies.requirements.REQUIREMENTS`."""
+    def requires(self) -> Sequence[str | Requirement]:
+        """Return the requirements on the run.
+
+        They are names in `mygym.strategies.requirements.REQUIREMENTS`, or a `Requirement` of the strategy, such as
+        `Requirement("a short horizon", lambda self: self.config.task_params.horizon < 50, "a task such as reach")`.
+        """
         return ()
 
     # 4. Once before training ----------------------------------------------------------------------------------------

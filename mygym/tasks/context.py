@@ -29,6 +29,8 @@ class Thresholds:
     """rad: of the goal's yaw."""
     rest: float = 0.05
     """m/s below which an object is at rest."""
+    launch: float = 0.15
+    """m/s, horizontal: speed above which an object that has left the hand was launched."""
     slack: float = 1.5
     """A distance predicate is lost only beyond `slack` times its threshold, so that it does not flicker at the edge."""
 

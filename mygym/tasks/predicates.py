@@ -220,10 +220,14 @@ def touched(context: StageContext) -> Array:
 
 @register_predicate("launched", keeps=still_launched)
 def launched(context: StageContext) -> Array:
-    """The object moves away from the hand, and no link of the robot touches it."""
+    """The object has left the reach of the hand at speed, and no link of the robot touches it.
+
+    The speed is horizontal: an object that is dropped, or let go at the end of a push, was not launched.
+    """
     apart = context.object_position - context.ee_position
-    leaving = ((context.object_velocity - context.state.ee_velocity) * apart).sum(-1)
-    return (leaving > context.thresholds.rest * length(apart)) & ~at_rest(context) & ~touched(context)
+    leaving = ((context.object_velocity - context.state.ee_velocity) * apart).sum(-1) > 0.0
+    fast = length(context.object_velocity[:, :2]) > context.thresholds.launch
+    return leaving & fast & ~near(context) & ~touched(context)
 
 
 @register_predicate("offered", event=True)

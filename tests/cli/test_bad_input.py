@@ -136,6 +136,17 @@ MISTAKES = [
     *((f"{line}=", [line.rpartition(" ")[2], "is empty"]) for line in TAKE_A_VALUE),
     ('train --set logdir=""', ["logdir", "''"]),
     ('train --set workspace=""', ["workspace", "''"]),
+    ("train --set device=cpu:99", ["device", "'cpu:99'"]),
+    ("train --set algo_params.batch_size=1000000000", ["algo_params.batch_size", "1000000000", "at most 1e+07"]),
+    ("train --set algo_params.ent_coef=autox", ["algo_params.ent_coef", "'autox'", "auto_0.1"]),
+    ("train --set algo_params.target_entropy=autox", ["algo_params.target_entropy", "'autox'", "a number or auto"]),
+    ("train --strategy multitask --set strategy_params.tasks=[reach,reach]", ["tasks.1", "'reach'", "is repeated"]),
+    ('train --set logdir="a\\nb"', ["logdir", "a path of printable characters"]),
+    *(
+        (f"{line} --episodes {count}", ["episodes", str(count), "from 1 to 100000"])
+        for line in ("evaluate --policy zero", "card reach", "demos reach --out new")
+        for count in (10**9, 2**63 - 1)
+    ),
     ("train --seed 0b11", ["seed", "0b11"]),
     ("evaluate --policy zero --episodes 010", ["--episodes", "010"]),
     ("train --logdir notes.txt", ["logdir", "'notes.txt'"]),

@@ -35,6 +35,12 @@ def test_card_of_a_config(mygym_command: Command, tmp_path: Path) -> None:
     assert "expert solves it: NO" in outcome.out
 
 
+def test_a_card_is_titled_by_the_task_that_is_played(mygym_command: Command) -> None:
+    outcome = mygym_command("card", "push", "--set", "task=reach", "--episodes", "1")
+    assert outcome.out.startswith("reach: ")
+    assert all(line.startswith("card of reach: ") for line in outcome.err.splitlines())
+
+
 def test_card_with_few_episodes_asks_for_more(mygym_command: Command) -> None:
     outcome = mygym_command("card", "push", "--episodes", "1")
     assert "1 episode of oracle" in outcome.err

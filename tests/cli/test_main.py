@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from mygym.cli.main import COMMANDS
+from mygym.envs.robot_env import RobotEnv
+from mygym.runs.stop_request import SIGNALS
 from tests.cli.conftest import Command
+from tests.conftest import ROOT
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
@@ -46,3 +55,76 @@ def test_a_closed_pipe_causes_no_traceback(python) -> None:
         "p.stdout.close(); sys.exit('Traceback' in p.stderr.read().decode())"
     )
     assert python("-c", code).returncode == 0
+
+
+COMMANDS_THAT_PLAY = [
+    "evaluate --policy zero --episodes 99",
+    "card reach --episodes 99",
+    "check task reach",
+    "view task reach --image reach.png",
+    "demos reach --policy zero --episodes 99 --out dataset --keep-failures",
+    "train --dry-run",
+]
+
+
+@pytest.mark.parametrize(
+    ("line", "number"),
+    [
+        *((COMMANDS_THAT_PLAY[0], number) for number in SIGNALS),
+        *((line, signal.SIGTERM) for line in COMMANDS_THAT_PLAY[1:]),
+    ],
+)
+def test_every_command_ends_with_one_line_at_a_signal(
+    line: str, number: signal.Signals, mygym_command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual, calls = RobotEnv.reset, [0]
+
+    @functools.wraps(usual)
+    def reset(*arguments: object, **options: object) -> object:
+        calls[0] += 1
+        for _ in range(2 if calls[0] == 2 or line.startswith(("view", "train")) else 0):
+            os.kill(os.getpid(), number)
+        return usual(*arguments, **options)
+
+    monkeypatch.setattr(RobotEnv, "reset", reset)
+    before = signal.getsignal(number)
+    outcome = mygym_command(*line.split())
+    assert outcome.code == 130
+    assert outcome.err.splitlines()[-1] == "interrupted"
+    assert "Traceback" not in outcome.err
+    assert signal.getsignal(number) == before
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("words", [["--version"], ["list", "robot"]])
+def test_a_full_disk_of_the_output_is_one_message(words: list[str], unbuffered: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": unbuffered}
+        command = [sys.executable, "-m", "mygym", *words]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "error: standard output: cannot be written: No space left on device\n"
+
+
+def test_any_text_is_printed_in_ascii(python, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    done = python("-m", "mygym", "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\\u2026" in done.stdout
+
+
+def test_a_removed_current_folder_is_one_message(tmp_path: Path, python) -> None:
+    folder = tmp_path / "removed"
+    code = (
+        "import os, sys; os.rmdir(os.getcwd()); from mygym.cli.main import main; main(['evaluate', '--policy', 'zero'])"
+    )
+    folder.mkdir()
+    done = python("-c", code, cwd=folder)
+    assert done.returncode == 2
+    assert done.stderr == "error: the current folder does not exist any more; allowed: `cd` to a folder that exists\n"
+
+
+def test_python_without_docstrings_is_refused(python) -> None:
+    done = python("-OO", "-m", "mygym", "describe", "algo", "sac")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: PYTHONOPTIMIZE: 2 removes the docstrings")

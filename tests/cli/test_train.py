@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mygym.cli.arguments import CONFIG_FLAGS
 from mygym.config import load_file
+from mygym.envs.robot_env import RobotEnv
 from mygym.runs.resolve_config import resolve_config
 from tests.cli.conftest import SHORT_RUN, Command
 from tests.components import ALGORITHMS, COMBOS
@@ -63,6 +65,23 @@ def test_explain_prints_every_value_and_its_origin(mygym_command: Command, tmp_p
     assert re.fullmatch(r"algo_params.gamma +\S+ +algorithm sac", lines["algo_params.gamma"])
     assert re.fullmatch(r"task_params.horizon +\d+ +task reach", lines["task_params.horizon"])
     assert [path.name for path in tmp_path.iterdir()] == ["run.yaml"]
+
+
+@pytest.mark.parametrize("more", [[], ["--algo", "ppo", "--set", "normalize=true"], ["--set", "subprocesses=true"]])
+def test_explain_builds_a_single_environment(
+    more: list[str], mygym_command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One environment takes 30 MB; 1024 of them would take minutes."""
+    usual, built = RobotEnv.__init__, []
+
+    def build(self: RobotEnv, *arguments: Any, **options: Any) -> None:
+        built.append(self)
+        usual(self, *arguments, **options)
+
+    monkeypatch.setattr(RobotEnv, "__init__", build)
+    outcome = mygym_command("train", "--n-envs", "1024", "--explain", *more)
+    assert (outcome.code, outcome.err, len(built)) == (0, "", 1)
+    assert re.search(r"^n_envs +1024 +flag", outcome.out, re.MULTILINE)
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "configs").glob("*.*")), ids=lambda path: path.name)

@@ -24,6 +24,13 @@ def test_suffix_never_equals_another_seed(tmp_path: Path) -> None:
     assert len({directory.create(str(tmp_path), "reach", "panda", "sac", "0a1b2c3d", 5) for _ in range(60)}) == 60
 
 
+@pytest.mark.parametrize("name", ["..", ".", "../..", "a/../..", "...", ""])
+def test_no_name_leaves_the_log_directory(name: str, tmp_path: Path) -> None:
+    """The robot of a file `...urdf` is called `..`."""
+    run = directory.create(str(tmp_path), name, name, name, name, 5)
+    assert len(run.resolve().relative_to(tmp_path.resolve()).parts) == 5
+
+
 @pytest.mark.parametrize("check", [files.check_writable, lambda d: directory.create(d, "t", "r", "a", "h", 0)])
 def test_file_in_place_of_a_folder_is_refused(tmp_path: Path, check: Callable[[str], object]) -> None:
     (tmp_path / "file").write_text("content")

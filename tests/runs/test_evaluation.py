@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,9 @@ from hypothesis import strategies as st
 
 from mygym.envs.robot_env import RobotEnv
 from mygym.registry import registry
+from mygym.runs import factory
 from mygym.runs.evaluation import (
+    DEMONSTRATION,
     EVALUATION,
     EXTRA,
     FINAL,
@@ -22,8 +25,10 @@ from mygym.runs.evaluation import (
     episode_seeds,
     evaluate_policy,
 )
+from mygym.runs.policy import Policy, normalizer_of
+from mygym.runs.resolve_config import from_python
 
-PURPOSES = (TRAINING, EVALUATION, FINAL, EXTRA, TEST)
+PURPOSES = (TRAINING, EVALUATION, FINAL, EXTRA, DEMONSTRATION, TEST)
 SEEDS = st.integers(0, 2**32 - 1)
 
 
@@ -35,8 +40,17 @@ def test_seeds_of_different_purposes_are_disjoint(first: int, second: int, numbe
         for purpose in PURPOSES
     ]
     marks = [{value >> 30 for value in values} for values in seeds_by_use]
-    assert sorted(mark for values in marks for mark in values) == [0, 1, 2, 3, 4]  # the bits that encode the purpose
+    assert sorted(mark for values in marks for mark in values) == [0, 1, 2, 3, 5, 6]  # the bits that encode the purpose
     assert all(0 <= value < 2**33 for values in seeds_by_use for value in values)
+
+
+@given(seed=SEEDS)
+def test_training_never_plays_an_episode_of_another_purpose(seed: int) -> None:
+    """Environments in training go on to the second, third … episode of their seed."""
+    same = [np.random.SeedSequence(words).generate_state(2).tolist() for words in ([2**32 + 5, 0], [5, 1])]
+    assert same[0] == same[1]  # so the lowest 32 bits must not be those of a seed of training
+    for purpose in PURPOSES[1:]:
+        assert episode_seeds(seed, purpose, 1)[0] % 2**32 >> 30 != TRAINING
 
 
 @given(seed=SEEDS, purpose=st.sampled_from(PURPOSES))
@@ -56,7 +70,7 @@ def evaluate(name: str, slots: int, seeds: list[int], **keywords: Any) -> Evalua
             env.close()
 
 
-@pytest.mark.parametrize("name", ["oracle", "zero"])
+@pytest.mark.parametrize("name", ["oracle", "zero", "random"])
 @pytest.mark.parametrize(
     "keywords",
     [{"task": "push", "reward": "dense", "task_params": {"horizon": 40}}, {"goal_env": False}],
@@ -68,6 +82,21 @@ def test_episodes_do_not_depend_on_the_number_of_environments(name: str, keyword
     assert [episode.seed for episode in reference.episodes] == seeds
     for slots in (3, 7):
         assert evaluate(name, slots, seeds, **keywords) == reference
+
+
+@pytest.mark.parametrize("algo", ["sac", "recurrent_ppo"])
+def test_episodes_of_a_network_do_not_depend_on_the_number_of_environments(algo: str) -> None:
+    """A seed is an episode, to the bit; so a film shows the episode that was judged."""
+    params = {"policy_kwargs": {"net_arch": [64, 64]}}
+    config = from_python({"algo": algo, "reward": "dense", "her": False, "n_envs": 1, "algo_params": params}).config
+    with contextlib.closing(factory.make_vec_env(config)) as env:
+        policy = Policy(factory.build_model(config, env), normalizer_of(env))
+    seeds = episode_seeds(0, EXTRA, 6)
+    with contextlib.ExitStack() as stack:
+        envs = factory.make_eval_envs(config, stack, 4)
+        reference = evaluate_policy(policy, envs, seeds)
+        for slots in (1, 3):
+            assert evaluate_policy(policy, envs[:slots], seeds) == reference
 
 
 def test_figures_are_computed_from_the_episodes() -> None:

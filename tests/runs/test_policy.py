@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pickle
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +20,8 @@ from mygym.algos.stable_baselines import PPO, SAC
 from mygym.errors import ConfigError, RunError
 from mygym.runs import factory
 from mygym.runs.checkpoints import receipts
+from mygym.runs.files import write_yaml
+from mygym.runs.loading import load
 from mygym.runs.policy import Policy, load_policy, normalizer_of, open_model, save_policy
 from mygym.runs.resolve_config import from_python
 from tests.components import small
@@ -52,6 +56,26 @@ def test_policy_normalises_as_in_training(algo: str, normalize: bool, tmp_path: 
     np.testing.assert_array_equal(load_policy(tmp_path / "policy.safetensors", other).predict(raw)[0], expected)
     env.close()
     other_env.close()
+
+
+@pytest.mark.parametrize(
+    ("algo", "framework"),
+    [
+        *((algo, "pytorch") for algo in ("sac", "ppo", "recurrent_ppo", "cem")),
+        *(pytest.param(algo, "jax", marks=pytest.mark.slow) for algo in ("sac", "ppo")),
+    ],
+)
+def test_a_loaded_policy_can_be_pickled(algo: str, framework: str, tmp_path: Path) -> None:
+    """For worker processes, e.g. of a search."""
+    params = small(algo, framework)
+    resolved = from_python({"algo": algo, "framework": framework, "n_envs": 1, "algo_params": params})
+    with contextlib.closing(factory.make_vec_env(resolved.config)) as env:
+        save_policy(tmp_path / "policy.safetensors", factory.build_model(resolved.config, env), normalizer_of(env))
+        observations = env.reset()
+    write_yaml(tmp_path / "config.yaml", resolved.values())
+    policy = load(tmp_path)
+    copied = pickle.loads(pickle.dumps(policy))
+    np.testing.assert_array_equal(copied.predict(observations)[0], policy.predict(observations)[0])
 
 
 def test_policy_of_another_network_is_refused(tmp_path: Path) -> None:

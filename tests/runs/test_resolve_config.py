@@ -12,11 +12,14 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from stable_baselines3 import SAC, HerReplayBuffer
+from stable_baselines3.common.buffers import DictReplayBuffer
 
 from mygym.cli.main import run as command
 from mygym.config import RunConfig, config_hash, load_file
 from mygym.errors import ConfigError
-from mygym.registry import algorithm, registry
+from mygym.registry import algorithm, register_algorithm, registry
+from mygym.runs import factory
 from mygym.runs.files import write_yaml
 from mygym.runs.resolve_config import from_python, resolve_config
 from mygym.tasks.lookup import find_task
@@ -130,6 +133,24 @@ def test_hindsight_is_off_if_observations_contain_the_goal(values: dict[str, Any
     assert resolve_config(overrides={"algo": "sac", **values}).config.her is False
     with pytest.raises(ConfigError, match=f"her: True cannot relabel {telling}"):
         resolve_config(overrides={"algo": "sac", "her": True, **values})
+
+
+def test_a_registered_replay_buffer_is_not_replaced_by_hindsight() -> None:
+    class OwnBuffer(DictReplayBuffer):
+        pass
+
+    class OwnHindsight(HerReplayBuffer):
+        pass
+
+    for name, buffer in (("own_buffer", OwnBuffer), ("own_hindsight", OwnHindsight)):
+        register_algorithm(name, defaults={"replay_buffer_class": buffer})(type(name, (SAC,), {}))
+        resolved = resolve_config(overrides={"algo": name, "n_envs": 1})
+        assert resolved.config.her is (buffer is OwnHindsight)
+        with contextlib.closing(factory.make_vec_env(resolved.config)) as env:
+            assert type(factory.build_model(resolved.config, env).replay_buffer) is buffer
+        assert factory.explained(resolved).config.algo_params["replay_buffer_class"] == buffer.__qualname__
+    with pytest.raises(ConfigError, match=r"her: True would replace OwnBuffer, .* of own_buffer"):
+        resolve_config(overrides={"algo": "own_buffer", "her": True})
 
 
 def test_hindsight_can_be_turned_off_and_on() -> None:
@@ -334,3 +355,48 @@ def test_a_config_that_contains_itself_is_refused() -> None:
     config["algo_params"] = config
     with pytest.raises(ConfigError, match="nested more than 32 deep"):
         from_python(config)
+
+
+# values that a flag hides ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("file", "flags"),
+    [
+        ({"robot": "pandaa"}, {"robot": "panda"}),
+        ({"task": "raech"}, {"task": "push"}),
+        ({"task": "GA"}, {"task": "push"}),
+        ({"algo": "sacc"}, {"algo": "sac"}),
+        ({"framework": "pytorhc"}, {"framework": "pytorch"}),
+        ({"workspace": "tabel"}, {"workspace": "table"}),
+        ({"control": "ee_dleta"}, {"control": "ee_delta"}),
+        ({"reward": "spares"}, {"reward": "dense"}),
+        ({"strategy": "curiculum"}, {"strategy": "standard"}),
+        ({"observations": ["ee_positoin"]}, {"observations": None}),
+        ({"callbacks": ["wandbb"]}, {"callbacks": []}),
+        ({"randomize": {"object_masss": True}}, {"randomize": {}}),
+        ({"randomize": {"object_mass": [2, 1]}}, {"randomize": {"object_mass": [1, 2]}}),
+        ({"task_params": {"object": "cuube"}}, {"task": "push", "task_params": {"object": "cube"}}),
+        (
+            {"task_params": {"objects": {"base": "cuube"}}},
+            {"task": "stack", "task_params": {"objects": {"base": "die"}}},
+        ),
+        ({"task_params": {"distractors": ["cuube"]}}, {"task_params": {"distractors": []}}),
+    ],
+    ids=str,
+)
+def test_a_flag_does_not_hide_an_unknown_name_in_the_file(file: dict[str, Any], flags: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=f"^{next(iter(file))}"):
+        resolve_config(file, flags)
+    resolve_config({"seed": 1}, flags)
+
+
+@pytest.mark.parametrize(
+    ("file", "flags"),
+    [({"algo": "ppo", "her": True}, {"algo": "sac"}), ({"algo": "a2c", "framework": "jax"}, {"framework": "pytorch"})],
+    ids=str,
+)
+def test_a_flag_may_complete_a_file_that_is_not_valid_alone(file: dict[str, Any], flags: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        resolve_config(file)
+    resolve_config(file, flags)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import mygym
 from mygym.checks.path_following import follow_sine
-from mygym.errors import AssetError, ConfigError
+from mygym.errors import AssetError, ConfigError, RegistryError
 from mygym.models import assets
 from mygym.models.robot import load_robot
 from mygym.models.robot_model import robot_model
@@ -314,6 +314,7 @@ def urdf(kind: str | None = None, mass: float = 1.0, inertia: float = 1.0) -> st
     return f'<robot name="mine">{links}{joint}</robot>'
 
 
+SHAPE = "<collision><geometry><%s/></geometry></collision>"
 MESH = '<link name="a"><collision><geometry><mesh filename="gone.stl"/></geometry></collision></link>'
 
 
@@ -330,6 +331,19 @@ MESH = '<link name="a"><collision><geometry><mesh filename="gone.stl"/></geometr
         pytest.param(urdf("revolute").replace('ixx="1.0" ', ""), "link b: inertia: ", id="no moment"),
         pytest.param(urdf("revolute").replace("0 0 1", "0 1"), "joint turn: axis xyz: '0 1'", id="two numbers"),
         pytest.param(urdf("revolute").replace("0 0 1", "0 0 0"), "joint turn: axis: '0 0 0'", id="no axis"),
+        *(
+            pytest.param(urdf("revolute").replace(*change), message, id=message)
+            for change, message in [
+                (('lower="-1"', 'lower="2"'), "joint turn: limit: '2 to 1' is reversed"),
+                (('lower="-1"', 'lower="nan"'), "joint turn: limit lower: 'nan' is out of range"),
+                (('velocity="1"', 'velocity="-1"'), "joint turn: limit velocity: '-1' is out of range"),
+                (('effort="9"', 'effort="-9"'), "joint turn: limit effort: '-9' is out of range"),
+                (("<axis", '<origin xyz="0 0 1e20"/><axis'), "joint turn: origin xyz: '0 0 1e20' is out of range"),
+                (("</link>", SHAPE % 'sphere radius="-1"' + "</link>"), "link b: sphere radius: '-1' is out of range"),
+                (("</link>", SHAPE % 'box size="inf 1 1"' + "</link>"), "link b: box size: 'inf 1 1' is out of range"),
+                (('"turn"', f'"{"turn" * 1000}"'), "joint: name: 'turnturnturnturnturn…' is longer than 200"),
+            ]
+        ),
         pytest.param(urdf("turning"), "joint turn: type: 'turning' is not allowed; allowed: revolute", id="no type"),
         pytest.param(
             urdf("revolute").replace('parent link="a"', 'parent link="c"'), "parent: 'c' is not", id="no link"
@@ -344,6 +358,12 @@ def test_an_invalid_urdf_is_refused_with_the_reason(text: str, message: str, tmp
     with pytest.raises(AssetError, match=re.escape(message)) as caught:
         find_robot(str(path))
     assert "mine.urdf" in str(caught.value)
+
+
+@pytest.mark.parametrize(("name", "words"), [("arm.xacro", "`xacro FILE.xacro"), ("arm.xml", "MJCF"), ("a.sdf", "SDF")])
+def test_robot_files_of_other_formats_are_named(name: str, words: str) -> None:
+    with pytest.raises(RegistryError, match=f"robot: '{name}' is not a robot file; allowed: a URDF file.*{words}"):
+        find_robot(name)
 
 
 NO_JOINT = {"name": "joint_9", "home": 0, "lower": -1, "upper": 1, "velocity": 1, "effort": 1}

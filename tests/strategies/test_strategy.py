@@ -17,7 +17,7 @@ from mygym.registry import registry
 from mygym.runs.checkpoints.serialization import can_be_saved
 from mygym.runs.plan import plan_from_python
 from mygym.runs.result import Result
-from mygym.strategies import Strategy, register_strategy
+from mygym.strategies import Requirement, Strategy, register_strategy
 from tests.components import slow_except
 from tests.runs.test_resuming import config, stopped
 
@@ -188,9 +188,9 @@ def test_a_passive_strategy_changes_nothing(tmp_path: Path) -> None:
 
 def test_requirements_are_checked_before_anything_is_written(tmp_path: Path) -> None:
     class Demanding(Strategy):
-        required: ClassVar[str] = "replay_buffer"
+        required: ClassVar[str | Requirement] = "replay_buffer"
 
-        def requires(self) -> tuple[str, ...]:
+        def requires(self) -> tuple[str | Requirement, ...]:
             return (self.required,)
 
     register_strategy("demanding")(Demanding)
@@ -198,6 +198,9 @@ def test_requirements_are_checked_before_anything_is_written(tmp_path: Path) -> 
         mygym.train(config("ppo", tmp_path, strategy="demanding"))
     Demanding.required = "replay_bufer"
     with pytest.raises(ConfigError, match="did you mean 'replay_buffer'"):
+        mygym.train(config("ppo", tmp_path, strategy="demanding"))
+    Demanding.required = Requirement("the algorithm sac", lambda self: self.config.algo == "sac", "--algo sac")
+    with pytest.raises(ConfigError, match=r"strategy: 'demanding' requires the algorithm sac; allowed: --algo sac$"):
         mygym.train(config("ppo", tmp_path, strategy="demanding"))
     assert not list(tmp_path.iterdir())
 

@@ -12,7 +12,7 @@ from mygym.models.episode_randomization import EpisodeRandomization
 from mygym.models.fixture_urdf import fixture_pose, fixture_urdf
 from mygym.models.robot_model import robot_model
 from mygym.models.urdf_editing import light_urdf
-from mygym.sim.bullet import bullet, disconnect, urdf_file
+from mygym.sim.bullet import bullet, closing, urdf_file
 from mygym.sim.object_bodies import add_visual
 from mygym.sim.rendering.appearance import Appearance
 from mygym.sim.world import World
@@ -33,6 +33,7 @@ class Scene:
 
     def __init__(self, world: World, client: int) -> None:
         self.world, self.client = world, client
+        self._close = closing(self, client)
         try:
             self._load()
         except BaseException:
@@ -124,4 +125,4 @@ class Scene:
 
     def close(self) -> None:
         """Close the client; may be called repeatedly."""
-        disconnect(self.client)
+        self._close()

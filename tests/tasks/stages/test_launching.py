@@ -24,9 +24,9 @@ def context_of(state: State, task: str = "slide") -> StageContext:
     )
 
 
-def moving(velocity: Any, hand: Any = (0.0, 0.0, 0.0), touch: bool = False) -> StageContext:
+def moving(velocity: Any, hand: Any = (0.0, 0.0, 0.0), touch: bool = False, at: Any = (0.2, 0.0, 0.0)) -> StageContext:
     state = State.zeros(1, 7, 2, 1)
-    state.object_position[0, 0] = 0.2, 0.0, 0.0
+    state.object_position[0, 0] = at
     state.object_velocity[0, 0], state.ee_velocity[0], state.touch[0, 0] = velocity, hand, touch
     return context_of(state)
 
@@ -38,8 +38,11 @@ def moving(velocity: Any, hand: Any = (0.0, 0.0, 0.0), touch: bool = False) -> S
         (moving((0.0, 0.0, 0.0)), False),
         (moving((0.5, 0.0, 0.0), touch=True), False),
         (moving((0.5, 0.0, 0.0), hand=(0.5, 0.0, 0.0)), False),
+        (moving((0.5, 0.0, 0.0), at=(0.07, 0.0, 0.0)), False),
+        (moving((0.0, 0.0, -1.0), at=(0.0, 0.0, -0.2)), False),
+        (moving((0.1, 0.0, 0.0)), False),
     ],
-    ids=("under way", "at rest", "still pushed", "no faster than the hand"),
+    ids=("under way", "at rest", "still pushed", "as fast as the hand", "within reach", "dropped", "let go"),
 )
 def test_launched_requires_an_untouched_object_that_leaves_the_hand(context: StageContext, is_launched: bool) -> None:
     assert PREDICATES["launched"].begins(context).tolist() == [is_launched]
@@ -67,7 +70,7 @@ def test_the_expert_releases_in_motion_and_the_object_ends_at_the_goal(task: str
                 steps_in_flight += info["stage"] == last and not env.world.state.touch[0, 0]
                 ended = terminated or truncated
             assert info["is_success"], (seed, info)
-            assert steps_in_flight >= 2
+            assert steps_in_flight >= 1
             away = np.linalg.norm(env.world.state.object_position[0, 0] - goal)
             assert away < env.task.tolerance or env.task.stage_names[-1] == "strike"
 
