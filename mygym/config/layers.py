@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from mygym.config.plain import check_plain
-from mygym.config.schema import LATER, NOT_SHAPING, PretrainedParams, RunConfig
+from mygym.config.schema import LATER, NOT_SHAPING, ActionParams, PretrainedParams, RunConfig
 from mygym.config.validation_errors import dotted, first_mistake
 from mygym.errors import ConfigError, bad_value
 from mygym.nested import merged
@@ -91,8 +91,9 @@ def config_hash(values: Mapping[str, Any]) -> str:
     for key in ("training_params", "strategy_params", "randomize", "callbacks"):
         if not shaping.get(key):  # keeps the hashes of runs from before these keys existed
             shaping.pop(key, None)
-    if shaping.get("pretrained") == PretrainedParams().model_dump(mode="json"):
-        del shaping["pretrained"]
+    for key, section in (("pretrained", PretrainedParams()), ("actions", ActionParams())):
+        if shaping.get(key) == section.model_dump(mode="json"):
+            del shaping[key]
     text = json.dumps(shaping, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 

@@ -14,7 +14,7 @@ from mygym.runs import factory
 from mygym.runs.plan import Plannable, plan_of
 from mygym.tasks.lookup import find_task
 
-MEANING = ("task", "robot", "workspace", "control")
+MEANING = ("task", "robot", "workspace", "control", "actions")
 """Config keys that determine the meaning of observations and actions, even if the spaces are equal."""
 
 
@@ -83,6 +83,8 @@ def _check_space(demonstrations: Demonstrations, name: str, space: gymnasium.Spa
 
 
 def _value(config: RunConfig, key: str) -> Any:
+    if key == "actions":
+        return config.actions.model_dump()
     return find_task(config.task).name if key == "task" else getattr(config, key)
 
 

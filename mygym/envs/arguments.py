@@ -16,7 +16,10 @@ from mygym.config.plain import as_plain
 from mygym.config.ranges import RANGES
 from mygym.errors import ConfigError, bad_value
 
-IN_CONFIGS = ("robot", "workspace", "control", "reward", "observations", "spaces", "task_params", "randomize")
+IN_CONFIGS = (
+    *("robot", "workspace", "control", "actions", "reward", "observations", "spaces"),
+    *("task_params", "randomize"),
+)
 """Arguments of `RobotEnv` that are keys of configs, too."""
 
 LARGEST_IMAGE = 4096

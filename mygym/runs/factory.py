@@ -79,6 +79,7 @@ def _env_arguments(config: RunConfig, goal_env: bool) -> dict[str, Any]:
         "robot": config.robot,
         "workspace": config.workspace,
         "control": config.control,
+        "actions": config.actions.model_dump(),
         "reward": config.reward,
         "goal_env": goal_env,
         "observations": config.observations,

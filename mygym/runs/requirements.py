@@ -20,6 +20,13 @@ REQUIREMENTS: Mapping[str, Callable[[spaces.Space[Any], spaces.Space[Any]], bool
 """Name in a registration's `requires` → whether an observation and an action space meet it."""
 
 
+REMEDIES: Mapping[str, str] = {
+    "continuous_actions": "actions: {discrete: null}",
+    "discrete_actions": "actions: {discrete: 3, combined: true}",
+}
+"""Requirement → the config that meets it."""
+
+
 def check(entry: Algorithm, observation: spaces.Space[Any], action: spaces.Space[Any]) -> None:
     """Refuse an environment that does not meet the requirements of the algorithm.
 
@@ -31,6 +38,7 @@ def check(entry: Algorithm, observation: spaces.Space[Any], action: spaces.Space
             raise ConfigError(
                 f"algo: {entry.name!r} requires {name.replace('_', ' ')} ({entry.origin}), which this environment does "
                 f"not have: its observations are {_in_words(observation)}, its actions {_in_words(action)}"
+                + (f"; allowed: {REMEDIES[name]}" if name in REMEDIES else "")
             )
 
 
@@ -59,4 +67,6 @@ def _in_words(space: spaces.Space[Any]) -> str:
         return f"a dictionary of {', '.join(space.spaces)}"
     if isinstance(space, spaces.Discrete):
         return f"one of {space.n}"
+    if isinstance(space, spaces.MultiDiscrete):
+        return f"{len(space.nvec)} numbers below {', '.join(map(str, space.nvec))}"
     return f"{space.shape[0]} numbers" if space.shape and len(space.shape) == 1 else str(space)
