@@ -8,7 +8,7 @@ import torch
 from gymnasium import spaces
 from numpy.typing import NDArray
 from stable_baselines3.common.policies import BasePolicy
-from stable_baselines3.common.type_aliases import DictReplayBufferSamples, ReplayBufferSamples
+from stable_baselines3.common.type_aliases import DictReplayBufferSamples, GymEnv, ReplayBufferSamples
 from stable_baselines3.common.utils import polyak_update
 from stable_baselines3.dqn.policies import DQNPolicy, MlpPolicy, MultiInputPolicy
 from torch.nn import functional
@@ -98,8 +98,8 @@ class TwoPlayers(Runner):
 
     def __init__(
         self,
-        policy: Any,
-        env: Any,
+        policy: str | type[DQNPolicy],
+        env: GymEnv | str | None,
         learning_rate: float = 2e-3,
         cells: int = 3,
         gamma: float = 0.95,

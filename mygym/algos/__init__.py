@@ -191,6 +191,7 @@ BUILT_IN = (
         },
         dict_observations=False,
         help="augmented random search: no gradients, linear policy",
+        requires=("continuous_or_combined_actions",),
     ),
     Algorithm(
         "recurrent_ppo",
@@ -224,6 +225,7 @@ BUILT_IN = (
         },
         dict_observations=False,
         help="cross-entropy method: no gradients, linear policy; a runner",
+        requires=("continuous_or_combined_actions",),
     ),
     Algorithm(
         "bc",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
 from stable_baselines3.common.buffers import ReplayBuffer
+from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.type_aliases import DictReplayBufferSamples, GymEnv, ReplayBufferSamples, Schedule
 from stable_baselines3.common.utils import FloatSchedule
 from stable_baselines3.dqn.policies import DQNPolicy
@@ -14,6 +16,7 @@ from torch import nn
 from torch.nn import functional
 
 from mygym.algos.stable_baselines import DQN
+from mygym.config.schedules import OfProgress, parse
 
 Samples = ReplayBufferSamples | DictReplayBufferSamples
 """Minibatch of a replay buffer."""
@@ -95,7 +98,16 @@ class DDQN(DQN):
 
     def _setup_model(self) -> None:
         super()._setup_model()
-        self.exploration_schedule = FloatSchedule(self.epsilon)  # read after every step
+        epsilon: Any = self.epsilon
+        if isinstance(epsilon, Mapping):  # a schedule of `implemented_combos`, without a run that follows it
+            epsilon = parse("epsilon", epsilon).value(0, 1)
+        self.exploration_schedule = FloatSchedule(epsilon)  # read after every step
+
+    def _setup_learn(self, total_timesteps: int, *args: Any, **kwargs: Any) -> tuple[int, BaseCallback]:
+        if isinstance(self.epsilon, Mapping):
+            schedule = parse("epsilon", self.epsilon, total_steps=total_timesteps)
+            self.exploration_schedule = OfProgress(schedule, total_timesteps)
+        return super()._setup_learn(total_timesteps, *args, **kwargs)
 
     def train(self, gradient_steps: int, batch_size: int = 100) -> None:
         """Update the online network on minibatches of the replay buffer."""

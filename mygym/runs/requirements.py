@@ -16,6 +16,7 @@ REQUIREMENTS: Mapping[str, Callable[[spaces.Space[Any], spaces.Space[Any]], bool
     ),
     "continuous_actions": lambda observation, action: isinstance(action, spaces.Box),
     "discrete_actions": lambda observation, action: isinstance(action, spaces.Discrete),
+    "continuous_or_combined_actions": lambda observation, action: isinstance(action, spaces.Box | spaces.Discrete),
 }
 """Name in a registration's `requires` → whether an observation and an action space meet it."""
 
@@ -23,6 +24,7 @@ REQUIREMENTS: Mapping[str, Callable[[spaces.Space[Any], spaces.Space[Any]], bool
 REMEDIES: Mapping[str, str] = {
     "continuous_actions": "actions: {discrete: null}",
     "discrete_actions": "actions: {discrete: 3, combined: true}",
+    "continuous_or_combined_actions": "actions: {discrete: 3, combined: true}",
 }
 """Requirement → the config that meets it."""
 

@@ -24,6 +24,7 @@ KEYWORDS = {
     "pick_and_place": {"reward": "staged", "control": "joint_velocity", "goal_env": False},
     "push": {"randomize": {"object_size": True, "observation_noise": 0.01}, "task_params": {"distractors": ["can"]}},
     "open_drawer": {},
+    "poke": {"actions": {"discrete": 3, "combined": True}},
 }
 
 
