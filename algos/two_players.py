@@ -130,6 +130,7 @@ class TwoPlayers(Runner):
         """Build the chooser: a network over the observation at the start of an episode, with a value of each cell."""
         assert isinstance(self.observation_space, spaces.Dict)
         start, cells = self.observation_space["observation"], spaces.Discrete(self.cells**3)
+        assert start.shape is not None
         self.chooser = MlpPolicy(start, cells, self.lr_schedule, **self.policy_kwargs).to(self.device)
         self.goals = np.zeros((self.n_envs, 3), np.float32)
         self.chosen = np.zeros((self.n_envs, 1), np.int64)
@@ -198,7 +199,7 @@ class TwoPlayers(Runner):
         for group in player.optimizer.param_groups:
             group["lr"] = self.learning_rate
         player.optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         player.optimizer.step()
         polyak_update(player.q_net.parameters(), player.q_net_target.parameters(), self.tau)
         player.set_training_mode(False)
@@ -212,6 +213,7 @@ class TwoPlayers(Runner):
 
 def _act(player: DQNPolicy, observations: Any, epsilon: float) -> NDArray[np.int64]:
     """Return the best action of a player for each observation, or a random action with probability `epsilon`."""
+    assert isinstance(player.action_space, spaces.Discrete)
     actions, _ = player.predict(observations, deterministic=True)
     random = np.random.random_sample(len(actions)) < epsilon  # noqa: NPY002  (checkpoints hold this generator)
     actions[random] = np.random.randint(player.action_space.n, size=random.sum())  # noqa: NPY002

@@ -37,7 +37,8 @@ def double_q_targets(online: nn.Module, target: nn.Module, batch: Samples, gamma
     selected = online(batch.next_observations).argmax(dim=1, keepdim=True)
     values = target(batch.next_observations).gather(1, selected)
     discounts = gamma if batch.discounts is None else batch.discounts  # those of n-step returns
-    return batch.rewards + (1 - batch.dones) * discounts * values
+    targets: torch.Tensor = batch.rewards + (1 - batch.dones) * discounts * values
+    return targets
 
 
 class DDQN(DQN):

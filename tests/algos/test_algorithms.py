@@ -293,6 +293,7 @@ def test_values_that_the_class_refuses_are_config_errors(algo: str, params: dict
         ("sac", "pytorch"),
         pytest.param("ppo", "pytorch", marks=pytest.mark.slow),
         pytest.param("dagger", "pytorch", marks=pytest.mark.slow),
+        pytest.param("dqn", "pytorch", marks=pytest.mark.slow),
         pytest.param("sac", "jax", marks=pytest.mark.slow),
     ],
 )

@@ -42,6 +42,6 @@ def test_list_has_frameworks_and_requirements(mygym_command: Command) -> None:
     assert rows["sac"]["frameworks"] == ["pytorch", "jax"]
     assert rows["ars"]["requires"] == ["continuous or combined actions", "flat observations"]
     assert rows["ppo"]["requires"] == ["flat observations (jax)"]
-    assert rows["crossq"]["requires"] == ["flat observations (pytorch)"]
+    assert rows["crossq"]["requires"] == ["continuous actions", "flat observations (pytorch)"]
     table = mygym_command("list", "algo").out
     assert re.search(r"\n ars +pytorch +flat observations +augmented", table)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from mygym.runs import factory
 from mygym.runs.plan import plan_of
 from mygym.runs.resolve_config import resolve_config
 from tests.components import ALGORITHMS, CONTROLS, small
+from tests.conftest import ROOT
 from tests.runs.test_resuming import config, stopped
 
 COMBINED = {"discrete": 3, "combined": True}
@@ -137,7 +139,7 @@ def test_the_expert_solves_reach(combined: bool, discrete_envs: Any) -> None:
             f"2187 combinations.*at most {MOST}",
         ),
         ({"actions": {"combined": True}}, "actions.combined: True needs discrete actions"),
-        ({"actions": {"discrete": 1}}, "actions.discrete: 1.*at least 2"),
+        ({"actions": {"discrete": 1}}, r"actions\.discrete: 1.*equal to 2"),
         ({"actions": {"discrete": 2.5}}, "actions.discrete: 2.5"),
         ({"actions": {"discrte": 3}}, "did you mean 'discrete'"),
         ({"actions": 3}, "actions: 3"),
@@ -180,6 +182,18 @@ def test_each_algorithm_takes_the_actions_or_names_the_remedy(algo: str) -> None
     assert "its actions 3 numbers below 3, 3, 3; allowed: actions: {discrete: " in str(error.value)
 
 
+def test_the_document_lists_the_actions_of_each_algorithm() -> None:
+    text = (ROOT / "docs" / "discrete_actions.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| (continuous|discrete, .*|continuous, or .*|any) \| (`.*) \|$", text, re.M))
+    listed = {form: set(re.findall(r"`(\w+)`", names)) - {"distill", "demos"} for form, names in rows.items()}
+    known: dict[str, set[str]] = {}
+    for entry in registry("algorithm"):
+        if entry.origin.startswith("mygym."):
+            requires = [name for name in algorithm(entry.name).requires if name.endswith("_actions")]
+            known.setdefault(requires[0] if requires else "any", set()).add(entry.name)
+    assert sorted(map(sorted, listed.values())) == sorted(map(sorted, known.values()))
+
+
 @pytest.mark.parametrize("algo", ["ars", "cem", "ppo"])
 def test_further_algorithms_take_combined_actions(algo: str) -> None:
     assert acts(algo, **COMBINED)
@@ -209,9 +223,9 @@ def test_demonstrations_are_stored_and_replayed(combined: bool, tmp_path: Path) 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("algo", "more"),
-    [("ppo", {}), ("ppo", {"subprocesses": True}), ("ppo", {"strategy": "curriculum", "task": "AG"}),
+    [("ppo", {}), ("ppo", {"strategy": "curriculum", "task": "AG"}),
      ("dqn", {"strategy": "multitask", "spaces": "shared", "strategy_params": {"tasks": ["reach", "push"]}}),
-     ("dqn", {"strategy": "mixture"})],
+     ],
     ids=str,
 )  # fmt: skip
 def test_runs_resume_exactly(algo: str, more: dict[str, Any], tmp_path: Path) -> None:
