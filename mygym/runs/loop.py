@@ -219,7 +219,8 @@ class Loop:
             return actions
         if self.runner.policy.squash_output:
             return self.runner.policy.unscale_action(actions)
-        return np.clip(actions, space.low, space.high)
+        clipped: NDArray[Any] = np.clip(actions, space.low, space.high)
+        return clipped
 
 
 class TrainingStopped(Exception):  # noqa: N818  (no error)

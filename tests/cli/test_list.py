@@ -44,4 +44,4 @@ def test_list_has_frameworks_and_requirements(mygym_command: Command) -> None:
     assert rows["ppo"]["requires"] == ["flat observations (jax)"]
     assert rows["crossq"]["requires"] == ["continuous actions", "flat observations (pytorch)"]
     table = mygym_command("list", "algo").out
-    assert re.search(r"\n ars +pytorch +flat observations +augmented", table)
+    assert re.search(r"\n ars +pytorch +continuous or combined actions, flat observations +augmented", table)
