@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
 from mygym.errors import ConfigError, bad_value
@@ -17,8 +18,8 @@ from mygym.tasks.stages.motions import lifted, limited
 class Expert(Protocol):
     """Policy that reads the state of its environment; deterministic, so that episodes follow from their seeds."""
 
-    def act(self, observation: Any) -> NDArray[np.float32]:
-        """Return the action `(A,)`, or `(n, A)` for a vector environment."""
+    def act(self, observation: Any) -> NDArray[Any]:
+        """Return the action `(A,)`, or `(n, A)` for a vector environment; for discrete actions the nearest action."""
 
 
 class _SingleExpert:
@@ -27,8 +28,8 @@ class _SingleExpert:
     def __init__(self, env: Any) -> None:
         self.env = env.unwrapped
 
-    def act(self, observation: Any) -> NDArray[np.float32]:
-        action: NDArray[np.float32] = self.env.expert_action()
+    def act(self, observation: Any) -> NDArray[Any]:
+        action: NDArray[Any] = self.env.expert_action()
         return action
 
 
@@ -38,7 +39,7 @@ class _GymnasiumExpert:
     def __init__(self, env: Any) -> None:
         self.env = env
 
-    def act(self, observation: Any) -> NDArray[np.float32]:
+    def act(self, observation: Any) -> NDArray[Any]:
         return np.stack(self.env.call("expert_action"))
 
 
@@ -48,7 +49,7 @@ class _StableBaselinesExpert:
     def __init__(self, env: Any) -> None:
         self.env = env
 
-    def act(self, observation: Any) -> NDArray[np.float32]:
+    def act(self, observation: Any) -> NDArray[Any]:
         return np.stack(self.env.env_method("expert_action"))
 
 
@@ -75,7 +76,7 @@ def _has_expert(env: Any) -> bool:
     return hasattr(env, "call") or hasattr(env.unwrapped, "expert_action")
 
 
-Prediction = tuple[NDArray[np.float32], None]
+Prediction = tuple[NDArray[Any], None]
 
 
 class OraclePolicy:
@@ -96,30 +97,36 @@ class RandomPolicy:
 
     def __init__(self, envs: Sequence[Any], seed: int) -> None:
         self.envs, self.seed = [env.unwrapped for env in envs], seed
-        self.shape = envs[0].action_space.shape
+        self.space: Any = envs[0].action_space
         self.generators = [np.random.default_rng([seed, number]) for number in range(len(envs))]
 
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
     ) -> Prediction:
-        """Return actions `(n, A)` in [−1, 1]."""
+        """Return actions `(n, A)` in [−1, 1], or discrete actions."""
         for number in np.flatnonzero([] if episode_start is None else episode_start):
             self.generators[number] = np.random.default_rng([self.seed, *self.envs[number].episode_seed])
-        actions = [generator.uniform(-1.0, 1.0, self.shape) for generator in self.generators]
-        return np.stack(actions).astype(np.float32), None
+        return np.stack([self._draw(generator) for generator in self.generators]), None
+
+    def _draw(self, generator: np.random.Generator) -> NDArray[Any]:
+        if isinstance(self.space, spaces.Box):
+            return generator.uniform(-1.0, 1.0, self.space.shape).astype(np.float32)
+        counts = self.space.nvec if isinstance(self.space, spaces.MultiDiscrete) else self.space.n
+        return np.asarray(generator.integers(counts))
 
 
 class ZeroPolicy:
-    """Policy of zero actions."""
+    """Policy of zero actions, or of the nearest discrete actions."""
 
     def __init__(self, envs: Sequence[Any], seed: int) -> None:
-        self.shape = (len(envs), *envs[0].action_space.shape)
+        zeros = (np.zeros(env.unwrapped.world.action_size, dtype=np.float32) for env in envs)
+        self.actions = np.stack([env.unwrapped.nearest_action(zero) for env, zero in zip(envs, zeros, strict=True)])
 
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
     ) -> Prediction:
-        """Return zeros `(n, A)`."""
-        return np.zeros(self.shape, dtype=np.float32), None
+        """Return actions `(n, A)`."""
+        return self.actions.copy(), None
 
 
 HOVER_HEIGHT = 0.07
@@ -139,7 +146,8 @@ class HoverPolicy:
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
     ) -> Prediction:
         """Return actions `(n, A)`."""
-        return np.stack([env.world.action_towards(_hover_position(env)) for env in self.envs]).astype(np.float32), None
+        commands = ((env, env.world.action_towards(_hover_position(env)).astype(np.float32)) for env in self.envs)
+        return np.stack([env.nearest_action(command) for env, command in commands]), None
 
 
 def _hover_position(env: Any) -> NDArray[np.float64]:

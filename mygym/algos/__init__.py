@@ -21,7 +21,14 @@ _JAX_OFF_POLICY = {**_OFF_POLICY, "train_freq": 4, "gradient_steps": 8, "policy_
 """The same number of gradient steps as in PyTorch: JAX compiles all steps after a rollout into one call."""
 
 _OFF_POLICY_RUN = {"n_envs": 4, "steps": 20_000, "eval": {"every": 500, "episodes": 25}}
+_DISCRETE_RUN = {**_OFF_POLICY_RUN, "actions": {"discrete": 3, "combined": True}}
 _ON_POLICY_RUN = {"n_envs": 8, "reward": "dense", "steps": 200_000, "normalize": True}
+
+_VALUE_BASED = {
+    **_OFF_POLICY,
+    "train_freq": 1,
+    "target_update_interval": 4,
+}
 
 _PPO = {"n_steps": 128, "batch_size": 128, "learning_rate": 1e-3, "gamma": 0.95}
 
@@ -74,6 +81,7 @@ BUILT_IN = (
         run_defaults=_OFF_POLICY_RUN,
         goal_relabelling=True,
         help="soft actor-critic: off-policy, maximum entropy; the default",
+        requires=("continuous_actions",),
     ),
     Algorithm(
         "td3",
@@ -83,6 +91,7 @@ BUILT_IN = (
         run_defaults=_OFF_POLICY_RUN,
         goal_relabelling=True,
         help="twin delayed deep deterministic policy gradient: off-policy, deterministic",
+        requires=("continuous_actions",),
     ),
     Algorithm(
         "ddpg",
@@ -92,6 +101,7 @@ BUILT_IN = (
         run_defaults=_OFF_POLICY_RUN,
         goal_relabelling=True,
         help="deep deterministic policy gradient: off-policy, the classic choice with hindsight",
+        requires=("continuous_actions",),
     ),
     Algorithm(
         "tqc",
@@ -105,6 +115,41 @@ BUILT_IN = (
         run_defaults=_OFF_POLICY_RUN,
         goal_relabelling=True,
         help="truncated quantile critics: off-policy, soft actor-critic with distributions",
+        requires=("continuous_actions",),
+    ),
+    Algorithm(
+        "dqn",
+        "pytorch",
+        "mygym.algos.stable_baselines:DQN",
+        defaults={**_VALUE_BASED, "exploration_fraction": 0.3},
+        run_defaults=_DISCRETE_RUN,
+        goal_relabelling=True,
+        requires=("discrete_actions",),
+        help="deep Q-learning: off-policy, values of discrete actions",
+    ),
+    Algorithm(
+        "qrdqn",
+        "pytorch",
+        "mygym.algos.contrib:QRDQN",
+        defaults={
+            **_VALUE_BASED,
+            "exploration_fraction": 0.3,
+            "policy_kwargs": {"net_arch": [64, 64], "n_quantiles": 25},
+        },
+        run_defaults=_DISCRETE_RUN,
+        goal_relabelling=True,
+        requires=("discrete_actions",),
+        help="quantile regression deep Q-learning: off-policy, distributions of the values of discrete actions",
+    ),
+    Algorithm(
+        "ddqn",
+        "pytorch",
+        "mygym.algos.ddqn:DDQN",
+        defaults={**_VALUE_BASED, "epsilon": {"schedule": "inverse", "from": 1.0, "to": 0.05}},
+        run_defaults=_DISCRETE_RUN,
+        goal_relabelling=True,
+        requires=("discrete_actions",),
+        help="double deep Q-learning: off-policy, values of discrete actions that are not overestimated",
     ),
     Algorithm(
         "trpo",
@@ -129,6 +174,7 @@ BUILT_IN = (
         run_defaults={**_OFF_POLICY_RUN, "reward": "dense"},
         dict_observations=False,
         help="batch-normalised soft actor-critic without target networks: off-policy, sample-efficient",
+        requires=("continuous_actions",),
     ),
     Algorithm(
         "ars",
@@ -145,6 +191,7 @@ BUILT_IN = (
         },
         dict_observations=False,
         help="augmented random search: no gradients, linear policy",
+        requires=("continuous_or_combined_actions",),
     ),
     Algorithm(
         "recurrent_ppo",
@@ -178,6 +225,7 @@ BUILT_IN = (
         },
         dict_observations=False,
         help="cross-entropy method: no gradients, linear policy; a runner",
+        requires=("continuous_or_combined_actions",),
     ),
     Algorithm(
         "bc",
@@ -187,6 +235,7 @@ BUILT_IN = (
         run_defaults=_IMITATION_RUN,
         own_budget=True,
         help="behaviour cloning: imitates the scripted expert; a runner",
+        requires=("continuous_actions",),
     ),
     Algorithm(
         "dagger",
@@ -196,6 +245,7 @@ BUILT_IN = (
         run_defaults=_IMITATION_RUN,
         own_budget=True,
         help="dataset aggregation: the policy acts, the scripted expert labels its states; a runner",
+        requires=("continuous_actions",),
     ),
     Algorithm(
         "ppo",
@@ -219,6 +269,7 @@ BUILT_IN = (
         },
         run_defaults=_OFF_POLICY_RUN,
         goal_relabelling=True,
+        requires=("continuous_actions",),
     ),
     Algorithm(
         "tqc",
@@ -227,6 +278,7 @@ BUILT_IN = (
         defaults={**_JAX_OFF_POLICY, "ent_coef": "auto_0.05"},
         run_defaults=_OFF_POLICY_RUN,
         goal_relabelling=True,
+        requires=("continuous_actions",),
     ),
     Algorithm(
         "td3",
@@ -235,6 +287,7 @@ BUILT_IN = (
         defaults={**_JAX_OFF_POLICY, "action_noise": 0.2},
         run_defaults=_OFF_POLICY_RUN,
         goal_relabelling=True,
+        requires=("continuous_actions",),
     ),
     Algorithm(
         "ddpg",
@@ -244,6 +297,7 @@ BUILT_IN = (
         defaults={**_JAX_OFF_POLICY, "qf_learning_rate": None, "action_noise": 0.2},
         run_defaults={**_OFF_POLICY_RUN, "reward": "dense"},
         dict_observations=False,
+        requires=("continuous_actions",),
     ),
     Algorithm(
         "crossq",
@@ -259,6 +313,7 @@ BUILT_IN = (
         },
         run_defaults=_OFF_POLICY_RUN,
         goal_relabelling=True,
+        requires=("continuous_actions",),
     ),
 )
 

@@ -22,6 +22,10 @@ class CrossQ(Stateful, sb3_contrib.CrossQ):
     """CrossQ: batch normalisation in place of target networks (Bhatt et al., 2024)."""
 
 
+class QRDQN(Stateful, sb3_contrib.QRDQN):
+    """Quantile regression deep Q-learning (Dabney et al., 2018)."""
+
+
 class ARS(Stateful, sb3_contrib.ARS):
     """Augmented random search (Mania et al., 2018); the rollout starts before its perturbations are drawn."""
 

@@ -40,5 +40,9 @@ class TD3(GaussianExploration, Stateful, sb3.TD3):
     """Twin delayed deep deterministic policy gradient (Fujimoto et al., 2018)."""
 
 
+class DQN(Stateful, sb3.DQN):
+    """Deep Q-learning (Mnih et al., 2015)."""
+
+
 class DDPG(GaussianExploration, Stateful, sb3.DDPG):
     """Deep deterministic policy gradient (Lillicrap et al., 2015)."""

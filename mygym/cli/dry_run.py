@@ -53,8 +53,8 @@ def dry_run(plan: RunPlan) -> None:
         for name, count in parameter_counts(model).items():
             print(f"network {name}: {count:,} parameters")
         env.reset()
-        rng = np.random.default_rng(plan.config.seed)
-        actions = rng.uniform(-1, 1, (STEPS, env.num_envs, *env.action_space.shape)).astype(np.float32)
+        env.action_space.seed(plan.config.seed)
+        actions = [np.array([env.action_space.sample() for _ in range(env.num_envs)]) for _ in range(STEPS)]
         begin = time.perf_counter()
         for action in actions:
             env.step(action)

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from mygym.config.plain import check_plain
-from mygym.config.schema import LATER, NOT_SHAPING, PretrainedParams, RobotParams, RunConfig
+from mygym.config.schema import LATER, NOT_SHAPING, ActionParams, PretrainedParams, RobotParams, RunConfig
 from mygym.config.validation_errors import dotted, first_mistake
 from mygym.errors import ConfigError, bad_value
 from mygym.nested import merged
@@ -108,7 +108,8 @@ def config_hash(values: Mapping[str, Any]) -> str:
     for key in ("training_params", "strategy_params", "randomize", "callbacks"):
         if not shaping.get(key):  # keeps the hashes of runs from before these keys existed
             shaping.pop(key, None)
-    for key, section in (("pretrained", PretrainedParams()), ("robot_params", RobotParams())):
+    unset = {"pretrained": PretrainedParams(), "robot_params": RobotParams(), "actions": ActionParams()}
+    for key, section in unset.items():
         if shaping.get(key) == section.model_dump(mode="json"):
             del shaping[key]
     text = json.dumps(shaping, sort_keys=True, default=str)

@@ -45,12 +45,15 @@ def _reads(called: str, held: str = "") -> Reads:
 
 _PPO = _reads("learning_rate clip_range clip_range_vf", "ent_coef vf_coef max_grad_norm target_kl")
 _SAC = _reads("learning_rate", "tau ent_coef target_entropy action_noise")
+_DQN = _reads("learning_rate", "tau max_grad_norm")
 
 READS: Mapping[str, Reads] = {
     "stable_baselines3.PPO": _PPO,
     "stable_baselines3.A2C": _reads("learning_rate", "ent_coef vf_coef max_grad_norm"),
     "stable_baselines3.SAC": _SAC,
     "stable_baselines3.TD3": _reads("learning_rate", "tau target_policy_noise target_noise_clip action_noise"),
+    "stable_baselines3.DQN": _DQN,
+    "sb3_contrib.QRDQN": _DQN,
     "sb3_contrib.TQC": _SAC,
     "sb3_contrib.CrossQ": _reads("learning_rate", "ent_coef target_entropy action_noise"),
     "sb3_contrib.TRPO": _reads("learning_rate", "target_kl cg_damping line_search_shrinking_factor"),

@@ -170,6 +170,17 @@ class RobotParams(Section):
     )
 
 
+class ActionParams(Section):
+    """Form of the actions; by default numbers in [-1, 1]."""
+
+    discrete: Annotated[int, Field(ge=2, le=101)] | None = Field(
+        None, description="values of each component, evenly spaced in [-1, 1]; a gripper has two (default: continuous)"
+    )
+    combined: bool = Field(
+        False, description="a single number for all components (Discrete), not a number for each (MultiDiscrete)"
+    )
+
+
 class EvalParams(Section):
     """Evaluation during training, in separate environments."""
 
@@ -230,6 +241,7 @@ class RunConfig(Section):
     control: ControlParams = Field(
         ControlParams(), description="the controller: meaning of an action; a name, or a mapping with its parameters"
     )
+    actions: ActionParams = Field(ActionParams(), description="form of the actions")
     reward: str = Field("sparse", description="name of a registered reward")
     observations: Annotated[list[str], Field(min_length=1)] | None = Field(
         None,

@@ -68,6 +68,8 @@ def demonstrate(
     if from_run and config:
         raise ConfigError(bad_value("policy", str(policy), "a config or a run", "is a run, which has a config"))
     plan = find_plan(directory.find_policy(policy)[0] if from_run else (config or {}))
+    if plan.config.actions.discrete is not None and any(levels):
+        raise ConfigError(bad_value("noise", noise, "0, or continuous actions", "cannot be added to discrete actions"))
     with contextlib.ExitStack() as stack:
         rendering = {"render_mode": "human"} if policy == KEYBOARD else {}
         env = stack.enter_context(contextlib.closing(factory.make_env(plan, **rendering)))

@@ -28,9 +28,9 @@ class Demonstration:
     """Seed of the reset; with the actions it reproduces the episode bit by bit."""
     observations: Observations
     """`(T + 1, …)`."""
-    actions: NDArray[np.float32]
-    """`(T, A)`: executed actions, noise included."""
-    expert_actions: NDArray[np.float32]
+    actions: NDArray[Any]
+    """`(T, A)`: executed actions, noise included; `(T,)` for combined discrete actions, as for the fields below."""
+    expert_actions: NDArray[Any]
     """`(T + 1, A)`: action of the scripted expert at each observation."""
     rewards: NDArray[np.float64]
     """`(T,)`."""
@@ -40,7 +40,7 @@ class Demonstration:
     """`(T,)`; also true at the end of a segment that ends before the episode."""
     stages: NDArray[np.int64]
     """`(T + 1,)`: index of the active stage at each observation."""
-    lead_in: NDArray[np.float32]
+    lead_in: NDArray[Any]
     """`(L, A)`: actions between the reset and the first observation; empty unless this is a later segment."""
     success: bool
     """Whether the whole episode ended in success."""
@@ -87,9 +87,9 @@ class Transitions:
     """`(n, …)`."""
     next_observations: Observations
     """`(n, …)`."""
-    actions: NDArray[np.float32]
+    actions: NDArray[Any]
     """`(n, A)`: executed actions."""
-    expert_actions: NDArray[np.float32]
+    expert_actions: NDArray[Any]
     """`(n, A)`: actions of the scripted expert."""
     rewards: NDArray[np.float64]
     """`(n,)`."""

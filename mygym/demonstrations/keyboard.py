@@ -81,7 +81,7 @@ class Keyboard:
 
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
-    ) -> tuple[NDArray[np.float32], None]:
+    ) -> tuple[NDArray[Any], None]:
         """Return actions `(1, A)`; at the start of an episode, wait for a key.
 
         Raises:
@@ -103,7 +103,8 @@ class Keyboard:
         move = displacement(keys, world.workspace.cameras["main"].yaw)
         self.target = np.clip(self.target + move, position - LEAD, position + LEAD)
         turn = TURN * sum(TURNS[key] for key in keys & TURNS.keys())
-        return world.action_towards(self.target, self.gripper, turn)[None].astype(np.float32), None
+        command = world.action_towards(self.target, self.gripper, turn).astype(np.float32)
+        return self.env.nearest_action(command)[None], None
 
     def _keys(self) -> Set[str]:
         """Return the pressed keys, after the rest of `STEP_DURATION` since the last call.

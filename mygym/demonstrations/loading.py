@@ -105,7 +105,7 @@ def _demonstration(number: int, content: Mapping[str, Any], metadata: Mapping[st
         terminated=content["terminations"],
         truncated=content["truncations"],
         stages=infos["stage"],
-        lead_in=infos.get("lead_in", np.empty((0, *actions.shape[1:]), dtype=np.float32)),
+        lead_in=infos.get("lead_in", np.empty((0, *actions.shape[1:]), dtype=actions.dtype)),
         success=bool(metadata["success"]),
         noise=float(metadata["noise"]),
         task=str(metadata["task"]),
@@ -118,13 +118,20 @@ def _demonstration(number: int, content: Mapping[str, Any], metadata: Mapping[st
         *((demonstration.expert_actions, (steps + 1, *action)), (demonstration.stages, (steps + 1,))),
         *((array, (steps + 1, *shape)) for array, shape in observations),
     ]
-    low, high = storage.action_space.low, storage.action_space.high
+    low, high = _bounds(storage.action_space)
     for array in (demonstration.actions, demonstration.expert_actions, demonstration.lead_in):
         if not ((low <= array) & (array <= high)).all():
             raise ValueError(f"episode {number} has an action that is not in the action space")
     if not steps or any(array.shape != shape or not np.isfinite(array).all() for array, shape in shapes):
         raise ValueError(f"episode {number} has an array of the wrong shape or a number that is not finite")
     return demonstration
+
+
+def _bounds(space: Any) -> tuple[Any, Any]:
+    """Return the lowest and the highest action of a space."""
+    if isinstance(space, spaces.Box):
+        return space.low, space.high
+    return 0, (space.n if isinstance(space, spaces.Discrete) else space.nvec) - 1
 
 
 def _with_shapes(observations: Any, space: Any) -> Iterator[tuple[NDArray[Any], tuple[int, ...]]]:

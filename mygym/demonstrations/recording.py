@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 
 from mygym.demonstrations.episodes import Demonstration, Observations
 from mygym.envs.multi_task_env import AnyEnv, MultiTaskEnv
@@ -82,12 +83,13 @@ def play(policy: Predicts, env: AnyEnv, seed: int, noise: float = 0.0) -> Demons
         env: The environment.
         seed: Seed of the episode and its noise.
         noise: Standard deviation of the normal noise added to each action; the sum is clipped to the action space.
+            Discrete actions get no noise.
 
     Raises:
         DivergedError: An action is not finite.
     """
     expert, rng = make_expert(env), np.random.default_rng([DEMONSTRATION, 0, seed])
-    low, high = env.action_space.low, env.action_space.high  # type: ignore[attr-defined]
+    space: Any = env.action_space
     observation, info = env.reset(seed=seed)
     observations, infos, labels = [observation], [info], [expert.act(observation)]
     actions, rewards, ends = [], [], []
@@ -95,10 +97,12 @@ def play(policy: Predicts, env: AnyEnv, seed: int, noise: float = 0.0) -> Demons
     while not done:
         predicted, memory = policy.predict(stack_observations([observation]), memory, starts, deterministic=True)
         starts = np.zeros(1, dtype=bool)
-        unclipped = predicted[0] + rng.normal(0.0, noise, low.shape) if noise else predicted[0]
-        if not np.isfinite(unclipped).all():
-            raise DivergedError(f"action {np.asarray(unclipped).tolist()} is not finite")  # clipping would hide inf
-        action = np.clip(unclipped, low, high).astype(np.float32)
+        action = predicted[0]
+        if isinstance(space, spaces.Box):
+            unclipped = action + rng.normal(0.0, noise, space.shape) if noise else action
+            if not np.isfinite(unclipped).all():
+                raise DivergedError(f"action {np.asarray(unclipped).tolist()} is not finite")  # clipping would hide inf
+            action = np.clip(unclipped, space.low, space.high).astype(np.float32)
         observation, reward, terminated, truncated, info = env.step(action)
         observations.append(observation)
         infos.append(info)
@@ -110,13 +114,13 @@ def play(policy: Predicts, env: AnyEnv, seed: int, noise: float = 0.0) -> Demons
     return Demonstration(
         seed=seed,
         observations=stack_observations(observations),
-        actions=np.array(actions, dtype=np.float32),
-        expert_actions=np.array(labels, dtype=np.float32),
+        actions=np.array(actions, dtype=space.dtype),
+        expert_actions=np.array(labels, dtype=space.dtype),
         rewards=np.array(rewards, dtype=np.float64),
         terminated=np.array([end[0] for end in ends]),
         truncated=np.array([end[1] for end in ends]),
         stages=np.array([step_info["stage"] for step_info in infos], dtype=np.int64),
-        lead_in=np.empty((0, *low.shape), dtype=np.float32),
+        lead_in=np.empty((0, *space.shape), dtype=space.dtype),
         success=bool(info["is_success"]),
         noise=noise,
         task=env.label if isinstance(env, MultiTaskEnv) else "",

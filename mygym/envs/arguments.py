@@ -17,7 +17,7 @@ from mygym.config.ranges import RANGES
 from mygym.errors import ConfigError, bad_value
 
 IN_CONFIGS = (
-    *("robot", "robot_params", "workspace", "control", "reward"),
+    *("robot", "robot_params", "workspace", "control", "actions", "reward"),
     *("observations", "spaces", "task_params", "randomize"),
 )
 """Arguments of `RobotEnv` that are keys of configs, too."""

@@ -39,8 +39,8 @@ class Episode:
         """Largest number of stages done in this episode."""
         self.failed = False
         """Whether an object of the task has left the workspace."""
-        self.actions: list[FloatArray] = []
-        """Actions since the reset."""
+        self.actions: list[NDArray[Any]] = []
+        """Actions since the reset, as the environment received them."""
         self.elapsed_steps = 0
         """Control steps since the reset."""
 

@@ -16,7 +16,7 @@ from mygym.envs.robot_env import WORLD_INDEPENDENT_PARAMS, RobotEnv
 from mygym.errors import ConfigError, RunError
 
 
-class MultiTaskEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
+class MultiTaskEnv(gymnasium.Env[Observation, Any]):
     """Several environments with equal spaces, e.g. of several tasks; each episode is played in one of them.
 
     Seed and number of the episode select the environment: round robin, or drawn with the weights of `set_weights`.
@@ -112,7 +112,7 @@ class MultiTaskEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         observation, info = self.playing.reset(seed=int(sequence.generate_state(1)[0]))
         return self._add_code(observation), {**info, "variant": self.variant}
 
-    def step(self, action: NDArray[np.float32]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Advance by one control step."""
         observation, reward, terminated, truncated, info = self.playing.step(action)
         return self._add_code(observation), reward, terminated, truncated, {**info, "variant": self.variant}

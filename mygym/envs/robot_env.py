@@ -12,7 +12,9 @@ import numpy as np
 from gymnasium.error import ClosedEnvironmentError
 from numpy.typing import NDArray
 
+from mygym.config.schema import ActionParams
 from mygym.envs.arguments import check_options, checked_arguments, is_finite
+from mygym.envs.discrete_actions import discrete_actions
 from mygym.envs.domain_randomizer import DomainRandomizer
 from mygym.envs.env_renderer import EnvRenderer
 from mygym.envs.episode import Episode
@@ -35,12 +37,13 @@ WORLD_INDEPENDENT_PARAMS = ("tolerance", "hold", "horizon", "stages_done")
 """The `task_params` that do not change the world."""
 
 
-class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
+class RobotEnv(gymnasium.Env[Observation, Any]):
     """A robot arm on a task.
 
     Action:
         `Box(-1, 1)`; the controller (`control`) gives its meaning. If the task grasps, the last component is the
-        gripper. With `spaces="shared"` the gripper and the tool's yaw are always present.
+        gripper. With `spaces="shared"` the gripper and the tool's yaw are always present. With `actions` a
+        `MultiDiscrete` or `Discrete` space selects values of the same components.
     Observation:
         A goal dictionary of float32: `observation` (components by name, `mygym list observation`), `achieved_goal` and
         `desired_goal`; with `goal_env=False` all three in a flat vector. With `spaces="shared"` shapes and meanings
@@ -69,6 +72,8 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         control: A controller, or its alias; or a mapping with its `name`, `action_repeat` (control steps for which an
             action is repeated), `max_force` (N m), `max_velocity` (rad/s), and the parameters of the controller.
         reward: A registered reward: `mygym list reward`.
+        actions: `discrete` (number of values of each component; None: continuous) and `combined` (a single number for
+            all components), see `DiscreteActions`.
         goal_env: False for flat observations.
         observations: Names of the components; by default those that the task needs.
         spaces: `own`, sized for this task, or `shared`, sized for any task.
@@ -102,6 +107,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         control: str | Mapping[str, Any] = "ee_delta",
         reward: str = "sparse",
         *,
+        actions: Mapping[str, Any] | None = None,
         goal_env: bool = True,
         observations: Sequence[str] | None = None,
         spaces: str = "own",
@@ -156,7 +162,11 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         self._builder = ObservationBuilder(spec, self._episode.context)
         self._builders = {spec: self._builder}
         self._achieved = np.zeros(self._builder.goal_space.size, dtype=np.float32)
-        self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (self.world.action_size,), np.float32)
+        actions = ActionParams.model_validate(self._arguments["actions"] or {})
+        self._discrete = discrete_actions(actions, self.world.control_names)
+        self.action_space: gymnasium.Space[Any] = gymnasium.spaces.Box(-1.0, 1.0, (self.world.action_size,), np.float32)
+        if self._discrete is not None:
+            self.action_space = self._discrete.space
         self.observation_space = self._builder.space
         size = self._arguments["render_width"], self._arguments["render_height"]
         self._renderer = EnvRenderer(self.world, *size, self._arguments["camera"])
@@ -210,22 +220,27 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
             self._show("")
         return self._observe(), self._episode.info()
 
-    def step(self, action: NDArray[np.float32]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Advance by one control step (40 ms), or by the `action_repeat` of the controller.
 
         Raises:
             DivergedError: The action, or the state after it, is not finite.
+            ValueError: The action has the wrong shape, or a discrete action is not in the space.
             ClosedEnvironmentError: The environment is closed.
         """
         if self.world.closed:
             self._check_open("step")
-        command = np.asarray(action, dtype=np.float64).copy()
-        if command.shape != self.action_space.shape:
-            raise ValueError(f"action has shape {command.shape}, needs {self.action_space.shape}")
-        if not is_finite(command):
-            raise DivergedError(f"action {command.tolist()} is not finite")
         episode = self._episode
-        episode.actions.append(command)
+        if self._discrete is None:
+            command = np.asarray(action, dtype=np.float64).copy()
+            if command.shape != self.action_space.shape:
+                raise ValueError(f"action has shape {command.shape}, needs {self.action_space.shape}")
+            if not is_finite(command):
+                raise DivergedError(f"action {command.tolist()} is not finite")
+            episode.actions.append(command)
+        else:
+            command = self._discrete.command(action)
+            episode.actions.append(np.array(action))
         episode.advance(command)
         observation = self._observe()
         info = episode.info()
@@ -328,9 +343,13 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         """Return a registered reward of the current goal vectors, see `Reward.goal_reward`."""
         return float(find_reward(kind).goal_reward(self._builder.goal_space, self._achieved, self._desired))
 
-    def expert_action(self) -> NDArray[np.float32]:
-        """Return the action `(A,)` of the active stage's scripted expert."""
-        return self._episode.expert_action()
+    def expert_action(self) -> NDArray[Any]:
+        """Return the action of the active stage's scripted expert, or the nearest discrete action."""
+        return self.nearest_action(self._episode.expert_action())
+
+    def nearest_action(self, command: NDArray[Any]) -> NDArray[Any]:
+        """Return the action that selects a command `(A,)`, or the nearest command; continuous actions are commands."""
+        return command if self._discrete is None else self._discrete.nearest(command)
 
     def observe_as(self, spec: ObservationSpec) -> Observation:
         """Return an observation of the current state by another specification, without noise.
@@ -374,7 +393,7 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         """Return seed, number of the episode, actions since its reset, and the observation."""
         return {
             **self._seeds.state_dict(),
-            "actions": np.array(self._episode.actions).reshape(-1, self.world.action_size),
+            "actions": np.array(self._episode.actions).reshape(-1, *(self.action_space.shape or ())),
             "observation": self._observe(),
         }
 

@@ -81,6 +81,7 @@ def _env_arguments(config: RunConfig, goal_env: bool) -> dict[str, Any]:
         "workspace": config.workspace,
         "robot_params": config.robot_params.model_dump(),
         "control": config.control.model_dump(),
+        "actions": config.actions.model_dump(),
         "reward": config.reward,
         "goal_env": goal_env,
         "observations": config.observations,

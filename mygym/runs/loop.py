@@ -102,7 +102,7 @@ class Loop:
         return True
 
     def step(
-        self, actions: torch.Tensor | NDArray[np.float32]
+        self, actions: torch.Tensor | NDArray[Any]
     ) -> tuple[Observations, NDArray[np.float32], NDArray[np.bool_], list[dict[str, Any]]]:
         """Step every training environment once.
 
@@ -213,13 +213,14 @@ class Loop:
             name = type(self.runner).__name__
             raise RunError(f"{name}.training: {call} without a loop.next_iteration() that returned True")
 
-    def _within_bounds(self, actions: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _within_bounds(self, actions: NDArray[Any]) -> NDArray[Any]:
         space = self.runner.action_space
         if not isinstance(space, spaces.Box):
             return actions
         if self.runner.policy.squash_output:
             return self.runner.policy.unscale_action(actions)
-        return np.clip(actions, space.low, space.high)
+        clipped: NDArray[Any] = np.clip(actions, space.low, space.high)
+        return clipped
 
 
 class TrainingStopped(Exception):  # noqa: N818  (no error)

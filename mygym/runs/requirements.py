@@ -16,8 +16,17 @@ REQUIREMENTS: Mapping[str, Callable[[spaces.Space[Any], spaces.Space[Any]], bool
     ),
     "continuous_actions": lambda observation, action: isinstance(action, spaces.Box),
     "discrete_actions": lambda observation, action: isinstance(action, spaces.Discrete),
+    "continuous_or_combined_actions": lambda observation, action: isinstance(action, spaces.Box | spaces.Discrete),
 }
 """Name in a registration's `requires` → whether an observation and an action space meet it."""
+
+
+REMEDIES: Mapping[str, str] = {
+    "continuous_actions": "actions: {discrete: null}",
+    "discrete_actions": "actions: {discrete: 3, combined: true}",
+    "continuous_or_combined_actions": "actions: {discrete: 3, combined: true}",
+}
+"""Requirement → the config that meets it."""
 
 
 def check(entry: Algorithm, observation: spaces.Space[Any], action: spaces.Space[Any]) -> None:
@@ -31,6 +40,7 @@ def check(entry: Algorithm, observation: spaces.Space[Any], action: spaces.Space
             raise ConfigError(
                 f"algo: {entry.name!r} requires {name.replace('_', ' ')} ({entry.origin}), which this environment does "
                 f"not have: its observations are {_in_words(observation)}, its actions {_in_words(action)}"
+                + (f"; allowed: {REMEDIES[name]}" if name in REMEDIES else "")
             )
 
 
@@ -59,4 +69,6 @@ def _in_words(space: spaces.Space[Any]) -> str:
         return f"a dictionary of {', '.join(space.spaces)}"
     if isinstance(space, spaces.Discrete):
         return f"one of {space.n}"
+    if isinstance(space, spaces.MultiDiscrete):
+        return f"{len(space.nvec)} numbers below {', '.join(map(str, space.nvec))}"
     return f"{space.shape[0]} numbers" if space.shape and len(space.shape) == 1 else str(space)

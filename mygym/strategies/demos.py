@@ -111,8 +111,9 @@ class Demos(Strategy):
         return params
 
     def requires(self) -> Sequence[str]:
-        """Require a gradient-based, memoryless actor for behaviour cloning."""
-        return ("actor_optimizer", "no_memory") if self.warm_start or self.weight else ()
+        """Require continuous actions, and for behaviour cloning a gradient-based, memoryless actor."""
+        imitates = self.warm_start or self.weight
+        return ("continuous_actions", *(("actor_optimizer", "no_memory") if imitates else ()))
 
     def prepare_data(self) -> None:
         """Load or record demonstrations, mix them into replay, and imitate them."""

@@ -81,8 +81,8 @@ class Distill(Strategy):
         return {"teacher": absolute(self.teacher), "weight": self.weight}
 
     def requires(self) -> Sequence[str]:
-        """Require a gradient-based, memoryless actor: teachers are queried on single states."""
-        return ("actor_optimizer", "no_memory")
+        """Require a gradient-based, memoryless actor of continuous actions: teachers are queried on single states."""
+        return ("continuous_actions", "actor_optimizer", "no_memory")
 
     def prepare_model(self) -> None:
         """Load the teachers and add their loss to the student's."""

@@ -27,6 +27,10 @@ REQUIREMENTS: Mapping[str, tuple[Callable[[Strategy], bool], str]] = {
         lambda strategy: getattr(strategy.model, "replay_buffer", None) is not None,
         "an off-policy algorithm, such as sac",
     ),
+    "continuous_actions": (
+        lambda strategy: isinstance(strategy.training_env.action_space, spaces.Box),
+        "an algorithm with continuous actions, and actions.discrete: null",
+    ),
     "actor_optimizer": (
         lambda strategy: actor_optimizer(strategy.model) is not None,
         "a gradient-based algorithm of framework pytorch, such as sac or ppo",

@@ -156,7 +156,7 @@ def test_the_result_is_complete_and_consistent(algo: str, framework: str, traine
     assert sum(content["stage_reached"].values()) == SHORT["eval"]["final_episodes"]
     assert set(content["stage_reached"]) <= {"approach", "done"}
     evaluations = content["evaluations"]
-    assert all(set(evaluation) == EVALUATION_KEYS for evaluation in evaluations)
+    assert all(set(evaluation) - {"figures"} == EVALUATION_KEYS for evaluation in evaluations)
     assert evaluations[0]["steps"] == 0
     hundreds = [evaluation["steps"] // 100 for evaluation in evaluations]  # a rollout may skip some
     assert hundreds == sorted(set(hundreds))
@@ -293,6 +293,7 @@ def test_values_that_the_class_refuses_are_config_errors(algo: str, params: dict
         ("sac", "pytorch"),
         pytest.param("ppo", "pytorch", marks=pytest.mark.slow),
         pytest.param("dagger", "pytorch", marks=pytest.mark.slow),
+        pytest.param("dqn", "pytorch", marks=pytest.mark.slow),
         pytest.param("sac", "jax", marks=pytest.mark.slow),
     ],
 )

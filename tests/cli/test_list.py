@@ -40,8 +40,8 @@ def test_stages_are_listed_with_letter_and_predicates(mygym_command: Command) ->
 def test_list_has_frameworks_and_requirements(mygym_command: Command) -> None:
     rows = {row["name"]: row for row in json.loads(mygym_command("list", "algo", "--json").out)}
     assert rows["sac"]["frameworks"] == ["pytorch", "jax"]
-    assert rows["ars"]["requires"] == ["flat observations"]
+    assert rows["ars"]["requires"] == ["continuous or combined actions", "flat observations"]
     assert rows["ppo"]["requires"] == ["flat observations (jax)"]
-    assert rows["crossq"]["requires"] == ["flat observations (pytorch)"]
+    assert rows["crossq"]["requires"] == ["continuous actions", "flat observations (pytorch)"]
     table = mygym_command("list", "algo").out
-    assert re.search(r"\n ars +pytorch +flat observations +augmented", table)
+    assert re.search(r"\n ars +pytorch +continuous or combined actions, flat observations +augmented", table)

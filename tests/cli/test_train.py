@@ -12,6 +12,7 @@ import pytest
 from mygym.cli.arguments import CONFIG_FLAGS
 from mygym.config import load_file
 from mygym.envs.robot_env import RobotEnv
+from mygym.registry import algorithm
 from mygym.runs.resolve_config import resolve_config
 from tests.cli.conftest import SHORT_RUN, Command
 from tests.components import ALGORITHMS, COMBOS
@@ -103,7 +104,7 @@ def test_dry_run_builds_everything_and_writes_nothing(algo: str, mygym_command: 
     for text in (
         "observation: ",
         "observed: ee_position 3, ee_velocity 3",
-        "action: Box(-1.0, 1.0, (3,)",
+        "action: Discrete(27)" if "discrete_actions" in algorithm(algo).requires else "action: Box(-1.0, 1.0, (3,)",
         "algorithm: ",
         "parameters",
         "env steps/s",

@@ -32,6 +32,7 @@ KEYWORDS = {
         "robot_params": {"home": [0.3, 0.3, 0.0, -2.0, 0.0, 2.3, 0.785]},
     },
     "open_drawer": {},
+    "poke": {"actions": {"discrete": 3, "combined": True}},
 }
 
 

@@ -235,7 +235,7 @@ print(registry("activation").get("only").missing_extras, registry("activation").
     assert framework.endswith("allowed: jax (needs mygym[jax]), pytorch; did you mean 'jax'?")
     assert "relu" in activation
     assert "mygym[jax]" not in activation  # every activation exists in PyTorch
-    assert requirements == "('mygym[jax] (jax)',)"
+    assert requirements == "('continuous actions', 'mygym[jax] (jax)')"
     assert extras == "('mygym[jax]',) ()"
 
 
@@ -336,8 +336,9 @@ def test_every_form_registers_the_same_algorithm(register, tmp_path: Path) -> No
 @pytest.mark.parametrize(("algo", "framework"), COMBOS_QUICKLY)
 def test_a_combo_constructs_with_an_environment(algo: str, framework: str) -> None:
     AlgoClass, args, kwargs = implemented_combos[algo][framework]  # noqa: N806
-    flat = not algorithm(algo, framework).dict_observations
-    env = gymnasium.make(env_id("reach"))
+    entry = algorithm(algo, framework)
+    flat = not entry.dict_observations
+    env = gymnasium.make(env_id("reach"), actions=entry.run_defaults.get("actions"))
     model = AlgoClass(*with_env(args, FlattenObservation(env) if flat else env), **kwargs)
     try:
         action, _ = model.predict(model.get_env().reset())
@@ -481,7 +482,7 @@ def test_requirements_on_the_environment_are_checked(tmp_path: Path) -> None:
 
 
 def test_a_discrete_algorithm_without_requirements_is_a_config_error(tmp_path: Path) -> None:
-    register_algorithm("custom")(stable_baselines3.DQN)
+    register_algorithm("custom", inherit=False)(stable_baselines3.DQN)
     assert "DQN refuses its arguments" in refused({"algo": "custom", "her": False}, tmp_path)
 
 

@@ -201,6 +201,8 @@ def watched(algo: str) -> list[tuple[int, str, float]]:
     def record_values(model: Any, steps: int, held: Mapping[str, Any]) -> None:
         logged = {key.removeprefix("train/"): value for key, value in model.logger.name_to_value.items()}
         known = {**held, **{key: logged[key] for key in may_be_scheduled(cls) if key in logged}}
+        if "epsilon" in may_be_scheduled(cls):
+            known["epsilon"] = model.exploration_rate
         used_values.extend(
             (steps, key, float(value)) for key, value in known.items() if isinstance(value, float | np.floating)
         )
@@ -248,6 +250,7 @@ SCHEDULED: dict[str, dict[str, Any]] = {
     "td3": {key: linear(key) for key in ("learning_rate", "action_noise", "target_policy_noise")},
     "trpo": {key: linear(key) for key in ("learning_rate", "target_kl", "cg_damping")},
     "tqc": {"learning_rate": {"schedule": "piecewise", "points": [[0, 0.0], [100, 1e-2], [200, 1e-3]]}},
+    "ddqn": {key: linear(key) for key in ("learning_rate", "epsilon", "tau")},
     "ars": {key: linear(key) for key in ("learning_rate", "delta_std")},
 }
 

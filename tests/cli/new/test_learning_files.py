@@ -26,7 +26,7 @@ QUICK: dict[str, Any] = {
     "tensorboard": False,
 }
 
-BASES = [combo for combo in COMBOS if combo[0] not in ("myalgo", "cem", "ppo_runner")]
+BASES = [combo for combo in COMBOS if combo[0] not in ("myalgo", "cem", "ppo_runner", "two_players")]
 """Algorithms that can be a base: all built-in algorithms except runners, whose base is `runner`."""
 
 QUICK_BASES = [

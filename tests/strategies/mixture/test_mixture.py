@@ -26,7 +26,7 @@ from mygym.strategies.requirements import prepared
 from tests.components import ALGORITHMS, COMBOS, slow_except
 from tests.runs.test_resuming import config
 
-REFUSED = ("ars", "cem", "recurrent_ppo")
+REFUSED = ("ars", "cem", "recurrent_ppo", "dqn", "qrdqn", "ddqn", "two_players")
 POSSIBLE = [algo for algo in ALGORITHMS if algo not in REFUSED]
 FAMILIES = ("ppo", "sac", "tqc", "td3", "crossq", "dagger")
 """One algorithm for each kind of policy, see `mygym.strategies.mixture.network_slots`."""
