@@ -22,6 +22,8 @@ _JAX_OFF_POLICY = {**_OFF_POLICY, "train_freq": 4, "gradient_steps": 8, "policy_
 
 _OFF_POLICY_RUN = {"n_envs": 4, "steps": 20_000, "eval": {"every": 500, "episodes": 25}}
 _ON_POLICY_RUN = {"n_envs": 8, "reward": "dense", "steps": 200_000, "normalize": True}
+_SEVERAL_STAGES = {"reward": "shaped"}
+"""Of on-policy algorithms, which explore too little to meet the goal of several stages by chance."""
 
 _PPO = {"n_steps": 128, "batch_size": 128, "learning_rate": 1e-3, "gamma": 0.95}
 
@@ -38,6 +40,7 @@ BUILT_IN = (
         "mygym.algos.stable_baselines:PPO",
         defaults=_PPO,
         run_defaults=_ON_POLICY_RUN,
+        stage_defaults=_SEVERAL_STAGES,
         help="proximal policy optimisation: on-policy, robust, for many environments",
     ),
     Algorithm(
@@ -50,6 +53,7 @@ BUILT_IN = (
             "strategy": "mixture",
             "strategy_params": {"protocol": "single", "by": "stage"},
         },
+        stage_defaults=_SEVERAL_STAGES,
         help="proximal policy optimisation with separate networks for each stage of the task",
     ),
     Algorithm(
@@ -58,6 +62,7 @@ BUILT_IN = (
         "mygym.algos.stable_baselines:A2C",
         defaults={"n_steps": 16, "learning_rate": 1e-3, "gamma": 0.95},
         run_defaults=_ON_POLICY_RUN,
+        stage_defaults=_SEVERAL_STAGES,
         help="advantage actor-critic: on-policy, simple",
     ),
     Algorithm(
@@ -112,6 +117,7 @@ BUILT_IN = (
         "mygym.algos.contrib:TRPO",
         defaults={"n_steps": 128, "gamma": 0.95},
         run_defaults=_ON_POLICY_RUN,
+        stage_defaults=_SEVERAL_STAGES,
         help="trust region policy optimisation: on-policy, careful steps",
     ),
     Algorithm(
@@ -153,6 +159,7 @@ BUILT_IN = (
         policy="MultiInputLstmPolicy",
         defaults=_PPO,
         run_defaults=_ON_POLICY_RUN,
+        stage_defaults=_SEVERAL_STAGES,
         help="proximal policy optimisation with an LSTM: on-policy, with memory",
     ),
     Algorithm(
@@ -161,6 +168,7 @@ BUILT_IN = (
         "mygym.algos.ppo_runner:PPORunner",
         defaults=_PPO,
         run_defaults={**_ON_POLICY_RUN, "eval": {"test_episodes": 25}},
+        stage_defaults=_SEVERAL_STAGES,
         help="proximal policy optimisation as one readable loop: a runner to start from",
     ),
     Algorithm(
@@ -204,6 +212,7 @@ BUILT_IN = (
         policy="MlpPolicy",
         defaults=_PPO,
         run_defaults=_ON_POLICY_RUN,
+        stage_defaults=_SEVERAL_STAGES,
         dict_observations=False,
     ),
     Algorithm(

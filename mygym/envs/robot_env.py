@@ -29,7 +29,7 @@ from mygym.tasks.rewards import find_reward
 from mygym.tasks.shared import shared_components
 from mygym.tasks.state import CONTROL_HZ
 
-WORLD_INDEPENDENT_PARAMS = ("tolerance", "hold", "horizon", "stages_done")
+WORLD_INDEPENDENT_PARAMS = ("tolerance", "hold", "horizon", "stages_done", "starts", "goals_on_surface")
 """The `task_params` that do not change the world."""
 
 
@@ -44,8 +44,9 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         `desired_goal`; with `goal_env=False` all three in a flat vector. With `spaces="shared"` shapes and meanings
         are the same for every task of a robot and controller: `mygym.tasks.shared`.
     Rewards:
-        `sparse` 0 at the goal and −1 elsewhere; `dense` minus the distance in metres; `staged` sparse plus the
-        discounted difference of the stages' potential; others by `register_reward`. A subclass may override
+        `sparse` 0 at the goal and −1 elsewhere; `dense` minus the distance in metres; `shaped` the progress of all
+        stages, −1 to 0; `staged` sparse plus the discounted difference of the stages' potential; others by
+        `register_reward`. A subclass may override
         `compute_reward`, which then gives the goal reward of `step` and of hindsight. `compute_reward` of a wrapper
         changes hindsight only, unless the wrapper changes `step`, too.
     Starting state:
@@ -69,7 +70,8 @@ class RobotEnv(gymnasium.Env[Observation, NDArray[np.float32]]):
         observations: Names of the components; by default those that the task needs.
         spaces: `own`, sized for this task, or `shared`, sized for any task.
         task_params: `tolerance` (m), `hold` (steps), `horizon` (steps), `stages_done` (by the scripted expert before an
-            episode begins; a fraction counts by the stage's potential), `object` (name), `objects` (role → name),
+            episode begins; a fraction counts by the stage's potential), `starts` (`at_object` and `in_hand` → share of
+            episodes, for training), `goals_on_surface` (share), `object` (name), `objects` (role → name),
             `distractors` (names, or mappings with `object`, `axis`, `speed` in m/s and `range` in m), `rotation` (rad)
             and `areas` (name → `low` and `high` corners in metres, or a single corner); override the task's values.
         randomize: Randomizer → `[low, high]`, a number or true, see `mygym list randomizer`; all are off by default.

@@ -24,7 +24,7 @@ from tests.short_checks import shorten
 
 ROOT = Path(__file__).parent.parent.parent
 BIN = Path(sys.executable).parent
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/algorithms.md", "docs/faults.md")
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/algorithms.md", "docs/faults.md", "docs/learning_from_reward.md")
 
 COPIED = ("train.py", "evaluate.py", "configs", "envs/robots/desk_arm.urdf")
 """Files and folders that commands name; the components of `algos` and `envs` are registered in this process already."""
