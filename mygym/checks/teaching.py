@@ -79,18 +79,18 @@ def measure(config: Mapping[str, Any]) -> Teaching:
     flat: dict[int, list[bool]] = {}
     idling: list[str] = []
     with api.make_env({**config, "reward": REWARD}) as env:
-        shape, params = env.action_space.shape, config.get("task_params", {})
+        size, params = env.world.action_size, config.get("task_params", {})
         for seed in range(EPISODES):
             rewards, actions = _play(env, seed, lambda _: env.expert_action())
             experts.append(rewards)
             idling += _idling(env, seed, rewards, actions)
             for stages_done in sorted({0, len(env.task.stage_names) - 1}):
                 start = env.in_same_world({**params, "stages_done": stages_done}, REWARD)
-                random = _play(start, seed, lambda _: rng.uniform(-1.0, 1.0, shape).astype(np.float32))[0]
+                random = _play(start, seed, lambda _: rng.uniform(-1.0, 1.0, size).astype(np.float32))[0]
                 flat.setdefault(stages_done, []).extend(abs(np.diff(random))[random[1:] < 0.0] < CHANGE)
                 if not stages_done:
                     idle["random"].append(random.sum())
-            idle["zero"].append(_play(env, seed, lambda _: np.zeros(shape, dtype=np.float32))[0].sum())
+            idle["zero"].append(_play(env, seed, lambda _: np.zeros(size, dtype=np.float32))[0].sum())
     correlations = [np.corrcoef(rewards, np.arange(len(rewards)))[0, 1] for rewards in experts]
     return Teaching(
         max(float(np.mean(unchanged or [False])) for unchanged in flat.values()),
@@ -108,10 +108,15 @@ def _idling(env: AnyEnv, seed: int, rewards: Rewards, actions: Actions) -> Itera
         begin = max(1, int(share * len(rewards)))
         pause = np.zeros_like(actions[0])
         pause[len(pause) - fingers :] = actions[begin - 1][len(pause) - fingers :]
-        idle = _play(env, seed, lambda step, begin=begin, pause=pause: actions[step] if step < begin else pause)[0]
+        idle = _play(env, seed, _followed_by(pause, actions[:begin]))[0]
         if idle[-1] < 0.0 and _discounted(idle[begin:]) > _discounted(rewards[begin:]):  # the object may move on
             earned = f"{_discounted(idle[begin:]):.2f} against {_discounted(rewards[begin:]):.2f}"
             yield f"from step {begin} of {len(rewards)}, seed {seed}: {earned}"
+
+
+def _followed_by(pause: NDArray[np.float32], actions: Actions) -> Callable[[int], NDArray[np.float32]]:
+    """Return a policy that performs `actions`, then `pause` in every step."""
+    return lambda step: actions[step] if step < len(actions) else pause
 
 
 def _play(env: AnyEnv, seed: int, act: Callable[[int], NDArray[np.float32]]) -> tuple[Rewards, Actions]:
