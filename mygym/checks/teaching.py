@@ -34,7 +34,7 @@ Actions = list[NDArray[np.float32]]
 
 @dataclass(frozen=True)
 class Teaching:
-    """What the reward offers in the episodes that were played."""
+    """Measurements of the reward in the episodes of several policies."""
 
     flat: float
     """Share of random steps, before success, in which the reward does not change: after the reset or the last stage's
