@@ -46,7 +46,7 @@ def main() -> None:
     )
     options = parser.parse_args()
 
-    common: dict[str, Any] = {"spaces": "shared", "reward": "staged"}
+    common: dict[str, Any] = {"spaces": "shared", "reward": "shaped"}
     print("# Cost of stages\n")
     print("Made by `python benchmarks/stages.py`; the docstring of the program explains the columns.\n")
     print("| task | stages | steps/s relative to reach |")

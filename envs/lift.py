@@ -4,7 +4,7 @@ from mygym.tasks.context import ArmCommand, BoundStage, StageContext, StartPose
 from mygym.tasks.goal_terms import GoalTerm
 from mygym.tasks.predicates import register_predicate
 from mygym.tasks.stage import CLOSED, Stage, register_stage
-from mygym.tasks.stages.motions import limited, share_covered, with_height
+from mygym.tasks.stages.motions import limited, progress_to_goal, with_height
 from mygym.tasks.task import register_task
 from mygym.types import Array
 
@@ -37,9 +37,8 @@ def above_start(context: StageContext) -> Array:
 
 
 def potential(context: StageContext) -> Array:
-    """`(N,)`: share of the height that is covered."""
-    start, goal = context.start_object_position[:, 2], context.goal[:, 2]
-    return share_covered(abs(goal - context.object_position[:, 2]), abs(goal - start))
+    """`(N,)`: progress of the object to the height of the goal."""
+    return progress_to_goal(context, abs(context.goal[:, 2] - context.object_position[:, 2]))
 
 
 def expert(context: StageContext, start_pose: StartPose) -> ArmCommand:

@@ -9,7 +9,7 @@ import pytest
 
 import mygym
 import mygym.checks
-from mygym.checks import Outcome, check, controllers, robots, stages, workspaces
+from mygym.checks import Outcome, check, controllers, robots, stages, teaching, workspaces
 from mygym.checks.algorithms import Subject, _actions
 from mygym.checks.suite import LEARNS
 from mygym.config import merged
@@ -33,6 +33,7 @@ def shorten(patch: pytest.MonkeyPatch) -> None:
     """Let experts play fewer episodes, and algorithms collect shorter rollouts."""
     for suite in (controllers, robots, stages, workspaces):
         patch.setattr(suite, "EPISODES", EPISODES)
+    patch.setattr(teaching, "EPISODES", 1)
     patch.setattr(mygym.checks, "check", check_shortly)
     # A process that imports PyTorch takes seconds; `test_scaffolds.py` starts it, with the same component.
     patch.setattr(Subject, "_actions_in_another_process", _actions_here)

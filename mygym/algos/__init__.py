@@ -23,6 +23,8 @@ _JAX_OFF_POLICY = {**_OFF_POLICY, "train_freq": 4, "gradient_steps": 8, "policy_
 _OFF_POLICY_RUN = {"n_envs": 4, "steps": 20_000, "eval": {"every": 500, "episodes": 25}}
 _DISCRETE_RUN = {**_OFF_POLICY_RUN, "actions": {"discrete": 3, "combined": True}}
 _ON_POLICY_RUN = {"n_envs": 8, "reward": "dense", "steps": 200_000, "normalize": True}
+_SEVERAL_STAGES = {"reward": "shaped"}
+"""Of on-policy algorithms, which explore too little to meet the goal of several stages by chance."""
 
 _VALUE_BASED = {
     **_OFF_POLICY,
@@ -45,6 +47,7 @@ BUILT_IN = (
         "mygym.algos.stable_baselines:PPO",
         defaults=_PPO,
         run_defaults=_ON_POLICY_RUN,
+        stage_defaults=_SEVERAL_STAGES,
         help="proximal policy optimisation: on-policy, robust, for many environments",
     ),
     Algorithm(
@@ -57,6 +60,7 @@ BUILT_IN = (
             "strategy": "mixture",
             "strategy_params": {"protocol": "single", "by": "stage"},
         },
+        stage_defaults=_SEVERAL_STAGES,
         help="proximal policy optimisation with separate networks for each stage of the task",
     ),
     Algorithm(
@@ -65,6 +69,7 @@ BUILT_IN = (
         "mygym.algos.stable_baselines:A2C",
         defaults={"n_steps": 16, "learning_rate": 1e-3, "gamma": 0.95},
         run_defaults=_ON_POLICY_RUN,
+        stage_defaults=_SEVERAL_STAGES,
         help="advantage actor-critic: on-policy, simple",
     ),
     Algorithm(
@@ -157,6 +162,7 @@ BUILT_IN = (
         "mygym.algos.contrib:TRPO",
         defaults={"n_steps": 128, "gamma": 0.95},
         run_defaults=_ON_POLICY_RUN,
+        stage_defaults=_SEVERAL_STAGES,
         help="trust region policy optimisation: on-policy, careful steps",
     ),
     Algorithm(
@@ -200,6 +206,7 @@ BUILT_IN = (
         policy="MultiInputLstmPolicy",
         defaults=_PPO,
         run_defaults=_ON_POLICY_RUN,
+        stage_defaults=_SEVERAL_STAGES,
         help="proximal policy optimisation with an LSTM: on-policy, with memory",
     ),
     Algorithm(
@@ -208,6 +215,7 @@ BUILT_IN = (
         "mygym.algos.ppo_runner:PPORunner",
         defaults=_PPO,
         run_defaults={**_ON_POLICY_RUN, "eval": {"test_episodes": 25}},
+        stage_defaults=_SEVERAL_STAGES,
         help="proximal policy optimisation as one readable loop: a runner to start from",
     ),
     Algorithm(
@@ -254,6 +262,7 @@ BUILT_IN = (
         policy="MlpPolicy",
         defaults=_PPO,
         run_defaults=_ON_POLICY_RUN,
+        stage_defaults=_SEVERAL_STAGES,
         dict_observations=False,
     ),
     Algorithm(

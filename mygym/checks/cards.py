@@ -41,7 +41,7 @@ MAX_IDLE, MAX_IDLE_POINT = 0.05, 0.2
 
 CONFIDENCE = 0.95
 
-REWARDS = ("sparse", "dense", "staged")
+REWARDS = ("sparse", "dense", "shaped")
 """Rewards whose returns a card compares."""
 
 
@@ -59,7 +59,7 @@ class Card:
     evaluations: Mapping[str, Evaluation]
     """Policy → evaluation."""
     returns: Mapping[str, Mapping[str, float]]
-    """Policy → reward → mean return; `staged` with the discount of the config's algorithm."""
+    """Policy → reward → mean return."""
 
     @property
     def expert(self) -> Evaluation:
@@ -111,7 +111,7 @@ def make_card(
         ConfigError: The config or the number of episodes is wrong.
     """
     episodes = checked_episodes(episodes)
-    complete = {**with_robot(config), "reward": "staged"}  # `goal_reward` gives the other rewards
+    complete = {**with_robot(config), "reward": "shaped"}  # `goal_reward` gives the other rewards
     with contextlib.ExitStack() as stack:
         envs = []
         for _ in range(min(BATCH, episodes)):
@@ -168,7 +168,7 @@ def _evaluate(policy: str, envs: list[AnyEnv], episodes: int) -> tuple[Evaluatio
     acting = registry("policy").get(policy).load()(envs, 0)
     evaluation = evaluate_policy(acting, envs, episode_seeds(0, EXTRA, episodes), watch)
     returns = {reward: total / episodes for reward, total in totals.items()}
-    return evaluation, {**returns, "staged": evaluation.mean_return}
+    return evaluation, {**returns, "shaped": evaluation.mean_return}
 
 
 def at_least(count: int, total: int) -> float:

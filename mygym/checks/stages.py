@@ -1,4 +1,4 @@
-"""Conformance suite of stages: composition, pure functions of batches, and an expert that completes the stage."""
+"""Conformance suite of stages: composition, pure functions of batches, an expert, and a reward that teaches."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from mygym.checks.batches import arrays_of, expert_episode, joined
 from mygym.checks.cards import with_robot
 from mygym.checks.suite import Check, CheckFailed, demand
 from mygym.checks.tasks import expert_solves
+from mygym.checks.teaching import demand_teaching
 from mygym.envs.supported import a_robot_for
 from mygym.errors import ConfigError
 from mygym.registry import registry
@@ -37,6 +38,8 @@ def stage_checks(name: str) -> Iterator[Check]:
         lambda: expert_solves(setting(name), EPISODES),
         needs=("composes",),
     )
+    needs = ("pure functions", "expert completes it")
+    yield Check("teaches", lambda: demand_teaching(setting(name)), needs=needs)
 
 
 def setting(name: str) -> dict[str, Any]:

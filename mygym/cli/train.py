@@ -39,7 +39,7 @@ python train.py --robot kuka --seed 1
 python train.py --algo ppo --task push --steps 300000
 python train.py --strategy curriculum --task AGM --algo tqc
 python train.py --strategy multitask --set 'strategy_params.tasks=[reach, push, AGM]'
-python train.py --task AGMDW --set reward=staged --n-envs 8
+python train.py --task AGMDW --set reward=shaped --n-envs 8
 python train.py --config configs/push.yaml --set algo_params.learning_rate=3e-4
 python train.py --algo tqc --explain                   every value of the config and its origin
 python train.py --algo tqc --help                      hyperparameters of TQC: type, default, help

@@ -108,6 +108,10 @@ def config_hash(values: Mapping[str, Any]) -> str:
     for key in ("training_params", "strategy_params", "randomize", "callbacks"):
         if not shaping.get(key):  # keeps the hashes of runs from before these keys existed
             shaping.pop(key, None)
+    task_params = shaping.get("task_params") or {}
+    later = [key for key in ("starts", "goals_on_surface") if key in task_params and not task_params[key]]
+    if later:
+        shaping["task_params"] = {key: value for key, value in task_params.items() if key not in later}
     unset = {"pretrained": PretrainedParams(), "robot_params": RobotParams(), "actions": ActionParams()}
     for key, section in unset.items():
         if shaping.get(key) == section.model_dump(mode="json"):

@@ -111,6 +111,13 @@ class TaskParams(Section):
         None,
         description="stages that the scripted expert completes before an episode starts; 1.5: and half of the second",
     )
+    starts: dict[Literal["at_object", "in_hand"], Share] | None = Field(
+        None,
+        description="share of training episodes that start at the object or with it in the hand: {in_hand: 0.3}",
+    )
+    goals_on_surface: Share | None = Field(
+        None, description="share of goals on the surface, of tasks whose goals are in the air"
+    )
     object: str | None = Field(None, description="name of the object that the task acts on")
     objects: dict[str, Names] = Field(
         default_factory=dict, description="role → name, or several names to draw from in each episode"
@@ -126,6 +133,13 @@ class TaskParams(Section):
     areas: dict[str, Box] = Field(
         default_factory=dict, description="boxes that goals and objects are drawn from, instead of the workspace's"
     )
+
+    @field_validator("starts")
+    @classmethod
+    def _at_most_all(cls, starts: dict[str, float] | None) -> dict[str, float] | None:
+        if starts is not None and sum(starts.values()) > 1:
+            raise ValueError("shares of at most 1 together")
+        return starts
 
     @field_validator("rotation")
     @classmethod

@@ -34,7 +34,9 @@ class Episode:
         """`(1, G, 3)` m: goal points of the task."""
         self.progress = Progress.at_reset(self.world.state)
         self.potential = np.zeros(1)
-        """`(1,)`: potential of the stages, for staged rewards."""
+        """`(1,)`: potential of the stages, for rewards that take it."""
+        self._lead_in = 0.0
+        """Stages that the scripted expert completes before this episode."""
         self.stages_done = 0
         """Largest number of stages done in this episode."""
         self.failed = False
@@ -60,6 +62,7 @@ class Episode:
             self._randomizer.start(self.world)
         state = self.world.state
         self.goals[0] = draw_goals(rng, self.task, self.world, self._areas)
+        self._lead_in = self._draw_start(rng) if self.task.starts else self.task.stages_done
         self.progress = Progress.at_reset(state)
         self.update_potential()
         self.stages_done = 0
@@ -67,11 +70,20 @@ class Episode:
         self.actions = []
         self.elapsed_steps = 0
 
+    def _draw_start(self, rng: np.random.Generator) -> float:
+        """Draw a start; return the stages that the scripted expert completes before the episode."""
+        number = rng.random()
+        for name, share in self.task.starts.items():
+            if number < share:
+                return max(self.task.stages_done, self.task.start_stages[name])
+            number -= share
+        return self.task.stages_done
+
     def play_lead_in(self) -> None:
-        """Let the scripted expert complete the first stages, see `Task.stages_done`."""
-        missing = self.task.stages_done - len(self.task.bound_stages)
+        """Let the scripted expert complete the first stages, see `Task.stages_done` and `Task.starts`."""
+        missing = self._lead_in - len(self.task.bound_stages)
         for _ in range(self._lead_in_steps):
-            if self.progress.stage[0] >= math.floor(self.task.stages_done) and self.potential[0] >= missing:
+            if self.progress.stage[0] >= math.floor(self._lead_in) and self.potential[0] >= missing:
                 break
             self._advance_once(self.expert_action().astype(np.float64))
             self.update_potential()

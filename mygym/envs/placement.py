@@ -15,7 +15,7 @@ from mygym.sim.moving_distractor import MovingDistractor
 from mygym.sim.world import World
 from mygym.tasks.sampling import Area, sample_in
 from mygym.tasks.subtask import SubTask
-from mygym.tasks.task import Task
+from mygym.tasks.task import AIR, SURFACE, Task
 from mygym.types import FloatArray
 
 START_MARGIN = 0.05
@@ -198,7 +198,10 @@ def draw_goals(rng: np.random.Generator, task: Task, world: World, areas: Mappin
             goals[[*slots.path, slots.goal], 2] += lift
         else:
             area_names = task.goal_areas(number)
-            index = 0 if len(area_names) == 1 else int(rng.integers(len(area_names)))
+            if task.goals_on_surface and area_names == (AIR, SURFACE):
+                index = int(rng.random() < task.goals_on_surface)
+            else:
+                index = 0 if len(area_names) == 1 else int(rng.integers(len(area_names)))
             origin = positions[subtask.object] if spec else state.ee_position[0]
             distance = step.thresholds.tolerance + START_MARGIN
             taken = [

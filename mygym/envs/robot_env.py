@@ -33,7 +33,7 @@ from mygym.tasks.state import CONTROL_HZ
 if TYPE_CHECKING:
     from mygym.sim.rendering.viewer import Viewer
 
-WORLD_INDEPENDENT_PARAMS = ("tolerance", "hold", "horizon", "stages_done")
+WORLD_INDEPENDENT_PARAMS = ("tolerance", "hold", "horizon", "stages_done", "starts", "goals_on_surface")
 """The `task_params` that do not change the world."""
 
 
@@ -49,8 +49,9 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         `desired_goal`; with `goal_env=False` all three in a flat vector. With `spaces="shared"` shapes and meanings
         are the same for every task of a robot and controller: `mygym.tasks.shared`.
     Rewards:
-        `sparse` 0 at the goal and −1 elsewhere; `dense` minus the distance in metres; `staged` sparse plus the
-        discounted difference of the stages' potential; others by `register_reward`. A subclass may override
+        `sparse` 0 at the goal and −1 elsewhere; `dense` minus the distance in metres; `shaped` the progress of all
+        stages, −1 to 0; `staged` sparse plus the discounted difference of the stages' potential; others by
+        `register_reward`. A subclass may override
         `compute_reward`, which then gives the goal reward of `step` and of hindsight. `compute_reward` of a wrapper
         changes hindsight only, unless the wrapper changes `step`, too.
     Starting state:
@@ -78,7 +79,8 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         observations: Names of the components; by default those that the task needs.
         spaces: `own`, sized for this task, or `shared`, sized for any task.
         task_params: `tolerance` (m), `hold` (steps), `horizon` (steps), `stages_done` (by the scripted expert before an
-            episode begins; a fraction counts by the stage's potential), `object` (name), `objects` (role → name, or
+            episode begins; a fraction counts by the stage's potential), `starts` (`at_object` and `in_hand` → share of episodes,
+            for training), `goals_on_surface` (share), `object` (name), `objects` (role → name, or
             names to draw from in each episode), `distractors` (names, or mappings with `object`, `count`, `axis`,
             `speed` in m/s and `range` in m; several names and a lowest and highest count are drawn from), `rotation`
             (rad) and `areas` (name → `low` and `high` corners in metres, or a single corner); override the task's

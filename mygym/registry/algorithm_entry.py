@@ -24,6 +24,8 @@ class Algorithm:
     """Constructor keyword arguments that differ from the defaults of the class."""
     run_defaults: Mapping[str, Any] = field(default_factory=dict)
     """Values of the run's config (steps, n_envs, reward …) that this algorithm prefers."""
+    stage_defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Values that it prefers for tasks of several stages, above `run_defaults`."""
     dict_observations: bool = True
     """Whether it takes goal dictionaries; otherwise it gets flat observations."""
     goal_relabelling: bool = False

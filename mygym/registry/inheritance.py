@@ -44,6 +44,7 @@ def complete(entry: Algorithm, stated: Mapping[str, Any], inherit: bool = True) 
         stated=entry,
         defaults=merged(_constructor_defaults(whole, parent), entry.defaults),
         run_defaults=merged(parent.run_defaults, entry.run_defaults),
+        stage_defaults={key: value for key, value in parent.stage_defaults.items() if key not in entry.run_defaults},
         training_defaults=merged(_training_defaults(entry.target, parent), entry.training_defaults),
     )
 

@@ -31,7 +31,7 @@ def check_names(config: RunConfig) -> None:
     names = [
         ("robot", "robot", config.robot),
         ("workspace", "workspace", config.workspace),
-        ("controller", "control", config.control),
+        ("controller", "control", config.control.name),
         *(("observation", "observations", name) for name in config.observations or ()),
         *(("strategy", "strategy", name) for name in config.strategy.split(JOIN)),
         *(("object", f"task_params.{key}", name) for key, name in [*objects, *distractors]),

@@ -6,6 +6,7 @@ import contextlib
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -44,12 +45,19 @@ MONITORED = ("is_success", "stages_done")
 def make_env(run: Plannable, **rendering: Any) -> AnyEnv:
     """Return an environment for evaluations, with flat observations if the algorithm does not accept dictionaries.
 
+    Its episodes start at the beginning of the task: `task_params.starts` is for training only.
+
     Args:
         run: A plan, or a complete config.
         **rendering: `render_mode`, `render_width`, `render_height`, `camera` of `RobotEnv`.
     """
     plan = plan_of(run)
-    return _make_env(plan.judged, plan.algorithm.dict_observations, plan.judged_codes, **rendering)
+    return _make_env(
+        [_from_the_beginning(variant) for variant in plan.judged],
+        plan.algorithm.dict_observations,
+        plan.judged_codes,
+        **rendering,
+    )
 
 
 def _make_env(
@@ -67,6 +75,12 @@ def _make_env(
     if len(arguments) == 1:
         return RobotEnv(**arguments[0])
     return MultiTaskEnv(arguments, [variant.label for variant in variants], codes)
+
+
+def _from_the_beginning(variant: Variant) -> Variant:
+    """Return a variant without `task_params.starts`."""
+    task_params = variant.config.task_params.model_copy(update={"starts": None})
+    return replace(variant, config=variant.config.model_copy(update={"task_params": task_params}))
 
 
 def env_arguments(config: RunConfig) -> dict[str, Any]:

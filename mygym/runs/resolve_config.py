@@ -55,7 +55,7 @@ class _Decided(NamedTuple):
     strategy_class: Layer
     """Defaults of the strategies' parameters."""
     preferred: Sequence[Layer]
-    """Preferences of the task and of the strategies."""
+    """Preferences of the algorithm for tasks of several stages, of the task, and of the strategies."""
     user: Sequence[Layer]
 
 
@@ -103,7 +103,8 @@ def resolve_with_strategies(
     workspace, control, entry = _find_names(asked, task)
     of_entry = {key: value for key, value in entry.run_defaults.items() if key not in STRATEGY_KEYS}
     of_entry |= required.values
-    decided = _Decided(asked, task, entry, of_entry, strategy_class, [_task_layer(task, entry), preferred], user)
+    preferences = [_stage_layer(task, entry), _task_layer(task, entry), preferred]
+    decided = _Decided(asked, task, entry, of_entry, strategy_class, preferences, user)
     draft = resolve([strategy_class, _algorithm_layer(entry, of_entry), *decided.preferred, *user]).config
     variants = make_variants(draft, strategies.of(draft))[0]
     her = uses_her(draft, task, entry, variants)
@@ -293,6 +294,12 @@ def _check_algorithm(entry: Algorithm) -> None:
             why = f"is required by {entry.name} ({entry.origin}), and is not a known requirement"
             raise ConfigError(bad_value("requires", name, REQUIREMENTS, why))
     Schema(entry, {}).check_registration()
+
+
+def _stage_layer(task: Task, entry: Algorithm) -> Layer:
+    """Return what the algorithm prefers for tasks of several stages; empty for a single stage."""
+    several = len(task.stage_names) > 1
+    return Layer(f"algorithm {entry.name}, for several stages", entry.stage_defaults if several else {})
 
 
 def _task_layer(task: Task, entry: Algorithm) -> Layer:

@@ -78,15 +78,24 @@ def _next_stage(task: Task, index: int, progress: Progress, state: State, goals:
 
 
 def potential(task: Task, progress: Progress, state: State, goals: Array) -> Array:
-    """`(N,)` in [−stages, 0]: completed stages plus the active stage's potential minus the number of stages."""
+    """`(N,)` in [−stages, 0]: completed stages plus the progress of the others, minus the number of stages.
+
+    With the potentials `a` of the active stage and `b`, `c` … of the stages after it, the progress is
+    `a + a b + a b c …`: an episode that goes back to an earlier stage keeps what it has done for the later stages.
+    """
     xp = namespace(state.time)
     count = len(task.bound_stages)
     total = xp.astype(progress.stage, state.ee_position.dtype) - count
+    shares: dict[int, Array] = {}
     for index in active(progress.stage, count):
-        if index < count:
-            bound = task.bound_stages[index]
-            share = bound.stage.potential(StageContext(state, progress, goals, bound))
-            total = total + xp.where(progress.stage == index, share, 0.0)
+        done, part = 0.0, 1.0
+        for later in task.led_by[index] if index < count else ():
+            if later not in shares:
+                bound = task.bound_stages[later]
+                shares[later] = bound.stage.potential(StageContext(state, progress, goals, bound))
+            part = part * shares[later]
+            done = done + part
+        total = total + xp.where(progress.stage == index, done, 0.0)
     return total
 
 

@@ -134,10 +134,14 @@ def _reach(context: StageContext) -> float:
     return context.thresholds.near if context.has_target else context.thresholds.tolerance
 
 
+def near_radius(context: StageContext) -> float:
+    """Return the distance in m within which `near` holds on: with slack at an object or a handle, but not at a goal."""
+    return (context.thresholds.slack if context.has_target else 1.0) * _reach(context)
+
+
 def still_near(context: StageContext) -> Array:
     """`near` with slack at an object or a handle, without slack at a goal."""
-    slack = context.thresholds.slack if context.has_target else 1.0
-    return distance(context.ee_position, context.target) < slack * _reach(context)
+    return distance(context.ee_position, context.target) < near_radius(context)
 
 
 @register_predicate("near", keeps=still_near, excludes=("clear",), goal=near_term)

@@ -108,7 +108,17 @@ def dense(achieved_goal: Array, desired_goal: Array, space: GoalSpace) -> Array:
     return -goal_distance(space, achieved_goal, desired_goal)
 
 
+@register_reward("shaped")
+def shaped(context: EpisodeContext, potential: Array) -> Array:
+    """Progress of all stages, from −1 to 0 when all are complete."""
+    return potential / len(context.task.bound_stages)
+
+
 @register_reward("staged")
 def staged(context: EpisodeContext, sparse: Array, potential: Array, previous_potential: Array, gamma: float) -> Array:
-    """Sparse reward plus γΦ′ − Φ of the stages' potential Φ (Ng, Harada and Russell, 1999)."""
+    """Sparse reward plus γΦ′ − Φ of the stages' potential Φ (Ng, Harada and Russell, 1999).
+
+    It cannot teach more than the sparse reward: with the same γ every policy keeps its rank, so a critic that knows Φ
+    sees no advantage in progress before the first success. To learn several stages use `shaped`.
+    """
     return sparse + (gamma * potential - previous_potential)

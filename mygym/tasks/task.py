@@ -18,6 +18,12 @@ from mygym.tasks.stage import Stage
 from mygym.tasks.subtask import SubTask
 from mygym.tasks.validation import check_numbers
 
+STARTS = {"at_object": "near", "in_hand": "held"}
+"""Name of a start → the predicate that holds when such an episode begins."""
+
+AIR, SURFACE = "air", "surface"
+"""Areas of goals of objects that are held, or released, at the end."""
+
 
 @dataclass(frozen=True)
 class Task:
@@ -34,6 +40,10 @@ class Task:
     """Control steps after which an episode is truncated."""
     stages_done: float = 0.0
     """Stages that the scripted expert completes before an episode begins; the fraction is a potential of the next."""
+    starts: Mapping[str, float] = field(default_factory=dict)
+    """Start, as in `STARTS` → share of the training episodes that begin there, led in by the scripted expert."""
+    goals_on_surface: float = 0.0
+    """Share of the goals of objects held in the air that are on the surface instead, where chance reaches them."""
     workspace: str = "table"
     also: tuple[str, ...] = ()
     """Further supported workspaces, besides the default `workspace`."""
@@ -120,6 +130,26 @@ class Task:
         return tuple(bound_stages)
 
     @cached_property
+    def led_by(self) -> tuple[tuple[int, ...], ...]:
+        """For each stage, itself and the later stages of the same sub-task whose progress counts already.
+
+        They end before a stage that counts something since it began, and before a stage that restores what holds at the
+        reset (`drop`, `withdraw`): an untouched object is not yet released.
+        """
+        stages, predicates = self.bound_stages, self.plan.predicates
+        result = []
+        for index, bound in enumerate(stages):
+            led = [index]
+            for later in range(index + 1, len(stages)):
+                stage = stages[later].stage
+                restores = any(predicates[name].initial for name in stage.gives)
+                if stages[later].subtask != bound.subtask or stage.count is not None or restores:
+                    break
+                led.append(later)
+            result.append(tuple(led))
+        return tuple(result)
+
+    @cached_property
     def part_slots(self) -> tuple[int, ...]:
         """Slots in `State` of the articulated parts that stages act on."""
         return tuple(dict.fromkeys(bound.part for bound in self.bound_stages if bound.part is not None))
@@ -196,7 +226,8 @@ class Task:
     def goal_areas(self, subtask: int) -> tuple[str, ...]:
         """Return the areas from which a sub-task's goals are drawn; empty for a goal on an object, path or part.
 
-        By default: `reach` without an object, `air` if the object is held at the end, else `surface`.
+        By default: `reach` without an object, `air` if the object is held at the end (and `surface` for
+        `goals_on_surface`), else `surface`.
         """
         spec = self.subtasks[subtask]
         if spec.onto or spec.part or spec.path:
@@ -207,7 +238,16 @@ class Task:
             return ("reach",)
         given = [name for stage in self.composed[subtask] for name in stage.gives]
         holds = [name for name in given if name in ("held", "free", "launched")]
-        return ("air",) if holds and holds[-1] == "held" else ("surface",)
+        if not holds or holds[-1] != "held":
+            return (SURFACE,)
+        return (AIR, SURFACE) if self.goals_on_surface else (AIR,)
+
+    @cached_property
+    def start_stages(self) -> Mapping[str, int]:
+        """Start, as in `STARTS` → number of stages that are done before such an episode begins."""
+        giving = {name: index + 1 for index, stage in reversed([*enumerate(self.plan.stages)]) for name in stage.gives}
+        starts = {name: giving.get(predicate, 0) for name, predicate in STARTS.items()}
+        return {name: done for name, done in starts.items() if 0 < done < len(self.plan.stages)}
 
     @property
     def stage_names(self) -> tuple[str, ...]:

@@ -8,9 +8,12 @@ from typing import Any
 
 from mygym.config.schema import Distractor
 from mygym.errors import ConfigError, bad_value
-from mygym.tasks.task import Task
+from mygym.tasks.task import AIR, STARTS, Task
 
-CHANGEABLE = ("tolerance", "hold", "horizon", "stages_done", "object", "objects", "distractors", "rotation", "colors")
+CHANGEABLE = (
+    *("tolerance", "hold", "horizon", "stages_done", "starts", "goals_on_surface"),
+    *("object", "objects", "distractors", "rotation", "colors"),
+)
 """Keys that `change_task` accepts."""
 
 
@@ -22,8 +25,9 @@ def change_task(task: Task, numbers: Mapping[str, Any]) -> Task:
         numbers: Values of the keys in `CHANGEABLE`; `object` is the object that the first sub-task acts on.
 
     Raises:
-        ConfigError: An unknown key, a role that the task does not have, a `hold` as long as the `horizon`, or
-            `stages_done` beyond the last stage.
+        ConfigError: An unknown key, a role that the task does not have, a `hold` as long as the `horizon`,
+            `stages_done` beyond the last stage, a start that no episode of the task passes, or goals on the surface of
+            a task without goals in the air.
     """
     for key in numbers:
         if key not in CHANGEABLE:
@@ -46,6 +50,13 @@ def change_task(task: Task, numbers: Mapping[str, Any]) -> Task:
     if changes.keys() & {"hold", "horizon"} and changed.hold >= changed.horizon:
         why = f"is too long: success must hold for {changed.hold} of {changed.horizon} control steps"
         raise ConfigError(bad_value("task_params.hold", changed.hold, f"less than the horizon, {changed.horizon}", why))
+    for name in changed.starts:
+        if name not in changed.start_stages:
+            why = f"is no start of {task.name}: no stage before the last gives {STARTS[name]}"
+            raise ConfigError(bad_value("task_params.starts", name, list(changed.start_stages) or "none", why))
+    if changed.goals_on_surface and not any(AIR in task.goal_areas(number) for number in range(len(task.subtasks))):
+        why = f"is only for tasks whose goals are in the air, which those of {task.name} are not"
+        raise ConfigError(bad_value("task_params.goals_on_surface", changed.goals_on_surface, ["0"], why))
     if changed.stages_done >= len(task.stage_names):
         allowed = f"less than the number of stages, {len(task.stage_names)}"
         raise ConfigError(bad_value("task_params.stages_done", changed.stages_done, allowed))

@@ -32,7 +32,7 @@ def test_every_suite_is_of_a_registered_kind() -> None:
 
 QUICK_OBSERVATIONS = ("ee_position", "distractor_position", "part_position", "stage_name", "time")
 BUILT_IN = [
-    *(("reward", name) for name in ("sparse", "dense", "staged")),
+    *(("reward", name) for name in ("sparse", "dense", "shaped", "staged")),
     *(("predicate", name) for name in ("near", "clear", "held", "free", "placed", "turned", "touched")),
     *(("observation", name) for name in QUICK_OBSERVATIONS),
     ("controller", "ee_delta"),

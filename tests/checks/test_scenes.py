@@ -19,8 +19,10 @@ from mygym.models.workspace import load_workspace
 from mygym.registry import ASSETS, register_policy, registry
 from mygym.tasks.context import ArmCommand, StageContext
 from mygym.tasks.lookup import find_task
+from mygym.tasks.predicates import distance
 from mygym.tasks.stage import register_stage
 from mygym.tasks.stages.handling import APPROACH
+from mygym.tasks.stages.motions import lifted
 from mygym.tasks.stages.pushing import PUSH
 from mygym.tasks.task import register_task
 from tests.components import ROBOTS
@@ -365,6 +367,24 @@ def test_a_stage_whose_expert_does_nothing() -> None:
         "mine", replace(PUSH, name="mine", expert=lambda context, start_pose: ArmCommand(context.ee_position, 0.0))
     )
     assert names_of(failed("stage", "mine")) == ["expert completes it"]
+
+
+POTENTIALS: dict[str, tuple[Any, str]] = {
+    "flat": (lambda context: 0.0 * context.state.time, "does not change"),
+    "hovering pays": (
+        lambda context: 1.0 / (1.0 + 5.0 * distance(context.ee_position, lifted(context.object_position, 0.08))),
+        "correlation",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", POTENTIALS)
+def test_a_stage_that_does_not_teach(mistake: str) -> None:
+    potential, words = POTENTIALS[mistake]
+    register_stage("mine", replace(PUSH, name="mine", potential=potential))
+    findings = failed("stage", "mine")
+    assert names_of(findings) == ["teaches"]
+    assert words in findings[0].why
 
 
 # policies -----------------------------------------------------------------------------------------------------------

@@ -524,5 +524,7 @@ def test_each_reward_has_its_values(reward: str, cached_env: Any) -> None:
     if reward == "dense":
         distance = np.linalg.norm(observation["achieved_goal"] - observation["desired_goal"])
         assert values == pytest.approx([-distance] * 4, abs=0.01)
+    elif reward == "shaped":
+        assert all(-1.0 < value < 0.0 for value in values)
     else:
         assert values == pytest.approx([-1.0] * 4, abs=0.1 if reward == "staged" else 0)

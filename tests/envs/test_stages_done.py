@@ -1,12 +1,18 @@
-"""Episodes that start after some stages, done by the scripted expert."""
+"""Episodes that start after some stages, done by the scripted expert; goals on the surface."""
 
 from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
 
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
+from mygym.runs import factory
+from mygym.runs.resolve_config import from_python
 from mygym.tasks.lookup import find_task
 from tests.components import TASKS
 
@@ -26,9 +32,16 @@ def test_an_episode_starts_in_the_next_stage(task: str) -> None:
     env.close()
 
 
-@pytest.mark.parametrize("reward", ["sparse", "staged"])
-def test_episodes_are_exact_and_can_be_restored(reward: str) -> None:
-    env, other = (RobotEnv("AGM", reward=reward, task_params={"stages_done": 2}) for _ in range(2))
+@pytest.mark.parametrize(
+    ("reward", "task_params"),
+    [
+        ("sparse", {"stages_done": 2}),
+        ("staged", {"stages_done": 2}),
+        ("shaped", {"starts": {"in_hand": 0.9}, "goals_on_surface": 0.5}),
+    ],
+)
+def test_episodes_are_exact_and_can_be_restored(reward: str, task_params: dict[str, Any]) -> None:
+    env, other = (RobotEnv("AGM", reward=reward, task_params=task_params) for _ in range(2))
     other.reset(seed=5)
     other.step(np.ones(4, dtype=np.float32))
     first, _ = env.reset(seed=1)
@@ -58,3 +71,71 @@ def test_the_horizon_counts_from_the_reset() -> None:
 def test_at_least_one_stage_must_remain(task: str, count: int) -> None:
     with pytest.raises(ConfigError, match=rf"task_params\.stages_done: {count}.* less than .* {count}"):
         RobotEnv(task, task_params={"stages_done": count})
+
+
+# starts -------------------------------------------------------------------------------------------------------------
+
+
+def stages_at_reset(env: Any, episodes: int) -> Counter[int]:
+    return Counter(env.reset(seed=seed)[1]["stage"] for seed in range(episodes))
+
+
+def test_a_share_of_the_episodes_starts_at_the_object_or_with_it_in_the_hand() -> None:
+    with RobotEnv("pick_and_place", task_params={"starts": {"at_object": 0.3, "in_hand": 0.4}}) as env:
+        counts = stages_at_reset(env, 60)
+    assert counts.keys() == {0, 1, 2}
+    assert 10 <= counts[1] <= 26, "30 % of 60, within two and a half standard deviations"
+    assert 15 <= counts[2] <= 34
+
+
+def test_starts_draw_nothing_from_other_episodes() -> None:
+    """Without the share, objects and goals are those of an environment without starts."""
+    with RobotEnv("AGM") as plain, RobotEnv("AGM", task_params={"starts": {"in_hand": 0.5}}) as env:
+        pairs = [(plain.reset(seed=seed)[0], *env.reset(seed=seed)) for seed in range(12)]
+    assert {info["stage"] for *_, info in pairs} == {0, 2}
+    for expected, observation, info in pairs:
+        np.testing.assert_array_equal(expected["desired_goal"], observation["desired_goal"])
+        assert info["stage"] == 2 or np.array_equal(expected["observation"], observation["observation"])
+
+
+def test_evaluations_start_at_the_beginning() -> None:
+    config = from_python({"task": "AG", "task_params": {"starts": {"at_object": 1.0}}}).config
+    with factory.make_env(config) as env:
+        assert stages_at_reset(env, 3) == {0: 3}
+    with contextlib.closing(factory.make_vec_env(config)) as training:
+        training.reset()
+        assert training.get_attr("progress")[0].stage[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("task", "starts", "words"),
+    [
+        ("push", {"in_hand": 0.3}, ["in_hand", "no stage before the last gives held", "allowed: at_object"]),
+        ("AG", {"in_hand": 0.3}, ["in_hand", "allowed: at_object"]),
+        ("reach", {"at_object": 0.3}, ["at_object", "allowed: none"]),
+        ("AGM", {"at_object": 0.7, "in_hand": 0.7}, ["at most 1 together"]),
+        ("AGM", {"on_foot": 0.7}, ["on_foot", "at_object"]),
+    ],
+)
+def test_starts_that_a_task_does_not_pass(task: str, starts: dict[str, float], words: list[str]) -> None:
+    with pytest.raises(ConfigError) as error:
+        RobotEnv(task, task_params={"starts": starts})
+    assert all(word in str(error.value) for word in ["task_params.starts", *words])
+
+
+# goals on the surface -----------------------------------------------------------------------------------------------
+
+
+def test_a_share_of_the_goals_is_on_the_surface() -> None:
+    with RobotEnv("pick_and_place", task_params={"goals_on_surface": 0.3}) as env:
+        heights = np.array([env.reset(seed=seed)[0]["desired_goal"][2] for seed in range(60)])
+        height = env.world.objects[0].half_height
+    low = np.isclose(heights, height, atol=1e-6)
+    assert 10 <= low.sum() <= 26
+    assert (heights[~low] > 0.1).all()
+
+
+@pytest.mark.parametrize("task", ["push", "stack", "open_drawer"])
+def test_only_goals_in_the_air_may_be_on_the_surface(task: str) -> None:
+    with pytest.raises(ConfigError, match=rf"goals_on_surface.*goals are in the air.*{task}"):
+        RobotEnv(task, task_params={"goals_on_surface": 0.3})

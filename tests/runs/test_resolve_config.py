@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stable_baselines3 import SAC, HerReplayBuffer
 from stable_baselines3.common.buffers import DictReplayBuffer
+from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 
 from mygym.cli.main import run as command
 from mygym.config import RunConfig, config_hash, load_file
@@ -23,7 +24,7 @@ from mygym.runs import factory
 from mygym.runs.files import write_yaml
 from mygym.runs.resolve_config import from_python, resolve_config
 from mygym.tasks.lookup import find_task
-from tests.components import ALGORITHMS, CONTROLS, TASKS, slow_except
+from tests.components import ALGORITHMS, COMBOS, CONTROLS, TASKS, slow_except
 
 EACH_ONCE = [
     (ALGORITHMS[number % len(ALGORITHMS)], TASKS[number % len(TASKS)])
@@ -109,6 +110,24 @@ def test_the_hash_of_a_run_ignores_seed_logdir_and_evaluation() -> None:
     assert config_hash(resolve_config(overrides=same).values()) == config_hash(resolve_config().values())
     for other in ({"robot": "kuka"}, {"algo_params": {"tau": 0.01}}, {"n_envs": 3}, {"stop_at_success": None}):
         assert config_hash(resolve_config(overrides=other).values()) != config_hash(resolve_config().values())
+
+
+@pytest.mark.parametrize(("algo", "framework"), COMBOS)
+def test_on_policy_algorithms_are_rewarded_for_all_stages(algo: str, framework: str) -> None:
+    run = {"algo": algo, "framework": framework}
+    single, several = (resolve_config(overrides={**run, "task": task}) for task in ("reach", "push"))
+    is_on_policy = issubclass(algorithm(algo, framework).combo()[0], OnPolicyAlgorithm) or algo == "ppo_runner"
+    assert single.config.reward != "shaped"
+    assert (several.config.reward == "shaped") == is_on_policy
+    assert not is_on_policy or several.origins["reward"].endswith(", for several stages")
+    assert resolve_config(overrides={**run, "task": "push", "reward": "dense"}).config.reward == "dense"
+
+
+def test_hashes_of_configs_do_not_depend_on_unused_starts() -> None:
+    values = resolve_config().values()
+    params = {key: value for key, value in values["task_params"].items() if key not in ("starts", "goals_on_surface")}
+    assert config_hash(values) == config_hash({**values, "task_params": params})
+    assert config_hash(values) != config_hash({**values, "task_params": {**params, "starts": {"in_hand": 0.3}}})
 
 
 # hindsight ----------------------------------------------------------------------------------------------------------

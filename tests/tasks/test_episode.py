@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from mygym.tasks.context import StageContext
 from mygym.tasks.episode import act, advance, is_success, potential
 from mygym.tasks.lookup import find_task
+from mygym.tasks.predicates import near_radius
 from mygym.tasks.progress import Progress
 from mygym.tasks.state import State
 from mygym.tasks.task import Task
@@ -140,7 +141,25 @@ def test_potential_is_zero_at_the_end_and_never_positive(composition: str, seed:
     assert (value[done] == 0).all()
     assert (value <= 0).all()
     assert (value >= progress.stage - count).all()
-    assert (value <= np.minimum(progress.stage + 1 - count, 0)).all()
+
+
+@pytest.mark.parametrize("composition", ["push", "AGM", "press"])
+@given(seed=SEEDS)
+def test_the_potential_has_no_cliff_where_the_approach_is_lost(composition: str, seed: int) -> None:
+    """Within the area in which `near` holds on, both stages have the same potential; so has its edge from outside."""
+    task, progress, state, goals = worlds(composition, seed, 20)
+    view = StageContext(state, progress, goals, task.bound_stages[0])
+    rng = np.random.default_rng(seed)
+    direction = rng.normal(size=(20, 3))
+    direction /= np.linalg.norm(direction, axis=-1, keepdims=True)
+
+    def values(share: float, stage: int) -> Any:
+        state.ee_position[:] = view.target + share * near_radius(view) * direction
+        return potential(task, replace(progress, stage=np.full(20, stage)), state, goals)
+
+    for share in (0.5, 0.999):
+        np.testing.assert_allclose(values(share, 0), values(share, 1))
+    np.testing.assert_allclose(values(1.001, 0), values(0.999, 1), atol=0.02)
 
 
 # episodes with known stages -----------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ def _task_config(request: Request, help: str) -> dict[str, str]:
 def stage_files(request: Request) -> dict[str, str]:
     """Return the files of a stage."""
     check_free("stage", request.name)
-    config = {"task": f"[approach, grasp, {request.name}]", "reward": "staged"}
+    config = {"task": f"[approach, grasp, {request.name}]", "reward": "shaped"}
     return {
         f"envs/{request.name}.py": fill("stage.py", request),
         **config_file(request, config, "Trains the default algorithm on a task that ends with this stage."),
@@ -64,7 +64,7 @@ def predicate_files(request: Request) -> dict[str, str]:
     """Return the files of a predicate, and of a stage with the same name that produces it."""
     for kind in ("predicate", "stage"):
         check_free(kind, request.name)
-    config = {"task": f"[approach, grasp, {request.name}]", "reward": "staged"}
+    config = {"task": f"[approach, grasp, {request.name}]", "reward": "shaped"}
     return {
         f"envs/{request.name}.py": fill("predicate.py", request),
         **config_file(request, config, "Trains the default algorithm on a task that ends with this predicate."),

@@ -7,7 +7,7 @@ import math
 from mygym.tasks.context import ArmCommand, StageContext, StartPose, wrapped
 from mygym.tasks.predicates import distance
 from mygym.tasks.stage import CLOSED, Stage, register_stage
-from mygym.tasks.stages.motions import lifted, limited
+from mygym.tasks.stages.motions import closeness, lifted, limited
 from mygym.tasks.state import namespace
 from mygym.types import Array
 
@@ -69,7 +69,7 @@ def _all_points_passed(context: StageContext) -> Array:
 
 def _transform_potential(context: StageContext) -> Array:
     xp = namespace(context.goal)
-    close = 1.0 - xp.clip(distance(context.object_position, _arc(context)) / (2 * ARC_HEIGHT), 0.0, 1.0)
+    close = closeness(distance(context.object_position, _arc(context)), ARC_HEIGHT)
     return xp.clip((xp.astype(context.count, context.goal.dtype) + close) / (ARC_POINTS + 1), 0.0, 1.0)
 
 
@@ -105,9 +105,7 @@ def _followed_long_enough(context: StageContext) -> Array:
 
 
 def _follow_potential(context: StageContext) -> Array:
-    xp = namespace(context.goal)
-    close = 1.0 - xp.clip(distance(context.object_position, _moving_goal(context)) / 0.3, 0.0, 1.0)
-    return 0.5 * close + 0.5 * xp.clip(xp.astype(context.count, context.goal.dtype) / FOLLOW_STEPS, 0.0, 1.0)
+    return closeness(distance(context.object_position, _moving_goal(context)), RADIUS)
 
 
 def _follow_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:

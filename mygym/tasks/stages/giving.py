@@ -6,7 +6,7 @@ from mygym.tasks.context import ArmCommand, StageContext, StartPose
 from mygym.tasks.predicates import distance
 from mygym.tasks.stage import CLOSED, OPEN, Stage, register_stage
 from mygym.tasks.stages.handling import move_potential
-from mygym.tasks.stages.motions import lifted, limited, planar_distance, share_covered, with_height
+from mygym.tasks.stages.motions import closeness, lifted, limited, planar_distance, progress_to_goal, with_height
 from mygym.tasks.state import namespace
 from mygym.types import Array
 
@@ -42,8 +42,7 @@ def _bring_to(context: StageContext, position: Array, ee_position: Array) -> Arr
 
 
 def _offer_potential(context: StageContext) -> Array:
-    point = context.path[:, 0]
-    return share_covered(distance(context.object_position, point), distance(context.start_object_position, point))
+    return progress_to_goal(context, distance(context.object_position, context.path[:, 0]))
 
 
 def _offer_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
@@ -60,12 +59,12 @@ def _steps_held_by_both(context: StageContext) -> Array:
 
 
 def _hand_over_potential(context: StageContext) -> Array:
+    """`(N,)`: the second hand at its grip, its fingers on the object, and then the first hand apart from it."""
     xp = namespace(context.ee_position)
-    close = 1.0 - xp.clip(
-        distance(_second_ee(context), _second_grip(context)) / (3 * context.thresholds.near), 0.0, 1.0
-    )
-    touch = xp.astype(context.state.second_finger_contact[:, context.bound.object or 0], close.dtype)
-    return 0.5 * close + 0.5 * touch.mean(-1)
+    close = closeness(distance(_second_ee(context), _second_grip(context)), context.thresholds.near)
+    second = xp.astype(context.state.second_finger_contact[:, context.bound.object or 0], close.dtype).mean(-1)
+    first = xp.astype(context.finger_contact, close.dtype).mean(-1)
+    return 0.4 * close + 0.3 * second + 0.3 * second * (1.0 - first)
 
 
 def _hand_over_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:

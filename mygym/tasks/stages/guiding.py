@@ -5,7 +5,7 @@ from __future__ import annotations
 from mygym.tasks.context import ArmCommand, StageContext, StartPose
 from mygym.tasks.predicates import distance, length
 from mygym.tasks.stage import CLOSED, Stage, register_stage
-from mygym.tasks.stages.motions import horizontal, with_height
+from mygym.tasks.stages.motions import horizontal, with_height, with_stand
 from mygym.tasks.state import namespace
 from mygym.types import Array
 
@@ -17,6 +17,12 @@ BESIDE = 0.02
 
 BEHIND = 0.065
 """m between the end effector and the object's centre when a push begins: half an object plus half a tool."""
+
+CONTACT = 0.045
+"""m between the end effector and the object's centre when the tool pushes."""
+
+FARTHEST, SHORTEST = 1.25, 0.1
+"""Lengths of the path from its end at which its share is 0, farther than the start; and the smallest length, m."""
 
 ENTRANCE = 0.012
 """m from the start of the push within which the tool moves in; wider at greater depth, so that it does not waver."""
@@ -60,13 +66,14 @@ def _all_passed(context: StageContext) -> Array:
 
 
 def _potential(context: StageContext) -> Array:
-    """`(N,)`: share of the path's length that is covered."""
+    """`(N,)`: share of the path that is passed, and a tool behind the object."""
     xp = namespace(context.goal)
     path = context.path
     legs = distance(path[:, 1:], path[:, :-1])
     ahead = xp.arange(1, path.shape[1]) > context.count[:, None]
     left = distance(context.object_position, _waypoint(context)) + xp.where(ahead, legs, xp.zeros_like(legs)).sum(1)
-    return 1.0 - xp.clip(left / (distance(context.start_object_position, path[:, 0]) + legs.sum(1)), 0.0, 1.0)
+    progress = 1.0 - xp.clip(left / (FARTHEST * xp.clip(legs.sum(1), SHORTEST, None)), 0.0, 1.0)
+    return with_stand(context, progress, context.object_position - CONTACT * _push_direction(context))
 
 
 # expert ----------------------------------------------------------------------------------------------------------

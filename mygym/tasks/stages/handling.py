@@ -5,9 +5,18 @@ from __future__ import annotations
 import math
 
 from mygym.tasks.context import ArmCommand, StageContext, StartPose, wrapped
-from mygym.tasks.predicates import at_rest, distance
+from mygym.tasks.predicates import at_rest, distance, near_radius
 from mygym.tasks.stage import CLOSED, OPEN, Stage, register_stage
-from mygym.tasks.stages.motions import lifted, limited, over_then_down, planar_distance, share_covered, with_height
+from mygym.tasks.stages.motions import (
+    closeness,
+    closeness_outside,
+    lifted,
+    limited,
+    over_then_down,
+    planar_distance,
+    progress_to_goal,
+    with_height,
+)
 from mygym.tasks.state import namespace
 from mygym.types import Array
 
@@ -23,13 +32,21 @@ HOLE_DEPTH = 0.05
 ARRIVAL_HEIGHT = 0.04
 """m above its goal at which an object arrives before it is lowered."""
 
+HALF = 0.2
+"""m beyond the area of `near` at which half of the potential of the approach is left."""
+
+BETWEEN, GRASP_HALF = 0.02, 0.04
+"""m from the grip point: full closeness within the first, half of it beyond that by the second."""
+
+HALF_OPEN = 0.04
+"""m between the fingers at which an opening hand has half of the potential of its width."""
+
 # approach -----------------------------------------------------------------------------------------------------------
 
 
 def approach_potential(context: StageContext) -> Array:
-    """`(N,)`: share of the distance to the target that is covered."""
-    at_start = context.start_object_position if context.bound.object is not None else context.target
-    return share_covered(distance(context.ee_position, context.target), distance(context.start_ee_position, at_start))
+    """`(N,)`: closeness of the end effector to the target, full where `near` holds on: beyond, the next stage leads."""
+    return closeness_outside(distance(context.ee_position, context.target), near_radius(context), HALF)
 
 
 def aligned(context: StageContext) -> Array | None:
@@ -56,10 +73,13 @@ def _grasp_start(context: StageContext) -> Array:
 
 
 def _grasp_potential(context: StageContext) -> Array:
-    xp = namespace(context.ee_position)
-    closeness = 1.0 - xp.clip(distance(context.ee_position, context.target) / context.thresholds.near, 0.0, 1.0)
-    touch = xp.astype(context.finger_contact, closeness.dtype)
-    return 0.5 * closeness + 0.5 * touch.mean(-1)
+    between = closeness_outside(distance(context.ee_position, context.target), BETWEEN, GRASP_HALF)
+    return 0.5 * between + 0.5 * _touch(context)
+
+
+def _touch(context: StageContext) -> Array:
+    """`(N,)`: share of the fingers that press on the object."""
+    return namespace(context.ee_position).astype(context.finger_contact, context.ee_position.dtype).mean(-1)
 
 
 def _grasp_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
@@ -74,12 +94,8 @@ def _grasp_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
 
 
 def move_potential(context: StageContext) -> Array:
-    """`(N,)`: share of the object's distance to the goal that is covered."""
-    left, at_start = (
-        distance(context.object_position, context.goal),
-        distance(context.start_object_position, context.goal),
-    )
-    return share_covered(left, at_start)
+    """`(N,)`: progress of the object to the goal."""
+    return progress_to_goal(context, distance(context.object_position, context.goal))
 
 
 def carry(context: StageContext, arrival: float, precision: float) -> ArmCommand:
@@ -127,8 +143,10 @@ def _insert_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
 
 
 def _drop_potential(context: StageContext) -> Array:
-    xp = namespace(context.ee_position)
-    return 1.0 - xp.astype(context.finger_contact, context.ee_position.dtype).mean(-1)
+    """`(N,)`: the object at the goal, fingers that do not touch it, and an open hand, a third each."""
+    at_goal = closeness(distance(context.object_position, context.goal), context.thresholds.tolerance)
+    opening = context.state.gripper_width / (HALF_OPEN + context.state.gripper_width)
+    return (at_goal + (1.0 - _touch(context)) + opening) / 3.0
 
 
 def _drop_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:

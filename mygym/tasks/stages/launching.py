@@ -13,7 +13,9 @@ from mygym.tasks.stages.motions import (
     limited,
     over_then_down,
     planar_distance,
+    progress_to_goal,
     with_height,
+    with_stand,
 )
 from mygym.tasks.state import namespace
 from mygym.types import Array
@@ -64,6 +66,13 @@ def _departure(context: StageContext) -> Array:
     rolls = length(context.object_spin[:, :2]) > ROLLS * length(context.object_velocity)
     slides = offset * (twice / xp.clip(length(offset)[:, None], 1e-6, None)) ** 0.5
     return xp.where(rolls[:, None], xp.sign(offset) * (twice * abs(offset)) ** 0.5, slides)
+
+
+def _slide_potential(context: StageContext) -> Array:
+    """`(N,)`: progress to the goal of the point where the object comes to rest, and a tool behind the object."""
+    velocity = with_height(context.object_velocity, namespace(context.goal).zeros_like(context.goal[:, 2]))
+    stop = context.object_position + velocity * length(velocity)[:, None] / (2.0 * context.bound.deceleration)
+    return with_stand(context, progress_to_goal(context, distance(stop, context.goal)), _push_start(context))
 
 
 def _slide_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
@@ -132,6 +141,16 @@ def _height_at_goal(context: StageContext) -> Array:
     return release[:, 2] - context.goal[:, 2] + velocity[:, 2] * time - 0.5 * GRAVITY * time**2
 
 
+def _throw_potential(context: StageContext) -> Array:
+    """`(N,)`: progress to the goal of the point where the object lands if it flies from now on."""
+    xp = namespace(context.goal)
+    position, velocity = context.object_position, context.object_velocity
+    above = xp.clip(position[:, 2] - context.goal[:, 2], 0.0, None)
+    time = (velocity[:, 2] + (velocity[:, 2] ** 2 + 2.0 * GRAVITY * above) ** 0.5) / GRAVITY
+    landing = position + velocity * xp.clip(time, 0.0, None)[:, None]
+    return progress_to_goal(context, planar_distance(landing, context.goal))
+
+
 def _throw_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     """Swing from behind the middle towards the goal, and open when the object would fly to the goal."""
     xp = namespace(context.goal)
@@ -165,9 +184,9 @@ def _follow_through(context: StageContext, start_pose: StartPose) -> ArmCommand:
     return ArmCommand(xp.where(leaves[:, None], along, lifted(context.start_ee_position, 0.05)), OPEN)
 
 
-SLIDE = Stage("slide", "", ("free", "near"), ("launched",), "push {object} so that it glides {goal}", move_potential,
+SLIDE = Stage("slide", "", ("free", "near"), ("launched",), "push {object} so that it glides {goal}", _slide_potential,
               _slide_expert, ends=("near", "placed"), start_pose=_push_start)  # fmt: skip
-THROW = Stage("throw", "", ("held",), ("launched", "free"), "throw {object} {goal}", move_potential, _throw_expert,
+THROW = Stage("throw", "", ("held",), ("launched", "free"), "throw {object} {goal}", _throw_potential, _throw_expert,
               ends=("near", "placed"), count=_steps_of_swing, needs_gripper=True)  # fmt: skip
 SETTLE = Stage("settle", "", ("launched",), ("placed",), "let {object} come to rest there", move_potential,
                _follow_through, complete=_lies_untouched)  # fmt: skip

@@ -11,10 +11,48 @@ CRUISE, CRUISE_TO_HANDLE = 0.10, 0.05
 """m above an object, or above a handle (which may be as high as the arm reaches), at which the tool travels."""
 
 
-def share_covered(left: Array, at_start: Array) -> Array:
-    """Return the share of the distance `at_start` that is covered, in [0, 1]; `left` is the remaining distance."""
-    xp = namespace(left)
-    return 1.0 - xp.clip(left / xp.clip(at_start, 1e-6, None), 0.0, 1.0)
+STAND_SHARE = 0.3
+"""Share of the potential of a pushing stage that rewards the place from which the tool pushes."""
+
+STAND_RADIUS, STAND_HALF = 0.02, 0.1
+"""m from the place from which the tool pushes: full reward within the first, half beyond it by the second."""
+
+TOLERANCES = 6.0
+"""Tolerances away from the goal at which half of the progress is left."""
+
+
+def closeness(away: Array, half: Array | float) -> Array:
+    """Return 1 at distance 0, 0.5 at the distance `half`, and less everywhere farther: it is nowhere flat."""
+    return half / (half + away)
+
+
+def closeness_outside(away: Array, radius: float, half: float) -> Array:
+    """Return the closeness of what is left beyond `radius`: 1 within it, so that hovering earns no more."""
+    return closeness(namespace(away).clip(away - radius, 0.0, None), half)
+
+
+def progress_to_goal(context: StageContext, away: Array) -> Array:
+    """`(N,)`: 1 at the goal, 0.5 at 6 tolerances from it; linear between, because the whole way must be worth it.
+
+    Args:
+        context: Context of the stage.
+        away: `(N,)` distance from the goal, in the unit of the tolerance.
+    """
+    xp = namespace(away)
+    half = TOLERANCES * context.thresholds.tolerance
+    return xp.where(away < half, 1.0 - 0.5 * away / half, 0.5 * half / xp.clip(away, half, None))
+
+
+def with_stand(context: StageContext, progress: Array, stand: Array) -> Array:
+    """`(N,)`: a pushing stage's potential: the progress of the object, and the closeness of the tool to its place.
+
+    Args:
+        context: Context of the stage.
+        progress: `(N,)` in [0, 1]: progress of the object or part.
+        stand: `(N, 3)` m: place from which the tool pushes.
+    """
+    stands = closeness_outside(distance(context.ee_position, stand), STAND_RADIUS, STAND_HALF)
+    return (1.0 - STAND_SHARE) * progress + STAND_SHARE * stands
 
 
 def with_height(position: Array, height: Array) -> Array:

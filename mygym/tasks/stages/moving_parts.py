@@ -5,12 +5,15 @@ from __future__ import annotations
 from mygym.tasks.context import ArmCommand, StageContext, StartPose
 from mygym.tasks.predicates import distance, length
 from mygym.tasks.stage import CLOSED, OPEN, Stage, register_stage
-from mygym.tasks.stages.motions import lifted, over_then_down, share_covered
+from mygym.tasks.stages.motions import lifted, over_then_down, progress_to_goal, with_stand
 from mygym.tasks.state import namespace
 from mygym.types import Array
 
 STAND_OFF = 0.04
 """m behind the handle from which a part is pushed."""
+
+CONTACT = 0.02
+"""m behind the handle where a tool pushes it."""
 
 HOOK = 0.024
 """m behind the handle at which a rod hooks the handle; half as far below it."""
@@ -19,12 +22,17 @@ GRIP_STEPS = 5
 """Control steps that fingers need to close on a handle."""
 
 
-def _potential(context: StageContext) -> Array:
-    left, at_start = (
-        abs(context.part_position - context.goal[:, 0]),
-        abs(context.start_part_position - context.goal[:, 0]),
-    )
-    return share_covered(left, at_start)
+def _progress(context: StageContext) -> Array:
+    """`(N,)`: progress of the part's joint to its goal position."""
+    return progress_to_goal(context, abs(context.part_position - context.goal[:, 0]))
+
+
+def _smooth_way(context: StageContext) -> Array:
+    """`(N, 3)`: direction in which the handle must move; shorter than 1 near the goal, so that it turns smoothly."""
+    xp = namespace(context.goal)
+    missing = (context.goal[:, 0] - context.part_position) / context.thresholds.tolerance
+    direction = context.handle_motion / xp.clip(length(context.handle_motion), 1e-6, None)[:, None]
+    return direction * xp.tanh(missing)[:, None]
 
 
 def _onward(context: StageContext) -> tuple[Array, Array]:
@@ -71,6 +79,13 @@ def _open_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     return ArmCommand(target, xp.where(context.count > 0, CLOSED, OPEN))
 
 
+def _open_potential(context: StageContext) -> Array:
+    hold = context.target
+    if not _has_fingers(context):
+        hold = lifted(hold - HOOK * _smooth_way(context), -0.5 * HOOK)
+    return with_stand(context, _progress(context), hold)
+
+
 # press, switch, turn: push the handle from behind -------------------------------------------------------------------
 
 
@@ -99,12 +114,16 @@ def _push_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     return ArmCommand(xp.where(is_at_goal[:, None], ee, target), CLOSED)
 
 
+def _push_potential(context: StageContext) -> Array:
+    return with_stand(context, _progress(context), context.target - CONTACT * _smooth_way(context))
+
+
 def _push_stage(name: str, phrase: str) -> Stage:
-    return Stage(name, "", ("free", "near"), ("placed",), phrase, _potential, _push_expert, ends=("near",),
+    return Stage(name, "", ("free", "near"), ("placed",), phrase, _push_potential, _push_expert, ends=("near",),
                  start_pose=_push_start, needs_part=True)  # fmt: skip
 
 
-OPENING = Stage("open", "", ("free", "near"), ("placed",), "open {object}", _potential, _open_expert,
+OPENING = Stage("open", "", ("free", "near"), ("placed",), "open {object}", _open_potential, _open_expert,
                 start_pose=_open_start, count=_steps_at_handle, needs_part=True, uses_gripper=True)  # fmt: skip
 PRESS = _push_stage("press", "press {object}")
 SWITCH = _push_stage("switch", "flip {object}")

@@ -5,17 +5,34 @@ from __future__ import annotations
 from mygym.tasks.context import ArmCommand, StageContext, StartPose
 from mygym.tasks.predicates import distance
 from mygym.tasks.stage import CLOSED, Stage, register_stage
-from mygym.tasks.stages.handling import move_potential
-from mygym.tasks.stages.motions import behind_object, horizontal, lifted, over_then_down, planar_distance, with_height
+from mygym.tasks.stages.motions import (
+    behind_object,
+    closeness,
+    horizontal,
+    lifted,
+    over_then_down,
+    planar_distance,
+    progress_to_goal,
+    with_height,
+    with_stand,
+)
 from mygym.tasks.state import namespace
 from mygym.types import Array
 
 BEHIND = 0.06
 """m between the end effector and the object's centre when a push begins."""
 
+CONTACT = 0.035
+"""m between the end effector and the object's centre when a tool pushes a small object."""
+
 
 def _push_start(context: StageContext) -> Array:
     return behind_object(context, BEHIND)
+
+
+def _push_potential(context: StageContext) -> Array:
+    progress = progress_to_goal(context, distance(context.object_position, context.goal))
+    return with_stand(context, progress, behind_object(context, CONTACT))
 
 
 def _push_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
@@ -47,13 +64,10 @@ def _poke_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
 
 
 def _poke_potential(context: StageContext) -> Array:
-    xp = namespace(context.ee_position)
-    return 1.0 - xp.clip(
-        distance(context.ee_position, context.object_position) / (2 * context.thresholds.near), 0.0, 1.0
-    )
+    return closeness(distance(context.ee_position, context.object_position), context.thresholds.near)
 
 
-PUSH = Stage("push", "", ("free", "near"), ("placed",), "push {object} {goal}", move_potential, _push_expert,
+PUSH = Stage("push", "", ("free", "near"), ("placed",), "push {object} {goal}", _push_potential, _push_expert,
              ends=("near",), start_pose=_push_start)  # fmt: skip
 
 POKE = Stage("poke", "", ("free", "near"), ("touched",), "poke {object}", _poke_potential, _poke_expert,

@@ -12,7 +12,8 @@ import torch
 from mygym.envs.robot_env import RobotEnv
 from mygym.tasks.context import BoundStage, StageContext
 from mygym.tasks.progress import Progress
-from mygym.tasks.stages.guiding import BEHIND, GUIDE, HOVER, PASSED
+from mygym.tasks.stages.guiding import BEHIND, CONTACT, FARTHEST, GUIDE, HOVER, PASSED, _push_direction
+from mygym.tasks.stages.motions import STAND_SHARE
 from mygym.tasks.state import State
 
 START = (0.0, 0.0, 0.0)
@@ -36,10 +37,6 @@ def context(position: Any, count: int = 0, tool: Any = FAR, path: Any = LYING, s
 def passed(*args: Any, **kwargs: Any) -> int:
     assert GUIDE.count is not None
     return int(GUIDE.count(context(*args, **kwargs))[0])
-
-
-def potential(*args: Any, **kwargs: Any) -> float:
-    return float(GUIDE.potential(context(*args, **kwargs))[0])
 
 
 def target(*args: Any, **kwargs: Any) -> np.ndarray:
@@ -77,13 +74,21 @@ def test_the_waypoint_is_the_next_point_then_the_goal() -> None:
         np.testing.assert_array_equal(GUIDE.waypoint(context(START, count))[0], point)
 
 
+def share_of_path(*args: Any) -> float:
+    """Return the potential's part for the path; the tool is at the place from which it pushes."""
+    view = context(*args)
+    view = context(*args, tool=(view.object_position - CONTACT * _push_direction(view))[0])
+    return (float(GUIDE.potential(view)[0]) - STAND_SHARE) / (1.0 - STAND_SHARE)
+
+
 def test_the_potential_is_the_share_of_the_path() -> None:
-    """The path has legs of 0.2, 0.1 and 0.2 m."""
-    assert potential(START) == 0.0
-    assert potential((0.1, 0.0, 0.0)) == pytest.approx(0.1 / 0.5)
-    assert potential((0.2, 0.04, 0.0), 1) == pytest.approx(0.24 / 0.5)
-    assert potential(LYING[-1], 3) == 1.0
-    assert potential(LYING[-1], 0) < 0.2, "the goal is not reached by a short cut"
+    """The path has legs of 0.2, 0.1 and 0.2 m, of which the last two are 0.3 m; it is 0.5 m long from the start."""
+    farthest = FARTHEST * 0.3
+    assert share_of_path(START) == pytest.approx(0.0)
+    assert share_of_path((0.15, 0.0, 0.0)) == pytest.approx(1 - 0.35 / farthest)
+    assert share_of_path((0.2, 0.04, 0.0), 1) == pytest.approx(1 - 0.26 / farthest)
+    assert share_of_path(LYING[-1], 3) == pytest.approx(1.0)
+    assert share_of_path(LYING[-1], 0) < 0.2, "the goal is not reached by a short cut"
 
 
 # the expert -----------------------------------------------------------------------------------------------------------
