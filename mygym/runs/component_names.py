@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mygym.config import RunConfig
 from mygym.envs.randomizers import ranges
 from mygym.errors import ConfigError, bad_value
@@ -26,15 +28,18 @@ def check_names(config: RunConfig) -> None:
     if config.framework not in frameworks:
         raise ConfigError(bad_value("framework", config.framework, sorted(frameworks)))
     params = config.task_params
-    distractors = [(f"distractors.{n}", each.object) for n, each in enumerate(params.distractors or ())]
-    objects = [("object", params.object), *((f"objects.{role}", name) for role, name in params.objects.items())]
+    objects: dict[str, Sequence[str]] = {"object": [params.object] if params.object else []}
+    objects |= {
+        f"objects.{role}": [drawn] if isinstance(drawn, str) else drawn for role, drawn in params.objects.items()
+    }
+    objects |= {f"distractors.{n}": each.objects for n, each in enumerate(params.distractors or ())}
     names = [
         ("robot", "robot", config.robot),
         ("workspace", "workspace", config.workspace),
         ("controller", "control", config.control.name),
         *(("observation", "observations", name) for name in config.observations or ()),
         *(("strategy", "strategy", name) for name in config.strategy.split(JOIN)),
-        *(("object", f"task_params.{key}", name) for key, name in [*objects, *distractors]),
+        *(("object", f"task_params.{key}", name) for key, drawn in objects.items() for name in drawn),
     ]
     for kind, key, name in names:
         if name is not None:
