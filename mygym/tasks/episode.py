@@ -83,19 +83,25 @@ def potential(task: Task, progress: Progress, state: State, goals: Array) -> Arr
     With the potentials `a` of the active stage and `b`, `c` … of the stages after it, the progress is
     `a + a b + a b c …`: an episode that goes back to an earlier stage keeps what it has done for the later stages.
     """
+    return weighted_potential(task, progress, state, goals, [1.0] * len(task.bound_stages))
+
+
+def weighted_potential(task: Task, progress: Progress, state: State, goals: Array, weights: Sequence[float]) -> Array:
+    """`(N,)` in [−sum of the weights, 0]: the potential in which a stage counts by its weight."""
     xp = namespace(state.time)
     count = len(task.bound_stages)
-    total = xp.astype(progress.stage, state.ee_position.dtype) - count
+    before = [-sum(weights[index:]) for index in range(count + 1)]
+    total = xp.zeros_like(state.ee_position[:, 0])
     shares: dict[int, Array] = {}
     for index in active(progress.stage, count):
-        done, part = 0.0, 1.0
+        done, part = before[index], 1.0
         for later in task.led_by[index] if index < count else ():
             if later not in shares:
                 bound = task.bound_stages[later]
                 shares[later] = bound.stage.potential(StageContext(state, progress, goals, bound))
             part = part * shares[later]
-            done = done + part
-        total = total + xp.where(progress.stage == index, done, 0.0)
+            done = done + weights[later] * part
+        total = xp.where(progress.stage == index, done, total)
     return total
 
 

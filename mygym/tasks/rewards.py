@@ -16,6 +16,7 @@ from typing import Any
 from mygym.errors import RegistryError, bad_value
 from mygym.registry import decorator, registry
 from mygym.tasks.context import EpisodeContext
+from mygym.tasks.episode import weighted_potential
 from mygym.tasks.goals import GoalSpace, goal_distance, goal_reached
 from mygym.tasks.state import namespace
 from mygym.types import Array
@@ -109,9 +110,11 @@ def dense(achieved_goal: Array, desired_goal: Array, space: GoalSpace) -> Array:
 
 
 @register_reward("shaped")
-def shaped(context: EpisodeContext, potential: Array) -> Array:
-    """Progress of all stages, from −1 to 0 when all are complete."""
-    return potential / len(context.task.bound_stages)
+def shaped(context: EpisodeContext) -> Array:
+    """Progress of all stages, from −1 to 0 when all are complete; a stage counts by its weight."""
+    weights = [bound.stage.weight for bound in context.task.bound_stages]
+    total = weighted_potential(context.task, context.progress, context.state, context.goals, weights)
+    return total / sum(weights)
 
 
 @register_reward("staged")

@@ -41,6 +41,8 @@ class Stage:
     """`(N,)` int: `context.count` after this control step, such as points passed; None: the stage counts nothing."""
     waypoint: Callable[[StageContext], Array] | None = None
     """`(N, 3)` m: where the object should be at this moment, on the way to the goal; None: at the goal."""
+    weight: float = 1.0
+    """Share in the reward `shaped`, relative to the other stages: larger for a long way with much to lose."""
     needs_object: bool = True
     """Whether the stage acts on an object, or on a part of the workspace if the sub-task names a part."""
     needs_part: bool = False

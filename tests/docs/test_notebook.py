@@ -48,11 +48,7 @@ SHORTER = {
 """Pattern in a cell → what runs instead."""
 
 
-NOT_STORED = pytest.mark.xfail(reason="not stored yet: python docs/notebooks.py 04", strict=False)
-STORED = [pytest.param(path, marks=[NOT_STORED] if path.name.startswith("04") else []) for path in NOTEBOOKS]
-
-
-@pytest.mark.parametrize("path", STORED, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
 def test_is_stored_with_outputs(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     notebook = nbformat.reads(text, as_version=4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mygym.tasks.context import ArmCommand, StageContext, StartPose
 from mygym.tasks.predicates import distance
 from mygym.tasks.stage import CLOSED, OPEN, Stage, register_stage
-from mygym.tasks.stages.handling import move_potential
+from mygym.tasks.stages.handling import CARRYING, move_potential
 from mygym.tasks.stages.motions import closeness, lifted, limited, planar_distance, progress_to_goal, with_height
 from mygym.tasks.state import namespace
 from mygym.types import Array
@@ -102,7 +102,7 @@ OFFER = Stage("offer", "", ("held",), ("offered",), "offer {object} to the other
 HAND_OVER = Stage("hand_over", "", ("held", "offered"), ("handed",), "hand {object} over", _hand_over_potential,
                   _hand_over_expert, ends=("near", "held"), count=_steps_held_by_both, arms=2)  # fmt: skip
 BRING = Stage("bring", "", ("handed",), ("placed",), "bring {object} {goal}", move_potential, _bring_expert,
-              arms=2)  # fmt: skip
+              weight=CARRYING, arms=2)  # fmt: skip
 
 for _stage in (OFFER, HAND_OVER, BRING):
     register_stage(_stage.name, _stage)

@@ -38,6 +38,9 @@ HALF = 0.2
 BETWEEN, GRASP_HALF = 0.02, 0.04
 """m from the grip point: full closeness within the first, half of it beyond that by the second."""
 
+CARRYING = 3.0
+"""Weight of stages that carry an object: to lift it must pay more than the risk of losing it costs."""
+
 HALF_OPEN = 0.04
 """m between the fingers at which an opening hand has half of the potential of its width."""
 
@@ -181,8 +184,10 @@ APPROACH = Stage("approach", "A", ("free",), ("near",), "approach {object}", app
                  needs_object=False)  # fmt: skip
 GRASP = Stage("grasp", "G", ("free", "near"), ("held",), "grasp {object}", _grasp_potential, _grasp_expert,
               start_pose=_grasp_start, needs_gripper=True)  # fmt: skip
-MOVE = Stage("move", "M", ("held",), ("placed",), "move {object} {goal}", move_potential, _move_expert)
-INSERT = Stage("insert", "", ("held",), ("placed",), "insert {object} {goal}", move_potential, _insert_expert)
+MOVE = Stage("move", "M", ("held",), ("placed",), "move {object} {goal}", move_potential, _move_expert,
+             weight=CARRYING)  # fmt: skip
+INSERT = Stage("insert", "", ("held",), ("placed",), "insert {object} {goal}", move_potential, _insert_expert,
+               weight=CARRYING)  # fmt: skip
 DROP = Stage(
     "drop",
     "D",
