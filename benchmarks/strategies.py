@@ -31,12 +31,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from mygym.reporting.statistics import success_interval
+
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 EPISODES = 100
 """Episodes of a run's final evaluation."""
-Z = 1.96
-"""Half width of the central 95 % of a normal distribution, in standard deviations."""
 ENTROPY = "strategy/usage_entropy"
 """Log key of the entropy of the candidates' usage; 0: a single candidate is used; 1: all are used equally."""
 GOOD = 0.9
@@ -90,14 +90,6 @@ QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
 Row = dict[str, Any]
 
 
-def wilson(successes: int, episodes: int) -> tuple[float, float]:
-    """Return the bounds of a success rate (Wilson, 1927)."""
-    share, size = successes / episodes, Z**2 / episodes
-    middle = (share + size / 2) / (1 + size)
-    half = Z * math.sqrt(share * (1 - share) / episodes + size / (4 * episodes)) / (1 + size)
-    return middle - half, middle + half
-
-
 def run(command: str, seed: int) -> Row:
     """Run a command and return its row.
 
@@ -146,7 +138,7 @@ def line(command: str, rows: Sequence[Row]) -> str:
     """Return a row of the table."""
     episodes = EPISODES * len(rows)
     successes = round(sum(EPISODES * row["success"] for row in rows))
-    low, high = wilson(successes, episodes)
+    low, high = success_interval(successes, episodes)
     each = ", ".join(f"{100 * row['success']:.0f}" for row in rows)
     tasks = dict.fromkeys(task for row in rows for task in row["by_task"])
     by_task = ", ".join(f"{task} {100 * min(row['by_task'][task] for row in rows):.0f}" for task in tasks)
@@ -182,21 +174,26 @@ def picture(question: str, rows: Mapping[str, Sequence[Row]], path: Path) -> Non
     pyplot.close(figure)
 
 
-def main() -> None:
-    """Run missing commands and print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main(name: str, title: str, questions: Mapping[str, tuple[str, Sequence[str]]], description: str) -> None:
+    """Run missing commands and print the tables.
+
+    Args:
+        name: Name of the program and of its results.
+        title: Title of the results.
+        questions: Name → question, and the commands that answer it, without `python train.py`.
+        description: Help of the program.
+    """
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--only", nargs="+", choices=QUESTIONS, default=list(QUESTIONS), help="questions (default: all)"
+        "--only", nargs="+", choices=questions, default=list(questions), help="questions (default: all)"
     )
     parser.add_argument("--seeds", type=int, default=5, help="number of seeds, from 0 (default: %(default)s)")
     parser.add_argument("--fresh", action="store_true", help="repeat finished runs")
     options = parser.parse_args()
 
-    path = RESULTS / "strategies.json"
+    path = RESULTS / f"{name}.json"
     rows: list[Row] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-    wanted = [
-        (command, seed) for name in options.only for command in QUESTIONS[name][1] for seed in range(options.seeds)
-    ]
+    wanted = [(command, seed) for key in options.only for command in questions[key][1] for seed in range(options.seeds)]
     if options.fresh:
         rows = [row for row in rows if (row["command"], row["seed"]) not in wanted]
     for command, seed in wanted:
@@ -206,22 +203,22 @@ def main() -> None:
         print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
         path.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
-    versions = ", ".join(f"{name} {version(name)}" for name in ("stable-baselines3", "torch", "pybullet"))
-    print("# Strategies and imitation\n")
-    print(f"`python benchmarks/strategies.py`; Python {platform.python_version()}, {platform.machine()}, {versions}.")
+    versions = ", ".join(f"{package} {version(package)}" for package in ("stable-baselines3", "torch", "pybullet"))
+    print(f"# {title}\n")
+    print(f"`python benchmarks/{name}.py`; Python {platform.python_version()}, {platform.machine()}, {versions}.")
     print("The docstring of the program explains the columns.")
-    for name, (question, commands) in QUESTIONS.items():
+    for key, (question, commands) in questions.items():
         by_command = {command: [row for row in rows if row["command"] == command] for command in commands}
         by_command = {c: sorted(runs, key=lambda row: row["seed"]) for c, runs in by_command.items() if runs}
         if not by_command:
             continue
-        print(f"\n## {question}\n\n![curves](strategies_{name}.png)\n")
+        print(f"\n## {question}\n\n![curves]({name}_{key}.png)\n")
         print("| command | seeds | success, % (95 % interval) | each | lowest of a seed, by task | env steps (range) "
               "| steps to 90 % | seconds (range) | usage entropy |\n|---|---|---|---|---|---|---|---|---|")  # fmt: skip
         for command, runs in by_command.items():
             print(line(command, runs))
-        picture(question, by_command, RESULTS / f"strategies_{name}.png")
+        picture(question, by_command, RESULTS / f"{name}_{key}.png")
 
 
 if __name__ == "__main__":
-    main()
+    main("strategies", "Strategies and imitation", QUESTIONS, __doc__ or "")
