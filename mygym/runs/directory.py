@@ -55,7 +55,7 @@ def create(logdir: str, task: str, robot: str, algo: str, setting: str, seed: in
 
 def _folder_name(name: str) -> str:
     """Return a name as that of one folder: without separators, and neither `.` nor `..` (of a robot file `...urdf`)."""
-    plain = re.sub(r"[^\w.+-]+", "_", name)
+    plain = re.sub(r"[^\w.+=-]+", "_", name)
     return plain if plain.strip(".") else "_" * max(len(plain), 1)
 
 

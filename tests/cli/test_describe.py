@@ -55,7 +55,7 @@ def test_an_observation_is_described_by_shape_unit_and_frame(name: str, mygym_co
     assert content["shape"].startswith("(N")
     assert {"N", *re.findall(r"\b[ACJLRp]\b", content["shape"])} == content["where"].keys()
     assert content["unit"]
-    if content["unit"] == "m" and name not in ("gripper_width", "second_gripper_width"):
+    if content["unit"] == "m" and name not in ("gripper_width", "second_gripper_width", "object_size"):
         assert content["frame"].startswith("world")
 
 

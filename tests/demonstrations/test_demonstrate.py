@@ -107,7 +107,7 @@ def test_a_config_besides_a_run_is_refused(run: Path, tmp_path: Path) -> None:
 def test_a_policy_with_actions_that_are_not_finite_is_refused(number: float, tmp_path: Path) -> None:
     class Broken(ZeroPolicy):
         def predict(self, *arguments: Any, **keywords: Any) -> Any:
-            return np.full(self.shape, number, dtype=np.float32), None
+            return np.full_like(self.actions, number), None
 
     registry("policy").register("broken", Broken)
     with pytest.raises(RunError, match=r"broken: cannot be recorded: action .* is not finite"):

@@ -133,7 +133,7 @@ def test_a_pickle_that_cannot_be_replayed_closes_its_client() -> None:
 
 @pytest.mark.parametrize(
     ("keywords", "error"),
-    [({"control": "ee_dleta"}, RegistryError), ({"objects": [None]}, AttributeError)],
+    [({"control": "ee_dleta"}, RegistryError), ({"objects": [None]}, TypeError)],
 )
 def test_a_refused_world_closes_its_client(keywords: dict[str, Any], error: type[Exception]) -> None:
     with pytest.raises(error):

@@ -19,7 +19,7 @@ from benchmarks.kills import differences
 from mygym.cli.main import run as command
 from mygym.demonstrations import variant_indices
 from mygym.errors import ConfigError
-from mygym.registry import implemented_combos, registry
+from mygym.registry import algorithm, implemented_combos, registry
 from mygym.runs import factory
 from mygym.runs.evaluation import EVALUATION, episode_seeds, evaluate_policy
 from mygym.runs.policy import Policy, normalizer_of
@@ -216,6 +216,7 @@ OFF_POLICY = [
     for entry in registry("algorithm")
     if "pytorch" in implemented_combos[entry.name]
     and issubclass(implemented_combos[entry.name]["pytorch"][0], OffPolicyAlgorithm)
+    and "continuous_actions" in algorithm(entry.name).requires
 ]
 
 

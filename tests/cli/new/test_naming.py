@@ -78,11 +78,6 @@ def test_a_registered_name_is_an_error(kind: str, name: str, folder: Path) -> No
         new_files(kind, Request(name, folder))
 
 
-def test_a_runner_of_another_framework_is_an_error(folder: Path) -> None:
-    with pytest.raises(ConfigError, match="--framework: 'jax' has no policies for runners"):
-        new_files("algo", Request("custom", folder, base="runner", framework="jax"))
-
-
 def test_a_name_registered_by_a_user_file_is_an_error(folder: Path) -> None:
     write_new(new_files("algo", Request("custom", folder)))
     (folder / "algos" / "custom.py").rename(folder / "algos" / "other.py")
