@@ -37,7 +37,8 @@ def test_stages_are_listed_with_letter_and_predicates(mygym_command: Command) ->
     assert re.search(r"grasp +G +free, near +held +grasp the object", table)
 
 
-def test_list_has_frameworks_and_requirements(mygym_command: Command) -> None:
+def test_list_has_frameworks_and_requirements(mygym_command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "400")  # no line wraps
     rows = {row["name"]: row for row in json.loads(mygym_command("list", "algo", "--json").out)}
     assert rows["sac"]["frameworks"] == ["pytorch", "jax"]
     assert rows["ars"]["requires"] == ["continuous or combined actions", "flat observations"]
