@@ -67,7 +67,7 @@ def test_a_copy_of_a_shipped_runner_trains_as_the_original(project: Path) -> Non
 def test_links_resolve(document: str) -> None:
     text = (ROOT / document).read_text(encoding="utf-8")
     for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", text):
-        assert (ROOT / target).exists(), f"{document} links to {target}"
+        assert (ROOT / document).parent.joinpath(target).exists(), f"{document} links to {target}"
 
 
 def table(heading: str) -> dict[str, list[str]]:
