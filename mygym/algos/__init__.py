@@ -24,7 +24,7 @@ _OFF_POLICY_RUN = {"n_envs": 4, "steps": 20_000, "eval": {"every": 500, "episode
 _DISCRETE_RUN = {**_OFF_POLICY_RUN, "actions": {"discrete": 3, "combined": True}}
 _ON_POLICY_RUN = {"n_envs": 8, "reward": "dense", "steps": 200_000, "normalize": True}
 _SEVERAL_STAGES = {"reward": "shaped"}
-"""Of on-policy algorithms, which explore too little to meet the goal of several stages by chance."""
+"""Defaults of on-policy algorithms for tasks of several stages: chance does not reach the goal of such a task."""
 
 _VALUE_BASED = {
     **_OFF_POLICY,

@@ -60,9 +60,10 @@ class SeedRuns:
     """Seed → run directory."""
     codes: dict[int, int] = field(default_factory=dict)
     """Seed → exit code."""
+    stopped: bool = False
+    """Whether a signal has stopped the runs."""
     _processes: set[subprocess.Popen[str]] = field(default_factory=set)
-    _stopped: bool = False
-    _lock: Any = field(default_factory=threading.Lock)
+    _lock: Any = field(default_factory=threading.RLock)  # a second signal may interrupt the handler of the first
 
     def train(self, commands: Mapping[int, Sequence[str]]) -> None:
         """Run the command of each seed; a signal stops all processes, which save checkpoints."""
@@ -72,7 +73,7 @@ class SeedRuns:
 
         def work(seed: int) -> None:
             with self._lock:
-                if self._stopped:
+                if self.stopped:
                     return
                 job = free.pop()
             try:
@@ -98,7 +99,7 @@ class SeedRuns:
                 os.sched_setaffinity(process.pid, cores)
             with self._lock:
                 self._processes.add(process)
-                if self._stopped:
+                if self.stopped:
                     process.terminate()
             for line in process.stderr or ():
                 print_note(f"seed {seed}: {line.rstrip()}")
@@ -115,7 +116,7 @@ class SeedRuns:
 
         def stop(*_: object) -> None:
             with self._lock:
-                self._stopped = True
+                self.stopped = True
                 for process in self._processes:
                     process.terminate()
 
@@ -126,11 +127,6 @@ class SeedRuns:
         finally:
             for kind, handler in previous.items():
                 signal.signal(kind, handler)
-
-    @property
-    def stopped(self) -> bool:
-        """Whether a signal has stopped the runs."""
-        return self._stopped
 
 
 def train_seeds(program: Sequence[str], words: Sequence[str], seeds: Sequence[int], jobs: int) -> None:
@@ -167,11 +163,12 @@ def resume_seeds(program: Sequence[str], setting: Path, seeds: Sequence[int] | N
     if not records:
         raise ConfigError(bad_value("--resume", str(setting), "a run, or a setting with runs", "has no runs"))
     config = str(Path(next(iter(records.values())).path) / directory.CONFIG)
+    logdir = str(setting.absolute().parents[3])  # LOGDIR/TASK/ROBOT/ALGO/SETTING; that of the config may be relative
     commands: dict[int, Sequence[str]] = {}
     for seed in seeds if seeds is not None else sorted(seed for seed in records if seed is not None):
         record = records.get(seed)
         if record is None:
-            commands[seed] = ["--config", config, "--seed", str(seed)]
+            commands[seed] = ["--config", config, "--seed", str(seed), "--logdir", logdir]
         elif record.status in RESUMED:
             commands[seed] = ["--resume", record.path]
     _train(program, commands, jobs, setting)

@@ -75,6 +75,9 @@ def main(arguments: Sequence[str], train: Callable[..., Result] | None = None) -
     numbers = parse_seeds(seeds) if seeds else None
     program = [sys.executable, *([sys.argv[0]] if train else ["-m", "mygym", "train"])]
     if options.resume and (numbers or not is_run(Path(options.resume))) and Path(options.resume).is_dir():
+        if words := _without(arguments, "--resume", "--seeds", "--seed", "--jobs"):
+            why = "cannot be combined with --resume SETTING"
+            raise ConfigError(bad_value("train.py", words[0], "--seeds and --jobs", why))
         resume_seeds(program, Path(options.resume), numbers, _jobs(options))
         return
     file, flags = config_layers(options)

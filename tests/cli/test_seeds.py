@@ -102,7 +102,8 @@ def test_a_signal_stops_every_process(program: list[str]) -> None:
     def interrupt() -> None:
         while {lines.get(), lines.get()} != {"seed 0: step 1", "seed 1: step 1"}:
             pass
-        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(3):
+            os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("mygym.cli.seeds.print_note", lines.put)
@@ -129,6 +130,14 @@ def test_bad_input_starts_no_process(words: list[str], text: str, capsys: pytest
         main(["train", *words])
     assert end.value.code == 2
     assert text in capsys.readouterr().err
+
+
+def test_other_flags_of_a_resumed_setting_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    setting = make_run(tmp_path, status="interrupted").parent
+    with pytest.raises(SystemExit) as end:
+        main(["train", "--resume", str(setting), "--steps", "40000"])
+    assert end.value.code == 2
+    assert "'--steps' cannot be combined with --resume SETTING; allowed: --seeds and --jobs" in capsys.readouterr().err
 
 
 @pytest.mark.slow
