@@ -51,8 +51,12 @@ def with_stand(context: StageContext, progress: Array, stand: Array) -> Array:
         progress: `(N,)` in [0, 1]: progress of the object or part.
         stand: `(N, 3)` m: place from which the tool pushes.
     """
-    stands = closeness_outside(distance(context.ee_position, stand), STAND_RADIUS, STAND_HALF)
-    return (1.0 - STAND_SHARE) * progress + STAND_SHARE * stands
+    return (1.0 - STAND_SHARE) * progress + STAND_SHARE * at_stand(context, stand)
+
+
+def at_stand(context: StageContext, stand: Array) -> Array:
+    """`(N,)`: closeness of the tool to the place `stand` `(N, 3)` m from which it pushes or pulls."""
+    return closeness_outside(distance(context.ee_position, stand), STAND_RADIUS, STAND_HALF)
 
 
 def with_height(position: Array, height: Array) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mygym.tasks.context import ArmCommand, StageContext, StartPose
 from mygym.tasks.predicates import distance, length
 from mygym.tasks.stage import CLOSED, OPEN, Stage, register_stage
-from mygym.tasks.stages.motions import lifted, over_then_down, progress_to_goal, with_stand
+from mygym.tasks.stages.motions import STAND_SHARE, at_stand, lifted, over_then_down, progress_to_goal, with_stand
 from mygym.tasks.state import namespace
 from mygym.types import Array
 
@@ -80,10 +80,12 @@ def _open_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
 
 
 def _open_potential(context: StageContext) -> Array:
-    hold = context.target
+    """`(N,)`: progress of the joint, and fingers that press on the handle, or a rod that hooks it."""
     if not _has_fingers(context):
-        hold = lifted(hold - HOOK * _smooth_way(context), -0.5 * HOOK)
-    return with_stand(context, _progress(context), hold)
+        return with_stand(context, _progress(context), lifted(context.target - HOOK * _smooth_way(context), -0.5 * HOOK))
+    close = at_stand(context, context.target)
+    touch = namespace(close).astype(context.handle_contact, close.dtype).mean(-1)
+    return (1.0 - STAND_SHARE) * _progress(context) + STAND_SHARE * 0.5 * (close + touch)
 
 
 # press, switch, turn: push the handle from behind -------------------------------------------------------------------
