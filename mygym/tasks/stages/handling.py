@@ -14,6 +14,7 @@ from mygym.tasks.stages.motions import (
     limited,
     over_then_down,
     planar_distance,
+    progress,
     progress_to_goal,
     with_height,
 )
@@ -29,8 +30,11 @@ PATIENCE = 12
 HOLE_DEPTH = 0.05
 """m above its goal in a hole: an object that is higher is outside the hole."""
 
-ARRIVAL_HEIGHT = 0.04
-"""m above its goal at which an object arrives before it is lowered."""
+ARRIVAL_HEIGHT, ARRIVAL_RADIUS = 0.04, 0.06
+"""m above its goal at which an object arrives before it is lowered; m aside from where it is lowered."""
+
+TRAVEL = 0.3
+"""m from the goal at which half of the progress of a carried object is left."""
 
 HALF = 0.2
 """m beyond the area of `near` at which half of the potential of the approach is left."""
@@ -97,8 +101,16 @@ def _grasp_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
 
 
 def move_potential(context: StageContext) -> Array:
-    """`(N,)`: progress of the object to the goal."""
-    return progress_to_goal(context, distance(context.object_position, context.goal))
+    """`(N,)`: progress of the object on the way to the goal, which leads down to the goal from above.
+
+    The way counts horizontal distance plus missing height, so a lift pays the same near the goal and far from it; and
+    the object does not push away the support of its goal.
+    """
+    xp = namespace(context.goal)
+    aside = planar_distance(context.object_position, context.goal)
+    above = ARRIVAL_HEIGHT * xp.clip(aside / ARRIVAL_RADIUS, 0.0, 1.0)
+    away = aside + abs(context.object_position[:, 2] - context.goal[:, 2] - above)
+    return 0.5 * (progress_to_goal(context, away) + progress(away, TRAVEL))
 
 
 def carry(context: StageContext, arrival: float, precision: float) -> ArmCommand:

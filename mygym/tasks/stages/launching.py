@@ -5,7 +5,6 @@ from __future__ import annotations
 from mygym.tasks.context import ArmCommand, StageContext, StartPose
 from mygym.tasks.predicates import at_rest, distance, length, touched
 from mygym.tasks.stage import CLOSED, OPEN, Stage, register_stage
-from mygym.tasks.stages.handling import move_potential
 from mygym.tasks.stages.motions import (
     behind_object,
     horizontal,
@@ -170,6 +169,11 @@ def _lies_untouched(context: StageContext) -> Array:
     return at_rest(context) & ~touched(context)
 
 
+def _rest_potential(context: StageContext) -> Array:
+    """`(N,)`: progress of the object to the goal."""
+    return progress_to_goal(context, distance(context.object_position, context.goal))
+
+
 FALL_SPEED, FALL_DISTANCE = 0.2, 0.12
 """m/s downwards, and m from the hand: an object that falls faster and is nearer is leaving the fingers."""
 
@@ -188,9 +192,9 @@ SLIDE = Stage("slide", "", ("free", "near"), ("launched",), "push {object} so th
               _slide_expert, ends=("near", "placed"), start_pose=_push_start)  # fmt: skip
 THROW = Stage("throw", "", ("held",), ("launched", "free"), "throw {object} {goal}", _throw_potential, _throw_expert,
               ends=("near", "placed"), count=_steps_of_swing, needs_gripper=True)  # fmt: skip
-SETTLE = Stage("settle", "", ("launched",), ("placed",), "let {object} come to rest there", move_potential,
+SETTLE = Stage("settle", "", ("launched",), ("placed",), "let {object} come to rest there", _rest_potential,
                _follow_through, complete=_lies_untouched)  # fmt: skip
-STRIKE = Stage("strike", "", ("launched",), ("struck",), "let {object} hit it", move_potential, _follow_through,
+STRIKE = Stage("strike", "", ("launched",), ("struck",), "let {object} hit it", _rest_potential, _follow_through,
                ends=("launched",))  # fmt: skip
 
 for _stage in (SLIDE, THROW, SETTLE, STRIKE):

@@ -38,8 +38,12 @@ def progress_to_goal(context: StageContext, away: Array) -> Array:
         context: Context of the stage.
         away: `(N,)` distance from the goal, in the unit of the tolerance.
     """
+    return progress(away, TOLERANCES * context.thresholds.tolerance)
+
+
+def progress(away: Array, half: float) -> Array:
+    """`(N,)`: 1 at distance 0, 0.5 at the distance `half`; linear between, slower beyond."""
     xp = namespace(away)
-    half = TOLERANCES * context.thresholds.tolerance
     return xp.where(away < half, 1.0 - 0.5 * away / half, 0.5 * half / xp.clip(away, half, None))
 
 
@@ -51,12 +55,8 @@ def with_stand(context: StageContext, progress: Array, stand: Array) -> Array:
         progress: `(N,)` in [0, 1]: progress of the object or part.
         stand: `(N, 3)` m: place from which the tool pushes.
     """
-    return (1.0 - STAND_SHARE) * progress + STAND_SHARE * at_stand(context, stand)
-
-
-def at_stand(context: StageContext, stand: Array) -> Array:
-    """`(N,)`: closeness of the tool to the place `stand` `(N, 3)` m from which it pushes or pulls."""
-    return closeness_outside(distance(context.ee_position, stand), STAND_RADIUS, STAND_HALF)
+    stands = closeness_outside(distance(context.ee_position, stand), STAND_RADIUS, STAND_HALF)
+    return (1.0 - STAND_SHARE) * progress + STAND_SHARE * stands
 
 
 def with_height(position: Array, height: Array) -> Array:
