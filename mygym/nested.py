@@ -49,3 +49,12 @@ def common(values: Mapping[str, Any], keys: Mapping[str, Any]) -> dict[str, Any]
         for key, value in values.items()
         if key in keys
     }
+
+
+def without(values: Mapping[str, Any], keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nested `values` without the leaves that `keys` has as well."""
+    return {
+        key: without(value, keys[key]) if isinstance(value, Mapping) and isinstance(keys.get(key), Mapping) else value
+        for key, value in values.items()
+        if key not in keys or (isinstance(value, Mapping) and isinstance(keys[key], Mapping))
+    }

@@ -21,9 +21,10 @@ _JAX_OFF_POLICY = {**_OFF_POLICY, "train_freq": 4, "gradient_steps": 8, "policy_
 """The same number of gradient steps as in PyTorch: JAX compiles all steps after a rollout into one call."""
 
 _OFF_POLICY_RUN = {"n_envs": 4, "steps": 20_000, "eval": {"every": 500, "episodes": 25}}
+_OFF_POLICY_SEVERAL_STAGES = {"steps": 500_000, "eval": {"every": 10_000, "episodes": 32}}
 _DISCRETE_RUN = {**_OFF_POLICY_RUN, "actions": {"discrete": 3, "combined": True}}
 _ON_POLICY_RUN = {"n_envs": 8, "reward": "dense", "steps": 200_000, "normalize": True}
-_SEVERAL_STAGES = {"reward": "shaped"}
+_SEVERAL_STAGES = {"reward": "shaped", "task_params": {"starts": {"in_hand": 0.3}}}
 """Defaults of on-policy algorithms for tasks of several stages: chance does not reach the goal of such a task."""
 
 _VALUE_BASED = {
@@ -33,6 +34,19 @@ _VALUE_BASED = {
 }
 
 _PPO = {"n_steps": 128, "batch_size": 128, "learning_rate": 1e-3, "gamma": 0.95}
+_PPO_SEVERAL_STAGES = {
+    **_SEVERAL_STAGES,
+    "n_envs": 32,
+    "steps": 500_000,
+    "eval": {"every": 40_000, "episodes": 32},
+    "algo_params": {
+        "n_steps": 64,
+        "batch_size": 512,
+        "n_epochs": 5,
+        "policy_kwargs": {"net_arch": [128, 128], "log_std_init": -0.7},
+    },
+}
+"""Short rollouts of many environments, large batches and little noise (`benchmarks/results/learning.md`)."""
 
 _IMITATION = {
     "learning_rate": {"schedule": "linear", "from": 1e-3, "to": 1e-5},  # large steps at the end reduce precision
@@ -47,7 +61,7 @@ BUILT_IN = (
         "mygym.algos.stable_baselines:PPO",
         defaults=_PPO,
         run_defaults=_ON_POLICY_RUN,
-        stage_defaults=_SEVERAL_STAGES,
+        stage_defaults=_PPO_SEVERAL_STAGES,
         help="proximal policy optimisation: on-policy, robust, for many environments",
     ),
     Algorithm(
@@ -60,7 +74,7 @@ BUILT_IN = (
             "strategy": "mixture",
             "strategy_params": {"protocol": "single", "by": "stage"},
         },
-        stage_defaults=_SEVERAL_STAGES,
+        stage_defaults=_PPO_SEVERAL_STAGES,
         help="proximal policy optimisation with separate networks for each stage of the task",
     ),
     Algorithm(
@@ -84,6 +98,7 @@ BUILT_IN = (
             "policy_kwargs": {**_SMALL, "n_critics": 1},
         },
         run_defaults=_OFF_POLICY_RUN,
+        stage_defaults=_OFF_POLICY_SEVERAL_STAGES,
         goal_relabelling=True,
         help="soft actor-critic: off-policy, maximum entropy; the default",
         requires=("continuous_actions",),
@@ -94,6 +109,7 @@ BUILT_IN = (
         "mygym.algos.stable_baselines:TD3",
         defaults={**_OFF_POLICY, "action_noise": 0.2},
         run_defaults=_OFF_POLICY_RUN,
+        stage_defaults=_OFF_POLICY_SEVERAL_STAGES,
         goal_relabelling=True,
         help="twin delayed deep deterministic policy gradient: off-policy, deterministic",
         requires=("continuous_actions",),
@@ -104,6 +120,7 @@ BUILT_IN = (
         "mygym.algos.stable_baselines:DDPG",
         defaults={**_OFF_POLICY, "action_noise": 0.2},
         run_defaults=_OFF_POLICY_RUN,
+        stage_defaults=_OFF_POLICY_SEVERAL_STAGES,
         goal_relabelling=True,
         help="deep deterministic policy gradient: off-policy, the classic choice with hindsight",
         requires=("continuous_actions",),
@@ -118,6 +135,7 @@ BUILT_IN = (
             "policy_kwargs": {**_SMALL, "n_critics": 1},
         },
         run_defaults=_OFF_POLICY_RUN,
+        stage_defaults=_OFF_POLICY_SEVERAL_STAGES,
         goal_relabelling=True,
         help="truncated quantile critics: off-policy, soft actor-critic with distributions",
         requires=("continuous_actions",),
@@ -128,6 +146,7 @@ BUILT_IN = (
         "mygym.algos.stable_baselines:DQN",
         defaults={**_VALUE_BASED, "exploration_fraction": 0.3},
         run_defaults=_DISCRETE_RUN,
+        stage_defaults=_OFF_POLICY_SEVERAL_STAGES,
         goal_relabelling=True,
         requires=("discrete_actions",),
         help="deep Q-learning: off-policy, values of discrete actions",
@@ -142,6 +161,7 @@ BUILT_IN = (
             "policy_kwargs": {"net_arch": [64, 64], "n_quantiles": 25},
         },
         run_defaults=_DISCRETE_RUN,
+        stage_defaults=_OFF_POLICY_SEVERAL_STAGES,
         goal_relabelling=True,
         requires=("discrete_actions",),
         help="quantile regression deep Q-learning: off-policy, distributions of the values of discrete actions",
@@ -152,6 +172,7 @@ BUILT_IN = (
         "mygym.algos.ddqn:DDQN",
         defaults={**_VALUE_BASED, "epsilon": {"schedule": "inverse", "from": 1.0, "to": 0.05}},
         run_defaults=_DISCRETE_RUN,
+        stage_defaults=_OFF_POLICY_SEVERAL_STAGES,
         goal_relabelling=True,
         requires=("discrete_actions",),
         help="double deep Q-learning: off-policy, values of discrete actions that are not overestimated",
@@ -178,6 +199,7 @@ BUILT_IN = (
             "policy_kwargs": {**_SMALL, "net_arch": {"pi": [64, 64], "qf": [128, 128]}},
         },
         run_defaults={**_OFF_POLICY_RUN, "reward": "dense"},
+        stage_defaults=_OFF_POLICY_SEVERAL_STAGES,
         dict_observations=False,
         help="batch-normalised soft actor-critic without target networks: off-policy, sample-efficient",
         requires=("continuous_actions",),
@@ -215,7 +237,7 @@ BUILT_IN = (
         "mygym.algos.ppo_runner:PPORunner",
         defaults=_PPO,
         run_defaults={**_ON_POLICY_RUN, "eval": {"test_episodes": 25}},
-        stage_defaults=_SEVERAL_STAGES,
+        stage_defaults=_PPO_SEVERAL_STAGES,
         help="proximal policy optimisation as one readable loop: a runner to start from",
     ),
     Algorithm(
@@ -262,7 +284,7 @@ BUILT_IN = (
         policy="MlpPolicy",
         defaults=_PPO,
         run_defaults=_ON_POLICY_RUN,
-        stage_defaults=_SEVERAL_STAGES,
+        stage_defaults=_PPO_SEVERAL_STAGES,
         dict_observations=False,
     ),
     Algorithm(
@@ -277,6 +299,7 @@ BUILT_IN = (
             "policy_kwargs": {"net_arch": [64, 64], "n_critics": 1},
         },
         run_defaults=_OFF_POLICY_RUN,
+        stage_defaults=_OFF_POLICY_SEVERAL_STAGES,
         goal_relabelling=True,
         requires=("continuous_actions",),
     ),
@@ -286,6 +309,7 @@ BUILT_IN = (
         "mygym.algos.sbx:TQC",
         defaults={**_JAX_OFF_POLICY, "ent_coef": "auto_0.05"},
         run_defaults=_OFF_POLICY_RUN,
+        stage_defaults=_OFF_POLICY_SEVERAL_STAGES,
         goal_relabelling=True,
         requires=("continuous_actions",),
     ),
@@ -295,6 +319,7 @@ BUILT_IN = (
         "mygym.algos.sbx:TD3",
         defaults={**_JAX_OFF_POLICY, "action_noise": 0.2},
         run_defaults=_OFF_POLICY_RUN,
+        stage_defaults=_OFF_POLICY_SEVERAL_STAGES,
         goal_relabelling=True,
         requires=("continuous_actions",),
     ),
@@ -305,6 +330,7 @@ BUILT_IN = (
         policy="MlpPolicy",
         defaults={**_JAX_OFF_POLICY, "qf_learning_rate": None, "action_noise": 0.2},
         run_defaults={**_OFF_POLICY_RUN, "reward": "dense"},
+        stage_defaults=_OFF_POLICY_SEVERAL_STAGES,
         dict_observations=False,
         requires=("continuous_actions",),
     ),
@@ -321,6 +347,7 @@ BUILT_IN = (
             "policy_kwargs": {"net_arch": {"pi": [64, 64], "qf": [128, 128]}},
         },
         run_defaults=_OFF_POLICY_RUN,
+        stage_defaults=_OFF_POLICY_SEVERAL_STAGES,
         goal_relabelling=True,
         requires=("continuous_actions",),
     ),

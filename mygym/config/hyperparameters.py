@@ -210,7 +210,11 @@ class Schema:
 
     def registered(self) -> dict[str, Any]:
         """Return the values of the registration that the chosen classes accept, in the form of configs."""
-        return self._taken(shown(self.kwargs), ())
+        return self.accepted(shown(self.kwargs))
+
+    def accepted(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values, in the form of configs, that the chosen classes accept."""
+        return self._taken(values, ())
 
     def arguments(self, values: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
         """Return policy and keyword arguments for the constructor, with names replaced by the objects they name.

@@ -111,9 +111,10 @@ class TaskParams(Section):
         None,
         description="stages that the scripted expert completes before an episode starts; 1.5: and half of the second",
     )
-    starts: dict[Literal["at_object", "in_hand"], Share] | None = Field(
+    starts: dict[Literal["at_object", "in_hand", "along_expert"], Share] | None = Field(
         None,
-        description="share of training episodes that start at the object or with it in the hand: {in_hand: 0.3}",
+        description="share of training episodes that start at the object, with it in the hand, or at a random point of "
+        "the scripted expert's episode: {in_hand: 0.3}",
     )
     goals_on_surface: Share | None = Field(
         None, description="share of goals on the surface, of tasks whose goals are in the air"

@@ -75,7 +75,8 @@ class Episode:
         number = rng.random()
         for name, share in self.task.starts.items():
             if number < share:
-                return max(self.task.stages_done, self.task.start_stages[name])
+                low, high = self.task.start_stages[name]
+                return max(self.task.stages_done, low if low == high else rng.uniform(low, high))
             number -= share
         return self.task.stages_done
 

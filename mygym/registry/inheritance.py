@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from mygym.errors import RegistryError
-from mygym.nested import merged
+from mygym.nested import merged, without
 from mygym.registry.algorithm_entry import Algorithm
 from mygym.registry.components import registry
 from mygym.registry.entries import resolve
@@ -42,9 +42,9 @@ def complete(entry: Algorithm, stated: Mapping[str, Any], inherit: bool = True) 
         whole,
         parent=parent.name,
         stated=entry,
-        defaults=merged(_constructor_defaults(whole, parent), entry.defaults),
+        defaults=merged(_constructor_defaults(whole, parent, parent.defaults), entry.defaults),
         run_defaults=merged(parent.run_defaults, entry.run_defaults),
-        stage_defaults={key: value for key, value in parent.stage_defaults.items() if key not in entry.run_defaults},
+        stage_defaults=_stage_defaults(whole, parent, entry),
         training_defaults=merged(_training_defaults(entry.target, parent), entry.training_defaults),
     )
 
@@ -88,12 +88,21 @@ def _adapted(cls: type) -> Iterator[type]:
                 yield base
 
 
-def _constructor_defaults(entry: Algorithm, parent: Algorithm) -> dict[str, Any]:
+def _stage_defaults(entry: Algorithm, parent: Algorithm, stated: Algorithm) -> dict[str, Any]:
+    """Return the ancestor's values for tasks of several stages that the registration does not state for all tasks."""
+    values = {key: value for key, value in parent.stage_defaults.items() if key not in stated.run_defaults}
+    if "algo_params" in values:
+        params = _constructor_defaults(entry, parent, values["algo_params"])
+        values["algo_params"] = without(params, stated.defaults)
+    return values
+
+
+def _constructor_defaults(entry: Algorithm, parent: Algorithm, defaults: Mapping[str, Any]) -> dict[str, Any]:
     """Return the ancestor's constructor arguments that the class takes, and does not declare itself."""
     known, ancestors = parameters(entry.target), resolve(parent.target).__mro__
     inherited = {
         key: value
-        for key, value in parent.defaults.items()
+        for key, value in defaults.items()
         if key in known and (known[key].declared_by in ancestors or key not in parameters(resolve(parent.target)))
     }
     if "policy_kwargs" in inherited and entry.policy != parent.policy:

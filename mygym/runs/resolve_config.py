@@ -39,6 +39,15 @@ from mygym.tasks.validation import named_objects
 STRATEGY_KEYS = ("strategy", "strategy_params")
 """Keys of an algorithm's `run_defaults` that choose the strategy, which decides further values."""
 
+ALGORITHM_FOR_SEVERAL_STAGES = "ppo"
+"""Default algorithm for tasks of several stages (`benchmarks/results/learning.md`)."""
+
+LEARNING_KEYS = (
+    *("algo", "framework", "algo_params", "training_params", "strategy", "strategy_params"),
+    *("reward", "her", "actions", "pretrained"),
+)
+"""Keys of a config that choose how to learn: with any of them the default algorithm is that of the schema."""
+
 BUDGET_KEYS = ("steps", "eval")
 """Keys of a task's `run_defaults` that set the duration of learning from rewards."""
 
@@ -54,8 +63,10 @@ class _Decided(NamedTuple):
     """Values of the algorithm's registration, without hyperparameters."""
     strategy_class: Layer
     """Defaults of the strategies' parameters."""
+    of_stages: Layer
+    """Preferences of the algorithm for tasks of several stages."""
     preferred: Sequence[Layer]
-    """Preferences of the algorithm for tasks of several stages, of the task, and of the strategies."""
+    """The recommended algorithm, and preferences of the task and of the strategies."""
     user: Sequence[Layer]
 
 
@@ -86,26 +97,28 @@ def resolve_with_strategies(
     user = without_aliases([Layer("file", file or {}), Layer(origin, overrides or {})])
     asked = _check_user_layers(user)  # the user's mistakes come before anything that is derived from them
     _check_imports(asked)
+    recommended = _recommended_layer(asked)
+    asked = resolve([recommended, *user]).config if recommended.values else asked
     try:
         if user[0].values and user[1].values:
             check_names(resolve(user[:1]).config)  # a flag may hide an unknown name
         check_callbacks(asked.callbacks)
         required = _strategy_of_algorithm(asked)
-        asked = resolve([required, *user]).config if required.values else asked
+        asked = resolve([recommended, required, *user]).config if required.values else asked
         strategy_class = _strategy_defaults(asked, user)
         defaults = strategy_class.values.get("strategy_params", {})
         strategies = ConstructedStrategies(asked, merged(defaults, asked.strategy_params))
         preferred = _strategy_run_defaults(asked, strategies.strategies)
     except RegistryError as error:
         raise ConfigError(str(error)) from error
-    asked = resolve([required, preferred, *user]).config if preferred.values else asked
+    asked = resolve([recommended, required, preferred, *user]).config if preferred.values else asked
     task = find_task(asked.task)
     workspace, control, entry = _find_names(asked, task)
     of_entry = {key: value for key, value in entry.run_defaults.items() if key not in STRATEGY_KEYS}
     of_entry |= required.values
-    preferences = [_stage_layer(task, entry), _task_layer(task, entry), preferred]
-    decided = _Decided(asked, task, entry, of_entry, strategy_class, preferences, user)
-    draft = resolve([strategy_class, _algorithm_layer(entry, of_entry), *decided.preferred, *user]).config
+    of_stages, preferences = _stage_layer(task, entry), [recommended, _task_layer(task, entry), preferred]
+    decided = _Decided(asked, task, entry, of_entry, strategy_class, of_stages, preferences, user)
+    draft = resolve([strategy_class, _algorithm_layer(entry, of_entry), of_stages, *preferences, *user]).config
     variants = make_variants(draft, strategies.of(draft))[0]
     her = uses_her(draft, task, entry, variants)
     layers, schema = _all_layers(decided, her)
@@ -189,6 +202,13 @@ def _check_imports(asked: RunConfig) -> None:
         if module not in sys.modules:
             why = "would run code, and a file alone cannot have it imported"
             raise ConfigError(bad_value("imports", module, f"also the flag --import {module}", why))
+
+
+def _recommended_layer(asked: RunConfig) -> Layer:
+    """Return the algorithm for a task of several stages, unless the user has chosen how to learn."""
+    if not asked.model_fields_set.isdisjoint(LEARNING_KEYS) or len(find_task(asked.task).stage_names) == 1:
+        return Layer("task", {})
+    return Layer("tasks of several stages", {"algo": ALGORITHM_FOR_SEVERAL_STAGES})
 
 
 # Algorithm, strategy and task -----------------------------------------------------------------------------------------
@@ -298,8 +318,13 @@ def _check_algorithm(entry: Algorithm) -> None:
 
 def _stage_layer(task: Task, entry: Algorithm) -> Layer:
     """Return what the algorithm prefers for tasks of several stages; empty for a single stage."""
-    several = len(task.stage_names) > 1
-    return Layer(f"algorithm {entry.name}, for several stages", entry.stage_defaults if several else {})
+    if len(task.stage_names) == 1:
+        return Layer(f"algorithm {entry.name}", {})
+    values = dict(entry.stage_defaults)
+    if "task_params" in values:
+        starts = values["task_params"]["starts"]
+        values["task_params"] = {"starts": {name: starts[name] for name in starts if name in task.start_stages}}
+    return Layer(f"algorithm {entry.name}, for several stages", values)
 
 
 def _task_layer(task: Task, entry: Algorithm) -> Layer:
@@ -348,10 +373,17 @@ def _all_layers(decided: _Decided, her: bool) -> tuple[list[Layer], Schema]:
         Layer(f"class {schema.cls.__name__}", {"algo_params": schema.defaults(), **class_training}),
         decided.strategy_class,
         *_split_inherited(_algorithm_layer(entry, of_entry), entry),
+        _accepted(decided.of_stages, schema),
         *decided.preferred,
         *decided.user,
     ]
     return layers, schema
+
+
+def _accepted(layer: Layer, schema: Schema) -> Layer:
+    """Return a layer without the hyperparameters that the chosen policy or optimiser does not take."""
+    params = layer.values.get("algo_params", {})
+    return Layer(layer.origin, {**layer.values, "algo_params": schema.accepted(params)} if params else layer.values)
 
 
 def _check_hyperparameters(schema: Schema, layers: Sequence[Layer], asked: RunConfig, chosen: RunConfig) -> None:

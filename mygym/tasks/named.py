@@ -18,7 +18,7 @@ register_task(
     onto="base",
     tolerance=0.02,
     horizon=150,
-    run_defaults={"steps": 2_000_000, "eval": {"every": 50_000}},
+    run_defaults={"steps": 2_000_000},
     also=("baskets", "collabtable", "football"),
 )
 register_task(
@@ -46,7 +46,7 @@ register_task(
     ("approach", "push"),
     help="push an object along the table to a point",
     horizon=100,
-    run_defaults={"steps": 500_000, "eval": {"every": 10_000}},
+    run_defaults={"steps": 500_000},
     also=("baskets", "collabtable", "darts", "football"),
 )
 register_task(
@@ -54,7 +54,7 @@ register_task(
     "AGM",
     help="grasp an object and carry it to a point in the air",
     horizon=100,
-    run_defaults={"steps": 1_000_000, "eval": {"every": 20_000}},
+    run_defaults={"steps": 1_000_000},
     also=("baskets", "collabtable", "darts", "drawer", "football", "fridge", "panel"),
 )
 register_task(

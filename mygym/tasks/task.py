@@ -19,6 +19,7 @@ from mygym.tasks.subtask import SubTask
 from mygym.tasks.validation import check_numbers
 
 STARTS = {"at_object": "near", "in_hand": "held"}
+ALONG_EXPERT = "along_expert"
 """Name of a start → the predicate that holds when such an episode begins."""
 
 AIR, SURFACE = "air", "surface"
@@ -41,7 +42,7 @@ class Task:
     stages_done: float = 0.0
     """Stages that the scripted expert completes before an episode begins; the fraction is a potential of the next."""
     starts: Mapping[str, float] = field(default_factory=dict)
-    """Start, as in `STARTS` → share of the training episodes that begin there, led in by the scripted expert."""
+    """Start, as in `start_stages` → share of the training episodes that begin there, led in by the scripted expert."""
     goals_on_surface: float = 0.0
     """Share of the goals of objects held in the air that are on the surface instead, where chance reaches them."""
     workspace: str = "table"
@@ -243,11 +244,12 @@ class Task:
         return (AIR, SURFACE) if self.goals_on_surface else (AIR,)
 
     @cached_property
-    def start_stages(self) -> Mapping[str, int]:
-        """Start, as in `STARTS` → number of stages that are done before such an episode begins."""
+    def start_stages(self) -> Mapping[str, tuple[float, float]]:
+        """Start → smallest and largest number of stages that are done before such an episode begins."""
         giving = {name: index + 1 for index, stage in reversed([*enumerate(self.plan.stages)]) for name in stage.gives}
         starts = {name: giving.get(predicate, 0) for name, predicate in STARTS.items()}
-        return {name: done for name, done in starts.items() if 0 < done < len(self.plan.stages)}
+        fixed = {name: (done, done) for name, done in starts.items() if 0 < done < len(self.plan.stages)}
+        return {**fixed, ALONG_EXPERT: (0.0, len(self.plan.stages) - 0.5)}
 
     @property
     def stage_names(self) -> tuple[str, ...]:
