@@ -19,8 +19,10 @@ from mygym.tasks.subtask import SubTask
 from mygym.tasks.validation import check_numbers
 
 STARTS = {"at_object": "near", "in_hand": "held"}
-ALONG_EXPERT = "along_expert"
 """Name of a start → the predicate that holds when such an episode begins."""
+
+ALONG_EXPERT = "along_expert"
+"""Name of the start at a random point of the scripted expert's episode."""
 
 AIR, SURFACE = "air", "surface"
 """Areas of goals of objects that are held, or released, at the end."""
@@ -249,7 +251,7 @@ class Task:
         giving = {name: index + 1 for index, stage in reversed([*enumerate(self.plan.stages)]) for name in stage.gives}
         starts = {name: giving.get(predicate, 0) for name, predicate in STARTS.items()}
         fixed = {name: (done, done) for name, done in starts.items() if 0 < done < len(self.plan.stages)}
-        return {**fixed, ALONG_EXPERT: (0.0, len(self.plan.stages) - 0.5)}
+        return {**fixed, ALONG_EXPERT: (0.0, len(self.plan.stages) - 0.1)}
 
     @property
     def stage_names(self) -> tuple[str, ...]:

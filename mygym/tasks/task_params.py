@@ -53,7 +53,7 @@ def change_task(task: Task, numbers: Mapping[str, Any]) -> Task:
     for name in changed.starts:
         if name not in changed.start_stages:
             why = f"is no start of {task.name}: no stage before the last gives {STARTS[name]}"
-            raise ConfigError(bad_value("task_params.starts", name, list(changed.start_stages) or "none", why))
+            raise ConfigError(bad_value("task_params.starts", name, list(changed.start_stages), why))
     if changed.goals_on_surface and not any(AIR in task.goal_areas(number) for number in range(len(task.subtasks))):
         why = f"is only for tasks whose goals are in the air, which those of {task.name} are not"
         raise ConfigError(bad_value("task_params.goals_on_surface", changed.goals_on_surface, ["0"], why))

@@ -88,6 +88,17 @@ def test_a_share_of_the_episodes_starts_at_the_object_or_with_it_in_the_hand() -
     assert 15 <= counts[2] <= 34
 
 
+def test_a_share_of_the_episodes_starts_along_the_episode_of_the_expert() -> None:
+    with RobotEnv("open_drawer", task_params={"starts": {"along_expert": 1.0}}) as env:
+        reached = []
+        for seed in range(30):
+            env.reset(seed=seed)
+            reached.append((int(env.progress.stage[0]), round(float(env.world.state.part_position[0, 0]), 2)))
+    assert {stage for stage, _ in reached} == {0, 1}
+    assert len({opened for _, opened in reached}) >= 5, "the drawer is closed, or open by different distances"
+    assert all(opened < 0.2 for _, opened in reached), "no episode starts at its end"
+
+
 def test_starts_draw_nothing_from_other_episodes() -> None:
     """Without the share, objects and goals are those of an environment without starts."""
     with RobotEnv("AGM") as plain, RobotEnv("AGM", task_params={"starts": {"in_hand": 0.5}}) as env:
@@ -112,7 +123,7 @@ def test_evaluations_start_at_the_beginning() -> None:
     [
         ("push", {"in_hand": 0.3}, ["in_hand", "no stage before the last gives held", "allowed: at_object"]),
         ("AG", {"in_hand": 0.3}, ["in_hand", "allowed: at_object"]),
-        ("reach", {"at_object": 0.3}, ["at_object", "allowed: none"]),
+        ("reach", {"at_object": 0.3}, ["at_object", "allowed: along_expert"]),
         ("AGM", {"at_object": 0.7, "in_hand": 0.7}, ["at most 1 together"]),
         ("AGM", {"on_foot": 0.7}, ["on_foot", "at_object"]),
     ],
