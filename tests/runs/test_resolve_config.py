@@ -12,7 +12,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from stable_baselines3 import SAC, HerReplayBuffer
+from stable_baselines3 import PPO, SAC, HerReplayBuffer
 from stable_baselines3.common.buffers import DictReplayBuffer
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 
@@ -172,13 +172,45 @@ def test_a_registered_replay_buffer_is_not_replaced_by_hindsight() -> None:
         resolve_config(overrides={"algo": "own_buffer", "her": True})
 
 
+@pytest.mark.parametrize("task", ["push", "pick_and_place", "AGMDW"])
+def test_a_task_of_several_stages_alone_chooses_an_algorithm_that_learns_it(task: str) -> None:
+    resolved = resolve_config(overrides={"task": task})
+    config = resolved.config
+    assert (config.algo, config.reward, config.n_envs) == ("ppo", "shaped", 32)
+    assert resolved.origins["algo"] == "tasks of several stages"
+    assert config.algo_params["policy_kwargs"]["net_arch"] == [128, 128]
+    assert config.task_params.starts == ({} if task == "push" else {"in_hand": 0.3})
+    assert resolve_config(overrides={"task": "reach"}).config.algo == "sac"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"reward": "sparse"}, {"her": True}, {"strategy": "curriculum"}, {"algo_params": {"tau": 0.01}}, {"algo": "sac"}],
+    ids=str,
+)
+def test_a_config_that_says_how_to_learn_keeps_the_default_algorithm(values: dict[str, Any]) -> None:
+    assert resolve_config(overrides={"task": "AG", **values}).config.algo == "sac"
+
+
+def test_subclasses_inherit_values_for_several_stages_except_those_that_they_state() -> None:
+    class MyPPO(PPO):
+        def __init__(self, policy: Any, env: Any, n_epochs: int = 7, **kwargs: Any) -> None:
+            super().__init__(policy, env, n_epochs=n_epochs, **kwargs)
+
+    register_algorithm("my_ppo", defaults={"n_steps": 16, "policy_kwargs": {"log_std_init": -2.0}})(MyPPO)
+    params = resolve_config(overrides={"task": "push", "algo": "my_ppo"}).config.algo_params
+    assert (params["n_steps"], params["n_epochs"], params["batch_size"]) == (16, 7, 512)
+    assert params["policy_kwargs"]["log_std_init"] == -2.0
+    assert params["policy_kwargs"]["net_arch"] == [128, 128]
+
+
 def test_hindsight_can_be_turned_off_and_on() -> None:
     assert resolve_config(overrides={"her": False}).config.her is False
     assert resolve_config(overrides={"her": True, "reward": "dense"}).config.her is True
 
 
 def test_hindsight_learns_only_after_complete_episodes() -> None:
-    config = resolve_config(overrides={"n_envs": 8, "task": "push"}).config
+    config = resolve_config(overrides={"n_envs": 8, "task": "push", "algo": "sac"}).config
     assert config.algo_params["learning_starts"] > 8 * 100
     with pytest.raises(ConfigError, match=r"algo_params\.learning_starts: 10 .*at least 26"):
         resolve_config(overrides={"n_envs": 1, "algo_params": {"learning_starts": 10}})
