@@ -30,11 +30,8 @@ PATIENCE = 12
 HOLE_DEPTH = 0.05
 """m above its goal in a hole: an object that is higher is outside the hole."""
 
-ENTRANCE = 0.02
-"""m aside from a hole within which an object is lowered."""
-
-ARRIVAL_HEIGHT, ARRIVAL_RADIUS = 0.04, 0.06
-"""m above its goal at which an object arrives before it is lowered; m aside from where it is lowered."""
+ARRIVAL_HEIGHT = 0.04
+"""m above its goal at which an object arrives before it is lowered."""
 
 TRAVEL = 0.3
 """m from the goal at which half of the progress of a carried object is left."""
@@ -104,25 +101,8 @@ def _grasp_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
 
 
 def move_potential(context: StageContext) -> Array:
-    """`(N,)`: progress of a carried object to the goal."""
-    return _carried(context, ARRIVAL_HEIGHT, ARRIVAL_RADIUS)
-
-
-def _carried(context: StageContext, height: float, radius: float) -> Array:
-    """`(N,)`: progress of the object on the way to the goal, which leads down to the goal from above.
-
-    The way counts horizontal distance plus missing height, so a lift pays the same near the goal and far from it; and
-    the object does not push away the support of its goal.
-
-    Args:
-        context: Context of the stage.
-        height: m above the goal at which the object arrives before it is lowered.
-        radius: m aside from the goal within which it is lowered.
-    """
-    xp = namespace(context.goal)
-    aside = planar_distance(context.object_position, context.goal)
-    above = height * xp.clip(aside / radius, 0.0, 1.0)
-    away = aside + abs(context.object_position[:, 2] - context.goal[:, 2] - above)
+    """`(N,)`: progress of the object to the goal, half of it with a gradient that reaches farther."""
+    away = distance(context.object_position, context.goal)
     return 0.5 * (progress_to_goal(context, away) + progress(away, TRAVEL))
 
 
@@ -150,10 +130,6 @@ def _move_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
 
 
 # insert -------------------------------------------------------------------------------------------------------------
-
-
-def _insert_potential(context: StageContext) -> Array:
-    return _carried(context, HOLE_DEPTH + 0.015, ENTRANCE)
 
 
 def _insert_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
@@ -215,7 +191,7 @@ GRASP = Stage("grasp", "G", ("free", "near"), ("held",), "grasp {object}", _gras
               start_pose=_grasp_start, needs_gripper=True)  # fmt: skip
 MOVE = Stage("move", "M", ("held",), ("placed",), "move {object} {goal}", move_potential, _move_expert,
              weight=CARRYING)  # fmt: skip
-INSERT = Stage("insert", "", ("held",), ("placed",), "insert {object} {goal}", _insert_potential, _insert_expert,
+INSERT = Stage("insert", "", ("held",), ("placed",), "insert {object} {goal}", move_potential, _insert_expert,
                weight=CARRYING)  # fmt: skip
 DROP = Stage(
     "drop",

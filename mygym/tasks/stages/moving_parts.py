@@ -26,7 +26,7 @@ CONTACT = 0.02
 HOOK = 0.024
 """m behind the handle at which a rod hooks the handle; half as far below it."""
 
-AROUND, GRIP_HALF = 0.005, 0.04
+AROUND, GRIP_HALF = 0.005, 0.015
 """m from the handle: full closeness of the fingers within the first, so that they do not slip off; half of it beyond
 that by the second."""
 
@@ -99,7 +99,7 @@ def _open_potential(context: StageContext) -> Array:
         )
     close = closeness_outside(distance(context.ee_position, context.target), AROUND, GRIP_HALF)
     touch = namespace(close).astype(context.handle_contact, close.dtype).mean(-1)
-    return (1.0 - STAND_SHARE) * _progress(context) + STAND_SHARE * 0.5 * (close + touch)
+    return (1.0 - STAND_SHARE) * _progress(context) + STAND_SHARE * close * (0.6 + 0.4 * touch)
 
 
 # press, switch, turn: push the handle from behind -------------------------------------------------------------------
