@@ -5,8 +5,8 @@ from __future__ import annotations
 from mygym.tasks.context import ArmCommand, StageContext, StartPose
 from mygym.tasks.predicates import distance
 from mygym.tasks.stage import CLOSED, OPEN, Stage, register_stage
-from mygym.tasks.stages.handling import CARRYING, move_potential
-from mygym.tasks.stages.motions import closeness, lifted, limited, planar_distance, progress_to_goal, with_height
+from mygym.tasks.stages.handling import CARRYING, carrying_progress, move_potential
+from mygym.tasks.stages.motions import closeness, lifted, limited, planar_distance, with_height
 from mygym.tasks.state import namespace
 from mygym.types import Array
 
@@ -42,7 +42,7 @@ def _bring_to(context: StageContext, position: Array, ee_position: Array) -> Arr
 
 
 def _offer_potential(context: StageContext) -> Array:
-    return progress_to_goal(context, distance(context.object_position, context.path[:, 0]))
+    return carrying_progress(context, context.path[:, 0])
 
 
 def _offer_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
@@ -98,7 +98,7 @@ def _bring_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
 
 
 OFFER = Stage("offer", "", ("held",), ("offered",), "offer {object} to the other hand", _offer_potential,
-              _offer_expert, arms=2)  # fmt: skip
+              _offer_expert, weight=CARRYING, arms=2)  # fmt: skip
 HAND_OVER = Stage("hand_over", "", ("held", "offered"), ("handed",), "hand {object} over", _hand_over_potential,
                   _hand_over_expert, ends=("near", "held"), count=_steps_held_by_both, arms=2)  # fmt: skip
 BRING = Stage("bring", "", ("handed",), ("placed",), "bring {object} {goal}", move_potential, _bring_expert,

@@ -33,8 +33,9 @@ HOLE_DEPTH = 0.05
 ARRIVAL_HEIGHT = 0.04
 """m above its goal at which an object arrives before it is lowered."""
 
-TRAVEL = 0.3
-"""m from the goal at which half of the progress of a carried object is left."""
+TRAVEL, TRAVEL_SHARE = 0.3, 0.75
+"""m from the goal at which half of the progress of a carried object is left, for this share of the potential; the rest
+counts by the tolerance, which may be so small that it is flat far from the goal."""
 
 HALF = 0.2
 """m beyond the area of `near` at which half of the potential of the approach is left."""
@@ -101,9 +102,14 @@ def _grasp_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
 
 
 def move_potential(context: StageContext) -> Array:
-    """`(N,)`: progress of the object to the goal, half of it with a gradient that reaches farther."""
-    away = distance(context.object_position, context.goal)
-    return 0.5 * (progress_to_goal(context, away) + progress(away, TRAVEL))
+    """`(N,)`: progress of the object to the goal."""
+    return carrying_progress(context, context.goal)
+
+
+def carrying_progress(context: StageContext, position: Array) -> Array:
+    """`(N,)`: progress of the object to `position` `(N, 3)` m, most of it with a gradient that reaches far."""
+    away = distance(context.object_position, position)
+    return (1.0 - TRAVEL_SHARE) * progress_to_goal(context, away) + TRAVEL_SHARE * progress(away, TRAVEL)
 
 
 def carry(context: StageContext, arrival: float, precision: float) -> ArmCommand:
