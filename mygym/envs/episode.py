@@ -81,11 +81,19 @@ class Episode:
         return self.task.stages_done
 
     def play_lead_in(self) -> None:
-        """Let the scripted expert complete the first stages, see `Task.stages_done` and `Task.starts`."""
-        missing = self._lead_in - len(self.task.bound_stages)
+        """Let the scripted expert complete the first stages, see `Task.stages_done` and `Task.starts`.
+
+        A share of a stage is a share of the potential that was missing when the stage began.
+        """
+        stages = math.floor(self._lead_in)
+        share, end = self._lead_in - stages, stages + 1.0 - len(self.task.bound_stages)
+        begin: float | None = None
         for _ in range(self._lead_in_steps):
-            if self.progress.stage[0] >= math.floor(self._lead_in) and self.potential[0] >= missing:
-                break
+            stage, reached = int(self.progress.stage[0]), float(self.potential[0])
+            if stage >= stages:
+                begin = reached if begin is None else begin
+                if stage > stages or reached >= begin + share * (end - begin):
+                    break
             self._advance_once(self.expert_action().astype(np.float64))
             self.update_potential()
         self.elapsed_steps = 0
