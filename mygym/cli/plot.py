@@ -76,10 +76,7 @@ def main(arguments: Sequence[str]) -> None:
     check_matplotlib()
     selection = select_runs(options.folders, parse_where(options.where or ""))
     figure = _draw(selection, options)
-    write_bytes(Path(options.out), rendered(figure, form))
-    for note in selection.notes:
-        print_note(f"note: {note}")
-    print(options.out)
+    write_output(options.out, rendered(figure, form), selection.notes)
 
 
 def check_output(options: argparse.Namespace) -> None:
@@ -95,6 +92,15 @@ def check_output(options: argparse.Namespace) -> None:
             raise ConfigError(bad_value("--out", options.out, "a file", "is a folder"))
     else:
         check_new(path, "--out", "a file, or with --force any file,")
+
+
+def write_output(path: str, content: bytes, notes: Sequence[str]) -> None:
+    """Write a file, whose folder is created if it is missing; print the notes and the path."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    write_bytes(Path(path), content)
+    for note in notes:
+        print_note(f"note: {note}")
+    print(path)
 
 
 def _draw(selection: Selection, options: argparse.Namespace) -> Figure:

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from mygym.cli.command import FORCE, argument, command
-from mygym.cli.output import print_note
-from mygym.cli.plot import FOLDERS, WHERE, check_output
+from mygym.cli.plot import FOLDERS, WHERE, check_output, write_output
 from mygym.cli.runs import parse_where
 from mygym.errors import ConfigError, bad_value
 from mygym.reporting.panels import check_matplotlib
 from mygym.reporting.report import report
 from mygym.reporting.selection import select_runs
-from mygym.runs.files import write_text
 
 PARSER = command(
     "mygym report",
@@ -45,8 +43,5 @@ def main(arguments: Sequence[str]) -> None:
     check_matplotlib()
     selection = select_runs(options.folders, parse_where(options.where or ""))
     title = f"Runs in {', '.join(options.folders)}"
-    path = Path(options.out)
-    write_text(path, report(selection, title, path.absolute().parent, embed_videos=options.embed_videos))
-    for note in selection.notes:
-        print_note(f"note: {note}")
-    print(options.out)
+    page = report(selection, title, Path(options.out).absolute().parent, embed_videos=options.embed_videos)
+    write_output(options.out, page.encode(errors="replace"), selection.notes)

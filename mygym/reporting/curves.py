@@ -100,7 +100,7 @@ def read_curve(record: RunRecord) -> Curve | None:
         np.array([_number(entry.get(key)) for entry in entries])
         for key in ("steps", "wall_time_s", "success_rate", "mean_return")
     )
-    stages = tuple(entry["stage_reached"] for entry in entries if isinstance(entry.get("stage_reached"), dict))
+    stages = tuple(entry["stage_reached"] for entry in entries if _are_counts(entry.get("stage_reached")))
     return Curve(steps, seconds, success, returns, stages if len(stages) == len(entries) else (), status=record.status)
 
 
@@ -242,6 +242,10 @@ def _logged(path: Path) -> list[dict[str, Any]]:
 
 def _number(value: Any) -> float:
     return float(value) if isinstance(value, int | float) else math.nan
+
+
+def _are_counts(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(count, int) for count in value.values())
 
 
 def _has_end(curve: Curve, metric: str) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 
 from mygym.errors import ConfigError, bad_value
 from mygym.reporting.curves import band
-from mygym.reporting.settings import Setting, names_of
+from mygym.reporting.settings import Setting, different_keys, names_of
 from mygym.reporting.statistics import SIGNIFICANCE, performance_profile, resamples
 from mygym.types import FloatArray
 
@@ -77,9 +77,9 @@ def sensitivities(
     Raises:
         ConfigError: No config has the key, or no two settings of a task differ in it.
     """
-    known = set().union(*(setting.config for setting in settings))
-    if key not in known:
-        raise ConfigError(bad_value("--sensitivity", key, sorted(known), "is a key of no config"))
+    if not any(key in setting.config for setting in settings):
+        differing = [name for name in different_keys(*(setting.config for setting in settings)) if name != "task"]
+        raise ConfigError(bad_value("--sensitivity", key, differing, "is a key of no config"))
     groups: dict[str, dict[str, list[Setting]]] = {}
     for setting in settings:
         rest = json.dumps(_without(setting, key), sort_keys=True, default=str)

@@ -204,7 +204,7 @@ def _videos(record: RunRecord, folder: Path, *, embed: bool) -> Html:
 
 def _linked(video: Path, folder: Path) -> Html:
     path = Path(os.path.relpath(video, folder)).as_posix()
-    return Html(f"{element('a', video.stem, href=quote(path))} ")
+    return Html(f"{element('a', video.stem, href=quote(os.fsencode(path)))} ")
 
 
 def _embedded(video: Path) -> Html:

@@ -121,10 +121,10 @@ def _in_folder(folder: str | Path) -> list[Setting]:
 
 
 def _setting(path: str, records: Sequence[RunRecord]) -> Setting:
-    first, *others = {record.config_hash: record for record in records}.values()
+    first, *more = {record.config_hash: record for record in records}.values()
     config = _read_config(first)
     shaping = _shaping(config)
-    for other in others:  # runs that a user has moved here
+    for other in more:  # runs that a user has moved here
         second = _shaping(_read_config(other))
         for key in different_keys(shaping, second):
             both = f"{shaping.get(key)} ({first.path}) and {second.get(key)} ({other.path})"

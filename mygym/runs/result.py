@@ -89,9 +89,14 @@ class Result:
             result = cls(path=run, **{name: content[name] for name in names})
             figures = [entry[key] for entry in result.evaluations for key in ("steps", "wall_time_s", "success_rate")]
             final = (result.success_rate, result.mean_return) if result.status == "done" else ()
-            numbers = (result.steps, result.wall_time_s, result.steps_per_second, *final, *figures)
-            return result if all(isinstance(number, int | float) for number in numbers) else None
-        except (OSError, ValueError, LookupError, TypeError, RecursionError):
+            counts = (result.seed, result.steps, *result.stage_reached.values())
+            numbers = (result.wall_time_s, result.steps_per_second, *counts, *final, *figures)
+            texts = (result.algo, result.robot, result.task, result.config_hash, result.status, result.error or "")
+            valid = all(isinstance(each, int | float) for each in numbers) and all(
+                isinstance(each, str) for each in texts
+            )
+            return result if valid else None
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
             return None
 
     def write(self) -> None:
