@@ -12,7 +12,8 @@ from mygym.cli.output import print_note
 from mygym.cli.runs import parse_where
 from mygym.errors import ConfigError, bad_value
 from mygym.reporting import figures
-from mygym.reporting.curves import METRICS, STATISTICS
+from mygym.reporting.comparison import different_rewards
+from mygym.reporting.curves import METRICS, STATISTICS, SettingCurves
 from mygym.reporting.final_scores import sensitivities
 from mygym.reporting.panels import FORMATS, check_matplotlib, rendered
 from mygym.reporting.selection import Selection, select_runs
@@ -105,6 +106,8 @@ def write_output(path: str, content: bytes, notes: Sequence[str]) -> None:
 
 def _draw(selection: Selection, options: argparse.Namespace) -> Figure:
     settings, metric, aggregate = selection.settings, options.metric, options.aggregate
+    if metric == "return":
+        _check_rewards(settings)
     if options.stages:
         return figures.draw_stages(settings)
     if not (options.profiles or options.sensitivity):
@@ -113,3 +116,18 @@ def _draw(selection: Selection, options: argparse.Namespace) -> Figure:
         return figures.draw_profiles(settings, metric)
     groups = sensitivities([each.setting for each in settings], options.sensitivity, metric, aggregate)
     return figures.draw_sensitivity(groups, options.sensitivity, metric)
+
+
+def _check_rewards(settings: Sequence[SettingCurves]) -> None:
+    """Refuse returns of different rewards in a panel.
+
+    Raises:
+        ConfigError: Settings of a task have different rewards.
+    """
+    for task, members in figures.by_task(settings).items():
+        if keys := different_rewards([each.setting for each in members]):
+            values = sorted({str(each.setting.config.get(keys[0])) for each in members})
+            why = f"cannot be compared: {keys[0]} differs in {task}: {', '.join(values)}"
+            raise ConfigError(
+                bad_value("--metric", "return", "success; or a single reward, e.g. --where reward=…", why)
+            )

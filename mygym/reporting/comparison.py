@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -72,7 +71,7 @@ def compare(settings: Sequence[Setting]) -> list[Comparison]:
             if key == "task" or key.startswith("task_params."):
                 both = f"{first.config.get(key)} ({first.path}) and {setting.config.get(key)} ({setting.path})"
                 raise ConfigError(f"{key} differs: {both}; only settings of the same task can be compared")
-    same_reward = all(_reward(setting) == _reward(first) for setting in settings)
+    same_reward = not different_rewards(settings)
     return [summarize(setting, first if setting is not first else None, same_reward) for setting in settings]
 
 
@@ -95,8 +94,9 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _reward(setting: Setting) -> dict[str, Any]:
-    return {key: value for key, value in setting.config.items() if key.startswith("reward")}
+def different_rewards(settings: Sequence[Setting]) -> list[str]:
+    """Return the keys of the reward that differ between settings, whose returns cannot be compared then."""
+    return [key for key in different_keys(*(setting.config for setting in settings)) if key.startswith("reward")]
 
 
 def summarize(setting: Setting, first: Setting | None = None, same_reward: bool = True) -> Comparison:

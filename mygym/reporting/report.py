@@ -16,7 +16,7 @@ from urllib.parse import quote
 from mygym.config.loading import load_file
 from mygym.errors import ConfigError
 from mygym.reporting import figures
-from mygym.reporting.comparison import count, summarize
+from mygym.reporting.comparison import count, different_rewards, summarize
 from mygym.reporting.curves import SettingCurves, stage_order
 from mygym.reporting.markup import Cell, Html, Number, bullets, details, element, inline_svg, page, table
 from mygym.reporting.panels import rendered
@@ -75,7 +75,8 @@ def _task(
 ) -> Iterable[Html]:
     settings, names = [each.setting for each in members], _names(members)
     yield element("h2", task)
-    yield table([_setting(setting, name) for setting, name in zip(settings, names, strict=True)])
+    same_reward = not different_rewards(settings)
+    yield table([_setting(setting, name, same_reward) for setting, name in zip(settings, names, strict=True)])
     if any(each.curves for each in members):
         yield element("figure", inline_svg(rendered(figures.draw_curves(members), "svg")))
     stages = [(name, _failures(setting, contents)) for name, setting in zip(names, settings, strict=True)]
@@ -101,7 +102,7 @@ def _task(
         )
 
 
-def _setting(setting: Setting, name: str) -> dict[str, Cell]:
+def _setting(setting: Setting, name: str, same_reward: bool) -> dict[str, Cell]:
     unfinished = len(setting.records) - len(setting.ended.records)
     row: dict[str, Cell] = {"setting": name, "seeds": Number(str(len(setting.records)), len(setting.records))}
     if not setting.ended.records:
@@ -109,7 +110,7 @@ def _setting(setting: Setting, name: str) -> dict[str, Cell]:
             ("success", "from", "to", "return", "env steps to 90 %", "time to 90 % (s)"), Number("", None)
         )
         return {**row, "not ended": Number(str(unfinished), unfinished), "diverged": Number("0", 0), **unknown}
-    summary = summarize(setting.ended)
+    summary = summarize(setting.ended, same_reward=same_reward)
     low, high = summary.success if summary.runs > 1 else (None, None)
     return {
         **row,
@@ -197,7 +198,7 @@ def _command(setting: Setting, config: Path) -> str:
 
 
 def _videos(record: RunRecord, folder: Path, *, embed: bool) -> Html:
-    videos = sorted((Path(record.path) / directory.VIDEOS).glob("*.mp4"))
+    videos = sorted(path for path in (Path(record.path) / directory.VIDEOS).glob("*.mp4") if path.is_file())
     shown = [_embedded(video) if embed else _linked(video, folder) for video in videos]
     return element("p", f"seed {record.seed}: ", *shown) if shown else Html("")
 

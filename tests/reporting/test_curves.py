@@ -40,8 +40,8 @@ def test_a_run_that_is_done_keeps_its_last_value_and_a_diverged_run_fails() -> N
 
 
 def test_values_end_where_a_run_is_unknown() -> None:
-    running = curve([0, 10], [0, 0.4], "running")
-    assert align([curve([0, 20], [0, 1]), running])[0].tolist() == [0, 10]
+    running, stopped = curve([0, 10], [0, 0.4], "running"), curve([0, 15], [0, 0.4], "stopped")
+    assert align([curve([0, 20], [0, 1]), running, stopped])[0].tolist() == [0, 10]
     diverged = curve([0, 10], [0, 1], "diverged")
     assert align([curve([0, 20], [0, 1]), diverged], metric="return")[0].tolist() == [0, 10]
 
@@ -111,8 +111,8 @@ def test_stages_in_their_order() -> None:
 
 def test_shares_of_completed_stages() -> None:
     counts = ({"approach": 8, "grasp": 2}, {"approach": 2, "grasp": 4, "done": 4})
-    one = Curve(*(np.array([0.0, 10.0]),) * 2, *(np.zeros(2),) * 2, stages=counts)
-    x, shares = stage_curves(SettingCurves(Setting("x", {}, ()), (one,)))
+    recorded = Curve(*(np.array([0.0, 10.0]),) * 2, *(np.zeros(2),) * 2, stages=counts)
+    x, shares = stage_curves(SettingCurves(Setting("x", {}, ()), (recorded,)))
     assert x.tolist() == [0, 10]
     assert {stage: values.tolist() for stage, values in shares.items()} == {
         "approach": pytest.approx([0.2, 0.8]),
@@ -122,8 +122,8 @@ def test_shares_of_completed_stages() -> None:
 
 def test_stages_of_several_tasks_are_shares_of_their_task() -> None:
     counts = ({"push: approach": 3, "push: done": 1, "reach: approach": 1, "reach: done": 3},)
-    one = Curve(*(np.zeros(1),) * 4, stages=counts)
-    _, shares = stage_curves(SettingCurves(Setting("x", {}, ()), (one,)))
+    recorded = Curve(*(np.zeros(1),) * 4, stages=counts)
+    _, shares = stage_curves(SettingCurves(Setting("x", {}, ()), (recorded,)))
     assert {stage: float(values[0]) for stage, values in shares.items()} == {
         "push: approach": 0.25,
         "reach: approach": 0.75,

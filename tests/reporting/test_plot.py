@@ -141,6 +141,7 @@ def test_texts_are_not_read_as_formulas(tmp_path: Path) -> None:
         (["runs", "--metric", "sucess", "-o", "x.svg"], "did you mean 'success'"),
         (["runs", "--aggregate", "max", "-o", "x.svg"], "iqm, mean, median"),
         (["runs", "--stages", "--profiles", "-o", "x.svg"], "exclude each other"),
+        (["runs", "--metric", "return", "-o", "x.svg"], "reward differs in reach: dense, sparse"),
         (["unfinished", "-o", "x.svg"], "no run has an evaluation yet"),
         (["unfinished", "--profiles", "-o", "x.svg"], "no run has ended"),
         (["unfinished", "--stages", "-o", "x.svg"], "records the stages"),
@@ -153,6 +154,7 @@ def test_bad_input(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     make_run(Path("runs"))
+    make_run(Path("runs"), reward="dense")
     (make_run(Path("unfinished"), status="") / directory.PROGRESS).write_text("")
     Path("old.svg").write_text("old")
     for name in ("folder.svg", "empty"):
