@@ -81,7 +81,7 @@ def main(arguments: Sequence[str]) -> None:
     )
     if options.json:
         content = {"failures": _failures(evaluation), "episodes": [asdict(episode) for episode in evaluation.episodes]}
-        print_json({**evaluation.summary(), "stage_reached": evaluation.stage_reached, **content})
+        print_json({**evaluation.summary(), **content})
         return
     _print_evaluation(evaluation)
     if options.video:

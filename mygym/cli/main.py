@@ -25,6 +25,8 @@ COMMANDS = {
     "evaluate": "evaluate a run or a scripted policy",
     "runs": "list, delete and archive runs",
     "compare": "compare settings over their seeds",
+    "plot": "draw learning curves, success by stage, profiles, sensitivity",
+    "report": "write runs, curves and configs into one HTML file",
     "search": "search the best path through the super-networks of a run",
     "demos": "record demonstrations of an expert or a policy",
     "replay": "replay and film demonstrations",

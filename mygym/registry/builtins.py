@@ -59,6 +59,7 @@ EXTRAS: Mapping[str, str] = {
     **dict.fromkeys(("minari", "h5py"), "demos"),
     "wandb": "wandb",
     "mlflow": "mlflow",
+    "matplotlib": "results",
 }
 """Import name of a package → the extra of mygym that installs it."""
 

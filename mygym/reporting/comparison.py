@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from mygym.config.layers import flatten
-from mygym.config.loading import load_file
-from mygym.config.schema import NOT_SHAPING
 from mygym.errors import ConfigError, bad_value
-from mygym.reporting.records import RunRecord, find_runs
+from mygym.reporting.settings import Setting, different_keys, find_settings
 from mygym.reporting.statistics import (
     Interval,
     bootstrap_interval,
@@ -26,27 +21,6 @@ from mygym.reporting.statistics import (
     runs_needed,
     success_interval,
 )
-from mygym.runs import directory
-from mygym.types import FloatArray
-
-ENDED = ("done", "diverged")
-"""Statuses that count: a run that diverged has a success rate of 0."""
-
-
-@dataclass(frozen=True)
-class Setting:
-    """Runs that differ in their seeds alone."""
-
-    path: str
-    config: dict[str, Any]
-    """Dotted key → value of all that shapes a result."""
-    records: tuple[RunRecord, ...]
-    """Runs that have ended, sorted by seed."""
-
-    @property
-    def scores(self) -> FloatArray:
-        """Success rates `(runs, 1)`; those of diverged runs are 0."""
-        return np.array([[record.success_rate if record.status == "done" else 0.0] for record in self.records], float)
 
 
 @dataclass(frozen=True)
@@ -82,19 +56,6 @@ class Comparison:
         return self.difference <= -amount and self.difference_interval.high < 0
 
 
-def find_settings(sources: Iterable[str | Path]) -> list[Setting]:
-    """Return the settings below folders, and those of files that `store` wrote, in this order.
-
-    Raises:
-        ConfigError: A folder or file does not exist, or has no run that has ended.
-    """
-    settings: dict[str, Setting] = {}
-    for source in sources:
-        more = _stored(Path(source)) if str(source).endswith(".json") else _in_folder(source)
-        settings |= {setting.path: setting for setting in more if setting.path not in settings}
-    return list(settings.values())
-
-
 def compare(settings: Sequence[Setting]) -> list[Comparison]:
     """Compare settings with the first of them.
 
@@ -106,12 +67,12 @@ def compare(settings: Sequence[Setting]) -> list[Comparison]:
         raise ConfigError(bad_value("settings", paths, "two settings or more, e.g. runs/reach/panda/*/*"))
     first = settings[0]
     for setting in settings[1:]:
-        for key in _different_keys(first, setting):
+        for key in different_keys(first.config, setting.config):
             if key == "task" or key.startswith("task_params."):
                 both = f"{first.config.get(key)} ({first.path}) and {setting.config.get(key)} ({setting.path})"
                 raise ConfigError(f"{key} differs: {both}; only settings of the same task can be compared")
-    same_reward = all(_reward(setting) == _reward(first) for setting in settings)
-    return [_summary(setting, first if setting is not first else None, same_reward) for setting in settings]
+    same_reward = not different_rewards(settings)
+    return [summarize(setting, first if setting is not first else None, same_reward) for setting in settings]
 
 
 def summary_in_words(folder: str | Path) -> str:
@@ -120,7 +81,7 @@ def summary_in_words(folder: str | Path) -> str:
         (setting,) = find_settings([folder])
     except ConfigError:
         return ""
-    summary = _summary(setting, None, same_reward=True)
+    summary = summarize(setting)
     low, high = summary.success
     text = f"success {summary.success_rate:.1%} ({low:.1%} to {high:.1%}) over {count(summary.runs, 'seed')}"
     if summary.steps_to_90 is None or summary.seconds_to_90 is None:
@@ -133,63 +94,19 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def store(settings: Sequence[Setting]) -> str:
-    """Return settings as JSON, which `find_settings` reads again as a baseline."""
-    return json.dumps({"settings": [asdict(setting) for setting in settings]}, indent=1) + "\n"
+def different_rewards(settings: Sequence[Setting]) -> list[str]:
+    """Return the keys of the reward that differ between settings, whose returns cannot be compared then."""
+    return [key for key in different_keys(*(setting.config for setting in settings)) if key.startswith("reward")]
 
 
-def _in_folder(folder: str | Path) -> list[Setting]:
-    records = find_runs(folder)
-    by_setting: dict[str, list[RunRecord]] = {}
-    for record in records:
-        if record.status in ENDED:
-            by_setting.setdefault(record.setting, []).append(record)
-    if not by_setting:
-        statuses = ", ".join(sorted({record.status for record in records})) or "no runs"
-        raise ConfigError(bad_value("settings", str(folder), "a folder with runs that have ended", f"has {statuses}"))
-    return [
-        Setting(path, _shaping(load_file(Path(runs[0].path) / directory.CONFIG)), tuple(_unique_seeds(runs)))
-        for path, runs in by_setting.items()
-    ]
+def summarize(setting: Setting, first: Setting | None = None, same_reward: bool = True) -> Comparison:
+    """Return the figures of a setting, compared with the first if it is given.
 
-
-def _unique_seeds(records: Iterable[RunRecord]) -> list[RunRecord]:
-    """Return one record for each seed, sorted by seed; of repeated runs the newest."""
-    newest = {record.seed: record for record in sorted(records, key=lambda record: -record.age_s)}
-    return sorted(newest.values(), key=lambda record: record.seed or 0)
-
-
-def _stored(file: Path) -> list[Setting]:
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-        names = {field.name for field in fields(RunRecord)}
-        return [
-            Setting(
-                f"{file}: {setting['path']}",
-                dict(setting["config"]),
-                tuple(RunRecord(**{name: record[name] for name in names}) for record in setting["records"]),
-            )
-            for setting in content["settings"]
-        ]
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        why = f"cannot be read ({type(error).__name__}: {error})"
-        raise ConfigError(bad_value("settings", str(file), "a file of `mygym compare --save`", why)) from None
-
-
-def _shaping(config: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(flatten({key: value for key, value in config.items() if key not in NOT_SHAPING}))
-
-
-def _different_keys(first: Setting, second: Setting) -> list[str]:
-    keys = first.config.keys() | second.config.keys()
-    return sorted(key for key in keys if first.config.get(key) != second.config.get(key))
-
-
-def _reward(setting: Setting) -> dict[str, Any]:
-    return {key: value for key, value in setting.config.items() if key.startswith("reward")}
-
-
-def _summary(setting: Setting, first: Setting | None, same_reward: bool) -> Comparison:
+    Args:
+        setting: Runs that have ended.
+        first: Setting with which to compare.
+        same_reward: Whether returns can be compared; if not, they are left out.
+    """
     records, scores = setting.records, setting.scores
     returns = [record.mean_return for record in records if record.mean_return is not None]
     comparison = Comparison(
@@ -219,7 +136,7 @@ def _name(setting: Setting, first: Setting | None) -> str:
     algo = str(setting.config.get("algo"))
     if first is None:
         return algo
-    keys = _different_keys(first, setting)
+    keys = different_keys(first.config, setting.config)
     if "algo" in keys:  # the algorithms' own parameters differ as well, which explains nothing
         keys = [key for key in keys if not key.startswith(("algo", "framework", "training_params"))]
         return ", ".join([algo, *(f"{key}={setting.config.get(key)}" for key in keys)])

@@ -20,16 +20,16 @@ from mygym.errors import ConfigError, bad_value
 from mygym.nested import at, has
 from mygym.reporting.statistics import success_interval
 from mygym.runs import directory
-from mygym.runs.result import Result
+from mygym.runs.result import SCHEMA, Result
 
-THRESHOLD = "0.9"
+THRESHOLD = 0.9
 """Success rate whose first evaluation is reported as the time to learn."""
 
 RUNNING, STOPPED, DAMAGED = "running", "stopped", "damaged"
 """Statuses besides those of `Result`: a process is writing the run; a process was killed; result.json is unreadable."""
 
-TAIL = 20_000
-"""Bytes at the end of a file in which its last line is looked for."""
+TAIL = 100_000
+"""Bytes at the end of a log in which its last evaluation is looked for."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +81,11 @@ def read_run(run: Path, now: float) -> RunRecord:
     result = Result.read(run)
     status, error = _status(run, result)
     ended = result if status == "done" else None
-    last = {} if ended else _last_line(run / directory.PROGRESS)
+    last = {} if ended else _last_figures(run / directory.PROGRESS)
     episodes = sum(ended.stage_reached.values()) if ended else 0
     rate = ended.success_rate if ended else last.get("eval/success_rate")
     bounds = success_interval(rate * episodes, episodes) if episodes and rate is not None else None
-    learned = (result.time_to_threshold()[THRESHOLD] if result else None) or {}
+    learned = (result.first_at(THRESHOLD) if result else None) or {}
     *_, task, robot, algo, setting, name = ("", "", "", "", *run.absolute().parts)
     seed = re.match(r"seed_(\d+)", name)
     return RunRecord(
@@ -107,7 +107,7 @@ def read_run(run: Path, now: float) -> RunRecord:
         wall_time_s=result.wall_time_s if result else None,
         steps_to_90=learned.get("steps"),
         seconds_to_90=learned.get("wall_time_s"),
-        age_s=max(0.0, now - _last_change(run)),
+        age_s=max(0.0, now - _last_change(run, ended is not None)),
         error=error,
     )
 
@@ -162,8 +162,16 @@ def _status(run: Path, result: Result | None) -> tuple[str, str | None]:
     if result is not None:
         return result.status, result.error
     if (run / directory.RESULT).exists():
-        return DAMAGED, f"{directory.RESULT} is not readable"
+        return DAMAGED, _why_damaged(run / directory.RESULT)
     return STOPPED, None
+
+
+def _why_damaged(path: Path) -> str:
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError, RecursionError):
+        schema = json.loads(path.read_text(encoding="utf-8"))["schema"] if path.is_file() else SCHEMA
+        if schema != SCHEMA:
+            return f"{path.name} has schema {schema!r:.20}; this version of mygym reads schema {SCHEMA}"
+    return f"{path.name} is not readable"
 
 
 def is_locked(run: Path) -> bool:
@@ -198,22 +206,23 @@ def _config(record: RunRecord) -> dict[str, Any]:
         return {}
 
 
-def _last_line(path: Path) -> dict[str, Any]:
-    """Return the last complete line of a file of JSON objects; an empty mapping without such a line."""
+def _last_figures(path: Path) -> dict[str, Any]:
+    """Return the env steps of the last complete line of a log, and the figures of the last evaluation near its end."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - TAIL))
             lines = file.read().split(b"\n")[:-1]
-        content = json.loads(lines[-1])
-    except (OSError, ValueError, IndexError):
+        evaluation = next((line for line in reversed(lines) if b'"eval/success_rate"' in line), b"{}")
+        last, figures = json.loads(lines[-1]), json.loads(evaluation)
+        return {**figures, "steps": last["steps"]}
+    except (OSError, ValueError, LookupError, TypeError):
         return {}
-    return content if isinstance(content, dict) else {}
 
 
-def _last_change(run: Path) -> float:
-    """Return s since the epoch: when the run was last written."""
+def _last_change(run: Path, ended: bool) -> float:
+    """Return s since the epoch: when the run was last written; a run that has ended wrote its result last."""
     times = []
-    for name in (directory.RESULT, directory.PROGRESS, directory.CONFIG):
+    for name in (directory.RESULT,) if ended else (directory.RESULT, directory.PROGRESS, directory.CONFIG):
         with contextlib.suppress(OSError):
             times.append((run / name).stat().st_mtime)
     return max(times, default=0.0)

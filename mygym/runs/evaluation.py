@@ -59,6 +59,8 @@ class Episode:
     """Name of the stage that was active at the end, or `done`; with several tasks it follows the task's name."""
     task: str = ""
     """Task of the episode, if there are several tasks."""
+    stages_done: int = 0
+    """Number of stages that were complete at the end."""
 
 
 @dataclass(frozen=True)
@@ -109,8 +111,9 @@ class Evaluation:
 
     @property
     def stage_reached(self) -> dict[str, int]:
-        """Number of episodes that ended in each stage; `done`: all stages complete."""
-        return dict(Counter(episode.final_stage for episode in self.episodes))
+        """Number of episodes that ended in each stage, in the order of the stages; `done`: all stages complete."""
+        in_order = sorted(self.episodes, key=lambda episode: (episode.task, episode.stages_done))
+        return dict(Counter(episode.final_stage for episode in in_order))
 
     @property
     def success_by_task(self) -> dict[str, float]:
@@ -132,6 +135,7 @@ class Evaluation:
             "mean_return": self.mean_return,
             "mean_length": self.mean_length,
             "mean_distance": self.mean_distance,
+            "stage_reached": self.stage_reached,
         }
         return figures | ({"success_by_task": self.success_by_task} if self.success_by_task else {})
 
@@ -225,6 +229,7 @@ def evaluate_policy(
                     distance=env.goal_distance(),
                     final_stage=stage,
                     task=task,
+                    stages_done=number,
                 )
                 if not info["is_success"] and index < first_failed.get(stage, len(seeds)):  # episodes end in any order
                     first_failed[stage], actions_taken = index, env.state_dict()["actions"]

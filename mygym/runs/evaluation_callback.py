@@ -101,6 +101,7 @@ class EvaluationCallback(BaseCallback):
             for key, value in (summary | by_task).items():
                 if isinstance(value, float):
                     self.logger.record(f"{prefix}/{key}", value)
+        self.logger.record("time/wall_time_s", record["wall_time_s"])
         self.logger.dump(steps)
         self.on_record(record)
         score = (evaluation.success_rate, evaluation.mean_return)

@@ -14,6 +14,9 @@ from typing import Any, Self
 from mygym.runs.directory import RESULT
 from mygym.runs.files import write_json
 
+SCHEMA = 1
+"""Number of the form of result.json; files of another form are not read."""
+
 THRESHOLDS = (0.5, 0.8, 0.9, 0.95, 0.98)
 """Success rates for which `time_to_threshold` is reported."""
 
@@ -57,17 +60,18 @@ class Result:
     strategy: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Outcomes by strategy, e.g. the level of a curriculum or the path of a super-network."""
 
+    def first_at(self, threshold: float) -> dict[str, Any] | None:
+        """Return `steps` and `wall_time_s` of the first evaluation that reached a success rate; None if none did."""
+        first = next((e for e in self.evaluations if e["success_rate"] >= threshold), None)
+        return {key: first[key] for key in ("steps", "wall_time_s")} if first else None
+
     def time_to_threshold(self) -> dict[str, dict[str, Any] | None]:
         """Return the first evaluation that reached each threshold; None if no evaluation did."""
-        reached = {}
-        for threshold in THRESHOLDS:
-            first = next((e for e in self.evaluations if e["success_rate"] >= threshold), None)
-            reached[str(threshold)] = {key: first[key] for key in ("steps", "wall_time_s")} if first else None
-        return reached
+        return {str(threshold): self.first_at(threshold) for threshold in THRESHOLDS}
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of result.json."""
-        content = {"schema": 1, **asdict(self)}
+        content = {"schema": SCHEMA, **asdict(self)}
         del content["path"]
         return {**content, "time_to_threshold": self.time_to_threshold(), "versions": versions()}
 
@@ -78,14 +82,21 @@ class Result:
             if not (run / RESULT).is_file():  # reading a pipe would block
                 return None
             content = json.loads((run / RESULT).read_text(encoding="utf-8"))
+            if content["schema"] != SCHEMA:
+                return None
             content = {"strategy": {}, "algo_source": "", **content}  # absent in older runs
             names = [entry.name for entry in fields(cls) if entry.name != "path"]
             result = cls(path=run, **{name: content[name] for name in names})
-            result.time_to_threshold()  # fails if the evaluations are malformed
+            figures = [entry[key] for entry in result.evaluations for key in ("steps", "wall_time_s", "success_rate")]
             final = (result.success_rate, result.mean_return) if result.status == "done" else ()
-            numbers = (result.steps, result.wall_time_s, result.steps_per_second, *final)
-            return result if all(isinstance(number, int | float) for number in numbers) else None
-        except (OSError, ValueError, LookupError, TypeError, RecursionError):
+            counts = (result.seed, result.steps, *result.stage_reached.values())
+            numbers = (result.wall_time_s, result.steps_per_second, *counts, *final, *figures)
+            texts = (result.algo, result.robot, result.task, result.config_hash, result.status, result.error or "")
+            valid = all(isinstance(each, int | float) for each in numbers) and all(
+                isinstance(each, str) for each in texts
+            )
+            return result if valid else None
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
             return None
 
     def write(self) -> None:

@@ -42,7 +42,7 @@ RESULT_KEYS = {
     "strategy", "time_to_threshold", "versions", "config_hash",
 }  # fmt: skip
 EVALUATION_KEYS = {
-    "steps", "wall_time_s", "success_rate", "mean_return", "mean_length", "mean_distance",
+    "steps", "wall_time_s", "success_rate", "mean_return", "mean_length", "mean_distance", "stage_reached",
     "train_success_rate", "train_mean_return", "test_success_rate", "test_mean_return",
 }  # fmt: skip
 
@@ -129,8 +129,8 @@ def test_the_logs_are_complete_and_consistent(algo: str, framework: str, trained
     lines = [json.loads(line) for line in (result.path / "progress.jsonl").read_text().splitlines()]
     assert lines
     assert [line["steps"] for line in lines] == sorted(line["steps"] for line in lines)
-    evaluated = [line["steps"] for line in lines if "eval/success_rate" in line]
-    assert evaluated == [evaluation["steps"] for evaluation in result.evaluations]
+    evaluated = [(line["steps"], line["time/wall_time_s"]) for line in lines if "eval/success_rate" in line]
+    assert evaluated == [(evaluation["steps"], evaluation["wall_time_s"]) for evaluation in result.evaluations]
     first, *rest = (result.path / "monitor.csv").read_text().splitlines()
     assert first.startswith("#")
     episodes = list(csv.DictReader(rest))

@@ -236,7 +236,7 @@ def _quick(command: str, words: list[str]) -> str:
         return f"{bare} --episodes 2" + (f" {SMALL_FILM}" if "--failure-videos" in words else "")
     if program == ("mygym", "view"):
         return f"{bare} --width 400" if "objects" in words else f"{bare} --width 96 --height 72"
-    other_verbs = ("check", "compare", "describe", "list", "new", "replay", "runs", "schema")
+    other_verbs = ("check", "compare", "describe", "list", "new", "plot", "replay", "report", "runs", "schema")
     assert program in {("mygym", name) for name in other_verbs}, f"tests/docs/documents.py does not know: {command}"
     return bare
 

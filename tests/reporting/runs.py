@@ -7,6 +7,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+from mygym.reporting.curves import LOGGED
 from mygym.runs import directory, files
 from mygym.runs.result import Result
 
@@ -29,12 +30,16 @@ def make_run(logdir: Path, success: float | None = 1.0, seed: int = 0, status: s
     run = directory.create(str(logdir), values["task"], values["robot"], values["algo"], setting, seed)
     files.write_yaml(run / directory.CONFIG, {**values, "seed": seed})
     evaluations = [
-        {"steps": 1000 * mark, "wall_time_s": float(mark), "success_rate": (success or 0.0) * mark / 10}
+        {
+            "steps": 1000 * mark,
+            "wall_time_s": float(mark),
+            "success_rate": (rate := (success or 0.0) * mark / 10),
+            "mean_return": -10.0 * (1 - rate),
+            "stage_reached": {"approach": 10 - (solved := round(10 * rate)), "done": solved},
+        }
         for mark in range(11)
     ]
-    lines = [
-        {"steps": evaluation["steps"], "eval/success_rate": evaluation["success_rate"]} for evaluation in evaluations
-    ]
+    lines = [{key: evaluation[name] for name, key in LOGGED.items()} for evaluation in evaluations]
     files.write_text(run / directory.PROGRESS, "".join(json.dumps(line) + "\n" for line in lines))
     if status:
         solved = round((success or 0.0) * EPISODES)

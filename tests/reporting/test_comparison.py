@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from mygym.cli.main import main
-from mygym.reporting.comparison import compare, find_settings
+from mygym.reporting.comparison import compare
+from mygym.reporting.settings import find_settings
 from tests.reporting.runs import make_run
 
 BAD, GOOD = (0.1, 0.2, 0.3, 0.15, 0.25), (0.9, 1.0, 0.95, 0.8, 0.9)

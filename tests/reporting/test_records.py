@@ -48,6 +48,17 @@ def test_every_status(tmp_path: Path) -> None:
     assert records[str(runs["damaged"])].error == "result.json is not readable"
 
 
+@pytest.mark.parametrize(
+    "values",
+    [{"stage_reached": {"done": "x"}}, {"stage_reached": 5}, {"evaluations": [5]}, {"seed": "x"}, {"task": {}}],
+)
+def test_a_malformed_result_is_damaged(values: dict[str, Any], tmp_path: Path) -> None:
+    run = make_run(tmp_path)
+    content = json.loads((run / directory.RESULT).read_text())
+    (run / directory.RESULT).write_text(json.dumps(content | values))
+    assert read_run(run, now=0.0).status == "damaged"
+
+
 def test_time_to_learn(tmp_path: Path) -> None:
     record = read_run(make_run(tmp_path, 1.0), now=0.0)
     assert (record.steps_to_90, record.seconds_to_90) == (9_000, 9.0)

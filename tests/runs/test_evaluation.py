@@ -106,7 +106,7 @@ def test_figures_are_computed_from_the_episodes() -> None:
     assert evaluation.mean_return == np.mean([episode.total_reward for episode in episodes])
     assert evaluation.mean_length == np.mean([episode.length for episode in episodes])
     assert evaluation.stage_reached == {"done": 3}
-    assert set(evaluation.summary()) == {"success_rate", "mean_return", "mean_length", "mean_distance"}
+    assert set(evaluation.summary()) == {"success_rate", "mean_return", "mean_length", "mean_distance", "stage_reached"}
     idle = evaluate("zero", 2, [1, 2, 3], task="push")
     assert (idle.success_rate, idle.stage_reached) == (0.0, {"approach": 3})
     assert idle.mean_length == 100

@@ -1,0 +1,133 @@
+"""`mygym plot`: learning curves, success by stage, performance profiles and sensitivity as figures."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mygym.cli.command import FORCE, argument, command
+from mygym.cli.output import print_note
+from mygym.cli.runs import parse_where
+from mygym.errors import ConfigError, bad_value
+from mygym.reporting import figures
+from mygym.reporting.comparison import different_rewards
+from mygym.reporting.curves import METRICS, STATISTICS, SettingCurves
+from mygym.reporting.final_scores import sensitivities
+from mygym.reporting.panels import FORMATS, check_matplotlib, rendered
+from mygym.reporting.selection import Selection, select_runs
+from mygym.runs.files import check_new, check_writable, write_bytes
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FOLDERS = argument(
+    "folders", nargs="*", default=["runs"], metavar="DIR", help="logdirs, settings or runs (default: runs)"
+)
+WHERE = argument(
+    "--where", metavar="KEY=VALUE,…", help="runs with these values: columns of `mygym runs`, or keys of configs"
+)
+
+PARSER = command(
+    "mygym plot",
+    "Draw the learning curves of settings, with bands over their seeds; or profiles, stages, a sensitivity.",
+    FOLDERS,
+    argument("-o", "--out", required=True, metavar="FILE", help=f"new file: .{', .'.join(FORMATS)}"),
+    WHERE,
+    argument("--metric", default="success", metavar="METRIC", help="success (default) or return"),
+    argument(
+        "--aggregate", default="iqm", metavar="NAME", help=f"over the seeds: {', '.join(STATISTICS)} (default: iqm)"
+    ),
+    argument("--profiles", action="store_true", help="performance profiles: share of runs above each score"),
+    argument("--stages", action="store_true", help="share of evaluation episodes that have completed each stage"),
+    argument("--sensitivity", metavar="KEY", help="final scores over the values of a key, e.g. algo_params.gamma"),
+    FORCE,
+    examples="""
+mygym plot -o curves.svg
+mygym plot runs/push runs/reach --where algo=ppo -o ppo.png
+mygym plot runs/push/panda/*/* --metric return --aggregate mean -o returns.svg
+mygym plot runs/push --stages -o stages.svg
+mygym plot runs/push --profiles -o profiles.svg
+mygym plot runs/push --sensitivity algo_params.learning_rate -o learning_rate.svg
+""",
+    notes="""
+A row of panels for each task, over env steps and over seconds; a line for each setting, named by the difference of the
+configs. Runs are averaged within a setting alone. A line is the interquartile mean over the seeds; its band, at 95 %,
+the wider of the bootstrap over seeds and, for success, Wilson's interval over all episodes. A run that is done keeps
+its last value, because it has stopped when it was good enough; a diverged run has a success rate of 0. Lines differ in
+colour, style and marker. Needs Matplotlib: pip install "mygym[results]".
+""",
+)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run the command."""
+    options = PARSER.parse(arguments)
+    form = Path(options.out).suffix.removeprefix(".")
+    if form not in FORMATS:
+        raise ConfigError(bad_value("--out", options.out, f"a file that ends in .{', .'.join(FORMATS)}"))
+    for flag, value, allowed in (("metric", options.metric, METRICS), ("aggregate", options.aggregate, STATISTICS)):
+        if value not in allowed:
+            raise ConfigError(bad_value(f"--{flag}", value, allowed))
+    kinds = [f"--{name}" for name in ("profiles", "stages", "sensitivity") if getattr(options, name)]
+    if len(kinds) > 1:
+        raise ConfigError(f"{kinds[0]} and {kinds[1]} exclude each other")
+    check_output(options)
+    check_matplotlib()
+    selection = select_runs(options.folders, parse_where(options.where or ""))
+    figure = _draw(selection, options)
+    write_output(options.out, rendered(figure, form), selection.notes)
+
+
+def check_output(options: argparse.Namespace) -> None:
+    """Refuse an output file that exists, unless `--force` is given, or that cannot be written.
+
+    Raises:
+        ConfigError: The file is refused.
+    """
+    path = Path(options.out)
+    if options.force:
+        check_writable(path.parent, "--out", options.out)
+        if path.is_dir():
+            raise ConfigError(bad_value("--out", options.out, "a file", "is a folder"))
+    else:
+        check_new(path, "--out", "a file, or with --force any file,")
+
+
+def write_output(path: str, content: bytes, notes: Sequence[str]) -> None:
+    """Write a file, whose folder is created if it is missing; print the notes and the path."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    write_bytes(Path(path), content)
+    for note in notes:
+        print_note(f"note: {note}")
+    print(path)
+
+
+def _draw(selection: Selection, options: argparse.Namespace) -> Figure:
+    settings, metric, aggregate = selection.settings, options.metric, options.aggregate
+    if metric == "return":
+        _check_rewards(settings)
+    if options.stages:
+        return figures.draw_stages(settings)
+    if not (options.profiles or options.sensitivity):
+        return figures.draw_curves(settings, metric, aggregate)
+    if options.profiles:
+        return figures.draw_profiles(settings, metric)
+    groups = sensitivities([each.setting for each in settings], options.sensitivity, metric, aggregate)
+    return figures.draw_sensitivity(groups, options.sensitivity, metric)
+
+
+def _check_rewards(settings: Sequence[SettingCurves]) -> None:
+    """Refuse returns of different rewards in a panel.
+
+    Raises:
+        ConfigError: Settings of a task have different rewards.
+    """
+    for task, members in figures.by_task(settings).items():
+        if keys := different_rewards([each.setting for each in members]):
+            values = sorted({str(each.setting.config.get(keys[0])) for each in members})
+            why = f"cannot be compared: {keys[0]} differs in {task}: {', '.join(values)}"
+            raise ConfigError(
+                bad_value("--metric", "return", "success; or a single reward, e.g. --where reward=…", why)
+            )

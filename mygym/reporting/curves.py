@@ -1,0 +1,252 @@
+"""Learning curves of runs and of settings: figures of the evaluations, aligned on env steps or seconds, with bands."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mygym.reporting.records import RUNNING, RunRecord
+from mygym.reporting.settings import Setting
+from mygym.reporting.statistics import RESAMPLES, SIGNIFICANCE, iqm, mean, median, success_interval
+from mygym.runs import directory
+from mygym.runs.result import Result
+from mygym.types import FloatArray
+
+AXES = {"steps": "env steps", "seconds": "training time"}
+"""Field of a curve that an axis shows → its label."""
+
+METRICS = {"success": "success rate", "return": "mean return"}
+"""Figure of the evaluations → its label."""
+
+STATISTICS: Mapping[str, Callable[[FloatArray], FloatArray]] = {"iqm": iqm, "mean": mean, "median": median}
+"""Name of an aggregate over runs → its function."""
+
+LOGGED = {
+    "steps": "steps",
+    "wall_time_s": "time/wall_time_s",
+    "success_rate": "eval/success_rate",
+    "mean_return": "eval/mean_return",
+}
+"""Figure of an evaluation in result.json → its name in progress.jsonl."""
+
+MOST_POINTS = 50
+"""Points of a curve of several runs; with fewer evaluations, all of their positions."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Evaluations of a run, in the order of their env steps; unknown numbers are NaN."""
+
+    steps: FloatArray
+    """`(E,)` env steps."""
+    seconds: FloatArray
+    """`(E,)` s since the run began."""
+    success: FloatArray
+    """`(E,)` success rates."""
+    returns: FloatArray
+    """`(E,)` mean returns."""
+    stages: tuple[Mapping[str, int], ...] = ()
+    """Number of episodes that ended in each stage, for each evaluation; empty if unknown."""
+    status: str = "done"
+    """Status of the run, see `RunRecord`."""
+
+    def along(self, axis: str, metric: str) -> tuple[FloatArray, FloatArray]:
+        """Return positions and values `(E,)` of the evaluations where both are known."""
+        x: FloatArray = getattr(self, axis)
+        y = self.success if metric == "success" else self.returns
+        known = np.isfinite(x) & np.isfinite(y)
+        return x[known], y[known]
+
+
+class Band(NamedTuple):
+    """Aggregate of several runs with its interval, along an axis."""
+
+    x: FloatArray
+    """`(P,)`."""
+    value: FloatArray
+    """`(P,)`."""
+    low: FloatArray
+    """`(P,)`; NaN with a single run."""
+    high: FloatArray
+    """`(P,)`."""
+
+
+@dataclass(frozen=True)
+class SettingCurves:
+    """Curves of the runs of a setting."""
+
+    setting: Setting
+    curves: tuple[Curve, ...] = field(repr=False)
+    """Curves of the runs that have evaluations."""
+
+
+def read_curve(record: RunRecord) -> Curve | None:
+    """Return the curve of a run; None if it has no evaluation."""
+    run = Path(record.path)
+    result = Result.read(run) if record.status != RUNNING else None
+    entries = result.evaluations if result else _logged(run / directory.PROGRESS)
+    if not entries:
+        return None
+    entries = sorted(entries, key=lambda entry: _number(entry.get("steps")))
+    steps, seconds, success, returns = (
+        np.array([_number(entry.get(key)) for entry in entries])
+        for key in ("steps", "wall_time_s", "success_rate", "mean_return")
+    )
+    stages = tuple(entry["stage_reached"] for entry in entries if _are_counts(entry.get("stage_reached")))
+    return Curve(steps, seconds, success, returns, stages if len(stages) == len(entries) else (), status=record.status)
+
+
+def read_curves(setting: Setting) -> SettingCurves:
+    """Return the curves of a setting's runs; runs without an evaluation have none."""
+    curves = (read_curve(record) for record in setting.records)
+    return SettingCurves(setting, tuple(curve for curve in curves if curve is not None))
+
+
+def align(curves: Sequence[Curve], axis: str = "steps", metric: str = "success") -> tuple[FloatArray, FloatArray]:
+    """Return common positions `(P,)` and the values `(runs, P)`, interpolated between the evaluations.
+
+    A run that is done keeps its last value up to the end of the longest run: it has stopped because it was good enough.
+    A diverged run has a success rate of 0 after its last evaluation. The values end with the shortest of the runs whose
+    further values are unknown: those that have not ended, and for returns the diverged runs.
+
+    Args:
+        curves: Curves of runs; those without known values are left out.
+        axis: `steps` or `seconds`.
+        metric: `success` or `return`.
+    """
+    known = [(curve, *curve.along(axis, metric)) for curve in curves]
+    known = [entry for entry in known if len(entry[1])]
+    if not known:
+        return np.zeros(0), np.zeros((0, 0))
+    open_ends = [x[-1] for curve, x, _ in known if not _has_end(curve, metric)]
+    end = min(open_ends) if open_ends else max(x[-1] for _, x, _ in known)
+    positions = np.unique(np.concatenate([x for _, x, _ in known]))
+    positions = positions[positions <= end]
+    if len(positions) > MOST_POINTS:
+        positions = np.linspace(positions[0], end, MOST_POINTS)
+    values = [np.interp(positions, x, y, right=0.0 if curve.status == "diverged" else None) for curve, x, y in known]
+    return positions, np.stack(values)
+
+
+def band(values: FloatArray, statistic: str = "iqm", episodes: int = 0, seed: int = 0) -> tuple[FloatArray, ...]:
+    """Return the aggregate `(P,)` of runs, and the lower and upper bounds of its bootstrap interval over the runs.
+
+    Args:
+        values: `(runs, P)`.
+        statistic: A name in `STATISTICS`.
+        episodes: If the values are success rates: episodes of each; the bounds then include Wilson's interval over all
+            episodes of a point, because a bootstrap of equal rates has no width.
+        seed: Seed of the resamples.
+    """
+    function = STATISTICS[statistic]
+    runs = len(values)
+    centre = function(values.T[:, :, None])
+    if runs < 2:
+        nothing = np.full_like(centre, math.nan)
+        return centre, nothing, nothing
+    drawn = np.random.default_rng(seed).integers(runs, size=(RESAMPLES, runs))
+    resampled = function(values.T[:, drawn, None])
+    low, high = np.percentile(resampled, (50 * SIGNIFICANCE, 100 - 50 * SIGNIFICANCE), axis=-1)
+    if episodes:
+        total = runs * episodes
+        wilson = np.array([success_interval(rate * total, total) for rate in values.mean(axis=0)])
+        low, high = np.minimum(low, wilson[:, 0]), np.maximum(high, wilson[:, 1])
+    return centre, low, high
+
+
+def setting_band(curves: SettingCurves, axis: str, metric: str, statistic: str = "iqm") -> Band:
+    """Return the curve of a setting with its band, see `align` and `band`."""
+    x, values = align(curves.curves, axis, metric)
+    if not len(x):
+        return Band(*(np.zeros(0) for _ in range(4)))
+    episodes = curves.setting.eval_episodes if metric == "success" else 0
+    return Band(x, *band(values, statistic, episodes))
+
+
+def stage_curves(curves: SettingCurves) -> tuple[FloatArray, dict[str, FloatArray]]:
+    """Return common env steps `(P,)`, and stage → share `(P,)` of the episodes that have completed it, over all runs.
+
+    Runs whose evaluations do not record stages are left out; without any, both are empty.
+    """
+    recorded = [curve for curve in curves.curves if curve.stages]
+    order = stage_order([counts for curve in recorded for counts in curve.stages])
+    x: FloatArray = np.zeros(0)
+    shares = {}
+    for index, stage in enumerate(order):
+        if not _is_last(stage):
+            up_to = {earlier for earlier in order[: index + 1] if _task_of(earlier) == _task_of(stage)}
+            completed = [replace(curve, success=_shares_beyond(curve.stages, up_to)) for curve in recorded]
+            x, values = align(completed)
+            shares[stage] = values.mean(axis=0)
+    return x, shares
+
+
+def stage_order(counts: Iterable[Mapping[str, int]]) -> list[str]:
+    """Return the stages of all mappings, each of which has some of them in their order; `done` last."""
+    before: dict[str, set[str]] = {}
+    for stages in counts:
+        for stage in stages:
+            before.setdefault(stage, set())
+        for first, second in pairwise(stages):
+            before[second].add(first)
+    try:
+        order = list(TopologicalSorter(before).static_order())
+    except CycleError:  # of older runs, which list the stages in the order of their first episodes
+        order = list(before)
+    return sorted(order, key=_is_last)
+
+
+def _is_last(stage: str) -> bool:
+    return stage.rpartition(": ")[2] == "done"
+
+
+def _task_of(stage: str) -> str:
+    """Return the task that precedes the stage in runs of several tasks; else an empty text."""
+    return stage.rpartition(": ")[0]
+
+
+def _shares_beyond(evaluations: Sequence[Mapping[str, int]], stages: Collection[str]) -> FloatArray:
+    """Return, for each evaluation `(E,)`, the share of the episodes of the stages' task that ended in another stage."""
+    task = _task_of(next(iter(stages)))
+    totals = [sum(count for stage, count in counts.items() if _task_of(stage) == task) for counts in evaluations]
+    inside = [sum(counts.get(stage, 0) for stage in stages) for counts in evaluations]
+    return np.array([1 - part / total if total else math.nan for part, total in zip(inside, totals, strict=True)])
+
+
+def _logged(path: Path) -> list[dict[str, Any]]:
+    """Return the evaluations in the log of a run that has no result yet."""
+    entries = []
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    except OSError:
+        return []
+    for line in text.splitlines():
+        if '"eval/success_rate"' not in line:
+            continue
+        try:
+            content = json.loads(line)
+        except ValueError:  # half-written
+            continue
+        if isinstance(content, dict):
+            entries.append({name: content.get(key) for name, key in LOGGED.items()})
+    return entries
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else math.nan
+
+
+def _are_counts(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(count, int) for count in value.values())
+
+
+def _has_end(curve: Curve, metric: str) -> bool:
+    return curve.status == "done" or (curve.status == "diverged" and metric == "success")

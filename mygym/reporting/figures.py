@@ -1,0 +1,213 @@
+"""Figures in Matplotlib: learning curves, success by stage, performance profiles, sensitivity to a hyperparameter."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mygym.errors import ConfigError
+from mygym.reporting.comparison import count
+from mygym.reporting.curves import AXES, METRICS, SettingCurves, setting_band, stage_curves
+from mygym.reporting.final_scores import Sensitivity, profile_bands, spans_decades
+from mygym.reporting.panels import MOST_LINES, draw_line, finish_row, make_panels, styled, thousands
+from mygym.reporting.settings import names_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LABEL_WIDTH = 48
+"""Characters of a line in a legend."""
+
+
+def by_task(settings: Iterable[SettingCurves]) -> dict[str, list[SettingCurves]]:
+    """Return task → its settings, sorted by name."""
+    result: dict[str, list[SettingCurves]] = {}
+    for curves in settings:
+        result.setdefault(curves.setting.records[0].task, []).append(curves)
+    return {task: _sorted_by_name(members) for task, members in sorted(result.items())}
+
+
+def best(settings: Sequence[SettingCurves], metric: str = "success") -> list[SettingCurves]:
+    """Return up to `MOST_LINES` settings, those whose runs ended best, in their order."""
+
+    def last(curves: SettingCurves) -> float:
+        values = [y[-1] for curve in curves.curves if len(y := curve.along("steps", metric)[1])]
+        return float(np.mean(values)) if values else -math.inf
+
+    chosen = sorted(range(len(settings)), key=lambda index: last(settings[index]), reverse=True)[:MOST_LINES]
+    return [settings[index] for index in sorted(chosen)]
+
+
+@styled()
+def draw_curves(settings: Sequence[SettingCurves], metric: str = "success", statistic: str = "iqm") -> Figure:
+    """Draw learning curves: a row for each task, a column for each of `AXES`, a line with a band for each setting.
+
+    Raises:
+        ConfigError: No run has an evaluation.
+    """
+    tasks = by_task(_evaluated(settings))
+    figure, panels = make_panels(len(tasks), len(AXES))
+    for row, (task, members) in zip(panels, tasks.items(), strict=True):
+        shown = best(members, metric)
+        names = labels(shown)
+        for panel, axis in zip(row, AXES, strict=True):
+            scale, unit, longest = 1.0, "", 0.0
+            if axis == "seconds":
+                scale, unit = _time_unit(shown)
+            for index, (curves, name) in enumerate(zip(shown, names, strict=True)):
+                x, value, low, high = setting_band(curves, axis, metric, statistic)
+                draw_line(panel, index, x / scale, value, name, low, high)
+                longest = max([longest, *(x / scale)])
+            panel.set_xlabel(f"{AXES[axis]}{unit and f' ({unit})'}")
+            panel.set_title(task)
+            panel.set_xlim(0, 1.03 * longest or 1)
+            if not panel.lines:
+                panel.text(0.5, 0.5, "not recorded", ha="center", transform=panel.transAxes)
+            if axis == "steps":
+                thousands(panel)
+        row[0].set_ylabel(METRICS[metric])
+        finish_row(row, len(members), metric)
+    return figure
+
+
+@styled()
+def draw_stages(settings: Sequence[SettingCurves], columns: int = 3) -> Figure:
+    """Draw the share of evaluation episodes that have completed each stage: a panel for each setting.
+
+    Raises:
+        ConfigError: No evaluation records stages.
+    """
+    recorded = [curves for curves in settings if any(curve.stages for curve in curves.curves)]
+    if not recorded:
+        raise ConfigError("no evaluation of these runs records the stages of its episodes")
+    members = [
+        (f"{task}: {name}", curves)
+        for task, group in by_task(recorded).items()
+        for curves, name in zip(best(group), labels(best(group)), strict=True)
+    ]
+    columns = min(columns, len(members))
+    figure, panels = make_panels(-(-len(members) // columns), columns)
+    flat = [panel for row in panels for panel in row]
+    for panel, (title, curves) in zip(flat, members, strict=False):
+        x, shares = stage_curves(curves)
+        for index, (stage, values) in enumerate(shares.items()):
+            draw_line(panel, index, x, values, stage)
+        panel.set_title(title)
+        panel.set_xlabel(AXES["steps"])
+        panel.set_ylim(-0.02, 1.02)
+        thousands(panel)
+        if shares:
+            panel.legend(title="completed")
+    for row in panels:
+        row[0].set_ylabel("share of episodes")
+    for panel in flat[len(members) :]:
+        panel.set_visible(False)
+    return figure
+
+
+@styled()
+def draw_profiles(settings: Sequence[SettingCurves], metric: str = "success") -> Figure:
+    """Draw performance profiles of the final scores: a panel for each task, a line with a band for each setting.
+
+    Raises:
+        ConfigError: No run has ended.
+    """
+    tasks = by_task([curves for curves in settings if curves.setting.ended.records])
+    if not tasks:
+        raise ConfigError("no run has ended: final scores are those of runs that have ended")
+    figure, panels = make_panels(len(tasks), 1)
+    for row, (task, members) in zip(panels, tasks.items(), strict=True):
+        shown = best(members, metric)
+        thresholds, bands = profile_bands([curves.setting for curves in shown], metric)
+        names = labels(shown, [len(curves.setting.ended.records) for curves in shown])
+        for index, (name, (value, low, high)) in enumerate(zip(names, bands, strict=True)):
+            draw_line(row[0], index, thresholds, value, name, low, high, steps=True)
+        row[0].set_title(task)
+        row[0].set_xlabel(f"{METRICS[metric]} of the saved policy, τ")
+        row[0].set_ylabel("share of runs above τ")
+        finish_row(row, len(members), "success")
+    return figure
+
+
+@styled()
+def draw_sensitivity(groups: Mapping[str, Sequence[Sensitivity]], key: str, metric: str = "success") -> Figure:
+    """Draw final scores over the values of a hyperparameter: a panel for each task, a line for each group of settings.
+
+    Args:
+        groups: Task → groups of settings that differ in the hyperparameter alone.
+        key: Key of the hyperparameter.
+        metric: `success` or `return`.
+    """
+    figure, panels = make_panels(len(groups), 1)
+    for (panel,), (task, members) in zip(panels, groups.items(), strict=True):
+        shown = members[:MOST_LINES]
+        numeric = all(group.is_numeric for group in shown)
+        texts = list(dict.fromkeys(str(value) for group in shown for value in group.values))
+        bottom = min([0.0, *(float(score) for group in shown for scores in group.scores for score in scores)])
+        marks: dict[str, list[float]] = {"diverged run": [], "failed run": []}
+        for index, group in enumerate(shown):
+            x = np.array([value if numeric else texts.index(str(value)) for value in group.values], float)
+            draw_line(panel, index, x, group.centre, group.name, group.low, group.high, sparse=False)
+            for position, scores in zip(x, group.scores, strict=True):
+                panel.plot(np.full(len(scores), position), scores, ".", color="0.45", markersize=3, zorder=1)
+            for numbers, name in zip((group.diverged, group.failed), marks, strict=True):
+                marks[name] += [position for position, number in zip(x, numbers, strict=True) if number]
+        for (name, positions), marker in zip(marks.items(), "x+", strict=True):
+            if positions:
+                heights = np.full(len(positions), bottom)
+                panel.plot(positions, heights, marker, color="black", markersize=9, label=name, clip_on=False, zorder=4)
+        if numeric:
+            values = sorted({float(value) for group in shown for value in group.values})
+            if spans_decades(values):
+                panel.set_xscale("log")
+            panel.set_xticks(values, [f"{value:g}" for value in values], rotation=30 if len(values) > 5 else 0)
+            panel.set_xticks([], minor=True)
+        else:
+            panel.set_xticks(range(len(texts)), texts)
+        panel.set_title(task)
+        panel.set_xlabel(key)
+        panel.set_ylabel(f"final {METRICS[metric]}")
+        finish_row([panel], len(members), metric)
+    return figure
+
+
+def labels(settings: Sequence[SettingCurves], runs: Sequence[int] = ()) -> list[str]:
+    """Return the names of settings in a legend: the difference of their configs, and the number of runs.
+
+    Args:
+        settings: Settings of a panel.
+        runs: Numbers of runs; by default of those with evaluations.
+    """
+    names = names_of([curves.setting.config for curves in settings])
+    numbers = runs or [len(curves.curves) for curves in settings]
+    texts = [f"{name} ({count(number, 'seed')})" for name, number in zip(names, numbers, strict=True)]
+    return [textwrap.fill(text, LABEL_WIDTH) for text in texts]
+
+
+def _evaluated(settings: Iterable[SettingCurves]) -> list[SettingCurves]:
+    """Return the settings with evaluations.
+
+    Raises:
+        ConfigError: No setting has any.
+    """
+    evaluated = [curves for curves in settings if curves.curves]
+    if not evaluated:
+        raise ConfigError("no run has an evaluation yet")
+    return evaluated
+
+
+def _sorted_by_name(settings: Sequence[SettingCurves]) -> list[SettingCurves]:
+    names = names_of([curves.setting.config for curves in settings])
+    return [curves for _, curves in sorted(zip(names, settings, strict=True), key=lambda pair: pair[0])]
+
+
+def _time_unit(settings: Sequence[SettingCurves]) -> tuple[float, str]:
+    """Return the s of a unit that suits the longest run, and its symbol."""
+    longest = max((float(np.nanmax(curve.seconds, initial=0)) for each in settings for curve in each.curves), default=0)
+    return next(
+        (size, unit) for size, unit in ((3600.0, "h"), (60.0, "min"), (1.0, "s")) if longest >= 3 * size or size == 1
+    )

@@ -1,0 +1,21 @@
+"use strict";
+// Sorts a table by the column whose header is clicked: first descending for numbers, ascending for texts.
+for (const table of document.querySelectorAll("table.sortable")) {
+  const headers = [...table.tHead.rows[0].cells];
+  headers.forEach((header, column) => {
+    header.querySelector("button").addEventListener("click", () => {
+      const body = table.tBodies[0];
+      const key = (row) => row.cells[column].dataset.key;
+      const known = [...body.rows].filter((row) => key(row) !== "");
+      const unknown = [...body.rows].filter((row) => key(row) === "");
+      const numeric = known.every((row) => !Number.isNaN(Number(key(row))));
+      const before = header.getAttribute("aria-sort");
+      const descending = before === null ? numeric : before === "ascending";
+      const compare = numeric ? (a, b) => key(a) - key(b) : (a, b) => key(a).localeCompare(key(b));
+      known.sort((a, b) => (descending ? compare(b, a) : compare(a, b)));
+      body.append(...known, ...unknown);
+      headers.forEach((other) => other.removeAttribute("aria-sort"));
+      header.setAttribute("aria-sort", descending ? "descending" : "ascending");
+    });
+  });
+}

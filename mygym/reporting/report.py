@@ -1,0 +1,239 @@
+"""Report on runs: one HTML file with tables, curves, failures, videos, configs, versions and commands."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from mygym.config.loading import load_file
+from mygym.errors import ConfigError
+from mygym.reporting import figures
+from mygym.reporting.comparison import count, different_rewards, summarize
+from mygym.reporting.curves import SettingCurves, stage_order
+from mygym.reporting.markup import Cell, Html, Number, bullets, details, element, inline_svg, page, table
+from mygym.reporting.panels import rendered
+from mygym.reporting.records import RunRecord
+from mygym.reporting.selection import Selection
+from mygym.reporting.settings import Setting, different_keys, names_of
+from mygym.runs import directory
+from mygym.runs.result import versions
+
+NOT_HELD = "done, but not held for long enough"
+"""Stage of failures after the last stage."""
+
+
+def report(selection: Selection, title: str, folder: Path, *, embed_videos: bool = False) -> str:
+    """Return the report on runs as a page.
+
+    Args:
+        selection: The runs.
+        title: Title of the page.
+        folder: Folder of the page, from which videos are linked.
+        embed_videos: Whether the page contains the videos.
+    """
+    contents = {record.path: _result(record) for record in selection.records}
+    groups = figures.by_task(selection.settings)
+    sections = [
+        part
+        for task, members in groups.items()
+        for part in _task(task, members, contents, folder, embed_videos=embed_videos)
+    ]
+    names = {
+        each.setting.path: name
+        for members in groups.values()
+        for each, name in zip(members, _names(members), strict=True)
+    }
+    statuses = Counter(record.status for record in selection.records)
+    return page(
+        title,
+        element("p", f"{count(len(selection.records), 'run')}: {', '.join(f'{n} {s}' for s, n in statuses.items())}."),
+        element("p", f"Written by mygym {versions().get('mygym', '')}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC."),
+        bullets(selection.notes, class_="notes"),
+        *sections,
+        element("h2", "Runs"),
+        table([_run(record, names.get(record.setting, "")) for record in selection.records]),
+        element("h2", "Versions"),
+        table(_versions(contents.values())),
+    )
+
+
+def _task(
+    task: str,
+    members: Sequence[SettingCurves],
+    contents: Mapping[str, Mapping[str, Any]],
+    folder: Path,
+    *,
+    embed_videos: bool,
+) -> Iterable[Html]:
+    settings, names = [each.setting for each in members], _names(members)
+    yield element("h2", task)
+    same_reward = not different_rewards(settings)
+    yield table([_setting(setting, name, same_reward) for setting, name in zip(settings, names, strict=True)])
+    if any(each.curves for each in members):
+        yield element("figure", inline_svg(rendered(figures.draw_curves(members), "svg")))
+    stages = [(name, _failures(setting, contents)) for name, setting in zip(names, settings, strict=True)]
+    if any(shares for _, shares in stages):
+        yield element("h3", "Stages in which final episodes fail")
+        yield table(_failure_rows(stages))
+    if keys := different_keys(*(setting.config for setting in settings)):
+        yield element("h3", "Differences of the configs")
+        yield table(
+            [
+                {"setting": name, **{key: _value(setting.config.get(key)) for key in keys}}
+                for setting, name in zip(settings, names, strict=True)
+            ]
+        )
+    yield element("h3", "Commands, configs, videos")
+    for setting, name in zip(settings, names, strict=True):
+        config = Path(setting.records[0].path) / directory.CONFIG
+        yield details(
+            name,
+            element("pre", _command(setting, config)),
+            details(str(config), element("pre", config.read_text(encoding="utf-8", errors="replace"))),
+            *(_videos(record, folder, embed=embed_videos) for record in setting.records),
+        )
+
+
+def _setting(setting: Setting, name: str, same_reward: bool) -> dict[str, Cell]:
+    unfinished = len(setting.records) - len(setting.ended.records)
+    row: dict[str, Cell] = {"setting": name, "seeds": Number(str(len(setting.records)), len(setting.records))}
+    if not setting.ended.records:
+        unknown = dict.fromkeys(
+            ("success", "from", "to", "return", "env steps to 90 %", "time to 90 % (s)"), Number("", None)
+        )
+        return {**row, "not ended": Number(str(unfinished), unfinished), "diverged": Number("0", 0), **unknown}
+    summary = summarize(setting.ended, same_reward=same_reward)
+    low, high = summary.success if summary.runs > 1 else (None, None)
+    return {
+        **row,
+        "not ended": Number(str(unfinished), unfinished),
+        "diverged": Number(str(summary.diverged), summary.diverged),
+        "success": _number(summary.success_rate, ".1%"),
+        "from": _number(low, ".1%"),
+        "to": _number(high, ".1%"),
+        "return": _number(summary.mean_return, ".2f"),
+        "env steps to 90 %": _number(summary.steps_to_90, ",.0f"),
+        "time to 90 % (s)": _number(summary.seconds_to_90, ",.0f"),
+    }
+
+
+def _run(record: RunRecord, name: str) -> dict[str, Cell]:
+    return {
+        "task": record.task,
+        "setting": name,
+        "seed": _number(record.seed, "d"),
+        "status": record.status,
+        "env steps": _number(record.steps, ",d"),
+        "success": _number(record.success_rate, ".1%"),
+        "from": _number(record.success_low, ".1%"),
+        "to": _number(record.success_high, ".1%"),
+        "return": _number(record.mean_return, ".2f"),
+        "time (s)": _number(record.wall_time_s, ",.0f"),
+        "robot": record.robot,
+        "algorithm": record.algo,
+        "run": record.path,
+        "error": record.error or "",
+    }
+
+
+def _failures(setting: Setting, contents: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+    """Return stage → share of the final episodes that failed in it; empty if unknown."""
+    failed: Counter[str] = Counter()
+    episodes = 0
+    counts = []
+    for record in setting.ended.records:
+        reached = contents[record.path].get("stage_reached")
+        if not record.episodes or not isinstance(reached, dict):
+            continue
+        counts.append(reached)
+        episodes += record.episodes
+        complete = sum(number for stage, number in reached.items() if stage.rpartition(": ")[2] == "done")
+        failed[NOT_HELD] += complete - round((record.success_rate or 0.0) * record.episodes)
+        failed.update({stage: number for stage, number in reached.items() if stage.rpartition(": ")[2] != "done"})
+    order = [stage for stage in stage_order(counts) if stage in failed]
+    return {stage: failed[stage] / episodes for stage in (*order, NOT_HELD) if failed[stage] > 0}
+
+
+def _failure_rows(stages: Sequence[tuple[str, Mapping[str, float]]]) -> list[dict[str, Cell]]:
+    columns = list(dict.fromkeys(stage for _, shares in stages for stage in shares))
+    return [{"setting": name, **{stage: _bar(shares.get(stage, 0.0)) for stage in columns}} for name, shares in stages]
+
+
+def _bar(share: float) -> Number:
+    bar = element("span", class_="bar", style=f"width: {5 * share:.2f}em")
+    return Number(Html(f"{bar}{share:.1%}"), share)
+
+
+def _versions(contents: Iterable[Mapping[str, Any]]) -> list[dict[str, Cell]]:
+    """Return a row for each combination of versions."""
+    known = [content["versions"] for content in contents if isinstance(content.get("versions"), dict)]
+    combinations = Counter(json.dumps(each, sort_keys=True) for each in known)
+    packages = list(dict.fromkeys(package for each in known for package in each))
+    if not packages:
+        return [{"runs": "not recorded"}]
+    return [
+        {"runs": Number(str(runs), runs), **{package: _value(json.loads(text).get(package)) for package in packages}}
+        for text, runs in combinations.most_common()
+    ]
+
+
+def _command(setting: Setting, config: Path) -> str:
+    """Return the command that trains the runs of a setting again."""
+    try:
+        imports = load_file(config).get("imports") or []
+    except ConfigError:
+        imports = []
+    seeds = [str(record.seed) for record in setting.records if record.seed is not None]
+    flags = ["--seeds", ",".join(seeds)] if len(seeds) > 1 else ["--seed", *seeds] if seeds else []
+    words = ["mygym", "train", "--config", str(config), *flags]
+    return shlex.join([*words, *(word for module in imports for word in ("--import", str(module)))])
+
+
+def _videos(record: RunRecord, folder: Path, *, embed: bool) -> Html:
+    videos = sorted(path for path in (Path(record.path) / directory.VIDEOS).glob("*.mp4") if path.is_file())
+    shown = [_embedded(video) if embed else _linked(video, folder) for video in videos]
+    return element("p", f"seed {record.seed}: ", *shown) if shown else Html("")
+
+
+def _linked(video: Path, folder: Path) -> Html:
+    path = Path(os.path.relpath(video, folder)).as_posix()
+    return Html(f"{element('a', video.stem, href=quote(os.fsencode(path)))} ")
+
+
+def _embedded(video: Path) -> Html:
+    content = base64.b64encode(video.read_bytes()).decode()
+    player = element("video", src=f"data:video/mp4;base64,{content}", controls="", preload="metadata", title=video.stem)
+    return element("figure", player, element("figcaption", video.stem))
+
+
+def _names(members: Sequence[SettingCurves]) -> list[str]:
+    return names_of([each.setting.config for each in members])
+
+
+def _result(record: RunRecord) -> Mapping[str, Any]:
+    """Return the content of a readable result.json; empty without it."""
+    if not record.episodes:
+        return {}
+    try:
+        content = json.loads((Path(record.path) / directory.RESULT).read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # removed meanwhile
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _number(value: float | None, form: str) -> Number:
+    return Number("" if value is None else format(value, form), value)
+
+
+def _value(value: Any) -> Cell:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return Number(f"{value:g}", value)
+    return "" if value is None else str(value)

@@ -1,0 +1,177 @@
+"""Settings: runs that differ in their seeds alone; their names, from the differences of the configs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mygym.config.layers import flatten
+from mygym.config.loading import load_file
+from mygym.config.schema import NOT_SHAPING
+from mygym.errors import ConfigError, bad_value
+from mygym.nested import at
+from mygym.reporting.records import RunRecord, find_runs
+from mygym.runs import directory
+from mygym.types import FloatArray
+
+ENDED = ("done", "diverged")
+"""Statuses that count: a run that diverged has a success rate of 0."""
+
+LONGEST = 40
+"""Characters of a value in a name."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Runs that differ in their seeds alone."""
+
+    path: str
+    config: dict[str, Any]
+    """Dotted key → value of all that shapes a result."""
+    records: tuple[RunRecord, ...]
+    """One run for each seed, sorted by seed."""
+    eval_episodes: int = 0
+    """Episodes of each evaluation; 0: unknown."""
+
+    @property
+    def scores(self) -> FloatArray:
+        """Success rates `(runs, 1)`; those of diverged runs are 0."""
+        return np.array([[record.success_rate if record.status == "done" else 0.0] for record in self.records], float)
+
+    @property
+    def ended(self) -> Setting:
+        """The setting without the runs that have not ended."""
+        return replace(self, records=tuple(record for record in self.records if record.status in ENDED))
+
+
+def find_settings(sources: Iterable[str | Path]) -> list[Setting]:
+    """Return the settings below folders, and those of files that `store` wrote, in this order.
+
+    They have the runs that have ended.
+
+    Raises:
+        ConfigError: A folder or file does not exist, or has no run that has ended.
+    """
+    settings: dict[str, Setting] = {}
+    for source in sources:
+        more = _stored(Path(source)) if str(source).endswith(".json") else _in_folder(source)
+        settings |= {setting.path: setting for setting in more if setting.path not in settings}
+    return list(settings.values())
+
+
+def settings_of(records: Iterable[RunRecord]) -> list[Setting]:
+    """Return the settings of runs, in the order of the runs; of repeated runs of a seed, the newest that has ended.
+
+    Raises:
+        ConfigError: A config cannot be read, or runs in the same folder have different configs.
+    """
+    by_folder: dict[str, list[RunRecord]] = {}
+    for record in records:
+        by_folder.setdefault(record.setting, []).append(record)
+    return [_setting(path, runs) for path, runs in by_folder.items()]
+
+
+def store(settings: Sequence[Setting]) -> str:
+    """Return settings as JSON, which `find_settings` reads again as a baseline."""
+    return json.dumps({"settings": [asdict(setting) for setting in settings]}, indent=1) + "\n"
+
+
+def different_keys(*configs: Mapping[str, Any]) -> list[str]:
+    """Return the keys whose values differ between flat configs, sorted."""
+    keys = sorted(set().union(*configs))
+    return [key for key in keys if any(config.get(key) != configs[0].get(key) for config in configs[1:])]
+
+
+def names_of(configs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a name for each flat config: the algorithm, and the values that differ between the configs.
+
+    Parameters of algorithms are in the names if they differ between configs of the same algorithm.
+    """
+    keys = [key for key in different_keys(*configs) if key != "algo"] if configs else []
+    algos = {str(config.get("algo")) for config in configs}
+    shown: dict[str, list[str]] = {}
+    for algo in algos:
+        same = [config for config in configs if str(config.get("algo")) == algo]
+        among = different_keys(*same)
+        shown[algo] = [key for key in keys if key in among or not key.startswith(("algo_", "framework", "training_"))]
+    short = _short_names({key for names in shown.values() for key in names})
+    return [
+        ", ".join(
+            [
+                *([str(config.get("algo"))] if len(algos) > 1 or not keys else []),
+                *(f"{short[key]}={_text(config.get(key))}" for key in shown[str(config.get("algo"))]),
+            ]
+        )
+        for config in configs
+    ]
+
+
+def _in_folder(folder: str | Path) -> list[Setting]:
+    records = find_runs(folder)
+    settings = settings_of(record for record in records if record.status in ENDED)
+    if not settings:
+        statuses = ", ".join(sorted({record.status for record in records})) or "no runs"
+        raise ConfigError(bad_value("settings", str(folder), "a folder with runs that have ended", f"has {statuses}"))
+    return settings
+
+
+def _setting(path: str, records: Sequence[RunRecord]) -> Setting:
+    first, *more = {record.config_hash: record for record in records}.values()
+    config = _read_config(first)
+    shaping = _shaping(config)
+    for other in more:  # runs that a user has moved here
+        second = _shaping(_read_config(other))
+        for key in different_keys(shaping, second):
+            both = f"{shaping.get(key)} ({first.path}) and {second.get(key)} ({other.path})"
+            raise ConfigError(f"{key} differs: {both}; the runs in a folder must differ in their seeds alone")
+    episodes = at(config, ("eval", "episodes"))
+    return Setting(path, shaping, tuple(_unique_seeds(records)), episodes if isinstance(episodes, int) else 0)
+
+
+def _read_config(record: RunRecord) -> dict[str, Any]:
+    return load_file(Path(record.path) / directory.CONFIG)
+
+
+def _unique_seeds(records: Iterable[RunRecord]) -> list[RunRecord]:
+    """Return one record for each seed, sorted by seed; of repeated runs the newest that has ended."""
+    newest = {
+        record.seed: record for record in sorted(records, key=lambda record: (record.status in ENDED, -record.age_s))
+    }
+    return sorted(newest.values(), key=lambda record: record.seed or 0)
+
+
+def _stored(file: Path) -> list[Setting]:
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        names = {field.name for field in fields(RunRecord)}
+        return [
+            Setting(
+                f"{file}: {setting['path']}",
+                dict(setting["config"]),
+                tuple(RunRecord(**{name: record[name] for name in names}) for record in setting["records"]),
+            )
+            for setting in content["settings"]
+        ]
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        why = f"cannot be read ({type(error).__name__}: {error})"
+        raise ConfigError(bad_value("settings", str(file), "a file of `mygym compare --save`", why)) from None
+
+
+def _shaping(config: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(flatten({key: value for key, value in config.items() if key not in NOT_SHAPING}))
+
+
+def _short_names(keys: Iterable[str]) -> dict[str, str]:
+    """Return key → its last part, or the whole key if two keys end in the same way."""
+    last = {key: key.rpartition(".")[2] for key in keys}
+    return {key: name if list(last.values()).count(name) == 1 else key for key, name in last.items()}
+
+
+def _text(value: Any) -> str:
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
