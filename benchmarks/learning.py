@@ -1,10 +1,11 @@
-"""Learning from reward alone: whole commands, from launch to the saved model, over five seeds.
+"""Learning from reward alone: whole commands, from launch to the saved model, over several seeds.
 
     python benchmarks/learning.py > benchmarks/results/learning.md
+    python benchmarks/learning.py --only parts --seeds 2 > benchmarks/results/learning.md
 
-No expert and no demonstrations; in `pick_and_place` the expert places the cube in the hand at the start of three of
-ten training episodes. The columns are those of `benchmarks/strategies.py`. Finished runs are stored in a JSON file and
-not repeated; `--fresh` repeats them.
+No expert and no demonstrations; in tasks with an object in the hand, the expert leads three of ten training episodes to
+the start with the object in the hand. The columns are those of `benchmarks/strategies.py`. Finished runs are stored in
+a JSON file and not repeated; `--fresh` repeats them.
 """
 
 from __future__ import annotations
@@ -16,8 +17,21 @@ import strategies  # type: ignore[import-not-found]  # beside this program
 QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
     "push": ("A cube to a point on the table", ["--config configs/push_ppo.yaml"]),
     "pick_and_place": ("A cube to a point in the air", ["--config configs/pick_and_place_ppo.yaml"]),
+    "parts": (
+        "Articulated parts: button, switch, valve, door, drawer",
+        [f"--task {task}" for task in ("press", "switch", "turn", "open_door", "open_drawer")],
+    ),
+    "touching": (
+        "Objects that are touched, not held",
+        [f"--task {task}" for task in ("poke", "slide", "score_goal", "maze", "vertical_maze")],
+    ),
+    "carrying": (
+        "Objects that are carried",
+        [f"--task {task}" for task in ("stack", "place_on_step", "insert", "hand_over", "throw", "hit_board")],
+    ),
+    "several": ("Several sub-tasks", [f"--task {task}" for task in ("build_tower", "set_table")]),
 }
-"""Task → question, and the commands that answer it, without `python train.py`."""
+"""Group of tasks → question, and the commands that answer it, without `python train.py`."""
 
 if __name__ == "__main__":
     strategies.main("learning", "Learning from reward", QUESTIONS, __doc__ or "")

@@ -174,6 +174,17 @@ def picture(question: str, rows: Mapping[str, Sequence[Row]], path: Path) -> Non
     pyplot.close(figure)
 
 
+def stored(path: Path) -> list[Row]:
+    """Return the rows of finished runs."""
+    rows: list[Row] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    return rows
+
+
+def store(path: Path, rows: Sequence[Row]) -> None:
+    """Replace the rows of finished runs."""
+    path.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
 def main(name: str, title: str, questions: Mapping[str, tuple[str, Sequence[str]]], description: str) -> None:
     """Run missing commands and print the tables.
 
@@ -192,16 +203,16 @@ def main(name: str, title: str, questions: Mapping[str, tuple[str, Sequence[str]
     options = parser.parse_args()
 
     path = RESULTS / f"{name}.json"
-    rows: list[Row] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-    wanted = [(command, seed) for key in options.only for command in questions[key][1] for seed in range(options.seeds)]
+    wanted = [(command, seed) for seed in range(options.seeds) for key in options.only for command in questions[key][1]]
     if options.fresh:
-        rows = [row for row in rows if (row["command"], row["seed"]) not in wanted]
+        store(path, [row for row in stored(path) if (row["command"], row["seed"]) not in wanted])
     for command, seed in wanted:
-        if any((row["command"], row["seed"]) == (command, seed) for row in rows):
+        if any((row["command"], row["seed"]) == (command, seed) for row in stored(path)):
             continue
-        rows.append(run(command, seed))
-        print(json.dumps(rows[-1]), file=sys.stderr, flush=True)
-        path.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        row = run(command, seed)
+        print(json.dumps(row), file=sys.stderr, flush=True)
+        store(path, [*stored(path), row])  # another process may have stored rows in the meantime
+    rows = stored(path)
 
     versions = ", ".join(f"{package} {version(package)}" for package in ("stable-baselines3", "torch", "pybullet"))
     print(f"# {title}\n")
