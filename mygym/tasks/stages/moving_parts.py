@@ -99,7 +99,7 @@ def _open_potential(context: StageContext) -> Array:
         )
     close = closeness_outside(distance(context.ee_position, context.target), AROUND, GRIP_HALF)
     touch = namespace(close).astype(context.handle_contact, close.dtype).mean(-1)
-    return (1.0 - STAND_SHARE) * _progress(context) + STAND_SHARE * close * (0.6 + 0.4 * touch)
+    return (1.0 - STAND_SHARE) * _progress(context) + STAND_SHARE * close * (0.6 + 0.4 * touch * close)
 
 
 # press, switch, turn: push the handle from behind -------------------------------------------------------------------
