@@ -25,6 +25,9 @@ COMMANDS = {
     "evaluate": "evaluate a run or a scripted policy",
     "runs": "list, delete and archive runs",
     "compare": "compare settings over their seeds",
+    "judge": "judge finished runs on fresh episodes, as rows of a leaderboard",
+    "leaderboard": "print a leaderboard",
+    "doctor": "find out why a run does not learn",
     "search": "search the best path through the super-networks of a run",
     "demos": "record demonstrations of an expert or a policy",
     "replay": "replay and film demonstrations",
@@ -87,7 +90,7 @@ def run(command: str, arguments: Sequence[str], **options: Any) -> NoReturn:
 
 def _print_help() -> None:
     print("usage: mygym COMMAND [options]\n\ncommands:")
-    print("\n".join(f"  {name:<10}{help}" for name, help in COMMANDS.items()))
+    print("\n".join(f"  {name:<13}{help}" for name, help in COMMANDS.items()))
     print("\nexamples:\n  mygym train --task push --steps 300000\n  mygym list robot")
     print("\n`mygym COMMAND --help` prints the options and examples of a command; `mygym --version` the version.")
 

@@ -233,7 +233,8 @@ def test_success_is_held_and_ends_the_episode(task: str, robot: str, cached_env:
 @pytest.mark.parametrize("task", ["push", "open_drawer"])
 def test_info_shows_touch_and_saturated_actions(task: str, cached_env: Any) -> None:
     env = cached_env(task=task)
-    for act, touches, saturation in ((env.expert_action, True, None), (lambda: np.zeros(env.action_space.shape), False, 0.0)):
+    zeros = np.zeros(env.action_space.shape)
+    for act, touches, saturation in ((env.expert_action, True, None), (zeros.copy, False, 0.0)):
         env.reset(seed=0)
         ended = False
         while not ended:
@@ -242,8 +243,8 @@ def test_info_shows_touch_and_saturated_actions(task: str, cached_env: Any) -> N
         assert info["touched"] == touches
         assert saturation in (None, info["saturation"])
     env.reset(seed=0)
-    env.step(np.zeros(env.action_space.shape))
-    assert env.step(np.ones(env.action_space.shape))[4]["saturation"] == 0.5
+    env.step(zeros)
+    assert env.step(zeros + 1)[4]["saturation"] == 0.5
 
 
 # ends ---------------------------------------------------------------------------------------------------------------
