@@ -62,8 +62,8 @@ def main(arguments: Sequence[str]) -> None:
 
     from mygym.reporting.judgement import find_finished, judge
 
-    finished, others = find_finished(options.runs)
-    for record in others:
+    finished, unfinished = find_finished(options.runs)
+    for record in unfinished:
         print_note(f"note: {record.path} is not judged: it is {record.status}")
     rows: list[Row] = []
     for record in finished:

@@ -52,7 +52,7 @@ class Repetition:
 
 
 def find_finished(sources: Iterable[str | Path]) -> tuple[list[RunRecord], list[RunRecord]]:
-    """Return the finished and the other runs below folders, each run once.
+    """Return the finished and the unfinished runs below folders, each run once.
 
     Raises:
         ConfigError: A folder does not exist, or no run is finished.
@@ -60,12 +60,12 @@ def find_finished(sources: Iterable[str | Path]) -> tuple[list[RunRecord], list[
     paths = [str(source) for source in sources]
     records = {Path(record.path).absolute(): record for path in paths for record in find_runs(path)}
     finished = [record for record in records.values() if record.status == "done"]
-    others = [record for record in records.values() if record.status != "done"]
+    unfinished = [record for record in records.values() if record.status != "done"]
     if not finished:
-        statuses = ", ".join(sorted({record.status for record in others})) or "no runs"
+        statuses = ", ".join(sorted({record.status for record in unfinished})) or "no runs"
         why = f"has {statuses}"
         raise ConfigError(bad_value("runs", ", ".join(paths), "a folder with runs whose status is done", why))
-    return finished, others
+    return finished, unfinished
 
 
 def judge(run: Path, episodes: int, number: int = FIRST) -> Row:
