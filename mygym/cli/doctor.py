@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from textwrap import fill
+from typing import Any
 
 from mygym.cli.command import JSON, argument, command
 from mygym.cli.output import print_json
 from mygym.reporting.doctor.diagnosis import LEARNED, RULES, diagnose, has_learned
 from mygym.reporting.doctor.logs import RunLogs, read_logs
+
+INDENT: Mapping[str, Any] = {"initial_indent": "  ", "subsequent_indent": "  "}
 
 PARSER = command(
     "mygym doctor",
@@ -23,7 +27,10 @@ mygym doctor runs/push/panda/ppo/1a2b3c4d/seed_0 --json
     notes=f"""
 Each finding is a line with its evidence and the flag that would change it, causes before their effects. A finding is
 a conjecture from numbers: change a single flag at a time. A run with {LEARNED:.0%} success or more has no findings.
-The {len(RULES)} rules: {", ".join(rule.__name__.replace("_", " ") for rule in RULES[:6])} …
+
+rules:
+{fill(", ".join(rule.__name__.replace("_", " ") for rule in RULES), 116, **INDENT)}
+
 Exit codes: 0 nothing was found, 1 there are findings, 2 invalid input.
 """,
 )

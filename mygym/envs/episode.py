@@ -151,7 +151,7 @@ class Episode:
             "stages_done": self.stages_done,
             "failed": self.failed,
             "touched": self.touched,
-            "saturation": self.saturated / max(len(self.actions), 1),
+            "saturation": round(self.saturated / max(len(self.actions), 1), 4),
             "elapsed_steps": self.elapsed_steps,
         }
 

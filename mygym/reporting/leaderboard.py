@@ -75,10 +75,11 @@ class Row:
         """Return the row of a `to_json`.
 
         Raises:
-            ValueError: The checksum is not that of the content: the row was edited or damaged.
+            ConfigError: The checksum is not that of the content: the row was edited or damaged.
         """
         if content.get("checksum") != _checksum({key: value for key, value in content.items() if key != "checksum"}):
-            raise ValueError(f"the row of {content.get('run')!r} was changed after it was judged: judge the run again")
+            allowed = "the row as it was written: judge the run again"
+            raise ConfigError(bad_value("leaderboard", content.get("run"), allowed, "was changed after it was judged"))
         return cls(**{field.name: content[field.name] for field in fields(cls)})
 
 
@@ -101,7 +102,7 @@ def read(file: Path) -> list[Row]:
     except FileNotFoundError:
         raise ConfigError(bad_value("leaderboard", str(file), allowed, "does not exist")) from None
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        why = f"cannot be read ({type(error).__name__}: {error})"
+        why = f"is no leaderboard ({type(error).__name__}: {error})"
         raise ConfigError(bad_value("leaderboard", str(file), allowed, why)) from None
 
 

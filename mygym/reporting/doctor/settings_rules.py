@@ -96,9 +96,8 @@ def too_few_evaluations(logs: RunLogs) -> Finding | None:
     episodes = int(logs.number("eval.episodes") or 0)
     if number < FEW_EVALUATIONS and not logs.is_running and not logs.has_failed:
         every = max(logs.planned_steps // 10, 1)
-        return Finding(
-            f"{number} evaluations after the start, each of {episodes} episodes", f"--set eval.every={every}"
-        )
+        evidence = f"{count(number, 'evaluation')} after the start, each of {count(episodes, 'episode')}"
+        return Finding(evidence, f"--set eval.every={every}")
     if episodes < FEW_EPISODES:
         evidence = f"an evaluation has {count(episodes, 'episode')}: its success rate is chance"
         return Finding(evidence, "--set eval.episodes=50")
