@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mygym.reporting.doctor.findings import Finding
+from mygym.reporting.doctor.findings import Finding, lower_learning_rate, normalized
 from mygym.reporting.doctor.logs import RunLogs
 from mygym.types import FloatArray
 
@@ -64,9 +64,7 @@ def updates_too_large(logs: RunLogs) -> Finding | None:
     divergence, clipped = _update_sizes(logs)
     if not (divergence > DIVERGENCES[1] or clipped > CLIPPED[1]):
         return None
-    rate = logs.number("algo_params.learning_rate")
-    lower = f"--set algo_params.learning_rate={rate / 3:.1g}, or " if rate else ""
-    return Finding(_sizes_in_words(divergence, clipped), f"{lower}--set algo_params.target_kl=0.03")
+    return Finding(_sizes_in_words(divergence, clipped), lower_learning_rate(logs))
 
 
 def updates_change_nothing(logs: RunLogs) -> Finding | None:
@@ -84,7 +82,7 @@ def q_values_explode(logs: RunLogs) -> Finding | None:
     if not (actor > bound or critic > bound**2):
         return None
     evidence = f"actor_loss {actor:.3g}, critic_loss {critic:.3g}, but no return exceeds {logs.scale:.3g}"
-    return Finding(evidence, "--set algo_params.learning_rate=3e-4, or a lower algo_params.gamma or algo_params.tau")
+    return Finding(evidence, f"{lower_learning_rate(logs, 10)}, or a lower algo_params.gamma or algo_params.tau")
 
 
 def value_loss_explodes(logs: RunLogs) -> Finding | None:
@@ -93,7 +91,7 @@ def value_loss_explodes(logs: RunLogs) -> Finding | None:
     if not loss > logs.scale**2:
         return None
     evidence = f"value_loss {loss:.3g}, but a critic that returns 0 has at most {logs.scale**2:.3g}"
-    return Finding(evidence, "--set normalize=true, or a lower algo_params.learning_rate")
+    return Finding(evidence, normalized(logs))
 
 
 def _update_sizes(logs: RunLogs) -> tuple[float, float]:

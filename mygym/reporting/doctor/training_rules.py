@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mygym.reporting.doctor.findings import Finding
+from mygym.reporting.doctor.findings import Finding, lower_learning_rate, normalized
 from mygym.reporting.doctor.logs import RECENT, SUCCESS, RunLogs
 from mygym.reporting.statistics import success_interval
 
@@ -41,9 +41,7 @@ def diverged(logs: RunLogs) -> Finding | None:
     keys = [key for line in logs.lines for key, value in line.items() if key.startswith("train/") and value is None]
     if logs.record.status != "diverged" and not keys:
         return None
-    rate = logs.number("algo_params.learning_rate")
-    lower = f"--set algo_params.learning_rate={rate / 10 if rate else 1e-4:g}"
-    return Finding(logs.record.error or f"{keys[0]} is not finite", lower)
+    return Finding(logs.record.error or f"{keys[0]} is not finite", lower_learning_rate(logs, 10))
 
 
 def stopped_early(logs: RunLogs) -> Finding | None:
@@ -83,7 +81,8 @@ def hindsight_finds_nothing(logs: RunLogs) -> Finding | None:
     if touched.mean() >= RARE:
         return None
     evidence = f"the object was touched in {int(touched.sum())} of {len(touched):,} training episodes, so nearly all "
-    places = "--set task_params.goals_on_surface=0.3, or " if logs.setting("task_params.goals_on_surface") == 0 else ""
+    raised = logs.task is not None and logs.task.has_goals_in_air and not logs.setting("task_params.goals_on_surface")
+    places = "--set task_params.goals_on_surface=0.3, or " if raised else ""
     return Finding(f"{evidence}relabelled goals are its start", f"{places}{_start_later(logs) or _shaped(logs)}")
 
 
@@ -146,7 +145,7 @@ def actions_saturate(logs: RunLogs) -> Finding | None:
     evidence = (
         f"{recent.mean():.0%} of the action components of the last {len(recent)} training episodes are at a limit"
     )
-    return Finding(evidence, "--set normalize=true, or a lower algo_params.learning_rate")
+    return Finding(evidence, normalized(logs))
 
 
 def _acts_on_something(logs: RunLogs) -> bool:
@@ -154,7 +153,7 @@ def _acts_on_something(logs: RunLogs) -> bool:
 
 
 def _start_later(logs: RunLogs) -> str:
-    """Return the flag that lets episodes begin after the stage that no episode completes; empty if there is none."""
+    """Return the flag that lets episodes begin after the stage that no episode completes; empty if no start does."""
     starts = logs.task.start_stages if logs.task else {}
     later = [name for name, done in sorted(starts.items(), key=lambda item: item[1]) if done > logs.stages_done]
     return f"--set task_params.starts.{later[0]}=0.3" if later else ""
@@ -171,5 +170,7 @@ def _difference_to_training(logs: RunLogs) -> str:
         return "training episodes may begin later, evaluations do not: --set task_params.starts={}"
     if logs.setting("strategy") != "standard":
         return f"training episodes are those of the strategy {logs.setting('strategy')}: --strategy standard"
-    noise = "evaluations act without noise, on which the policy relies: --set algo_params.ent_coef=0"
-    return f"{noise}, or --set normalize=false" if logs.setting("normalize") else noise
+    remedies = ["--set normalize=false"] if logs.setting("normalize") else []
+    if logs.setting("algo_params.ent_coef"):
+        remedies.insert(0, "--set algo_params.ent_coef=0")
+    return f"evaluations act without noise: {', or '.join([*remedies, 'more --steps, until the noise is small'])}"
