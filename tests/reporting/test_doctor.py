@@ -197,6 +197,14 @@ def test_a_good_run_has_no_findings_while_it_trains(run: str, share: float, good
     assert set(diagnose(logs)) <= {"too_few_steps"}
 
 
+def test_the_first_episodes_of_a_run_that_trains_prove_nothing(good: dict[str, RunLogs]) -> None:
+    logs = evaluations([0])(column(touched=0, stages_done=0, is_success=0, r=-1.0, l=1)(good["poke"]))
+    findings = {"never_touched_the_object", "stuck_in_a_stage", "reward_never_changes"}
+    for steps, expected in ((20_000, set()), (150_000, findings)):
+        diagnosis = diagnose(record(status="running", steps=steps, success_rate=None, episodes=0)(logs))
+        assert findings & set(diagnosis) == expected
+
+
 SPOILT: dict[str, tuple[dict[str, Any], set[str]]] = {
     "a tiny learning rate": (
         {"algo": "ppo", "steps": 128, "algo_params": {"learning_rate": 1e-9}},
