@@ -129,11 +129,6 @@ class RunLogs:
         """Largest size of a return of a training episode, at least 1."""
         return max(1.0, float(np.abs(self.column("r")).max(initial=0.0)))
 
-    @property
-    def stages_done(self) -> int:
-        """Largest number of stages that a training episode has completed."""
-        return int(self.column("stages_done").max(initial=0.0))
-
 
 def read_logs(run: str | Path) -> RunLogs:
     """Read the logs of a run; files that are missing or damaged count as empty.

@@ -94,7 +94,7 @@ def too_few_evaluations(logs: RunLogs) -> Finding | None:
     """Evaluations are too rare, or too short, to see progress and to select the best model."""
     number = int((logs.steps_of(SUCCESS) > 0).sum())
     episodes = int(logs.number("eval.episodes") or 0)
-    if number < FEW_EVALUATIONS and not logs.is_running and not logs.has_failed:
+    if number < FEW_EVALUATIONS and logs.record.status == "done":
         every = max(logs.planned_steps // 10, 1)
         evidence = f"{count(number, 'evaluation')} after the start, each of {count(episodes, 'episode')}"
         return Finding(evidence, f"--set eval.every={every}")

@@ -6,6 +6,7 @@ import numpy as np
 
 from mygym.reporting.doctor.findings import Finding, lower_learning_rate, normalized
 from mygym.reporting.doctor.logs import RECENT, SUCCESS, RunLogs
+from mygym.reporting.records import DAMAGED
 from mygym.reporting.statistics import success_interval
 
 ENOUGH = 20
@@ -15,7 +16,7 @@ EQUAL = 1e-4
 """Largest difference of mean rewards that count as equal; monitor.csv rounds returns to 1e-6."""
 
 RARE = 0.02
-"""Share of episodes below which hindsight has too little to relabel."""
+"""Share of episodes below which a touch or a completed stage counts as chance."""
 
 GAP = 0.3
 """Smallest difference of two success rates that is reported, if their intervals do not overlap."""
@@ -28,8 +29,8 @@ SHORT = 0.5
 
 
 def ended_with_an_error(logs: RunLogs) -> Finding | None:
-    """The run failed."""
-    if logs.record.status != "failed":
+    """The run failed, or its result is not readable."""
+    if logs.record.status not in ("failed", DAMAGED):
         return None
     return Finding(
         f"{logs.record.error} after {logs.steps:,} steps", f"see traceback.txt, then --resume {logs.record.path}"
@@ -46,7 +47,7 @@ def diverged(logs: RunLogs) -> Finding | None:
 
 def stopped_early(logs: RunLogs) -> Finding | None:
     """The run was interrupted or killed."""
-    if logs.record.status not in ("interrupted", "stopped"):
+    if logs.record.status not in ("interrupted", "stopped") or logs.steps >= logs.planned_steps:
         return None
     evidence = f"{logs.record.status} after {logs.steps:,} of {logs.planned_steps:,} steps"
     return Finding(evidence, f"--resume {logs.record.path}")
@@ -87,15 +88,17 @@ def hindsight_finds_nothing(logs: RunLogs) -> Finding | None:
 
 
 def stuck_in_a_stage(logs: RunLogs) -> Finding | None:
-    """No training episode completes a stage, although the task has later stages or this is its last."""
-    done, episodes = logs.column("stages_done"), len(logs.column("stages_done"))
-    names = logs.task.labels if logs.task else ()
-    if logs.is_young or episodes < ENOUGH or logs.stages_done >= len(names) or len(names) < 2:
+    """Hardly any recent training episode completes a stage, although episodes reach it."""
+    done, names = logs.column("stages_done"), logs.task.labels if logs.task else ()
+    stage = _hardest_stage(logs)
+    if logs.is_young or len(done) < ENOUGH or len(names) < 2 or stage >= len(names):
         return None
-    reached = float((done >= logs.stages_done).mean())
-    share = f"{reached:.0%} reached it" if logs.stages_done else "it is the first"
-    evidence = f"none of {episodes:,} training episodes completed stage {names[logs.stages_done]} "
-    return Finding(f"{evidence}({logs.stages_done + 1} of {len(names)}; {share})", _start_later(logs) or _shaped(logs))
+    recent = done[-RECENT:]
+    completed = f"{int((done > stage).sum())} of {len(done):,} training episodes completed stage {names[stage]}"
+    reached = (
+        f"{(recent >= stage).mean():.0%} of the last {len(recent)} reached it, {(recent > stage).mean():.0%} passed"
+    )
+    return Finding(f"{completed} ({stage + 1} of {len(names)}; {reached})", _start_later(logs) or _shaped(logs))
 
 
 def episodes_are_cut_off(logs: RunLogs) -> Finding | None:
@@ -152,10 +155,19 @@ def _acts_on_something(logs: RunLogs) -> bool:
     return logs.task is not None and bool(logs.task.roles or any(subtask.part for subtask in logs.task.subtasks))
 
 
+def _hardest_stage(logs: RunLogs) -> int:
+    """Return the number of the first stage that hardly any recent training episode completes."""
+    recent = logs.column("stages_done")[-RECENT:]
+    stage = 0
+    while len(recent) and (recent > stage).mean() >= RARE:
+        stage += 1
+    return stage
+
+
 def _start_later(logs: RunLogs) -> str:
-    """Return the flag that lets episodes begin after the stage that no episode completes; empty if no start does."""
+    """Return the flag that lets episodes begin after the stage in which they are stuck; empty if no start does."""
     starts = logs.task.start_stages if logs.task else {}
-    later = [name for name, done in sorted(starts.items(), key=lambda item: item[1]) if done > logs.stages_done]
+    later = [name for name, done in sorted(starts.items(), key=lambda item: item[1]) if done > _hardest_stage(logs)]
     return f"--set task_params.starts.{later[0]}=0.3" if later else ""
 
 
