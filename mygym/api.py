@@ -17,11 +17,11 @@ from mygym.demonstrations.sliders import SLIDERS, Sliders
 from mygym.envs.arguments import checked_episodes, checked_seed
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.envs.supported import support_warning
-from mygym.errors import ConfigError, DivergedError, RunError, bad_value
+from mygym.errors import ConfigError, bad_value
 from mygym.registry import registry
 from mygym.reporting.records import find_runs as results
 from mygym.runs import directory, factory
-from mygym.runs.evaluation import EXTRA, Evaluation, Predicts, episode_seeds, evaluate_policy, round_robin
+from mygym.runs.evaluation import EXTRA, Evaluation, Predicts, episode_seeds, evaluate_or_fail, round_robin
 from mygym.runs.loading import find_plan, load
 from mygym.runs.plan import Config, RunPlan
 from mygym.runs.result import Result
@@ -162,12 +162,7 @@ def evaluate(
             evaluated = Keyboard(envs[0]) if policy == KEYBOARD else policy_for(envs)
             evaluated = Sliders(envs[0], evaluated) if gui else evaluated
         seeds = round_robin(episode_seeds(seed, EXTRA, episodes), envs[0])
-        try:
-            evaluation = evaluate_policy(evaluated, envs, seeds)
-        except (DivergedError, ValueError) as error:  # torch's distributions raise the latter
-            raise RunError(f"{run or policy}: cannot be evaluated: {' '.join(str(error).split())}") from error
-        if not evaluation.episodes:
-            raise RunError(f"{run or policy}: no episode was played to the end")
+        evaluation = evaluate_or_fail(str(run or policy), evaluated, envs, seeds)
         if video is not None:
             record_video(policy_for(envs[:1]), envs[0], seeds[: max(plan.config.video.episodes, 1)], Path(video))
         if failure_videos is not None:

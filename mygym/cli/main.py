@@ -27,6 +27,9 @@ COMMANDS = {
     "compare": "compare settings over their seeds",
     "plot": "draw learning curves, success by stage, profiles, sensitivity",
     "report": "write runs, curves and configs into one HTML file",
+    "judge": "judge finished runs on fresh episodes, as rows of a leaderboard",
+    "leaderboard": "print a leaderboard",
+    "doctor": "find out why a run does not learn",
     "search": "search the best path through the super-networks of a run",
     "demos": "record demonstrations of an expert or a policy",
     "replay": "replay and film demonstrations",
@@ -89,7 +92,7 @@ def run(command: str, arguments: Sequence[str], **options: Any) -> NoReturn:
 
 def _print_help() -> None:
     print("usage: mygym COMMAND [options]\n\ncommands:")
-    print("\n".join(f"  {name:<10}{help}" for name, help in COMMANDS.items()))
+    print("\n".join(f"  {name:<13}{help}" for name, help in COMMANDS.items()))
     print("\nexamples:\n  mygym train --task push --steps 300000\n  mygym list robot")
     print("\n`mygym COMMAND --help` prints the options and examples of a command; `mygym --version` the version.")
 

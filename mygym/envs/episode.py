@@ -15,7 +15,14 @@ from mygym.tasks.context import EpisodeContext
 from mygym.tasks.episode import act, advance, is_success, potential
 from mygym.tasks.progress import Progress
 from mygym.tasks.stage import CLOSED
+from mygym.tasks.state import State
 from mygym.types import FloatArray
+
+LIMIT = 0.99
+"""Size of an action component, in [0, 1], from which it counts as saturated."""
+
+MOVED = 1e-3
+"""Change of a part's joint position, m or rad, from which the part counts as touched."""
 
 
 class Episode:
@@ -41,6 +48,13 @@ class Episode:
         """Largest number of stages done in this episode."""
         self.failed = False
         """Whether an object of the task has left the workspace."""
+        self.touched = False
+        """Whether the robot has pressed on an object of the task, or moved a part of it, in this episode."""
+        self.saturated = 0.0
+        """Sum over the actions of the share of components at a limit."""
+        self._parts = [stage.part for stage in self.task.bound_stages if stage.part is not None]
+        self._part_start = self.world.state.part_position[0, self._parts]
+        """`(p,)` m or rad: positions of the task's parts at the reset."""
         self.actions: list[NDArray[Any]] = []
         """Actions since the reset, as the environment received them."""
         self.elapsed_steps = 0
@@ -67,6 +81,8 @@ class Episode:
         self.update_potential()
         self.stages_done = 0
         self.failed = False
+        self.touched, self.saturated = False, 0.0
+        self._part_start = state.part_position[0, self._parts]
         self.actions = []
         self.elapsed_steps = 0
 
@@ -100,6 +116,7 @@ class Episode:
 
     def advance(self, command: FloatArray) -> None:
         """Advance world and progress with an action `(A,)`, which is repeated unless the episode ends."""
+        self.saturated += np.count_nonzero(np.abs(command) >= LIMIT) / command.size
         self._advance_once(command)
         for _ in range(self.world.control.config.action_repeat - 1):
             if self.failed or self.elapsed_steps >= self.task.horizon or is_success(self.task, self.progress)[0]:
@@ -113,6 +130,7 @@ class Episode:
         state = self.world.state
         self.progress = advance(self.task, self.progress, state, self.goals)
         self.stages_done = max(self.stages_done, int(self.progress.stage[0]))
+        self.touched = self.touched or self._touches(state)
         self.failed = any(map(self.has_left, state.object_position[0, : len(self.task.roles)].tolist()))
         if self._randomizer.is_on:
             self._randomizer.draw_noise()
@@ -141,8 +159,16 @@ class Episode:
             "stage": int(self.progress.stage[0]),
             "stages_done": self.stages_done,
             "failed": self.failed,
+            "touched": self.touched,
+            "saturation": round(self.saturated / max(len(self.actions), 1), 4),
             "elapsed_steps": self.elapsed_steps,
         }
+
+    def _touches(self, state: State) -> bool:
+        """Return whether the robot presses on an object of the task, or has moved a part of it."""
+        if self._parts and np.abs(state.part_position[0, self._parts] - self._part_start).max() > MOVED:
+            return True
+        return bool(state.touch[0, : len(self.task.roles)].any())
 
     def has_left(self, position: list[float]) -> bool:
         """Return whether a position `(3,)` m is outside the workspace."""

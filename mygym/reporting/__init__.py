@@ -1,1 +1,1 @@
-"""Reports from run directories alone: statistics over seeds, the index of runs, comparisons of settings."""
+"""Reports from run directories alone: statistics, index of runs, comparisons, leaderboards, diagnoses."""

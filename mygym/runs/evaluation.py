@@ -11,15 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mygym.envs.multi_task_env import AnyEnv, MultiTaskEnv
+from mygym.errors import DivergedError, RunError
 
 BATCH = 4
 """Number of environments of an evaluation; more environments would save network calls, but need 30 MB each."""
 
-TRAINING, EVALUATION, FINAL, EXTRA, DEMONSTRATION, TEST = 0, 1, 2, 3, 5, 6
+TRAINING, EVALUATION, FINAL, EXTRA, DEMONSTRATION, TEST, JUDGE = 0, 1, 2, 3, 5, 6, 7
 """Purposes of episode seeds, stored in the bits above the lowest 30, so that seeds of two purposes never coincide.
 
 4 would coincide with training: the first episode of seed 2**32 + n is the second of seed n, see `EpisodeSeeds`.
-EVALUATION seeds (validation) select the best model; TEST seeds are used at the same marks and select nothing.
+EVALUATION seeds (validation) select the best model; TEST seeds are used at the same marks and select nothing. JUDGE
+seeds are those of leaderboards: they do not depend on the run, so that all policies play the same episodes.
 """
 
 NOT_HELD = "all stages were complete, but not for long enough"
@@ -145,7 +147,7 @@ def episode_seeds(seed: int, purpose: int, count: int, number: int = 0) -> list[
 
     Args:
         seed: Seed of the run.
-        purpose: `TRAINING`, `EVALUATION`, `FINAL`, `EXTRA`, `TEST` or `DEMONSTRATION`.
+        purpose: `TRAINING`, `EVALUATION`, `FINAL`, `EXTRA`, `TEST`, `DEMONSTRATION` or `JUDGE`.
         count: Number of seeds.
         number: Number of the evaluation among the evaluations of its purpose.
     """
@@ -242,6 +244,27 @@ def evaluate_policy(
         tuple(episode for episode in episodes if episode is not None),
         tuple(failure for *_, failure in in_stage_order),
     )
+
+
+def evaluate_or_fail(name: str, policy: Predicts, envs: Sequence[AnyEnv], seeds: Sequence[int]) -> Evaluation:
+    """Evaluate a policy as `evaluate_policy` does, with one error for all that a policy or its operator can do.
+
+    Args:
+        name: Name of the policy, for the message.
+        policy: The policy.
+        envs: Environments that nothing else uses.
+        seeds: Seeds of the episodes.
+
+    Raises:
+        RunError: Its actions are not finite, or no episode was played to the end.
+    """
+    try:
+        evaluation = evaluate_policy(policy, envs, seeds)
+    except (DivergedError, ValueError) as error:  # torch's distributions raise the latter
+        raise RunError(f"{name}: cannot be evaluated: {' '.join(str(error).split())}") from error
+    if not evaluation.episodes:
+        raise RunError(f"{name}: no episode was played to the end")
+    return evaluation
 
 
 def stack_observations(observations: Sequence[Any]) -> Any:

@@ -38,7 +38,7 @@ _REFUSALS = (
 )
 """Exceptions that a constructor may raise for invalid arguments."""
 
-MONITORED = ("is_success", "stages_done")
+MONITORED = ("is_success", "stages_done", "touched", "saturation")
 """Columns of monitor.csv besides return, length and time."""
 
 

@@ -153,7 +153,7 @@ class EpisodesCsv:
     ) -> None:
         self.file = _AppendOnlyFile(path)
         self.on_episode = on_episode
-        self.writer = csv.DictWriter(self.file, fieldnames=("r", "l", "t", *keys), lineterminator="\n")
+        self.writer = csv.DictWriter(self.file, _columns(path, keys), extrasaction="ignore", lineterminator="\n")
         if not self.file.length():
             self.file.write(f"#{json.dumps({'t_start': started})}\n")
             self.writer.writeheader()
@@ -166,6 +166,14 @@ class EpisodesCsv:
     def close(self) -> None:
         """Close the file."""
         self.file.close()
+
+
+def _columns(path: Path, keys: tuple[str, ...]) -> list[str]:
+    """Return the columns of an existing file of episodes, which are fewer in an older run; else of a new file."""
+    first = ["r", "l", "t"]
+    with path.open(encoding="utf-8", errors="replace") as file:
+        header = next((line for line in file if not line.startswith("#")), "").strip().split(",")
+    return header if header[:3] == first else [*first, *keys]
 
 
 class TensorBoard(TensorBoardOutputFormat):

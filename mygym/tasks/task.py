@@ -254,6 +254,11 @@ class Task:
         return {**fixed, ALONG_EXPERT: (0.0, len(self.plan.stages) - 0.1)}
 
     @property
+    def has_goals_in_air(self) -> bool:
+        """Whether goals of a sub-task are in the air, so that `goals_on_surface` applies."""
+        return any(AIR in self.goal_areas(number) for number in range(len(self.subtasks)))
+
+    @property
     def stage_names(self) -> tuple[str, ...]:
         """Stage names in order."""
         return tuple(stage.name for stage in self.plan.stages)

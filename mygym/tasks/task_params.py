@@ -8,7 +8,7 @@ from typing import Any
 
 from mygym.config.schema import Distractor
 from mygym.errors import ConfigError, bad_value
-from mygym.tasks.task import AIR, STARTS, Task
+from mygym.tasks.task import STARTS, Task
 
 CHANGEABLE = (
     *("tolerance", "hold", "horizon", "stages_done", "starts", "goals_on_surface"),
@@ -54,7 +54,7 @@ def change_task(task: Task, numbers: Mapping[str, Any]) -> Task:
         if name not in changed.start_stages:
             why = f"is no start of {task.name}: no stage before the last gives {STARTS[name]}"
             raise ConfigError(bad_value("task_params.starts", name, list(changed.start_stages), why))
-    if changed.goals_on_surface and not any(AIR in task.goal_areas(number) for number in range(len(task.subtasks))):
+    if changed.goals_on_surface and not task.has_goals_in_air:
         why = f"is only for tasks whose goals are in the air, which those of {task.name} are not"
         raise ConfigError(bad_value("task_params.goals_on_surface", changed.goals_on_surface, ["0"], why))
     if changed.stages_done >= len(task.stage_names):

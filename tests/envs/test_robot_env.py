@@ -230,6 +230,23 @@ def test_success_is_held_and_ends_the_episode(task: str, robot: str, cached_env:
     assert info["stages_done"] == len(env.task.stage_names)
 
 
+@pytest.mark.parametrize("task", ["push", "open_drawer"])
+def test_info_shows_touch_and_saturated_actions(task: str, cached_env: Any) -> None:
+    env = cached_env(task=task)
+    zeros = np.zeros(env.action_space.shape)
+    for act, touches, saturation in ((env.expert_action, True, None), (zeros.copy, False, 0.0)):
+        env.reset(seed=0)
+        ended = False
+        while not ended:
+            *_, terminated, truncated, info = env.step(act())
+            ended = terminated or truncated
+        assert info["touched"] == touches
+        assert saturation in (None, info["saturation"])
+    env.reset(seed=0)
+    env.step(zeros)
+    assert env.step(zeros + 1)[4]["saturation"] == 0.5
+
+
 # ends ---------------------------------------------------------------------------------------------------------------
 
 

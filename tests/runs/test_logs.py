@@ -64,6 +64,15 @@ def test_lost_bytes_are_reported(left: bytes | None, whole: bytes | None, tmp_pa
     assert (path.read_bytes() if path.exists() else None) == whole
 
 
+def test_a_resumed_run_keeps_the_columns_of_an_older_version(tmp_path: Path) -> None:
+    path = tmp_path / MONITOR
+    for keys in (("is_success",), ("is_success", "touched")):
+        episodes = EpisodesCsv(path, keys, started=5.0)
+        episodes.write_row({"r": -1.5, "l": 3, "t": 0.1, **dict.fromkeys(keys, True)})
+        episodes.close()
+    assert path.read_text().splitlines()[1:] == ["r,l,t,is_success", "-1.5,3,0.1,True", "-1.5,3,0.1,True"]
+
+
 def test_resumed_csv_has_a_single_header(tmp_path: Path) -> None:
     path = tmp_path / MONITOR
     for part in range(3):

@@ -1,0 +1,1 @@
+"""Doctor: rules that explain from the logs of a run why it does not learn."""

@@ -1,0 +1,59 @@
+"""Env steps in which tasks were learned, as measured; `tests/reporting` compares them with `benchmarks`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+LEARNED: Mapping[str, Mapping[str, int]] = {
+    "reach": {
+        "a2c": 30_080,
+        "ars": 1_503_648,
+        "bc": 10_000,
+        "cem": 230_264,
+        "crossq": 3_500,
+        "dagger": 10_000,
+        "ddpg": 3_500,
+        "ddqn": 4_500,
+        "dqn": 5_000,
+        "multippo": 20_480,
+        "ppo": 20_480,
+        "ppo_runner": 20_480,
+        "qrdqn": 4_500,
+        "recurrent_ppo": 30_720,
+        "sac": 3_000,
+        "td3": 4_000,
+        "tqc": 3_500,
+        "trpo": 20_480,
+    },
+    "push": {"ppo": 241_664},
+    "pick_and_place": {"ppo": 251_904},
+    "poke": {"ppo": 100_352},
+    "press": {"ppo": 151_552},
+    "switch": {"ppo": 100_352},
+    "turn": {"ppo": 251_904},
+    "open_door": {"ppo": 200_704},
+}
+"""Task → algorithm → env steps until it was learned, the median over the seeds.
+
+From `benchmarks/results/algorithms.json` (`reach`, with the defaults), `benchmarks/results/learning.json` (`push`,
+`pick_and_place`) and `benchmarks/leaderboard.json` (all else).
+"""
+
+SEVERAL_STAGES = min(steps for task, rows in LEARNED.items() if task != "reach" for steps in rows.values())
+"""Fewest env steps in which a task of several stages was learned from reward."""
+
+IMITATION = ("bc", "dagger")
+"""Algorithms that imitate the expert; they do not learn from reward."""
+
+
+def steps_to_learn(task: str, algo: str, several_stages: bool) -> tuple[int, str] | None:
+    """Return the measured env steps for a task, and where they come from in words; None if nothing is comparable."""
+    row = LEARNED.get(task, {})
+    if algo in row:
+        return row[algo], f"{task} was learned by {algo}"
+    if row and algo not in IMITATION:
+        fastest = min(row, key=lambda name: (name in IMITATION, row[name]))
+        return row[fastest], f"{task} was learned by {fastest}"
+    if several_stages and algo not in IMITATION:
+        return SEVERAL_STAGES, "the quickest task of several stages was learned"
+    return None
