@@ -40,7 +40,7 @@ class Episode:
         self.stages_done = 0
         """Largest number of stages done in this episode."""
         self.failed = False
-        """Whether an object of the task has left the workspace."""
+        """Whether an object of the task has left the workspace, or was pressed into the table or another body."""
         self.actions: list[NDArray[Any]] = []
         """Actions since the reset, as the environment received them."""
         self.elapsed_steps = 0
@@ -104,7 +104,9 @@ class Episode:
         state = self.world.state
         self.progress = advance(self.task, self.progress, state, self.goals)
         self.stages_done = max(self.stages_done, int(self.progress.stage[0]))
-        self.failed = any(map(self.has_left, state.object_position[0, : len(self.task.roles)].tolist()))
+        roles = range(len(self.task.roles))
+        self.failed = any(map(self.has_left, state.object_position[0, : len(roles)].tolist()))
+        self.failed |= any(map(self.world.is_pressed_in, roles))
         if self._randomizer.is_on:
             self._randomizer.draw_noise()
 
