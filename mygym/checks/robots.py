@@ -1,4 +1,4 @@
-"""Conformance suite of robots: limits, collisions, inverse kinematics, exact resets, path following and a picture."""
+"""Conformance suite of robots: limits, collisions, inverse kinematics, exact resets, grasps, paths and a picture."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from mygym import api
 from mygym.checks.path_following import follow_sine
 from mygym.checks.suite import Check, demand
 from mygym.checks.tasks import expert_solves
+from mygym.models.objects import load_object
 from mygym.models.robot import RobotSpec
 from mygym.registry import registry
 from mygym.sim.inference import count_joints, find_robot
@@ -20,6 +21,9 @@ from mygym.sim.world import World
 from mygym.types import FloatArray
 
 EPISODES = 25
+
+GRASPS = 10
+"""Number of objects that the scripted expert grasps and carries."""
 
 VELOCITIES, EFFORTS = (0.05, 40.0), (0.5, 1000.0)
 """rad/s and N m: smallest and largest joint limits of real arms."""
@@ -45,6 +49,7 @@ def robot_checks(name: str) -> Iterator[Check]:
     yield Check("inverse kinematics", lambda: _reaches_the_area(name), needs=("loads",))
     yield Check("exact reset", lambda: repeats_exactly(name), needs=("loads",))
     yield Check("picture", lambda: _is_visible(name), needs=("loads",))
+    yield Check("grasps", lambda: grasps(name), needs=("loads",))
     for control in registry("controller").names():
         yield Check(f"tracks by {control}", lambda control=control: follows_path(name, control), needs=("loads",))  # type: ignore[misc]
         config = {"task": "reach", "robot": name, "control": control}
@@ -57,6 +62,15 @@ def stands_free(robot: str, workspace: str | None = None) -> None:
         env.reset(seed=0)
         findings = collisions(env.world)
         demand(not findings, "; ".join(findings))
+
+
+def grasps(name: str) -> str:
+    """Demand that the scripted expert grasps and carries a cube, if the first arm has a gripper."""
+    gripper, cube = find_robot(name).arms[0].gripper, load_object("cube")
+    if gripper is None or gripper.width < cube.grasp_width:
+        return "no gripper" if gripper is None else f"a gripper too narrow for a cube of {100 * cube.grasp_width:g} cm"
+    expert_solves({"task": "pick_and_place", "robot": name}, GRASPS)
+    return f"{GRASPS} cubes with {', '.join(gripper.links)}"
 
 
 def make_world(name: str, control: str = "ee_delta") -> World:

@@ -42,7 +42,7 @@ class EWC(MultiTask):
         self,
         *,
         tasks: list[Any] | None = None,
-        weight: float = 10.0,
+        weight: float = 1.0,
         identify: Literal["none", "one_hot", "stages"] = "none",
     ) -> None:
         super().__init__(tasks=tasks, identify=identify)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pybullet_data
 import pytest
 import yaml
 from hypothesis import given, settings
@@ -280,6 +281,19 @@ def test_a_urdf_is_a_robot_with_notes_on_inferred_values() -> None:
                 done = terminated or truncated
             solved += info["is_success"]
         assert solved >= 9
+
+
+def test_a_linkage_gripper_is_inferred_and_grasps() -> None:
+    """Six joints move two fingers; the links behind the finger tips touch nothing."""
+    path = str(Path(pybullet_data.getDataPath()) / "xarm" / "xarm6_with_gripper.urdf")
+    spec = find_robot(path).gripper
+    assert spec is not None
+    assert len(spec.joints) == 6
+    assert spec.links == ("left_finger", "right_finger")
+    assert spec.width == pytest.approx(0.085, abs=0.005)  # data sheet
+    with mygym.make_env({"task": "AG", "robot": path}) as env:
+        env.reset(seed=0)
+        assert any(env.step(env.expert_action())[4]["is_success"] for _ in range(env.task.horizon))
 
 
 @pytest.mark.skipif(not is_installed("ur5"), reason="needs the extra `robots`")

@@ -100,3 +100,25 @@ def test_runs_that_cannot_be_protected_are_refused(settings: dict[str, Any], mes
     with pytest.raises(ConfigError, match=message):
         mygym.train(config(settings.pop("algo", "ppo"), tmp_path, strategy="ewc", **settings))
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_an_arm_is_remembered_while_another_is_learned(tmp_path: Path) -> None:
+    """The second arm moves the same joints; without the penalty, the network forgets the first."""
+    success = {}
+    for weight in (0.0, 1.0):
+        settings = {
+            "algo": "ppo",
+            "control": "joint_delta",
+            "spaces": "own",
+            "steps": 40_000,
+            "stop_at_success": None,
+            "strategy": "ewc",
+            "strategy_params": {"tasks": [{"task": "reach"}, {"task": "reach", "robot": "kuka"}], "weight": weight},
+            "eval": {"every": 20_000, "final_episodes": 60},
+            "video": {"episodes": 0},
+            "logdir": str(tmp_path / f"{weight}"),
+        }
+        success[weight] = mygym.train(settings).success_by_task
+    assert success[0.0]["reach on panda"] < 0.7
+    assert min(success[1.0].values()) > 0.7
