@@ -9,10 +9,13 @@ import numpy as np
 
 from mygym import api
 from mygym.checks.path_following import follow_sine
-from mygym.checks.suite import Check, demand
+from mygym.checks.suite import Check, CheckFailed, demand
 from mygym.checks.tasks import expert_solves
+from mygym.errors import ConfigError
+from mygym.models.base_placement import place_base
 from mygym.models.objects import load_object
 from mygym.models.robot import RobotSpec
+from mygym.models.workspace import load_workspace
 from mygym.registry import registry
 from mygym.sim.inference import count_joints, find_robot
 from mygym.sim.inspection import collisions, reached
@@ -95,10 +98,22 @@ def _has_realistic_limits(spec: RobotSpec) -> None:
 
 def _reaches_the_area(name: str) -> str:
     """The tool reaches every point of a grid over the area `reach`."""
-    with closing(make_world(name)) as world:
-        share, point = reached(world, world.workspace.areas["reach"])
-        demand(point is None, f"does not reach {1 - share:.0%} of the table's area, e.g. {point}, within {RESIDUAL} m")
-        return f"{share:.0%} of the area"
+    try:
+        with closing(make_world(name)) as world:
+            share, point = reached(world, world.workspace.areas["reach"])
+    except ConfigError as error:
+        raise CheckFailed(f"{error}; {_placement(name)}") from error
+    if point is not None:
+        finding = f"does not reach {1 - share:.0%} of the table's area, e.g. {point}, within {RESIDUAL} m"
+        raise CheckFailed(f"{finding}; {_placement(name)}")
+    return f"{share:.0%} of the area"
+
+
+def _placement(name: str) -> str:
+    """Return the base position and the home that suit the tool, for corrected descriptions of inferred robots."""
+    placed, share = place_base(find_robot(name), load_workspace("table"))
+    home = [joint.home for joint in placed.joints]
+    return f"with base_position: {list(placed.base_position)} and home: {home} it reaches {share:.0%} of the corners"
 
 
 def repeats_exactly(name: str, control: str = "ee_delta") -> None:
