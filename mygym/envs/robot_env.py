@@ -20,6 +20,7 @@ from mygym.envs.env_renderer import EnvRenderer
 from mygym.envs.episode import Episode
 from mygym.envs.episode_seeds import EpisodeSeeds, make_generator
 from mygym.envs.observation_builder import Observation, ObservationBuilder, ObservationSpec
+from mygym.envs.snapshot import Snapshot
 from mygym.envs.task_world import TaskWorld, find_task_with, make_task_world
 from mygym.errors import ConfigError, DivergedError, bad_value
 from mygym.tasks import goals
@@ -409,6 +410,26 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         for action in state["actions"]:
             observation, *_ = self.step(action)
         return observation
+
+    def snapshot(self) -> Snapshot:
+        """Return a quick snapshot for planners, which `restore` accepts until the next `reset`.
+
+        It is not exact: the same actions then give nearly the same states. `state_dict` and `copy.deepcopy` are exact,
+        and play the episode again.
+        """
+        self._check_open("snapshot")
+        return Snapshot(self._episode, self._randomizer)
+
+    def restore(self, snapshot: Snapshot) -> Observation:
+        """Restore a snapshot of this episode, any number of times, and return the observation.
+
+        Raises:
+            RunError: The snapshot is that of another environment, or of an earlier episode.
+        """
+        self._check_open("restore")
+        snapshot.restore(self._episode)
+        self._desired = self._builder.desired_goal(self._episode.goals)
+        return self._observe()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle by construction with the same arguments, and replay of the episode."""
