@@ -257,7 +257,7 @@ def contents(run: Path) -> dict[str, Any]:
         (event.step, value.tag, value.tensor.SerializeToString())
         for event in EventFileLoader(str(run / "tensorboard" / EVENTS)).Load()
         for value in event.summary.value
-        if not value.tag.startswith("time/")
+        if not value.tag.startswith(("time/", "config/", "_hparams_/"))  # the config has another logdir
     ]
     result = json.loads((run / "result.json").read_text())
     result["evaluations"] = [timeless(record) for record in result["evaluations"]]

@@ -33,6 +33,7 @@ def shorten(patch: pytest.MonkeyPatch) -> None:
     """Let experts play fewer episodes, and algorithms collect shorter rollouts."""
     for suite in (controllers, robots, stages, workspaces):
         patch.setattr(suite, "EPISODES", EPISODES)
+    patch.setattr(robots, "GRASPS", EPISODES)
     patch.setattr(teaching, "EPISODES", 1)
     patch.setattr(mygym.checks, "check", check_shortly)
     # A process that imports PyTorch takes seconds; `test_scaffolds.py` starts it, with the same component.

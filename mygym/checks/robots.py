@@ -1,4 +1,4 @@
-"""Conformance suite of robots: limits, collisions, inverse kinematics, exact resets, path following and a picture."""
+"""Conformance suite of robots: limits, collisions, inverse kinematics, exact resets, grasps, paths and a picture."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ import numpy as np
 
 from mygym import api
 from mygym.checks.path_following import follow_sine
-from mygym.checks.suite import Check, demand
+from mygym.checks.suite import Check, CheckFailed, demand
 from mygym.checks.tasks import expert_solves
+from mygym.errors import ConfigError
+from mygym.models.base_placement import place_base
+from mygym.models.objects import load_object
 from mygym.models.robot import RobotSpec
+from mygym.models.workspace import load_workspace
 from mygym.registry import registry
 from mygym.sim.inference import count_joints, find_robot
 from mygym.sim.inspection import collisions, reached
@@ -20,6 +24,9 @@ from mygym.sim.world import World
 from mygym.types import FloatArray
 
 EPISODES = 25
+
+GRASPS = 10
+"""Number of objects that the scripted expert grasps and carries."""
 
 VELOCITIES, EFFORTS = (0.05, 40.0), (0.5, 1000.0)
 """rad/s and N m: smallest and largest joint limits of real arms."""
@@ -45,6 +52,7 @@ def robot_checks(name: str) -> Iterator[Check]:
     yield Check("inverse kinematics", lambda: _reaches_the_area(name), needs=("loads",))
     yield Check("exact reset", lambda: repeats_exactly(name), needs=("loads",))
     yield Check("picture", lambda: _is_visible(name), needs=("loads",))
+    yield Check("grasps", lambda: grasps(name), needs=("loads",))
     for control in registry("controller").names():
         yield Check(f"tracks by {control}", lambda control=control: follows_path(name, control), needs=("loads",))  # type: ignore[misc]
         config = {"task": "reach", "robot": name, "control": control}
@@ -57,6 +65,15 @@ def stands_free(robot: str, workspace: str | None = None) -> None:
         env.reset(seed=0)
         findings = collisions(env.world)
         demand(not findings, "; ".join(findings))
+
+
+def grasps(name: str) -> str:
+    """Demand that the scripted expert grasps and carries a cube, if the first arm has a gripper."""
+    gripper, cube = find_robot(name).arms[0].gripper, load_object("cube")
+    if gripper is None or gripper.width < cube.grasp_width:
+        return "no gripper" if gripper is None else f"a gripper too narrow for a cube of {100 * cube.grasp_width:g} cm"
+    expert_solves({"task": "pick_and_place", "robot": name}, GRASPS)
+    return f"{GRASPS} cubes with {', '.join(gripper.links)}"
 
 
 def make_world(name: str, control: str = "ee_delta") -> World:
@@ -81,10 +98,22 @@ def _has_realistic_limits(spec: RobotSpec) -> None:
 
 def _reaches_the_area(name: str) -> str:
     """The tool reaches every point of a grid over the area `reach`."""
-    with closing(make_world(name)) as world:
-        share, point = reached(world, world.workspace.areas["reach"])
-        demand(point is None, f"does not reach {1 - share:.0%} of the table's area, e.g. {point}, within {RESIDUAL} m")
-        return f"{share:.0%} of the area"
+    try:
+        with closing(make_world(name)) as world:
+            share, point = reached(world, world.workspace.areas["reach"])
+    except ConfigError as error:
+        raise CheckFailed(f"{error}; {_placement(name)}") from error
+    if point is not None:
+        finding = f"does not reach {1 - share:.0%} of the table's area, e.g. {point}, within {RESIDUAL} m"
+        raise CheckFailed(f"{finding}; {_placement(name)}")
+    return f"{share:.0%} of the area"
+
+
+def _placement(name: str) -> str:
+    """Return the base position and the home that suit the tool, for corrected descriptions of inferred robots."""
+    placed, share = place_base(find_robot(name), load_workspace("table"))
+    home = [joint.home for joint in placed.joints]
+    return f"with base_position: {list(placed.base_position)} and home: {home} it reaches {share:.0%} of the corners"
 
 
 def repeats_exactly(name: str, control: str = "ee_delta") -> None:

@@ -80,6 +80,15 @@ class DomainRandomizer:
         self.noise = None
         self.draw_noise()
 
+    def state(self) -> dict[str, Any]:
+        """Return the values that change in every step; not copies."""
+        names = ("_delayed", "noise", "_action_rng", "_observation_rng")
+        return {name: vars(self)[name] for name in names if name in vars(self)}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Set the values of `state`."""
+        vars(self).update(state)
+
     def act(self, action: FloatArray) -> FloatArray:
         """Return the action `(A,)` that takes effect in the step of `action`."""
         if self._randomization.action_noise:

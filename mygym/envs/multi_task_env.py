@@ -169,6 +169,10 @@ class MultiTaskEnv(gymnasium.Env[Observation, Any]):
         self.set_weights(selection["weights"])
         return self._add_code(self.playing.load_state_dict(state))
 
+    def restore(self, snapshot: Any) -> Observation:
+        """Restore a `snapshot()` of the active environment, see `RobotEnv.restore`."""
+        return self._add_code(self.playing.restore(snapshot))
+
     # ---------------------------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:

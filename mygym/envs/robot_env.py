@@ -20,6 +20,7 @@ from mygym.envs.env_renderer import EnvRenderer
 from mygym.envs.episode import Episode
 from mygym.envs.episode_seeds import EpisodeSeeds, make_generator
 from mygym.envs.observation_builder import Observation, ObservationBuilder, ObservationSpec
+from mygym.envs.snapshot import Snapshot
 from mygym.envs.task_world import TaskWorld, find_task_with, make_task_world
 from mygym.errors import ConfigError, DivergedError, bad_value
 from mygym.tasks import goals
@@ -58,8 +59,8 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         The robot at home, objects and goal drawn from the workspace's areas, never solved. `reset(seed=s)` gives the
         same episode to the bit after any history; the episodes after it follow from `s` and their number.
     Episode end:
-        Terminated when success has held for `hold` steps; truncated after `horizon` steps, or when the object has left
-        the workspace (termination would end the −1 per step, and reward throwing the object away).
+        Terminated when success has held for `hold` steps; truncated after `horizon` steps, or when an object has left
+        the workspace or is pressed into the table (termination would end the −1 per step, and reward both).
 
     Copies:
         `copy.deepcopy(env)` and pickles are independent environments at the same step of the same episode, also in
@@ -409,6 +410,26 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         for action in state["actions"]:
             observation, *_ = self.step(action)
         return observation
+
+    def snapshot(self) -> Snapshot:
+        """Return a quick snapshot for planners, which `restore` accepts until the next `reset`.
+
+        It is not exact: the same actions then give nearly the same states. `state_dict` and `copy.deepcopy` are exact,
+        and play the episode again.
+        """
+        self._check_open("snapshot")
+        return Snapshot(self._episode, self._randomizer)
+
+    def restore(self, snapshot: Snapshot) -> Observation:
+        """Restore a snapshot of this episode, any number of times, and return the observation.
+
+        Raises:
+            RunError: The snapshot is that of another environment, or of an earlier episode.
+        """
+        self._check_open("restore")
+        snapshot.restore(self._episode)
+        self._desired = self._builder.desired_goal(self._episode.goals)
+        return self._observe()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle by construction with the same arguments, and replay of the episode."""

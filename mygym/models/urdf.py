@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import warnings
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,9 +60,29 @@ def read_urdf(path: Path) -> ET.Element:
         check_tree(root)
     except AssetError as error:
         raise AssetError(f"{path}: {error}") from error
+    for link in root.iter("link"):
+        _drop_missing_visuals(path, link)
     for mesh in root.iter("mesh"):
         mesh.set("filename", str(_find_mesh(path, mesh.get("filename", ""))))
     return root
+
+
+def _drop_missing_visuals(urdf: Path, link: ET.Element) -> None:
+    """Remove visuals whose mesh is missing, with a warning; a link without visuals gets its collisions as visuals."""
+    visuals = link.findall("visual")
+    for visual in visuals:
+        for mesh in visual.iter("mesh"):
+            try:
+                _find_mesh(urdf, mesh.get("filename", ""))
+            except AssetError as error:
+                warnings.warn(f"{error}; the link's collisions are drawn", stacklevel=2)
+                link.remove(visual)
+                break
+    if visuals and link.find("visual") is None:
+        for collision in link.findall("collision"):
+            drawn = copy.deepcopy(collision)
+            drawn.tag = "visual"
+            link.append(drawn)
 
 
 def _find_mesh(urdf: Path, name: str) -> Path:
@@ -70,7 +92,9 @@ def _find_mesh(urdf: Path, name: str) -> Path:
     for folder in folders:
         if (folder / relative).is_file():
             return folder / relative
-    raise AssetError(f"{urdf}: {bad_value('mesh filename', name, f'a file below {urdf.parent}', 'is not a file')}")
+    in_package = name.startswith("package://")
+    allowed = f"{relative} in a folder above the URDF" if in_package else f"a file below {urdf.parent}"
+    raise AssetError(f"{urdf}: {bad_value('mesh filename', name, allowed, 'is not a file')}")
 
 
 def read_joints(root: ET.Element) -> dict[str, Joint]:

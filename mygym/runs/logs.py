@@ -15,10 +15,11 @@ from typing import Any
 from stable_baselines3.common.logger import KVWriter, TensorBoardOutputFormat
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.summary.writer.record_writer import RecordWriter
+from torch.utils.tensorboard.summary import hparams
 from torch.utils.tensorboard.writer import FileWriter, SummaryWriter
 
 from mygym.runs.directory import MONITOR, PROGRESS, TENSORBOARD
-from mygym.runs.files import writing
+from mygym.runs.files import to_yaml, writing
 
 EVENTS = "events.out.tfevents.mygym"
 
@@ -190,8 +191,31 @@ class TensorBoard(TensorBoardOutputFormat):
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(exist_ok=True)
+        events = folder / EVENTS
+        self._is_new = not (events.exists() and events.stat().st_size)
         self.writer = _SummaryWriter(folder)
         self._is_closed = False
+
+    def write_config(self, values: Mapping[str, Any]) -> None:
+        """Write the config with which a run begins, as text and as hyperparameters; once, also in a resumed run.
+
+        Args:
+            values: The complete config.
+        """
+        if not self._is_new:
+            return
+        self.writer.add_text("config", f"```yaml\n{to_yaml(values)}```")
+        for summary in hparams(dict(_hyperparameters(values)), {"eval/success_rate": 0.0}):  # type: ignore[no-untyped-call]
+            self.writer._get_file_writer().add_summary(summary)  # type: ignore[no-untyped-call]
+
+
+def _hyperparameters(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, bool | str | float]]:
+    """Yield the values of a config by their dotted keys, as the types that TensorBoard takes."""
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _hyperparameters(value, f"{prefix}{key}.")
+        elif value is not None:
+            yield f"{prefix}{key}", value if isinstance(value, bool | int | float) else str(value)
 
 
 class _SummaryWriter(SummaryWriter):

@@ -148,7 +148,8 @@ class Session:
         factory.record_episodes(self.env, path / directory.MONITOR, time.time() - self.clock.elapsed(), on_episode)
         writers.append(logs.JsonLines(path / directory.PROGRESS))
         if config.tensorboard:
-            writers.append(logs.TensorBoard(path / directory.TENSORBOARD))
+            writers.append(board := logs.TensorBoard(path / directory.TENSORBOARD))
+            board.write_config(self.resolved.values())
 
     def _learn(self, learn: Callable[[list[BaseCallback]], object]) -> None:
         if self.checkpoint is not None and self.checkpoint.finished:

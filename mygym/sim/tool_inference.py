@@ -27,6 +27,9 @@ DEFAULT_FORCE = 20.0
 PAD = 0.01
 """m from the finger tips to the point at which fingers hold an object."""
 
+TIP_RANGE = 0.02
+"""m: links that end farther behind the finger tips are parts of a linkage."""
+
 SHORTEST_TOOL = 0.02
 """m: a last link that is not longer is a flange, whose z axis points out."""
 
@@ -52,23 +55,66 @@ def infer_gripper(root: ET.Element, joints: dict[str, Joint], wrist: str, notes:
     low, high = (_spread(root, joints, wrist, fingers, end) for end in ("lower", "upper"))
     opens_at_upper = high > low if len(fingers) > 1 else fingers[0].upper > -fingers[0].lower
     ranges = [(joint.lower, joint.upper) if opens_at_upper else (joint.upper, joint.lower) for joint in fingers]
-    if fingers[0].kind == "prismatic":
-        width = sum(abs(opened - closed) for closed, opened in ranges)
-    else:
-        width = max(abs(high - low), 0.01)
     names = [joint.name for joint in fingers]
+    closed, opened = (dict(zip(names, ends, strict=True)) for ends in zip(*ranges, strict=True))
+    tips = _finger_tips(root, joints, wrist, fingers, closed)
+    if fingers[0].kind == "prismatic":
+        width = sum(abs(high - low) for low, high in ranges)
+    else:
+        width = max(_opening(joints, wrist, tips, closed, opened), 0.01)
     notes.append(f"a gripper of {', '.join(names)} that opens {100 * width:.1f} cm")
     speeds = [joint.velocity for joint in fingers if 0 < joint.velocity < math.inf]
     forces = [joint.effort for joint in fingers if 0 < joint.effort < math.inf]
     return GripperSpec(
         joints=tuple(names),
-        links=tuple(joint.child for joint in fingers),
-        closed=tuple(closed for closed, _ in ranges),
-        open=tuple(opened for _, opened in ranges),
+        links=tuple(tips),
+        closed=tuple(closed.values()),
+        open=tuple(opened.values()),
         width=round(width, 4),
         force=min(forces, default=DEFAULT_FORCE),
         velocity=min(speeds, default=0.1),
     )
+
+
+def _finger_tips(
+    root: ET.Element, joints: dict[str, Joint], wrist: str, fingers: list[Joint], closed: dict[str, float]
+) -> dict[str, FloatArray]:
+    """Return the links at the finger tips, and the tip `(3,)` m of each in its frame.
+
+    Fingers of several links end in their last link, and linkages have links that end before the tips.
+    """
+    centre = np.mean(_centres(root, joints, wrist, closed), axis=0)
+    direction = centre / max(float(np.linalg.norm(centre)), 1e-6)
+    tips, reaches = {}, {}
+    for joint in fingers:
+        if any(is_finger(other) for other in _carried(joints, joint.child)):
+            continue
+        for pose in _poses(joints, wrist, closed, joint.child):
+            shapes = [np.zeros((1, 3)), *_shapes(root, joints, joint.child, np.eye(4))]
+            points = np.concatenate(shapes[1:] or shapes)
+            along = (points @ pose[:3, :3].T + pose[:3, 3]) @ direction
+            tips[joint.child] = points[along > along.max() - PAD].mean(axis=0)
+            reaches[joint.child] = float(along.max())
+    farthest = max(reaches.values())
+    return {link: tip for link, tip in tips.items() if reaches[link] > farthest - TIP_RANGE}
+
+
+def _opening(
+    joints: dict[str, Joint],
+    wrist: str,
+    tips: dict[str, FloatArray],
+    closed: dict[str, float],
+    opened: dict[str, float],
+) -> float:
+    """Return how far the finger tips move apart, m; the opposite of a single finger is fixed."""
+    shut, wide = (
+        np.array([(pose @ [*tip, 1.0])[:3] for link, tip in tips.items() for pose in _poses(joints, wrist, at, link)])
+        for at in (closed, opened)
+    )
+    if len(tips) == 1:
+        return float(np.linalg.norm(wide - shut))
+    spreads = [2 * np.linalg.norm(points - points.mean(axis=0), axis=1).mean() for points in (wide, shut)]
+    return float(spreads[0] - spreads[1])
 
 
 def _carried(joints: dict[str, Joint], link: str) -> Iterator[Joint]:

@@ -47,6 +47,9 @@ GRAVITY = 9.81
 HOME_TOLERANCE = 0.01
 """m by which the tool may start beside the workspace's `tool_home`; orientation is weighted as in the kinematics."""
 
+PRESSED_IN = 0.025
+"""m: depth above which an object counts as pressed into a body; scripted experts reach 0.016 in poke and set_table."""
+
 
 class World:
     """Simulation of a robot, a workspace and objects.
@@ -99,6 +102,12 @@ class World:
         self.solver, self.tool_yaw = solver, tool_yaw
         self.control_hz, self.dt = control_hz, 1.0 / control_hz
         self.has_gripper = gripper and robot.gripper is not None
+        self.elapsed_steps = 0
+        """Control steps since the reset."""
+        self.simulation = 0
+        """Number of resets."""
+        self.saved_states: set[int] = set()
+        """Bullet's numbers of the states in its memory, see `SavedWorld`; a reset removes them."""
         self._client = connect()
         self._close = closing(self, self._client)
         try:
@@ -213,6 +222,10 @@ class World:
             ConfigError: A part position is out of range.
         """
         client = self._client
+        for saved in self.saved_states:
+            bullet.removeState(saved, physicsClientId=client)
+        self.saved_states.clear()
+        self.simulation += 1
         bullet.resetSimulation(physicsClientId=client)
         bullet.setPhysicsEngineParameter(
             fixedTimeStep=self.dt,
@@ -227,7 +240,7 @@ class World:
         self._robot_body.load(np.array(self.home if joint_position is None else joint_position, dtype=float))
         self._object_bodies.load(object_poses)
         self._object_bodies.read_constants(self.state)
-        self._steps = 0
+        self.elapsed_steps = 0
         self._read_state()
         self._arms.reset(self.state)
 
@@ -241,13 +254,17 @@ class World:
         action = np.minimum(np.maximum(action, -1.0), 1.0)
         command = self._arms.command(action, state)
         self._robot_body.drive(command, state.joint_position[0], self._arms.grippers(action))
-        self._object_bodies.apply_forces(state, self._steps * self.dt, self.dt)
+        self._object_bodies.apply_forces(state, self.elapsed_steps * self.dt, self.dt)
         if self._fixture_bodies.has_forces:
             self._fixture_bodies.apply_forces(state)
         bullet.stepSimulation(physicsClientId=self._client)
-        self._steps += 1
+        self.elapsed_steps += 1
         self._read_state()
         self._arms.read_offsets(state)
+
+    def is_pressed_in(self, k: int) -> bool:
+        """Return whether the robot presses object `k` deep into another body, such as the table."""
+        return bool(self.state.touch[0, k]) and self._object_bodies.depth(k, self._robot_body) > PRESSED_IN
 
     def push_parts(self, share: FloatArray) -> None:
         """Push parts during the next step; for checks and tests.
@@ -305,4 +322,4 @@ class World:
             self._fixture_bodies.read(state)
         if self._object_bodies.ids or self.part_names:
             self._object_bodies.read_contacts(state, self._robot_body, self._fixture_bodies.part_of_link)
-        state.time[0] = self._steps * self.dt
+        state.time[0] = self.elapsed_steps * self.dt

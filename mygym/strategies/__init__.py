@@ -9,6 +9,10 @@ BUILT_IN = {
     "standard": ("mygym.strategies.strategy:Strategy", "one task, one network"),
     "curriculum": ("mygym.strategies.curriculum:Curriculum", "easier tasks first; advances by success rate"),
     "multitask": ("mygym.strategies.multitask:MultiTask", "several tasks in one run with one network"),
+    "ewc": (
+        "mygym.strategies.ewc:EWC",
+        "several tasks one after the other; elastic weight consolidation against forgetting",
+    ),
     "mixture": (
         "mygym.strategies.mixture.mixture:Mixture",
         "several networks in one policy, chosen by stage, task, sampler or gate",

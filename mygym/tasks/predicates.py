@@ -212,8 +212,8 @@ def at_rest(context: StageContext) -> Array:
 
 
 def still_launched(context: StageContext) -> Array:
-    """The object moves, or has come to rest at the goal."""
-    return ~at_rest(context) | placed(context)
+    """The object moves, or has come to rest at the goal, and the robot has not touched it again."""
+    return (~at_rest(context) | placed(context)) & ~touched(context)
 
 
 @register_predicate("touched", event=True)

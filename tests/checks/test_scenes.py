@@ -14,7 +14,9 @@ import yaml
 
 from mygym.checks import Outcome, check, stages, tasks
 from mygym.checks.cards import make_card
+from mygym.checks.robots import grasps
 from mygym.checks.stages import setting
+from mygym.checks.suite import CheckFailed
 from mygym.models.workspace import load_workspace
 from mygym.registry import ASSETS, register_policy, registry
 from mygym.tasks.context import ArmCommand, StageContext
@@ -148,10 +150,28 @@ def test_a_robot_that_collides_with_the_table(folder: Path) -> None:
 
 
 def test_a_robot_that_is_too_far_away(folder: Path) -> None:
-    findings = names_of(failed("robot", robot(folder, base_position=[-1.6, 0.0, 0.0])))
+    findings = {outcome.check: outcome for outcome in failed("robot", robot(folder, base_position=[-1.6, 0.0, 0.0]))}
     assert [name for name in findings if name.startswith("reaches")] == [
         f"reaches by {control}" for control in registry("controller").names()
     ]
+    advice = re.search(
+        r"with base_position: (\[.*?\]) and home: (\[.*?\]) it reaches 100% of the corners$",
+        findings["inverse kinematics"].why,
+    )
+    assert advice, findings["inverse kinematics"].why
+    assert -0.8 < yaml.safe_load(advice[1])[0] < -0.2
+    assert len(yaml.safe_load(advice[2])) == 7
+
+
+def test_a_robot_with_a_palm_among_its_fingers_grasps_nothing(folder: Path) -> None:
+    data = yaml.safe_load((ASSETS / "robots" / "panda.yaml").read_text())
+    links = data["gripper"]["links"]
+    data |= {"urdf": (ASSETS / "robots" / "panda.urdf").read_text(), "mounts": []}
+    assert grasps(robot(folder, **data)) == f"3 cubes with {links[0]}, {links[1]}"
+    data["gripper"]["links"] = ["panda_hand", *links]
+    wrong = robot(folder, "palm", **data)
+    with pytest.raises(CheckFailed, match="solves 0"):
+        grasps(wrong)
 
 
 def test_a_robot_that_does_not_load(folder: Path) -> None:

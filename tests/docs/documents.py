@@ -43,6 +43,7 @@ FAST = f"--steps {STEPS} --set eval.episodes=1 --set eval.final_episodes=1 --set
 
 FEWER = {
     "multitask": "--set n_envs=3",  # at least one for each task
+    "--strategy ewc": "--set n_envs=1 --set algo_params.n_steps=50 --set algo_params.batch_size=50",
     "--algo (?!sac|td3|tqc)": "--set n_envs=2",  # the length of a rollout is that of each environment
     "": "",
 }

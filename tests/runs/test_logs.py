@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from stable_baselines3.common.logger import HParam
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
 from mygym.runs import logs
 from mygym.runs.directory import MONITOR, PROGRESS, TENSORBOARD
@@ -137,3 +139,26 @@ def test_tensorboard_has_text_and_hyperparameters(tmp_path: Path) -> None:
         "_hparams_/session_start_info",
         "_hparams_/session_end_info",
     }
+
+
+def test_tensorboard_shows_the_config_once(tmp_path: Path) -> None:
+    values = {"algo": "ppo", "n_envs": 2, "algo_params": {"gamma": 0.9, "net_arch": [8, 8], "target_kl": None}}
+    for _ in range(2):
+        board = TensorBoard(tmp_path / TENSORBOARD)
+        board.write_config(values)
+        board.close()
+    events = EventAccumulator(str(tmp_path / TENSORBOARD)).Reload()
+    (text,) = events.Tensors("config/text_summary")
+    assert "net_arch: [8, 8]" in text.tensor_proto.string_val[0].decode()
+    plugin = events.summary_metadata["_hparams_/session_start_info"].plugin_data.content
+    started = HParamsPluginData.FromString(plugin).session_start_info.hparams
+    assert {name: value.WhichOneof("kind") for name, value in started.items()} == {
+        "algo": "string_value",
+        "n_envs": "number_value",
+        "algo_params.gamma": "number_value",
+        "algo_params.net_arch": "string_value",
+    }
+    (described,) = HParamsPluginData.FromString(
+        events.summary_metadata["_hparams_/experiment"].plugin_data.content
+    ).experiment.metric_infos
+    assert described.name.tag == "eval/success_rate"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pybullet_data
 import pytest
 import yaml
 from hypothesis import given, settings
@@ -19,7 +20,7 @@ from mygym.errors import AssetError, ConfigError, RegistryError
 from mygym.models import assets
 from mygym.models.robot import load_robot
 from mygym.models.robot_model import robot_model
-from mygym.models.urdf import inertial, read_joints
+from mygym.models.urdf import inertial, read_joints, read_urdf
 from mygym.models.urdf_editing import merge_fixed_joints
 from mygym.registry import ASSETS, registry
 from mygym.sim.inference import find_robot, infer_robot, inferred_of, is_installed
@@ -282,6 +283,19 @@ def test_a_urdf_is_a_robot_with_notes_on_inferred_values() -> None:
         assert solved >= 9
 
 
+def test_a_linkage_gripper_is_inferred_and_grasps() -> None:
+    """Six joints move two fingers; the links behind the finger tips touch nothing."""
+    path = str(Path(pybullet_data.getDataPath()) / "xarm" / "xarm6_with_gripper.urdf")
+    spec = find_robot(path).gripper
+    assert spec is not None
+    assert len(spec.joints) == 6
+    assert spec.links == ("left_finger", "right_finger")
+    assert spec.width == pytest.approx(0.085, abs=0.005)  # data sheet
+    with mygym.make_env({"task": "AG", "robot": path}) as env:
+        env.reset(seed=0)
+        assert any(env.step(env.expert_action())[4]["is_success"] for _ in range(env.task.horizon))
+
+
 @pytest.mark.skipif(not is_installed("ur5"), reason="needs the extra `robots`")
 @pytest.mark.parametrize("name", ["ur3", "ur5", "ur10"])
 def test_an_inferred_home_has_the_elbow_above_the_table(name: str) -> None:
@@ -312,6 +326,21 @@ def urdf(kind: str | None = None, mass: float = 1.0, inertia: float = 1.0) -> st
     limit = '<limit lower="-1" upper="1" effort="9" velocity="1"/>'
     joint = f'<joint name="turn" type="{kind}">{ends}{limit}</joint>' if kind else ""
     return f'<robot name="mine">{links}{joint}</robot>'
+
+
+def test_collisions_are_drawn_in_place_of_a_missing_visual_mesh(tmp_path: Path) -> None:
+    text = re.sub(r'filename="meshes', f'filename="{FOLDER / "meshes"}', (FOLDER / "kuka.urdf").read_text())
+    link = '<link name="lbr_iiwa_link_7">'
+    lost = '<visual><geometry><mesh filename="package://arm/gone.dae"/></geometry></visual>'
+    path = tmp_path / "arm.urdf"
+    path.write_text(re.sub(f"{link}(.*?)<visual>.*?</visual>", rf"{link}\1{lost}", text, count=1, flags=re.DOTALL))
+    assert lost in path.read_text()
+    with pytest.warns(UserWarning, match=r"arm\.urdf: mesh filename: 'package://arm/gone\.dae' is not a file"):
+        root = read_urdf(path)
+    element = root.find("link[@name='lbr_iiwa_link_7']")
+    assert element is not None
+    assert [shape.tag for shape in element.findall("visual/geometry/*")] == ["cylinder"]
+    assert len(element.findall("collision")) == 1
 
 
 SHAPE = "<collision><geometry><%s/></geometry></collision>"
@@ -350,6 +379,11 @@ MESH = '<link name="a"><collision><geometry><mesh filename="gone.stl"/></geometr
         ),
         pytest.param(urdf("revolute").replace('parent link="a"', 'parent link="b"'), "is a cycle", id="circle"),
         pytest.param(f"<robot>{MESH}</robot>", "mesh filename: 'gone.stl' is not a file", id="no mesh"),
+        pytest.param(
+            f"<robot>{MESH.replace('gone', 'package://arm/gone')}</robot>",
+            "'package://arm/gone.stl' is not a file; allowed: arm/gone.stl in a folder above the URDF",
+            id="no package",
+        ),
     ],
 )
 def test_an_invalid_urdf_is_refused_with_the_reason(text: str, message: str, tmp_path: Path) -> None:

@@ -111,10 +111,12 @@ CHANGING: list[tuple[str, str, dict[str, Any]]] = [
     ("mixture", "td3", {"protocol": "gumbel_softmax", "candidates": 2, "balance": 0.1}),
     ("demos", "sac", {"episodes": 2, "warm_start": 3, "weight": {"schedule": "linear", "from": 1, "to": 0}}),
     ("distill", "ppo", {}),
+    ("ewc", "ppo", {"tasks": ["reach", "AG", "push"], "weight": 100.0}),
+    ("ewc", "td3", {"tasks": ["reach", {"task": "reach", "task_params": {"tolerance": 0.1}}]}),
 ]
 
 
-QUICK = [CHANGING[number] for number in (0, 2, 4)]
+QUICK = [CHANGING[number] for number in (0, 2, 4, 10)]
 """A case for each strategy with a state. For `demos` and `distill` see their tests, for joined ones test_joined.py."""
 
 

@@ -56,6 +56,13 @@ def test_launched_is_lost_at_rest_away_from_the_goal(at: Any, still: bool) -> No
 
 
 @pytest.mark.parametrize("task", TASKS)
+def test_launched_is_lost_at_the_next_touch(task: str) -> None:
+    state = State.zeros(1, 7, 2, 1)
+    state.object_velocity[0, 0], state.touch[0, 0] = (0.5, 0.0, 0.0), True
+    assert PREDICATES["launched"].keeps(context_of(state, task)).tolist() == [False]
+
+
+@pytest.mark.parametrize("task", TASKS)
 def test_the_expert_releases_in_motion_and_the_object_ends_at_the_goal(task: str) -> None:
     with RobotEnv(task) as env:
         last = len(env.task.bound_stages) - 1
