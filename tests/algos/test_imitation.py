@@ -99,7 +99,7 @@ def test_dagger_picks_and_places(tmp_path: Path) -> None:
     assert result.success_rate >= 0.85, result.stage_reached
 
 
-@pytest.mark.parametrize("algo", ["bc", "dagger"])
+@pytest.mark.parametrize("algo", [pytest.param("bc", marks=pytest.mark.slow), "dagger"])
 def test_imitation_reaches(algo: str, tmp_path: Path) -> None:
     result = train(tmp_path, algo=algo, task="reach", steps=1_000, episodes=20)
     assert result.success_rate >= 0.9

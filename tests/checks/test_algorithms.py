@@ -159,6 +159,8 @@ class Secretive(PPO):
 
 
 FLAT = {"policy": "MlpPolicy", "dict_observations": True}
+TRAIN_AGAIN = ("resumes", "survives a bad environment")
+"""Checks that train most; the normal suite performs them where they must fail, and for an algorithm of each kind."""
 
 MISTAKES: dict[str, tuple[type, dict[str, Any], str, str]] = {
     "not deterministic": (Restless, {}, "deterministic", "has other weights"),
@@ -175,13 +177,15 @@ MISTAKES: dict[str, tuple[type, dict[str, Any], str, str]] = {
 }
 
 
+@pytest.mark.parametrize("skipped", [TRAIN_AGAIN, pytest.param((), marks=pytest.mark.slow)], ids=["quick", "whole"])
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_fails_only_its_check(mistake: str) -> None:
+def test_a_mistake_fails_only_its_check(mistake: str, skipped: tuple[str, ...]) -> None:
     cls, registration, name, text = MISTAKES[mistake]
     register_algorithm("mistaken", **{"policy": "MultiInputPolicy", **registration})(cls)
     params = {"buffer_size": 500} if issubclass(cls, SAC) else {"n_steps": 16, "batch_size": 16, "n_epochs": 1}
     config = {**QUICK, "n_envs": 1, "algo_params": {**params, "policy_kwargs": {"net_arch": [8]}}}
-    done = list(check("algorithm", "mistaken", steps=STEPS, config=config, skip=[LEARNS]))
+    skip = {LEARNS, *skipped} - {name}
+    done = list(check("algorithm", "mistaken", steps=STEPS, config=config, skip=skip))
     assert [(outcome.check, text in outcome.why) for outcome in done if outcome.failed] == [(name, True)], done
 
 

@@ -285,7 +285,15 @@ def test_any_arguments_end_with_0_or_2_and_one_message(words: list[str], capsys:
         assert out == ""
 
 
-@pytest.mark.parametrize("line", ["--robot pandaa", "--task GA", f"--set {UNREACHABLE.replace(' ', '')}"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--robot pandaa",
+        "--task GA",
+        # Imports PyTorch; `test_unreachable_goals_are_errors` refuses it in this process.
+        pytest.param(f"--set {UNREACHABLE.replace(' ', '')}", marks=pytest.mark.slow),
+    ],
+)
 def test_train_py_ends_with_2(line: str, python, tmp_path: Path) -> None:
     from tests.conftest import ROOT
 

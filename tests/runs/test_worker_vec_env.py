@@ -214,7 +214,12 @@ def test_error_in_a_worker_is_raised_and_the_workers_continue(shared: Any, capfd
     ("maker", "kind", "message"),
     [
         (partial(RobotEnv, "raech"), ConfigError, r"^task: 'raech' .*did you mean 'reach'"),
-        (partial(fail, OddError("key")), RunError, r"^environment 2 of 2: OddError: odd odd key"),
+        pytest.param(
+            partial(fail, OddError("key")),
+            RunError,
+            r"^environment 2 of 2: OddError: odd odd key",
+            marks=pytest.mark.slow,
+        ),
         (partial(sys.exit, 3), RunError, r"^the process of environment 2 of 2 died \(exit code 3\)"),
     ],
     ids=["ours", "odd", "exit"],
