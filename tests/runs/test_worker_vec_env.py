@@ -25,6 +25,7 @@ from mygym.errors import ConfigError, DivergedError, MygymError, RunError
 from mygym.registry.user_files import user_modules
 from mygym.runs import factory, worker_vec_env
 from mygym.runs.resolve_config import from_python
+from tests.components import slow_except
 
 ROOT = Path(__file__).parents[2]
 STILL = np.zeros((2, 3), dtype=np.float32)
@@ -251,7 +252,7 @@ def test_unpicklable_maker_ends_the_other_workers() -> None:
 # Ends of a worker ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("middle", [False, True], ids=["between", "within"])
+@pytest.mark.parametrize("middle", slow_except([False, True], bool), ids=["between", "within"])
 def test_killed_worker_is_reported(pair: Any, middle: bool) -> None:
     if middle:
         os.kill(pids(pair)[1], signal.SIGSTOP)
