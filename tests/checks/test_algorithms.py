@@ -29,8 +29,8 @@ def config(algo: str, framework: str) -> dict[str, Any]:
     return {**QUICK, **loop, "algo_params": {**params, **rollouts}, "tensorboard": True}
 
 
-EXAMINED = [(algo, "pytorch") for algo in ("ppo", "crossq", "ars", "dagger")]
-"""On-policy, off-policy with flat observations, random search, a runner. For a custom algorithm, which is loaded in
+EXAMINED = [(algo, "pytorch") for algo in ("ppo", "ars", "dagger")]
+"""On-policy, random search, a runner; for off-policy ones see tests/runs. For a custom algorithm, which is loaded in
 another process too, see tests/cli/new/test_scaffolds.py."""
 
 

@@ -92,7 +92,9 @@ def stopped(settings: dict[str, Any], step: int) -> Path:
     [
         pytest.param("ppo", "pytorch", {}, marks=pytest.mark.slow),
         pytest.param("sac", "pytorch", {}, marks=pytest.mark.slow),
-        ("ppo", "pytorch", {"algo_params": {"use_sde": True, "sde_sample_freq": 4}}),
+        pytest.param(
+            "ppo", "pytorch", {"algo_params": {"use_sde": True, "sde_sample_freq": 4}}, marks=pytest.mark.slow
+        ),
         ("ppo", "jax", {"algo_params": {"target_kl": 0.01}}),  # adapts the learning rate
         # A buffer that is full, and overwritten:
         (
@@ -208,7 +210,7 @@ def test_changes_of_settings_that_affect_learning_are_refused(mistake: str, inte
     assert {path: path.read_bytes() for path in interrupted.rglob("*") if path.is_file()} == before
 
 
-@pytest.mark.parametrize("steps", [100, STEPS + 1])
+@pytest.mark.parametrize("steps", [pytest.param(100, marks=pytest.mark.slow), STEPS + 1])
 def test_a_complete_run_is_not_shortened(steps: int, tmp_path: Path) -> None:
     run = mygym.train(config("ppo", tmp_path)).path
     assert Result.read(run).steps > STEPS + 1
