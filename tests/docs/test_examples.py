@@ -37,6 +37,7 @@ def _in_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 
+@pytest.mark.slow  # tests/algos trains it, as all algorithms
 def test_the_algorithm_solves_reach(tmp_path: Path) -> None:
     entry = algorithm("myalgo")
     cls, args, kwargs = implemented_combos["myalgo"]["pytorch"]

@@ -131,7 +131,7 @@ def test_test_episodes_select_nothing(tmp_path: Path, monkeypatch: pytest.Monkey
         return Evaluation(tuple(replace(episode, success=True, total_reward=0.0) for episode in evaluation.episodes))
 
     monkeypatch.setattr(session, "evaluate_policy", all_successful)
-    tested = train(Climber, tmp_path, stop_at_success=0.9)
+    tested = train(Climber, tmp_path, stop_at_success=0.9, eval={"test_episodes": 3})
     assert (tested.steps, len(seeds_of[TEST]), len(seeds_of[EVALUATION])) == (STEPS, 9, 6)
     assert all(record["test_success_rate"] == 1.0 for record in tested.evaluations)
     untested = train(Climber, tmp_path, stop_at_success=0.9, eval={"test_episodes": 0})
