@@ -57,14 +57,13 @@ def builds_only(command: str) -> bool:
 @pytest.mark.parametrize(
     ("block", "all_train"),
     [
-        *((block, False) for block in BLOCKS),
+        *(pytest.param(block, False, id=str(block)) for block in BLOCKS),
         *(
-            pytest.param(block, True, marks=pytest.mark.slow)
+            pytest.param(block, True, id=f"{block}, all train", marks=pytest.mark.slow)
             for block in BLOCKS
             if any(builds_only(command) for command in commands(block))
         ),
     ],
-    ids=str,
 )
 def test_commands(block: Block, all_train: bool, request: pytest.FixtureRequest) -> None:
     project = request.getfixturevalue("used_project" if "runs" in block.text else "project")
