@@ -47,6 +47,14 @@ def old_objects() -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
+def unsynced() -> Iterator[None]:
+    """Write files without waiting for the disk, which takes milliseconds for each; processes of tests do wait."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda file: None)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
 def scanned_project() -> None:
     """Load the built-in components and those of this repository once, and not in each test."""
     for registry in REGISTRIES.values():

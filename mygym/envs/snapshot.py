@@ -9,7 +9,7 @@ from mygym.envs.episode import Episode
 from mygym.errors import RunError
 from mygym.sim.saved_world import SavedWorld
 
-EPISODE_STATE = ("goals", "progress", "potential", "stages_done", "failed", "elapsed_steps")
+EPISODE_STATE = ("goals", "progress", "potential", "stages_done", "failed", "touched", "saturated", "elapsed_steps")
 
 
 class Snapshot:

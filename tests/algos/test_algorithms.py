@@ -287,15 +287,10 @@ def test_values_that_the_class_refuses_are_config_errors(algo: str, params: dict
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow  # tests/test_faults.py compares a resumed run of workers with a run in a single process
 @pytest.mark.parametrize(
     ("algo", "framework"),
-    [
-        ("sac", "pytorch"),
-        pytest.param("ppo", "pytorch", marks=pytest.mark.slow),
-        pytest.param("dagger", "pytorch", marks=pytest.mark.slow),
-        pytest.param("dqn", "pytorch", marks=pytest.mark.slow),
-        pytest.param("sac", "jax", marks=pytest.mark.slow),
-    ],
+    [("sac", "pytorch"), ("ppo", "pytorch"), ("dagger", "pytorch"), ("dqn", "pytorch"), ("sac", "jax")],
 )
 def test_worker_processes_give_the_same_weights(algo: str, framework: str, trained: Any, tmp_path: Path) -> None:
     result = train(algo, framework, tmp_path, subprocesses=True)

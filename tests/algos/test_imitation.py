@@ -18,6 +18,7 @@ from mygym.algos.imitation import BC, DAgger
 from mygym.algos.imitation_policies import CLIP, MIN_STD, ImitationPolicy, Standardizer
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
+from tests.components import slow_except
 
 N_ENVS, ROLLOUT = 2, 6
 SMALL: dict[str, Any] = {"batch_size": 16, "policy_kwargs": {"net_arch": [16]}, "seed": 0, "device": "cpu"}
@@ -99,20 +100,21 @@ def test_dagger_picks_and_places(tmp_path: Path) -> None:
     assert result.success_rate >= 0.85, result.stage_reached
 
 
-@pytest.mark.parametrize("algo", ["bc", "dagger"])
+@pytest.mark.parametrize("algo", [pytest.param("bc", marks=pytest.mark.slow), "dagger"])
 def test_imitation_reaches(algo: str, tmp_path: Path) -> None:
     result = train(tmp_path, algo=algo, task="reach", steps=1_000, episodes=20)
     assert result.success_rate >= 0.9
 
 
+SHARED: dict[str, Any] = {"spaces": "shared", "task": "push", "reward": "staged"}
 SETTINGS: dict[str, dict[str, Any]] = {
     "joints, normalised": {"control": "joint_delta", "normalize": True, "algo_params": {"policy": "MlpPolicy"}},
-    "shared spaces, staged": {"spaces": "shared", "task": "push", "reward": "staged"},
+    "shared spaces, staged": SHARED,
     "two arms": {"robot": "panda_pair", "workspace": "table", "observations": ["ee_position", "goal_from_ee"]},
 }
 
 
-@pytest.mark.parametrize("more", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.parametrize("more", slow_except(SETTINGS.values(), SHARED.__ne__), ids=SETTINGS)
 def test_the_loss_decreases_in_all_settings(more: dict[str, Any], tmp_path: Path) -> None:
     result = train(tmp_path, algo="dagger", steps=500, **{"task": "reach", **more})
     lines = [line for line in (result.path / "progress.jsonl").read_text().splitlines() if "train/loss" in line]

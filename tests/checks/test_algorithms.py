@@ -29,8 +29,8 @@ def config(algo: str, framework: str) -> dict[str, Any]:
     return {**QUICK, **loop, "algo_params": {**params, **rollouts}, "tensorboard": True}
 
 
-EXAMINED = [(algo, "pytorch") for algo in ("ppo", "crossq", "ars", "dagger")]
-"""On-policy, off-policy with flat observations, random search, a runner. For a custom algorithm, which is loaded in
+EXAMINED = [(algo, "pytorch") for algo in ("ppo", "ars", "dagger")]
+"""On-policy, random search, a runner; for off-policy ones see tests/runs. For a custom algorithm, which is loaded in
 another process too, see tests/cli/new/test_scaffolds.py."""
 
 
@@ -159,6 +159,8 @@ class Secretive(PPO):
 
 
 FLAT = {"policy": "MlpPolicy", "dict_observations": True}
+TRAIN_AGAIN = ("resumes", "survives a bad environment")
+"""Checks that train most; the normal suite performs them where they must fail, and for an algorithm of each kind."""
 
 MISTAKES: dict[str, tuple[type, dict[str, Any], str, str]] = {
     "not deterministic": (Restless, {}, "deterministic", "has other weights"),
@@ -175,13 +177,15 @@ MISTAKES: dict[str, tuple[type, dict[str, Any], str, str]] = {
 }
 
 
+@pytest.mark.parametrize("skipped", [TRAIN_AGAIN, pytest.param((), marks=pytest.mark.slow)], ids=["quick", "whole"])
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_fails_only_its_check(mistake: str) -> None:
+def test_a_mistake_fails_only_its_check(mistake: str, skipped: tuple[str, ...]) -> None:
     cls, registration, name, text = MISTAKES[mistake]
     register_algorithm("mistaken", **{"policy": "MultiInputPolicy", **registration})(cls)
     params = {"buffer_size": 500} if issubclass(cls, SAC) else {"n_steps": 16, "batch_size": 16, "n_epochs": 1}
     config = {**QUICK, "n_envs": 1, "algo_params": {**params, "policy_kwargs": {"net_arch": [8]}}}
-    done = list(check("algorithm", "mistaken", steps=STEPS, config=config, skip=[LEARNS]))
+    skip = {LEARNS, *skipped} - {name}
+    done = list(check("algorithm", "mistaken", steps=STEPS, config=config, skip=skip))
     assert [(outcome.check, text in outcome.why) for outcome in done if outcome.failed] == [(name, True)], done
 
 

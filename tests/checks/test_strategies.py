@@ -22,8 +22,13 @@ QUICK: dict[str, Any] = {"demos": {"episodes": 2, "warm_start": 3}}
 """Parameters of strategies whose defaults take long."""
 
 
-def failed(name: str, **config: Any) -> list[str]:
-    outcomes = check("strategy", name, steps=120, config={**SHORT, **config})
+STEPS = 64
+"""Env steps of each run; to lose state at a resume takes `MANY`."""
+MANY = 120
+
+
+def failed(name: str, steps: int = STEPS, **config: Any) -> list[str]:
+    outcomes = check("strategy", name, steps=steps, config={**SHORT, **config})
     return [outcome.check for outcome in outcomes if outcome.failed]
 
 
@@ -84,12 +89,12 @@ class Moody(Strategy):
 )
 def test_a_mistake_fails_its_check(cls: type[Strategy], checks: list[str]) -> None:
     register_strategy("mistaken")(cls)
-    assert failed("mistaken") == checks
+    assert failed("mistaken", MANY) == checks
 
 
 @pytest.mark.parametrize("name", slow_except(registry("sampler").names(), ("differentiable",).__contains__))
 def test_every_sampler_passes(name: str) -> None:
-    outcomes = list(check("sampler", name, steps=120, config=SHORT))
+    outcomes = list(check("sampler", name, steps=STEPS, config=SHORT))
     assert [outcome for outcome in outcomes if outcome.failed] == []
 
 
@@ -111,5 +116,5 @@ class ForgetfulCallback(BaseCallback):
 
 def test_a_forgetful_callback_fails_its_check() -> None:
     register_callback("forgetful")(ForgetfulCallback)
-    outcomes = list(check("callback", "forgetful", steps=120, config=SHORT))
+    outcomes = list(check("callback", "forgetful", steps=MANY, config=SHORT))
     assert [outcome.check for outcome in outcomes if outcome.failed] == ["resumes"]

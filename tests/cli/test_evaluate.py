@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
+import sys
 from pathlib import Path
 
 import pytest
@@ -86,8 +88,14 @@ def test_evaluate_prints_and_films_the_failed_stages(mygym_command: Command, tmp
     assert not (tmp_path / "none").exists()
 
 
-def test_evaluate_py_is_the_command(python, tmp_path: Path) -> None:
-    done = python(str(ROOT / "evaluate.py"), "--policy", "zero", "--episodes", "1")
-    assert done.returncode == 0, done.stderr
-    assert "success_rate" in done.stdout
-    assert done.stderr == ""
+def test_evaluate_py_is_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(ROOT / "evaluate.py"), "--policy", "zero", "--episodes", "1"])
+    with pytest.raises(SystemExit) as end:
+        runpy.run_path(str(ROOT / "evaluate.py"), run_name="__main__")
+    out, err = capsys.readouterr()
+    assert not end.value.code, err
+    assert "success_rate" in out
+    assert err == ""

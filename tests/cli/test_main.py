@@ -16,6 +16,7 @@ from mygym.cli.main import COMMANDS
 from mygym.envs.robot_env import RobotEnv
 from mygym.runs.stop_request import SIGNALS
 from tests.cli.conftest import Command
+from tests.components import slow_except
 from tests.conftest import ROOT
 
 
@@ -41,7 +42,7 @@ def test_version(mygym_command: Command) -> None:
     assert re.fullmatch(r"\d+\.\d+\.\d+\n", mygym_command("--version").out)
 
 
-@pytest.mark.parametrize("module", ["mygym", "mygym.cli.main"])
+@pytest.mark.parametrize("module", ["mygym", pytest.param("mygym.cli.main", marks=pytest.mark.slow)])
 def test_the_program_runs_as_a_module(module: str, python) -> None:
     done = python("-m", module, "list", "robot")
     assert (done.returncode, done.stderr) == (0, "")
@@ -95,8 +96,13 @@ def test_every_command_ends_with_one_line_at_a_signal(
     assert signal.getsignal(number) == before
 
 
-@pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("words", [["--version"], ["list", "robot"]])
+@pytest.mark.parametrize(
+    ("words", "unbuffered"),
+    slow_except(
+        [(words, unbuffered) for words in (["--version"], ["list", "robot"]) for unbuffered in ("", "1")],
+        [(["--version"], ""), (["list", "robot"], "1")].__contains__,
+    ),
+)
 def test_a_full_disk_of_the_output_is_one_message(words: list[str], unbuffered: str) -> None:
     with Path("/dev/full").open("w") as full:
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": unbuffered}

@@ -143,6 +143,13 @@ def test_an_unsupported_robot_is_noted_and_runs(command: tuple[str, ...], mygym_
     assert len(notes) == 1
     assert notes[0].startswith("note: kuka does not do slide well enough in workspace table; supported robots: ")
     assert "panda" in notes[0]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [DRY_RUN, *(pytest.param(command, marks=pytest.mark.slow) for command in (TRAINED, EVALUATED))],
+)
+def test_a_supported_robot_gives_no_note(command: tuple[str, ...], mygym_command: Command) -> None:
     assert "note: " not in mygym_command(*command, "--task", "push", "--robot", "kuka").err
 
 

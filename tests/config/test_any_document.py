@@ -37,7 +37,7 @@ from mygym.runs.resolve_config import from_python, resolve_config
 from tests.components import ALGORITHMS, CONTROLS, REWARDS, ROBOTS, TASKS, known
 from tests.conftest import ROOT
 
-FEW, MANY = 40, 1000
+FEW, MANY = 20, 1000
 PATIENCE = 5
 """Seconds of computing after which an example counts as a hang."""
 

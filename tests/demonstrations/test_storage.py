@@ -191,30 +191,25 @@ def full_disks(tmp_path: Path) -> Iterator[list[Path]]:
         subprocess.run(["umount", "-l", disk], check=True)
 
 
-def test_full_disks_leave_nothing(full_disks: list[Path], tmp_path: Path) -> None:
-    """One process for all disks: most of the time is its start."""
-    if not full_disks:
-        pytest.skip("nothing can be mounted here")
+def test_full_disks_and_a_file_size_limit_leave_nothing(full_disks: list[Path], tmp_path: Path) -> None:
+    """One process for all disks, if any can be mounted, and for the limit: most of the time is its start."""
+    limited = tmp_path / "limited"
+    limited.mkdir()
     code = f"""
-for disk in {[str(disk) for disk in full_disks]}:
-    os.chdir(disk)
+for folder in {[str(folder) for folder in (*full_disks, limited)]}:
+    os.chdir(folder)
+    if folder == {str(limited)!r}:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, {resource.RLIM_INFINITY}))
     try:
         main(words)
     except SystemExit as end:
         print(end.code)
 """
     done = run_demos(tmp_path, code)
-    assert (done.returncode, done.stdout) == (0, "1\n" * len(full_disks))
-    assert done.stderr == "error: new: cannot be written: No space left on device\n" * len(full_disks)
-    assert [list(disk.iterdir()) for disk in full_disks] == [[]] * len(full_disks)
-
-
-def test_file_size_limit_leaves_nothing(tmp_path: Path) -> None:
-    limit = f"resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, {resource.RLIM_INFINITY}))"
-    done = run_demos(tmp_path, f"{limit}; main(words)")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "error: new: cannot be written: File too large\n"
-    assert list(tmp_path.iterdir()) == []
+    assert (done.returncode, done.stdout) == (0, "1\n" * (len(full_disks) + 1))
+    messages = ["No space left on device"] * len(full_disks) + ["File too large"]
+    assert done.stderr == "".join(f"error: new: cannot be written: {message}\n" for message in messages)
+    assert [list(folder.iterdir()) for folder in (*full_disks, limited)] == [[]] * (len(full_disks) + 1)
 
 
 @pytest.fixture

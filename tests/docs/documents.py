@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from mygym.cli import dry_run
 from mygym.cli.main import run
 from mygym.registry import registry
 from tests.short_checks import shorten
@@ -32,7 +33,7 @@ COPIED = ("train.py", "evaluate.py", "configs", "envs/robots/desk_arm.urdf", "be
 STEPS = 200
 """Env steps of every training."""
 
-CHECKED_ELSEWHERE = ("task", "workspace")
+CHECKED_ELSEWHERE = ("robot", "stage", "task", "workspace")
 """Kinds whose suites take long; tests/checks performs them for registered components."""
 
 TIMEOUT = 400
@@ -144,6 +145,12 @@ def shell(command: str, folder: Path) -> str:
     return done.stdout
 
 
+def trains(command: str) -> bool:
+    """Return whether a command line of a document trains."""
+    begins = ("python train.py", "mygym train")
+    return command.startswith(begins) and not re.search(r"--(explain|dry-run|gui|help|framework jax)", command)
+
+
 def in_process(command: str, folder: Path, refusal: str = "") -> str:
     """Run `python PROGRAM.py …` or `mygym …` in this process, in `folder`; return the standard output.
 
@@ -162,6 +169,7 @@ def in_process(command: str, folder: Path, refusal: str = "") -> str:
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("default")
         shorten(patch)
+        patch.setattr(dry_run, "STEPS", 2)
         patch.chdir(folder)
         patch.setattr(sys, "argv", [str(script), *(arguments if program == "python" else words)])
         with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
@@ -175,10 +183,15 @@ def in_process(command: str, folder: Path, refusal: str = "") -> str:
     return output.getvalue()
 
 
-def follow(command: str, folder: Path) -> str:
+def follow(command: str, folder: Path, build_only: bool = False) -> str:
     """Run a command line of a document quickly; return its standard output.
 
     Set-up commands and the commands of CI are only checked. `python train.py` without arguments runs in a process.
+
+    Args:
+        command: The command line.
+        folder: The current folder of the command.
+        build_only: Whether a command that trains builds its environments, model and strategies only.
 
     Raises:
         AssertionError: The command fails, names a missing file, or is of an unknown kind.
@@ -209,7 +222,7 @@ def follow(command: str, folder: Path) -> str:
         elif words == ["python", "train.py"]:
             return shell(_quick(command, words), folder)
         else:
-            return in_process(_quick(command, words), folder)
+            return in_process(_quick(command, words, build_only), folder)
     return ""
 
 
@@ -218,7 +231,7 @@ def quick_python(text: str) -> str:
     return re.sub(r"\bepisodes=\d+", "episodes=2", re.sub(r'"steps": [\d_]+', FAST_PYTHON, text))
 
 
-def _quick(command: str, words: list[str]) -> str:
+def _quick(command: str, words: list[str], build_only: bool = False) -> str:
     bare = re.sub(r"\s+# .*$", "", command)
     for value, shorter in SHORTER.items():
         bare = bare.replace(value, shorter)
@@ -230,7 +243,7 @@ def _quick(command: str, words: list[str]) -> str:
             return f"{bare} --dry-run"  # compiles for long; tests/algos trains it
         envs = next(envs for pattern, envs in FEWER.items() if re.search(pattern, bare))
         demos = "--set strategy_params.warm_start=20" if "--strategy demos" in bare else ""
-        return " ".join([bare, FAST, envs, demos]).strip()
+        return " ".join([bare, FAST, envs, demos, "--dry-run" if build_only else ""]).strip()
     if program == ("mygym", "card"):
         return f"{bare} --episodes 1"
     if program in {("python", "evaluate.py"), *(("mygym", word) for word in ("evaluate", "demos", "search", "judge"))}:

@@ -13,7 +13,18 @@ import pytest
 from mygym.envs.ids import env_id
 from mygym.registry import registry
 from mygym.tasks.lookup import find_task
-from tests.docs.documents import DOCUMENTS, ROOT, Block, commands, fenced, follow, inline_commands, quick_python, shell
+from tests.docs.documents import (
+    DOCUMENTS,
+    ROOT,
+    Block,
+    commands,
+    fenced,
+    follow,
+    inline_commands,
+    quick_python,
+    shell,
+    trains,
+)
 
 FENCED = [block for document in DOCUMENTS for block in fenced(document)]
 COPY = [block for block in FENCED if "copied_ppo" in block.text]
@@ -22,6 +33,10 @@ BASH = [block for block in FENCED if block.language == "bash" and block not in C
 PYTHON = [block for block in FENCED if block.language == "python" and block not in COPY]
 SHOWN = {command.strip() for block in BASH for command in commands(block)}
 INLINE = [block for document in DOCUMENTS for block in inline_commands(document) if block.text.strip() not in SHOWN]
+BLOCKS = [*BASH, *{block.text: block for block in INLINE}.values()]
+TRAINING = [command for block in BLOCKS for command in commands(block) if trains(command)]
+USES_A_RUN = re.compile(r"--(resume|logdir)")
+FIRST_OF_EACH_STRATEGY = {(re.search(r"--strategy \S+", command) or [""])[0]: command for command in reversed(TRAINING)}
 FILE_BLOCK = re.compile(r"# ((?:algos|envs)/\w+\.py)\n")
 
 
@@ -31,11 +46,29 @@ def test_every_block_has_a_language_that_is_run() -> None:
     assert len(PYTHON) >= 6
 
 
-@pytest.mark.parametrize("block", [*BASH, *{block.text: block for block in INLINE}.values()], ids=str)
-def test_commands(block: Block, request: pytest.FixtureRequest) -> None:
+def builds_only(command: str) -> bool:
+    """Return whether the normal suite only builds what a command trains.
+
+    It trains a run for each strategy, and the runs that further commands of a document use.
+    """
+    return trains(command) and not USES_A_RUN.search(command) and command not in FIRST_OF_EACH_STRATEGY.values()
+
+
+@pytest.mark.parametrize(
+    ("block", "all_train"),
+    [
+        *(pytest.param(block, False, id=str(block)) for block in BLOCKS),
+        *(
+            pytest.param(block, True, id=f"{block}, all train", marks=pytest.mark.slow)
+            for block in BLOCKS
+            if any(builds_only(command) for command in commands(block))
+        ),
+    ],
+)
+def test_commands(block: Block, all_train: bool, request: pytest.FixtureRequest) -> None:
     project = request.getfixturevalue("used_project" if "runs" in block.text else "project")
     for command in commands(block):
-        follow(command, project)
+        follow(command, project, build_only=builds_only(command) and not all_train)
 
 
 @pytest.mark.parametrize("block", PYTHON, ids=str)

@@ -37,6 +37,7 @@ def _in_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 
+@pytest.mark.slow  # tests/algos trains it, as all algorithms
 def test_the_algorithm_solves_reach(tmp_path: Path) -> None:
     entry = algorithm("myalgo")
     cls, args, kwargs = implemented_combos["myalgo"]["pytorch"]
@@ -83,7 +84,8 @@ def test_the_robot_passes_its_suite_and_grasps_with_the_gripper_mounted_on_it(mo
     assert evaluation.success_rate >= 0.95
 
 
-def test_the_workspace_passes_its_suite_and_its_lever_comes_back() -> None:
+def test_the_workspace_passes_its_suite_and_its_lever_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    shorten(monkeypatch)
     assert [first.why for first in check("workspace", "workbench") if first.failed] == []
     with mygym.make_env({"task": "reach", "workspace": "workbench"}) as env:
         world = env.world
@@ -104,7 +106,8 @@ def test_the_expert_solves_the_task_with_a_stage_of_its_own(task: str | list[str
     assert mygym.evaluate(policy="zero", config={"task": task}, episodes=5).success_rate == 0.0
 
 
-def test_the_stage_lifts_as_high_as_the_goal_and_straight_up() -> None:
+def test_the_stage_lifts_as_high_as_the_goal_and_straight_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    shorten(monkeypatch)
     assert [first.why for first in check("stage", "lift") if first.failed] == []
     with mygym.make_env({"task": "lift"}) as env:
         for seed in range(5):

@@ -70,8 +70,7 @@ def test_a_subclass_has_all_values_of_its_parent(algo: str, framework: str, form
                 ("ars", "pytorch"),
                 ("crossq", "pytorch"),
                 ("cem", "pytorch"),
-                ("ppo", "jax"),
-            ]
+            ]  # for a subclass in JAX see tests/cli/new/test_learning_files.py
         ),
     ),
 )

@@ -395,13 +395,15 @@ def test_a_scanned_file_can_be_used_from_another_folder(folder: Path, monkeypatc
 
 
 def test_a_users_class_is_unpickled_in_another_process(folder: Path, python) -> None:
-    write(folder / "algos" / "plugged_in.py", ALGORITHM)
-    cls = implemented_combos["plugged"]["pytorch"][0]
+    """A class of a file that imports little: PyTorch takes seconds."""
+    write(folder / "envs" / "plugged_in.py", TASK + "\n\nclass Light:\n    pass\n")
+    registry("task").get("tap").load()
+    cls = sys.modules["mygym_user.envs.plugged_in"].Light
     assert pickle.loads(pickle.dumps(cls)) is cls
     (folder / "class.pickle").write_bytes(pickle.dumps(cls))
     code = "import mygym, pickle; print(pickle.load(open('class.pickle', 'rb')).__module__)"
     done = python("-c", code, cwd=folder)
-    assert done.stdout.strip().endswith("mygym_user.algos.plugged_in"), done.stderr
+    assert done.stdout.strip().endswith("mygym_user.envs.plugged_in"), done.stderr
 
 
 def test_listing_does_not_execute_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -440,7 +442,7 @@ def module(folder: Path) -> Iterator[str]:
 def test_an_imported_module_trains_in_workers_and_is_named_in_the_config(
     folder: Path, module: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["--import", module, "--algo", "plugged", "--task", "tap", *SHORT, "--n-envs", "2"]
+    words = ["--import", module, "--algo", "plugged", "--task", "tap", *SHORT]
     assert command("train", *words, "--set", "subprocesses=true") == 0
     run = Path(capsys.readouterr().out.splitlines()[-1].removeprefix("run: "))
     config = load_file(run / "config.yaml")

@@ -50,7 +50,7 @@ def config(algo: str, logdir: Path, **more: Any) -> dict[str, Any]:
     return small(algo, logdir, algo_params=params, **more)
 
 
-@pytest.mark.parametrize("algo", ["ppo", "sac", "ppo_runner"])
+@pytest.mark.parametrize("algo", [pytest.param("ppo", marks=pytest.mark.slow), "sac", "ppo_runner"])
 def test_a_callback_gets_every_step_and_may_end_the_training(
     algo: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

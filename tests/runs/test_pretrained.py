@@ -48,14 +48,26 @@ def source(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return mygym.train(config(request.param, folder, normalize=True, algo_params=learning))
 
 
+def unlearned(algo: str) -> dict[str, Any]:
+    """Settings of a short normalised run that changes no weight."""
+    return {"normalize": True, "seed": 1, "steps": 40, "algo_params": frozen(algo)}
+
+
+@pytest.fixture(scope="module")
+def fresh(source: Result, tmp_path_factory: pytest.TempPathFactory) -> Result:
+    """A run of the algorithm of `source` that starts from nothing."""
+    return mygym.train(config(source.algo, tmp_path_factory.mktemp("fresh"), **unlearned(source.algo)))
+
+
 @pytest.mark.parametrize("path", ["", "model.zip", "policy.safetensors"])
-def test_weights_and_normaliser_are_those_of_the_source(path: str, source: Result, tmp_path: Path) -> None:
-    settings = {"normalize": True, "seed": 1, "steps": 40, "algo_params": frozen(source.algo)}
+def test_weights_and_normaliser_are_those_of_the_source(
+    path: str, source: Result, fresh: Result, tmp_path: Path
+) -> None:
+    settings = unlearned(source.algo)
     result = mygym.train(config(source.algo, tmp_path, pretrained=str(source.path / path), **settings))
     networks = {name for name in tensors(source) if not name.startswith("normalizer.")}
     assert networks <= equal(source, result)
     metadata = [float(value.mean()) for name, value in tensors(result).items() if name.endswith("observation.mean")]
-    fresh = mygym.train(config(source.algo, tmp_path / "fresh", **settings))
     from_scratch = [float(value.mean()) for name, value in tensors(fresh).items() if name.endswith("observation.mean")]
     assert not networks <= equal(source, fresh)
     assert metadata != from_scratch
@@ -73,7 +85,7 @@ def test_only_the_named_parts_are_loaded(source: Result, tmp_path: Path) -> None
 
 
 def test_frozen_layers_do_not_change_and_the_others_do(tmp_path: Path) -> None:
-    source = mygym.train(config("ppo", tmp_path / "source"))
+    source = mygym.train(config("ppo", tmp_path / "source", steps=40))
     pretrained = {"path": str(source.path), "freeze": ["mlp_extractor.*"]}
     run = stopped(config("ppo", tmp_path / "run", pretrained=pretrained), step=130)
     resumed = mygym.train(resume=run)
@@ -107,10 +119,16 @@ def test_replay_buffer_and_optimisers_continue(tmp_path: Path) -> None:
 
 
 def test_another_task_and_robot_with_equal_spaces(tmp_path: Path) -> None:
-    source = mygym.train(config("ppo", tmp_path / "source", spaces="shared"))
+    source = mygym.train(config("ppo", tmp_path / "source", spaces="shared", steps=40))
     settings = {"spaces": "shared", "task": "push", "robot": "kuka_gripper", "algo_params": frozen("ppo"), "steps": 40}
     result = mygym.train(config("ppo", tmp_path / "run", pretrained=str(source.path), **settings))
     assert equal(source, result) == set(tensors(source))
+
+
+@pytest.fixture(scope="module")
+def short_source(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    """A short run of PPO without a normaliser."""
+    return mygym.train(config("ppo", tmp_path_factory.mktemp("source"), steps=40))
 
 
 @pytest.mark.parametrize(
@@ -128,11 +146,12 @@ def test_another_task_and_robot_with_equal_spaces(tmp_path: Path) -> None:
         ({"pretrained": {"freeze": ["actr.*"]}}, r"pretrained\.freeze: 'actr\.\*' matches no parameter"),
     ],
 )
-def test_a_source_that_does_not_fit_is_refused(change: dict[str, Any], message: str, tmp_path: Path) -> None:
-    source = mygym.train(config("ppo", tmp_path / "source", steps=40))
+def test_a_source_that_does_not_fit_is_refused(
+    change: dict[str, Any], message: str, short_source: Result, tmp_path: Path
+) -> None:
     settings = config(change.pop("algo", "ppo"), tmp_path / "run", algo_params=change.pop("algo_params", {}))
     pretrained = change.pop("pretrained", {})
-    chosen = pretrained if isinstance(pretrained, str) else {"path": str(source.path), **pretrained}
+    chosen = pretrained if isinstance(pretrained, str) else {"path": str(short_source.path), **pretrained}
     if "sac" in settings["algo"]:
         settings["algo_params"] = {"policy_kwargs": {"net_arch": [8]}}
     with pytest.raises(ConfigError, match=message):

@@ -8,7 +8,9 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from subprocess import PIPE
 from typing import Any
@@ -92,7 +94,9 @@ def stopped(settings: dict[str, Any], step: int) -> Path:
     [
         pytest.param("ppo", "pytorch", {}, marks=pytest.mark.slow),
         pytest.param("sac", "pytorch", {}, marks=pytest.mark.slow),
-        ("ppo", "pytorch", {"algo_params": {"use_sde": True, "sde_sample_freq": 4}}),
+        pytest.param(
+            "ppo", "pytorch", {"algo_params": {"use_sde": True, "sde_sample_freq": 4}}, marks=pytest.mark.slow
+        ),
         ("ppo", "jax", {"algo_params": {"target_kl": 0.01}}),  # adapts the learning rate
         # A buffer that is full, and overwritten:
         (
@@ -119,20 +123,31 @@ def test_a_resumed_run_equals_an_uninterrupted_run(
     assert "checkpoints do not hold" not in capsys.readouterr().err
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Result]:
+    """Return a function that trains an algorithm without a stop, once."""
+    folder = tmp_path_factory.mktemp("whole")
+    return cache(lambda algo: mygym.train(config(algo, folder)))
+
+
 @pytest.mark.parametrize("algo", ["sac", *(pytest.param(algo, marks=pytest.mark.slow) for algo in ("td3", "ppo"))])
-def test_an_extended_run_equals_a_run_of_the_full_length(algo: str, tmp_path: Path) -> None:
+def test_an_extended_run_equals_a_run_of_the_full_length(
+    algo: str, whole: Callable[[str], Result], tmp_path: Path
+) -> None:
     short = mygym.train(config(algo, tmp_path / "short", steps=128))
     longer = mygym.train({"steps": STEPS}, resume=short.path)
-    whole = mygym.train(config(algo, tmp_path / "whole"))
+    reference = whole(algo)
     assert longer.path == short.path
-    assert longer.steps == whole.steps > short.steps
-    assert [record["steps"] for record in longer.evaluations] == [record["steps"] for record in whole.evaluations]
-    assert set(differences(longer.path, whole.path)) <= {"checkpoint"}  # its counters record both calls of `learn`
+    assert longer.steps == reference.steps > short.steps
+    assert [record["steps"] for record in longer.evaluations] == [record["steps"] for record in reference.evaluations]
+    assert set(differences(longer.path, reference.path)) <= {"checkpoint"}  # its counters record both calls of `learn`
     assert longer.wall_time_s > short.wall_time_s
 
 
-def test_a_run_that_was_stopped_before_its_first_checkpoint_starts_again(tmp_path: Path, capsys: Any) -> None:
-    reference = mygym.train(config("sac", tmp_path / "whole"))
+def test_a_run_that_was_stopped_before_its_first_checkpoint_starts_again(
+    whole: Callable[[str], Result], tmp_path: Path, capsys: Any
+) -> None:
+    reference = whole("sac")
     run = stopped(config("sac", tmp_path / "stopped"), step=5)
     for checkpoint in (run / "checkpoints").glob("step_*"):
         (checkpoint / "manifest.json").unlink()
@@ -141,8 +156,8 @@ def test_a_run_that_was_stopped_before_its_first_checkpoint_starts_again(tmp_pat
     assert "is damaged and not used" in capsys.readouterr().err
 
 
-def test_resuming_a_complete_run_changes_nothing(tmp_path: Path, capsys: Any) -> None:
-    result = mygym.train(config("sac", tmp_path))
+def test_resuming_a_complete_run_changes_nothing(whole: Callable[[str], Result], capsys: Any) -> None:
+    result = whole("sac")
     before = {path: path.stat().st_mtime_ns for path in result.path.rglob("*") if path.name != directory.LOCK}
     again = mygym.train(resume=result.path)
     assert "the run is complete" in capsys.readouterr().err
@@ -208,7 +223,7 @@ def test_changes_of_settings_that_affect_learning_are_refused(mistake: str, inte
     assert {path: path.read_bytes() for path in interrupted.rglob("*") if path.is_file()} == before
 
 
-@pytest.mark.parametrize("steps", [100, STEPS + 1])
+@pytest.mark.parametrize("steps", [pytest.param(100, marks=pytest.mark.slow), STEPS + 1])
 def test_a_complete_run_is_not_shortened(steps: int, tmp_path: Path) -> None:
     run = mygym.train(config("ppo", tmp_path)).path
     assert Result.read(run).steps > STEPS + 1

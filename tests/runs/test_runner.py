@@ -219,10 +219,11 @@ def test_extra_evaluations_do_not_change_the_run(tmp_path: Path) -> None:
 
         enabled = False
 
-    without = train(Evaluating, tmp_path / "without")
+    short = {"task_params": {"horizon": 8}}
+    without = train(Evaluating, tmp_path / "without", **short)
     Evaluating.enabled = True
     name = registered(Evaluating, "evaluating")
-    result = mygym.train(config(name, tmp_path / "with"))
+    result = mygym.train(config(name, tmp_path / "with", **short))
     for key, value in load_tensors(without.path / "policy.safetensors").items():
         np.testing.assert_array_equal(value, load_tensors(result.path / "policy.safetensors")[key])
     assert [r["success_rate"] for r in result.evaluations] == [r["success_rate"] for r in without.evaluations]

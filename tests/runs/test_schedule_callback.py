@@ -125,13 +125,20 @@ OF_PYTORCH = sorted(
 )
 FIRST_OF_EACH = list({name: (algo, framework, name) for algo, framework, name in reversed(OF_PYTORCH)}.values())
 """A case for each hyperparameter. The values that each algorithm uses: see test_used_value_is_the_schedule."""
+USED_QUICKLY = {("ppo", False), ("sac", True), ("td3", False), ("trpo", False), ("ars", False)}
+"""An algorithm of each kind: on-policy, tuned coefficient, action noise, line search, random search."""
+KINDS = {algo: may_be_scheduled(class_of(algo)) for algo in ALGORITHMS}
+USED = {name for algo, _ in USED_QUICKLY for name in KINDS[algo]}
+FIRST_OF_EACH_KIND = {KINDS[triple[0]][triple[2]]: triple for triple in reversed(FIRST_OF_EACH)}
+CHANGING = [triple for triple in FIRST_OF_EACH if triple[2] not in USED or triple in FIRST_OF_EACH_KIND.values()]
+"""Hyperparameters whose use no test of `USED_QUICKLY` observes, and one of each kind that a test observes."""
 CONSTANT = {("ppo", "pytorch", False), ("sac", "pytorch", True), ("td3", "pytorch", False), ("cem", "pytorch", False)}
 """An algorithm of each kind; each in JAX compiles for half a minute."""
 
 
 @pytest.mark.parametrize(
     ("algo", "framework", "name"),
-    slow_except(SCHEDULABLE, lambda triple: triple in FIRST_OF_EACH),
+    slow_except(SCHEDULABLE, CHANGING.__contains__),
 )
 def test_every_schedule_changes_the_weights(algo: str, framework: str, name: str) -> None:
     numbers = fixed_numbers(algo, framework, name)
@@ -213,8 +220,6 @@ def watched(algo: str) -> list[tuple[int, str, float]]:
 
 WATCHED = [algo for algo in ALGORITHMS if algo != "myalgo" and not issubclass(class_of(algo), Runner)]
 """Algorithms with SB3's `train` or a similar method; `test_every_schedule_changes_the_weights` covers runners."""
-USED_QUICKLY = {("ppo", False), ("sac", True), ("td3", False), ("trpo", False), ("ars", False)}
-"""An algorithm of each kind: on-policy, tuned coefficient, action noise, line search, random search."""
 CASES = [(algo, tuned) for algo in WATCHED for tuned in {False, (algo, "pytorch") in TUNED}]
 
 

@@ -25,6 +25,7 @@ from mygym.errors import ConfigError, DivergedError, MygymError, RunError
 from mygym.registry.user_files import user_modules
 from mygym.runs import factory, worker_vec_env
 from mygym.runs.resolve_config import from_python
+from tests.components import slow_except
 
 ROOT = Path(__file__).parents[2]
 STILL = np.zeros((2, 3), dtype=np.float32)
@@ -214,7 +215,12 @@ def test_error_in_a_worker_is_raised_and_the_workers_continue(shared: Any, capfd
     ("maker", "kind", "message"),
     [
         (partial(RobotEnv, "raech"), ConfigError, r"^task: 'raech' .*did you mean 'reach'"),
-        (partial(fail, OddError("key")), RunError, r"^environment 2 of 2: OddError: odd odd key"),
+        pytest.param(
+            partial(fail, OddError("key")),
+            RunError,
+            r"^environment 2 of 2: OddError: odd odd key",
+            marks=pytest.mark.slow,
+        ),
         (partial(sys.exit, 3), RunError, r"^the process of environment 2 of 2 died \(exit code 3\)"),
     ],
     ids=["ours", "odd", "exit"],
@@ -246,7 +252,7 @@ def test_unpicklable_maker_ends_the_other_workers() -> None:
 # Ends of a worker ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("middle", [False, True], ids=["between", "within"])
+@pytest.mark.parametrize("middle", slow_except([False, True], bool), ids=["between", "within"])
 def test_killed_worker_is_reported(pair: Any, middle: bool) -> None:
     if middle:
         os.kill(pids(pair)[1], signal.SIGSTOP)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +49,16 @@ def is_running_statistic(name: str) -> bool:
     return "running_" in name or "num_batches" in name or name.endswith((".mean", ".var", ".steps", "standard.count"))
 
 
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Result]:
+    """Return a function that trains an algorithm for a moment, once."""
+    folder = tmp_path_factory.mktemp("sources")
+    return cache(lambda algo: mygym.train(config(algo, folder, steps=80)))
+
+
 @pytest.mark.parametrize("algo", ALGORITHMS)
-def test_bitfit_trains_the_biases_alone(algo: str, tmp_path: Path) -> None:
-    source = mygym.train(config(algo, tmp_path / "source"))
+def test_bitfit_trains_the_biases_alone(algo: str, sources: Callable[[str], Result], tmp_path: Path) -> None:
+    source = sources(algo)
     result = mygym.train(config(algo, tmp_path / "run", strategy="bitfit", pretrained=str(source.path), seed=1))
     different = {name for name in changed(source, result) if not is_running_statistic(name)}
     assert any(name.endswith("bias") for name in different)
@@ -57,8 +66,8 @@ def test_bitfit_trains_the_biases_alone(algo: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("algo", ALGORITHMS)
-def test_lora_trains_low_rank_changes_alone(algo: str, tmp_path: Path) -> None:
-    source = mygym.train(config(algo, tmp_path / "source"))
+def test_lora_trains_low_rank_changes_alone(algo: str, sources: Callable[[str], Result], tmp_path: Path) -> None:
+    source = sources(algo)
     settings = {"strategy": "lora", "strategy_params": {"rank": 2}, "pretrained": str(source.path), "seed": 1}
     result = mygym.train(config(algo, tmp_path / "run", **settings))
     assert {name for name in changed(source, result) if not is_running_statistic(name)} <= {"log_std"}
@@ -69,10 +78,11 @@ def test_lora_trains_low_rank_changes_alone(algo: str, tmp_path: Path) -> None:
     assert all(min(tensors(result)[name].shape) <= 2 for name in added)
 
 
-def test_lora_begins_with_the_pretrained_policy_and_resumes(tmp_path: Path) -> None:
-    source = mygym.train(config("ppo", tmp_path / "source"))
+def test_lora_begins_with_the_pretrained_policy_and_resumes(sources: Callable[[str], Result], tmp_path: Path) -> None:
+    source = sources("ppo")
     settings = {"strategy": "lora", "pretrained": str(source.path)}
-    frozen = config("ppo", tmp_path / "frozen", **settings, algo_params={"learning_rate": 1e-30, "n_steps": 20})
+    params = {"learning_rate": 1e-30, "n_steps": 20}
+    frozen = config("ppo", tmp_path / "frozen", **settings, steps=40, algo_params=params)
     frozen["algo_params"]["batch_size"] = 20
     first = mygym.load(mygym.train(frozen).path).model.policy
     observation, _ = first.obs_to_tensor({k: space.sample() for k, space in first.observation_space.spaces.items()})

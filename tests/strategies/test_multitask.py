@@ -38,7 +38,7 @@ def quick(tmp_path: Path, **params: Any) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("sampler", slow_except(SAMPLERS, ("fair", "adaptive").__contains__))
+@pytest.mark.parametrize("sampler", slow_except(SAMPLERS, "adaptive".__eq__))
 def test_results_have_the_success_of_each_task(sampler: str, tmp_path: Path) -> None:
     result = mygym.train(quick(tmp_path, sampler=sampler, identify="one_hot" if sampler == "fair" else "none"))
     assert result.status == "done"

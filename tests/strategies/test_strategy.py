@@ -116,6 +116,9 @@ CHANGING: list[tuple[str, str, dict[str, Any]]] = [
 ]
 
 
+ATTRIBUTES = [case for case in CHANGING if case[0] not in ("demos", "distill")]
+SEVERAL = [CHANGING[number] for number in (0, 2, 3, 4, 5, 6, 10)]
+"""A case for each strategy, sampler and protocol."""
 QUICK = [CHANGING[number] for number in (0, 2, 4, 10)]
 """A case for each strategy with a state. For `demos` and `distill` see their tests, for joined ones test_joined.py."""
 
@@ -160,9 +163,7 @@ def equal(first: Any, second: Any) -> bool:
     return bool(np.array_equal(np.asarray(first, object), np.asarray(second, object)))
 
 
-@pytest.mark.parametrize(
-    ("strategy", "algo", "params"), [case for case in CHANGING if case[0] not in ("demos", "distill")], ids=str
-)
+@pytest.mark.parametrize(("strategy", "algo", "params"), slow_except(ATTRIBUTES, SEVERAL.__contains__), ids=str)
 def test_every_attribute_that_training_changes_is_in_checkpoints(
     strategy: str, algo: str, params: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -15,7 +15,7 @@ from mygym.registry import ASSETS
 from tests.cli.new.conftest import new
 
 
-@pytest.mark.parametrize("robot", ["panda", "kuka"])
+@pytest.mark.parametrize("robot", [pytest.param("panda", marks=pytest.mark.slow), "kuka"])
 def test_a_robot_from_a_urdf_has_its_joints_and_reaches(robot: str, folder: Path) -> None:
     urdf = ASSETS / "robots" / f"{robot}.urdf"
     assert [path.name for path in new("robot", "custom", urdf=urdf)] == ["custom.yaml", "custom.yaml", "test_custom.py"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -16,9 +18,10 @@ from mygym.cli.new.scaffolds import SCAFFOLDS, new_files
 from mygym.cli.new.writing import write_new
 from tests.cli.new.conftest import new
 from tests.conftest import ROOT
+from tests.short_checks import shorten
 
-QUICK_KINDS = ("algo", "robot", "reward", "observation", "controller")
-
+QUICK_KINDS = ("algo", "reward", "observation", "controller")
+"""A kind whose test performs the suite of `mygym check`, and kinds whose test checks an environment with them."""
 
 SHORTER = {
     '{"steps": 300,': '{"steps": 40, "n_envs": 2, "tensorboard": False,',
@@ -28,31 +31,52 @@ SHORTER = {
 """Text in scaffolded files → what the normal suite has instead: shorter runs."""
 
 
-@pytest.mark.parametrize(
-    ("kinds", "shorter"),
-    [
-        pytest.param(QUICK_KINDS, SHORTER, id="shorter"),
-        pytest.param(tuple(SCAFFOLDS), {}, marks=pytest.mark.slow, id="as written"),
-    ],
-)
-def test_scaffolded_components_pass_their_tests(
-    kinds: tuple[str, ...], shorter: dict[str, str], folder: Path, python: Any
-) -> None:
+def files_in(folder: Path) -> set[Path]:
+    return {path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+
+
+@pytest.mark.slow
+def test_scaffolded_components_pass_their_tests(folder: Path, python: Any) -> None:
     """All kinds are in the same folder; each is checked and its config is trained."""
-    files = [path for kind in kinds for path in new(kind, f"my_{kind}")]
-    for text, replacement in shorter.items():
+    files = [path for kind in SCAFFOLDS for path in new(kind, f"my_{kind}")]
+    done = python("-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", cwd=folder, timeout=580)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{2 * len(SCAFFOLDS) + ('env' in SCAFFOLDS)} passed" in done.stdout
+    assert files_in(folder) == set(files)
+
+
+def test_scaffolded_components_pass_their_shortened_tests(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """In this process: one that imports pytest and PyTorch takes seconds."""
+    files = [path for kind in QUICK_KINDS for path in new(kind, f"my_{kind}")]
+    for text, replacement in SHORTER.items():
         with_text = [path for path in files if text in path.read_text()]
         assert with_text, f"no scaffolded file has {text}"
         for path in with_text:
             path.write_text(path.read_text().replace(text, replacement))
-    done = python("-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", cwd=folder, timeout=580)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert f"{2 * len(kinds) + ('env' in kinds)} passed" in done.stdout
-    assert {path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts} == set(files)
+    performed = 0
+    for path in sorted((folder / "tests").iterdir()):
+        tests = {name: value for name, value in runpy.run_path(str(path)).items() if name.startswith("test_")}
+        for test in tests.values():
+            with pytest.MonkeyPatch.context() as patch:
+                fixtures = {"monkeypatch": patch, "tmp_path": tmp_path_factory.mktemp("scaffolded")}
+                test(**{name: fixtures[name] for name in inspect.signature(test).parameters})
+            performed += 1
+    assert performed == 2 * len(QUICK_KINDS)
+    assert files_in(folder) == set(files)
 
 
-@pytest.mark.parametrize("kind", [pytest.param("task", marks=pytest.mark.slow), "stage", "workspace", "object"])
-def test_scaffolded_components_pass_every_check(kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "short"),
+    [
+        *((kind, True) for kind in ("stage", "workspace", "object")),
+        *(pytest.param(kind, False, marks=pytest.mark.slow) for kind in ("task", "stage", "workspace", "object")),
+    ],
+)
+def test_scaffolded_components_pass_every_check(kind: str, short: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if short:
+        shorten(monkeypatch)
     new(kind, "custom")
     assert [outcome for outcome in check(kind, "custom") if outcome.status != "passed"] == []
 

@@ -141,8 +141,13 @@ def parameters_of_candidates(policy: Any) -> list[torch.Tensor]:
 ALGORITHMS = ["ppo", "a2c", "trpo", "ppo_runner", "sac", "td3", "ddpg", "tqc", "crossq", "bc", "dagger"]
 
 
-@pytest.mark.parametrize("algo", slow_except(ALGORITHMS, ("ppo", "sac", "dagger").__contains__))
-@pytest.mark.parametrize(("shift", "changed"), [(0, [0, 2]), (1, [1, 3])])
+@pytest.mark.parametrize(
+    ("algo", "shift", "changed"),
+    slow_except(
+        [(algo, shift, changed) for shift, changed in ((0, [0, 2]), (1, [1, 3])) for algo in ALGORITHMS],
+        lambda case: case[:2] in {("ppo", 0), ("ppo", 1), ("sac", 0), ("dagger", 0)},
+    ),
+)
 def test_the_proposed_candidates_are_trained_and_no_others(
     algo: str, shift: int, changed: list[int], tmp_path: Path
 ) -> None:
@@ -154,10 +159,9 @@ def test_the_proposed_candidates_are_trained_and_no_others(
 @pytest.mark.parametrize("algo", slow_except(ALGORITHMS, ("ppo", "sac").__contains__))
 def test_weights_of_a_sum_are_those_of_the_sampler(algo: str, tmp_path: Path) -> None:
     register_sampler("weighted")(Weighted)
-    settings = config(algo, tmp_path, sampler="weighted")
-    assert [index for index, value in enumerate(changes(settings)) if value] == [0, 1]
-    result = mygym.train({**settings, "logdir": str(tmp_path / "again")})
-    state = mygym.load(result.path).model.policy.forward_state
+    assert [index for index, value in enumerate(changes(config(algo, tmp_path, sampler="weighted"))) if value] == [0, 1]
+    (run,) = tmp_path.glob("*/*/*/*/*")
+    state = mygym.load(run).model.policy.forward_state
     assert state.protocol == "sum"
     assert state.weights[0].tolist() == [0.5, 0.5, 0.0, 0.0]
 
