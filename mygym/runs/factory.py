@@ -190,7 +190,8 @@ def make_vec_env(
         env = DummyVecEnv(makers[:1])
         env.num_envs, env.envs = config.n_envs, env.envs * config.n_envs
     else:
-        env = worker_vec_env(makers) if config.subprocesses else DummyVecEnv(makers)
+        workers = config.n_envs if config.subprocesses is True else config.subprocesses
+        env = worker_vec_env(makers, workers) if workers else DummyVecEnv(makers)
     env = VecMonitor(env, info_keywords=MONITORED)
     if config.normalize:
         env = VecNormalize(env, norm_reward=False)
@@ -199,6 +200,17 @@ def make_vec_env(
     if stack is not None:
         stack.callback(env.close)
     return env
+
+
+def report_replacements(env: Any, report: Callable[[str, int], None]) -> None:
+    """Have `report` called with the reason and the number of replacements when a dead worker has been replaced.
+
+    Args:
+        env: The training environments.
+        report: The function.
+    """
+    if hasattr(env.unwrapped, "on_replacement"):
+        env.unwrapped.on_replacement = report
 
 
 def record_episodes(env: Any, path: Path, started: float, note: Callable[[Mapping[str, Any]], None]) -> None:
