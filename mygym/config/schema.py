@@ -286,8 +286,8 @@ class RunConfig(Section):
     normalize: bool = Field(False, description="normalise observations by running mean and variance")
     steps: Annotated[int, Field(ge=1)] = Field(100_000, description="env steps to train")
     n_envs: Annotated[int, Field(ge=1, le=1024)] = Field(1, description="training environments")
-    subprocesses: bool | Annotated[int, Field(ge=0, le=1024)] = Field(
-        False, description="worker processes that share the training environments; true: one for each environment"
+    subprocesses: bool | Annotated[int, Field(ge=0, le=1024)] | Literal["auto"] = Field(
+        False, description="worker processes for the environments; true: one for each; auto: measured; same results"
     )
     seed: Annotated[int, Field(ge=0, lt=2**32)] = Field(0, description="seed of everything random")
     stop_at_success: Annotated[float, Field(gt=0, le=1)] | None = Field(

@@ -44,7 +44,9 @@ GRACE = 3.0
 """Time that `close` gives the workers to end by themselves, s."""
 
 
-def worker_vec_env(makers: Sequence[Callable[[], Any]], processes: int | None = None) -> Any:
+def worker_vec_env(
+    makers: Sequence[Callable[[], Any]], processes: int | None = None, patience: float = PATIENCE_AT_START
+) -> Any:
     """Return an SB3 `VecEnv` in worker processes, with the results of `DummyVecEnv` to the bit.
 
     A worker that dies is replaced: its episodes end as truncated, with the last observation as the terminal one and the
@@ -59,10 +61,11 @@ def worker_vec_env(makers: Sequence[Callable[[], Any]], processes: int | None = 
     Args:
         makers: Functions that build the environments in the workers; they must be picklable.
         processes: Number of workers, among which the environments are split evenly; None: one per environment.
+        patience: Time limit for the construction of the environments, s.
 
     Raises:
         ConfigError: The main script starts the workers without `if __name__ == "__main__":`.
-        RunError: A worker dies before it has built its environments.
+        RunError: A worker dies before it has built its environments, or takes longer than `patience`.
     """
     if getattr(multiprocessing.current_process(), "_inheriting", False):  # a worker that imports the main script
         sys.exit(UNGUARDED)
@@ -75,7 +78,7 @@ def worker_vec_env(makers: Sequence[Callable[[], Any]], processes: int | None = 
             self.on_replacement: Callable[[str, int], None] = lambda reason, replacements: None
             # runs also at garbage collection, and at exit before multiprocessing waits for workers that ignore SIGTERM
             self._end = util.Finalize(self, _end, (workers,), exitpriority=0)
-            spaces = [_spaces(worker) for worker in workers]
+            spaces = [_spaces(worker, patience) for worker in workers]
             self._reset_results: dict[_Worker, Any] = {}
             """Results of the resets of new workers, whose lost episodes have still to end as truncated."""
             self._observations: Any = None
@@ -248,14 +251,14 @@ def _shares(count: int, processes: int) -> list[slice]:
     return [slice(first, last) for first, last in itertools.pairwise(bounds)]
 
 
-def _spaces(worker: _Worker) -> Any:
+def _spaces(worker: _Worker, patience: float) -> Any:
     """Return the spaces of a worker's environments, once it has built them.
 
     Raises:
-        RunError: The worker has died.
+        RunError: The worker has died, or takes longer than `patience` in s.
     """
     try:
-        return worker.recv(PATIENCE_AT_START)
+        return worker.recv(patience)
     except EOFError:
         raise worker.death() from None
 
