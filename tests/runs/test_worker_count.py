@@ -9,7 +9,7 @@ import pytest
 
 import mygym
 from mygym.config import load_file
-from mygym.errors import RunError
+from mygym.errors import ConfigError, RunError
 from mygym.runs import worker_count
 from mygym.runs.plan import RunPlan, make_plan
 
@@ -61,6 +61,14 @@ def test_measurement_of_real_environments(monkeypatch: pytest.MonkeyPatch) -> No
     count, note = chosen(large(n_envs=2))
     assert count in (0, 2)
     assert "env steps/s in 2 processes" in note
+
+
+@pytest.mark.parametrize("value", ["fast", -1, 2.5])
+def test_other_values_are_refused(value: Any) -> None:
+    with pytest.raises(
+        ConfigError, match=rf"^subprocesses: '?{value}'? is not allowed .* true or false or .* or 'auto'"
+    ):
+        make_plan({"subprocesses": value})
 
 
 def test_the_number_is_stored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
