@@ -164,7 +164,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def in_this_process() -> Iterator[None]:
     """Environments of workers in the main process, for the same results without the seconds in which workers start."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(factory, "worker_vec_env", DummyVecEnv)
+        patch.setattr(factory, "worker_vec_env", lambda makers, processes: DummyVecEnv(makers))
         yield
 
 
@@ -553,14 +553,28 @@ def in_workers(before: Any, do: Callable[[Any], Any]) -> None:
     before(divergence_callback.DivergenceCallback, "_on_step", lambda callback: do(callback.training_env), call=20)
 
 
-@holds("a worker process is killed", "a worker process hangs")
+@holds("a worker process is killed")
+def test_a_worker_that_is_replaced(row: Row, train: Train, before: Any) -> None:
+    in_workers(before, lambda envs: os.kill(envs.processes[1].pid, signal.SIGKILL))
+    outcome = train(**WORKERS, tensorboard=False)
+    assert_ends_as(row, outcome)
+    episodes = (outcome.run / "monitor.csv").read_text().splitlines()[2:]
+    lengths = [int(line.split(",")[1]) for line in episodes]
+    assert sorted(set(lengths)) == [1, 10]
+    lines = [json.loads(line) for line in (outcome.run / "progress.jsonl").read_text().splitlines()]
+    assert [line["time/replaced_workers"] for line in lines if "time/replaced_workers" in line] == [1]
+
+
+@holds("a worker process dies 3 times without a step in between", "a worker process hangs")
 def test_a_worker_that_is_lost(
     row: Row, train: Train, before: Any, undisturbed_workers: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     patience = worker_vec_env.PATIENCE
     monkeypatch.setattr(worker_vec_env, "PATIENCE", 1.0)
     monkeypatch.setattr(worker_vec_env, "GRACE", 0.2)
-    number = signal.SIGKILL if "killed" in row.fault else signal.SIGSTOP
+    assert f"{worker_vec_env.DEATHS} times" in row.fault or "hangs" in row.fault
+    monkeypatch.setattr(worker_vec_env, "DEATHS", 1)
+    number = signal.SIGKILL if "dies" in row.fault else signal.SIGSTOP
     assert number is signal.SIGKILL or f"after {patience:g} s" in row.end
     worker_vec_env.resource_tracker.ensure_running()  # a process that stays
     earlier = set(psutil.Process().children())

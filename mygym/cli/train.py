@@ -53,7 +53,7 @@ python train.py --resume runs/reach/panda/ppo/1a2b3c4d --seeds 0..9      what is
 `mygym train` is the same program. The last line printed is `run: PATH`; PATH/config.yaml repeats the run.
 Ctrl-C, SIGTERM and SIGHUP save a checkpoint and stop; --resume continues from the newest checkpoint, also after a
 crash, and ends with the same weights as a run without a stop. Keys that may change then: steps, stop_at_success, eval,
-checkpoint, video, tensorboard.
+checkpoint, video, tensorboard, subprocesses.
 """,
 )
 

@@ -105,6 +105,8 @@ def refuse_defaults(resolved: Resolved) -> None:
 def config_hash(values: Mapping[str, Any]) -> str:
     """Return eight hex digits that identify the values that shape the result (not seed, logdir or evaluation)."""
     shaping = {key: value for key, value in values.items() if key not in NOT_SHAPING}
+    if "subprocesses" in values:
+        shaping["subprocesses"] = False  # keeps the hashes of runs from before results were free of it
     for key in ("training_params", "strategy_params", "randomize", "callbacks"):
         if not shaping.get(key):  # keeps the hashes of runs from before these keys existed
             shaping.pop(key, None)

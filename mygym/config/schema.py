@@ -287,7 +287,9 @@ class RunConfig(Section):
     normalize: bool = Field(False, description="normalise observations by running mean and variance")
     steps: Annotated[int, Field(ge=1)] = Field(100_000, description="env steps to train")
     n_envs: Annotated[int, Field(ge=1, le=1024)] = Field(1, description="training environments")
-    subprocesses: bool = Field(False, description="a worker process for each training environment")
+    subprocesses: bool | Annotated[int, Field(ge=0, le=1024)] | Literal["auto"] = Field(
+        False, description="worker processes for the environments; true: one for each; auto: measured; same results"
+    )
     seed: Annotated[int, Field(ge=0, lt=2**32)] = Field(0, description="seed of everything random")
     stop_at_success: Annotated[float, Field(gt=0, le=1)] | None = Field(
         0.98, description="stop when two evaluations in a row are at least this good; null: never"
@@ -324,7 +326,9 @@ class RunConfig(Section):
         return device
 
 
-NOT_SHAPING = frozenset({"seed", "imports", "logdir", "eval", "checkpoint", "video", "tensorboard", "strict"})
+NOT_SHAPING = frozenset(
+    {"seed", "imports", "logdir", "eval", "checkpoint", "video", "tensorboard", "strict", "subprocesses"}
+)
 """Top-level keys that do not change what a run learns; `config_hash` ignores them."""
 
 LATER: dict[str, dict[str, str]] = {"engine": {"fused": "the fused engine"}}

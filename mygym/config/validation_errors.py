@@ -71,7 +71,7 @@ def _path(detail: ErrorDetails) -> tuple[str | int, ...]:
 
 
 def _is_type_tag(part: str) -> bool:
-    kinds = ("list[", "tuple[", "constrained-", "function-")
+    kinds = ("list[", "tuple[", "literal[", "constrained-", "function-")
     return part in {"str", "int", "float", "bool", "none"} or part.startswith(kinds)
 
 

@@ -247,8 +247,11 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         episode.advance(command)
         observation = self._observe()
         info = episode.info()
-        goal_reward = self.compute_reward if self._overrides_reward else self._goal_reward
-        reward = goal_reward(self._achieved, self._desired, info)
+        reward: Any = None
+        if self._overrides_reward:
+            reward = self.compute_reward(self._achieved, self._desired, info)
+        elif self._reward.uses_goal_reward:
+            reward = self._goal_reward(self._achieved, self._desired, info)
         if not self._reward.of_goals:
             before = episode.potential
             if self._reward.uses_potential:

@@ -180,8 +180,7 @@ def make_vec_env(
         with contextlib.closing(_make_env(plan.variants, True, None)) as trial:
             assert isinstance(trial, MultiTaskEnv)
             trial.try_all()
-    make = partial(_make_env, plan.variants, plan.algorithm.dict_observations, plan.codes)
-    makers: list[Callable[[], Any]] = [make] * config.n_envs
+    makers = env_makers(plan, config.n_envs)
     if gui:
         _check_window(plan)
         makers[0] = partial(_make_watched_env, plan.variants, plan.algorithm.dict_observations, plan.codes)
@@ -190,7 +189,8 @@ def make_vec_env(
         env = DummyVecEnv(makers[:1])
         env.num_envs, env.envs = config.n_envs, env.envs * config.n_envs
     else:
-        env = worker_vec_env(makers) if config.subprocesses else DummyVecEnv(makers)
+        workers = _worker_count(config)
+        env = worker_vec_env(makers, workers) if workers else DummyVecEnv(makers)
     env = VecMonitor(env, info_keywords=MONITORED)
     if config.normalize:
         env = VecNormalize(env, norm_reward=False)
@@ -199,6 +199,29 @@ def make_vec_env(
     if stack is not None:
         stack.callback(env.close)
     return env
+
+
+def _worker_count(config: RunConfig) -> int:
+    """Return the number of worker processes; 0 for `auto`, which a run replaces by a number."""
+    if isinstance(config.subprocesses, bool):
+        return config.n_envs if config.subprocesses else 0
+    return 0 if config.subprocesses == "auto" else config.subprocesses
+
+
+def env_makers(plan: RunPlan, count: int) -> list[Callable[[], Any]]:
+    """Return functions that build training environments."""
+    return [partial(_make_env, plan.variants, plan.algorithm.dict_observations, plan.codes)] * count
+
+
+def report_replacements(env: Any, report: Callable[[str, int], None]) -> None:
+    """Have `report` called with the reason and the number of replacements when a dead worker has been replaced.
+
+    Args:
+        env: The training environments.
+        report: The function.
+    """
+    if hasattr(env.unwrapped, "on_replacement"):
+        env.unwrapped.on_replacement = report
 
 
 def record_episodes(env: Any, path: Path, started: float, note: Callable[[Mapping[str, Any]], None]) -> None:

@@ -16,7 +16,7 @@ from mygym.runs.loading import read_config
 from mygym.runs.resolve_config import resolve_config
 from mygym.runs.result import Result
 
-MAY_CHANGE = ("steps", "stop_at_success", "eval", "checkpoint", "video", "tensorboard")
+MAY_CHANGE = ("steps", "stop_at_success", "eval", "checkpoint", "video", "tensorboard", "subprocesses")
 """Config keys that do not affect the training so far."""
 
 _IRRELEVANT = ("logdir", "strict")

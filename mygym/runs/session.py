@@ -146,6 +146,7 @@ class Session:
             self.notify(f"package versions differ from the checkpoint, so the numbers may differ: now {changed}")
         on_episode = self.evaluations.training.add
         factory.record_episodes(self.env, path / directory.MONITOR, time.time() - self.clock.elapsed(), on_episode)
+        factory.report_replacements(self.env, self._on_replacement)
         writers.append(logs.JsonLines(path / directory.PROGRESS))
         if config.tensorboard:
             writers.append(board := logs.TensorBoard(path / directory.TENSORBOARD))
@@ -205,6 +206,10 @@ class Session:
             record["strategy"] = outcome
         self.progress.show(record)
         self.strategies.on_evaluation(record)
+
+    def _on_replacement(self, reason: str, replacements: int) -> None:
+        self.notify(f"{reason}: new episodes begin in a new process")
+        self.model.logger.record("time/replaced_workers", replacements)
 
     # Saving -------------------------------------------------------------------------------------------------------
 

@@ -54,14 +54,24 @@ def start_run(config: Config | None, resume: str | Path | None, notify: Callable
         if resume is None:
             plan = plan_from_python(config or {})
             files.check_writable(plan.config.logdir)
-            yield Start(plan, started)
+            yield Start(_measured(plan, notify), started)
             return
         from mygym.runs import resuming  # imports torch
 
         path = directory.find(resume)
         with directory.lock(path):
             rest = resuming.resume(path, _changes(config or {}), notify)
-            yield Start(plan_of(rest.resolved), started, path, rest.checkpoint, rest.complete)
+            plan = plan_of(rest.resolved)
+            yield Start(
+                plan if rest.complete else _measured(plan, notify), started, path, rest.checkpoint, rest.complete
+            )
+
+
+def _measured(plan: RunPlan, notify: Callable[[str], None]) -> RunPlan:
+    """Return a plan without `auto`."""
+    from mygym.runs.worker_count import with_worker_count  # imports torch
+
+    return with_worker_count(plan, notify)
 
 
 _TRAINING = threading.RLock()

@@ -40,6 +40,11 @@ class Reward:
     """Optional parameters that the function takes: `space`; or some of `CONTEXT_EXTRAS`."""
 
     @property
+    def uses_goal_reward(self) -> bool:
+        """Whether a step's reward depends on the goal vectors."""
+        return self.of_goals or "sparse" in self.extras
+
+    @property
     def uses_potential(self) -> bool:
         """Whether the function takes the task's potential, which costs time in every step."""
         return not self.extras.isdisjoint({"potential", "previous_potential"})

@@ -287,13 +287,31 @@ def test_values_that_the_class_refuses_are_config_errors(algo: str, params: dict
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow  # tests/test_faults.py compares a resumed run of workers with a run in a single process
+def figures(run: Result) -> list[Any]:
+    """Return what a run has logged, without times."""
+    lines = [json.loads(line) for line in (run.path / "progress.jsonl").read_text().splitlines()]
+    episodes = list(csv.DictReader((run.path / "monitor.csv").read_text().splitlines()[1:]))
+    timed = [{key: value for key, value in line.items() if "time" not in key} for line in lines]
+    return [*timed, *({key: value for key, value in episode.items() if key != "t"} for episode in episodes)]
+
+
 @pytest.mark.parametrize(
-    ("algo", "framework"),
-    [("sac", "pytorch"), ("ppo", "pytorch"), ("dagger", "pytorch"), ("dqn", "pytorch"), ("sac", "jax")],
+    ("algo", "framework", "processes"),
+    [
+        ("ppo", "pytorch", 2),
+        pytest.param("sac", "pytorch", True, marks=pytest.mark.slow),
+        pytest.param("ppo", "pytorch", 1, marks=pytest.mark.slow),
+        pytest.param("dagger", "pytorch", True, marks=pytest.mark.slow),
+        pytest.param("dqn", "pytorch", True, marks=pytest.mark.slow),
+        pytest.param("sac", "jax", True, marks=pytest.mark.slow),
+    ],
 )
-def test_worker_processes_give_the_same_weights(algo: str, framework: str, trained: Any, tmp_path: Path) -> None:
-    result = train(algo, framework, tmp_path, subprocesses=True)
-    first, second = (load_tensors(run.path / "policy.safetensors") for run in (trained(algo, framework), result))
+def test_worker_processes_give_the_same_weights_and_figures(
+    algo: str, framework: str, processes: int, trained: Any, tmp_path: Path
+) -> None:
+    usual, result = trained(algo, framework), train(algo, framework, tmp_path, subprocesses=processes)
+    assert result.config_hash == usual.config_hash
+    assert figures(result) == figures(usual)
+    first, second = (load_tensors(run.path / "policy.safetensors") for run in (usual, result))
     for key, value in first.items():
         np.testing.assert_array_equal(value, second[key])

@@ -25,7 +25,6 @@ from mygym.errors import ConfigError, DivergedError, MygymError, RunError
 from mygym.registry.user_files import user_modules
 from mygym.runs import factory, worker_vec_env
 from mygym.runs.resolve_config import from_python
-from tests.components import slow_except
 
 ROOT = Path(__file__).parents[2]
 STILL = np.zeros((2, 3), dtype=np.float32)
@@ -60,6 +59,11 @@ class Watched(gymnasium.Wrapper):
 
     def local(self) -> Any:
         return lambda: None  # does not pickle
+
+
+class Fatal(RobotEnv):
+    def step(self, action: Any) -> Any:
+        os._exit(3)
 
 
 def small_env() -> RobotEnv:
@@ -115,10 +119,10 @@ def no_process_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
     assert after == before
 
 
-@pytest.fixture(scope="module")
-def shared() -> Iterator[Any]:
+@pytest.fixture(scope="module", params=[2, 1], ids=["two processes", "one process"])
+def shared(request: pytest.FixtureRequest) -> Iterator[Any]:
     """Yield two environments, the second of which is wrapped."""
-    env = worker_vec_env.worker_vec_env([small_env, watched_env])
+    env = worker_vec_env.worker_vec_env([small_env, watched_env], request.param)
     yield env
     env.close()
 
@@ -252,20 +256,45 @@ def test_unpicklable_maker_ends_the_other_workers() -> None:
 # Ends of a worker ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("middle", slow_except([False, True], bool), ids=["between", "within"])
-def test_killed_worker_is_reported(pair: Any, middle: bool) -> None:
-    if middle:
+@pytest.mark.parametrize("moment", ["before a step", "within a step", "before a call"])
+def test_killed_worker_is_replaced(pair: Any, moment: str) -> None:
+    reasons = []
+    factory.report_replacements(pair, lambda *arguments: reasons.append(arguments))
+    pair.set_attr("noted", 7)
+    seeds = [seed for seed, _ in pair.get_attr("episode_seed")]
+    last, last_rewards, *_ = pair.step(STILL)
+    if moment == "within a step":
         os.kill(pids(pair)[1], signal.SIGSTOP)
         pair.step_async(STILL)
     os.kill(pids(pair)[1], signal.SIGKILL)
-    begin = time.monotonic()
-    # Every later call has the same error.
-    for fetch in (pair.step_wait if middle else partial(pair.step, STILL), pair.reset):
-        with pytest.raises(RunError, match=r"^the process of environment 2 of 2 died \(signal 9\)$"):
+    if moment == "before a call":
+        assert pair.get_attr("elapsed_steps") == [1, 0]
+    observations, rewards, dones, infos = pair.step_wait() if moment == "within a step" else pair.step(STILL)
+    assert reasons == [("the process of environment 2 of 2 died (signal 9)", 1)]
+    assert dones.tolist() == [False, True]
+    assert rewards[1] == last_rewards[1]
+    assert infos[1]["TimeLimit.truncated"]
+    assert (infos[1]["episode"]["l"], infos[1]["elapsed_steps"]) == (2, 1)
+    assert_equal(infos[1]["terminal_observation"], {key: values[1] for key, values in last.items()})
+    assert (observations["desired_goal"][1] != last["desired_goal"][1]).any()
+    assert not pair.step(STILL)[2].any()
+    assert pair.get_attr("elapsed_steps") == [3, 1]
+    assert pair.get_attr("noted") == [7, 7]
+    new_seeds = [seed for seed, _ in pair.get_attr("episode_seed")]
+    assert new_seeds[0] == seeds[0]
+    assert new_seeds[1] not in seeds
+
+
+def test_worker_that_dies_again_and_again_is_reported() -> None:
+    env = worker_vec_env.worker_vec_env([RobotEnv, Fatal, RobotEnv], 2)
+    env.reset()
+    actions = np.zeros((3, 3), dtype=np.float32)
+    assert [env.step(actions)[2].tolist() for _ in range(2)] == [[True, True, False]] * 2
+    for fetch in (partial(env.step, actions), env.reset):  # every later call has the same error
+        with pytest.raises(RunError, match=r"^the process of environments 1 to 2 of 3 died \(exit code 3\)$"):
             fetch()
-    assert time.monotonic() - begin < 1
-    pair.close()
-    assert time.monotonic() - begin < 2
+    assert env.replacements == 2
+    env.close()
 
 
 def test_hanging_worker_is_reported_and_killed(pair: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,7 +41,7 @@ def _point(context: StageContext, number: Array) -> Array:
     """`(N, 3)` m: the point of index `number` `(N,)`; before the first the object's start, after the last the goal."""
     xp = namespace(context.goal)
     points = xp.concat([context.start_object_position[:, None], context.path], axis=1)
-    chosen = xp.arange(points.shape[1]) == xp.clip(number + 1, None, points.shape[1] - 1)[:, None]
+    chosen = xp.arange(points.shape[1]) == xp.minimum(number + 1, points.shape[1] - 1)[:, None]
     return xp.where(chosen[:, :, None], points, xp.zeros_like(points)).sum(1)
 
 
@@ -72,7 +72,7 @@ def _potential(context: StageContext) -> Array:
     legs = distance(path[:, 1:], path[:, :-1])
     ahead = xp.arange(1, path.shape[1]) > context.count[:, None]
     left = distance(context.object_position, _waypoint(context)) + xp.where(ahead, legs, xp.zeros_like(legs)).sum(1)
-    progress = 1.0 - xp.clip(left / (FARTHEST * xp.clip(legs.sum(1), SHORTEST, None)), 0.0, 1.0)
+    progress = 1.0 - xp.clip(left / (FARTHEST * xp.maximum(legs.sum(1), SHORTEST)), 0.0, 1.0)
     return with_stand(context, progress, context.object_position - CONTACT * _push_direction(context))
 
 
@@ -96,7 +96,7 @@ def _push_direction(context: StageContext) -> Array:
     along = (towards * leg).sum(-1)[:, None] * leg
     aside = with_height(towards - along, xp.zeros_like(towards[:, 2]))
     off = length(aside)[:, None]
-    return horizontal(along + aside * (1.0 - xp.clip(BESIDE / xp.clip(off, 1e-6, None), None, 1.0)))
+    return horizontal(along + aside * (1.0 - xp.minimum(BESIDE / xp.maximum(off, 1e-6), 1.0)))
 
 
 def _start_pose(context: StageContext) -> Array:

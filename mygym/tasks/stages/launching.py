@@ -63,7 +63,7 @@ def _departure(context: StageContext) -> Array:
     offset = with_height(context.goal - context.object_position, xp.zeros_like(context.goal[:, 2]))
     twice = 2.0 * context.bound.deceleration
     rolls = length(context.object_spin[:, :2]) > ROLLS * length(context.object_velocity)
-    slides = offset * (twice / xp.clip(length(offset)[:, None], 1e-6, None)) ** 0.5
+    slides = offset * (twice / xp.maximum(length(offset)[:, None], 1e-6)) ** 0.5
     return xp.where(rolls[:, None], xp.sign(offset) * (twice * abs(offset)) ** 0.5, slides)
 
 
@@ -89,9 +89,9 @@ def _slide_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     drift = velocity - speed[:, None] * direction
     # The object is pushed during the next control step, and slows down only after it.
     needed_after_push = (needed**2 + (slowing * TIME_STEP) ** 2) ** 0.5 - slowing * TIME_STEP
-    slowest = xp.clip(0.4 * needed, None, FIRST_PUSH)
-    wanted = xp.clip(speed + needed / STEPS_OF_PUSH, slowest, xp.clip(needed_after_push, None, FASTEST_PUSH))
-    aim = horizontal(direction - STEER * drift / xp.clip(needed, 0.05, None)[:, None])
+    slowest = xp.minimum(0.4 * needed, FIRST_PUSH)
+    wanted = xp.clip(speed + needed / STEPS_OF_PUSH, slowest, xp.minimum(needed_after_push, FASTEST_PUSH))
+    aim = horizontal(direction - STEER * drift / xp.maximum(needed, 0.05)[:, None])
     ee_offset = ee - position
     ahead = (ee_offset * aim).sum(-1)
     aside = with_height(ee_offset - ahead[:, None] * aim, xp.zeros_like(needed))
@@ -134,7 +134,7 @@ def _height_at_goal(context: StageContext) -> Array:
     xp = namespace(context.goal)
     velocity = context.object_velocity
     direction = horizontal(context.goal - context.object_position)
-    speed = xp.clip((velocity * direction).sum(-1), 0.05, None)
+    speed = xp.maximum((velocity * direction).sum(-1), 0.05)
     release = context.object_position + DELAY * velocity
     time = (planar_distance(context.goal, release) - SHORT * context.thresholds.tolerance) / speed
     return release[:, 2] - context.goal[:, 2] + velocity[:, 2] * time - 0.5 * GRAVITY * time**2
@@ -144,9 +144,9 @@ def _throw_potential(context: StageContext) -> Array:
     """`(N,)`: progress to the goal of the point where the object lands if it flies from now on."""
     xp = namespace(context.goal)
     position, velocity = context.object_position, context.object_velocity
-    above = xp.clip(position[:, 2] - context.goal[:, 2], 0.0, None)
+    above = xp.maximum(position[:, 2] - context.goal[:, 2], 0.0)
     time = (velocity[:, 2] + (velocity[:, 2] ** 2 + 2.0 * GRAVITY * above) ** 0.5) / GRAVITY
-    landing = position + velocity * xp.clip(time, 0.0, None)[:, None]
+    landing = position + velocity * xp.maximum(time, 0.0)[:, None]
     return progress_to_goal(context, planar_distance(landing, context.goal))
 
 

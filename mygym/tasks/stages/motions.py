@@ -28,7 +28,7 @@ def closeness(away: Array, half: Array | float) -> Array:
 
 def closeness_outside(away: Array, radius: float, half: float) -> Array:
     """Return the closeness of what is left beyond `radius`: 1 within it, so that hovering earns no more."""
-    return closeness(namespace(away).clip(away - radius, 0.0, None), half)
+    return closeness(namespace(away).maximum(away - radius, 0.0), half)
 
 
 def progress_to_goal(context: StageContext, away: Array) -> Array:
@@ -44,7 +44,7 @@ def progress_to_goal(context: StageContext, away: Array) -> Array:
 def progress(away: Array, half: float) -> Array:
     """`(N,)`: 1 at distance 0, 0.5 at the distance `half`; linear between, slower beyond."""
     xp = namespace(away)
-    return xp.where(away < half, 1.0 - 0.5 * away / half, 0.5 * half / xp.clip(away, half, None))
+    return xp.where(away < half, 1.0 - 0.5 * away / half, 0.5 * half / xp.maximum(away, half))
 
 
 def with_stand(context: StageContext, progress: Array, stand: Array) -> Array:
@@ -62,7 +62,7 @@ def with_stand(context: StageContext, progress: Array, stand: Array) -> Array:
 def with_height(position: Array, height: Array) -> Array:
     """`(N, 3)` m: `position` with another height `(N,)`."""
     xp = namespace(position)
-    return xp.stack([position[:, 0], position[:, 1], height], axis=-1)
+    return xp.concat([position[:, :2], height[:, None]], axis=-1)
 
 
 def lifted(position: Array, by: Array | float) -> Array:
@@ -79,7 +79,7 @@ def limited(start: Array, end: Array, step: Array | float) -> Array:
     """`(N, 3)` m: the point towards `end` that is at most `step` m, a number or `(N, 1)`, from `start`."""
     xp = namespace(start)
     away = distance(start, end)[:, None]
-    return start + (end - start) * xp.clip(step / xp.clip(away, 1e-9, None), None, 1.0)
+    return start + (end - start) * xp.minimum(step / xp.maximum(away, 1e-9), 1.0)
 
 
 def over_then_down(context: StageContext, position: Array) -> Array:
@@ -99,4 +99,4 @@ def horizontal(vector: Array) -> Array:
     """`(N, 3)`: unit vector along the horizontal component of `vector` `(N, 3)`."""
     xp = namespace(vector)
     flat = with_height(vector, xp.zeros_like(vector[:, 0]))
-    return flat / xp.clip(length(flat)[:, None], 1e-6, None)
+    return flat / xp.maximum(length(flat)[:, None], 1e-6)

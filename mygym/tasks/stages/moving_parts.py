@@ -43,7 +43,7 @@ def _smooth_way(context: StageContext) -> Array:
     """`(N, 3)`: direction in which the handle must move; shorter than 1 near the goal, so that it turns smoothly."""
     xp = namespace(context.goal)
     missing = (context.goal[:, 0] - context.part_position) / context.thresholds.tolerance
-    direction = context.handle_motion / xp.clip(length(context.handle_motion), 1e-6, None)[:, None]
+    direction = context.handle_motion / xp.maximum(length(context.handle_motion), 1e-6)[:, None]
     return direction * xp.tanh(missing)[:, None]
 
 
@@ -52,7 +52,7 @@ def _onward(context: StageContext) -> tuple[Array, Array]:
     xp = namespace(context.goal)
     missing = context.goal[:, 0] - context.part_position
     direction = context.handle_motion * xp.sign(missing)[:, None]
-    speed = xp.clip(length(direction), 1e-6, None)
+    speed = xp.maximum(length(direction), 1e-6)
     return direction / speed[:, None], abs(missing) * speed
 
 
@@ -86,7 +86,7 @@ def _open_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     direction, left = _onward(context)
     hold = _hold(context)
     pulls = context.count >= (GRIP_STEPS if _has_fingers(context) else 1)
-    onward = hold + xp.clip(left, None, 0.02)[:, None] * direction
+    onward = hold + xp.minimum(left, 0.02)[:, None] * direction
     target = xp.where(pulls[:, None], onward, over_then_down(context, hold))
     return ArmCommand(target, xp.where(context.count > 0, CLOSED, OPEN))
 

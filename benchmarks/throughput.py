@@ -1,0 +1,152 @@
+"""CPU time of each part of a training, and env steps per second with and without worker processes.
+
+    python benchmarks/throughput.py > benchmarks/results/throughput.md
+
+Each config is trained in this process alone and with two worker processes, in turn, by calls of `model.learn` (what a
+run adds to it: benchmarks/overhead.py). The first call, with the warm-up of a replay buffer, is not counted. CPU times
+do not depend on what else the machine does; steps per second do. *Environment* is stepping the environments, with
+workers only the messages; *replay* is adding, drawing and relabelling of transitions; *rest* is monitoring,
+normalisation and rollout buffers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import platform
+import statistics
+import time
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from mygym.config import load_file
+from mygym.runs.factory import build_model, make_vec_env
+from mygym.runs.plan import make_plan
+
+ROOT = Path(__file__).resolve().parents[1]
+
+CONFIGS = {"push_ppo": (2_048, 2_048), "push": (420, 40)}
+"""Name of a file in `configs/` → env steps of the first call of `learn` and of each further call."""
+
+PARTS = ("environment", "actions", "replay", "gradient steps", "rest")
+
+
+@dataclass
+class Measurement:
+    """A call of `learn`; times per env step."""
+
+    wall: float
+    """s."""
+    cpu: float
+    """CPU time of this process, s."""
+    cpu_of_workers: float
+    """s."""
+    parts: dict[str, float]
+    """CPU time of this process by part, s."""
+
+
+class Training:
+    """A training whose parts are measured.
+
+    Args:
+        name: Name of a file in `configs/`.
+        workers: Number of worker processes.
+        stack: Closes the environments.
+    """
+
+    def __init__(self, name: str, workers: int, stack: contextlib.ExitStack) -> None:
+        plan = make_plan(load_file(ROOT / "configs" / f"{name}.yaml"), {"subprocesses": workers})
+        self.model = model = build_model(plan, make_vec_env(plan, stack))
+        self.envs = model.get_env().unwrapped
+        self.seconds: dict[str, float] = {}
+        self._inside: list[float] = []
+        self.first, self.further = CONFIGS[name]
+        replay = getattr(model, "replay_buffer", None)
+        chooser = (model.policy, "forward") if replay is None else (model, "_sample_action")
+        parts = [(self.envs, "step_async", "environment"), (self.envs, "step_wait", "environment")]
+        parts += [(*chooser, "actions"), (model, "train", "gradient steps")]
+        parts += [] if replay is None else [(replay, "add", "replay"), (replay, "sample", "replay")]
+        for owner, method, part in parts:
+            self._measure(owner, method, part)
+        self.learn(self.first)
+
+    def learn(self, steps: int) -> Measurement:
+        """Train for some env steps."""
+        self.seconds = dict.fromkeys(PARTS, 0.0)
+        before, workers = self.model.num_timesteps, self._cpu_of_workers()
+        wall, cpu = time.perf_counter(), time.process_time()
+        self.model.learn(steps, reset_num_timesteps=False)
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        self.seconds["rest"] = cpu - sum(self.seconds.values())
+        done = self.model.num_timesteps - before
+        parts = {part: seconds / done for part, seconds in self.seconds.items()}
+        return Measurement(wall / done, cpu / done, (self._cpu_of_workers() - workers) / done, parts)
+
+    def _measure(self, owner: Any, name: str, part: str) -> None:
+        """Replace a method by one that adds its CPU time, without the parts inside it, to `part`."""
+        usual = getattr(owner, name)
+
+        def measured(*args: Any, **kwargs: Any) -> Any:
+            begin = time.process_time()
+            self._inside.append(0.0)
+            try:
+                return usual(*args, **kwargs)
+            finally:
+                duration = time.process_time() - begin
+                self.seconds[part] += duration - self._inside.pop()
+                if self._inside:
+                    self._inside[-1] += duration
+
+        setattr(owner, name, measured)
+
+    def _cpu_of_workers(self) -> float:
+        times = [psutil.Process(process.pid).cpu_times() for process in getattr(self.envs, "processes", [])]
+        return sum(each.user + each.system for each in times)
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=5, help="repeats of each row (default 5)")
+    parser.add_argument("--processes", type=int, default=2, help="worker processes to compare with none (default 2)")
+    options = parser.parse_args()
+    with contextlib.ExitStack() as stack:
+        pairs = [(name, workers) for name in CONFIGS for workers in (0, options.processes)]
+        trainings = {pair: Training(*pair, stack) for pair in pairs}
+        rows: dict[tuple[str, int], list[Measurement]] = {pair: [] for pair in pairs}
+        for _ in range(options.repeats):
+            for pair, training in trainings.items():
+                rows[pair].append(training.learn(training.further))
+    print("# Throughput of learning\n")
+    print(f"Medians of {options.repeats} repeats, in turn; ratios are of one repeat, smallest to largest.\n")
+    print("*With free cores* is the ratio that these CPU times give if each process has a core for itself.\n")
+    columns = "env steps per second | ratio | CPU time, ms per env step | of the workers | with free cores"
+    print(f"| config | worker processes | {columns} |")
+    print("|---|---|---|---|---|---|---|")
+    for (name, workers), row in rows.items():
+        ratios = [alone.wall / each.wall for alone, each in zip(rows[name, 0], row, strict=True)]
+        ratio = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})" if workers else "1"
+        rate = statistics.median(1 / each.wall for each in row)
+        cpu = statistics.median(each.cpu for each in row)
+        others = statistics.median(each.cpu_of_workers for each in row)
+        alone_cpu = statistics.median(each.cpu for each in rows[name, 0])
+        free = f"{alone_cpu / (cpu + others / workers):.2f}" if workers else "1"
+        print(f"| `{name}.yaml` | {workers} | {rate:,.0f} | {ratio} | {1e3 * cpu:.3f} | {1e3 * others:.3f} | {free} |")
+    print("\nCPU time of the training process by part:\n")
+    print(f"| config | worker processes | {' | '.join(PARTS)} |")
+    print("|---" * (2 + len(PARTS)) + "|")
+    for (name, workers), row in rows.items():
+        shares = [statistics.median(each.parts[part] / each.cpu for each in row) for part in PARTS]
+        print(f"| `{name}.yaml` | {workers} | {' | '.join(f'{share:.0%}' for share in shares)} |")
+    packages = ", ".join(f"{package} {version(package)}" for package in ("torch", "stable-baselines3", "pybullet"))
+    print(f"\nMade by `python benchmarks/throughput.py`; Python {platform.python_version()}, {packages}, ", end="")
+    print(f"{os.cpu_count()} cores of a shared machine, load {os.getloadavg()[0]:.1f}.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""Choice of the number of worker processes (`subprocesses: auto`) by a short measurement of environment steps."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from stable_baselines3.common.vec_env import DummyVecEnv
+
+from mygym.errors import MygymError
+from mygym.runs import factory
+from mygym.runs.plan import RunPlan
+from mygym.runs.worker_vec_env import worker_vec_env
+
+WORTH_MEASURING = 50_000
+"""Env steps of a run below which starting workers and the measurement would take longer than the workers save."""
+
+WORTH_WORKERS = 1.1
+"""Factor by which workers must be faster than a single process: each takes memory, and delays the start."""
+
+PATIENCE = 2.5
+"""Time limit for the start of the workers, s: a machine that takes longer has no core to spare."""
+
+SAMPLE = 6
+"""Largest number of environments of each process in the measurement."""
+
+SECONDS = 0.6
+"""Duration of a measurement, s."""
+
+
+def with_worker_count(plan: RunPlan, notify: Callable[[str], None]) -> RunPlan:
+    """Return a plan whose `subprocesses` is a number in place of `auto`; the results of the run do not depend on it.
+
+    Args:
+        plan: The plan.
+        notify: Called with the choice and its reason.
+    """
+    config = plan.config
+    if config.subprocesses != "auto":
+        return plan
+    count, reason = _choice(plan)
+    notify(f"subprocesses: {count}: {reason}")
+    config = config.model_copy(update={"subprocesses": count})
+    return plan.with_resolved(replace(plan.resolved, config=config))
+
+
+def _choice(plan: RunPlan) -> tuple[int, str]:
+    """Return the number of worker processes and the reason."""
+    config = plan.config
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    workers = min(cores, config.n_envs)
+    if workers < 2:
+        return 0, f"environments {config.n_envs}, cores {cores}"
+    if config.steps < WORTH_MEASURING:
+        return 0, f"a run of fewer than {WORTH_MEASURING:,} steps is not measured"
+    envs = min(SAMPLE, config.n_envs // workers)
+    makers = factory.env_makers(plan, workers * envs)
+    try:
+        in_workers = _steps_per_second(worker_vec_env(makers, workers, PATIENCE))
+    except MygymError as error:
+        return 0, f"no worker processes, because {error}"
+    alone = _steps_per_second(DummyVecEnv(list(makers[:envs])))
+    reason = f"{in_workers:,.0f} env steps/s in {workers} processes, {alone:,.0f} in this process"
+    return workers if in_workers > WORTH_WORKERS * alone else 0, reason
+
+
+def _steps_per_second(envs: Any) -> float:
+    """Return env steps per second of random actions; closes the environments."""
+    with contextlib.closing(envs):
+        envs.action_space.seed(0)
+        envs.seed(0)
+        envs.reset()
+        actions = np.array([envs.action_space.sample() for _ in range(envs.num_envs)])
+        envs.step(actions)
+        steps, begin = 0, time.perf_counter()
+        while time.perf_counter() < begin + SECONDS:
+            envs.step(actions)
+            steps += envs.num_envs
+        return steps / (time.perf_counter() - begin)
