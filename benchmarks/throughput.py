@@ -133,10 +133,12 @@ def main() -> None:
         ratio = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})" if workers else "1"
         rate = statistics.median(1 / each.wall for each in row)
         cpu = statistics.median(each.cpu for each in row)
-        others = statistics.median(each.cpu_of_workers for each in row)
+        worker_cpu = statistics.median(each.cpu_of_workers for each in row)
         alone_cpu = statistics.median(each.cpu for each in rows[name, 0])
-        free = f"{alone_cpu / (cpu + others / workers):.2f}" if workers else "1"
-        print(f"| `{name}.yaml` | {workers} | {rate:,.0f} | {ratio} | {1e3 * cpu:.3f} | {1e3 * others:.3f} | {free} |")
+        free = f"{alone_cpu / (cpu + worker_cpu / workers):.2f}" if workers else "1"
+        print(
+            f"| `{name}.yaml` | {workers} | {rate:,.0f} | {ratio} | {1e3 * cpu:.3f} | {1e3 * worker_cpu:.3f} | {free} |"
+        )
     print("\nCPU time of the training process by part:\n")
     print(f"| config | worker processes | {' | '.join(PARTS)} |")
     print("|---" * (2 + len(PARTS)) + "|")

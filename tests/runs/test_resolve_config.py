@@ -188,7 +188,7 @@ def test_a_task_of_several_stages_alone_chooses_an_algorithm_that_learns_it(task
     [{"reward": "sparse"}, {"her": True}, {"strategy": "curriculum"}, {"algo_params": {"tau": 0.01}}, {"algo": "sac"}],
     ids=str,
 )
-def test_a_config_that_says_how_to_learn_keeps_the_default_algorithm(values: dict[str, Any]) -> None:
+def test_a_choice_of_how_to_learn_keeps_the_default_algorithm(values: dict[str, Any]) -> None:
     assert resolve_config(overrides={"task": "AG", **values}).config.algo == "sac"
 
 

@@ -167,7 +167,8 @@ def _hardest_stage(logs: RunLogs) -> int:
 def _start_later(logs: RunLogs) -> str:
     """Return the flag that lets episodes begin after the stage in which they are stuck; empty if no start does."""
     starts = logs.task.start_stages if logs.task else {}
-    later = [name for name, done in sorted(starts.items(), key=lambda item: item[1]) if done > _hardest_stage(logs)]
+    by_stages = sorted(starts, key=lambda name: starts[name][1])
+    later = [name for name in by_stages if starts[name][1] > _hardest_stage(logs)]
     return f"--set task_params.starts.{later[0]}=0.3" if later else ""
 
 
@@ -178,8 +179,9 @@ def _shaped(logs: RunLogs) -> str:
 
 def _difference_to_training(logs: RunLogs) -> str:
     """Return the flag of the most likely difference between training episodes and evaluations."""
-    if logs.setting("task_params.starts"):
-        return "training episodes may begin later, evaluations do not: --set task_params.starts={}"
+    if starts := logs.setting("task_params.starts"):
+        flags = " ".join(f"--set task_params.starts.{name}=0" for name in starts)
+        return f"training episodes may begin later, evaluations do not: {flags}"
     if logs.setting("strategy") != "standard":
         return f"training episodes are those of the strategy {logs.setting('strategy')}: --strategy standard"
     remedies = ["--set normalize=false"] if logs.setting("normalize") else []
