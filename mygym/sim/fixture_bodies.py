@@ -45,8 +45,6 @@ class FixtureBodies:
         """`(P,)` m or rad: positions of the parts after a reset."""
         self.bodies: dict[str, tuple[int, ...]] = {}
         """Fixture that collides → Bullet ids of its bodies."""
-        self.part_of_link: dict[tuple[int, int], int] = {}
-        """Bullet's body and link → number of the part."""
         self._links: list[tuple[int, int]] = []
         self._groups: list[tuple[int, list[int], int]] = []
         self._sprung = [p for p, part in enumerate(self.parts) if part.spring]
@@ -75,7 +73,6 @@ class FixtureBodies:
             if parts:
                 first = len(self._links)
                 self._set_joints(body, parts, positions[first : first + len(parts)])
-        self.part_of_link = {link: p for p, link in enumerate(self._links)}
 
     def _check_positions(self, part_position: FloatArray | None) -> list[float]:
         if part_position is None:

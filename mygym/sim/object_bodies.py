@@ -115,28 +115,17 @@ class ObjectBodies:
             state.object_position[0, k], state.object_orientation[0, k] = position, model_orientation(spec, orientation)
             state.object_velocity[0, k], state.object_angular_velocity[0, k] = velocity, spin
 
-    def read_contacts(self, state: State, robot: RobotBody, parts: Mapping[tuple[int, int], int]) -> None:
-        """Fill a state's contacts of the robot with objects, and of its first hand with articulated parts.
-
-        Args:
-            state: The state to fill.
-            robot: The robot.
-            parts: Bullet's body and link → number of the part.
-        """
+    def read_contacts(self, state: State, robot: RobotBody) -> None:
+        """Fill a state's contacts between objects and the robot."""
         state.touch[...] = state.finger_contact[...] = state.second_finger_contact[...] = False
-        state.part_finger_contact[...] = False
         contacts = (state.finger_contact, state.second_finger_contact)
         for point in bullet.getContactPoints(robot.body, physicsClientId=self._client):
-            if point[9] <= 0.0:
-                continue
-            if point[2] in self.ids:
+            if point[9] > 0.0 and point[2] in self.ids:
                 k = self.ids.index(point[2])
                 state.touch[0, k] = True
                 for contact, fingers in zip(contacts, robot.fingers_of_links, strict=False):
                     if point[3] in fingers:
                         contact[0, k, fingers[point[3]]] = True
-            elif (point[2], point[4]) in parts and point[3] in robot.fingers_of_links[0]:
-                state.part_finger_contact[0, parts[point[2], point[4]], robot.fingers_of_links[0][point[3]]] = True
 
     def depth(self, k: int, robot: RobotBody) -> float:
         """Return how deep object `k` is in other bodies than the robot, m: Bullet gives way to a strong arm."""

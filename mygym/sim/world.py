@@ -320,6 +320,6 @@ class World:
         self._object_bodies.read(state)
         if self.part_names:
             self._fixture_bodies.read(state)
-        if self._object_bodies.ids or self.part_names:
-            self._object_bodies.read_contacts(state, self._robot_body, self._fixture_bodies.part_of_link)
+        if self._object_bodies.ids:
+            self._object_bodies.read_contacts(state, self._robot_body)
         state.time[0] = self.elapsed_steps * self.dt

@@ -169,11 +169,6 @@ class StageContext:
         return self.state.finger_contact[:, self.bound.object]
 
     @property
-    def handle_contact(self) -> Array:
-        """`(N, F)` bool: which fingers press on the part."""
-        return self.state.part_finger_contact[:, self.bound.part or 0]
-
-    @property
     def start_ee_position(self) -> Array:
         """`(N, 3)` m: end effector when the stage began."""
         return self.progress.start_ee_position

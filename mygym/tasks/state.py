@@ -68,8 +68,6 @@ class State:
     """`(N, p)` m/s or rad/s."""
     part_handle_position: Array
     """`(N, p, 3)` m: handles of the parts."""
-    part_finger_contact: Array
-    """`(N, p, F)` bool: finger `f` of the first hand pressed on part `p` at the end of the last control step."""
     part_handle_motion: Array
     """`(N, p, 3)` m/m or m/rad: derivative of each handle's position by the joint position."""
     second_ee_position: Array
@@ -130,7 +128,6 @@ class State:
             second_finger_contact=np.zeros((n, objects, second_fingers), dtype=bool),
             part_velocity=np.zeros((n, parts)),
             part_handle_position=np.zeros((n, parts, 3)),
-            part_finger_contact=np.zeros((n, parts, fingers), dtype=bool),
             part_handle_motion=np.zeros((n, parts, 3)),
             object_present=np.ones((n, objects), dtype=bool),
             object_size=np.zeros((n, objects, 3)),

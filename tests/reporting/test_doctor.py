@@ -138,7 +138,7 @@ CASES: list[tuple[str, str, list[Change], str, str]] = [
         "poke",
         [column(stages_done=1)],
         "0 of 641 training episodes completed stage poke (2 of 3; 100%",
-        "curriculum",
+        "task_params.starts.along_expert=0.3",
     ),
     ("episodes_are_cut_off", "poke", [column(is_success=0, l=9)], "end after 9 of", "control.step"),
     ("actions_saturate", "poke", [column(saturation=0.98)], "98% of the action components", "learning_rate=0.0003"),
@@ -221,7 +221,7 @@ SPOILT: dict[str, tuple[dict[str, Any], set[str]]] = {
         {"learning_rate_out_of_range", "updates_too_large"},
     ),
     "no reward before the first success": (
-        {"algo": "ppo", "task": "pick_and_place", "reward": "sparse", "steps": 256},
+        {"algo": "ppo", "task": "push", "reward": "sparse", "steps": 256},
         {"reward_cannot_teach", "reward_never_changes", "never_touched_the_object", "stuck_in_a_stage"},
     ),
     "hindsight without touch": (

@@ -5,15 +5,7 @@ from __future__ import annotations
 from mygym.tasks.context import ArmCommand, StageContext, StartPose
 from mygym.tasks.predicates import distance, length
 from mygym.tasks.stage import CLOSED, OPEN, Stage, register_stage
-from mygym.tasks.stages.handling import CARRYING
-from mygym.tasks.stages.motions import (
-    STAND_SHARE,
-    closeness_outside,
-    lifted,
-    over_then_down,
-    progress_to_goal,
-    with_stand,
-)
+from mygym.tasks.stages.motions import lifted, over_then_down, progress_to_goal, with_stand
 from mygym.tasks.state import namespace
 from mygym.types import Array
 
@@ -25,10 +17,6 @@ CONTACT = 0.02
 
 HOOK = 0.024
 """m behind the handle at which a rod hooks the handle; half as far below it."""
-
-AROUND, GRIP_HALF = 0.005, 0.015
-"""m from the handle: full closeness of the fingers within the first, so that they do not slip off; half of it beyond
-that by the second."""
 
 GRIP_STEPS = 5
 """Control steps that fingers need to close on a handle."""
@@ -92,14 +80,10 @@ def _open_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
 
 
 def _open_potential(context: StageContext) -> Array:
-    """`(N,)`: progress of the joint, and fingers that press on the handle, or a rod that hooks it."""
+    hold = context.target
     if not _has_fingers(context):
-        return with_stand(
-            context, _progress(context), lifted(context.target - HOOK * _smooth_way(context), -0.5 * HOOK)
-        )
-    close = closeness_outside(distance(context.ee_position, context.target), AROUND, GRIP_HALF)
-    touch = namespace(close).astype(context.handle_contact, close.dtype).mean(-1)
-    return (1.0 - STAND_SHARE) * _progress(context) + STAND_SHARE * close * (0.6 + 0.4 * touch * close)
+        hold = lifted(hold - HOOK * _smooth_way(context), -0.5 * HOOK)
+    return with_stand(context, _progress(context), hold)
 
 
 # press, switch, turn: push the handle from behind -------------------------------------------------------------------
@@ -140,8 +124,7 @@ def _push_stage(name: str, phrase: str) -> Stage:
 
 
 OPENING = Stage("open", "", ("free", "near"), ("placed",), "open {object}", _open_potential, _open_expert,
-                weight=CARRYING, start_pose=_open_start, count=_steps_at_handle, needs_part=True,
-                uses_gripper=True)  # fmt: skip
+                start_pose=_open_start, count=_steps_at_handle, needs_part=True, uses_gripper=True)  # fmt: skip
 PRESS = _push_stage("press", "press {object}")
 SWITCH = _push_stage("switch", "flip {object}")
 TURN = _push_stage("turn", "turn {object}")
