@@ -32,6 +32,7 @@ FAST = {
     "02_your_own_algorithm.ipynb": SHORT | {"n_envs": 2},
     "03_your_own_world.ipynb": SHORT | {"n_envs": 2},
     "04_strategies.ipynb": SHORT | FILMED,
+    "05_learning.ipynb": {},
 }
 """Notebook → what a further cell changes in its config."""
 
@@ -215,3 +216,21 @@ def test_strategies(execute: Callable[[str], list[Any]], tmp_path: Path) -> None
     assert all("data:video/mp4;base64," in film for film in films)
     config = yaml.safe_load(next((tmp_path / "runs").glob("*/*/sac/*/*/config.yaml")).read_text(encoding="utf-8"))
     assert Path(config["strategy_params"]["teacher"]) == next((tmp_path / "runs").glob("*/*/dagger/*/*"))
+
+
+def test_learning(execute: Callable[[str], list[Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mygym.checks.teaching.EPISODES", 1)
+    monkeypatch.setattr("mygym.checks.stages.EPISODES", 2)
+    outputs = execute("05_learning.ipynb")
+    text = printed(outputs)
+    assert re.search(r"sparse +changes in +0\.0% of", text)
+    assert re.search(r"shaped +changes in +(9\d\.\d|100\.0)% of", text)
+    highest_cube, lowest_goal = map(float, re.findall(r"(?:highest cube|lowest goal): ([\d.]+) m", text))
+    assert highest_cube < lowest_goal, "random actions lift no cube"
+    assert "a higher cube earns more at 100% of the points below the goal" in text
+    flat = {stage: float(share) for stage, share in re.findall(r"(push\w*): ([\d.]+)% of random steps", text)}
+    assert flat["push_progress"] > 5 * (flat["push"] + 1), "refused, and the built-in stage is not"
+    gains = re.findall(r"half of the lift gains ([\d.]+)", text)
+    assert float(gains[0]) > 1.5 * float(gains[1]), "the weight of a stage that carries"
+    assert "passed   teaches" in text
+    assert sum("image/png" in output.get("data", {}) for output in outputs) == 8
