@@ -47,7 +47,7 @@ class Episode:
         self.stages_done = 0
         """Largest number of stages done in this episode."""
         self.failed = False
-        """Whether an object of the task has left the workspace, or was pressed into the table or another body."""
+        """Whether an object of the task has left the workspace."""
         self.touched = False
         """Whether the robot has pressed on an object of the task, or moved a part of it, in this episode."""
         self.saturated = 0.0
@@ -131,9 +131,7 @@ class Episode:
         self.progress = advance(self.task, self.progress, state, self.goals)
         self.stages_done = max(self.stages_done, int(self.progress.stage[0]))
         self.touched = self.touched or self._touches(state)
-        roles = range(len(self.task.roles))
-        self.failed = any(map(self.has_left, state.object_position[0, : len(roles)].tolist()))
-        self.failed |= any(map(self.world.is_pressed_in, roles))
+        self.failed = any(map(self.has_left, state.object_position[0, : len(self.task.roles)].tolist()))
         if self._randomizer.is_on:
             self._randomizer.draw_noise()
 

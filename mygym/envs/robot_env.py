@@ -59,8 +59,8 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         The robot at home, objects and goal drawn from the workspace's areas, never solved. `reset(seed=s)` gives the
         same episode to the bit after any history; the episodes after it follow from `s` and their number.
     Episode end:
-        Terminated when success has held for `hold` steps; truncated after `horizon` steps, or when an object has left
-        the workspace or is pressed into the table (termination would end the −1 per step, and reward both).
+        Terminated when success has held for `hold` steps; truncated after `horizon` steps, or when the object has left
+        the workspace (termination would end the −1 per step, and reward throwing the object away).
 
     Copies:
         `copy.deepcopy(env)` and pickles are independent environments at the same step of the same episode, also in

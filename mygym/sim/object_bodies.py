@@ -127,11 +127,6 @@ class ObjectBodies:
                     if point[3] in fingers:
                         contact[0, k, fingers[point[3]]] = True
 
-    def depth(self, k: int, robot: RobotBody) -> float:
-        """Return how deep object `k` is in other bodies than the robot, m: Bullet gives way to a strong arm."""
-        points = bullet.getContactPoints(self.ids[k], physicsClientId=self._client)
-        return max((-float(point[8]) for point in points if point[2] != robot.body), default=0.0)
-
 
 def add_object(client: int, spec: ObjectSpec, pose: Sequence[float]) -> int:
     """Add an object as a rigid body and return its Bullet id.

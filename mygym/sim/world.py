@@ -47,9 +47,6 @@ GRAVITY = 9.81
 HOME_TOLERANCE = 0.01
 """m by which the tool may start beside the workspace's `tool_home`; orientation is weighted as in the kinematics."""
 
-PRESSED_IN = 0.025
-"""m: depth above which an object counts as pressed into a body; scripted experts reach 0.016 in poke and set_table."""
-
 
 class World:
     """Simulation of a robot, a workspace and objects.
@@ -261,10 +258,6 @@ class World:
         self.elapsed_steps += 1
         self._read_state()
         self._arms.read_offsets(state)
-
-    def is_pressed_in(self, k: int) -> bool:
-        """Return whether the robot presses object `k` deep into another body, such as the table."""
-        return bool(self.state.touch[0, k]) and self._object_bodies.depth(k, self._robot_body) > PRESSED_IN
 
     def push_parts(self, share: FloatArray) -> None:
         """Push parts during the next step; for checks and tests.

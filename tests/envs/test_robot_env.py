@@ -283,24 +283,6 @@ def test_an_episode_is_truncated_when_the_object_leaves(reward: str, cached_env:
     assert not info["is_success"]
 
 
-def test_an_object_that_is_pressed_into_the_table_fails_the_episode(cached_env: Any) -> None:
-    env = cached_env(task="push")
-    env.reset(seed=1)
-    table = env.world.state.object_position[0, 0, 2]
-    for _ in range(90):
-        position, hand = env.world.state.object_position[0, 0], env.world.state.ee_position[0]
-        is_above = np.linalg.norm((position - hand)[:2]) < 0.02
-        action = np.zeros(env.action_space.shape, np.float32)
-        action[:3] = np.clip(((position[0], position[1], -1.0 if is_above else 0.15) - hand) / 0.03, -1, 1)
-        *_, truncated, info = env.step(action)
-        assert truncated == info["failed"]
-        if truncated:
-            break
-        assert env.world.state.object_position[0, 0, 2] > table - 0.025
-    assert truncated
-    assert not info["is_success"]
-
-
 def test_positions_out_of_bounds_fail(cached_env: Any) -> None:
     env = cached_env(task="push")
     env.reset(seed=0)
