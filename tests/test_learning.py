@@ -8,20 +8,29 @@ from typing import Any
 import pytest
 
 import mygym
+from tests.components import slow_except
 
-BRIEF = {"video": {"episodes": 0}, "eval": {"every": 10_000_000, "final_episodes": 25}, "seed": 0}
+BRIEF = {
+    "eval": {"every": 10_000_000, "final_episodes": 20},
+    "checkpoint": {"every": 10_000_000},
+    "video": {"episodes": 0},
+    "tensorboard": False,
+    "seed": 0,
+}
 
 RUNS: dict[str, tuple[dict[str, Any], float]] = {
-    "off-policy": ({"steps": 3_000}, 0.5),
-    "on-policy": ({"algo": "ppo", "steps": 20_000}, 0.5),
-    "compiled": ({"framework": "jax", "steps": 3_000}, 0.5),
-    "imitation": ({"task": "push", "algo": "dagger", "steps": 3_000}, 0.5),
-    "several stages": ({"task": "switch", "steps": 30_000}, 0.5),
+    "on-policy": ({"algo": "ppo", "steps": 16_000}, 0.4),
+    "imitation": ({"task": "push", "algo": "dagger", "steps": 2_000}, 0.3),
+    "several stages": ({"task": "switch", "steps": 24_000}, 0.3),
+    "compiled": ({"framework": "jax", "steps": 2_500}, 0.4),
 }
-"""Name → config, and the smallest success rate."""
+"""Name → config, and the smallest success rate; with three seeds the runs reached 55 to 100 %.
+
+`tests/docs` trains the default run, which is off-policy.
+"""
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", slow_except(RUNS, lambda name: name != "compiled"))
 def test_a_short_run_learns(name: str, tmp_path: Path) -> None:
     config, floor = RUNS[name]
     result = mygym.train({**BRIEF, **config, "logdir": str(tmp_path)})

@@ -10,7 +10,7 @@ import pytest
 
 from mygym import api
 from mygym.envs.robot_env import RobotEnv
-from mygym.errors import ConfigError
+from mygym.errors import ConfigError, RunError
 from mygym.runs import factory
 from mygym.runs.evaluation import Evaluation
 from mygym.sim.rendering.viewer import Range
@@ -100,7 +100,7 @@ def test_closing_the_window_ends_the_evaluation(play: Callable[..., Evaluation])
     def closes(window: Window, env: Any) -> None:
         window.open = env.elapsed_steps < 3
 
-    with pytest.raises(api.RunError, match="no episode was played to the end"):
+    with pytest.raises(RunError, match="no episode was played to the end"):
         play(closes, policy="zero")
 
 

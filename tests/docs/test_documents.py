@@ -35,7 +35,7 @@ SHOWN = {command.strip() for block in BASH for command in commands(block)}
 INLINE = [block for document in DOCUMENTS for block in inline_commands(document) if block.text.strip() not in SHOWN]
 BLOCKS = [*BASH, *{block.text: block for block in INLINE}.values()]
 TRAINING = [command for block in BLOCKS for command in commands(block) if trains(command)]
-USES_A_RUN = re.compile(r"--(resume|logdir)")
+USES_A_RUN = re.compile(r"--(resume|logdir)|algo_params\.gamma=")
 FIRST_OF_EACH_STRATEGY = {(re.search(r"--strategy \S+", command) or [""])[0]: command for command in reversed(TRAINING)}
 FILE_BLOCK = re.compile(r"# ((?:algos|envs)/\w+\.py)\n")
 

@@ -106,7 +106,7 @@ def test_missing_mesh_and_joint(tmp_path: Path) -> None:
     urdf = tmp_path / "arm.urdf"
     text = (ASSETS / "robots" / "panda.urdf").read_text()
     urdf.write_text(text)
-    with pytest.raises(AssetError, match=r"custom\.yaml.*mesh filename.*meshes/panda"):
+    with pytest.warns(UserWarning, match=r"mesh filename.*meshes/panda.*collisions are drawn"):
         load_robot(write_robot(tmp_path, {"urdf": str(urdf)}))
     joints = [{"name": "elbow", "home": 0.0, "lower": -1.0, "upper": 1.0, "velocity": 1.0, "effort": 1.0}]
     with pytest.raises(AssetError, match=r"custom\.yaml.*joints\.0\.name.*elbow"):

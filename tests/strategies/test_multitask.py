@@ -76,9 +76,9 @@ PARTS = [
 
 @pytest.mark.parametrize("parts", list(itertools.permutations(PARTS, 2)), ids=str)
 def test_the_config_of_one_task_does_not_affect_the_others(parts: tuple[dict[str, Any], ...]) -> None:
-    config = from_python({"strategy": "multitask", "strategy_params": {"tasks": list(parts)}}).config
+    config = from_python({"algo": "sac", "strategy": "multitask", "strategy_params": {"tasks": list(parts)}}).config
     for part, variant in zip(parts, plan_of(config).variants, strict=True):
-        single = from_python({"spaces": "shared", **part}).config
+        single = from_python({"algo": "sac", "spaces": "shared", **part}).config
         assert [getattr(variant.config, key) for key in VARIANT_KEYS] == [getattr(single, key) for key in VARIANT_KEYS]
 
 
