@@ -17,6 +17,10 @@ import strategies  # type: ignore[import-not-found]  # beside this program
 QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
     "push": ("A cube to a point on the table", ["--config configs/push_ppo.yaml"]),
     "pick_and_place": ("A cube to a point in the air", ["--config configs/pick_and_place_ppo.yaml"]),
+    "grippers": (
+        "The same on other grippers",
+        [f"--config configs/pick_and_place_ppo.yaml --robot {robot}" for robot in ("xarm6_gripper", "kuka_gripper")],
+    ),
     "parts": (
         "Articulated parts: button, switch, valve, door, drawer",
         [f"--task {task}" for task in ("press", "switch", "turn", "open_door", "open_drawer")],
