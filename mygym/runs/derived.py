@@ -36,10 +36,11 @@ def derived_values(asked: RunConfig, chosen: RunConfig, variants: Sequence[Varia
         algo_params |= _warm_up(chosen, asked.algo_params, two_episodes)
         if len(variants) > 1:  # the task that was played computes the rewards
             algo_params["replay_buffer_kwargs"] = {"copy_info_dict": True}
-    params = chosen.algo_params
-    if {"n_steps", "n_epochs", "batch_size"} <= params.keys() and "batch_size" not in asked.algo_params:
+    rollout, batch = chosen.algo_params.get("n_steps"), chosen.algo_params.get("batch_size")
+    is_ppo = "n_epochs" in chosen.algo_params and "batch_size" not in asked.algo_params
+    if is_ppo and isinstance(rollout, int) and isinstance(batch, int):
         # PPO warns about minibatches that are larger than a rollout.
-        algo_params["batch_size"] = min(params["batch_size"], params["n_steps"] * chosen.n_envs)
+        algo_params["batch_size"] = min(batch, rollout * chosen.n_envs)
     if "buffer_size" in chosen.algo_params and "buffer_size" not in asked.algo_params:
         # Rows beyond the run's steps would be allocated and never filled; SB3 divides the size among the environments.
         size = max(-(-chosen.steps // chosen.n_envs) * chosen.n_envs, two_episodes)

@@ -247,7 +247,7 @@ def evaluate_policy(
 
 
 def evaluate_or_fail(name: str, policy: Predicts, envs: Sequence[AnyEnv], seeds: Sequence[int]) -> Evaluation:
-    """Evaluate a policy as `evaluate_policy` does, with one error for all that a policy or its operator can do.
+    """Evaluate a policy as `evaluate_policy` does, and raise `RunError` if it cannot be evaluated.
 
     Args:
         name: Name of the policy, for the message.

@@ -214,11 +214,11 @@ def env_makers(plan: RunPlan, count: int) -> list[Callable[[], Any]]:
 
 
 def report_replacements(env: Any, report: Callable[[str, int], None]) -> None:
-    """Have `report` called with the reason and the number of replacements when a dead worker has been replaced.
+    """Set the function that is called when a dead worker process has been replaced.
 
     Args:
         env: The training environments.
-        report: The function.
+        report: Function of the reason and the number of replacements.
     """
     if hasattr(env.unwrapped, "on_replacement"):
         env.unwrapped.on_replacement = report

@@ -307,7 +307,7 @@ class _Worker:
         """The process; None before `start` and after `stop`."""
 
     def start(self) -> None:
-        """Start the process, and have it build the environments."""
+        """Start the process, which builds the environments."""
         context = multiprocessing.get_context("spawn")
         self.pipe, worker_end = context.Pipe()
         self.readable = select.poll()  # Connection.poll creates a new selector at every call, which takes longer

@@ -204,6 +204,13 @@ def test_subclasses_inherit_values_for_several_stages_except_those_that_they_sta
     assert params["policy_kwargs"]["net_arch"] == [128, 128]
 
 
+def test_a_default_minibatch_is_at_most_a_rollout() -> None:
+    params = resolve_config(overrides={"task": "push", "n_envs": 2}).config.algo_params
+    assert (params["n_steps"], params["batch_size"]) == (64, 128)
+    asked = {"task": "push", "algo": "ppo", "n_envs": 2, "algo_params": {"batch_size": 256}}
+    assert resolve_config(overrides=asked).config.algo_params["batch_size"] == 256
+
+
 def test_hindsight_can_be_turned_off_and_on() -> None:
     assert resolve_config(overrides={"her": False}).config.her is False
     assert resolve_config(overrides={"her": True, "reward": "dense"}).config.her is True
