@@ -126,7 +126,7 @@ def evaluate(
         config: With `policy`: robot, task and other values that differ from the defaults.
         episodes: Number of episodes.
         seed: Seed of the episodes, which differ from the episodes of training and of its evaluations.
-        video: MP4 for a video of the first episodes.
+        video: MP4 or GIF for a video of the first episodes.
         failure_videos: Folder for a video of the first failed episode of each stage with failures.
         trust: See `load`.
         gui: Play one episode after another in a window, whose sliders move the goal; its key `q` ends the evaluation.

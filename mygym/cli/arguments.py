@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -110,20 +111,20 @@ def parse_count(text: str, flag: str) -> int:
     return parse_integer(text, flag, "a whole number, at least 1", low=1)
 
 
-def check_output(path: Path, flag: str, suffix: str, force: bool) -> None:
+def check_output(path: Path, flag: str, suffixes: Collection[str], force: bool) -> None:
     """Refuse a file that cannot be written or exists, before the work starts.
 
     Args:
         path: The file.
         flag: Flag, for the message.
-        suffix: Required suffix of the file.
+        suffixes: Allowed suffixes of the file.
         force: Whether a file that exists may be overwritten.
 
     Raises:
         ConfigError: The path has another suffix, exists, or cannot be written.
     """
-    if path.suffix != suffix:
-        raise ConfigError(bad_value(flag, str(path), f"a file ending in {suffix}"))
+    if path.suffix not in suffixes:
+        raise ConfigError(bad_value(flag, str(path), f"a file ending in {' or '.join(suffixes)}"))
     if os.path.lexists(path) and not (force and path.is_file()):
         raise ConfigError(bad_value(flag, str(path), "a new file, or --force", "exists already"))
     check_writable(path.parent, flag, str(path))

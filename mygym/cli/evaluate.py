@@ -29,7 +29,7 @@ PARSER = command(
     ),
     argument("--gui", action="store_true", help="play in a window, whose sliders move the goal"),
     argument("--episodes", default="100", metavar="N", help="number of episodes (default 100)"),
-    argument("--video", metavar="FILE", help="write an MP4 video of the first episodes"),
+    argument("--video", metavar="FILE", help="write an MP4 video of the first episodes, or a GIF"),
     argument("--failure-videos", metavar="DIR", help="write an MP4 video of the first failed episode of each stage"),
     FORCE,
     TRUST,
@@ -99,7 +99,9 @@ def _check_flags(options: argparse.Namespace, file: dict[str, Any], flags: dict[
         wrong = f"--{next(iter(unused), 'config')}"
         raise ConfigError(bad_value("evaluate", wrong, allowed, "cannot be combined with a run"))
     if options.video is not None:
-        check_output(Path(options.video), "--video", ".mp4", options.force)
+        from mygym.runs.video import OUTPUTS
+
+        check_output(Path(options.video), "--video", OUTPUTS, options.force)
     if options.failure_videos is not None:
         check_writable(options.failure_videos, "--failure-videos")
 

@@ -16,7 +16,7 @@ PARSER = command(
     argument("dataset", metavar="DATASET", help="a folder that `mygym demos` has written"),
     argument("--episode", metavar="K", help="replay only this episode; the first is 0"),
     argument("--camera", metavar="NAME", help="a camera of the workspace (mygym describe workspace table)"),
-    argument("--video", metavar="FILE", help="write an MP4 video"),
+    argument("--video", metavar="FILE", help="write an MP4 video, or a GIF"),
     FORCE,
     argument("--width", metavar="PIXELS", help="width of the video"),
     argument("--height", metavar="PIXELS", help="height of the video"),
@@ -41,7 +41,9 @@ def main(arguments: Sequence[str]) -> None:
     episode = None if options.episode is None else parse_integer(options.episode, "--episode")
     sizes = {key: parse_value(text, f"--{key}") for key in ("width", "height") if (text := getattr(options, key))}
     if options.video is not None:
-        check_output(Path(options.video), "--video", ".mp4", options.force)
+        from mygym.runs.video import OUTPUTS
+
+        check_output(Path(options.video), "--video", OUTPUTS, options.force)
 
     from mygym.api import replay
 

@@ -87,7 +87,7 @@ def main(arguments: Sequence[str]) -> None:
     if image is None:
         _check_display()
     else:
-        check_output(image, "--image", ".png", options.force)
+        check_output(image, "--image", (".png",), options.force)
     picture = _picture(options, width, height, window=image is None)
     if picture is None:
         return

@@ -13,7 +13,7 @@ from mygym.demonstrations.recording import replay as replay_episode
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.errors import ConfigError, bad_value
 from mygym.runs import factory
-from mygym.runs.video import VideoRecorder
+from mygym.runs.video import VideoRecorder, check_video
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def replay(
     Args:
         dataset: Path of a dataset of `demonstrate`.
         episode: Number of the episode to play; None: all.
-        video: MP4 for a video; for a partial episode it shows only the stored segment.
+        video: MP4 or GIF for a video; for a partial episode it shows only the stored segment.
         camera: A camera of the workspace; None: the config's.
         width: Pixels, an even number; None: the config's.
         height: Pixels, an even number; None: the config's.
@@ -58,6 +58,7 @@ def replay(
     replays = []
     with contextlib.closing(_recordered_env(demonstrations.config, camera=camera, width=width, height=height)) as env:
         if video is not None:
+            check_video(Path(video))
             Path(video).parent.mkdir(parents=True, exist_ok=True)
         for number in chosen:
             stored = demonstrations.episodes[number]

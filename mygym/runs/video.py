@@ -12,18 +12,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mygym.envs.multi_task_env import AnyEnv
+from mygym.errors import ConfigError, bad_value
 from mygym.runs.evaluation import Evaluation, Predicts, evaluate_policy
 from mygym.runs.files import write
 
 PAUSE_FRAMES = 10
 """Frames for which the last picture of an episode is repeated."""
 
+OUTPUTS = {
+    ".mp4": ["-codec:v", "libx264", "-crf", "15", "-pix_fmt", "yuv420p"],
+    ".gif": ["-filter_complex", "split[frames][all];[all]palettegen[palette];[frames][palette]paletteuse"],
+}
+"""Suffix of a video → its options of ffmpeg. A GIF shows up in web pages and READMEs without a player."""
+
 FAILURE_PREFIX = "failed_in_"
 """Beginning of the file names of failure videos."""
 
 
 class VideoRecorder:
-    """Collects the rendered frames of episodes and writes them as an MP4."""
+    """Collects the rendered frames of episodes and writes them as an MP4 or a GIF."""
 
     def __init__(self) -> None:
         self.frames = bytearray()
@@ -45,7 +52,7 @@ class VideoRecorder:
         self.frames.extend(PAUSE_FRAMES * self._last)
 
     def save(self, path: Path) -> None:
-        """Write an MP4.
+        """Write an MP4 or a GIF, by the suffix of the path.
 
         Raises:
             RunError: The file cannot be written.
@@ -53,16 +60,27 @@ class VideoRecorder:
         write(path, lambda temporary: _encode(temporary, self.frames, self._size, self._fps))
 
 
+def check_video(path: Path) -> None:
+    """Refuse a path whose suffix is not in `OUTPUTS`.
+
+    Raises:
+        ConfigError: The path has another suffix.
+    """
+    if path.suffix not in OUTPUTS:
+        raise ConfigError(bad_value("video", str(path), f"a file ending in {' or '.join(OUTPUTS)}"))
+
+
 def record_video(policy: Predicts, env: AnyEnv, seeds: Sequence[int], path: Path) -> Evaluation:
-    """Write an MP4 of one episode for each seed.
+    """Write an MP4 or a GIF of one episode for each seed.
 
     Args:
         policy: Policy that receives batches of one observation.
         env: Environment with `render_mode="rgb_array"`.
         seeds: Seeds of the episodes.
-        path: The MP4.
+        path: The file, with a suffix of `OUTPUTS`.
 
     Raises:
+        ConfigError: The path has another suffix.
         RunError: The file cannot be written.
     """
     recorder = VideoRecorder()
@@ -72,6 +90,7 @@ def record_video(policy: Predicts, env: AnyEnv, seeds: Sequence[int], path: Path
             recorder.pause()
         recorder.capture(env)
 
+    check_video(path)
     path.parent.mkdir(parents=True, exist_ok=True)  # before the episodes: a folder removed meanwhile is not recreated
     evaluation = evaluate_policy(policy, [env], seeds, on_step)
     recorder.pause()
@@ -112,13 +131,13 @@ class _ActionReplay:
 
 
 def _encode(path: Path, frames: bytearray, size: tuple[int, int], fps: int) -> None:
-    """Write RGB frames as H.264.
+    """Write RGB frames as H.264 or as a GIF.
 
     ffmpeg is called directly: the writers of imageio and imageio_ffmpeg ignore its exit code, so a full disk would
     leave an unreadable file without an error.
 
     Args:
-        path: The MP4.
+        path: The file, with a suffix of `OUTPUTS`.
         frames: Frames in sequence, 3 bytes per pixel.
         size: Width and height, pixels.
         fps: Frames per second.
@@ -129,9 +148,18 @@ def _encode(path: Path, frames: bytearray, size: tuple[int, int], fps: int) -> N
     import imageio_ffmpeg
 
     source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-video_size", "{}x{}".format(*size), "-framerate", str(fps)]
-    output = ["-codec:v", "libx264", "-crf", "15", "-pix_fmt", "yuv420p"]
     with subprocess.Popen(  # noqa: S603  (no argument comes from outside)
-        [imageio_ffmpeg.get_ffmpeg_exe(), "-y", "-loglevel", "error", *source, "-i", "-", *output, f"file:{path}"],
+        [
+            imageio_ffmpeg.get_ffmpeg_exe(),
+            "-y",
+            "-loglevel",
+            "error",
+            *source,
+            "-i",
+            "-",
+            *OUTPUTS[path.suffix],
+            f"file:{path}",
+        ],
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
         process_group=0,  # the main process handles Ctrl-C

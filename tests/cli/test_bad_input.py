@@ -167,7 +167,7 @@ MISTAKES = [
     ("replay", ["DATASET"]),
     ("replay a_run", ["dataset", "'a_run'", "is not a dataset"]),
     ("replay nowhere --episode one", ["--episode", "'one'", "whole number"]),
-    ("replay nowhere --video film.avi", ["--video", "'film.avi'", ".mp4"]),
+    ("replay nowhere --video film.avi", ["--video", "'film.avi'", ".mp4 or .gif"]),
     ("evaluate", ["run", "--policy"]),
     ("evaluate nowhere", ["run", "'nowhere'", "is not a run directory"]),
     ("evaluate nowhere --policy oracle", ["run", "--policy"]),

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from tests.cli.conftest import SHORT_RUN, Command
 from tests.components import COVERING
@@ -60,6 +61,10 @@ def test_evaluate_prints_text_and_writes_a_video(mygym_command: Command, tmp_pat
     assert outcome.code == 2
     assert "--video: 'film.mp4' exists already; allowed: a new file, or --force" in outcome.err
     assert (tmp_path / "film.mp4").read_bytes() == before
+    gif = line.replace(".mp4", ".gif").split()
+    assert mygym_command(*gif).code == 0
+    with Image.open(tmp_path / "film.gif") as film:
+        assert (film.size, film.n_frames > 25) == ((64, 48), True)
     assert mygym_command(*line.split(), "--force", "--seed", "1").code == 0
     assert (tmp_path / "film.mp4").read_bytes() != before
 
