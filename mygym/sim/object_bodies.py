@@ -27,6 +27,10 @@ ABSENT = -1
 """Bullet id of an object that is not in this episode."""
 
 
+PRESSED = 0.001
+"""m: depth above which an object that the robot has let go is still being pushed out of another body."""
+
+
 class ObjectBodies:
     """The objects of a world in its physics client.
 
@@ -87,6 +91,7 @@ class ObjectBodies:
 
     def read_constants(self, state: State) -> None:
         """Fill the arrays of a state that stay as they are through an episode; all others of absent objects are 0."""
+        state.object_depth[...] = 0.0
         state.object_present[0], state.object_size[0] = self.present, [spec.size for spec in self.specs] or 0.0
         for k, is_present in enumerate(self.present):
             if not is_present:
@@ -116,7 +121,7 @@ class ObjectBodies:
             state.object_velocity[0, k], state.object_angular_velocity[0, k] = velocity, spin
 
     def read_contacts(self, state: State, robot: RobotBody) -> None:
-        """Fill a state's contacts between objects and the robot."""
+        """Fill a state's contacts between objects and the robot, and the depth to which it presses them in."""
         state.touch[...] = state.finger_contact[...] = state.second_finger_contact[...] = False
         contacts = (state.finger_contact, state.second_finger_contact)
         for point in bullet.getContactPoints(robot.body, physicsClientId=self._client):
@@ -126,6 +131,10 @@ class ObjectBodies:
                 for contact, fingers in zip(contacts, robot.fingers_of_links, strict=False):
                     if point[3] in fingers:
                         contact[0, k, fingers[point[3]]] = True
+        for k, depth in enumerate(state.object_depth[0].tolist()):
+            if depth > PRESSED or state.touch[0, k]:
+                points = bullet.getContactPoints(self.ids[k], physicsClientId=self._client)
+                state.object_depth[0, k] = max([0.0, *(-point[8] for point in points if point[2] != robot.body)])
 
 
 def add_object(client: int, spec: ObjectSpec, pose: Sequence[float]) -> int:

@@ -13,6 +13,10 @@ from mygym.types import Array
 ANGLE_METRES = 0.1
 """Approximate distance in m that a radian of yaw error adds to the distance of the dense reward."""
 
+PRESSED_IN, SINK = 0.01, 10.0
+"""m: depth above which an object counts as pressed into its support; scripted experts reach 4 mm at the goal.
+And metres by which the object counts as lower for each further metre, so that it is at no goal."""
+
 
 @dataclass(frozen=True)
 class GoalTerm:
@@ -74,9 +78,23 @@ def _object_direction(context: StageContext) -> Array:
 
 _object_position = attrgetter("object_position")
 
+
+def placed_position(context: StageContext) -> Array:
+    """`(N, 3)` m: position of the object; lower, by `SINK` times the excess, if it is pressed deep into its support."""
+    position, slot = context.object_position, context.bound.object
+    if slot is None:
+        return position
+    excess = context.state.object_depth[:, slot] - PRESSED_IN
+    if not bool((excess > 0.0).any()):
+        return position
+    xp = namespace(position)
+    drop = SINK * xp.where(excess > 0.0, excess, 0.0 * excess)
+    return xp.stack([position[:, 0], position[:, 1], position[:, 2] - drop], axis=-1)
+
+
 END_EFFECTOR = GoalTerm("end_effector", 3, attrgetter("ee_position"), goal_point, position_rank=1)
 END_EFFECTOR_FROM_OBJECT = GoalTerm("end_effector_from_object", 3, _ee_from_target, _no_offset, position_rank=1)
-OBJECT = GoalTerm("object", 3, _object_position, goal_point, position_rank=2)
+OBJECT = GoalTerm("object", 3, placed_position, goal_point, position_rank=2)
 PART = GoalTerm("part", 1, _part_position, _part_goal, position_rank=2)
 STRUCK = GoalTerm(
     "struck", 3, _object_position, goal_point, position_rank=3, achieved_later=attrgetter("start_object_position")

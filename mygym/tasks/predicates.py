@@ -12,7 +12,7 @@ from mygym.errors import RegistryError, bad_value
 from mygym.registry import decorator, registry
 from mygym.registry.signatures import first_line
 from mygym.tasks.context import BoundStage, Condition, StageContext, wrapped
-from mygym.tasks.goal_terms import YAW, GoalTerm, near_term, placed_term, struck_term
+from mygym.tasks.goal_terms import YAW, GoalTerm, near_term, placed_position, placed_term, struck_term
 from mygym.tasks.state import namespace
 from mygym.types import Array
 
@@ -188,10 +188,10 @@ def free(context: StageContext) -> Array:
 
 @register_predicate("placed", lasts=True, goal=placed_term)
 def placed(context: StageContext) -> Array:
-    """The object is at the goal, or the part at its goal position."""
+    """The object is at the goal and not pressed deep into its support, or the part is at its goal position."""
     if context.bound.part is not None:
         return abs(context.part_position - context.goal[:, 0]) < context.thresholds.tolerance
-    return distance(context.object_position, context.goal) < context.thresholds.tolerance
+    return distance(placed_position(context), context.goal) < context.thresholds.tolerance
 
 
 def still_turned(context: StageContext) -> Array:
