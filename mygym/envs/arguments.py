@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
+import numpy as np
 from numpy.typing import NDArray
 
 from mygym.config import Layer, resolve
@@ -89,6 +90,11 @@ def check_options(options: Any) -> None:
     _check("options", options, options is None or isinstance(options, Mapping), "a mapping, or None")
     if options:
         gymnasium.logger.warn(f"reset ignores the options {', '.join(map(repr, options))}: mygym has no options")
+
+
+def as_command(action: Any) -> NDArray[np.float64]:
+    """Return a copy of an action `(A,)`, which may be a torch tensor on any device, with a gradient or without."""
+    return np.array(action.detach().cpu().numpy() if hasattr(action, "detach") else action, dtype=np.float64)
 
 
 def is_finite(vector: NDArray[Any]) -> bool:

@@ -10,6 +10,9 @@ from gymnasium.envs.registration import WrapperSpec
 from mygym.registry import registry
 
 ANY_TASK = "mygym/Gym-v0"
+FLAT = "mygym-flat"
+"""Namespace of ids with flat observations, for code that passes no arguments to `gymnasium.make`."""
+
 ENTRY_POINT = "mygym.envs.robot_env:RobotEnv"
 
 TIME_LIMIT = WrapperSpec("use_time_limit", f"{__name__}:use_time_limit", {})
@@ -21,17 +24,27 @@ def env_id(task: str) -> str:
     return f"mygym/{''.join(word.capitalize() for word in task.split('_'))}-v0"
 
 
+def flat_id(name: str) -> str:
+    """Return the id with flat observations: `mygym/Reach-v0` → `mygym-flat/Reach-v0`."""
+    return f"{FLAT}/{name.split('/')[1]}"
+
+
 def register_id(task: str) -> None:
-    """Register the Gymnasium id of a task, unless it is registered."""
-    if env_id(task) not in gymnasium.registry:
-        gymnasium.register(env_id(task), ENTRY_POINT, kwargs={"task": task}, additional_wrappers=(TIME_LIMIT,))
+    """Register the Gymnasium ids of a task, unless they are registered."""
+    _register(env_id(task), {"task": task})
 
 
 def register_ids() -> None:
-    """Register an id for every task, now or when the task is registered, and `mygym/Gym-v0` with a `task` argument."""
+    """Register ids for every task, now or when the task is registered, and `mygym/Gym-v0` with a `task` argument."""
     registry("task").watch(lambda entry: register_id(entry.name))
-    if ANY_TASK not in gymnasium.registry:
-        gymnasium.register(ANY_TASK, ENTRY_POINT, additional_wrappers=(TIME_LIMIT,))
+    _register(ANY_TASK, {})
+
+
+def _register(name: str, keywords: dict[str, Any]) -> None:
+    """Register an id, and the same with flat observations."""
+    for each, extra in ((name, {}), (flat_id(name), {"goal_env": False})):
+        if each not in gymnasium.registry:
+            gymnasium.register(each, ENTRY_POINT, kwargs={**keywords, **extra}, additional_wrappers=(TIME_LIMIT,))
 
 
 def use_time_limit(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:

@@ -13,7 +13,7 @@ from gymnasium.error import ClosedEnvironmentError
 from numpy.typing import NDArray
 
 from mygym.config.schema import ActionParams
-from mygym.envs.arguments import check_options, checked_arguments, is_finite
+from mygym.envs.arguments import as_command, check_options, checked_arguments, is_finite
 from mygym.envs.discrete_actions import discrete_actions
 from mygym.envs.domain_randomizer import DomainRandomizer
 from mygym.envs.env_renderer import EnvRenderer
@@ -235,7 +235,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
             self._check_open("step")
         episode = self._episode
         if self._discrete is None:
-            command = np.asarray(action, dtype=np.float64).copy()
+            command = as_command(action)
             if command.shape != self.action_space.shape:
                 raise ValueError(f"action has shape {command.shape}, needs {self.action_space.shape}")
             if not is_finite(command):

@@ -181,10 +181,8 @@ class Session:
 
     def _trainer(self, callbacks: list[BaseCallback]) -> Callable[[], object] | None:
         """Return the function by which a strategy trains the model; None if every strategy leaves it to `learn`."""
-        trainers = [trainer for each in self.plan.strategies if (trainer := each.create_trainer(callbacks)) is not None]
-        if len(trainers) > 1:
-            raise RunError(f"strategy {self.resolved.config.strategy}: {len(trainers)} strategies replace the trainer")
-        return trainers[0] if trainers else None
+        trainers = (each.create_trainer(callbacks) for each in self.plan.strategies)
+        return next((trainer for trainer in trainers if trainer is not None), None)
 
     def evaluate(self, number: int, purpose: int = EVALUATION) -> Evaluation:
         """Evaluate the current policy.

@@ -49,8 +49,8 @@ def worker_vec_env(
 ) -> Any:
     """Return an SB3 `VecEnv` in worker processes, with the results of `DummyVecEnv` to the bit.
 
-    A worker that dies is replaced: its episodes end as truncated, with the last observation as the terminal one and the
-    last reward once more, and new episodes begin in the new process. `on_replacement`, an attribute of the environment,
+    A worker that dies is replaced: its episodes end as truncated, with the last observation as the terminal one and a
+    reward of 0, and new episodes begin in the new process. `on_replacement`, an attribute of the environment,
     is called with the reason and the number of replacements. Values set by `set_attr` and calls of methods named
     `set_…` are repeated in the new process.
 
@@ -82,7 +82,6 @@ def worker_vec_env(
             self._reset_results: dict[_Worker, Any] = {}
             """Results of the resets of new workers, whose lost episodes have still to end as truncated."""
             self._observations: Any = None
-            self._rewards = np.zeros(len(makers), dtype=np.float32)
             self._last_infos: list[dict[str, Any]] = [{} for _ in makers]
             self._first_seeds: list[int | None] = [None for _ in makers]
             self._settings: dict[tuple[int, str, str], Any] = {}
@@ -109,9 +108,9 @@ def worker_vec_env(
             for worker, new in zip(self.workers, reset_infos, strict=True):
                 for index, info in new.items():
                     self.reset_infos[worker.rows.start + index] = info
-            self._observations, self._rewards = _joined(observations), np.concatenate(rewards)
+            self._observations = _joined(observations)
             self._last_infos = [info for part in infos for info in part]
-            return self._observations, self._rewards, np.concatenate(dones), list(self._last_infos)
+            return self._observations, np.concatenate(rewards), np.concatenate(dones), list(self._last_infos)
 
         def reset(self) -> Any:
             self._reset_results.clear()
@@ -125,7 +124,6 @@ def worker_vec_env(
             self.reset_infos = [info for _, infos in answers for info in infos]
             self._observations = _joined([observations for observations, _ in answers])
             self._last_infos = list(self.reset_infos)
-            self._rewards = np.zeros(self.num_envs, dtype=np.float32)
             self._reset_seeds()
             self._reset_options()
             return self._observations
@@ -232,7 +230,8 @@ def worker_vec_env(
                 info["terminal_observation"] = _row(self._observations, index)
                 infos.append(info)
             dones = np.ones(len(infos), dtype=bool)
-            return observations, self._rewards[worker.rows], dones, infos, dict(enumerate(new_infos))
+            rewards = np.zeros(len(infos), dtype=np.float32)  # nothing happened since the last rewards
+            return observations, rewards, dones, infos, dict(enumerate(new_infos))
 
     workers = [_Worker(rows, makers) for rows in _shares(len(makers), processes or len(makers))]
     try:

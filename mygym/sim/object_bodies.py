@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import operator
 import os
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
@@ -25,6 +27,13 @@ from mygym.types import FloatArray
 
 ABSENT = -1
 """Bullet id of an object that is not in this episode."""
+
+
+HIT = 0.2
+"""m/s: change of velocity, besides that by gravity, from which an object has met another body."""
+
+PRESSED = 0.001
+"""m: depth above which an object that the robot has let go is still being pushed out of another body."""
 
 
 class ObjectBodies:
@@ -87,6 +96,7 @@ class ObjectBodies:
 
     def read_constants(self, state: State) -> None:
         """Fill the arrays of a state that stay as they are through an episode; all others of absent objects are 0."""
+        state.object_depth[...] = 0.0
         state.object_present[0], state.object_size[0] = self.present, [spec.size for spec in self.specs] or 0.0
         for k, is_present in enumerate(self.present):
             if not is_present:
@@ -97,6 +107,7 @@ class ObjectBodies:
     def apply_forces(self, state: State, time: float, dt: float) -> None:
         """Apply weights and drive moving objects for the control step of `dt` s that begins at `time` s."""
         positions = state.object_position[0].tolist()
+        self._before = positions, state.object_velocity[0].tolist(), state.touch[0].tolist()
         for k, body in self._bodies:
             # Holds through all substeps of the call.
             weight, position = self._weights[k], positions[k]
@@ -115,8 +126,23 @@ class ObjectBodies:
             state.object_position[0, k], state.object_orientation[0, k] = position, model_orientation(spec, orientation)
             state.object_velocity[0, k], state.object_angular_velocity[0, k] = velocity, spin
 
+    def read_hits(self, state: State, dt: float) -> None:
+        """Fill a state's hits in the control step of `dt` s before it, after its contacts; not of moving distractors.
+
+        Contacts within a control step cannot be read, so a hit is a change of velocity that is not due to gravity.
+        """
+        state.hit_position[...] = state.object_position
+        state.hit[...] = False
+        starts, velocities, touched = self._before
+        for k, _ in self._bodies:
+            if not (touched[k] or state.touch[0, k] or k in self._moving):
+                end, velocity = state.object_position[0, k].tolist(), state.object_velocity[0, k].tolist()
+                hit = position_at_hit(starts[k], velocities[k], end, velocity, dt, self._gravity)
+                if hit is not None:
+                    state.hit[0, k], state.hit_position[0, k] = True, hit
+
     def read_contacts(self, state: State, robot: RobotBody) -> None:
-        """Fill a state's contacts between objects and the robot."""
+        """Fill a state's contacts between objects and the robot, and the depth to which it presses them in."""
         state.touch[...] = state.finger_contact[...] = state.second_finger_contact[...] = False
         contacts = (state.finger_contact, state.second_finger_contact)
         for point in bullet.getContactPoints(robot.body, physicsClientId=self._client):
@@ -126,6 +152,43 @@ class ObjectBodies:
                 for contact, fingers in zip(contacts, robot.fingers_of_links, strict=False):
                     if point[3] in fingers:
                         contact[0, k, fingers[point[3]]] = True
+        for k, depth in enumerate(state.object_depth[0].tolist()):
+            if depth > PRESSED or state.touch[0, k]:
+                points = bullet.getContactPoints(self.ids[k], physicsClientId=self._client)
+                state.object_depth[0, k] = max([0.0, *(-point[8] for point in points if point[2] != robot.body)])
+
+
+def position_at_hit(
+    start: Sequence[float],
+    velocity_before: Sequence[float],
+    end: Sequence[float],
+    velocity_after: Sequence[float],
+    dt: float,
+    gravity: float,
+) -> list[float] | None:
+    """Return the position `(3,)` m at which a body in free flight met another body; None if it met none.
+
+    With a single impulse that changes the velocity by `J` at the time `t`, the body ends `J (dt - t)` beside the end of
+    its free flight, which gives `t`.
+
+    Args:
+        start: `(3,)` m, at the beginning of the interval.
+        velocity_before: `(3,)` m/s, at the beginning.
+        end: `(3,)` m, at the end.
+        velocity_after: `(3,)` m/s, at the end.
+        dt: s, length of the interval.
+        gravity: m/s².
+    """
+    fall = (0.0, 0.0, -gravity)
+    change = [after - before - a * dt for after, before, a in zip(velocity_after, velocity_before, fall, strict=True)]
+    size = math.hypot(*change)
+    if size < HIT:
+        return None
+    flight = zip(end, start, velocity_before, fall, strict=True)
+    beside = [x - x0 - v * dt - 0.5 * a * dt * dt for x, x0, v, a in flight]
+    rest = min(max(sum(map(operator.mul, beside, change)) / size**2, 0.0), dt)
+    t = dt - rest
+    return [x + v * t + 0.5 * a * t * t for x, v, a in zip(start, velocity_before, fall, strict=True)]
 
 
 def add_object(client: int, spec: ObjectSpec, pose: Sequence[float]) -> int:

@@ -239,6 +239,7 @@ class World:
         self._object_bodies.read_constants(self.state)
         self.elapsed_steps = 0
         self._read_state()
+        self.state.hit[...], self.state.hit_position[...] = False, self.state.object_position
         self._arms.reset(self.state)
 
     def step(self, action: FloatArray) -> None:
@@ -257,6 +258,8 @@ class World:
         bullet.stepSimulation(physicsClientId=self._client)
         self.elapsed_steps += 1
         self._read_state()
+        if self._object_bodies.ids:
+            self._object_bodies.read_hits(state, self.dt)
         self._arms.read_offsets(state)
 
     def push_parts(self, share: FloatArray) -> None:

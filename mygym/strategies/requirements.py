@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gymnasium import spaces
@@ -10,7 +10,7 @@ from gymnasium import spaces
 from mygym.errors import ConfigError, bad_value
 from mygym.runs.factory import as_built
 from mygym.runs.plan import Plannable, RunPlan, plan_of
-from mygym.runs.strategies import errors_name_section
+from mygym.runs.strategies import JOIN, errors_name_section
 from mygym.strategies.losses import actor_optimizer
 from mygym.strategies.strategy import Requirement, Strategy
 
@@ -58,9 +58,10 @@ def prepared(run: Plannable, env: Any, model: Any) -> tuple[Strategy, ...]:
     """Return the strategies of a run, ready to train.
 
     Raises:
-        ConfigError: The run lacks a requirement of a strategy.
+        ConfigError: The run lacks a requirement of a strategy, or two strategies replace the trainer.
     """
     strategies: tuple[Strategy, ...] = plan_of(run).strategies
+    _check_trainers(strategies)
     for strategy in strategies:
         strategy.training_env, strategy.model = env, model
         _check(strategy)
@@ -69,6 +70,18 @@ def prepared(run: Plannable, env: Any, model: Any) -> tuple[Strategy, ...]:
             with errors_name_section(strategy.section):
                 getattr(strategy, method)()
     return strategies
+
+
+def _check_trainers(strategies: Sequence[Strategy]) -> None:
+    """Check that at most one of the joined strategies defines `create_trainer`.
+
+    Raises:
+        ConfigError: Several do.
+    """
+    names = [each.name for each in strategies if type(each).create_trainer is not Strategy.create_trainer]
+    if len(names) > 1:
+        why = f"joins {len(names)} strategies that replace the trainer: {', '.join(names)}"
+        raise ConfigError(bad_value("strategy", JOIN.join(each.name for each in strategies), "one of them", why))
 
 
 def _check(strategy: Strategy) -> None:

@@ -153,7 +153,7 @@ class Strategy:
         """Return a function that trains `model` in place of `model.learn`; None: the algorithm trains itself.
 
         The function must pass the callbacks to every call of `learn`, because they evaluate, write checkpoints and
-        resume. Only one of several joined strategies may return a function.
+        resume. Only one of several joined strategies may define this method.
 
         Args:
             callbacks: All callbacks of the run.

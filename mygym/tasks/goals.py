@@ -15,7 +15,7 @@ from functools import cached_property
 from array_api_compat import device
 
 from mygym.tasks.context import BoundStage, StageContext
-from mygym.tasks.goal_terms import GoalTerm
+from mygym.tasks.goal_terms import FLAG_METRES, GoalTerm
 from mygym.tasks.predicates import Predicate, length
 from mygym.tasks.progress import Progress
 from mygym.tasks.state import State, namespace
@@ -24,9 +24,6 @@ from mygym.types import Array
 
 BOUND = 5.0
 """Largest absolute value in a goal vector."""
-
-FLAG_METRES = 0.1
-"""Metres that a wrong flag adds to the distance of the dense reward."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,17 @@ from mygym.errors import RegistryError, bad_value
 from mygym.registry import decorator, registry
 from mygym.registry.signatures import first_line
 from mygym.tasks.context import BoundStage, Condition, StageContext, wrapped
-from mygym.tasks.goal_terms import YAW, GoalTerm, near_term, placed_term, struck_term
+from mygym.tasks.goal_terms import (
+    HIT,
+    YAW,
+    GoalTerm,
+    has_hit,
+    hit_position,
+    near_term,
+    placed_position,
+    placed_term,
+    struck_term,
+)
 from mygym.tasks.state import namespace
 from mygym.types import Array
 
@@ -188,10 +198,10 @@ def free(context: StageContext) -> Array:
 
 @register_predicate("placed", lasts=True, goal=placed_term)
 def placed(context: StageContext) -> Array:
-    """The object is at the goal, or the part at its goal position."""
+    """The object is at the goal and not pressed deep into its support, or the part is at its goal position."""
     if context.bound.part is not None:
         return abs(context.part_position - context.goal[:, 0]) < context.thresholds.tolerance
-    return distance(context.object_position, context.goal) < context.thresholds.tolerance
+    return distance(placed_position(context), context.goal) < context.thresholds.tolerance
 
 
 def still_turned(context: StageContext) -> Array:
@@ -253,6 +263,14 @@ def handed(context: StageContext) -> Array:
     return second.all(-1) & ~first.any(-1) if second.shape[-1] else context.state.time < 0
 
 
-register_predicate("struck", event=True, goal=struck_term, help="The object is, or was, at the goal.")(placed)
+@register_predicate("struck", event=True, goal=struck_term)
+def struck(context: StageContext) -> Array:
+    """The object meets another body than the robot at the goal, or the part is at its goal position."""
+    if context.bound.part is not None:
+        return placed(context)
+    return has_hit(context) & (distance(hit_position(context), context.goal) < context.thresholds.tolerance)
+
+
+register_predicate("hit", event=True, goal=HIT, help="The object meets another body than the robot.")(has_hit)
 for _name in ("traced", "followed"):
     register_predicate(_name, event=True, help="The stage's `complete` holds.")(always)

@@ -26,7 +26,7 @@ SLOTS: Mapping[str, int] = {
 _TERMS = {"end_effector": 3, "object": 3, "end_effector_from_object": 3, "part": 1, "yaw": 2}
 _FLAGS = (
     *("free", "near", "held", "placed", "turned", "clear"),
-    *("offered", "handed", "traced", "followed", "launched", "touched"),
+    *("offered", "handed", "traced", "followed", "launched", "touched", "hit"),
 )
 
 GOAL_SIZES: Mapping[str, int] = {**_TERMS, **dict.fromkeys(_FLAGS, 1)}

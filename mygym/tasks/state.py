@@ -54,6 +54,14 @@ class State:
     """`(N, k, F)` bool: finger `f` pressed on object `k` at the end of the last control step."""
     touch: Array
     """`(N, k)` bool: any link of the robot, of any arm, pressed on object `k` at the end of the last control step."""
+    object_depth: Array
+    """`(N, k)` m: depth to which the robot has pressed object `k` into another body, such as the table, because Bullet
+    gives way to a strong arm; less than 1 mm for an object that the robot has let go and that has come out."""
+    hit: Array
+    """`(N, k)` bool: object `k` met another body than the robot in the last control step, or lies on another body;
+    false while the robot presses on it."""
+    hit_position: Array
+    """`(N, k, 3)` m: position of object `k` when it met the other body; `object_position` without `hit`."""
     object_position: Array
     """`(N, k, 3)` m, centres of mass."""
     object_orientation: Array
@@ -116,6 +124,9 @@ class State:
             tool_yaw_offset=np.zeros(n),
             finger_contact=np.zeros((n, objects, fingers), dtype=bool),
             touch=np.zeros((n, objects), dtype=bool),
+            object_depth=np.zeros((n, objects)),
+            hit=np.zeros((n, objects), dtype=bool),
+            hit_position=np.zeros((n, objects, 3)),
             object_position=np.zeros((n, objects, 3)),
             object_orientation=np.zeros((n, objects, 4)),
             object_velocity=np.zeros((n, objects, 3)),

@@ -10,6 +10,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+import torch
 from gymnasium.utils.env_checker import check_env
 from stable_baselines3.common.env_checker import check_env as check_env_of_sb3
 from stable_baselines3.common.env_util import make_vec_env
@@ -121,6 +122,28 @@ def test_the_documented_call_works(reward: str) -> None:
         observation, info = env.reset(seed=0)
         assert set(observation) == {"observation", "achieved_goal", "desired_goal"}
         assert info["is_success"] is False
+
+
+@pytest.mark.parametrize("name", ["Reach-v0", "Gym-v0", "Push-v0"])
+def test_an_id_with_flat_observations_needs_no_arguments(name: str) -> None:
+    with gymnasium.make(f"mygym-flat/{name}") as flat, gymnasium.make(f"mygym/{name}", goal_env=False) as env:
+        assert isinstance(flat.observation_space, gymnasium.spaces.Box)
+        assert flat.spec.max_episode_steps == env.spec.max_episode_steps
+        assert_same(flat.reset(seed=3), env.reset(seed=3))
+    assert {name.split("/")[1] for name in gymnasium.registry if name.startswith("mygym-flat/")} == {
+        name.split("/")[1] for name in gymnasium.registry if name.startswith("mygym/")
+    }
+
+
+@pytest.mark.parametrize("gradient", [True, False])
+def test_an_action_may_be_a_tensor(gradient: bool) -> None:
+    action = torch.full((3,), 0.5, requires_grad=gradient)
+    with warnings.catch_warnings(), gymnasium.make("mygym/Reach-v0") as env:
+        warnings.simplefilter("error")
+        env.reset(seed=0)
+        result = env.unwrapped.step(action)
+        env.reset(seed=0)
+        assert_same(result, env.unwrapped.step(np.full(3, 0.5, np.float32)))
 
 
 def test_environments_run_in_gymnasium_vectors() -> None:

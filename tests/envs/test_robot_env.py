@@ -283,6 +283,25 @@ def test_an_episode_is_truncated_when_the_object_leaves(reward: str, cached_env:
     assert not info["is_success"]
 
 
+def test_an_object_that_is_pressed_into_the_table_is_not_placed(cached_env: Any) -> None:
+    env = cached_env(task="push")
+    env.reset(seed=1)
+    rest = env.world.state.object_position[0, 0, 2]
+    is_above, steps = False, 0
+    for _ in range(30):
+        position, hand = env.world.state.object_position[0, 0].copy(), env.world.state.ee_position[0]
+        is_above = is_above or np.linalg.norm((position - hand)[:2]) < 0.005
+        height = hand[2] - 0.015 if is_above else 0.12
+        action = env.world.action_towards(np.array([*position[:2], height])).astype(np.float32)
+        if position[2] < rest - 0.015:
+            env.move_goal(np.array([*position[:2], rest]))
+        _, reward, *_, info = env.step(action)
+        if env.world.state.object_position[0, 0, 2] < rest - 0.015:
+            steps += 1
+            assert (reward, info["is_success"]) == (-1.0, False)
+    assert steps > 5
+
+
 def test_positions_out_of_bounds_fail(cached_env: Any) -> None:
     env = cached_env(task="push")
     env.reset(seed=0)

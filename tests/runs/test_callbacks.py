@@ -13,7 +13,7 @@ import pytest
 from stable_baselines3.common.callbacks import BaseCallback
 
 import mygym
-from mygym.errors import ConfigError, RegistryError, RunError
+from mygym.errors import ConfigError, RegistryError
 from mygym.runs.callbacks import register_callback
 from mygym.strategies import Strategy, register_strategy
 from tests.runs.runners import config as small
@@ -164,8 +164,9 @@ def test_a_strategy_adds_callbacks_and_replaces_the_trainer(tmp_path: Path) -> N
     assert (result.status, result.steps) == ("done", 240)
     assert result.strategy == {"in_two_parts": {"calls": 120}}
     register_strategy("again")(InTwoPartsAgain)
-    with pytest.raises(RunError, match="2 strategies replace the trainer"):
-        mygym.train(config("ppo", tmp_path, strategy="in_two_parts+again"))
+    with pytest.raises(ConfigError, match="joins 2 strategies that replace the trainer: in_two_parts, again"):
+        mygym.train(config("ppo", tmp_path / "refused", strategy="in_two_parts+again"))
+    assert not (tmp_path / "refused").exists()
 
 
 def test_a_missing_tracker_is_named_with_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

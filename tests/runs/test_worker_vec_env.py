@@ -263,6 +263,7 @@ def test_killed_worker_is_replaced(pair: Any, moment: str) -> None:
     pair.set_attr("noted", 7)
     seeds = [seed for seed, _ in pair.get_attr("episode_seed")]
     last, last_rewards, *_ = pair.step(STILL)
+    assert last_rewards[1] != 0.0
     if moment == "within a step":
         os.kill(pids(pair)[1], signal.SIGSTOP)
         pair.step_async(STILL)
@@ -272,7 +273,8 @@ def test_killed_worker_is_replaced(pair: Any, moment: str) -> None:
     observations, rewards, dones, infos = pair.step_wait() if moment == "within a step" else pair.step(STILL)
     assert reasons == [("the process of environment 2 of 2 died (signal 9)", 1)]
     assert dones.tolist() == [False, True]
-    assert rewards[1] == last_rewards[1]
+    assert rewards[1] == 0.0
+    assert infos[1]["episode"]["r"] == pytest.approx(last_rewards[1])
     assert infos[1]["TimeLimit.truncated"]
     assert (infos[1]["episode"]["l"], infos[1]["elapsed_steps"]) == (2, 1)
     assert_equal(infos[1]["terminal_observation"], {key: values[1] for key, values in last.items()})

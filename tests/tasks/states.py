@@ -76,6 +76,7 @@ def random_state(
     targets = [*state.object_position.swapaxes(0, 1), *state.part_handle_position.swapaxes(0, 1)] or [goals[:, 0]]
     state.ee_position[:] = near(np.stack(targets)[rng.integers(0, len(targets), n), np.arange(n)])
     state.object_velocity *= rng.choice([0.0, 0.02, 1.0], size=(n, objects, 1))
+    state.object_depth[:] = rng.choice([0.0, 0.005, 0.02], size=(n, objects), p=[0.8, 0.1, 0.1])
     state.time[:] = rng.uniform(0, 4, n)
     state.gripper_width[:] = rng.uniform(0, 0.08, n)
     for array in (state.ee_orientation, state.object_orientation):

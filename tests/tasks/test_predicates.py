@@ -86,6 +86,14 @@ def test_placed_depends_on_the_joint_position_of_a_part_and_near_on_its_handle(s
     assert not PREDICATES["held"].begins(context).any()
 
 
+@given(seed=SEEDS)
+def test_placed_requires_an_object_that_is_not_pressed_deep_into_its_support(seed: int) -> None:
+    context = view_of(seed, N, bound_stage())
+    is_near = distance(context.object_position, context.goal) < context.thresholds.tolerance
+    depth = context.state.object_depth[:, 0]
+    assert PREDICATES["placed"].begins(context).tolist() == (is_near & (depth < 0.01)).tolist()
+
+
 @given(seed=SEEDS, turns=st.integers(-2, 2), offset=st.floats(-1, 1))
 def test_turned_is_invariant_to_full_turns(seed: int, turns: int, offset: float) -> None:
     context = view_of(seed, 5, STAGES["object"])

@@ -128,7 +128,7 @@ def test_parts_fill_the_vector_in_order_each_in_its_unit(name: str) -> None:
         angle = part.name == "yaw"
         expected = part.bound.thresholds.angle if angle else part.bound.thresholds.tolerance
         assert part.tolerance == (0.5 if part.is_flag else expected)
-        assert part.metres == (goals.FLAG_METRES if part.is_flag else goal_terms.ANGLE_METRES if angle else 1.0)
+        assert part.metres == (goal_terms.FLAG_METRES if part.is_flag else goal_terms.ANGLE_METRES if angle else 1.0)
 
 
 @given(values=arrays.arrays(np.float64, st.integers(2, 30), elements=st.floats(-5, 0)), gamma=st.floats(0.5, 1))
@@ -209,7 +209,7 @@ def test_a_goal_yaw_is_a_direction(seed: int) -> None:
     np.testing.assert_allclose(np.arctan2(desired[:, 1], desired[:, 0]), wrapped(context.goals[:, 1, 0]))
 
 
-def test_after_their_stage_struck_is_fixed_and_an_event_has_happened() -> None:
+def test_after_their_stage_struck_is_at_the_goal_and_an_event_has_happened() -> None:
     context = random_view(np.random.default_rng(0), 6, bound_stage())
     progress = replace(context.progress, stage=np.array([0, 1, 2] * 2))
     space = GoalSpace(
@@ -220,6 +220,6 @@ def test_after_their_stage_struck_is_fixed_and_an_event_has_happened() -> None:
     )
     achieved = achieved_goal(space, progress, context.state, context.goals)
     past = progress.stage > 1
-    expected = np.where(past[:, None], progress.start_object_position[:, 0], context.state.object_position[:, 0])
+    expected = np.where(past[:, None], context.goal, context.state.hit_position[:, 0])
     np.testing.assert_allclose(achieved[:, :3], expected)
     assert achieved[:, 3].tolist() == past.tolist()

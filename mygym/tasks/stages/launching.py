@@ -194,7 +194,7 @@ THROW = Stage("throw", "", ("held",), ("launched", "free"), "throw {object} {goa
               ends=("near", "placed"), count=_steps_of_swing, needs_gripper=True)  # fmt: skip
 SETTLE = Stage("settle", "", ("launched",), ("placed",), "let {object} come to rest there", _rest_potential,
                _follow_through, complete=_lies_untouched)  # fmt: skip
-STRIKE = Stage("strike", "", ("launched",), ("struck",), "let {object} hit it", _rest_potential, _follow_through,
+STRIKE = Stage("strike", "", ("launched",), ("struck", "hit"), "let {object} hit it", _rest_potential, _follow_through,
                ends=("launched",))  # fmt: skip
 
 for _stage in (SLIDE, THROW, SETTLE, STRIKE):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pybullet
 import pytest
 
 from mygym.envs.robot_env import RobotEnv
+from mygym.sim.object_bodies import position_at_hit
 from mygym.tasks.context import StageContext
 from mygym.tasks.lookup import find_task
 from mygym.tasks.progress import Progress
@@ -90,3 +93,58 @@ def test_an_object_put_down_at_the_goal_was_not_launched() -> None:
         for _ in range(10):
             *_, info = env.step(np.zeros(env.action_space.shape, dtype=np.float32))
         assert not info["is_success"]
+
+
+@pytest.mark.parametrize(
+    "velocity", [(0.0, 0.0, 0.0), (0.0, 0.3, 0.0), (0.0, 2.0, 0.0)], ids=("falls", "short", "hits")
+)
+def test_hit_board_requires_that_the_ball_meets_the_board(velocity: Any) -> None:
+    """A ball that is within the tolerance of the goal, but in the air, is no success."""
+    with RobotEnv("hit_board") as env:
+        env.reset(seed=0)
+        goal, bodies = env.goals[0, 0], env.world.object_bodies
+        env.world.reset(np.array([[*(goal - (0.0, 0.075, 0.0)), 0.0, 0.0, 0.0, 1.0]]))
+        env._episode.progress = replace(env.progress, stage=np.array([3]))
+        pybullet.resetBaseVelocity(bodies.ids[0], velocity, physicsClientId=env.world.client)
+        env.world.state.object_velocity[0, 0] = velocity
+        nearest, rewards = 1.0, []
+        for _ in range(6):
+            _, reward, *_, info = env.step(np.zeros(env.action_space.shape, dtype=np.float32))
+            nearest = min(nearest, np.linalg.norm(env.world.state.object_position[0, 0] - goal))
+            rewards.append(reward)
+            if info["is_success"]:
+                break
+        assert nearest < env.task.tolerance
+        assert (info["is_success"], max(rewards)) == ((True, 0.0) if velocity[1] > 1.0 else (False, -1.0))
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.011, 0.02, 0.039])
+def test_a_hit_is_where_the_object_met_the_board_within_the_control_step(delay: float) -> None:
+    start, before, after = np.array((0.1, 0.2, 0.3)), np.array((0.1, 1.5, -1.0)), np.array((0.0, -0.3, -0.9))
+    fall, dt = np.array((0.0, 0.0, -9.81)), 0.04
+    at = start + before * delay + 0.5 * fall * delay**2
+    end = at + after * (dt - delay) + 0.5 * fall * (dt - delay) ** 2
+    hit = position_at_hit(start, before, end, after + fall * (dt - delay), dt, 9.81)
+    np.testing.assert_allclose(hit, at, atol=1e-9)
+
+
+def test_free_flight_is_no_hit() -> None:
+    end = (0.02, 0.0, -0.5 * 9.81 * 0.04**2)
+    assert position_at_hit((0.0, 0.0, 0.0), (0.5, 0.0, 0.0), end, (0.5, 0.0, -9.81 * 0.04), 0.04, 9.81) is None
+
+
+def test_an_object_on_the_table_hits_it_unless_the_robot_touches_it() -> None:
+    with RobotEnv("push") as env:
+        env.reset(seed=0)
+        ended, seen = False, set()
+        while not ended:
+            before = bool(env.world.state.touch[0, 0])
+            *_, terminated, truncated, _ = env.step(env.expert_action())
+            touched = before or bool(env.world.state.touch[0, 0])
+            seen.add(touched)
+            assert env.world.state.hit[0, 0] != touched
+            ended = terminated or truncated
+        assert seen == {True, False}
+        env.reset(seed=1)
+        assert not env.world.state.hit.any()
+        np.testing.assert_array_equal(env.world.state.hit_position, env.world.state.object_position)
