@@ -139,6 +139,16 @@ class Swallowing(PPO):
             return self
 
 
+class Obscuring(PPO):
+    """Replaces every error by a message without its cause."""
+
+    def learn(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return super().learn(*args, **kwargs)
+        except ValueError:
+            raise RuntimeError("the training has failed") from None
+
+
 class Unplayful(SAC):
     """Ignores the replay buffer class in its arguments."""
 
@@ -173,6 +183,7 @@ MISTAKES: dict[str, tuple[type, dict[str, Any], str, str]] = {
     "does not learn": (Idle, {}, "trains", "no weight of the policy has changed"),
     "stops early": (Halfway, {}, "trains", f"of {STEPS} steps"),
     "hides errors": (Swallowing, {}, "survives a bad environment", "raises in step does not end the run"),
+    "obscures errors": (Obscuring, {}, "survives a bad environment", "a message that hides its error"),
     "changes a hyperparameter": (Secretive, {}, "deterministic", "of config.yaml"),
 }
 

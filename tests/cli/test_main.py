@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+import runpy
 import signal
 import subprocess
 import sys
@@ -47,6 +48,15 @@ def test_the_program_runs_as_a_module(module: str, python) -> None:
     done = python("-m", module, "list", "robot")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[0] == "robot"
+
+
+def test_the_module_of_the_program_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """As `python -m mygym.cli.main`, in this process."""
+    monkeypatch.setattr(sys, "argv", ["mygym", "--version"])
+    with pytest.raises(SystemExit) as end:
+        runpy.run_path(str(ROOT / "mygym" / "cli" / "main.py"), run_name="__main__")
+    assert not end.value.code
+    assert re.fullmatch(r"\d+\.\d+\.\d+\n", capsys.readouterr().out)
 
 
 def test_a_closed_pipe_causes_no_traceback(python) -> None:

@@ -97,6 +97,18 @@ def test_command_does_not_wind_up(make_world: MakeWorld) -> None:
             assert np.abs(command - world.state.ee_position[0]).max() < EE_LAG + 0.1
 
 
+def test_commands_of_joints_do_not_wind_up(make_world: MakeWorld) -> None:
+    """The command of a joint that is blocked stays within the lag of its measured position."""
+    world = make_world("panda", objects=0, control={"name": "joint_delta", "lag": 0.2}, gripper=False)
+    world.reset(NONE)
+    blocked, ee_position = first_home(world), world.state.ee_position[0]
+    for direction in (1.0, -1.0):
+        for _ in range(10):
+            command = world.controller.command(np.full(len(blocked), direction), blocked, ee_position)
+        limits = world.kinematics.chain.lower, world.kinematics.chain.upper
+        np.testing.assert_allclose(command, np.clip(blocked + 0.2 * direction, *limits))
+
+
 def test_joint_position_is_absolute_and_spans_the_limits(make_world: MakeWorld) -> None:
     world = make_world("panda", objects=0, control="joints", gripper=False)
     chain = world.kinematics.chain

@@ -51,6 +51,14 @@ def test_the_interval_of_seeds_that_all_succeed_knows_the_episodes(tmp_path: Pat
     assert 0.99 < comparison.success.low < 1  # 500 episodes
 
 
+def test_runs_that_never_learn_count_in_the_time_to_learn(tmp_path: Path) -> None:
+    settings = [
+        setting(tmp_path, [1.0] * learned + [0.1] * (5 - learned), algo=algo)
+        for learned, algo in ((3, "ppo"), (2, "sac"))
+    ]
+    assert [comparison.steps_to_90 for comparison in compare(find_settings(settings))] == [9_000, None]
+
+
 def test_seeds_are_paired(tmp_path: Path) -> None:
     """Seeds differ far more than settings: only pairs show the difference."""
     rates = (0.1, 0.3, 0.5, 0.7, 0.9)

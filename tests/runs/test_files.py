@@ -52,6 +52,18 @@ def test_failed_write_changes_nothing(tmp_path: Path, error: Exception, before: 
         assert "No space left" in str(raised.value)
 
 
+def test_a_file_gets_its_name_when_it_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a power failure the file is complete or absent."""
+    synced: list[tuple[list[str], int]] = []
+
+    def sync(file: int) -> None:
+        synced.append(([path.name for path in tmp_path.iterdir()], os.fstat(file).st_size))
+
+    monkeypatch.setattr(os, "fsync", sync)
+    files.write_bytes(tmp_path / "state.json", b"content")
+    assert synced == [([".state.part.json"], len(b"content"))]
+
+
 def test_json_has_no_non_finite_numbers(tmp_path: Path) -> None:
     files.write_json(tmp_path / "x.json", {"a": float("nan"), "b": [float("inf"), 1.5], "c": {"d": -float("inf")}})
     text = (tmp_path / "x.json").read_text()

@@ -171,6 +171,7 @@ def test_workers_equal_environments_in_the_main_process(shared: Any) -> None:
         assert_equal(shared.reset_infos, local.reset_infos)
         assert all("terminal_observation" in info for info in results[3]) == (step == 24)
     assert_equal(shared.get_images(), local.get_images())
+    assert_equal(shared.reset(), local.reset())  # the next episodes: the seed counts once
     for env in (shared, local):
         env.set_attr("noted", 7, indices=[1])
     for calls in (
@@ -268,6 +269,7 @@ def test_killed_worker_is_replaced(pair: Any, moment: str) -> None:
         os.kill(pids(pair)[1], signal.SIGSTOP)
         pair.step_async(STILL)
     os.kill(pids(pair)[1], signal.SIGKILL)
+    pair.processes[1].join()  # so that the next request meets a closed pipe
     if moment == "before a call":
         assert pair.get_attr("elapsed_steps") == [1, 0]
     observations, rewards, dones, infos = pair.step_wait() if moment == "within a step" else pair.step(STILL)

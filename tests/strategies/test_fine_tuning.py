@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 import mygym
 from mygym.errors import ConfigError
 from mygym.runs.result import Result
+from mygym.strategies.low_rank import LoRALinear
 from tests.components import slow_except
 from tests.runs.runners import config as small
 from tests.runs.test_resuming import stopped
@@ -76,6 +77,15 @@ def test_lora_trains_low_rank_changes_alone(algo: str, sources: Callable[[str], 
     assert all(name.endswith((".lora_a", ".lora_b")) for name in added)
     assert any(tensors(result)[name].any() for name in added if name.endswith(".lora_b"))
     assert all(min(tensors(result)[name].shape) <= 2 for name in added)
+
+
+def test_the_change_of_a_layer_is_scaled() -> None:
+    layer = torch.nn.Linear(3, 2)
+    changed_layer, x = LoRALinear(layer, rank=1, scale=5.0), torch.randn(4, 3)
+    with torch.no_grad():
+        changed_layer.lora_b.copy_(torch.tensor([[1.0], [-2.0]]))
+    expected = layer(x) + 5.0 * (x @ changed_layer.lora_a.T) @ changed_layer.lora_b.T
+    assert torch.allclose(changed_layer(x), expected, atol=1e-6)
 
 
 def test_lora_begins_with_the_pretrained_policy_and_resumes(sources: Callable[[str], Result], tmp_path: Path) -> None:

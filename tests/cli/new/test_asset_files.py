@@ -26,6 +26,17 @@ def test_a_robot_from_a_urdf_has_its_joints_and_reaches(robot: str, folder: Path
     assert [outcome for outcome in check("robot", "custom") if outcome.failed] == []
 
 
+def test_a_robot_from_a_urdf_has_its_gripper(folder: Path) -> None:
+    new("robot", "custom", urdf=ASSETS / "robots" / "panda.urdf")
+    inferred, shipped = (
+        yaml.safe_load(path.read_text())["gripper"]
+        for path in (folder / "envs" / "robots" / "custom.yaml", ASSETS / "robots" / "panda.yaml")
+    )
+    assert (inferred["joints"], inferred["links"]) == (shipped["joints"], shipped["links"])
+    for key in ("closed", "open", "width"):
+        assert inferred[key] == pytest.approx(shipped[key], abs=0.005), key
+
+
 def test_the_path_of_a_urdf_in_the_project_is_relative(folder: Path) -> None:
     (folder / "arms").mkdir()
     urdf = new_files("robot", Request("custom", folder))[folder / "envs/robots/custom.urdf"]
