@@ -3,8 +3,8 @@
     python benchmarks/learning.py > benchmarks/results/learning.md
     python benchmarks/learning.py --only parts --seeds 2 > benchmarks/results/learning.md
 
-No expert and no demonstrations; in tasks with an object in the hand, the expert leads three of ten training episodes to
-the start with the object in the hand. The columns are those of `benchmarks/strategies.py`. Finished runs are stored in
+No demonstrations; in tasks with an object in the hand, the expert leads three of ten training episodes to the start with
+the object in the hand. In `along` it leads a share of them to a random point of its episode. The columns are those of `benchmarks/strategies.py`. Finished runs are stored in
 a JSON file and not repeated; `--fresh` repeats them.
 """
 
@@ -32,6 +32,16 @@ QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
     "carrying": (
         "Objects that are carried",
         [f"--task {task}" for task in ("stack", "place_on_step", "insert", "hand_over", "throw", "hit_board")],
+    ),
+    "along": (
+        "Starts along the expert's episode",
+        [
+            "--config configs/along_expert_ppo.yaml --task score_goal",
+            *(
+                f"--config configs/along_expert_ppo.yaml --task {task} --set task_params.starts.in_hand=0.2"
+                for task in ("pick_and_place --robot kuka_gripper", "hit_board", "place_on_step")
+            ),
+        ],
     ),
     "several": ("Several sub-tasks", [f"--task {task}" for task in ("build_tower", "set_table")]),
 }
