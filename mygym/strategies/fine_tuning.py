@@ -19,8 +19,8 @@ class BitFit(Strategy):
     """
 
     def requires(self) -> Sequence[str]:
-        """Return the requirement: networks of PyTorch that are trained by gradients."""
-        return ("actor_optimizer",)
+        """Return the requirements: networks of PyTorch that are trained by gradients, some of them frozen."""
+        return ("actor_optimizer", "first_order")
 
     def prepare_model(self) -> None:
         """Exclude every weight matrix from training."""
@@ -44,6 +44,10 @@ class LoRA(Strategy):
         if rank < 1:
             raise ConfigError(bad_value("strategy_params.rank", rank, "1 or more"))
         self.rank, self.scale = rank, scale
+
+    def requires(self) -> Sequence[str]:
+        """Return the requirement: an algorithm that can leave parameters frozen."""
+        return ("first_order",)
 
     def policy_class(self, cls: type[BasePolicy]) -> type[BasePolicy]:
         """Return a subclass whose linear layers have low-rank changes.

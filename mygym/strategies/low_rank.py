@@ -51,6 +51,8 @@ class LoRAPolicy:
             for module in optimized_modules(policy)
         ]
         changes = self._change_layers(policy)
+        for name, parameter in policy.named_parameters():  # also those of normalisation layers
+            parameter.requires_grad_(id(parameter) in changes or name.endswith("log_std"))
         for module, known in trained:
             parameters = [p for p in module.parameters() if p.requires_grad and changes.get(id(p), id(p)) in known]
             module.optimizer = policy.optimizer_class(parameters, lr=lr_schedule(1), **policy.optimizer_kwargs)

@@ -35,6 +35,10 @@ REQUIREMENTS: Mapping[str, tuple[Callable[[Strategy], bool], str]] = {
         lambda strategy: actor_optimizer(strategy.model) is not None,
         "a gradient-based algorithm of framework pytorch, such as sac or ppo",
     ),
+    "first_order": (  # the natural gradient of trpo is taken by every parameter, also by a frozen one
+        lambda strategy: not hasattr(strategy.model, "cg_max_steps"),
+        "an algorithm that can leave parameters frozen: any but trpo",
+    ),
     "no_memory": (
         lambda strategy: not hasattr(strategy.model.policy, "lstm_actor"),
         "an algorithm with a memoryless policy, such as ppo",

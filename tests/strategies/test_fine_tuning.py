@@ -20,14 +20,14 @@ from tests.runs.runners import config as small
 from tests.runs.test_resuming import stopped
 
 ALGORITHMS = slow_except(
-    ["ppo", "a2c", "trpo", "sac", "td3", "ddpg", "tqc", "crossq", "ppo_runner", "dagger"], ("ppo", "sac").__contains__
+    ["ppo", "a2c", "sac", "td3", "ddpg", "tqc", "crossq", "ppo_runner", "dagger"], ("ppo", "sac").__contains__
 )
 
 
 def config(algo: str, logdir: Path, **more: Any) -> dict[str, Any]:
     if algo in ("ppo", "ppo_runner"):
         params: dict[str, Any] = {"n_steps": 20, "batch_size": 20}
-    elif algo in ("a2c", "trpo"):
+    elif algo == "a2c":
         params = {"n_steps": 20}
     else:
         params = {} if algo == "dagger" else {"learning_starts": 60}
@@ -47,7 +47,8 @@ def changed(first: Result, second: Result) -> set[str]:
 
 
 def is_running_statistic(name: str) -> bool:
-    return "running_" in name or "num_batches" in name or name.endswith((".mean", ".var", ".steps", "standard.count"))
+    endings = (".mean", ".var", ".variance", ".steps", ".count", ".ra_mean", ".ra_var")
+    return "running_" in name or "num_batches" in name or name.endswith(endings)
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +110,8 @@ def test_lora_begins_with_the_pretrained_policy_and_resumes(sources: Callable[[s
         ({"strategy": "lora", "strategy_params": {"rank": 0}}, r"strategy_params\.rank: 0 "),
         ({"strategy": "lora", "algo": "sac", "framework": "jax"}, r"strategy: 'lora' cannot change the layers of"),
         ({"strategy": "bitfit", "algo": "ars"}, r"strategy: 'bitfit' requires actor optimizer"),
+        ({"strategy": "bitfit", "algo": "trpo"}, r"strategy: 'bitfit' requires first order"),
+        ({"strategy": "lora", "algo": "trpo"}, r"strategy: 'lora' requires first order"),
     ],
 )
 def test_what_cannot_be_fine_tuned_is_refused(settings: dict[str, Any], message: str, tmp_path: Path) -> None:
