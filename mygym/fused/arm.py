@@ -54,7 +54,12 @@ class BatchArm:
         self.time = spread[0]
         """`(N,)` s since the reset."""
         self._home_tool = home
-        self._measure(self._kinematics.forward(self.q))
+        self.ee_position: Array = home.position + spread
+        """`(3, N)` m: the tool points."""
+        self.ee_velocity: Array = arrays.zeros(3, count)
+        """`(3, N)` m/s."""
+        self.rotation: Array = home.rotation + spread
+        """`(3, 3, N)`: axes of the tools, see `Frames.rotation`."""
 
     def reset(self, mask: Array) -> None:
         """Put the arms of `mask` `(N,)` bool home, at rest."""
