@@ -12,6 +12,7 @@ import argparse
 import time
 from collections.abc import Callable
 from contextlib import closing
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +31,8 @@ def main() -> None:
     parser.add_argument("--envs", type=int, default=4096, help="environments of the fused engine")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="duration of a measurement")
     options = parser.parse_args()
-    count, arguments = options.envs, {"task": "reach", "reward": "dense"}
+    count = options.envs
+    arguments: dict[str, Any] = {"task": "reach", "reward": "dense"}
     actions = np.random.default_rng(0).uniform(-1, 1, (count, 3)).astype(np.float32)
     vec_env, arrays = FusedVecEnv(arguments, count), FusedEnvs(arguments, count)
     vec_env.seed(0)
