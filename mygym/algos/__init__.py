@@ -48,6 +48,16 @@ _PPO_SEVERAL_STAGES = {
 }
 """Short rollouts of many environments, large batches and little noise (`benchmarks/results/learning.md`)."""
 
+_PPO_FUSED = {
+    "n_envs": 512,
+    "steps": 1_000_000,
+    "reward": "dense",
+    "eval": {"every": 32_768, "episodes": 25},
+    "checkpoint": {"every": 1_000_000},
+    "algo_params": {"n_steps": 16, "batch_size": 2048, "n_epochs": 4, "learning_rate": 3e-3},
+}
+"""Many environments and short rollouts (`benchmarks/results/fused.md`)."""
+
 _IMITATION = {
     "learning_rate": {"schedule": "linear", "from": 1e-3, "to": 1e-5},  # large steps at the end reduce precision
     "policy_kwargs": {"net_arch": [128, 128, 128], "optimizer_kwargs": {"fused": True}},
@@ -62,6 +72,7 @@ BUILT_IN = (
         defaults=_PPO,
         run_defaults=_ON_POLICY_RUN,
         stage_defaults=_PPO_SEVERAL_STAGES,
+        fused_defaults=_PPO_FUSED,
         help="proximal policy optimisation: on-policy, robust, for many environments",
     ),
     Algorithm(
@@ -75,6 +86,7 @@ BUILT_IN = (
             "strategy_params": {"protocol": "single", "by": "stage"},
         },
         stage_defaults=_PPO_SEVERAL_STAGES,
+        fused_defaults=_PPO_FUSED,
         help="proximal policy optimisation with separate networks for each stage of the task",
     ),
     Algorithm(
@@ -238,6 +250,7 @@ BUILT_IN = (
         defaults=_PPO,
         run_defaults={**_ON_POLICY_RUN, "eval": {"test_episodes": 25}},
         stage_defaults=_PPO_SEVERAL_STAGES,
+        fused_defaults=_PPO_FUSED,
         help="proximal policy optimisation as one readable loop: a runner to start from",
     ),
     Algorithm(
@@ -285,6 +298,7 @@ BUILT_IN = (
         defaults=_PPO,
         run_defaults=_ON_POLICY_RUN,
         stage_defaults=_PPO_SEVERAL_STAGES,
+        fused_defaults=_PPO_FUSED,
         dict_observations=False,
     ),
     Algorithm(

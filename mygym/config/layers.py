@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from mygym.config.plain import check_plain
-from mygym.config.schema import LATER, NOT_SHAPING, ActionParams, PretrainedParams, RobotParams, RunConfig
+from mygym.config.schema import NOT_SHAPING, ActionParams, PretrainedParams, RobotParams, RunConfig
 from mygym.config.validation_errors import dotted, first_mistake
 from mygym.errors import ConfigError, bad_value
 from mygym.nested import merged
@@ -144,9 +144,6 @@ def _explain(error: ValidationError, values: Mapping[str, Any], origins: Mapping
     if unknown:
         names = sorted(_section(path[:-1]).model_fields)
         return bad_value(key, given, names, f"is not a config key ({origin})")
-    later = LATER.get(key, {}).get(str(given))
-    if later:
-        return bad_value(key, given, allowed, f"is not available in this version: {later} is planned")
     if key in CHOICES:
         return bad_value(key, given, CHOICES[key], f"is not allowed ({origin})")
     return bad_value(key, given, allowed, f"is not allowed ({origin})")

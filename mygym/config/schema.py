@@ -282,11 +282,15 @@ class RunConfig(Section):
         default_factory=list, description="callbacks of the training: names, or mappings with name and params"
     )
     pretrained: PretrainedParams = Field(PretrainedParams(), description="start from something trained")
-    engine: Literal["pybullet"] = Field("pybullet", description="physics")
+    engine: Literal["pybullet", "fused"] = Field(
+        "pybullet", description="physics of training; fused: all environments in one array; evaluations use pybullet"
+    )
     her: bool | None = Field(None, description="hindsight replay (default: where it applies)")
     normalize: bool = Field(False, description="normalise observations by running mean and variance")
     steps: Annotated[int, Field(ge=1)] = Field(100_000, description="env steps to train")
-    n_envs: Annotated[int, Field(ge=1, le=1024)] = Field(1, description="training environments")
+    n_envs: Annotated[int, Field(ge=1, le=65_536)] = Field(
+        1, description="training environments; at most 1024 with engine pybullet"
+    )
     subprocesses: bool | Annotated[int, Field(ge=0, le=1024)] | Literal["auto"] = Field(
         False, description="worker processes for the environments; true: one for each; auto: measured; same results"
     )
@@ -330,6 +334,3 @@ NOT_SHAPING = frozenset(
     {"seed", "imports", "logdir", "eval", "checkpoint", "video", "tensorboard", "strict", "subprocesses"}
 )
 """Top-level keys that do not change what a run learns; `config_hash` ignores them."""
-
-LATER: dict[str, dict[str, str]] = {"engine": {"fused": "the fused engine"}}
-"""Planned values that this version does not have yet → their description, for the error message."""

@@ -18,6 +18,7 @@ from mygym.envs.arguments import checked_episodes, checked_seed
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.registry import registry
 from mygym.runs import directory, factory, files
+from mygym.runs.engines import env_arguments
 from mygym.runs.evaluation import Predicts
 from mygym.runs.loading import find_plan, is_run, load
 from mygym.runs.plan import Config
@@ -81,7 +82,7 @@ def demonstrate(
             recorded = Keyboard(env)
         else:
             recorded = registry("policy").get(str(policy)).load()([env], seed)
-        arguments = factory.env_arguments(plan.config) if len(plan.judged) == 1 else None
+        arguments = env_arguments(plan.config) if len(plan.judged) == 1 else None
         with storage.storing(path, env.observation_space, env.action_space, arguments) as (store, describe):
             kept, solved, played = 0, 0, 0
             stop = stack.enter_context(StopRequest("after this episode"))  # libraries may swallow KeyboardInterrupt

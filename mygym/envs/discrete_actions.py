@@ -58,6 +58,12 @@ class DiscreteActions:
         numbers = np.unravel_index(int(action), self.counts) if isinstance(self.space, spaces.Discrete) else action
         return 2.0 * np.asarray(numbers) / (self.counts - 1) - 1.0
 
+    def commands(self, actions: NDArray[Any]) -> FloatArray:
+        """Return the commands `(N, A)` of a batch of actions `(N,)` or `(N, A)`, which are not checked."""
+        combined = isinstance(self.space, spaces.Discrete)
+        numbers = np.stack(np.unravel_index(actions, self.counts), axis=-1) if combined else actions
+        return 2.0 * numbers / (self.counts - 1) - 1.0
+
     def nearest(self, command: FloatArray) -> NDArray[np.int64]:
         """Return the action whose command is nearest to a command `(A,)`; values outside [-1, 1] are clipped."""
         numbers = np.rint((np.clip(command, -1.0, 1.0) + 1.0) / 2.0 * (self.counts - 1)).astype(np.int64)

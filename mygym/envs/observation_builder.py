@@ -9,6 +9,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from array_api_compat import device
 from numpy.typing import NDArray
 
 from mygym.errors import ConfigError, DivergedError, bad_value
@@ -17,7 +18,8 @@ from mygym.tasks import goals
 from mygym.tasks.context import EpisodeContext
 from mygym.tasks.observations import Component, find_component
 from mygym.tasks.shared import SLOTS, no_room, shared_goal_space
-from mygym.types import FloatArray
+from mygym.tasks.state import namespace
+from mygym.types import Array, FloatArray
 
 Vector = NDArray[np.float32]
 Observation = dict[str, Vector] | Vector
@@ -108,6 +110,20 @@ class ObservationBuilder:
             observation[self._positions] = values
         np.minimum(np.maximum(observation, -self._bound, out=observation), self._bound, out=observation)
         return observation
+
+    def build_batch(self, context: EpisodeContext) -> dict[str, Array]:
+        """Return observation and goals `(N, …)` of all episodes, as arrays of the context's library, without noise.
+
+        Own spaces only. The keys are those of the goal dictionary.
+        """
+        xp = namespace(context.state.time)
+        values = xp.concat([function(context) for function in self._functions], axis=-1)
+        bound = xp.asarray(self._bound, dtype=values.dtype, device=device(values))
+        return {
+            "observation": xp.minimum(xp.maximum(values, -bound), bound),
+            "achieved_goal": goals.achieved_goal(self.goal_space, context.progress, context.state, context.goals),
+            "desired_goal": goals.desired_goal(self.goal_space, context.goals),
+        }
 
     def achieved_goal(self, context: EpisodeContext) -> Vector:
         """Return the achieved goal `(size,)` of the first episode in a new array."""

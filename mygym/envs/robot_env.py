@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mygym.config.schema import ActionParams
 from mygym.envs.arguments import as_command, check_options, checked_arguments, is_finite
-from mygym.envs.discrete_actions import discrete_actions
+from mygym.envs.discrete_actions import DiscreteActions, discrete_actions
 from mygym.envs.domain_randomizer import DomainRandomizer
 from mygym.envs.env_renderer import EnvRenderer
 from mygym.envs.episode import Episode
@@ -315,6 +315,16 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
     def components(self) -> dict[str, slice]:
         """Slice of `observation` that holds each component."""
         return dict(self._builder.slices)
+
+    @property
+    def builder(self) -> ObservationBuilder:
+        """Builder of the observations."""
+        return self._builder
+
+    @property
+    def discrete(self) -> DiscreteActions | None:
+        """The discrete actions; None for continuous actions."""
+        return self._discrete
 
     @property
     def observation_spec(self) -> ObservationSpec:

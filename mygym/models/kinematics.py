@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from mygym.models.pose_error import jacobian_column, pose_error
 from mygym.models.robot import ArmSpec, RobotSpec
 from mygym.models.robot_model import cached_by_model, robot_model
 from mygym.models.transforms import axis_angle_to_matrix, pose_matrix, quaternion_to_matrix
@@ -20,9 +21,6 @@ from mygym.types import FloatArray
 
 DAMPING = 0.02
 """m: singular values below about this are damped: safe for a stretched arm, and two steps still converge."""
-
-ORIENTATION_WEIGHT = 0.3
-"""m/rad: position error that equals an orientation error of 1 rad."""
 
 NULL_SPACE_GAIN = 0.05
 """Share of the way to the home posture per iteration, in the null space of the end effector."""
@@ -160,31 +158,16 @@ class Kinematics:
     def _jacobian(self, pose: FloatArray) -> FloatArray:
         """Return the geometric Jacobian `(6, J)` at the last `pose`: m/rad, then rad/rad times `ORIENTATION_WEIGHT`."""
         px, py, pz = pose[:3, 3].tolist()
-        columns = []
         # Plain floats: for few numbers a numpy call costs as much as thirty of these operations.
-        for (ax, ay, az), (x, y, z) in zip(
-            self._frames[:, :3, 2].tolist(), self._frames[:, :3, 3].tolist(), strict=True
-        ):
-            x, y, z = px - x, py - y, pz - z
-            w = ORIENTATION_WEIGHT
-            columns.append((ay * z - az * y, az * x - ax * z, ax * y - ay * x, w * ax, w * ay, w * az))
+        columns = [
+            jacobian_column(axis, (px - x, py - y, pz - z))
+            for axis, (x, y, z) in zip(self._frames[:, :3, 2].tolist(), self._frames[:, :3, 3].tolist(), strict=True)
+        ]
         return np.array(columns).T
 
     def _error(self, pose: FloatArray, position: FloatArray, rotation: FloatArray) -> list[float]:
         """Return the pose error, 6 numbers: m, then rad times `ORIENTATION_WEIGHT`, in the world frame."""
-        (a, b, c, x), (d, e, f, y), (g, h, i, z), _ = pose.tolist()
-        (o, p, q), (r, s, t), (u, v, w) = rotation.tolist()
-        px, py, pz = position.tolist()
-        weight = 0.5 * ORIENTATION_WEIGHT
-        # The skew-symmetric part of rotation @ pose.T is the axis of the rotation error times the sine of its angle.
-        return [
-            px - x,
-            py - y,
-            pz - z,
-            weight * (u * d + v * e + w * f - r * g - s * h - t * i),
-            weight * (o * g + p * h + q * i - u * a - v * b - w * c),
-            weight * (r * a + s * b + t * c - o * d - p * e - q * f),
-        ]
+        return pose_error(pose.tolist()[:3], position.tolist(), rotation.tolist())
 
     def inverse(
         self,

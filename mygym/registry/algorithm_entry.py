@@ -26,6 +26,8 @@ class Algorithm:
     """Values of the run's config (steps, n_envs, reward …) that this algorithm prefers."""
     stage_defaults: Mapping[str, Any] = field(default_factory=dict)
     """Values that it prefers for tasks of several stages, above `run_defaults`."""
+    fused_defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Values that it prefers for the fused engine, above the others: there, steps cost little."""
     dict_observations: bool = True
     """Whether it takes goal dictionaries; otherwise it gets flat observations."""
     goal_relabelling: bool = False

@@ -44,7 +44,8 @@ def complete(entry: Algorithm, stated: Mapping[str, Any], inherit: bool = True) 
         stated=entry,
         defaults=merged(_constructor_defaults(whole, parent, parent.defaults), entry.defaults),
         run_defaults=merged(parent.run_defaults, entry.run_defaults),
-        stage_defaults=_stage_defaults(whole, parent, entry),
+        stage_defaults=_preferences(parent.stage_defaults, whole, parent, entry),
+        fused_defaults=_preferences(parent.fused_defaults, whole, parent, entry),
         training_defaults=merged(_training_defaults(entry.target, parent), entry.training_defaults),
     )
 
@@ -88,9 +89,11 @@ def _adapted(cls: type) -> Iterator[type]:
                 yield base
 
 
-def _stage_defaults(entry: Algorithm, parent: Algorithm, stated: Algorithm) -> dict[str, Any]:
-    """Return the ancestor's values for tasks of several stages that the registration does not state for all tasks."""
-    values = {key: value for key, value in parent.stage_defaults.items() if key not in stated.run_defaults}
+def _preferences(
+    preferred: Mapping[str, Any], entry: Algorithm, parent: Algorithm, stated: Algorithm
+) -> dict[str, Any]:
+    """Return the ancestor's values for some tasks or an engine that the registration does not state for all."""
+    values = {key: value for key, value in preferred.items() if key not in stated.run_defaults}
     if "algo_params" in values:
         params = _constructor_defaults(entry, parent, values["algo_params"])
         values["algo_params"] = without(params, stated.defaults)

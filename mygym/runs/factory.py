@@ -23,9 +23,10 @@ from mygym.config.schedules import Schedule
 from mygym.envs.multi_task_env import AnyEnv, MultiTaskEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, bad_value
-from mygym.registry import algorithm, is_environment, user_files
+from mygym.registry import is_environment, user_files
 from mygym.registry.signatures import is_noise, parameters
 from mygym.runs import devices, requirements
+from mygym.runs.engines import env_arguments
 from mygym.runs.evaluation import BATCH, TRAINING, episode_seeds
 from mygym.runs.plan import Plannable, RunPlan, plan_of
 from mygym.runs.variants import Variant
@@ -69,7 +70,7 @@ def _make_env(
     """
     user_files.import_modules(variants[0].config.imports)  # a worker process has not imported them yet
     arguments = [
-        {**_env_arguments(variant.config, goal_env), "camera": variant.config.video.camera, **rendering}
+        {**env_arguments(variant.config, goal_env), "camera": variant.config.video.camera, **rendering}
         for variant in variants
     ]
     if len(arguments) == 1:
@@ -81,29 +82,6 @@ def _from_the_beginning(variant: Variant) -> Variant:
     """Return a variant without `task_params.starts`."""
     task_params = variant.config.task_params.model_copy(update={"starts": None})
     return replace(variant, config=variant.config.model_copy(update={"task_params": task_params}))
-
-
-def env_arguments(config: RunConfig) -> dict[str, Any]:
-    """Return the arguments of `RobotEnv` for a config with a single variant."""
-    return _env_arguments(config, algorithm(config.algo, config.framework).dict_observations)
-
-
-def _env_arguments(config: RunConfig, goal_env: bool) -> dict[str, Any]:
-    return {
-        "task": config.task,
-        "robot": config.robot,
-        "workspace": config.workspace,
-        "robot_params": config.robot_params.model_dump(),
-        "control": config.control.model_dump(),
-        "actions": config.actions.model_dump(),
-        "reward": config.reward,
-        "goal_env": goal_env,
-        "observations": config.observations,
-        "spaces": config.spaces,
-        "task_params": config.task_params.model_dump(exclude_none=True),
-        "randomize": config.randomize,
-        "gamma": float(config.algo_params.get("gamma", 0.99)),
-    }
 
 
 def make_eval_envs(run: Plannable, stack: ExitStack, episodes: int | None = None) -> list[AnyEnv]:
@@ -172,10 +150,12 @@ def make_vec_env(
     Raises:
         ConfigError: A value is wrong, or a window cannot be opened.
     """
-    from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecMonitor, VecNormalize
+    from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv
 
     plan = plan_of(run)
     config = plan.config
+    if config.engine == "fused":
+        return _wrapped(_make_fused_env(plan, gui, only_spaces), plan, stack)
     if len(plan.variants) > 1:  # training builds a variant at its first episode: too late to report a mistake
         with contextlib.closing(_make_env(plan.variants, True, None)) as trial:
             assert isinstance(trial, MultiTaskEnv)
@@ -191,13 +171,40 @@ def make_vec_env(
     else:
         workers = _worker_count(config)
         env = worker_vec_env(makers, workers) if workers else DummyVecEnv(makers)
+    return _wrapped(env, plan, stack)
+
+
+def _wrapped(env: Any, plan: RunPlan, stack: ExitStack | None) -> Any:
+    """Return training environments in the wrappers of the run."""
+    from stable_baselines3.common.vec_env import VecMonitor, VecNormalize
+
     env = VecMonitor(env, info_keywords=MONITORED)
-    if config.normalize:
+    if plan.config.normalize:
         env = VecNormalize(env, norm_reward=False)
+        if plan.config.engine == "fused":
+            from mygym.runs.variance_floor import set_variance_floor
+
+            set_variance_floor(env)
     for strategy in plan.strategies:
         env = strategy.wrap_env(env)
     if stack is not None:
         stack.callback(env.close)
+    return env
+
+
+def _make_fused_env(plan: RunPlan, gui: bool, only_spaces: bool) -> Any:
+    """Return the training environments of the fused engine.
+
+    Raises:
+        ConfigError: The engine cannot represent a value.
+    """
+    from mygym.envs.fused_vec_env import FusedVecEnv
+
+    if gui:
+        raise ConfigError(bad_value("gui", True, "engine: pybullet", "has no window to show engine fused in"))
+    config = plan.config
+    env = FusedVecEnv(env_arguments(config), 1 if only_spaces else config.n_envs)
+    env.num_envs = config.n_envs
     return env
 
 

@@ -20,6 +20,7 @@ from mygym.registry.signatures import parameters
 from mygym.runs.callbacks import check_callbacks
 from mygym.runs.component_names import check_names
 from mygym.runs.derived import absolute, changed, derived_values, plain_distractors, uses_her
+from mygym.runs.engines import check_engine
 from mygym.runs.requirements import REQUIREMENTS
 from mygym.runs.strategies import (
     JOIN,
@@ -38,6 +39,9 @@ from mygym.tasks.validation import named_objects
 
 STRATEGY_KEYS = ("strategy", "strategy_params")
 """Keys of an algorithm's `run_defaults` that choose the strategy, which decides further values."""
+
+ALGORITHM_FOR_FUSED = "ppo"
+"""Default algorithm for the fused engine (`benchmarks/results/fused.md`)."""
 
 ALGORITHM_FOR_SEVERAL_STAGES = "ppo"
 """Default algorithm for tasks of several stages (`benchmarks/results/learning.md`)."""
@@ -65,6 +69,8 @@ class _Decided(NamedTuple):
     """Defaults of the strategies' parameters."""
     of_stages: Layer
     """Preferences of the algorithm for tasks of several stages."""
+    of_engine: Layer
+    """Preferences of the algorithm for the fused engine."""
     preferred: Sequence[Layer]
     """The recommended algorithm, and preferences of the task and of the strategies."""
     user: Sequence[Layer]
@@ -117,8 +123,10 @@ def resolve_with_strategies(
     of_entry = {key: value for key, value in entry.run_defaults.items() if key not in STRATEGY_KEYS}
     of_entry |= required.values
     of_stages, preferences = _stage_layer(task, entry), [recommended, _task_layer(task, entry), preferred]
-    decided = _Decided(asked, task, entry, of_entry, strategy_class, of_stages, preferences, user)
-    draft = resolve([strategy_class, _algorithm_layer(entry, of_entry), of_stages, *preferences, *user]).config
+    of_engine = _engine_layer(asked, entry)
+    decided = _Decided(asked, task, entry, of_entry, strategy_class, of_stages, of_engine, preferences, user)
+    of_algorithm = [_algorithm_layer(entry, of_entry), of_stages, of_engine]
+    draft = resolve([strategy_class, *of_algorithm, *preferences, *user]).config
     variants = make_variants(draft, strategies.of(draft))[0]
     her = uses_her(draft, task, entry, variants)
     layers, schema = _all_layers(decided, her)
@@ -134,6 +142,7 @@ def resolve_with_strategies(
     resolved = resolve([*layers, Layer("derived", changes)]) if changes else chosen
     if resolved.config.strict:
         refuse_defaults(resolved)
+    check_engine(resolved.config, variants)
     return resolved, strategies.of(resolved.config)
 
 
@@ -205,7 +214,9 @@ def _check_imports(asked: RunConfig) -> None:
 
 
 def _recommended_layer(asked: RunConfig) -> Layer:
-    """Return the algorithm for a task of several stages, unless the user has chosen how to learn."""
+    """Return the algorithm for the fused engine, or for a task of several stages, unless the user has chosen one."""
+    if asked.engine == "fused" and "algo" not in asked.model_fields_set:
+        return Layer("engine fused", {"algo": ALGORITHM_FOR_FUSED})
     if not asked.model_fields_set.isdisjoint(LEARNING_KEYS) or len(find_task(asked.task).stage_names) == 1:
         return Layer("task", {})
     return Layer("tasks of several stages", {"algo": ALGORITHM_FOR_SEVERAL_STAGES})
@@ -327,6 +338,12 @@ def _stage_layer(task: Task, entry: Algorithm) -> Layer:
     return Layer(f"algorithm {entry.name}, for several stages", values)
 
 
+def _engine_layer(asked: RunConfig, entry: Algorithm) -> Layer:
+    """Return what the algorithm prefers for the fused engine; empty for Bullet."""
+    values = dict(entry.fused_defaults) if asked.engine == "fused" else {}
+    return Layer(f"algorithm {entry.name}, for engine fused", values)
+
+
 def _task_layer(task: Task, entry: Algorithm) -> Layer:
     numbers = {key: getattr(task, key) for key in CHANGEABLE if key not in ("distractors", "rotation")}
     numbers |= {"distractors": plain_distractors(task.distractors), "rotation": list(task.rotation)}
@@ -374,6 +391,7 @@ def _all_layers(decided: _Decided, her: bool) -> tuple[list[Layer], Schema]:
         decided.strategy_class,
         *_split_inherited(_algorithm_layer(entry, of_entry), entry),
         _accepted(decided.of_stages, schema),
+        _accepted(decided.of_engine, schema),
         *decided.preferred,
         *decided.user,
     ]

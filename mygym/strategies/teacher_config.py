@@ -11,6 +11,7 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, bad_value
 from mygym.runs import devices, directory, factory
 from mygym.runs.checkpoints.random_state import load_random_state, random_state
+from mygym.runs.engines import env_arguments
 from mygym.runs.loading import config_of_run, load
 from mygym.runs.plan import Plannable, plan_of
 from mygym.runs.variants import Variant
@@ -108,7 +109,7 @@ def _trained(name: str, taught: Sequence[Variant]) -> Trained:
         raise ConfigError(bad_value(KEY, name, "a run of an algorithm without memory, such as ppo", why))
     with contextlib.closing(factory.make_env(config)) as teacher_env:
         for variant in taught:
-            with contextlib.closing(RobotEnv(**factory.env_arguments(variant.config))) as env:
+            with contextlib.closing(RobotEnv(**env_arguments(variant.config))) as env:
                 if mismatch := _mismatch(teacher_env, env):
                     why, allowed = mismatch
                     raise ConfigError(bad_value(KEY, name, allowed, f"does not fit {variant.label}: it {why}"))

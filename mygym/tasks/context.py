@@ -165,7 +165,7 @@ class StageContext:
         """`(N, F)` bool: which fingers press on the object; `F` = 0 for a part."""
         if self.bound.object is None:
             xp = namespace(self.state.time)
-            return xp.zeros((self.state.time.shape[0], 0), dtype=xp.bool)
+            return xp.zeros_like(self.state.time[:, None][:, :0], dtype=xp.bool)
         return self.state.finger_contact[:, self.bound.object]
 
     @property

@@ -38,7 +38,7 @@ def advance(task: Task, progress: Progress, state: State, goals: Array) -> Progr
             after, count = xp.where(is_active, next_stage, after), xp.where(is_active, next_count, count)
     held = (progress.held + 1) * (after == total)
     moved = after != before
-    if not bool(moved.any()):
+    if before.shape[0] < LARGE_BATCH and not bool(moved.any()):
         starts = progress.start_ee_position, progress.start_object_position, progress.start_part_position
         return Progress(before, held, *starts, count)
     xp = namespace(before)
@@ -68,9 +68,9 @@ def _next_stage(task: Task, index: int, progress: Progress, state: State, goals:
             complete = complete & stage.complete(context)
         if stage.count is not None:
             count = stage.count(context)
-        next_stage = index + xp.astype(complete, xp.int64)
+        next_stage = index + xp.astype(complete, progress.stage.dtype)
     else:
-        next_stage = xp.full(state.time.shape, index, dtype=xp.int64)
+        next_stage = xp.full_like(progress.stage, index)
     for name, giver in task.plan.kept[index]:  # latest giver first, so that the earliest loss wins
         keeps = predicates[name].keeps(StageContext(state, progress, goals, task.bound_stages[giver]))
         next_stage = xp.where(keeps, next_stage, giver)

@@ -29,12 +29,25 @@ class Progress:
     def at_reset(cls, state: State) -> Progress:
         """Progress of episodes that start in `state`."""
         xp = namespace(state.time)
-        n = state.time.shape[0]
+        zeros = xp.zeros_like(state.time, dtype=xp.int64)
         return cls(
-            stage=xp.zeros(n, dtype=xp.int64),
-            held=xp.zeros(n, dtype=xp.int64),
+            stage=zeros,
+            held=xp.zeros_like(zeros),
             start_ee_position=xp.asarray(state.ee_position, copy=True),
             start_object_position=xp.asarray(state.object_position, copy=True),
             start_part_position=xp.asarray(state.part_position, copy=True),
-            count=xp.zeros(n, dtype=xp.int64),
+            count=xp.zeros_like(zeros),
+        )
+
+    def restarted(self, mask: Array, state: State) -> Progress:
+        """Return the progress in which the episodes of `mask` `(N,)` bool start in `state`; the others continue."""
+        xp = namespace(state.time)
+        points, objects = mask[:, None], mask[:, None, None]
+        return Progress(
+            stage=self.stage * ~mask,
+            held=self.held * ~mask,
+            start_ee_position=xp.where(points, state.ee_position, self.start_ee_position),
+            start_object_position=xp.where(objects, state.object_position, self.start_object_position),
+            start_part_position=xp.where(points, state.part_position, self.start_part_position),
+            count=self.count * ~mask,
         )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from mygym.errors import ConfigError, bad_value
-from mygym.types import FloatArray
+from mygym.tasks.state import namespace
+from mygym.types import Array, FloatArray
 
 Area = tuple[FloatArray, FloatArray]
 """Lowest and highest corner `(3,)` of a box in the world frame, m."""
@@ -41,3 +42,27 @@ def sample_in(
 def _is_away(point: FloatArray, center: FloatArray, distance: float) -> bool:
     difference = point - center
     return bool(difference @ difference >= distance * distance)
+
+
+def sample_batch(numbers: Array, area: Area, away_from: FloatArray, distance: float) -> Array:
+    """Return points `(3, N)` in `area`, at least `distance` metres from `away_from`, for a batch of episodes.
+
+    It is the twin of `sample_in`: each episode takes the first of its candidates that is far enough, or else the corner
+    that is farthest from `away_from`, which must be far enough.
+
+    Args:
+        numbers: `(K, 3, N)` random numbers in [0, 1): `K` candidates for each episode.
+        area: The box.
+        away_from: `(3,)` m.
+        distance: m.
+    """
+    xp = namespace(numbers)
+    low, high = area
+    corner = np.where(np.abs(low - away_from) > np.abs(high - away_from), low, high)
+    columns = [xp.zeros_like(numbers[0, 0]) + float(value) for value in corner]
+    points = xp.stack(columns)
+    for candidate in reversed(range(numbers.shape[0])):
+        point = xp.stack([float(low[i]) + numbers[candidate, i] * float(high[i] - low[i]) for i in range(3)])
+        squares = [(point[i] - float(away_from[i])) ** 2 for i in range(3)]
+        points = xp.where(squares[0] + squares[1] + squares[2] >= distance * distance, point, points)
+    return points

@@ -16,6 +16,7 @@ import mygym
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
 from mygym.runs import factory
+from mygym.runs.engines import env_arguments
 from mygym.runs.plan import plan_of
 from mygym.runs.resolve_config import from_python, resolve_config
 from mygym.strategies.curriculum import Curriculum
@@ -94,7 +95,7 @@ def test_backward_levels_start_at_their_stage(task: str) -> None:
     """The potential at the start is at least `stages_done`, even with a short horizon."""
     levels = [level for level in plan_of(resolved(task=task)).variants if level.config.task_params.stages_done]
     for level in {levels[0].label: levels[0], levels[-1].label: levels[-1]}.values() if levels else ():
-        with contextlib.closing(RobotEnv(**factory.env_arguments(level.config))) as env:
+        with contextlib.closing(RobotEnv(**env_arguments(level.config))) as env:
             stages_done = level.config.task_params.stages_done
             assert stages_done is not None
             for seed in range(2):

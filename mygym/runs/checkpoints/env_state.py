@@ -9,12 +9,18 @@ import numpy as np
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper, VecMonitor, VecNormalize
 
+from mygym.envs.fused_vec_env import FusedVecEnv
 from mygym.runs.checkpoints.serialization import can_be_saved
 
 
 def env_state(env: VecEnv) -> dict[str, Any]:
-    """Return the state of each environment and the running figures of the wrappers."""
-    state: dict[str, Any] = {"envs": env.env_method("state_dict")}
+    """Return the state of each environment, or of the fused engine's batch, and the running figures of the wrappers."""
+    batch = env.unwrapped
+    state: dict[str, Any] = (
+        {"batch": batch.batch_state_dict()}
+        if isinstance(batch, FusedVecEnv)
+        else {"envs": env.env_method("state_dict")}
+    )
     layer = env
     while isinstance(layer, VecEnvWrapper):
         if isinstance(layer, VecNormalize):
@@ -36,7 +42,10 @@ def load_env_state(env: VecEnv, state: Mapping[str, Any]) -> bool:
         Whether the replayed observations are bit-identical, which is the case on the same machine.
     """
     identical = True
-    for index, single_state in enumerate(state["envs"]):
+    if isinstance(env.unwrapped, FusedVecEnv):
+        observations = env.unwrapped.load_batch_state_dict(state["batch"])
+        identical = _equal(observations, state["batch"]["observations"])
+    for index, single_state in enumerate(state.get("envs", ())):
         (observation,) = env.env_method("load_state_dict", single_state, indices=index)
         identical = identical and _equal(observation, single_state["observation"])
     layer = env

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from array_api_compat import device
+
 from mygym.tasks.context import EpisodeContext, StageContext
 from mygym.tasks.episode import active
 from mygym.tasks.state import namespace
@@ -38,7 +40,8 @@ def as_numbers(context: EpisodeContext, flags: Array) -> Array:
 def by_stage(context: EpisodeContext, rows: Sequence[Sequence[bool]]) -> Array:
     """`(N, d)`: the row of the active stage in `rows` `(stages, d)`, as 0 and 1; zeros when all stages are complete."""
     xp = namespace(context.state.time)
-    table = xp.asarray([*rows, [False] * len(rows[0])], dtype=context.state.ee_position.dtype)
+    like = context.state.ee_position
+    table = xp.asarray([*rows, [False] * len(rows[0])], dtype=like.dtype, device=device(like))
     return xp.take(table, context.progress.stage, axis=0)
 
 

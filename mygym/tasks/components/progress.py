@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
+from array_api_compat import device
+
 from mygym.registry import registry
 from mygym.tasks.components.batches import by_stage
 from mygym.tasks.context import EpisodeContext
@@ -16,7 +18,7 @@ from mygym.types import Array
 def stage(context: EpisodeContext) -> Array:
     """`(N, stages + 1)`: one-hot of the active stage; the last number for all complete."""
     xp = namespace(context.state.time)
-    stages = xp.arange(len(context.task.bound_stages) + 1)
+    stages = xp.arange(len(context.task.bound_stages) + 1, device=device(context.progress.stage))
     return xp.astype(context.progress.stage[:, None] == stages, context.state.ee_position.dtype)
 
 

@@ -1,0 +1,185 @@
+"""Environments of the fused engine: observations, rewards and ends of `N` episodes as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from mygym.envs.episode import LIMIT
+from mygym.envs.fused_support import arm_model, batch_task, check_supported
+from mygym.envs.robot_env import RobotEnv
+from mygym.errors import DivergedError
+from mygym.fused.arrays import find_arrays, to_numpy
+from mygym.fused.episodes import BatchEpisodes
+from mygym.fused.motors import fitted_accelerations
+from mygym.registry import registry
+from mygym.tasks import goals
+from mygym.tasks.episode import potential
+from mygym.tasks.rewards import find_reward
+from mygym.types import Array
+
+Observations = dict[str, Array]
+"""`observation`, `achieved_goal` and `desired_goal`, each `(N, …)` float32."""
+
+
+@dataclass(frozen=True)
+class BatchStep:
+    """Outcome of a control step of `N` environments."""
+
+    observations: Observations
+    """After the step; where an episode has ended, of the next episode."""
+    last: Observations
+    """After the step, before any reset."""
+    reward: Array
+    """`(N,)`."""
+    terminated: Array
+    """`(N,)` bool: success has held."""
+    truncated: Array
+    """`(N,)` bool: the horizon is reached without success."""
+    stage: Array
+    """`(N,)` int: active stage after the step."""
+    stages_done: Array
+    """`(N,)` int: most stages done in the episode."""
+    elapsed: Array
+    """`(N,)` int: control steps of the episode."""
+    saturation: Array
+    """`(N,)`: share of the action components at a limit, over the episode."""
+
+
+class FusedEnvs:
+    """`N` environments with the task, spaces, rewards and ends of `RobotEnv`; each resets by itself.
+
+    An environment's episodes follow from its seed and their number, as in `RobotEnv`; they are other episodes than
+    those of `RobotEnv` with the same seed.
+
+    Args:
+        arguments: Arguments of `RobotEnv`.
+        count: `N`.
+        output: `numpy` or `torch`, the library of all arrays.
+        device: Device of torch.
+
+    Raises:
+        ConfigError: A value is invalid, or the engine cannot represent it.
+        RegistryError: Unknown name.
+    """
+
+    def __init__(self, arguments: Mapping[str, Any], count: int, output: str = "numpy", device: str = "cpu") -> None:
+        check_supported(arguments)
+        self.arrays, self.count = find_arrays(output, device), count
+        with closing(RobotEnv(**arguments)) as env:  # decides spaces, areas, home and controller, and checks them
+            robot = registry("robot").get(arguments.get("robot") or env.task.robot).name
+            accelerations = np.array(fitted_accelerations()[robot])
+            self.episodes = BatchEpisodes(arm_model(env, accelerations), batch_task(env), count, self.arrays)
+            self.observation_space: gymnasium.Space[Any] = env.observation_space
+            self.action_space = env.action_space
+            self.goal_env, self.gamma = env.goal_env, env.gamma
+            self.task, self.components = env.task, env.components
+            self._builder, self._discrete = env.builder, env.discrete
+            self._reward = find_reward(env.reward_kind)
+        self._saturated = self.arrays.zeros(count)
+        self._stages_done = self.episodes.progress.stage
+        self._update_potential()
+
+    def reset(self, seeds: Sequence[int] | None = None) -> Observations:
+        """Begin the first episodes of the seeds, one for each environment; None: the next episodes."""
+        if seeds is None:
+            self.episodes.begin(self.episodes.elapsed >= 0)
+        else:
+            self.episodes.seed(seeds)
+        self._begin(self.episodes.elapsed >= 0)
+        return self._builder.build_batch(self.episodes.context)
+
+    def step(self, actions: Array) -> BatchStep:
+        """Advance all environments by a control step.
+
+        Args:
+            actions: `(N, A)` in [-1, 1], or discrete actions of the action space.
+
+        Raises:
+            DivergedError: An action is not finite.
+        """
+        episodes, arrays = self.episodes, self.arrays
+        xp = arrays.xp
+        if self._discrete is not None:
+            actions = self._discrete.commands(to_numpy(actions))
+        commands = xp.astype(xp.asarray(actions, device=arrays.device), xp.float32)
+        if not bool(xp.isfinite(xp.sum(commands))):
+            raise DivergedError("an action is not finite")
+        self._saturated = self._saturated + xp.mean(xp.astype(abs(commands) >= LIMIT, xp.float32), axis=1)
+        episodes.step(commands.T)
+        observations = self._builder.build_batch(episodes.context)
+        reward = self._step_reward(observations)
+        terminated = episodes.succeeded()
+        truncated = (episodes.elapsed >= self.task.horizon) & ~terminated
+        stage, elapsed = episodes.progress.stage, episodes.elapsed
+        self._stages_done = stages_done = xp.maximum(self._stages_done, stage)
+        saturation = self._saturated / elapsed
+        last, ended = observations, terminated | truncated
+        if bool(ended.any()):
+            episodes.begin(ended)
+            self._begin(ended)
+            observations = self._builder.build_batch(episodes.context)
+        return BatchStep(observations, last, reward, terminated, truncated, stage, stages_done, elapsed, saturation)
+
+    def expert_action(self) -> Array:
+        """Return the actions `(N, A)` of the scripted expert, or the nearest discrete actions."""
+        actions = self.episodes.expert_action().T
+        if self._discrete is None:
+            return actions
+        return np.stack([self._discrete.nearest(action) for action in to_numpy(actions)])
+
+    def compute_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
+        """Return the reward of goal vectors `(…, size)`, as `RobotEnv.compute_reward`."""
+        return self._reward.goal_reward(self._builder.goal_space, achieved_goal, desired_goal)
+
+    def goal_distance(self, observations: Observations) -> Array:
+        """Return the distances `(N,)` m between achieved and desired goals."""
+        space = self._builder.goal_space
+        return goals.goal_distance(space, observations["achieved_goal"], observations["desired_goal"])
+
+    def _step_reward(self, observations: Observations) -> Array:
+        achieved, desired, xp = observations["achieved_goal"], observations["desired_goal"], self.arrays.xp
+        reward: Any = None
+        if self._reward.uses_goal_reward:
+            reward = self.compute_reward(achieved, desired, {})
+        if not self._reward.of_goals:
+            before = self._potential
+            if self._reward.uses_potential:
+                self._update_potential()
+            values = {"sparse": reward, "potential": self._potential, "previous_potential": before}
+            reward = self._reward.step_reward(self.episodes.context, gamma=self.gamma, **values)
+        return xp.astype(reward, xp.float32)
+
+    def _begin(self, mask: Array) -> None:
+        """Reset the figures of the episodes of `mask`."""
+        self._saturated = self._saturated * ~mask
+        self._stages_done = self._stages_done * ~mask
+        if self._reward.uses_potential:
+            self._update_potential()
+
+    def _update_potential(self) -> None:
+        episodes = self.episodes
+        self._potential = potential(self.task, episodes.progress, episodes.state, episodes.goals)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that the next steps depend on, as numpy arrays, and the observations."""
+        observations = self._builder.build_batch(self.episodes.context)
+        return {
+            "episodes": self.episodes.state_dict(),
+            "saturated": to_numpy(self._saturated).copy(),
+            "stages_done": to_numpy(self._stages_done).copy(),
+            "observations": {key: to_numpy(value).copy() for key, value in observations.items()},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> Observations:
+        """Restore a `state_dict`, to the bit; return the observations."""
+        self.episodes.load_state_dict(state["episodes"])
+        self._saturated = self.arrays.floats(state["saturated"])
+        self._stages_done = self.arrays.integers(state["stages_done"])
+        self._update_potential()
+        return self._builder.build_batch(self.episodes.context)

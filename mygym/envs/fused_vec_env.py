@@ -1,0 +1,118 @@
+"""The fused engine as a vector environment of Stable-Baselines3, for every registered algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from stable_baselines3.common.vec_env import VecEnv
+from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices
+
+from mygym.envs.fused_envs import FusedEnvs, Observations
+
+
+class FusedVecEnv(VecEnv):
+    """`N` environments of the fused engine in numpy.
+
+    The `info` of each environment has `is_success`, `stage` and `stages_done`; at the end of an episode also the other
+    entries of `RobotEnv`'s `info`, `terminal_observation` and `TimeLimit.truncated`.
+
+    Args:
+        arguments: Arguments of `RobotEnv`.
+        count: `N`.
+
+    Raises:
+        ConfigError: A value is invalid, or the engine cannot represent it.
+        RegistryError: Unknown name.
+    """
+
+    def __init__(self, arguments: Mapping[str, Any], count: int) -> None:
+        self.fused = FusedEnvs(arguments, count)
+        self._commands: NDArray[Any] = np.zeros(0)
+        super().__init__(count, self.fused.observation_space, self.fused.action_space)
+        self._seeded = False
+
+    def reset(self) -> Any:
+        """Begin the first episodes of the seeds that `seed` has set, or else the next episodes."""
+        seeds: list[int] | None = None
+        if self._seeds[0] is not None:
+            seeds = [int(seed or 0) for seed in self._seeds]
+        elif not self._seeded:
+            seeds = np.random.SeedSequence().generate_state(self.num_envs).tolist()
+        self._seeded = True
+        observations = self.fused.reset(seeds)
+        self.reset_infos = [{"is_success": False, "stage": 0, "stages_done": 0} for _ in range(self.num_envs)]
+        self._reset_seeds()
+        self._reset_options()
+        return self._arranged(observations)
+
+    def step_async(self, actions: NDArray[Any]) -> None:
+        """Store the actions of the next step."""
+        self._commands = actions
+
+    def step_wait(self) -> Any:
+        """Advance by a control step; return observations, rewards, ends and infos, as SB3's vector environments do."""
+        step = self.fused.step(self._commands)
+        infos: list[dict[str, Any]] = [
+            {"is_success": False, "stage": stage, "stages_done": stages_done}
+            for stage, stages_done in zip(step.stage.tolist(), step.stages_done.tolist(), strict=True)
+        ]
+        ended = step.terminated | step.truncated
+        for index in np.flatnonzero(ended).tolist():
+            infos[index] |= {
+                "is_success": bool(step.terminated[index]),
+                "failed": False,
+                "touched": False,
+                "saturation": round(float(step.saturation[index]), 4),
+                "elapsed_steps": int(step.elapsed[index]),
+                "terminal_observation": self._arranged({key: value[index] for key, value in step.last.items()}),
+                "TimeLimit.truncated": bool(step.truncated[index]),
+            }
+        return self._arranged(step.observations), step.reward, ended, infos
+
+    def close(self) -> None:
+        """Do nothing: the engine has no connection."""
+
+    def batch_state_dict(self) -> dict[str, Any]:
+        """Return the state of all environments."""
+        return {"seeded": self._seeded, **self.fused.state_dict()}
+
+    def load_batch_state_dict(self, state: Mapping[str, Any]) -> Observations:
+        """Restore a `batch_state_dict`, to the bit; return the observations."""
+        self._seeded = bool(state["seeded"])
+        return self.fused.load_state_dict(state)
+
+    def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
+        """Return an attribute, which is the same for all environments, once for each of `indices`."""
+        value = None if attr_name == "render_mode" else getattr(self.fused, attr_name)
+        return [value for _ in self._get_indices(indices)]
+
+    def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
+        """Refuse to change a single environment of the batch."""
+        raise AttributeError(f"{attr_name}: environments of the fused engine cannot be changed")
+
+    def env_method(
+        self, method_name: str, *method_args: Any, indices: VecEnvIndices = None, **method_kwargs: Any
+    ) -> list[Any]:
+        """Call a method for each of `indices`: `compute_reward` of hindsight replay, or `expert_action`.
+
+        Raises:
+            AttributeError: Another method.
+        """
+        if method_name == "expert_action":
+            actions = self.fused.expert_action()
+            return [actions[index] for index in self._get_indices(indices)]
+        if method_name != "compute_reward":
+            raise AttributeError(f"{method_name}: environments of the fused engine have compute_reward, expert_action")
+        return [self.fused.compute_reward(*method_args, **method_kwargs) for _ in self._get_indices(indices)]
+
+    def env_is_wrapped(self, wrapper_class: Any, indices: VecEnvIndices = None) -> list[bool]:
+        """Return False for each environment."""
+        return [False for _ in self._get_indices(indices)]
+
+    def _arranged(self, observations: Observations) -> Any:
+        """Return observations as a goal dictionary, or flat, as the algorithm takes them; float32, contiguous."""
+        parts = {key: np.ascontiguousarray(value, dtype=np.float32) for key, value in observations.items()}
+        return parts if self.fused.goal_env else np.concatenate(list(parts.values()), axis=-1)

@@ -1,0 +1,138 @@
+"""A batch of arms: actions in, a batched `State` out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mygym.fused.arrays import Arrays, to_numpy
+from mygym.fused.controller import BatchController
+from mygym.fused.kinematics import BatchKinematics, Frames, quaternions
+from mygym.fused.motors import BatchMotors, MotorModel
+from mygym.models.controllers import EndEffectorDelta
+from mygym.tasks.state import State
+from mygym.types import Array, FloatArray
+
+
+@dataclass(frozen=True)
+class ArmModel:
+    """An arm with its controller and motors."""
+
+    controller: EndEffectorDelta
+    motors: MotorModel
+    home: FloatArray
+    """`(J,)` rad: joint positions at the start of an episode."""
+
+
+class BatchArm:
+    """`N` arms, each at its home at first.
+
+    Args:
+        model: The arm.
+        count: `N`.
+        arrays: Array library.
+    """
+
+    def __init__(self, model: ArmModel, count: int, arrays: Arrays) -> None:
+        self.count, self._arrays, self._dt = count, arrays, model.controller.dt
+        self._kinematics = BatchKinematics(model.controller.chain, arrays)
+        self.controller = BatchController(model.controller, self._kinematics, arrays)
+        self._motors = BatchMotors(model.motors, self._dt, arrays)
+        self._held = model.controller.chain.rotation
+        self._home = arrays.floats(model.home)[:, None]
+        home = self._kinematics.forward(self._home)
+        self.home_position: FloatArray = to_numpy(home.position)[:, 0].astype(float)
+        """`(3,)` m: the tool point at home."""
+        spread = arrays.zeros(1, count)
+        self.q = self._home + spread
+        """`(J, N)` rad: joint positions."""
+        self.velocity = arrays.zeros(len(model.home), count)
+        """`(J, N)` rad/s: joint velocities."""
+        self.joint_command = self.q
+        """`(J, N)` rad: joint targets."""
+        self.ee_command = home.position + spread
+        """`(3, N)` m: commanded positions."""
+        self.time = spread[0]
+        """`(N,)` s since the reset."""
+        self._home_tool = home
+        self.ee_position: Array = home.position + spread
+        """`(3, N)` m: the tool points."""
+        self.ee_velocity: Array = arrays.zeros(3, count)
+        """`(3, N)` m/s."""
+        self.rotation: Array = home.rotation + spread
+        """`(3, 3, N)`: axes of the tools, see `Frames.rotation`."""
+
+    def reset(self, mask: Array) -> None:
+        """Put the arms of `mask` `(N,)` bool home, at rest."""
+        xp, home = self._arrays.xp, self._home_tool
+        self.q = xp.where(mask, self._home, self.q)
+        self.velocity = self.velocity * ~mask
+        self.joint_command = xp.where(mask, self._home, self.joint_command)
+        self.ee_command = xp.where(mask, home.position, self.ee_command)
+        self.time = self.time * ~mask
+        self.ee_position = xp.where(mask, home.position, self.ee_position)
+        self.ee_velocity = self.ee_velocity * ~mask
+        self.rotation = xp.where(mask, home.rotation, self.rotation)
+
+    def step(self, action: Array) -> None:
+        """Advance all arms by a control step, with actions `(3, N)` that are clipped to [-1, 1]."""
+        action = self._arrays.xp.clip(action, -1.0, 1.0)
+        self.ee_command = self.controller.moved(self.ee_command, action, self.ee_position)
+        self.joint_command = self.controller.inverse(self.joint_command, self.ee_command)
+        target = self._motors.target_velocity(self.joint_command - self.q)
+        self.q, self.velocity = self._motors.drive(self.q, self.velocity, target)
+        self.time = self.time + self._dt
+        self._measure(self._kinematics.forward(self.q))
+
+    def _measure(self, frames: Frames) -> None:
+        """Set pose and velocity of the tool points."""
+        self.ee_position, self.rotation = frames.position, frames.rotation
+        linear = frames.jacobian()[:3]
+        self.ee_velocity = self._arrays.xp.stack([(row * self.velocity).sum(0) for row in linear])
+
+    def state(self) -> State:
+        """Return the state, whose arrays are views; arrays of objects, parts, fingers and other arms are empty."""
+        arrays, count = self._arrays, self.count
+        empty, flags = arrays.zeros(count, 0), arrays.zeros(count, 0, dtype=arrays.xp.bool)
+        points, fingers = arrays.zeros(count, 0, 3), arrays.zeros(count, 0, 0, dtype=arrays.xp.bool)
+        zeros, turns = arrays.zeros(count), arrays.zeros(count, 0, 4)
+        return State(
+            time=self.time,
+            ee_position=self.ee_position.T,
+            ee_orientation=quaternions(self.rotation, self._held, arrays).T,
+            ee_velocity=self.ee_velocity.T,
+            tool_yaw=zeros,
+            joint_position=self.q.T,
+            joint_velocity=self.velocity.T,
+            gripper_width=zeros,
+            command_offset=(self.ee_command - self.ee_position).T,
+            tool_yaw_offset=zeros,
+            finger_contact=fingers,
+            touch=flags,
+            object_position=points,
+            object_orientation=turns,
+            object_velocity=points,
+            object_angular_velocity=points,
+            part_position=empty,
+            part_velocity=empty,
+            part_handle_position=points,
+            part_handle_motion=points,
+            second_ee_position=points,
+            second_ee_orientation=turns,
+            second_ee_velocity=points,
+            second_gripper_width=empty,
+            second_finger_contact=fingers,
+            object_present=flags,
+            object_size=points,
+        )
+
+    def state_dict(self) -> dict[str, FloatArray]:
+        """Return all that the next steps depend on, as numpy arrays."""
+        return {name: to_numpy(getattr(self, name)).copy() for name in _STATE}
+
+    def load_state_dict(self, state: dict[str, FloatArray]) -> None:
+        """Restore a `state_dict`, to the bit."""
+        for name in _STATE:
+            setattr(self, name, self._arrays.floats(state[name]))
+
+
+_STATE = ("q", "velocity", "joint_command", "ee_command", "time", "ee_position", "ee_velocity", "rotation")

@@ -1,0 +1,63 @@
+"""Array namespace of the fused engine: numpy, or torch on a device; one code serves both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mygym.errors import ConfigError, bad_value
+from mygym.types import Array
+
+OUTPUTS = ("numpy", "torch")
+"""Array libraries of the engine."""
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """Creates arrays of one library on one device."""
+
+    xp: Any
+    """Array-API namespace."""
+    device: Any
+    """Device of the arrays; None: the library's default."""
+
+    def floats(self, values: Any) -> Array:
+        """Return a float32 array of numbers."""
+        return self.xp.asarray(np.asarray(values, dtype=np.float32), device=self.device)
+
+    def integers(self, values: Any) -> Array:
+        """Return an int64 array of whole numbers."""
+        return self.xp.asarray(np.asarray(values, dtype=np.int64), device=self.device)
+
+    def zeros(self, *shape: int, dtype: Any = None) -> Array:
+        """Return zeros, float32 by default."""
+        return self.xp.zeros(shape, dtype=dtype or self.xp.float32, device=self.device)
+
+
+def find_arrays(output: str, device: str = "cpu") -> Arrays:
+    """Return the array library of a name.
+
+    Args:
+        output: `numpy` or `torch`.
+        device: Device of torch, such as `cpu`.
+
+    Raises:
+        ConfigError: Unknown library, or a device that numpy does not have.
+    """
+    if output not in OUTPUTS:
+        raise ConfigError(bad_value("output", output, OUTPUTS))
+    if output == "torch":
+        import array_api_compat.torch as xp
+        import torch
+
+        return Arrays(xp, torch.device(device))
+    if device != "cpu":
+        raise ConfigError(bad_value("device", device, "cpu, or output: torch", "is no device of numpy"))
+    return Arrays(np, None)
+
+
+def to_numpy(array: Array) -> Any:
+    """Return an array as a numpy array, without a copy where possible."""
+    return array if isinstance(array, np.ndarray) else array.cpu().numpy()

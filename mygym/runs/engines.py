@@ -1,0 +1,65 @@
+"""Engines of training environments: arguments of `RobotEnv`, and refusals of configs that an engine cannot train."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mygym.config import RunConfig
+from mygym.envs.fused_support import check_supported
+from mygym.errors import ConfigError, bad_value
+from mygym.registry import algorithm
+from mygym.runs.variants import Variant
+
+MOST_IN_BULLET = 1024
+"""Largest `n_envs` with engine pybullet, in which each environment takes 30 MB."""
+
+
+def env_arguments(config: RunConfig, goal_env: bool | None = None) -> dict[str, Any]:
+    """Return the arguments of `RobotEnv` for a config with a single variant.
+
+    Args:
+        config: The config.
+        goal_env: Whether observations are goal dictionaries; None: as the algorithm takes them.
+    """
+    if goal_env is None:
+        goal_env = algorithm(config.algo, config.framework).dict_observations
+    return {
+        "task": config.task,
+        "robot": config.robot,
+        "workspace": config.workspace,
+        "robot_params": config.robot_params.model_dump(),
+        "control": config.control.model_dump(),
+        "actions": config.actions.model_dump(),
+        "reward": config.reward,
+        "goal_env": goal_env,
+        "observations": config.observations,
+        "spaces": config.spaces,
+        "task_params": config.task_params.model_dump(exclude_none=True),
+        "randomize": config.randomize,
+        "gamma": float(config.algo_params.get("gamma", 0.99)),
+    }
+
+
+def check_engine(config: RunConfig, variants: Sequence[Variant]) -> None:
+    """Refuse a config that its engine cannot train; nothing has been built yet.
+
+    Raises:
+        ConfigError: The message names the key, the value, and what the engine can do.
+    """
+    if config.engine == "pybullet":
+        if config.n_envs > MOST_IN_BULLET:
+            allowed = f"less than or equal to {MOST_IN_BULLET}, or engine: fused"
+            raise ConfigError(bad_value("n_envs", config.n_envs, allowed))
+        return
+    if config.strategy != "standard":
+        raise ConfigError(bad_value("strategy", config.strategy, ["standard"], "is not available with engine fused"))
+    if len(variants) > 1:
+        raise ConfigError(bad_value("engine", "fused", ["pybullet"], f"cannot train {len(variants)} variants"))
+    if config.subprocesses:
+        why = "is not available with engine fused, which is one process"
+        raise ConfigError(bad_value("subprocesses", config.subprocesses, ["false"], why))
+    if config.task_params.starts:
+        why = "cannot be represented by engine fused"
+        raise ConfigError(bad_value("task_params.starts", dict(config.task_params.starts), "null", why))
+    check_supported(env_arguments(config))
