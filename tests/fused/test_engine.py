@@ -57,12 +57,12 @@ def test_the_controller_is_that_of_a_single_arm(panda: RobotEnv, output: str) ->
     chain, rng = controller.chain, np.random.default_rng(1)
     q = panda.world.home[:, None] + rng.uniform(-0.05, 0.05, (7, 30))
     targets = arm.home_position[:, None] + rng.uniform(-0.06, 0.06, (3, 30)) * rng.integers(0, 2, 30)
-    found = to_numpy(arm.controller.inverse(arrays.floats(q), arrays.floats(targets)))
+    joints = to_numpy(arm.controller.inverse(arrays.floats(q), arrays.floats(targets)))
     for number in range(30):
         expected = Kinematics(chain).inverse(
             q[:, number], targets[:, number], chain.rotation, IK_ITERATIONS, IK_TOLERANCE
         )
-        np.testing.assert_allclose(found[:, number], expected, atol=2e-4)
+        np.testing.assert_allclose(joints[:, number], expected, atol=2e-4)
 
 
 def test_linear_systems_are_solved() -> None:

@@ -63,11 +63,11 @@ def test_a_state_continues_to_the_bit() -> None:
     expected = play(first, 1)
     second = FusedVecEnv({"task": "reach", "reward": "staged"}, 6)
     second.load_batch_state_dict(state)
-    for (observations, rewards, ended), (others, other_rewards, other_ended) in zip(
+    for (observations, rewards, ended), (repeated, other_rewards, other_ended) in zip(
         expected, play(second, 1), strict=True
     ):
         for key, value in observations.items():
-            np.testing.assert_array_equal(value, others[key])
+            np.testing.assert_array_equal(value, repeated[key])
         np.testing.assert_array_equal(rewards, other_rewards)
         np.testing.assert_array_equal(ended, other_ended)
 
