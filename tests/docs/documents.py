@@ -244,7 +244,7 @@ def _quick(command: str, words: list[str], build_only: bool = False) -> str:
         envs = next(envs for pattern, envs in FEWER.items() if re.search(pattern, bare))
         demos = "--set strategy_params.warm_start=20" if "--strategy demos" in bare else ""
         return " ".join([bare, FAST, envs, demos, "--dry-run" if build_only else ""]).strip()
-    if program == ("mygym", "card"):
+    if program in {("mygym", "card"), ("mygym", "parity")}:
         return f"{bare} --episodes 1"
     if program in {("python", "evaluate.py"), *(("mygym", word) for word in ("evaluate", "demos", "search", "judge"))}:
         return f"{bare} --episodes 2" + (f" {SMALL_FILM}" if "--failure-videos" in words else "")

@@ -151,7 +151,7 @@ def test_contributing_names_the_import_order_and_every_package() -> None:
         "contracts"
     ]
     layers = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
-    assert f"`{' → '.join(layer.removeprefix('mygym.') for layer in layers)}`" in text
+    assert f"`{' → '.join(layer.replace('mygym.', '') for layer in layers)}`" in text
     layout = text.partition("    train.py")[2].partition("What is built in")[0].split()
     for path in (ROOT / "mygym").iterdir():
         if not path.name.startswith("__"):
