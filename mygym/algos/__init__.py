@@ -86,7 +86,6 @@ BUILT_IN = (
             "strategy_params": {"protocol": "single", "by": "stage"},
         },
         stage_defaults=_PPO_SEVERAL_STAGES,
-        fused_defaults=_PPO_FUSED,
         help="proximal policy optimisation with separate networks for each stage of the task",
     ),
     Algorithm(

@@ -86,7 +86,11 @@ class FusedEnvs:
         self._update_potential()
 
     def reset(self, seeds: Sequence[int] | None = None) -> Observations:
-        """Begin the first episodes of the seeds, one for each environment; None: the next episodes."""
+        """Start an episode in every environment; return the observations.
+
+        Args:
+            seeds: Seed of each environment, whose first episode starts; None: the next episode of each starts.
+        """
         if seeds is None:
             self.episodes.begin(self.episodes.elapsed >= 0)
         else:

@@ -1,4 +1,4 @@
-"""Scope of the fused engine: what it represents, and refusals of everything else."""
+"""Scope of the fused engine: tasks, robots and workspaces that it represents, and refusals of all else."""
 
 from __future__ import annotations
 
@@ -69,14 +69,16 @@ def _check_task(task: Task) -> None:
     """
     allowed = "reach (A), which approaches a point"
     if len(task.subtasks) > 1:
-        raise _refusal("task", task.name, allowed, f"has {len(task.subtasks)} sub-tasks, which engine fused has not")
+        raise _refusal(
+            "task", task.name, allowed, f"has {len(task.subtasks)} sub-tasks, which engine fused does not support"
+        )
     further = [name for name in task.stage_names if name not in STAGES]
     if further:
-        raise _refusal("task", task.name, allowed, f"has the stage {further[0]}, which engine fused has not")
+        raise _refusal("task", task.name, allowed, f"has the stage {further[0]}, which engine fused does not support")
     subtask = task.subtasks[0]
     if task.roles or subtask.part or subtask.path or subtask.onto or subtask.via or task.arms > 1:
         name = task.name if isinstance(task.name, str) else as_typed(subtask.stages)
-        raise _refusal("task", name, allowed, "acts on an object or a part, which engine fused has not")
+        raise _refusal("task", name, allowed, "acts on an object or a part, which engine fused does not support")
     if len(task.goal_areas(0)) != 1:
         raise _refusal("task", task.name, "a task whose goals are from one area")
     if task.distractors:

@@ -1,4 +1,4 @@
-"""The fused engine as a vector environment of Stable-Baselines3, for every registered algorithm."""
+"""The fused engine as a vector environment of Stable-Baselines3."""
 
 from __future__ import annotations
 

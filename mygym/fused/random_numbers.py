@@ -1,7 +1,8 @@
 """Random numbers of a batch of episodes: a hash of seed, number of the episode and index (splitmix64).
 
-They need no state beside these whole numbers, so each environment has a stream of its own, a subset can draw, and a
-saved run continues to the bit. numpy and torch give the same bits: int64 wraps around in both.
+They need no state except these whole numbers. Each environment therefore has a separate stream, a subset of the
+environments can draw, and a saved run continues to the bit. numpy and torch give the same bits, because int64 wraps
+around in both.
 
 Source: Steele, Lea and Flood, Fast splittable pseudorandom number generators, OOPSLA 2014.
 """

@@ -201,7 +201,9 @@ def _make_fused_env(plan: RunPlan, gui: bool, only_spaces: bool) -> Any:
     from mygym.envs.fused_vec_env import FusedVecEnv
 
     if gui:
-        raise ConfigError(bad_value("gui", True, "engine: pybullet", "has no window to show engine fused in"))
+        raise ConfigError(
+            bad_value("gui", True, "engine: pybullet", "is not available with engine fused, which has no window")
+        )
     config = plan.config
     env = FusedVecEnv(env_arguments(config), 1 if only_spaces else config.n_envs)
     env.num_envs = config.n_envs

@@ -17,8 +17,8 @@ FLAG_METRES = 0.1
 """Metres that a wrong flag adds to the distance of the dense reward."""
 
 PRESSED_IN, SINK = 0.01, 10.0
-"""m: depth above which an object counts as pressed into its support; scripted experts reach 4 mm at the goal.
-And metres by which the object counts as lower for each further metre, so that it is at no goal."""
+"""Depth in m above which an object is pressed into its support (scripted experts reach 4 mm at the goal), and factor by
+which the depth beyond it lowers the position that is compared with the goal."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def hit_position(context: StageContext) -> Array:
 
 
 def has_hit(context: StageContext) -> Array:
-    """`(N,)` bool: the object met another body than the robot in the last control step; True for a part."""
+    """`(N,)` bool: the object met a body other than the robot in the last control step; True for a part."""
     if context.bound.object is None:
         return namespace(context.state.time).ones_like(context.state.time, dtype=bool)
     return context.state.hit[:, context.bound.object]

@@ -265,12 +265,12 @@ def handed(context: StageContext) -> Array:
 
 @register_predicate("struck", event=True, goal=struck_term)
 def struck(context: StageContext) -> Array:
-    """The object meets another body than the robot at the goal, or the part is at its goal position."""
+    """The object meets a body other than the robot at the goal, or the part is at its goal position."""
     if context.bound.part is not None:
         return placed(context)
     return has_hit(context) & (distance(hit_position(context), context.goal) < context.thresholds.tolerance)
 
 
-register_predicate("hit", event=True, goal=HIT, help="The object meets another body than the robot.")(has_hit)
+register_predicate("hit", event=True, goal=HIT, help="The object meets a body other than the robot.")(has_hit)
 for _name in ("traced", "followed"):
     register_predicate(_name, event=True, help="The stage's `complete` holds.")(always)

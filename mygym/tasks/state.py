@@ -55,11 +55,11 @@ class State:
     touch: Array
     """`(N, k)` bool: any link of the robot, of any arm, pressed on object `k` at the end of the last control step."""
     object_depth: Array
-    """`(N, k)` m: depth to which the robot has pressed object `k` into another body, such as the table, because Bullet
-    gives way to a strong arm; less than 1 mm for an object that the robot has let go and that has come out."""
+    """`(N, k)` m: depth to which the robot has pressed object `k` into another body, such as the table. Bullet allows
+    this, because its contacts yield to a strong arm."""
     hit: Array
-    """`(N, k)` bool: object `k` met another body than the robot in the last control step, or lies on another body;
-    false while the robot presses on it."""
+    """`(N, k)` bool: object `k` met a body other than the robot in the last control step, or lies on it; false while
+    the robot presses on the object."""
     hit_position: Array
     """`(N, k, 3)` m: position of object `k` when it met the other body; `object_position` without `hit`."""
     object_position: Array
