@@ -39,7 +39,8 @@ another process too, see tests/cli/new/test_scaffolds.py."""
 )
 def test_every_algorithm_passes(algo: str, framework: str, tmp_path: Path) -> None:
     checks = algorithm_checks(algo, framework, STEPS, tmp_path, config(algo, framework))
-    done = list(perform(registry("algorithm").get(algo), checks))
+    short = [check for check in checks if check.name != LEARNS]  # tests/registry/test_inheritance.py trains that long
+    done = list(perform(registry("algorithm").get(algo), short))
     assert [outcome for outcome in done if outcome.status != "passed"] == []
     assert [outcome.check for outcome in done] == [
         "constructs",
