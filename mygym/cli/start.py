@@ -19,7 +19,7 @@ PROGRAMS = frozenset({"mygym", "train", "evaluate", "-m"})
 
 @contextmanager
 def interruptible_import() -> Iterator[None]:
-    """Import in a program: a signal ends the process with one line. Elsewhere, do nothing: mygym is a library there."""
+    """End the process with one line at a signal during imports; do nothing if the program is not one of mygym."""
     if Path(sys.argv[0]).stem not in PROGRAMS:
         yield
         return
