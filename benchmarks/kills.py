@@ -225,7 +225,7 @@ def contents(run: Path) -> dict[str, Any]:
 
     from mygym.runs.checkpoints.checkpoints import Checkpoints
     from mygym.runs.checkpoints.serialization import to_files
-    from mygym.runs.logs import EVENTS
+    from mygym.runs.logs import events_file
 
     def timeless(values: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in values.items() if not key.startswith("time/") and key != "wall_time_s"}
@@ -255,7 +255,7 @@ def contents(run: Path) -> dict[str, Any]:
     content["monitor"] = [{k: v for k, v in row.items() if k != "t"} for row in csv.DictReader(lines)]
     content["events"] = [
         (event.step, value.tag, value.tensor.SerializeToString())
-        for event in EventFileLoader(str(run / "tensorboard" / EVENTS)).Load()
+        for event in EventFileLoader(str(events_file(run / "tensorboard"))).Load()
         for value in event.summary.value
         if not value.tag.startswith(("time/", "config/", "_hparams_/"))  # the config has another logdir
     ]

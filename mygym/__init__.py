@@ -11,15 +11,18 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from mygym.envs.ids import register_ids
-from mygym.registry.user_files import user_modules
+from mygym.cli.start import interruptible_import
+
+with interruptible_import():
+    from mygym.envs.ids import register_ids
+    from mygym.registry.user_files import user_modules
+
+    user_modules.install()
+    register_ids()
 
 __version__ = "0.1.0"
 
 __all__ = ["demonstrate", "evaluate", "load", "load_demonstrations", "make_env", "replay", "results", "search", "train"]
-
-user_modules.install()
-register_ids()
 
 
 def __getattr__(name: str) -> Any:

@@ -49,7 +49,7 @@ from mygym.registry import register_algorithm
 from mygym.runs import divergence_callback, factory, files, logs, progress_bar, result, session, video, worker_vec_env
 from mygym.runs.checkpoints import checkpoints, replay_log
 from mygym.runs.checkpoints.checkpoints import Checkpoints
-from mygym.runs.logs import EVENTS
+from mygym.runs.logs import events_file
 from tests.components import slow_except, small
 from tests.conftest import ROOT
 from tests.test_api import assert_whole
@@ -191,7 +191,7 @@ def assert_whole_files(run: Path) -> None:
     assert_whole(run)
     with (run / "monitor.csv").open() as file:
         assert all(None not in line and None not in line.values() for line in csv.DictReader(list(file)[1:]))
-    events = (run / "tensorboard" / EVENTS).read_bytes()
+    events = events_file(run / "tensorboard").read_bytes()
     while events:
         length = 16 + int.from_bytes(events[:8], "little")  # with the checksums around it
         assert len(events) >= length
@@ -847,7 +847,7 @@ def test_logs_have_no_queue(row: Row, train: Train, before: Any, tmp_path: Path,
     seen: list[Any] = []
 
     def look(*_: Any) -> None:
-        events = EventFileLoader(str(run_in(tmp_path) / "tensorboard" / EVENTS)).Load()
+        events = EventFileLoader(str(events_file(run_in(tmp_path) / "tensorboard"))).Load()
         seen.extend((event.step, value.tag) for event in events for value in event.summary.value)
         lines = (run_in(tmp_path) / "progress.jsonl").read_text().splitlines()
         seen.extend(line for line in map(json.loads, lines) if line["steps"] == 40)

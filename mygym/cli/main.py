@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from mygym.cli.output import print_note
+from mygym.cli.start import INTERRUPTED
 from mygym.errors import ConfigError, InterruptedRunError, MygymError, bad_value
 from mygym.runs.stop_request import SIGNALS, StopRequest
 
@@ -43,9 +44,6 @@ COMMANDS = {
     "check": "validate a component",
 }
 """Command → help; the command `NAME` is `mygym.cli.NAME.main`."""
-
-INTERRUPTED = ("interrupted", 130)
-"""Message and exit code after Ctrl-C, SIGTERM or SIGHUP."""
 
 STREAM_ERRORS = (errno.ENOSPC, errno.EIO, errno.EBADF)
 """Errors of `print`: the disk of the output is full, or its terminal is closed; errors of files have a file name."""

@@ -55,6 +55,9 @@ def read_urdf(path: Path) -> ET.Element:
         raise AssetError(f"{path}: not a URDF file: {error}") from error
     if root.tag != "robot":
         raise AssetError(f"{path}: not a URDF file: it begins with <{root.tag}>, not with <robot>")
+    if any("/xacro}" in str(element.tag) for element in root.iter()):
+        allowed = "the URDF that `xacro FILE > NAME.urdf` of ROS writes"
+        raise AssetError(bad_value("urdf", str(path), allowed, "is a xacro file, not a URDF"))
     try:
         check_numbers(root)
         check_tree(root)

@@ -7,6 +7,7 @@ import csv
 import json
 import math
 import os
+import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -15,13 +16,14 @@ from typing import Any
 from stable_baselines3.common.logger import KVWriter, TensorBoardOutputFormat
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.summary.writer.record_writer import RecordWriter
+from torch.utils.tensorboard import writer as tensorboard_writer
 from torch.utils.tensorboard.summary import hparams
-from torch.utils.tensorboard.writer import FileWriter, SummaryWriter
 
 from mygym.runs.directory import MONITOR, PROGRESS, TENSORBOARD
 from mygym.runs.files import to_yaml, writing
 
-EVENTS = "events.out.tfevents.mygym"
+EVENTS = "events.out.tfevents"
+"""Beginning of the name of an event file."""
 
 _NOT_LOGGED = frozenset({"time/iterations"})
 """SB3 counts rollouts from the start of the process, so a resumed run would begin at 0 again."""
@@ -52,7 +54,7 @@ def trim_partial_records(*paths: Path) -> None:
         if path.is_file():
             with path.open("rb+") as file:
                 content = file.read()
-                file.truncate(_end_of_records(content) if path.name == EVENTS else content.rfind(b"\n") + 1)
+                file.truncate(_end_of_records(content) if path.name.startswith(EVENTS) else content.rfind(b"\n") + 1)
 
 
 def _end_of_records(content: bytes) -> int:
@@ -64,7 +66,13 @@ def _end_of_records(content: bytes) -> int:
 
 
 def _log_files(run: Path) -> list[tuple[str, Path]]:
-    return [(name, run / name) for name in (PROGRESS, MONITOR, f"{TENSORBOARD}/{EVENTS}")]
+    events = (f"{TENSORBOARD}/{EVENTS}.mygym", events_file(run / TENSORBOARD))
+    return [(PROGRESS, run / PROGRESS), (MONITOR, run / MONITOR), events]
+
+
+def events_file(folder: Path) -> Path:
+    """Return the event file of a folder, which need not exist."""
+    return next(folder.glob(f"{EVENTS}.*mygym"), folder / f"{EVENTS}.mygym")
 
 
 class _AppendOnlyFile:
@@ -191,7 +199,7 @@ class TensorBoard(TensorBoardOutputFormat):
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(exist_ok=True)
-        events = folder / EVENTS
+        events = events_file(folder)
         self._is_new = not (events.exists() and events.stat().st_size)
         self.writer = _SummaryWriter(folder)
         self._is_closed = False
@@ -218,7 +226,7 @@ def _hyperparameters(values: Mapping[str, Any], prefix: str = "") -> Iterator[tu
             yield f"{prefix}{key}", value if isinstance(value, bool | int | float) else str(value)
 
 
-class _SummaryWriter(SummaryWriter):
+class _SummaryWriter(tensorboard_writer.SummaryWriter):
     def _get_file_writer(self) -> Any:
         if self.file_writer is None:
             vars(self).update(
@@ -227,16 +235,24 @@ class _SummaryWriter(SummaryWriter):
         return self.file_writer
 
 
-class _FileWriter(FileWriter):
+class _FileWriter(tensorboard_writer.FileWriter):
     def __init__(self, folder: Path) -> None:
-        self.event_writer = _EventWriter(folder)
+        # `wandb.init(sync_tensorboard=True)` replaces TensorBoard's class with a subclass that follows the folder
+        *replacements, _original, _object = tensorboard_writer.EventFileWriter.mro()  # type: ignore[attr-defined]
+        self.event_writer = type("EventWriter", (*replacements, _EventWriter), {})(str(folder))
 
 
-class _EventWriter:
-    """Replacement of TensorBoard's `EventFileWriter` that writes in the calling thread."""
+class _EventWriter(tensorboard_writer.EventFileWriter.mro()[-2]):  # type: ignore[misc]
+    """TensorBoard's `EventFileWriter`, but it writes in the calling thread and continues the file of the folder.
 
-    def __init__(self, folder: Path) -> None:
-        self.file = _AppendOnlyFile(folder / EVENTS)
+    The file gets a new name in TensorBoard's form: Weights & Biases reads from it that the file is of this process.
+    """
+
+    def __init__(self, folder: str) -> None:
+        path = Path(folder) / f"{EVENTS}.{int(time.time())}.{socket.gethostname()}.mygym"
+        with writing(path), contextlib.suppress(FileNotFoundError):
+            events_file(path.parent).rename(path)
+        self.file = _AppendOnlyFile(path)
         self.records = RecordWriter(self.file)
         if not self.file.length():
             self.add_event(Event(wall_time=time.time(), file_version="brain.Event:2"))

@@ -47,10 +47,13 @@ ALGORITHM_FOR_SEVERAL_STAGES = "ppo"
 """Default algorithm for tasks of several stages (`benchmarks/results/learning.md`)."""
 
 LEARNING_KEYS = (
-    *("algo", "framework", "algo_params", "training_params", "strategy", "strategy_params"),
+    *("algo", "algo_params", "training_params", "strategy", "strategy_params"),
     *("reward", "her", "actions", "pretrained"),
 )
-"""Keys of a config that choose how to learn: with any of them the default algorithm is that of the schema."""
+"""Keys of a config that choose how to learn: with any of them the default algorithm is that of the schema.
+
+A framework does not choose: `ppo` learns tasks of several stages in each.
+"""
 
 BUDGET_KEYS = ("steps", "eval")
 """Keys of a task's `run_defaults` that set the duration of learning from rewards."""

@@ -87,7 +87,7 @@ def _finger_tips(
     direction = centre / max(float(np.linalg.norm(centre)), 1e-6)
     tips, reaches = {}, {}
     for joint in fingers:
-        if any(is_finger(other) for other in _carried(joints, joint.child)):
+        if any(other.name in closed for other in _carried(joints, joint.child)):
             continue
         for pose in _poses(joints, wrist, closed, joint.child):
             shapes = [np.zeros((1, 3)), *_shapes(root, joints, joint.child, np.eye(4))]

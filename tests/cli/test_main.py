@@ -106,6 +106,43 @@ def test_every_command_ends_with_one_line_at_a_signal(
     assert signal.getsignal(number) == before
 
 
+START = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job inherits it as ignored
+class Interruption:
+    def find_spec(name, *_):
+        if name == os.environ["INTERRUPT_AT"]:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interruption)
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "module"),
+    [
+        *((["train.py"], module) for module in ("mygym.envs", "numpy", "mygym.cli.train", "torch")),
+        (["evaluate.py"], "gymnasium"),
+        (["-m", "mygym", "list"], "numpy"),
+        ([Path(sys.executable).with_name("mygym"), "list"], "yaml"),
+    ],
+    ids=str,
+)
+def test_ctrl_c_while_python_imports_is_one_line(program: list[str], module: str, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(START)
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}", "INTERRUPT_AT": module}
+    command = [sys.executable, *program, "--dry-run"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+
+
+def test_ctrl_c_in_a_program_of_the_user_is_a_keyboard_interrupt(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(START)
+    (tmp_path / "mine.py").write_text("try:\n    import mygym\nexcept KeyboardInterrupt:\n    print('caught')")
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}", "INTERRUPT_AT": "gymnasium"}
+    command = [sys.executable, str(tmp_path / "mine.py")]
+    assert subprocess.run(command, capture_output=True, text=True, env=environment, check=True).stdout == "caught\n"
+
+
 @pytest.mark.parametrize(
     ("words", "unbuffered"),
     slow_except(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 import types
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -181,6 +182,20 @@ def test_weights_and_biases_offline(tmp_path: Path) -> None:
     files = list((result.path / "wandb").glob("offline-run-*/run-*.wandb"))
     assert len(files) == 1
     assert files[0].stat().st_size > 1_000
+
+
+@pytest.mark.parametrize("resumed", [False, True], ids=["new run", "resumed run"])
+def test_weights_and_biases_follow_the_event_file(resumed: bool, tmp_path: Path) -> None:
+    wandb = pytest.importorskip("wandb")
+    values = config("ppo", tmp_path, tensorboard=True)
+    run = stopped(values, step=130) if resumed else None
+    with wandb.init(mode="offline", dir=tmp_path, sync_tensorboard=True, settings={"console": "off", "silent": True}):
+        _ = mygym.train(resume=run) if run else mygym.train(values)
+    (file,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
+    last = time.monotonic() + 60
+    while b"eval/success_rate" not in file.read_bytes():  # a process of Weights & Biases still writes it
+        assert time.monotonic() < last
+        time.sleep(0.1)
 
 
 def test_mlflow_in_a_local_file(tmp_path: Path) -> None:

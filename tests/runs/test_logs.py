@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
+import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,10 +15,14 @@ from stable_baselines3.common.logger import HParam
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
+from torch.utils.tensorboard import writer
 
 from mygym.runs import logs
 from mygym.runs.directory import MONITOR, PROGRESS, TENSORBOARD
-from mygym.runs.logs import EVENTS, EpisodesCsv, JsonLines, TensorBoard
+from mygym.runs.logs import EpisodesCsv, JsonLines, TensorBoard, events_file
+
+EVENTS = "tensorboard/events.out.tfevents.mygym"
+"""Key of the event file's length in a checkpoint; in older runs also the path of the file."""
 
 
 def test_json_lines_hold_numbers_only(tmp_path: Path) -> None:
@@ -40,9 +48,9 @@ def test_lengths_of_existing_files(tmp_path: Path) -> None:
     assert logs.lengths(tmp_path) == {}
     (tmp_path / PROGRESS).write_bytes(b"12345\n")
     (tmp_path / TENSORBOARD).mkdir()
-    (tmp_path / TENSORBOARD / EVENTS).write_bytes(b"")
+    events_file(tmp_path / TENSORBOARD).write_bytes(b"")
     (tmp_path / "notes.txt").write_bytes(b"foreign")
-    assert logs.lengths(tmp_path) == {PROGRESS: 6, f"{TENSORBOARD}/{EVENTS}": 0}
+    assert logs.lengths(tmp_path) == {PROGRESS: 6, EVENTS: 0}
 
 
 def test_logs_are_truncated_to_their_known_length(tmp_path: Path) -> None:
@@ -102,28 +110,62 @@ def write_scalars(folder: Path, *steps: int) -> int:
     for step in steps:
         board.write({"train/loss": step / 10}, {"train/loss": None}, step)
     board.close()
-    return (folder / EVENTS).stat().st_size
+    return events_file(folder).stat().st_size
 
 
 def test_truncated_and_continued_event_file_has_each_step_once(tmp_path: Path) -> None:
     length = write_scalars(tmp_path / TENSORBOARD, 1, 2)
     write_scalars(tmp_path / TENSORBOARD, 3, 4)
-    assert list(logs.truncate(tmp_path, {f"{TENSORBOARD}/{EVENTS}": length})) == []
+    assert list(logs.truncate(tmp_path, {EVENTS: length})) == []
     write_scalars(tmp_path / TENSORBOARD, 5)
-    assert [path.name for path in (tmp_path / TENSORBOARD).iterdir()] == [EVENTS]
-    assert scalars(tmp_path / TENSORBOARD / EVENTS) == [(1, 0.1), (2, 0.2), (5, 0.5)]
+    assert list((tmp_path / TENSORBOARD).iterdir()) == [events_file(tmp_path / TENSORBOARD)]
+    assert scalars(events_file(tmp_path / TENSORBOARD)) == [(1, 0.1), (2, 0.2), (5, 0.5)]
 
 
 def test_event_file_is_readable_after_a_lost_record(tmp_path: Path) -> None:
-    path = tmp_path / TENSORBOARD / EVENTS
-    length = write_scalars(path.parent, 1, 2)
-    whole = path.read_bytes()
+    folder = tmp_path / TENSORBOARD
+    length = write_scalars(folder, 1, 2)
+    whole = events_file(folder).read_bytes()
     for lost in (1, 3, 4, 5, length // 2, length - 13, length - 1, length):
-        path.write_bytes(whole[: length - lost])
-        (message,) = logs.truncate(tmp_path, {f"{TENSORBOARD}/{EVENTS}": length})
+        (path := events_file(folder)).write_bytes(whole[: length - lost])
+        (message,) = logs.truncate(tmp_path, {EVENTS: length})
         assert f"{path} has lost {lost} " in message
-        write_scalars(path.parent, 9)
-        assert scalars(path)[-1] == (9, 0.9), lost
+        write_scalars(folder, 9)
+        assert scalars(events_file(folder))[-1] == (9, 0.9), lost
+
+
+def test_event_file_of_an_older_run_is_continued(tmp_path: Path) -> None:
+    write_scalars(tmp_path / TENSORBOARD, 1)
+    events_file(tmp_path / TENSORBOARD).rename(tmp_path / EVENTS)
+    write_scalars(tmp_path / TENSORBOARD, 2)
+    (file,) = (tmp_path / TENSORBOARD).iterdir()
+    assert scalars(file) == [(1, 0.1), (2, 0.2)]
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["new run", "resumed run"])
+def test_a_subclass_in_place_of_tensorboards_writer_follows_the_folder(
+    old: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`wandb.init(sync_tensorboard=True)` does this, and reads new files of this host alone."""
+    folders: list[str] = []
+    if old:
+        write_scalars(tmp_path, 1)
+        events_file(tmp_path).rename(tmp_path / "events.out.tfevents.0000000001.elsewhere.mygym")
+
+    class Follower(writer.EventFileWriter):  # type: ignore[misc]
+        def __init__(self, logdir: str, *args: Any, **kwargs: Any) -> None:
+            folders.append(logdir)
+            super().__init__(logdir, *args, **kwargs)
+
+    monkeypatch.setattr(writer, "EventFileWriter", Follower)
+    before, threads = int(time.time()), threading.enumerate()
+    board = TensorBoard(tmp_path)
+    assert (folders, threading.enumerate()) == ([str(tmp_path)], threads)
+    board.close()
+    (file,) = tmp_path.iterdir()
+    begun, *host = file.name.removeprefix("events.out.tfevents.").split(".")
+    assert before <= int(begun) <= time.time()
+    assert ".".join(host) == f"{socket.gethostname()}.mygym"
 
 
 def test_tensorboard_has_text_and_hyperparameters(tmp_path: Path) -> None:
@@ -131,7 +173,7 @@ def test_tensorboard_has_text_and_hyperparameters(tmp_path: Path) -> None:
     values = {"note": "some text", "hparams": HParam({"learning_rate": 0.1}, {"eval/success_rate": 0.0})}
     board.write(values, dict.fromkeys(values), 5)
     board.close()
-    events = EventFileLoader(str(tmp_path / TENSORBOARD / EVENTS)).Load()
+    events = EventFileLoader(str(events_file(tmp_path / TENSORBOARD))).Load()
     tags = {value.tag for event in events for value in event.summary.value}
     assert tags == {
         "note/text_summary",

@@ -172,15 +172,16 @@ def test_a_registered_replay_buffer_is_not_replaced_by_hindsight() -> None:
         resolve_config(overrides={"algo": "own_buffer", "her": True})
 
 
+@pytest.mark.parametrize("more", [{}, {"framework": "pytorch"}, {"framework": "jax"}], ids=str)
 @pytest.mark.parametrize("task", ["push", "pick_and_place", "AGMDW"])
-def test_a_task_of_several_stages_alone_chooses_an_algorithm_that_learns_it(task: str) -> None:
-    resolved = resolve_config(overrides={"task": task})
+def test_a_task_of_several_stages_alone_chooses_an_algorithm_that_learns_it(task: str, more: dict[str, str]) -> None:
+    resolved = resolve_config(overrides={"task": task, **more})
     config = resolved.config
     assert (config.algo, config.reward, config.n_envs) == ("ppo", "shaped", 32)
     assert resolved.origins["algo"] == "tasks of several stages"
     assert config.algo_params["policy_kwargs"]["net_arch"] == [128, 128]
     assert config.task_params.starts == ({} if task == "push" else {"in_hand": 0.3})
-    assert resolve_config(overrides={"task": "reach"}).config.algo == "sac"
+    assert resolve_config(overrides={"task": "reach", **more}).config.algo == "sac"
 
 
 @pytest.mark.parametrize(

@@ -356,6 +356,11 @@ MESH = '<link name="a"><collision><geometry><mesh filename="gone.stl"/></geometr
         pytest.param(urdf("revolute", mass=0), "link b has a mass of 0 kg: set its <inertial>", id="no mass"),
         pytest.param(urdf("revolute", inertia=0), "link b has principal moments of inertia", id="no inertia"),
         pytest.param("<sdf/>", "it begins with <sdf>, not with <robot>", id="no robot"),
+        pytest.param(
+            '<robot xmlns:xacro="http://ros.org/wiki/xacro"><xacro:arg name="side" default="left"/></robot>',
+            "is a xacro file, not a URDF; allowed: the URDF that `xacro FILE > NAME.urdf`",
+            id="xacro",
+        ),
         pytest.param(urdf("revolute").replace('"-1"', '"low"'), "joint turn: limit lower: 'low'", id="no number"),
         pytest.param(urdf("revolute").replace('ixx="1.0" ', ""), "link b: inertia: ", id="no moment"),
         pytest.param(urdf("revolute").replace("0 0 1", "0 1"), "joint turn: axis xyz: '0 1'", id="two numbers"),

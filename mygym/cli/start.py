@@ -1,0 +1,36 @@
+"""Start of the programs `mygym`, `train.py` and `evaluate.py`: Ctrl-C ends them with one line while Python imports."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from mygym.runs.stop_request import StopRequest  # little else, because a signal meanwhile causes a traceback
+
+INTERRUPTED = ("interrupted", 130)
+"""Message and exit code after Ctrl-C, SIGTERM or SIGHUP."""
+
+PROGRAMS = frozenset({"mygym", "train", "evaluate", "-m"})
+"""Names of the programs, without suffix; `-m` while `python -m mygym` imports the package."""
+
+
+@contextmanager
+def interruptible_import() -> Iterator[None]:
+    """End the process with one line at a signal during imports; do nothing if the program is not one of mygym."""
+    if Path(sys.argv[0]).stem not in PROGRAMS:
+        yield
+        return
+    with StopRequest(immediate=True) as stop:
+        try:
+            yield
+        except BaseException:  # a library may have replaced the KeyboardInterrupt, e.g. by an ImportError
+            if not stop.received:
+                raise
+            stop.ending = True
+            message, code = INTERRUPTED
+            with suppress(OSError):  # standard error is closed
+                os.write(2, f"{message}\n".encode())
+            os._exit(code)
