@@ -48,6 +48,23 @@ _PPO_SEVERAL_STAGES = {
 }
 """Short rollouts of many environments, large batches and little noise (`benchmarks/results/learning.md`)."""
 
+_SMALL_STEPS = {
+    "control": {"name": "ee_delta", "step": 0.02},
+    "task_params": {"starts": {"along_expert": 0.3}},
+    "eval": {"every": 50_000},
+    "algo_params": {"learning_rate": {"schedule": "linear", "from": 1e-3, "to": 1e-4}},
+}
+"""For precise tasks: with small actions the exploration noise moves the hand by millimetres, so that an object that is
+released, or a handle that is grasped, stays where it should be."""
+
+_PPO_OF_TASKS = {
+    "open_drawer": _SMALL_STEPS,
+    "pick_and_place": _SMALL_STEPS,
+    "place_on_step": {**_SMALL_STEPS, "steps": 1_000_000},
+    "stack": _SMALL_STEPS,
+}
+"""`benchmarks/results/learning.md`"""
+
 _PPO_FUSED = {
     "n_envs": 512,
     "steps": 1_000_000,
@@ -72,6 +89,7 @@ BUILT_IN = (
         defaults=_PPO,
         run_defaults=_ON_POLICY_RUN,
         stage_defaults=_PPO_SEVERAL_STAGES,
+        task_defaults=_PPO_OF_TASKS,
         fused_defaults=_PPO_FUSED,
         help="proximal policy optimisation: on-policy, robust, for many environments",
     ),

@@ -26,6 +26,8 @@ class Algorithm:
     """Values of the run's config (steps, n_envs, reward …) that this algorithm prefers."""
     stage_defaults: Mapping[str, Any] = field(default_factory=dict)
     """Values that it prefers for tasks of several stages, above `run_defaults`."""
+    task_defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Values that it prefers for named tasks, above `stage_defaults`; by the name of the task."""
     fused_defaults: Mapping[str, Any] = field(default_factory=dict)
     """Values that it prefers for the fused engine, above the others: there, steps cost little."""
     dict_observations: bool = True

@@ -45,6 +45,10 @@ def complete(entry: Algorithm, stated: Mapping[str, Any], inherit: bool = True) 
         defaults=merged(_constructor_defaults(whole, parent, parent.defaults), entry.defaults),
         run_defaults=merged(parent.run_defaults, entry.run_defaults),
         stage_defaults=_preferences(parent.stage_defaults, whole, parent, entry),
+        task_defaults={
+            **{task: _preferences(values, whole, parent, entry) for task, values in parent.task_defaults.items()},
+            **entry.task_defaults,
+        },
         fused_defaults=_preferences(parent.fused_defaults, whole, parent, entry),
         training_defaults=merged(_training_defaults(entry.target, parent), entry.training_defaults),
     )

@@ -70,8 +70,8 @@ class _Decided(NamedTuple):
     """Values of the algorithm's registration, without hyperparameters."""
     strategy_class: Layer
     """Defaults of the strategies' parameters."""
-    of_stages: Layer
-    """Preferences of the algorithm for tasks of several stages."""
+    of_stages: Sequence[Layer]
+    """Preferences of the algorithm for tasks of several stages, and for this task."""
     of_engine: Layer
     """Preferences of the algorithm for the fused engine."""
     preferred: Sequence[Layer]
@@ -122,13 +122,13 @@ def resolve_with_strategies(
         raise ConfigError(str(error)) from error
     asked = resolve([recommended, required, preferred, *user]).config if preferred.values else asked
     task = find_task(asked.task)
-    workspace, control, entry = _find_names(asked, task)
+    workspace, entry = _find_names(asked, task)
     of_entry = {key: value for key, value in entry.run_defaults.items() if key not in STRATEGY_KEYS}
     of_entry |= required.values
-    of_stages, preferences = _stage_layer(task, entry), [recommended, _task_layer(task, entry), preferred]
+    of_stages, preferences = _stage_layers(task, entry), [recommended, _task_layer(task, entry), preferred]
     of_engine = _engine_layer(asked, entry)
     decided = _Decided(asked, task, entry, of_entry, strategy_class, of_stages, of_engine, preferences, user)
-    of_algorithm = [_algorithm_layer(entry, of_entry), of_stages, of_engine]
+    of_algorithm = [_algorithm_layer(entry, of_entry), *of_stages, of_engine]
     draft = resolve([strategy_class, *of_algorithm, *preferences, *user]).config
     variants = make_variants(draft, strategies.of(draft))[0]
     her = uses_her(draft, task, entry, variants)
@@ -136,6 +136,7 @@ def resolve_with_strategies(
     chosen = resolve(layers)
     _check_hyperparameters(schema, layers, asked, chosen.config)
     derived = derived_values(asked, chosen.config, variants, her)
+    control = find_controller(chosen.config.control).config.model_dump()
     derived |= {"workspace": absolute(workspace), "control": control, "her": her}
     if params := _complete_params(strategies.of(chosen.config)):
         derived["strategy_params"] = params
@@ -284,15 +285,15 @@ def _complete_params(strategies: Sequence[Any]) -> dict[str, Any]:
     return join_params(params)
 
 
-def _find_names(asked: RunConfig, task: Task) -> tuple[str, Any, Algorithm]:
-    """Return the registered name of the workspace, the complete `control`, and the algorithm; check every other name.
+def _find_names(asked: RunConfig, task: Task) -> tuple[str, Algorithm]:
+    """Return the registered name of the workspace, and the algorithm; check every other name.
 
     Raises:
         ConfigError: A name is unknown, or the algorithm cannot be trained.
     """
     try:
         workspace = registry("workspace").get(asked.workspace or task.workspace, "workspace").name
-        control = find_controller(asked.control).config.model_dump()
+        find_controller(asked.control)
         registry("robot").get(asked.robot)
         find_reward(asked.reward)
         for name in asked.observations or ():
@@ -306,7 +307,7 @@ def _find_names(asked: RunConfig, task: Task) -> tuple[str, Any, Algorithm]:
         _check_algorithm(entry)
     except RegistryError as error:
         raise ConfigError(str(error)) from error
-    return workspace, control, entry
+    return workspace, entry
 
 
 def _check_algorithm(entry: Algorithm) -> None:
@@ -330,15 +331,21 @@ def _check_algorithm(entry: Algorithm) -> None:
     Schema(entry, {}).check_registration()
 
 
-def _stage_layer(task: Task, entry: Algorithm) -> Layer:
-    """Return what the algorithm prefers for tasks of several stages; empty for a single stage."""
+def _stage_layers(task: Task, entry: Algorithm) -> list[Layer]:
+    """Return the preferences of the algorithm for tasks of several stages, and for this task; none for one stage."""
     if len(task.stage_names) == 1:
-        return Layer(f"algorithm {entry.name}", {})
-    values = dict(entry.stage_defaults)
-    if "task_params" in values:
-        starts = values["task_params"]["starts"]
-        values["task_params"] = {"starts": {name: starts[name] for name in starts if name in task.start_stages}}
-    return Layer(f"algorithm {entry.name}, for several stages", values)
+        return []
+    layers = []
+    for words, preferred in (
+        ("for several stages", entry.stage_defaults),
+        (f"for task {task.name}", entry.task_defaults.get(task.name, {})),
+    ):
+        values = dict(preferred)
+        if "task_params" in values:
+            starts = values["task_params"]["starts"]
+            values["task_params"] = {"starts": {name: starts[name] for name in starts if name in task.start_stages}}
+        layers.append(Layer(f"algorithm {entry.name}, {words}", values))
+    return layers
 
 
 def _engine_layer(asked: RunConfig, entry: Algorithm) -> Layer:
@@ -393,7 +400,7 @@ def _all_layers(decided: _Decided, her: bool) -> tuple[list[Layer], Schema]:
         Layer(f"class {schema.cls.__name__}", {"algo_params": schema.defaults(), **class_training}),
         decided.strategy_class,
         *_split_inherited(_algorithm_layer(entry, of_entry), entry),
-        _accepted(decided.of_stages, schema),
+        *(_accepted(layer, schema) for layer in decided.of_stages),
         _accepted(decided.of_engine, schema),
         *decided.preferred,
         *decided.user,

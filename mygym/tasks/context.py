@@ -57,6 +57,8 @@ class BoundStage:
     """Name in results."""
     grip: Vector = (0.0, 0.0, 0.0)
     """m from the object's centre to the grip point, in the object's frame."""
+    put_down_by: int | None = None
+    """Index in the task of the stage that puts the object down at the goal; None: no stage does."""
     deceleration: float = 3.9
     """m/s² at which the object slows down when it glides or rolls."""
 

@@ -27,6 +27,10 @@ from mygym.tasks.state import namespace
 from mygym.types import Array
 
 
+PUT_DOWN_HEIGHT, PUT_DOWN_SPEED = 0.03, 0.1
+"""m above the goal and m/s below which an object may be put down: a cube that is let go there stays on another cube."""
+
+
 @dataclass(frozen=True)
 class Predicate:
     """A registered predicate."""
@@ -196,12 +200,33 @@ def free(context: StageContext) -> Array:
     return ~touch.any(-1) if touch.shape[-1] else context.state.time >= 0
 
 
-@register_predicate("placed", lasts=True, goal=placed_term)
-def placed(context: StageContext) -> Array:
+def at_goal(context: StageContext) -> Array:
     """The object is at the goal and not pressed deep into its support, or the part is at its goal position."""
     if context.bound.part is not None:
         return abs(context.part_position - context.goal[:, 0]) < context.thresholds.tolerance
     return distance(placed_position(context), context.goal) < context.thresholds.tolerance
+
+
+def above_goal(context: StageContext) -> Array:
+    """The object is above its goal, low enough to be put down, and the stage that puts it down is not complete."""
+    offset = context.object_position - context.goal
+    beside = length(offset[:, :2])
+    low = (beside < context.thresholds.tolerance) & (offset[:, 2] > 0.0) & (offset[:, 2] < PUT_DOWN_HEIGHT)
+    return low & (context.progress.stage <= (context.bound.put_down_by or 0))
+
+
+def still_placed(context: StageContext) -> Array:
+    """The object or the part is at the goal, or the object is above the goal and not put down yet."""
+    return at_goal(context) if context.bound.put_down_by is None else at_goal(context) | above_goal(context)
+
+
+@register_predicate("placed", keeps=still_placed, lasts=True, goal=placed_term)
+def placed(context: StageContext) -> Array:
+    """The object or the part is at the goal; or the object is not put down yet, above the goal and slow."""
+    if context.bound.put_down_by is None:
+        return at_goal(context)
+    slow = length(context.object_velocity) < PUT_DOWN_SPEED
+    return at_goal(context) | (above_goal(context) & slow)
 
 
 def still_turned(context: StageContext) -> Array:

@@ -43,6 +43,8 @@ class Stage:
     """`(N, 3)` m: where the object should be at this moment, on the way to the goal; None: at the goal."""
     weight: float = 1.0
     """Share in the reward `shaped`, relative to the other stages: larger for a long way with much to lose."""
+    stops_above: bool = False
+    """Whether an object that a later stage puts down may stop up to 3 cm above its goal."""
     needs_object: bool = True
     """Whether the stage acts on an object, or on a part of the workspace if the sub-task names a part."""
     needs_part: bool = False

@@ -114,6 +114,7 @@ class Task:
         for number, (subtask, slots) in enumerate(zip(self.subtasks, self.goal_slots, strict=True)):
             object_slot = self.roles.index(subtask.object) if self._acts_on_object(number) else None
             target = subtask.part or (self.called(subtask.object) if object_slot is not None else "")
+            put_down_by = self._put_down_by(number, len(bound_stages))
             bound_stages += [
                 BoundStage(
                     stage,
@@ -126,11 +127,26 @@ class Task:
                     thresholds=Thresholds(tolerance=subtask.tolerance or self.tolerance),
                     label=stage.name if len(self.subtasks) == 1 else f"{stage.name} {target}".rstrip(),
                     grip=subtask.grip,
+                    put_down_by=put_down_by,
                     deceleration=subtask.deceleration,
                 )
                 for stage in self.composed[number]
             ]
         return tuple(bound_stages)
+
+    def _put_down_by(self, number: int, first: int) -> int | None:
+        """Return the index in the task of the stage that puts the object of a sub-task down; None: no stage does.
+
+        Args:
+            number: Index of the sub-task.
+            first: Index in the task of the sub-task's first stage.
+        """
+        is_carried = False
+        for index, stage in enumerate(self.composed[number], first):
+            if is_carried and "free" in stage.gives and "placed" not in stage.ends:
+                return index
+            is_carried = is_carried or stage.stops_above
+        return None
 
     @cached_property
     def led_by(self) -> tuple[tuple[int, ...], ...]:

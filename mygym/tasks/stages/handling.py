@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from mygym.tasks.context import ArmCommand, StageContext, StartPose, wrapped
-from mygym.tasks.predicates import at_rest, distance, near_radius
+from mygym.tasks.predicates import PUT_DOWN_HEIGHT, at_goal, at_rest, distance, near_radius
 from mygym.tasks.stage import CLOSED, OPEN, Stage, register_stage
 from mygym.tasks.stages.motions import (
     closeness,
@@ -37,6 +37,16 @@ TRAVEL, TRAVEL_SHARE = 0.3, 0.75
 """m from the goal at which half of the progress of a carried object is left, for this share of the potential; the rest
 counts by the tolerance, which may be so small that it is flat far from the goal."""
 
+CLEARANCE, PRECISE, DESCENT = 0.02, 0.01, 0.03
+"""m above the goal at which a carried object arrives; m beside the goal within which it may be as low as the goal, and
+m beyond that over which it descends."""
+
+LIFT_SHARE, MISSING_HALF = 0.3, 0.03
+"""Share of the potential of an object that is carried over its goal for the height, which counts half at this m too low."""
+
+FARTHEST = 0.6
+"""m from the goal beyond which the logarithmic progress is 0."""
+
 HALF = 0.2
 """m beyond the area of `near` at which half of the potential of the approach is left."""
 
@@ -45,6 +55,9 @@ BETWEEN, GRASP_HALF = 0.02, 0.04
 
 CARRYING = 3.0
 """Weight of stages that carry an object: to lift it must pay more than the risk of losing it costs."""
+
+RELEASING = 2.0
+"""Weight of stages after an object is released: they must pay more than the risk of losing it costs."""
 
 HALF_OPEN = 0.04
 """m between the fingers at which an opening hand has half of the potential of its width."""
@@ -102,8 +115,22 @@ def _grasp_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
 
 
 def move_potential(context: StageContext) -> Array:
-    """`(N,)`: progress of the object to the goal."""
-    return carrying_progress(context, context.goal)
+    """`(N,)`: progress of the object to the goal; from above if it is put down there."""
+    if context.bound.put_down_by is None:
+        return carrying_progress(context, context.goal)
+    return _progress_from_above(context)
+
+
+def _progress_from_above(context: StageContext) -> Array:
+    """`(N,)`: progress of the object to the goal, as far as it is high enough to meet nothing on its way."""
+    xp = namespace(context.goal)
+    beside = planar_distance(context.object_position, context.goal)
+    needed = context.goal[:, 2] + CLEARANCE * xp.clip((beside - PRECISE) / DESCENT, 0.0, 1.0)
+    missing = xp.maximum(needed - context.object_position[:, 2], 0.0)
+    away = xp.minimum(distance(context.object_position, context.goal), FARTHEST) / context.thresholds.tolerance
+    near = 1.0 - xp.log(1.0 + away) / math.log(1.0 + FARTHEST / context.thresholds.tolerance)
+    travelled = 0.5 * near + 0.5 * progress(distance(context.object_position, context.goal), TRAVEL)
+    return progress(missing, MISSING_HALF) * (LIFT_SHARE + (1.0 - LIFT_SHARE) * travelled)
 
 
 def carrying_progress(context: StageContext, position: Array) -> Array:
@@ -167,11 +194,18 @@ def _drop_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     """Bring an object near the goal to rest at the goal, then open."""
     xp = namespace(context.goal)
     distance_to_goal = distance(context.object_position, context.goal)
-    at_goal = distance_to_goal < 2 * context.thresholds.tolerance
+    is_over = planar_distance(context.object_position, context.goal) < 2 * context.thresholds.tolerance
+    is_near = is_over & (distance_to_goal < PUT_DOWN_HEIGHT + context.thresholds.tolerance)
     ee_goal = context.goal + context.ee_position - context.object_position
-    opens = ~at_goal | (distance_to_goal < SETTLED) | (context.count >= PATIENCE) | ~context.finger_contact.all(-1)
-    target = xp.where((at_goal & ~opens)[:, None], ee_goal, context.ee_position)
+    opens = ~is_near | (distance_to_goal < SETTLED) | (context.count >= PATIENCE) | ~context.finger_contact.all(-1)
+    target = xp.where((is_near & ~opens)[:, None], ee_goal, context.ee_position)
     return ArmCommand(limited(context.ee_position, target, 0.02), xp.where(opens, OPEN, CLOSED))
+
+
+def _lies_at_goal(context: StageContext) -> Array:
+    """Return whether the object is at rest, and at its goal if the stage puts it down at a goal."""
+    rests = at_rest(context)
+    return rests if context.bound.put_down_by is None else rests & at_goal(context)
 
 
 def _elapsed_steps(context: StageContext) -> Array:
@@ -196,7 +230,7 @@ APPROACH = Stage("approach", "A", ("free",), ("near",), "approach {object}", app
 GRASP = Stage("grasp", "G", ("free", "near"), ("held",), "grasp {object}", _grasp_potential, _grasp_expert,
               start_pose=_grasp_start, needs_gripper=True)  # fmt: skip
 MOVE = Stage("move", "M", ("held",), ("placed",), "move {object} {goal}", move_potential, _move_expert,
-             weight=CARRYING)  # fmt: skip
+             weight=CARRYING, stops_above=True)  # fmt: skip
 INSERT = Stage("insert", "", ("held",), ("placed",), "insert {object} {goal}", move_potential, _insert_expert,
                weight=CARRYING)  # fmt: skip
 DROP = Stage(
@@ -207,10 +241,12 @@ DROP = Stage(
     "release {object}",
     _drop_potential,
     _drop_expert,
-    complete=at_rest,
+    complete=_lies_at_goal,
     count=_elapsed_steps,
+    weight=RELEASING,
 )
-WITHDRAW = Stage("withdraw", "W", ("free",), ("clear",), "withdraw", _withdraw_potential, _withdraw_expert)
+WITHDRAW = Stage("withdraw", "W", ("free",), ("clear",), "withdraw", _withdraw_potential, _withdraw_expert,
+                 weight=RELEASING)  # fmt: skip
 
 for _stage in (APPROACH, GRASP, MOVE, INSERT, DROP, WITHDRAW):
     register_stage(_stage.name, _stage)
