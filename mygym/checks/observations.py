@@ -15,6 +15,9 @@ from mygym.registry import registry
 from mygym.tasks.context import EpisodeContext
 from mygym.tasks.observations import find_component
 
+ROUNDING = 1e-6
+"""Share by which a value may exceed its bound: the numbers of a unit quaternion are rounded."""
+
 
 def observation_checks(name: str) -> Iterator[Check]:
     """Yield the checks of an observation component, in an expert's episode of a task that has it."""
@@ -56,5 +59,6 @@ def _is_pure(name: str, episode: Episode) -> str:
     values = demand_pure("the component", component.function, batch, episode.contexts, arrays)
     demand(values.ndim == 2, f"the component has shape {values.shape}, not (N, d)")
     largest = float(np.abs(values).max())
-    demand(largest <= component.bound, f"has a value of {largest:g}; its bound is {component.bound:g}")
+    limit = component.bound * (1.0 + ROUNDING)
+    demand(largest <= limit, f"has a value of {largest:g}; its bound is {component.bound:g}")
     return f"{values.shape[1]} numbers, at most {largest:.3g}"
