@@ -3,8 +3,8 @@
     python benchmarks/learning.py > benchmarks/results/learning.md
     python benchmarks/learning.py --only parts --seeds 2 > benchmarks/results/learning.md
 
-No demonstrations. In tasks with an object in the hand, the expert leads three of ten training episodes to the start
-with the object in the hand; in `along` it leads a share of them to a random point of its episode. The columns are those
+No demonstrations. In some tasks the expert leads three of ten training episodes to the start with the object in the hand,
+or to a random point of its episode (`--explain`). The columns are those
 of `benchmarks/strategies.py`. Finished runs are stored in a JSON file and not repeated; `--fresh` repeats them.
 """
 
@@ -16,10 +16,10 @@ import strategies  # type: ignore[import-not-found]  # beside this program
 
 QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
     "push": ("A cube to a point on the table", ["--config configs/push_ppo.yaml"]),
-    "pick_and_place": ("A cube to a point in the air", ["--config configs/pick_and_place_ppo.yaml"]),
+    "pick_and_place": ("A cube to a point in the air", ["--task pick_and_place"]),
     "grippers": (
         "The same on other grippers",
-        [f"--config configs/pick_and_place_ppo.yaml --robot {robot}" for robot in ("xarm6_gripper", "kuka_gripper")],
+        [f"--task pick_and_place --robot {robot}" for robot in ("xarm6_gripper", "kuka_gripper")],
     ),
     "parts": (
         "Articulated parts: button, switch, valve, door, drawer",
@@ -32,16 +32,6 @@ QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
     "carrying": (
         "Objects that are carried",
         [f"--task {task}" for task in ("stack", "place_on_step", "insert", "hand_over", "throw", "hit_board")],
-    ),
-    "along": (
-        "Starts along the expert's episode",
-        [
-            "--config configs/along_expert_ppo.yaml --task score_goal",
-            *(
-                f"--config configs/along_expert_ppo.yaml --task {task} --set task_params.starts.in_hand=0.2"
-                for task in ("pick_and_place --robot kuka_gripper", "hit_board", "place_on_step")
-            ),
-        ],
     ),
     "several": ("Several sub-tasks", [f"--task {task}" for task in ("build_tower", "set_table")]),
 }

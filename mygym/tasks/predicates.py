@@ -26,7 +26,6 @@ from mygym.tasks.goal_terms import (
 from mygym.tasks.state import namespace
 from mygym.types import Array
 
-
 PUT_DOWN_HEIGHT, PUT_DOWN_SPEED = 0.03, 0.1
 """m above the goal and m/s below which an object may be put down: a cube that is let go there stays on another cube."""
 

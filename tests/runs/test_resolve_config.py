@@ -173,7 +173,7 @@ def test_a_registered_replay_buffer_is_not_replaced_by_hindsight() -> None:
 
 
 @pytest.mark.parametrize("more", [{}, {"framework": "pytorch"}, {"framework": "jax"}], ids=str)
-@pytest.mark.parametrize("task", ["push", "pick_and_place", "AGMDW"])
+@pytest.mark.parametrize("task", ["push", "AGM", "AGMDW"])
 def test_a_task_of_several_stages_alone_chooses_an_algorithm_that_learns_it(task: str, more: dict[str, str]) -> None:
     resolved = resolve_config(overrides={"task": task, **more})
     config = resolved.config
@@ -182,6 +182,21 @@ def test_a_task_of_several_stages_alone_chooses_an_algorithm_that_learns_it(task
     assert config.algo_params["policy_kwargs"]["net_arch"] == [128, 128]
     assert config.task_params.starts == ({} if task == "push" else {"in_hand": 0.3})
     assert resolve_config(overrides={"task": "reach", **more}).config.algo == "sac"
+
+
+@pytest.mark.parametrize("task", sorted(algorithm("ppo").task_defaults))
+def test_an_algorithm_has_values_for_named_tasks_below_those_of_the_user(task: str) -> None:
+    resolved = resolve_config(overrides={"task": task})
+    preferred = algorithm("ppo").task_defaults[task]
+    assert resolved.config.task_params.starts == {
+        **({"in_hand": 0.3} if "in_hand" in find_task(task).start_stages else {}),
+        **preferred["task_params"]["starts"],
+    }
+    assert resolved.config.control.params.get("step") == preferred.get("control", {}).get("step")
+    assert resolved.origins["eval.every"] == f"algorithm ppo, for task {task}"
+    assert resolve_config(overrides={"task": task, "control": "joint_delta"}).config.control.name == "joint_delta"
+    assert resolve_config(overrides={"task": task, "control": {"step": 0.04}}).config.control.params["step"] == 0.04
+    assert resolve_config(overrides={"task": task, "algo": "sac"}).config.control.params == {}
 
 
 @pytest.mark.parametrize(

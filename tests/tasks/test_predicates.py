@@ -76,6 +76,33 @@ def test_held_requires_every_finger_on_the_object_of_the_stage(slot: int, seed: 
     assert PREDICATES["held"].begins(context).tolist() == context.state.finger_contact[:, slot].all(axis=1).tolist()
 
 
+@pytest.mark.parametrize(
+    ("offset", "speed", "stage", "begins", "keeps"),
+    [
+        ((0.0, 0.0, 0.0), 1.0, 4, True, True),  # at the goal
+        ((0.01, 0.0, 0.025), 0.05, 2, True, True),  # above it, before the stage that puts the object down
+        ((0.01, 0.0, 0.025), 0.2, 2, False, True),  # too fast to be let go
+        ((0.01, 0.0, 0.025), 0.05, 4, False, False),  # put down already, but not at the goal
+        ((0.0, 0.0, 0.035), 0.0, 2, False, False),  # too high
+        ((0.021, 0.0, 0.01), 0.0, 2, False, False),  # beside the goal
+        ((0.0, 0.0, -0.025), 0.0, 2, False, False),  # below it
+    ],
+)
+def test_an_object_that_will_be_put_down_may_be_above_its_goal(
+    offset: tuple[float, float, float], speed: float, stage: int, begins: bool, keeps: bool
+) -> None:
+    for put_down_by in (3, None):
+        context = view_of(0, 1, bound_stage("move", thresholds=Thresholds(tolerance=0.02), put_down_by=put_down_by))
+        context.state.object_position[0, 0] = context.goal[0] + offset
+        context.state.object_velocity[0, 0] = (speed, 0.0, 0.0)
+        context.state.object_depth[:] = 0.0
+        context = replace(context, progress=replace(context.progress, stage=np.array([stage])))
+        at_goal = np.linalg.norm(offset) < 0.02
+        placed = PREDICATES["placed"]
+        assert placed.begins(context)[0] == (begins if put_down_by else at_goal)
+        assert placed.keeps(context)[0] == (keeps if put_down_by else at_goal)
+
+
 @given(seed=SEEDS)
 def test_placed_depends_on_the_joint_position_of_a_part_and_near_on_its_handle(seed: int) -> None:
     context = view_of(seed, N, STAGES["part"])

@@ -42,7 +42,7 @@ CLEARANCE, PRECISE, DESCENT = 0.02, 0.01, 0.03
 m beyond that over which it descends."""
 
 LIFT_SHARE, MISSING_HALF = 0.3, 0.03
-"""Share of the potential of an object that is carried over its goal for the height, which counts half at this m too low."""
+"""Share of the potential for the height of an object that is carried over its goal, and m too low for half of it."""
 
 FARTHEST = 0.6
 """m from the goal beyond which the logarithmic progress is 0."""
