@@ -115,7 +115,7 @@ def _grasp_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
 
 
 def move_potential(context: StageContext) -> Array:
-    """`(N,)`: progress of the object to the goal; from above if it is put down there."""
+    """`(N,)`: progress of the object to the goal; from above if a later stage puts the object down."""
     if context.bound.put_down_by is None:
         return carrying_progress(context, context.goal)
     return _progress_from_above(context)
