@@ -271,7 +271,7 @@ def test_a_urdf_is_a_robot_with_notes_on_inferred_values() -> None:
     assert "an arm of 7 joints, panda_joint1 to panda_joint7" in notes
     assert "a gripper of panda_finger_joint1, panda_finger_joint2 that opens 8.4 cm" in notes
     assert inferred_of("panda") == ()
-    with mygym.make_env({"task": "pick_and_place", "robot": path}) as env:
+    with mygym.make_env({"task": "pick_and_place", "robot": path, "control": "ee_delta"}) as env:
         solved = 0
         for seed in range(10):
             env.reset(seed=seed)
