@@ -53,6 +53,8 @@ _ALONG_EXPERT = {
     "eval": {"every": 50_000},
     "algo_params": {"learning_rate": {"schedule": "linear", "from": 1e-3, "to": 1e-4}},
 }
+"""Starts at a random point of the expert's episode, and a learning rate that falls to a tenth."""
+
 _SMALL_STEPS = {**_ALONG_EXPERT, "control": {"name": "ee_delta", "step": 0.02}}
 """Small actions for precise tasks: the exploration noise of larger actions moves the hand by centimetres, so that an
 object that is released falls off its place, and a handle slips out of the fingers."""
@@ -69,8 +71,8 @@ _PPO_OF_TASKS = {
     "score_goal": {**_ALONG_EXPERT, "steps": 1_000_000},
     "stack": _SMALL_STEPS,
 }
-"""Tasks that `ppo` does not learn, or learns slowly, with the values for several stages
-(`benchmarks/results/learning.md`)."""
+"""Values for tasks that `ppo` does not learn, or learns slowly, with those for several stages
+(`benchmarks/results/learning.md`, which has no row of `place_on_step` yet)."""
 
 _PPO_FUSED = {
     "n_envs": 512,

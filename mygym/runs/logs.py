@@ -242,7 +242,11 @@ class _FileWriter(tensorboard_writer.FileWriter):
         self.event_writer = type("EventWriter", (*replacements, _EventWriter), {})(str(folder))
 
 
-class _EventWriter(tensorboard_writer.EventFileWriter.mro()[-2]):  # type: ignore[misc]
+_TensorBoardWriter: Any = tensorboard_writer.EventFileWriter.mro()[-2]  # type: ignore[attr-defined]
+"""TensorBoard's class, also if Weights & Biases has replaced it before this import."""
+
+
+class _EventWriter(_TensorBoardWriter):  # type: ignore[misc]
     """TensorBoard's `EventFileWriter`, but it writes in the calling thread and continues the file of the folder.
 
     The file gets a new name in TensorBoard's form: Weights & Biases reads from it that the file is of this process.
