@@ -9,6 +9,7 @@ import tomllib
 
 import pytest
 
+from mygym.cli.main import COMMANDS
 from tests.conftest import ROOT
 
 
@@ -37,3 +38,15 @@ def test_a_wheel_has_every_package() -> None:
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
     missing = [path.parent.relative_to(ROOT).as_posix() for path in (ROOT / "mygym").rglob("__init__.py")]
     assert {name.replace("/", ".") for name in missing} <= set(listed)
+
+
+def test_every_room_lists_its_modules() -> None:
+    commands = {f"mygym/cli/{command}" for command in COMMANDS}  # their modules have their names
+    unlisted = []
+    for contents in (ROOT / "mygym").rglob("*/__init__.py"):
+        words = set(re.findall(r"\w+", contents.read_text(encoding="utf-8")))
+        modules = [path for path in contents.parent.glob("*.py") if path != contents]
+        modules += [path.parent for path in contents.parent.glob("*/__init__.py")]
+        names = {path.relative_to(ROOT).with_suffix("").as_posix() for path in modules if path.stem not in words}
+        unlisted += sorted(names - commands)
+    assert unlisted == []

@@ -1,1 +1,15 @@
-"""Command line: a module for each command, and `main`, which selects the command."""
+"""Command line: a module for each command, with its name, and `main`, which selects the command.
+
+main          the `mygym` program
+start         start of the programs: Ctrl-C while Python imports
+command       `command()`, which builds the parser of a command
+arguments     parsing of flag values
+output        notes, tables and JSON
+parameters    parameters of components as rows of a table
+descriptions  descriptions of components, for `describe`
+pictures      pictures as arrays, for `view`
+dry_run       `--dry-run`
+explain       `--explain`
+seeds         `train.py --seeds`
+new           `mygym new`: scaffolds
+"""

@@ -31,7 +31,7 @@ a conjecture from numbers: change a single flag at a time. A run with {LEARNED:.
 rules:
 {fill(", ".join(rule.__name__.replace("_", " ") for rule in RULES), 116, **INDENT)}
 
-Exit codes: 0 nothing was found, 1 there are findings, 2 invalid input.
+Exit codes: 0 no findings, 1 findings, 2 invalid input.
 """,
 )
 

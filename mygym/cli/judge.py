@@ -34,7 +34,7 @@ mygym leaderboard leaderboard.json --markdown
     notes="""
 All policies play the same episodes, on seeds that no training and no evaluation uses. A row has the success with
 Wilson's 95 % interval, config hash, versions, the SHA-256 of policy.safetensors, and a checksum of its content. The
-checksum detects accidents and edits. It is no proof of the author, because anybody can compute it: to verify a row,
+checksum detects accidents and edits. It is no proof of the author, because anyone can compute it: to verify a row,
 judge the run again. A run that is judged a second time replaces its row. --again plays other episodes and changes no
 file: a row agrees if weights and config are those of the row, and the two intervals overlap.
 Exit codes: 0 done, 1 a row disagrees, 2 invalid input.

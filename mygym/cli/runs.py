@@ -117,7 +117,7 @@ def _remove(records: Sequence[RunRecord], options: Any) -> None:
     """Ask, then delete or archive the runs.
 
     Raises:
-        ConfigError: The archive exists or has another suffix, or nobody can answer the question.
+        ConfigError: The archive exists or has another suffix, or no terminal can answer the question.
     """
     archive = Path(options.archive) if options.archive else None
     if archive is not None:

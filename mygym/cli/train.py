@@ -47,7 +47,7 @@ python train.py --algo my_algo --import my.module      an algorithm of your modu
 python train.py --task push --pretrained runs/reach/panda/sac/1a2b3c4d/seed_0 --set spaces=shared
 python train.py --resume runs/reach/panda/sac/1a2b3c4d/seed_0 --steps 40000
 python train.py --algo ppo --seeds 5 --jobs 2          five seeds, two at a time; prints their mean with an interval
-python train.py --resume runs/reach/panda/ppo/1a2b3c4d --seeds 0..9      what is missing of ten seeds
+python train.py --resume runs/reach/panda/ppo/1a2b3c4d --seeds 0..9      the missing runs of ten seeds
 """,
     notes="""
 `mygym train` is the same program. The last line printed is `run: PATH`; PATH/config.yaml repeats the run.

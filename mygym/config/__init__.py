@@ -1,7 +1,17 @@
-"""Config of a run: `schema` (its keys), `layers` (origins of its values), `hyperparameters`.
+"""Config of a run: its keys, its values and their origins.
 
-`loading` reads files and flags, `plain` defines the values that they may hold. `schedules` are hyperparameters that
-change during training, `schedulable` finds the hyperparameters that may change.
+schema             keys of a config
+layers             layers of values → a validated config, with the origin of each value
+loading            YAML and JSON files, and `key=value` overrides
+plain              values that YAML and JSON both store
+hyperparameters    schema of `algo_params`
+named_components   classes and functions that configs name
+parameter_checks   checks of values against the parameters of a class or function
+ranges             ranges of hyperparameters whose signatures have no bounds
+schedules          hyperparameters that change during training
+schedulable        search for the hyperparameters that may change
+json_schema        JSON schema for editors
+validation_errors  pydantic's errors → key, value and allowed values
 """
 
 from mygym.config.layers import Layer, Resolved, config_hash, merge_configs, refuse_defaults, resolve

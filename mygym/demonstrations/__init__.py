@@ -1,4 +1,15 @@
-"""Demonstrations: recording, storage, loading, checks and replay of episodes."""
+"""Demonstrations: recording, storage, loading, checks and replay of episodes.
+
+collection     `demonstrate`: a new dataset from the episodes of a policy
+recording      recording of an episode
+keyboard       policy that is driven by the keyboard
+sliders        sliders of the window
+episodes       data classes of recorded episodes
+storage        Minari datasets
+loading        loading of a dataset
+compatibility  checks that demonstrations fit a run
+replays        `replay`: comparison of repeated episodes with the stored episodes
+"""
 
 from mygym.demonstrations.compatibility import check_compatible, variant_indices
 from mygym.demonstrations.episodes import Demonstration, Demonstrations, Transitions

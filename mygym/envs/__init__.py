@@ -3,11 +3,14 @@
 ids                  Gymnasium ids, without importing a simulator
 arguments            checks of arguments of environments
 robot_env            the environment of one task
+discrete_actions     discrete actions of any controller
+snapshot             quick snapshots for planners
 multi_task_env       several environments as one: each episode is played in one of them
 task_world           construction of the world of a task
 compatibility        checks that task, robot and workspace fit together
 areas                areas of a task: resolution, reachability and room
 graspability         checks of objects and grippers
+home                 check of the start of a robot that the user sets
 supported            supported combinations of task, robot and workspace
 episode              goals and progress of the current episode
 episode_seeds        seeds of episodes
@@ -16,4 +19,7 @@ domain_randomizer    domain randomization of an environment
 randomizers          the built-in randomizers
 observation_builder  observations and their spaces
 env_renderer         images and the window of an environment
+fused_envs           environments of the fused engine
+fused_vec_env        the fused engine as a vector environment of SB3
+fused_support        tasks, robots and workspaces that the fused engine represents
 """

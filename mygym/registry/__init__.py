@@ -1,5 +1,18 @@
 """Find components by name: built-in components, the user's components, and components of installed plug-ins.
 
+components       `Registry` of each kind
+entries          `Entry`, a registered component
+decorators       `decorator`, the base of every `register_KIND`
+builtins         tables of the built-in components and extras
+discovery        search in the user's folders and in plug-ins
+source_names     names that a file registers, read from its source
+user_files       paths and imports of the user's files
+algorithms       registration of algorithms and network parts
+algorithm_entry  `Algorithm`, the registration of an algorithm
+inheritance      values inherited from the nearest registered ancestor
+signatures       parameters of classes and functions
+combos           `implemented_combos`
+
 `registry(kind).get(name)` returns an entry, `register_KIND` and `decorator` add one, and `refresh` scans the user's
 folders again. `implemented_combos` is a view of the algorithms in each framework.
 """

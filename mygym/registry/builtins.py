@@ -19,7 +19,7 @@ FRAMEWORK_KINDS = ("algorithm", "policy", "features_extractor", "activation", "o
 """Kinds whose components belong to a framework."""
 
 BUILTIN_MODULES: Mapping[str, str] = {
-    "algorithm": "mygym.algos",
+    "algorithm": "mygym.algos.defaults",
     "policy": "mygym.experts",
     "features_extractor": "mygym.algos.networks",
     "activation": "mygym.algos.networks",

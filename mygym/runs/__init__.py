@@ -1,1 +1,71 @@
-"""Execution of a training run: directory, environments, callbacks, checkpoints, evaluation, videos, result."""
+"""Execution of a training run: directory, environments, callbacks, checkpoints, evaluation, videos, result.
+
+Before the run:
+
+resolve_config         the user's values and the registries → the complete config
+component_names        check of the names in a config
+derived                values that follow from other values
+engines                arguments and limits of the engines
+strategies             construction of the strategies
+variants               task variants of a run
+worker_count           choice of the number of worker processes
+plan                   `RunPlan`, the complete description of a run
+factory                environments and models of a plan
+requirements           requirements of algorithms on the environment
+devices                devices and threads of the frameworks
+exploration            exploration noise given as a number
+pretrained             start from an earlier run
+rollouts               length of a rollout
+
+The run:
+
+starting               start of a new or a stopped run
+session                the part of a run in one process
+resuming               config and checkpoint of a stopped run
+run_state              state of a whole run
+checkpoints            checkpoints on disk
+stop_request           Ctrl-C, SIGTERM and SIGHUP
+clock                  clock that continues in a resumed run
+final_evaluation       final evaluation and videos
+
+Environments and buffers:
+
+worker_vec_env         environments in worker processes
+routed_vec_env         observations with a route through the networks of a mixture
+variance_floor         normalisation with a floor
+multi_task_her         hindsight replay over several tasks
+imitation_buffer       buffer of observations and teacher actions
+
+Callbacks:
+
+marks                  env-step numbers at which callbacks act
+callbacks              `register_callback`, and the callbacks of a config
+user_callbacks         runs the user's callbacks
+evaluation_callback    evaluates the policy
+checkpoint_callbacks   write or load checkpoints
+divergence_callback    detects divergence
+schedule_callback      scheduled hyperparameters
+strategy_callback      runs the strategies
+progress_bar           reports progress
+trackers               Weights & Biases and MLflow
+
+Custom training loops:
+
+runner                 `Runner`
+jax_runner             `JaxRunner`
+loop                   `Loop`, the steps and evaluations of a runner
+curves                 curves of a runner
+optimization           losses evaluated repeatedly, parameter groups
+
+Results:
+
+directory              names, creation and lock of the run directory
+files                  atomic writing
+logs                   append-only log files
+result                 `Result`, the content of result.json
+evaluation             evaluation over seeded episodes
+video                  videos of episodes
+policy                 `Policy`, a saved network with its normaliser
+weights                weights of a policy's networks by name
+loading                config and policy of a trained run
+"""

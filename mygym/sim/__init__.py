@@ -7,9 +7,11 @@ object_bodies       the objects: creation, weight, state, contacts
 moving_distractor   motion of distractors
 collision_shapes    collision shapes made of convex pieces
 primitives          primitive shapes fitted to meshes
-inference           robot descriptions inferred from a URDF
+inference           robot descriptions inferred from a URDF, whose meshes Bullet reads
+tool_inference      gripper and tool point inferred from a URDF
 inspection          collision, joint-travel and reachability queries on a world
 resting             measurement of an undisturbed object
+saved_world         saved states of a world in Bullet's memory
 bullet              the only import of pybullet
 rendering           images and a window, each in a separate client
 """

@@ -1,4 +1,23 @@
-"""Built-in strategies, which work with any algorithm. Given as import strings: a class is imported at its first use."""
+"""Built-in strategies, which work with any algorithm. Given as import strings: a class is imported at its first use.
+
+strategy              `Strategy`, the base class
+requirements          requirements of strategies on a run
+curriculum            easier tasks first
+curriculum_levels     built-in levels of a curriculum
+multitask             several tasks in one run
+gradient_bandit       sampling weights learned from rewards
+ewc                   one task after the other
+mixture               several networks in one policy
+demos                 demonstrations in reinforcement learning
+demonstration_replay  replay minibatches with demonstrations
+distill               a student and its teachers
+teachers              teachers of a student
+teacher_config        teachers of a config
+losses                losses in addition to an algorithm's loss
+gaussians             divergence of Gaussian policies
+fine_tuning           `bitfit` and `lora`
+low_rank              low-rank changes of linear layers
+"""
 
 from mygym.registry import registry
 from mygym.strategies.strategy import Requirement, Strategy, register_strategy

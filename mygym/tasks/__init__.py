@@ -1,5 +1,28 @@
 """Tasks as sequences of stages: pure functions over batched states, without a simulator.
 
-`task` and `lookup` define tasks, `episode` runs them, `stages`, `predicates`, `goals`, `rewards` and `components`
-define their elements.
+task                `Task`, and `register_task`
+subtask             `SubTask`: stages, object or part, and goal
+lookup              `find_task`
+named               the built-in named tasks
+grammar             letters and stage names → a valid sequence of stages
+sentences           tasks in plain words
+clauses             grammar of sentences
+descriptions        descriptions of sub-tasks in plain words
+task_params         a task with changed numbers and objects
+validation          checks of numbers and objects
+subgoal_conflicts   checks that sub-goals do not collide
+stage               `Stage`, and `register_stage`
+stages              the built-in stages
+predicates          predicates that stages require and give
+context             inputs of the functions of stages, components and rewards
+state               physical state of a batch of worlds
+progress            state of a task between control steps
+episode             progress, potential and expert of an episode
+goal_terms          terms of goal vectors
+goals               goal vectors
+rewards             rewards
+observations        lists of observation components
+components          the built-in observation components
+shared              shared spaces
+sampling            sampling of positions
 """

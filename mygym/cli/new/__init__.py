@@ -1,4 +1,15 @@
-"""`mygym new`: scaffold a component."""
+"""`mygym new`: scaffold a component.
+
+command         parser and messages
+request         `Request`, the component that the user asks for
+naming          checks of names and folders
+scaffolds       kinds that can be scaffolded, and the files of each
+learning_files  files of algorithms, policies and strategies
+task_files      files of tasks and of their elements
+asset_files     files of robots, workspaces and objects
+templating      filling of `templates/`
+writing         atomic writing, never over existing files
+"""
 
 from mygym.cli.new.command import main
 

@@ -1,4 +1,4 @@
-"""The built-in observation components, each registered in its module."""
+"""The built-in observation components, each registered in its module; `batches` has their helpers."""
 
 from mygym.tasks.components import goal, objects, parts, progress, robot
 from mygym.tasks.components.progress import stage_columns

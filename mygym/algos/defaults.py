@@ -1,0 +1,397 @@
+"""Table of the built-in algorithms: class, defaults and help. Their defaults are defined nowhere else.
+
+This module contains only data: a class is imported at its first use. With these defaults each algorithm solves `reach`
+(`benchmarks/results/algorithms.md`). `mygym describe algo NAME --yaml` prints the complete config of an algorithm.
+"""
+
+from mygym.registry import Algorithm, add_algorithm
+
+_SMALL = {"net_arch": [64, 64], "optimizer_kwargs": {"fused": True}}
+"""Small networks with fused Adam: for these sizes the overhead of torch calls exceeds the computation."""
+
+_OFF_POLICY = {
+    "learning_rate": 2e-3,
+    "gamma": 0.95,
+    "batch_size": 256,
+    "gradient_steps": 2,
+    "tau": 0.05,
+    "policy_kwargs": _SMALL,
+}
+_JAX_OFF_POLICY = {**_OFF_POLICY, "train_freq": 4, "gradient_steps": 8, "policy_kwargs": {"net_arch": [64, 64]}}
+"""The same number of gradient steps as in PyTorch: JAX compiles all steps after a rollout into one call."""
+
+_OFF_POLICY_RUN = {"n_envs": 4, "steps": 20_000, "eval": {"every": 500, "episodes": 25}}
+_OFF_POLICY_SEVERAL_STAGES = {"steps": 500_000, "eval": {"every": 10_000, "episodes": 32}}
+_DISCRETE_RUN = {**_OFF_POLICY_RUN, "actions": {"discrete": 3, "combined": True}}
+_ON_POLICY_RUN = {"n_envs": 8, "reward": "dense", "steps": 200_000, "normalize": True}
+_SEVERAL_STAGES = {"reward": "shaped", "task_params": {"starts": {"in_hand": 0.3}}}
+"""Defaults of on-policy algorithms for tasks of several stages: chance does not reach the goal of such a task."""
+
+_VALUE_BASED = {
+    **_OFF_POLICY,
+    "train_freq": 1,
+    "target_update_interval": 4,
+}
+
+_PPO = {"n_steps": 128, "batch_size": 128, "learning_rate": 1e-3, "gamma": 0.95}
+_PPO_SEVERAL_STAGES = {
+    **_SEVERAL_STAGES,
+    "n_envs": 32,
+    "steps": 500_000,
+    "eval": {"every": 40_000, "episodes": 32},
+    "algo_params": {
+        "n_steps": 64,
+        "batch_size": 512,
+        "n_epochs": 5,
+        "policy_kwargs": {"net_arch": [128, 128], "log_std_init": -0.7},
+    },
+}
+"""Short rollouts of many environments, large batches and little noise (`benchmarks/results/learning.md`)."""
+
+_ALONG_EXPERT = {
+    "task_params": {"starts": {"along_expert": 0.3}},
+    "eval": {"every": 50_000},
+    "algo_params": {"learning_rate": {"schedule": "linear", "from": 1e-3, "to": 1e-4}},
+}
+"""Starts at a random point of the expert's episode, and a learning rate that falls to a tenth."""
+
+_SMALL_STEPS = {**_ALONG_EXPERT, "control": {"name": "ee_delta", "step": 0.02}}
+"""Small actions for precise tasks: the exploration noise of larger actions moves the hand by centimetres, so that an
+object that is released falls off its place, and a handle slips out of the fingers."""
+
+_PPO_OF_TASKS = {
+    "hit_board": {
+        **_ALONG_EXPERT,
+        "steps": 1_000_000,
+        "task_params": {"starts": {"along_expert": 0.3, "in_hand": 0.2}},
+    },
+    "open_drawer": _SMALL_STEPS,
+    "pick_and_place": _SMALL_STEPS,
+    "place_on_step": {**_SMALL_STEPS, "steps": 1_000_000},
+    "score_goal": {**_ALONG_EXPERT, "steps": 1_000_000},
+    "stack": _SMALL_STEPS,
+}
+"""Values for tasks that `ppo` does not learn, or learns slowly, with those for several stages
+(`benchmarks/results/learning.md`, which has no row of `place_on_step` yet)."""
+
+_PPO_FUSED = {
+    "n_envs": 512,
+    "steps": 1_000_000,
+    "reward": "dense",
+    "eval": {"every": 32_768, "episodes": 25},
+    "checkpoint": {"every": 1_000_000},
+    "algo_params": {"n_steps": 16, "batch_size": 2048, "n_epochs": 4, "learning_rate": 3e-3},
+}
+"""Many environments and short rollouts (`benchmarks/results/fused.md`)."""
+
+_IMITATION = {
+    "learning_rate": {"schedule": "linear", "from": 1e-3, "to": 1e-5},  # large steps at the end reduce precision
+    "policy_kwargs": {"net_arch": [128, 128, 128], "optimizer_kwargs": {"fused": True}},
+}
+_IMITATION_RUN = {"n_envs": 8, "steps": 20_000, "eval": {"every": 5_000, "episodes": 30}}
+
+BUILT_IN = (
+    Algorithm(
+        "ppo",
+        "pytorch",
+        "mygym.algos.stable_baselines:PPO",
+        defaults=_PPO,
+        run_defaults=_ON_POLICY_RUN,
+        stage_defaults=_PPO_SEVERAL_STAGES,
+        task_defaults=_PPO_OF_TASKS,
+        fused_defaults=_PPO_FUSED,
+        help="proximal policy optimisation: on-policy, robust, for many environments",
+    ),
+    Algorithm(
+        "multippo",
+        "pytorch",
+        "mygym.algos.stable_baselines:PPO",
+        defaults=_PPO,
+        run_defaults={
+            **_ON_POLICY_RUN,
+            "strategy": "mixture",
+            "strategy_params": {"protocol": "single", "by": "stage"},
+        },
+        stage_defaults=_PPO_SEVERAL_STAGES,
+        help="proximal policy optimisation with separate networks for each stage of the task",
+    ),
+    Algorithm(
+        "a2c",
+        "pytorch",
+        "mygym.algos.stable_baselines:A2C",
+        defaults={"n_steps": 16, "learning_rate": 1e-3, "gamma": 0.95},
+        run_defaults=_ON_POLICY_RUN,
+        stage_defaults=_SEVERAL_STAGES,
+        help="advantage actor-critic: on-policy, simple",
+    ),
+    Algorithm(
+        "sac",
+        "pytorch",
+        "mygym.algos.stable_baselines:SAC",
+        defaults={
+            **_OFF_POLICY,
+            "learning_rate": 3e-3,
+            "batch_size": 512,
+            "ent_coef": "auto_0.05",
+            "policy_kwargs": {**_SMALL, "n_critics": 1},
+        },
+        run_defaults=_OFF_POLICY_RUN,
+        stage_defaults=_OFF_POLICY_SEVERAL_STAGES,
+        goal_relabelling=True,
+        help="soft actor-critic: off-policy, maximum entropy; the default",
+        requires=("continuous_actions",),
+    ),
+    Algorithm(
+        "td3",
+        "pytorch",
+        "mygym.algos.stable_baselines:TD3",
+        defaults={**_OFF_POLICY, "action_noise": 0.2},
+        run_defaults=_OFF_POLICY_RUN,
+        stage_defaults=_OFF_POLICY_SEVERAL_STAGES,
+        goal_relabelling=True,
+        help="twin delayed deep deterministic policy gradient: off-policy, deterministic",
+        requires=("continuous_actions",),
+    ),
+    Algorithm(
+        "ddpg",
+        "pytorch",
+        "mygym.algos.stable_baselines:DDPG",
+        defaults={**_OFF_POLICY, "action_noise": 0.2},
+        run_defaults=_OFF_POLICY_RUN,
+        stage_defaults=_OFF_POLICY_SEVERAL_STAGES,
+        goal_relabelling=True,
+        help="deep deterministic policy gradient: off-policy, the classic choice with hindsight",
+        requires=("continuous_actions",),
+    ),
+    Algorithm(
+        "tqc",
+        "pytorch",
+        "mygym.algos.contrib:TQC",
+        defaults={
+            **_OFF_POLICY,
+            "ent_coef": "auto_0.05",
+            "policy_kwargs": {**_SMALL, "n_critics": 1},
+        },
+        run_defaults=_OFF_POLICY_RUN,
+        stage_defaults=_OFF_POLICY_SEVERAL_STAGES,
+        goal_relabelling=True,
+        help="truncated quantile critics: off-policy, soft actor-critic with distributions",
+        requires=("continuous_actions",),
+    ),
+    Algorithm(
+        "dqn",
+        "pytorch",
+        "mygym.algos.stable_baselines:DQN",
+        defaults={**_VALUE_BASED, "exploration_fraction": 0.3},
+        run_defaults=_DISCRETE_RUN,
+        stage_defaults=_OFF_POLICY_SEVERAL_STAGES,
+        goal_relabelling=True,
+        requires=("discrete_actions",),
+        help="deep Q-learning: off-policy, values of discrete actions",
+    ),
+    Algorithm(
+        "qrdqn",
+        "pytorch",
+        "mygym.algos.contrib:QRDQN",
+        defaults={
+            **_VALUE_BASED,
+            "exploration_fraction": 0.3,
+            "policy_kwargs": {"net_arch": [64, 64], "n_quantiles": 25},
+        },
+        run_defaults=_DISCRETE_RUN,
+        stage_defaults=_OFF_POLICY_SEVERAL_STAGES,
+        goal_relabelling=True,
+        requires=("discrete_actions",),
+        help="quantile regression deep Q-learning: off-policy, distributions of the values of discrete actions",
+    ),
+    Algorithm(
+        "ddqn",
+        "pytorch",
+        "mygym.algos.ddqn:DDQN",
+        defaults={**_VALUE_BASED, "epsilon": {"schedule": "inverse", "from": 1.0, "to": 0.05}},
+        run_defaults=_DISCRETE_RUN,
+        stage_defaults=_OFF_POLICY_SEVERAL_STAGES,
+        goal_relabelling=True,
+        requires=("discrete_actions",),
+        help="double deep Q-learning: off-policy, values of discrete actions that are not overestimated",
+    ),
+    Algorithm(
+        "trpo",
+        "pytorch",
+        "mygym.algos.contrib:TRPO",
+        defaults={"n_steps": 128, "gamma": 0.95},
+        run_defaults=_ON_POLICY_RUN,
+        stage_defaults=_SEVERAL_STAGES,
+        help="trust region policy optimisation: on-policy, careful steps",
+    ),
+    Algorithm(
+        "crossq",
+        "pytorch",
+        "mygym.algos.contrib:CrossQ",
+        policy="MlpPolicy",
+        defaults={
+            "learning_rate": 2e-3,
+            "gamma": 0.95,
+            "gradient_steps": 2,
+            "ent_coef": "auto_0.01",
+            "policy_kwargs": {**_SMALL, "net_arch": {"pi": [64, 64], "qf": [128, 128]}},
+        },
+        run_defaults={**_OFF_POLICY_RUN, "reward": "dense"},
+        stage_defaults=_OFF_POLICY_SEVERAL_STAGES,
+        dict_observations=False,
+        help="batch-normalised soft actor-critic without target networks: off-policy, sample-efficient",
+        requires=("continuous_actions",),
+    ),
+    Algorithm(
+        "ars",
+        "pytorch",
+        "mygym.algos.contrib:ARS",
+        policy="LinearPolicy",
+        defaults={"n_delta": 32, "n_top": 16, "learning_rate": 0.05, "delta_std": 0.1},
+        run_defaults={
+            "n_envs": 8,
+            "reward": "dense",
+            "steps": 1_500_000,
+            "normalize": True,
+            "eval": {"every": 50_000},
+        },
+        dict_observations=False,
+        help="augmented random search: no gradients, linear policy",
+        requires=("continuous_or_combined_actions",),
+    ),
+    Algorithm(
+        "recurrent_ppo",
+        "pytorch",
+        "mygym.algos.contrib:RecurrentPPO",
+        policy="MultiInputLstmPolicy",
+        defaults=_PPO,
+        run_defaults=_ON_POLICY_RUN,
+        stage_defaults=_SEVERAL_STAGES,
+        help="proximal policy optimisation with an LSTM: on-policy, with memory",
+    ),
+    Algorithm(
+        "ppo_runner",
+        "pytorch",
+        "mygym.algos.ppo_runner:PPORunner",
+        defaults=_PPO,
+        run_defaults={**_ON_POLICY_RUN, "eval": {"test_episodes": 25}},
+        stage_defaults=_PPO_SEVERAL_STAGES,
+        fused_defaults=_PPO_FUSED,
+        help="proximal policy optimisation as one readable loop: a runner to start from",
+    ),
+    Algorithm(
+        "cem",
+        "pytorch",
+        "mygym.algos.cem:CEM",
+        policy="LinearPolicy",
+        defaults={"policy_kwargs": {"with_bias": True}},  # a bias, because goals are not centred like observations
+        run_defaults={
+            "n_envs": 8,
+            "reward": "dense",
+            "steps": 300_000,
+            "normalize": True,
+            "eval": {"test_episodes": 25},
+        },
+        dict_observations=False,
+        help="cross-entropy method: no gradients, linear policy; a runner",
+        requires=("continuous_or_combined_actions",),
+    ),
+    Algorithm(
+        "bc",
+        "pytorch",
+        "mygym.algos.imitation:BC",
+        defaults=_IMITATION,
+        run_defaults=_IMITATION_RUN,
+        own_budget=True,
+        help="behaviour cloning: imitates the scripted expert; a runner",
+        requires=("continuous_actions",),
+    ),
+    Algorithm(
+        "dagger",
+        "pytorch",
+        "mygym.algos.imitation:DAgger",
+        defaults=_IMITATION,
+        run_defaults=_IMITATION_RUN,
+        own_budget=True,
+        help="dataset aggregation: the policy acts, the scripted expert labels its states; a runner",
+        requires=("continuous_actions",),
+    ),
+    Algorithm(
+        "ppo",
+        "jax",
+        "mygym.algos.sbx:PPO",
+        policy="MlpPolicy",
+        defaults=_PPO,
+        run_defaults=_ON_POLICY_RUN,
+        stage_defaults=_PPO_SEVERAL_STAGES,
+        fused_defaults=_PPO_FUSED,
+        dict_observations=False,
+    ),
+    Algorithm(
+        "sac",
+        "jax",
+        "mygym.algos.sbx:SAC",
+        defaults={
+            **_JAX_OFF_POLICY,
+            "learning_rate": 3e-3,
+            "batch_size": 512,
+            "ent_coef": "auto_0.05",
+            "policy_kwargs": {"net_arch": [64, 64], "n_critics": 1},
+        },
+        run_defaults=_OFF_POLICY_RUN,
+        stage_defaults=_OFF_POLICY_SEVERAL_STAGES,
+        goal_relabelling=True,
+        requires=("continuous_actions",),
+    ),
+    Algorithm(
+        "tqc",
+        "jax",
+        "mygym.algos.sbx:TQC",
+        defaults={**_JAX_OFF_POLICY, "ent_coef": "auto_0.05"},
+        run_defaults=_OFF_POLICY_RUN,
+        stage_defaults=_OFF_POLICY_SEVERAL_STAGES,
+        goal_relabelling=True,
+        requires=("continuous_actions",),
+    ),
+    Algorithm(
+        "td3",
+        "jax",
+        "mygym.algos.sbx:TD3",
+        defaults={**_JAX_OFF_POLICY, "action_noise": 0.2},
+        run_defaults=_OFF_POLICY_RUN,
+        stage_defaults=_OFF_POLICY_SEVERAL_STAGES,
+        goal_relabelling=True,
+        requires=("continuous_actions",),
+    ),
+    Algorithm(
+        "ddpg",
+        "jax",
+        "mygym.algos.sbx:DDPG",
+        policy="MlpPolicy",
+        defaults={**_JAX_OFF_POLICY, "qf_learning_rate": None, "action_noise": 0.2},
+        run_defaults={**_OFF_POLICY_RUN, "reward": "dense"},
+        stage_defaults=_OFF_POLICY_SEVERAL_STAGES,
+        dict_observations=False,
+        requires=("continuous_actions",),
+    ),
+    Algorithm(
+        "crossq",
+        "jax",
+        "mygym.algos.sbx:CrossQ",
+        defaults={
+            "learning_rate": 2e-3,
+            "gamma": 0.95,
+            "train_freq": 3,
+            "gradient_steps": 6,  # a multiple of policy_delay; otherwise each remainder is compiled separately
+            "ent_coef": "auto_0.01",
+            "policy_kwargs": {"net_arch": {"pi": [64, 64], "qf": [128, 128]}},
+        },
+        run_defaults=_OFF_POLICY_RUN,
+        stage_defaults=_OFF_POLICY_SEVERAL_STAGES,
+        goal_relabelling=True,
+        requires=("continuous_actions",),
+    ),
+)
+
+for _algorithm in BUILT_IN:
+    add_algorithm(_algorithm, origin="mygym.algos")
