@@ -3,7 +3,8 @@
 `register_reward` adds a reward. A function of `(achieved_goal, desired_goal)` gets goal vectors `(…, size)` and may
 take the goal space as `space`. A function of `(context)` gets the `EpisodeContext` after the step, and may take
 `sparse` (the sparse reward), `potential` and `previous_potential` (the task's potential after and before the step),
-`gamma` (the discount of the algorithm) and `failed` (whether the step ends the episode by a failure). Both return `(…)`.
+`gamma` (the discount of the algorithm) and `failed` (`(N,)` bool: the step ends the episode by a failure). Both return
+`(…)`.
 """
 
 from __future__ import annotations

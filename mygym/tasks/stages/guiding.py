@@ -30,6 +30,9 @@ ENTRANCE = 0.012
 HOVER, CLEAR = 0.055, 0.04
 """m in front of the object's centre: where the tool moves around the object, and from where it is clear of it."""
 
+PATH_WEIGHT = 3.0
+"""Weight of the stage: each of many legs must pay more than the way around the object costs."""
+
 LEVEL = 0.05
 """m: largest height difference of a path that lies flat; other paths stand upright, facing the robot."""
 
@@ -135,8 +138,8 @@ def _expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     return ArmCommand(xp.where(has_arrived | (is_outside & ~is_behind[:, None]), target_outside, target_inside), CLOSED)
 
 
-GUIDE = Stage("guide", "", ("free", "near"), ("traced", "placed"), "guide {object} {goal}", _potential, _expert, weight=3.0,
-              ends=("near",), start_pose=_start_pose, complete=_all_passed,
+GUIDE = Stage("guide", "", ("free", "near"), ("traced", "placed"), "guide {object} {goal}", _potential, _expert,
+              weight=PATH_WEIGHT, ends=("near",), start_pose=_start_pose, complete=_all_passed,
               count=_points_passed, waypoint=_waypoint)  # fmt: skip
 
 register_stage(GUIDE.name, GUIDE)

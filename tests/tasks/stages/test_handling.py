@@ -36,7 +36,7 @@ def test_a_peg_must_be_above_its_hole_before_it_is_lowered() -> None:
     goal = goals[0, bound.goal_slot]
 
     def potential(beside: float, above: float) -> float:
-        state.object_position[0, bound.object] = goal + [beside, 0.0, above]
+        state.object_position[0, bound.object] = goal + np.array([beside, 0.0, above])
         return float(bound.stage.potential(StageContext(state, Progress.at_reset(state), goals, bound))[0])
 
     assert potential(0.05, 0.06) > potential(0.05, 0.03) > potential(0.05, 0.0)
