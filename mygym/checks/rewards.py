@@ -58,7 +58,10 @@ def _is_batched(name: str) -> None:
         seen = copied(context)
         after = potential(seen.task, seen.progress, seen.state, seen.goals)
         sparse = np.full(len(context.goals), -1.0)
-        return reward.step_reward(context, sparse=sparse, potential=after, previous_potential=after - 0.1, gamma=GAMMA)
+        failed = np.zeros(len(context.goals), dtype=bool)
+        return reward.step_reward(
+            context, sparse=sparse, potential=after, previous_potential=after - 0.1, gamma=GAMMA, failed=failed
+        )
 
     batch = episode.batch
     arrays = [*arrays_of(batch.state), *arrays_of(batch.progress), batch.goals]

@@ -155,7 +155,12 @@ class FusedEnvs:
             before = self._potential
             if self._reward.uses_potential:
                 self._update_potential()
-            values = {"sparse": reward, "potential": self._potential, "previous_potential": before}
+            values = {
+                "sparse": reward,
+                "potential": self._potential,
+                "previous_potential": before,
+                "failed": self.episodes.elapsed < 0,  # no task of the engine can fail
+            }
             reward = self._reward.step_reward(self.episodes.context, gamma=self.gamma, **values)
         return xp.astype(reward, xp.float32)
 

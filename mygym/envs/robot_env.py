@@ -256,7 +256,13 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
             before = episode.potential
             if self._reward.uses_potential:
                 episode.update_potential()
-            values = {"sparse": reward, "potential": episode.potential, "previous_potential": before}
+            failed = np.array([episode.failed])
+            values = {
+                "sparse": reward,
+                "potential": episode.potential,
+                "previous_potential": before,
+                "failed": failed,
+            }
             reward = self._reward.step_reward(episode.context, gamma=self.gamma, **values)[0]
         if self._in_window:
             self._total_reward += float(reward)
@@ -298,15 +304,19 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         return self._reward.goal_reward(self._builder.goal_space, achieved_goal, desired_goal)
 
     def compute_terminated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
-        """Return whether the episode ends: `is_success` of a step's `info`, or else whether the goal is reached."""
+        """Return whether the episode ends: success or failure in a step's `info`, or else whether the goal is reached.
+
+        A failure terminates the episode only if the reward includes its cost, otherwise it truncates it.
+        """
         if isinstance(info, Mapping) and "is_success" in info:
-            return info["is_success"]
+            return info["is_success"] or (self._reward.includes_failure and info["failed"])
         return goals.goal_reached(self._builder.goal_space, achieved_goal, desired_goal)
 
     def compute_truncated(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
         """Return whether a step's `info` shows a failure or the horizon; False for goal vectors without `info`."""
         if isinstance(info, Mapping) and "elapsed_steps" in info:
-            return info["failed"] or info["elapsed_steps"] >= self.task.horizon
+            failed = info["failed"] and not self._reward.includes_failure
+            return failed or info["elapsed_steps"] >= self.task.horizon
         return np.zeros(np.shape(achieved_goal)[:-1], dtype=bool)
 
     # Read access for experts, teachers and recordings ---------------------------------------------------------------

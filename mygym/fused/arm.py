@@ -104,6 +104,7 @@ class BatchArm:
             joint_position=self.q.T,
             joint_velocity=self.velocity.T,
             gripper_width=zeros,
+            gripper_command=zeros,
             command_offset=(self.ee_command - self.ee_position).T,
             tool_yaw_offset=zeros,
             finger_contact=fingers,

@@ -240,6 +240,7 @@ class World:
         self.elapsed_steps = 0
         self._read_state()
         self.state.hit[...], self.state.hit_position[...] = False, self.state.object_position
+        self.state.gripper_command[0] = 1.0
         self._arms.reset(self.state)
 
     def step(self, action: FloatArray) -> None:
@@ -251,7 +252,8 @@ class World:
         state = self.state
         action = np.minimum(np.maximum(action, -1.0), 1.0)
         command = self._arms.command(action, state)
-        self._robot_body.drive(command, state.joint_position[0], self._arms.grippers(action))
+        grippers = self._arms.grippers(action)
+        self._robot_body.drive(command, state.joint_position[0], grippers)
         self._object_bodies.apply_forces(state, self.elapsed_steps * self.dt, self.dt)
         if self._fixture_bodies.has_forces:
             self._fixture_bodies.apply_forces(state)
@@ -261,6 +263,8 @@ class World:
         if self._object_bodies.ids:
             self._object_bodies.read_hits(state, self.dt)
         self._arms.read_offsets(state)
+        if grippers.size:
+            state.gripper_command[0] = 0.5 + 0.5 * grippers[0]
 
     def push_parts(self, share: FloatArray) -> None:
         """Push parts during the next step; for checks and tests.

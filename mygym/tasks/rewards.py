@@ -2,8 +2,9 @@
 
 `register_reward` adds a reward. A function of `(achieved_goal, desired_goal)` gets goal vectors `(…, size)` and may
 take the goal space as `space`. A function of `(context)` gets the `EpisodeContext` after the step, and may take
-`sparse` (the sparse reward), `potential` and `previous_potential` (the task's potential after and before the step) and
-`gamma` (the discount of the algorithm). Both return `(…)`.
+`sparse` (the sparse reward), `potential` and `previous_potential` (the task's potential after and before the step),
+`gamma` (the discount of the algorithm) and `failed` (`(N,)` bool: the step ends the episode by a failure). Both return
+`(…)`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from mygym.types import Array
 
 Function = Callable[..., Array]
 
-CONTEXT_EXTRAS = ("sparse", "potential", "previous_potential", "gamma")
+CONTEXT_EXTRAS = ("sparse", "potential", "previous_potential", "gamma", "failed")
 """Optional parameters of a function of the context."""
 
 _OF_GOALS, _OF_CONTEXT = ("achieved_goal", "desired_goal"), ("context",)
@@ -48,6 +49,11 @@ class Reward:
     def uses_potential(self) -> bool:
         """Whether the function takes the task's potential, which costs time in every step."""
         return not self.extras.isdisjoint({"potential", "previous_potential"})
+
+    @property
+    def includes_failure(self) -> bool:
+        """Whether the reward includes the cost of a failure, so that a failure terminates the episode."""
+        return "failed" in self.extras
 
     def goal_reward(self, space: GoalSpace, achieved: Array, desired: Array) -> Array:
         """`(…)`: reward of goal vectors `(…, size)`.
@@ -115,11 +121,17 @@ def dense(achieved_goal: Array, desired_goal: Array, space: GoalSpace) -> Array:
 
 
 @register_reward("shaped")
-def shaped(context: EpisodeContext) -> Array:
-    """Progress of all stages, from −1 to 0 when all are complete; a stage counts by its weight."""
+def shaped(context: EpisodeContext, gamma: float, failed: Array) -> Array:
+    """Progress of all stages, from −1 to 0 when all are complete; a stage counts by its weight.
+
+    A failure costs as much as no progress until the horizon. If it were a truncation, the critic would have to estimate
+    a state that no episode continues from, and a policy would learn to lose the object.
+    """
     weights = [bound.stage.weight for bound in context.task.bound_stages]
-    total = weighted_potential(context.task, context.progress, context.state, context.goals, weights)
-    return total / sum(weights)
+    total = weighted_potential(context.task, context.progress, context.state, context.goals, weights) / sum(weights)
+    steps = context.task.horizon
+    worst = -float(steps) if gamma == 1.0 else -(1.0 - gamma**steps) / (1.0 - gamma)
+    return namespace(total).where(failed, worst, total)
 
 
 @register_reward("staged")

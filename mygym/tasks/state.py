@@ -45,6 +45,8 @@ class State:
     """`(N, J)` rad/s, joints of all arms."""
     gripper_width: Array
     """`(N,)` m between the fingers, 0 for a robot without a gripper."""
+    gripper_command: Array
+    """`(N,)` commanded opening of the gripper, 0 closed to 1 open. Fingers on an object do not show it."""
     command_offset: Array
     """`(N, L)`: commanded minus measured position: 3 numbers in m, world frame, for end-effector controllers; J in rad
     for `joint_delta`; none for controllers that do not remember their command."""
@@ -120,6 +122,7 @@ class State:
             joint_position=np.zeros((n, joints)),
             joint_velocity=np.zeros((n, joints)),
             gripper_width=np.zeros(n),
+            gripper_command=np.ones(n),
             command_offset=np.zeros((n, lead)),
             tool_yaw_offset=np.zeros(n),
             finger_contact=np.zeros((n, objects, fingers), dtype=bool),

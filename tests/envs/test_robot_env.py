@@ -266,21 +266,36 @@ def test_the_default_horizon_is_that_of_the_task(cached_env: Any) -> None:
     assert lengths == find_task("reach").horizon
 
 
-@pytest.mark.parametrize("reward", ["sparse", "dense", "staged"])
-def test_an_episode_is_truncated_when_the_object_leaves(reward: str, cached_env: Any) -> None:
-    """Termination would end the negative rewards, and reward throwing the object away."""
-    env = cached_env(task="push", reward=reward)
+def lose_the_object(env: Env) -> tuple[float, bool, bool, dict[str, Any]]:
+    """Return the last results of a step after which the object is outside the workspace."""
     env.reset(seed=0)
     world = env.world
     beside = (world.workspace.bounds.high[0] + 0.1, 0.0, 0.1)
     pybullet.resetBasePositionAndOrientation(
         world.object_bodies.ids[0], beside, (0, 0, 0, 1), physicsClientId=world.client
     )
-    *_, terminated, truncated, info = env.step(np.zeros(env.action_space.shape, dtype=np.float32))
-    assert info["failed"]
-    assert truncated
-    assert not terminated
-    assert not info["is_success"]
+    _, *results = env.step(np.zeros(env.action_space.shape, dtype=np.float32))
+    return tuple(results)
+
+
+@pytest.mark.parametrize("reward", ["sparse", "dense", "staged"])
+def test_an_episode_is_truncated_when_the_object_leaves(reward: str, cached_env: Any) -> None:
+    """Termination would end the negative rewards, and reward throwing the object away."""
+    _, terminated, truncated, info = lose_the_object(cached_env(task="push", reward=reward))
+    assert (terminated, truncated, info["failed"], info["is_success"]) == (False, True, True, False)
+
+
+@pytest.mark.parametrize(("gamma", "cost"), [(0.95, (1 - 0.95**100) / 0.05), (1.0, 100.0)])
+def test_a_failure_costs_no_progress_until_the_horizon_if_the_reward_includes_it(
+    gamma: float, cost: float, cached_env: Any
+) -> None:
+    env = cached_env(task="push", reward="shaped", gamma=gamma)
+    reward, terminated, truncated, info = lose_the_object(env)
+    assert (terminated, truncated, info["failed"], info["is_success"]) == (True, False, True, False)
+    assert reward == pytest.approx(-cost)
+    env.reset(seed=0)
+    reward, *_ = env.step(np.zeros(env.action_space.shape, dtype=np.float32))[1:]
+    assert -1.0 <= reward <= 0.0
 
 
 def test_an_object_that_is_pressed_into_the_table_is_not_placed(cached_env: Any) -> None:

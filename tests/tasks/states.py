@@ -78,7 +78,7 @@ def random_state(
     state.object_velocity *= rng.choice([0.0, 0.02, 1.0], size=(n, objects, 1))
     state.object_depth[:] = rng.choice([0.0, 0.005, 0.02], size=(n, objects), p=[0.8, 0.1, 0.1])
     state.time[:] = rng.uniform(0, 4, n)
-    state.gripper_width[:] = rng.uniform(0, 0.08, n)
+    state.gripper_width[:], state.gripper_command[:] = rng.uniform(0, 0.08, n), rng.uniform(0, 1, n)
     for array in (state.ee_orientation, state.object_orientation):
         array /= np.linalg.norm(array, axis=-1, keepdims=True)
     return state

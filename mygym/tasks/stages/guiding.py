@@ -5,7 +5,7 @@ from __future__ import annotations
 from mygym.tasks.context import ArmCommand, StageContext, StartPose
 from mygym.tasks.predicates import distance, length
 from mygym.tasks.stage import CLOSED, Stage, register_stage
-from mygym.tasks.stages.motions import horizontal, with_height, with_stand
+from mygym.tasks.stages.motions import horizontal, progress, with_height, with_stand
 from mygym.tasks.state import namespace
 from mygym.types import Array
 
@@ -21,14 +21,17 @@ BEHIND = 0.065
 CONTACT = 0.045
 """m between the end effector and the object's centre when the tool pushes."""
 
-FARTHEST, SHORTEST = 1.25, 0.1
-"""Lengths of the path from its end at which its share is 0, farther than the start; and the smallest length, m."""
+HALF_LEG, SHORTEST = 0.6, 0.05
+"""Share of a leg's length from its end at which half of its progress is left; and the smallest length of a leg, m."""
 
 ENTRANCE = 0.012
 """m from the start of the push within which the tool moves in; wider at greater depth, so that it does not waver."""
 
 HOVER, CLEAR = 0.055, 0.04
 """m in front of the object's centre: where the tool moves around the object, and from where it is clear of it."""
+
+PATH_WEIGHT = 3.0
+"""Weight of the stage: each of many legs must pay more than the way around the object costs."""
 
 LEVEL = 0.05
 """m: largest height difference of a path that lies flat; other paths stand upright, facing the robot."""
@@ -66,14 +69,20 @@ def _all_passed(context: StageContext) -> Array:
 
 
 def _potential(context: StageContext) -> Array:
-    """`(N,)`: share of the path that is passed, and a tool behind the object."""
+    """`(N,)`: share of the path that is passed, and for the present leg its progress and a tool behind the object.
+
+    A leg that is passed counts in full, with its share for the tool's place: otherwise the way around the object to its
+    next side would cost more than the next leg pays.
+    """
     xp = namespace(context.goal)
-    path = context.path
-    legs = distance(path[:, 1:], path[:, :-1])
-    ahead = xp.arange(1, path.shape[1]) > context.count[:, None]
-    left = distance(context.object_position, _waypoint(context)) + xp.where(ahead, legs, xp.zeros_like(legs)).sum(1)
-    progress = 1.0 - xp.clip(left / (FARTHEST * xp.maximum(legs.sum(1), SHORTEST)), 0.0, 1.0)
-    return with_stand(context, progress, context.object_position - CONTACT * _push_direction(context))
+    points = xp.concat([context.start_object_position[:, None], context.path], axis=1)
+    lengths = xp.maximum(distance(points[:, 1:], points[:, :-1]), SHORTEST)
+    numbers, count = xp.arange(lengths.shape[1]), context.count[:, None]
+    none = xp.zeros_like(lengths)
+    passed, leg = (xp.where(legs, lengths, none).sum(1) for legs in (numbers < count, numbers == count))
+    advance = progress(distance(context.object_position, _waypoint(context)), HALF_LEG * xp.maximum(leg, SHORTEST))
+    stand = context.object_position - CONTACT * _push_direction(context)
+    return (passed + leg * with_stand(context, advance, stand)) / lengths.sum(1)
 
 
 # expert ----------------------------------------------------------------------------------------------------------
@@ -130,7 +139,7 @@ def _expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
 
 
 GUIDE = Stage("guide", "", ("free", "near"), ("traced", "placed"), "guide {object} {goal}", _potential, _expert,
-              ends=("near",), start_pose=_start_pose, complete=_all_passed,
+              weight=PATH_WEIGHT, ends=("near",), start_pose=_start_pose, complete=_all_passed,
               count=_points_passed, waypoint=_waypoint)  # fmt: skip
 
 register_stage(GUIDE.name, GUIDE)

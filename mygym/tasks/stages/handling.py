@@ -41,6 +41,9 @@ CLEARANCE, PRECISE, DESCENT = 0.02, 0.01, 0.03
 """m above the goal at which a carried object arrives; m beside the goal within which it may be as low as the goal, and
 m beyond that over which it descends."""
 
+PRECISE_IN_HOLE = 0.003
+"""m beside a goal in a hole within which an object may be inside the hole."""
+
 LIFT_SHARE, MISSING_HALF = 0.3, 0.03
 """Share of the potential for the height of an object that is carried over its goal, and m too low for half of it."""
 
@@ -58,9 +61,6 @@ CARRYING = 3.0
 
 RELEASING = 2.0
 """Weight of stages after an object is released: they must pay more than the risk of losing it costs."""
-
-HALF_OPEN = 0.04
-"""m between the fingers at which an opening hand has half of the potential of its width."""
 
 # approach -----------------------------------------------------------------------------------------------------------
 
@@ -118,14 +118,20 @@ def move_potential(context: StageContext) -> Array:
     """`(N,)`: progress of the object to the goal; from above if a later stage puts the object down."""
     if context.bound.put_down_by is None:
         return carrying_progress(context, context.goal)
-    return _progress_from_above(context)
+    return _progress_from_above(context, CLEARANCE, PRECISE)
 
 
-def _progress_from_above(context: StageContext) -> Array:
-    """`(N,)`: progress of the object to the goal, as far as it is high enough to meet nothing on its way."""
+def _progress_from_above(context: StageContext, clearance: float, precise: float) -> Array:
+    """`(N,)`: progress of the object to the goal, as far as it is high enough to meet nothing on its way.
+
+    Args:
+        context: Context of the stage.
+        clearance: m above the goal at which the object arrives.
+        precise: m beside the goal within which the object may be as low as the goal.
+    """
     xp = namespace(context.goal)
     beside = planar_distance(context.object_position, context.goal)
-    needed = context.goal[:, 2] + CLEARANCE * xp.clip((beside - PRECISE) / DESCENT, 0.0, 1.0)
+    needed = context.goal[:, 2] + clearance * xp.clip((beside - precise) / DESCENT, 0.0, 1.0)
     missing = xp.maximum(needed - context.object_position[:, 2], 0.0)
     away = xp.minimum(distance(context.object_position, context.goal), FARTHEST) / context.thresholds.tolerance
     near = 1.0 - xp.log(1.0 + away) / math.log(1.0 + FARTHEST / context.thresholds.tolerance)
@@ -165,6 +171,11 @@ def _move_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
 # insert -------------------------------------------------------------------------------------------------------------
 
 
+def _insert_potential(context: StageContext) -> Array:
+    """`(N,)`: progress of the object to the goal, from above the hole."""
+    return _progress_from_above(context, HOLE_DEPTH + 0.01, PRECISE_IN_HOLE)
+
+
 def _insert_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     """Move over the hole, slowly, so that the object does not swing; then straight down without corrections."""
     xp = namespace(context.goal)
@@ -184,10 +195,12 @@ def _insert_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
 
 
 def _drop_potential(context: StageContext) -> Array:
-    """`(N,)`: the object at the goal, fingers that do not touch it, and an open hand, a third each."""
+    """`(N,)`: the object at the goal, fingers that do not touch it, and the command to open, a third each.
+
+    The command counts, as fingers that are commanded to open a little still press on the object.
+    """
     at_goal = closeness(distance(context.object_position, context.goal), context.thresholds.tolerance)
-    opening = context.state.gripper_width / (HALF_OPEN + context.state.gripper_width)
-    return (at_goal + (1.0 - _touch(context)) + opening) / 3.0
+    return (at_goal + (1.0 - _touch(context)) + context.state.gripper_command) / 3.0
 
 
 def _drop_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
@@ -231,7 +244,7 @@ GRASP = Stage("grasp", "G", ("free", "near"), ("held",), "grasp {object}", _gras
               start_pose=_grasp_start, needs_gripper=True)  # fmt: skip
 MOVE = Stage("move", "M", ("held",), ("placed",), "move {object} {goal}", move_potential, _move_expert,
              weight=CARRYING, stops_above=True)  # fmt: skip
-INSERT = Stage("insert", "", ("held",), ("placed",), "insert {object} {goal}", move_potential, _insert_expert,
+INSERT = Stage("insert", "", ("held",), ("placed",), "insert {object} {goal}", _insert_potential, _insert_expert,
                weight=CARRYING)  # fmt: skip
 DROP = Stage(
     "drop",

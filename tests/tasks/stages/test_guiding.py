@@ -12,8 +12,8 @@ import torch
 from mygym.envs.robot_env import RobotEnv
 from mygym.tasks.context import BoundStage, StageContext
 from mygym.tasks.progress import Progress
-from mygym.tasks.stages.guiding import BEHIND, CONTACT, FARTHEST, GUIDE, HOVER, PASSED, _push_direction
-from mygym.tasks.stages.motions import STAND_SHARE
+from mygym.tasks.stages.guiding import BEHIND, CONTACT, GUIDE, HALF_LEG, HOVER, PASSED, _push_direction
+from mygym.tasks.stages.motions import STAND_SHARE, progress
 from mygym.tasks.state import State
 
 START = (0.0, 0.0, 0.0)
@@ -74,21 +74,44 @@ def test_the_waypoint_is_the_next_point_then_the_goal() -> None:
         np.testing.assert_array_equal(GUIDE.waypoint(context(START, count))[0], point)
 
 
-def share_of_path(*args: Any) -> float:
-    """Return the potential's part for the path; the tool is at the place from which it pushes."""
-    view = context(*args)
-    view = context(*args, tool=(view.object_position - CONTACT * _push_direction(view))[0])
-    return (float(GUIDE.potential(view)[0]) - STAND_SHARE) / (1.0 - STAND_SHARE)
+def potential_behind(position: Any, count: int = 0) -> float:
+    """Return the potential with the tool at the place from which it pushes."""
+    view = context(position, count)
+    view = context(position, count, tool=(view.object_position - CONTACT * _push_direction(view))[0])
+    return float(GUIDE.potential(view)[0])
 
 
-def test_the_potential_is_the_share_of_the_path() -> None:
-    """The path has legs of 0.2, 0.1 and 0.2 m, of which the last two are 0.3 m; it is 0.5 m long from the start."""
-    farthest = FARTHEST * 0.3
-    assert share_of_path(START) == pytest.approx(0.0)
-    assert share_of_path((0.15, 0.0, 0.0)) == pytest.approx(1 - 0.35 / farthest)
-    assert share_of_path((0.2, 0.04, 0.0), 1) == pytest.approx(1 - 0.26 / farthest)
-    assert share_of_path(LYING[-1], 3) == pytest.approx(1.0)
-    assert share_of_path(LYING[-1], 0) < 0.2, "the goal is not reached by a short cut"
+@pytest.mark.parametrize(
+    ("position", "count", "passed_length", "leg", "left"),
+    [
+        (START, 0, 0.0, 0.2, 0.2),
+        ((0.15, 0.0, 0.0), 0, 0.0, 0.2, 0.05),
+        ((0.2, 0.04, 0.0), 1, 0.2, 0.1, 0.06),
+        ((0.2, 0.1, 0.0), 2, 0.3, 0.2, 0.2),
+        (LYING[-1], 0, 0.0, 0.2, np.hypot(0.2, 0.1)),  # the goal is not reached by a short cut
+    ],
+)
+def test_the_potential_is_the_path_that_is_passed_and_the_progress_of_the_leg(
+    position: Any, count: int, passed_length: float, leg: float, left: float
+) -> None:
+    """The path has legs of 0.2, 0.1 and 0.2 m from the start of the object."""
+    advance = float(progress(np.array([left]), HALF_LEG * leg)[0])
+    expected = (passed_length + leg * ((1.0 - STAND_SHARE) * advance + STAND_SHARE)) / 0.5
+    assert potential_behind(position, count) == pytest.approx(expected)
+
+
+def test_the_potential_is_1_at_the_end() -> None:
+    assert potential_behind(LYING[-1], 3) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("path", [LYING, UPRIGHT])
+def test_to_pass_a_point_costs_nothing(path: Any) -> None:
+    """The tool is still behind the object on the leg that ends, far from its place on the next leg."""
+    for count, point in enumerate(path):
+        view = context(point, count, path=path)
+        tool = (view.object_position - CONTACT * _push_direction(view))[0]
+        before, after = (float(GUIDE.potential(context(point, n, tool, path))[0]) for n in (count, count + 1))
+        assert after >= before - 1e-9
 
 
 # the expert -----------------------------------------------------------------------------------------------------------
