@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import gc
 import os
 import subprocess
@@ -19,7 +20,11 @@ ROOT = Path(__file__).parent.parent
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # small networks; the tests share the machine
 
+WITHOUT_BYTECODE = sys.dont_write_bytecode
+sys.dont_write_bytecode = False  # while tests are collected: to rewrite their asserts takes a third of that time
+
 if "PYTEST_XDIST_WORKER" not in os.environ:  # whose workers, and what they start, share this
+    compileall.compile_dir(ROOT / "mygym", quiet=2)  # else with PYTHONDONTWRITEBYTECODE each process compiles it anew
     COMPILED = tempfile.TemporaryDirectory(prefix="mygym_tests_")
     os.environ |= {  # each model compiles anew: half of what tests of JAX's algorithms take
         "JAX_COMPILATION_CACHE_DIR": COMPILED.name,
@@ -37,6 +42,11 @@ hypothesis.settings.register_profile(
     suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture, hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("mygym")
+
+
+def pytest_collection_finish() -> None:
+    """Write no bytecode of files that tests create, if the user wants none."""
+    sys.dont_write_bytecode = WITHOUT_BYTECODE
 
 
 @pytest.fixture(autouse=True, scope="module")

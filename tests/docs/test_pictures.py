@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import runpy
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from tests.docs.documents import ROOT, shell
+from tests.docs.documents import ROOT
 
 PICTURES = sorted((ROOT / "docs" / "images").glob("*.png"))
 
 
 @pytest.fixture(scope="session")
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder into which the pictures have just been drawn."""
+    """A folder into which the script has just drawn the pictures, in this process: another imports for seconds."""
     folder = tmp_path_factory.mktemp("pictures")
-    shell(f"python docs/pictures.py {folder}", ROOT)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        patch.setattr(sys, "argv", ["docs/pictures.py", str(folder)])
+        runpy.run_path("docs/pictures.py", run_name="__main__")
     return folder
 
 

@@ -10,18 +10,21 @@ import numpy as np
 
 import mygym
 from mygym.config import merged
-from mygym.registry import register_algorithm
+from mygym.registry import algorithm, register_algorithm
 from mygym.runs.curves import Curves
 from mygym.runs.result import Result
 from mygym.runs.runner import Loop, Runner
+from tests.components import known
 
 STEPS = 240
 
 
 def config(algo: str, logdir: Path, **more: Any) -> dict[str, Any]:
+    hyperparameters = known(algorithm(algo, more.get("framework", "pytorch")).combo()[0])
+    updates = {"gradient_steps": 1} if "gradient_steps" in hyperparameters else {}
     quick = {
         "algo": algo,
-        "algo_params": {"policy_kwargs": {"net_arch": [8]}},
+        "algo_params": {"policy_kwargs": {"net_arch": [8]}, **updates},
         "task_params": {"horizon": 20},
         "steps": STEPS,
         "n_envs": 2,
