@@ -30,8 +30,8 @@ DOCUMENTS = ("README.md", "CONTRIBUTING.md", *sorted(f"docs/{page.name}" for pag
 COPIED = ("train.py", "evaluate.py", "configs", "envs/robots/desk_arm.urdf", "benchmarks/leaderboard.json")
 """Files and folders that commands name; the components of `algos` and `envs` are registered in this process already."""
 
-STEPS = 200
-"""Env steps of every training."""
+STEPS = 120
+"""Env steps of every training; off-policy algorithms learn from 100 on."""
 
 CHECKED_ELSEWHERE = ("robot", "stage", "task", "workspace")
 """Kinds whose suites take long; tests/checks performs them for registered components."""
