@@ -30,8 +30,8 @@ DOCUMENTS = ("README.md", "CONTRIBUTING.md", *sorted(f"docs/{page.name}" for pag
 COPIED = ("train.py", "evaluate.py", "configs", "envs/robots/desk_arm.urdf", "benchmarks/leaderboard.json")
 """Files and folders that commands name; the components of `algos` and `envs` are registered in this process already."""
 
-STEPS = 120
-"""Env steps of every training; off-policy algorithms learn from 100 on."""
+STEPS = 200
+"""Env steps of every training."""
 
 CHECKED_ELSEWHERE = ("robot", "stage", "task", "workspace")
 """Kinds whose suites take long; tests/checks performs them for registered components."""
@@ -46,7 +46,7 @@ FEWER = {
     "multitask": "--set n_envs=3",  # at least one for each task
     "--strategy ewc": "--set n_envs=1 --set algo_params.n_steps=50 --set algo_params.batch_size=50",
     "--algo (?!sac|td3|tqc)": "--set n_envs=2",  # the length of a rollout is that of each environment
-    "--task (?!.*--algo)": "--set n_envs=2",  # the default of some tasks is an algorithm with 32 environments
+    "^(?!.*--algo).*--task ": "--set n_envs=8",  # the default of some tasks is 32
     "": "",
 }
 """Pattern of a command that trains → its environments; the first that is found counts."""
