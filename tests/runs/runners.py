@@ -20,8 +20,8 @@ STEPS = 240
 
 
 def config(algo: str, logdir: Path, **more: Any) -> dict[str, Any]:
-    hyperparameters = known(algorithm(algo, more.get("framework", "pytorch")).combo()[0])
-    updates = {"gradient_steps": 1} if "gradient_steps" in hyperparameters else {}
+    in_pytorch = more.get("framework", "pytorch") == "pytorch"
+    updates = {"gradient_steps": 1} if in_pytorch and "gradient_steps" in known(algorithm(algo).combo()[0]) else {}
     quick = {
         "algo": algo,
         "algo_params": {"policy_kwargs": {"net_arch": [8]}, **updates},
