@@ -194,9 +194,8 @@ below: large networks of JAX compile for seconds."""
 def test_a_complete_config_runs(algo: str, framework: str, tmp_path: Path) -> None:
     content = complete(algo, framework, tmp_path)
     params = content["algo_params"]
-    n_envs = 2 if "n_steps" in params else content["n_envs"]  # the length of a rollout is that of each environment
-    warm = params.get("learning_starts", 0) // n_envs + 4
-    short = {"steps": warm * n_envs, "n_envs": n_envs, "eval": {**content["eval"], **FEW_EPISODES}}
+    warm = params.get("learning_starts", 0) // content["n_envs"] + 4
+    short = {"steps": warm * content["n_envs"], "eval": {**content["eval"], **FEW_EPISODES}}
     quick = {**short, "video": {**content["video"], "episodes": 0}, "tensorboard": False, "logdir": str(tmp_path)}
     fewer = {key: value for key, value in {"n_delta": 2, "n_top": 1, "n_epochs": 1}.items() if key in params}
     result = mygym.train({**content, **quick, "algo_params": {**params, **fewer}})
