@@ -11,7 +11,7 @@ import mygym
 from tests.components import slow_except
 
 BRIEF = {
-    "eval": {"every": 10_000_000, "episodes": 4, "final_episodes": 20},
+    "eval": {"every": 10_000_000, "final_episodes": 20},
     "checkpoint": {"every": 10_000_000},
     "video": {"episodes": 0},
     "tensorboard": False,
