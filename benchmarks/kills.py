@@ -120,11 +120,16 @@ def _train(arguments: Sequence[str], folder: str) -> None:
 
 
 class Trainer:
-    """Starts `train.py` in processes that have already imported torch."""
+    """Starts `train.py` in processes that have already imported torch.
 
-    def __init__(self) -> None:
+    Args:
+        jax: Whether they have also imported JAX, which takes seconds.
+    """
+
+    def __init__(self, jax: bool = True) -> None:
         self.context = multiprocessing.get_context("forkserver")
-        self.context.set_forkserver_preload(["mygym.api", "mygym.runs.session", "sb3_contrib", "torch._dynamo", "sbx"])
+        imported = ["mygym.api", "mygym.runs.session", "sb3_contrib", "torch._dynamo", *(["sbx"] if jax else [])]
+        self.context.set_forkserver_preload(imported)
 
     def start(self, arguments: Sequence[str], folder: Path) -> Any:
         """Start a process that runs `train.py ARGUMENTS`."""

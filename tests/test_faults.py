@@ -808,7 +808,7 @@ def turn_clock(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     monkeypatch.setattr(time, "time_ns", lambda: now_ns() + int(seconds * 1e9))
 
 
-@pytest.mark.parametrize("stopped", [False, True])
+@pytest.mark.parametrize("stopped", slow_except([False, True], bool))  # also a stopped run ends with that clock
 @holds("the clock is set back")
 def test_a_clock_that_is_set_back(row: Row, stopped: bool, train: Train, before: Any, undisturbed: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:

@@ -21,12 +21,13 @@ QUICK = Case("sac", "1", film=True)
 
 
 @pytest.fixture(scope="module")
-def trainer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trainer]:
+def trainer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trainer]:
     """Trains with a separate compilation cache, because a killed process may leave an incomplete cache."""
+    cases = [item.callspec.params.get("case") for item in request.session.items if hasattr(item, "callspec")]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path_factory.mktemp("compiled")))
         patch.delenv("JAX_DISABLE_MOST_OPTIMIZATIONS")
-        yield Trainer()
+        yield Trainer(jax=any(isinstance(case, Case) and case.framework == "jax" for case in cases))
 
 
 @pytest.fixture(scope="module")

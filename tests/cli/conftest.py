@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
+from mygym.cli import dry_run
 from mygym.cli.main import main
 
 SHORT_RUN = [
@@ -38,6 +39,7 @@ Command = Callable[..., Outcome]
 def mygym_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
     """Return a function that runs `mygym` with its arguments in an empty folder."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(dry_run, "STEPS", 20)
 
     def run(*words: str) -> Outcome:
         with pytest.raises(SystemExit) as ended:

@@ -46,6 +46,7 @@ FEWER = {
     "multitask": "--set n_envs=3",  # at least one for each task
     "--strategy ewc": "--set n_envs=1 --set algo_params.n_steps=50 --set algo_params.batch_size=50",
     "--algo (?!sac|td3|tqc)": "--set n_envs=2",  # the length of a rollout is that of each environment
+    "^(?!.*--algo).*--task ": "--set n_envs=8",  # the default of some tasks is 32
     "": "",
 }
 """Pattern of a command that trains → its environments; the first that is found counts."""

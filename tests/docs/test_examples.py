@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ from mygym.cli.describe import complete_config
 from mygym.config import load_file
 from mygym.config.json_schema import json_schema
 from mygym.registry import algorithm, implemented_combos, registry
+from mygym.runs import factory
+from mygym.runs.plan import make_plan
 from mygym.runs.resolve_config import resolve_config
 from mygym.tasks.lookup import find_task
 from tests.components import slow_except
@@ -68,7 +71,7 @@ def test_the_algorithm_has_a_hyperparameter_of_its_own() -> None:
         resolve_config(overrides={"algo": "myalgo", "algo_params": {"inital_entropy": 0.1}})
 
 
-@pytest.mark.parametrize("robot", ["panda", "kuka"])
+@pytest.mark.parametrize("robot", ["panda", pytest.param("kuka", marks=pytest.mark.slow)])  # robots share the code
 def test_the_expert_solves_the_task(robot: str) -> None:
     assert find_task("nudge").stage_names == ("approach", "push", "withdraw")
     evaluation = mygym.evaluate(policy="oracle", config={"task": "nudge", "robot": robot}, episodes=20)
@@ -99,7 +102,13 @@ def test_the_workspace_passes_its_suite_and_its_lever_comes_back(monkeypatch: py
     assert seen[-1] == pytest.approx(0.0, abs=0.03)
 
 
-@pytest.mark.parametrize("task", ["lift", ["approach", "grasp", "lift", "move", "drop", "withdraw"]])
+@pytest.mark.parametrize(
+    "task",
+    [
+        pytest.param("lift", marks=pytest.mark.slow),  # the test below plays it
+        ["approach", "grasp", "lift", "move", "drop", "withdraw"],
+    ],
+)
 def test_the_expert_solves_the_task_with_a_stage_of_its_own(task: str | list[str]) -> None:
     evaluation = mygym.evaluate(policy="oracle", config={"task": task, "robot": "kuka_gripper"}, episodes=20)
     assert evaluation.success_rate >= 0.95
@@ -173,8 +182,9 @@ def test_a_complete_config_sets_every_value(algo: str, framework: str, validator
     assert list(validator.iter_errors(content)) == []
 
 
-QUICK = [("ppo", "pytorch"), ("sac", "pytorch"), ("recurrent_ppo", "pytorch"), ("cem", "pytorch"), ("ppo", "jax")]
-"""On-policy, off-policy, recurrent, a runner, and one of JAX; tests/algos train all of them, with small networks."""
+QUICK = [("ppo", "pytorch"), ("sac", "pytorch"), ("recurrent_ppo", "pytorch"), ("cem", "pytorch")]
+"""On-policy, off-policy, recurrent, a runner; tests/algos train all of them, with small networks. See also the test
+below: large networks of JAX compile for seconds."""
 
 
 @pytest.mark.parametrize(
@@ -196,6 +206,14 @@ def test_a_complete_config_runs(algo: str, framework: str, tmp_path: Path) -> No
         assert again.config_hash == result.config_hash
         weights = [(run.path / "policy.safetensors").read_bytes() for run in (result, again)]
         assert weights[0] == weights[1]
+
+
+def test_a_complete_config_builds_in_jax(tmp_path: Path) -> None:
+    plan = make_plan({**complete("ppo", "jax", tmp_path), "n_envs": 1})
+    with contextlib.closing(factory.make_vec_env(plan)) as env:
+        model = factory.build_model(plan, env)
+        assert type(model) is implemented_combos["ppo"]["jax"][0]
+        assert model.n_steps == plan.config.algo_params["n_steps"]
 
 
 def test_strict_names_what_is_missing(tmp_path: Path) -> None:

@@ -162,7 +162,8 @@ def test_continuous_actions_do_not_change_the_hash_of_a_config() -> None:
 
 def acts(algo: str, **actions: Any) -> bool:
     """Build an algorithm, and return whether its first actions are in the action space."""
-    plan = plan_of(resolve_config(overrides={"algo": algo, "algo_params": small(algo), "actions": actions}))
+    settings = {"algo": algo, "algo_params": small(algo), "actions": actions, "n_envs": 2}
+    plan = plan_of(resolve_config(overrides=settings))
     with contextlib.closing(factory.make_vec_env(plan)) as env:
         predicted, _ = factory.build_model(plan, env).predict(env.reset())
         return all(env.action_space.contains(action) for action in predicted)

@@ -17,6 +17,7 @@ from mygym.runs.evaluation import evaluate_policy
 from mygym.runs.plan import make_plan
 from mygym.runs.policy import normalizer_of
 from mygym.runs.variance_floor import FLOOR
+from tests.components import small
 
 SHORT = {
     "engine": "fused",
@@ -26,6 +27,8 @@ SHORT = {
     "video": {"episodes": 0},
     "stop_at_success": None,
 }
+FEWER_STEPS = {"n_envs": 2, "steps": 256}
+"""For algorithms that update in each step."""
 
 
 def test_infos_follow_the_contract() -> None:
@@ -76,17 +79,18 @@ def test_a_state_continues_to_the_bit() -> None:
     ("algo", "more"),
     [
         ("a2c", {}),
-        ("sac", {"n_envs": 2, "task_params": {"horizon": 10}}),  # goal dictionaries, hindsight
-        ("crossq", {"n_envs": 2}),  # flat observations
-        ("dqn", {"n_envs": 2, "task_params": {"horizon": 10}}),  # discrete actions
-        ("bc", {"algo_params": {}}),  # the scripted expert
+        ("sac", {**FEWER_STEPS, "task_params": {"horizon": 10}}),  # goal dictionaries, hindsight
+        ("crossq", FEWER_STEPS),  # flat observations
+        ("dqn", {**FEWER_STEPS, "task_params": {"horizon": 10}}),  # discrete actions
+        ("bc", {}),  # the scripted expert
     ],
 )
 def test_kinds_of_algorithms_train(algo: str, more: dict[str, Any], tmp_path: Path) -> None:
-    result = mygym.train({**SHORT, "algo": algo, "logdir": str(tmp_path), **more})
+    config = {**SHORT, "algo": algo, "algo_params": small(algo), "logdir": str(tmp_path), **more}
+    result = mygym.train(config)
     assert result.status == "done"
     assert result.engine == "fused"
-    assert result.steps >= 512
+    assert result.steps >= config["steps"]
 
 
 def test_a_resumed_run_ends_with_the_same_weights(tmp_path: Path) -> None:

@@ -190,8 +190,10 @@ def test_the_policy_decides_on_the_observations(policy: Any, takes: bool) -> Non
 
 def test_a_note_names_the_parent(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
     register_algorithm("heir")(subclass(sb3.PPO))
-    config = {"algo": "heir", "steps": 16, "n_envs": 1, "algo_params": {"n_steps": 16, "batch_size": 16}}
-    mygym.train({**config, "eval": {"final_episodes": 1}, "video": {"episodes": 0}, "logdir": str(tmp_path / "run")})
+    config: dict[str, Any] = {"algo": "heir", "steps": 16, "n_envs": 1}
+    config |= {"algo_params": {"n_steps": 16, "batch_size": 16}}
+    config |= {"eval": {"episodes": 1, "final_episodes": 1}, "video": {"episodes": 0}}
+    mygym.train({**config, "logdir": str(tmp_path / "run")})
     assert "note: heir inherits its unset values from ppo" in capsys.readouterr().err
 
 

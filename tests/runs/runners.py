@@ -10,18 +10,21 @@ import numpy as np
 
 import mygym
 from mygym.config import merged
-from mygym.registry import register_algorithm
+from mygym.registry import algorithm, register_algorithm
 from mygym.runs.curves import Curves
 from mygym.runs.result import Result
 from mygym.runs.runner import Loop, Runner
+from tests.components import known
 
 STEPS = 240
 
 
 def config(algo: str, logdir: Path, **more: Any) -> dict[str, Any]:
+    in_pytorch = more.get("framework", "pytorch") == "pytorch"
+    updates = {"gradient_steps": 1} if in_pytorch and "gradient_steps" in known(algorithm(algo).combo()[0]) else {}
     quick = {
         "algo": algo,
-        "algo_params": {"policy_kwargs": {"net_arch": [8]}},
+        "algo_params": {"policy_kwargs": {"net_arch": [8]}, **updates},
         "task_params": {"horizon": 20},
         "steps": STEPS,
         "n_envs": 2,

@@ -73,7 +73,8 @@ def test_other_values_are_refused(value: Any) -> None:
 
 def test_the_number_is_stored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = {"algo": "ppo", "subprocesses": "auto", "n_envs": 2, "steps": 40, "video": {"episodes": 0}}
-    small = {"algo_params": {"n_steps": 20, "batch_size": 20}, "eval": {"every": 40, "episodes": 1}}
+    evaluations = {"every": 40, "episodes": 1, "final_episodes": 1}
+    small = {"algo_params": {"n_steps": 20, "batch_size": 20}, "eval": evaluations}
     result = mygym.train({**config, **small, "logdir": str(tmp_path)})
     assert load_file(result.path / "config.yaml")["subprocesses"] == 0
     assert "subprocesses: 0: a run of fewer than 50,000 steps is not measured" in capsys.readouterr().err

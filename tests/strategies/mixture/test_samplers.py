@@ -101,7 +101,7 @@ class Weighted(Sampler):
 def config(algo: str, logdir: Path, **params: Any) -> dict[str, Any]:
     algo_params: dict[str, Any] = {"policy_kwargs": {"net_arch": [8]}}
     if algo in ("sac", "td3", "ddpg", "tqc", "crossq"):
-        algo_params |= {"learning_starts": 30, "batch_size": 16}
+        algo_params |= {"learning_starts": 30, "batch_size": 16, "gradient_steps": 1}
     elif algo in ("bc", "dagger"):
         algo_params |= {"batch_size": 16}
     else:
