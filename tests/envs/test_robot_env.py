@@ -72,7 +72,9 @@ def roll(env: Env, seed: int | None, steps: int, actions: int = 0, expert: float
 # exact resets -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("histories", [(6,), pytest.param(range(0, 18, 3), marks=pytest.mark.slow)], ids=["few", "many"])
+@pytest.mark.parametrize(
+    "histories", [(6,), pytest.param(range(0, 18, 3), marks=pytest.mark.slow)], ids=["few", "many"]
+)
 @pytest.mark.parametrize(("task", "robot"), HOSTED_QUICKLY)
 def test_a_seed_gives_the_same_episode_to_the_bit_after_any_history(
     task: str, robot: str, histories: Sequence[int]
