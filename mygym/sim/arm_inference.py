@@ -71,9 +71,9 @@ def _is_on_torso(joints: Mapping[str, Joint], chain: Sequence[Joint]) -> bool:
     if not _is_rotary(chain[0]):
         return False
     shortest = ARM_LENGTH * _length(chain)
-    others = [joint for joint in _beside(joints, chain[0]) if not joint.mimics]
+    siblings = [joint for joint in _beside(joints, chain[0]) if not joint.mimics]
     return any(
-        count >= ARM_JOINTS and length >= shortest for count, length in (_farthest(joints, other) for other in others)
+        count >= ARM_JOINTS and length >= shortest for count, length in (_farthest(joints, other) for other in siblings)
     )
 
 
