@@ -51,7 +51,7 @@ def robot_model(spec: RobotSpec, gripper: bool = True) -> ET.Element:
         gripper: False to fix the fingers closed as well, which saves the solver a third of its work.
     """
     root = mounted_model(spec)
-    positions = {name: _rest_position(joint) for name, joint in read_joints(root).items() if joint.kind != "fixed"}
+    positions = {name: rest_position(joint) for name, joint in read_joints(root).items() if joint.kind != "fixed"}
     positions |= spec.locked
     for arm in spec.arms:
         fingers = dict(zip(arm.gripper.joints, arm.gripper.closed, strict=True)) if arm.gripper else {}
@@ -99,7 +99,8 @@ def mounted_model(spec: RobotSpec) -> ET.Element:
     return root
 
 
-def _rest_position(joint: Joint) -> float:
+def rest_position(joint: Joint) -> float:
+    """Return the position of a joint outside arms and grippers, rad or m: zero or the nearest limit."""
     return 0.0 if joint.kind == "continuous" else float(np.clip(0.0, joint.lower, joint.upper))
 
 

@@ -90,7 +90,7 @@ def _drop_missing_visuals(urdf: Path, link: ET.Element) -> None:
 
 def _find_mesh(urdf: Path, name: str) -> Path:
     """Resolve a mesh beside the URDF; `package://` is looked up in every folder above it."""
-    relative = name.removeprefix("package://")
+    relative = name.removeprefix("package://").lstrip("/") if name.startswith("package://") else name
     folders = urdf.parents if name.startswith("package://") else (urdf.parent,)
     for folder in folders:
         if (folder / relative).is_file():

@@ -16,7 +16,8 @@ from mygym.models.urdf import Joint, read_joints, read_urdf
 from mygym.models.urdf_validation import MOVING_JOINT_TYPES
 from mygym.models.workspace import load_workspace
 from mygym.registry import registry
-from mygym.sim.tool_inference import ROTARY_JOINT_TYPES, infer_gripper, infer_tool, is_finger
+from mygym.sim.arm_inference import infer_arm
+from mygym.sim.tool_inference import infer_gripper, infer_tool
 
 DEFAULT_SPEED, DEFAULT_TORQUE = 1.5, 50.0
 """rad/s and N m: assumed where a URDF has no limit."""
@@ -61,7 +62,7 @@ def is_installed(name: str) -> bool:
 
 
 def infer_robot(urdf: Path) -> Inferred:
-    """Infer a robot from a URDF: longest chain of rotary joints, gripper (by names), home and base position.
+    """Infer a robot from a URDF: arm, gripper (by names), home and base position.
 
     Raises:
         AssetError: The file is invalid, has no arm, or a moving link has no mass or inertia.
@@ -75,15 +76,19 @@ def _infer(urdf: Path, modified: int) -> Inferred:
     joints = read_joints(root)
     if not any(joint.kind in MOVING_JOINT_TYPES for joint in joints.values()):
         raise AssetError(bad_value("robot", str(urdf), "a URDF with moving joints", "has no moving joints"))
-    chain = _arm(joints)
+    arm = infer_arm(joints)
+    chain = arm.joints
     if not chain:
         raise AssetError(bad_value("robot", str(urdf), "a URDF with an arm of revolute joints", "has no arm"))
     notes = [f"an arm of {count_joints(len(chain))}, {chain[0].name} to {chain[-1].name}"]
     specs = tuple(_joint(joint, notes) for joint in chain)
-    gripper = infer_gripper(root, joints, chain[-1].child, notes)
-    tool = infer_tool(root, joints, chain[-1].child, gripper)
+    gripper = None if arm.hand else infer_gripper(root, joints, chain[-1].child, notes)
+    if arm.hand:
+        notes.append(f"no gripper, but a hand of {count_joints(len(arm.hand))}, which stay still")
+    tool = infer_tool(root, joints, chain[-1].child, gripper, arm.hand)
     notes.append(f"the tool point at {list(tool.position)} m in {tool.link}")
-    spec = RobotSpec(str(urdf), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), specs, tool, gripper, name=urdf.stem)
+    # A name without a suffix could be the name of a built-in robot, for which workspaces have settings.
+    spec = RobotSpec(str(urdf), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), specs, tool, gripper, name=urdf.name)
     check_model(spec)
     spec, share = place_base(spec, load_workspace(Path(registry("workspace").get("table").load())))
     notes.append(f"its base at {list(spec.base_position)} m, where it reaches {100 * share:.0f} % of the table's areas")
@@ -97,24 +102,6 @@ def _infer(urdf: Path, modified: int) -> Inferred:
 def count_joints(number: int) -> str:
     """Return a number of joints in words: `1 joint`, `6 joints`."""
     return f"{number} joint{'' if number == 1 else 's'}"
-
-
-def _arm(joints: dict[str, Joint]) -> list[Joint]:
-    """Return the rotary joints of the longest chain from the root to a tip; fingers do not count."""
-    joint_of = {joint.child: joint for joint in joints.values()}
-
-    def chain_to(link: str) -> list[Joint]:
-        return [*chain_to(joint_of[link].parent), joint_of[link]] if link in joint_of else []
-
-    rotary = [
-        [joint for joint in chain_to(tip) if joint.kind in ROTARY_JOINT_TYPES and not is_finger(joint)]
-        for tip in joint_of
-    ]
-    longest = max(rotary, key=len, default=[])
-    # Behind a torso that slides, the arm begins after the last prismatic joint.
-    chain = chain_to(longest[-1].child) if longest else []
-    slides = [number for number, joint in enumerate(chain) if joint.kind == "prismatic"]
-    return [joint for joint in chain[slides[-1] + 1 if slides else 0 :] if joint.kind in ROTARY_JOINT_TYPES]
 
 
 def _joint(joint: Joint, notes: list[str]) -> JointSpec:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from mygym.models.kinematics import rotation_of_z_to
 from mygym.models.robot import EndEffectorSpec, GripperSpec
+from mygym.models.robot_model import rest_position
 from mygym.models.transforms import axis_angle_to_matrix, matrix_to_quaternion
 from mygym.models.urdf import Joint, inertial, origin_of
 from mygym.sim.primitives import mesh_points
@@ -40,13 +41,13 @@ def is_finger(joint: Joint) -> bool:
     return "grip" in name or any(word in name or word in joint.child.lower() for word in FINGER_WORDS)
 
 
-def infer_gripper(root: ET.Element, joints: dict[str, Joint], wrist: str, notes: list[str]) -> GripperSpec | None:
+def infer_gripper(root: ET.Element, joints: Mapping[str, Joint], wrist: str, notes: list[str]) -> GripperSpec | None:
     """Return the gripper of the fingers behind a link, or None.
 
     Prismatic fingers with limits are preferred to revolute fingers. One line about the result is added to `notes`.
     """
-    carried = [joint for joint in _carried(joints, wrist) if is_finger(joint)]
-    limited = [joint for joint in carried if math.isfinite(joint.lower) and joint.lower < joint.upper < math.inf]
+    named = [joint for joint in carried(joints, wrist) if is_finger(joint)]
+    limited = [joint for joint in named if math.isfinite(joint.lower) and joint.lower < joint.upper < math.inf]
     fingers = [joint for joint in limited if joint.kind == "prismatic"]
     fingers = fingers or [joint for joint in limited if joint.kind == "revolute"]
     if not fingers:
@@ -77,7 +78,7 @@ def infer_gripper(root: ET.Element, joints: dict[str, Joint], wrist: str, notes:
 
 
 def _finger_tips(
-    root: ET.Element, joints: dict[str, Joint], wrist: str, fingers: list[Joint], closed: dict[str, float]
+    root: ET.Element, joints: Mapping[str, Joint], wrist: str, fingers: list[Joint], closed: dict[str, float]
 ) -> dict[str, FloatArray]:
     """Return the links at the finger tips, and the tip `(3,)` m of each in its frame.
 
@@ -87,7 +88,7 @@ def _finger_tips(
     direction = centre / max(float(np.linalg.norm(centre)), 1e-6)
     tips, reaches = {}, {}
     for joint in fingers:
-        if any(other.name in closed for other in _carried(joints, joint.child)):
+        if any(other.name in closed for other in carried(joints, joint.child)):
             continue
         for pose in _poses(joints, wrist, closed, joint.child):
             shapes = [np.zeros((1, 3)), *_shapes(root, joints, joint.child, np.eye(4))]
@@ -100,7 +101,7 @@ def _finger_tips(
 
 
 def _opening(
-    joints: dict[str, Joint],
+    joints: Mapping[str, Joint],
     wrist: str,
     tips: dict[str, FloatArray],
     closed: dict[str, float],
@@ -117,15 +118,15 @@ def _opening(
     return float(spreads[0] - spreads[1])
 
 
-def _carried(joints: dict[str, Joint], link: str) -> Iterator[Joint]:
+def carried(joints: Mapping[str, Joint], link: str) -> Iterator[Joint]:
     """Yield all joints behind a link."""
     for joint in joints.values():
         if joint.parent == link:
             yield joint
-            yield from _carried(joints, joint.child)
+            yield from carried(joints, joint.child)
 
 
-def _spread(root: ET.Element, joints: dict[str, Joint], wrist: str, fingers: list[Joint], end: str) -> float:
+def _spread(root: ET.Element, joints: Mapping[str, Joint], wrist: str, fingers: list[Joint], end: str) -> float:
     """Return twice the mean distance of the fingers' centres of mass from their middle, m.
 
     The middle of a single finger is the wrist.
@@ -135,7 +136,9 @@ def _spread(root: ET.Element, joints: dict[str, Joint], wrist: str, fingers: lis
     return 2 * float(np.linalg.norm(centres - middle, axis=1).mean())
 
 
-def _centres(root: ET.Element, joints: dict[str, Joint], wrist: str, positions: dict[str, float]) -> list[FloatArray]:
+def _centres(
+    root: ET.Element, joints: Mapping[str, Joint], wrist: str, positions: dict[str, float]
+) -> list[FloatArray]:
     """Return centres of mass `(3,)` of the child links of joints at positions, in the frame of the wrist."""
     centres = {link.get("name"): inertial(link)[1] for link in root.findall("link")}
     children = [joints[name].child for name in positions]
@@ -144,10 +147,10 @@ def _centres(root: ET.Element, joints: dict[str, Joint], wrist: str, positions: 
     ]
 
 
-def _poses(joints: dict[str, Joint], wrist: str, positions: dict[str, float], link: str) -> Iterator[FloatArray]:
+def _poses(joints: Mapping[str, Joint], wrist: str, positions: dict[str, float], link: str) -> Iterator[FloatArray]:
     """Yield the pose `(4, 4)` of a link behind the wrist in the wrist's frame, joints at `positions` or at zero."""
     poses = {wrist: np.eye(4)}
-    for joint in _carried(joints, wrist):
+    for joint in carried(joints, wrist):
         moved = np.eye(4)
         if joint.kind == "prismatic":
             moved[:3, 3] = positions.get(joint.name, 0.0) * np.array(joint.axis)
@@ -158,13 +161,17 @@ def _poses(joints: dict[str, Joint], wrist: str, positions: dict[str, float], li
             yield poses[link]
 
 
-def infer_tool(root: ET.Element, joints: dict[str, Joint], wrist: str, gripper: GripperSpec | None) -> EndEffectorSpec:
-    """Return the tool point: between the closed fingers, or at the end of the last link; z points to it."""
-    if gripper:
-        closed = dict(zip(gripper.joints, gripper.closed, strict=True))
-        centre = np.mean(_centres(root, joints, wrist, closed), axis=0)
+def infer_tool(
+    root: ET.Element, joints: Mapping[str, Joint], wrist: str, gripper: GripperSpec | None, hand: Sequence[Joint] = ()
+) -> EndEffectorSpec:
+    """Return the tool point: between the closed fingers, or at the end of the hand or the last link; z points to it."""
+    if gripper or hand:
+        fingers = dict(zip(gripper.joints, gripper.closed, strict=True)) if gripper else {}
+        fingers = fingers or {joint.name: rest_position(joint) for joint in hand}
+        centre = np.mean(_centres(root, joints, wrist, fingers), axis=0)
         direction = centre / max(float(np.linalg.norm(centre)), 1e-6)
-        poses = [(link, pose) for link in gripper.links for pose in _poses(joints, wrist, closed, link)]
+        links = gripper.links if gripper else [joint.child for joint in hand]
+        poses = [(link, pose) for link in links for pose in _poses(joints, wrist, fingers, link)]
         reaches = [
             float((points @ direction).max()) for link, pose in poses for points in _shapes(root, joints, link, pose)
         ]
@@ -194,13 +201,13 @@ def _pointing_along(link: str, offset: FloatArray) -> EndEffectorSpec:
     return EndEffectorSpec(link, (px, py, pz), (x, y, z, w))
 
 
-def _behind_fixed(joints: dict[str, Joint], link: str) -> str:
+def _behind_fixed(joints: Mapping[str, Joint], link: str) -> str:
     """Return the last link of the chain of fixed joints behind a link."""
     child = next((joint.child for joint in joints.values() if joint.parent == link and joint.kind == "fixed"), None)
     return link if child is None else _behind_fixed(joints, child)
 
 
-def _shapes(root: ET.Element, joints: dict[str, Joint], link: str, pose: FloatArray) -> Iterator[FloatArray]:
+def _shapes(root: ET.Element, joints: Mapping[str, Joint], link: str, pose: FloatArray) -> Iterator[FloatArray]:
     """Yield points `(n, 3)` m on the collision shapes of a link and of all links behind it."""
     for collision in root.findall(f"link[@name='{link}']/collision"):
         shape_pose = pose @ origin_of(collision)
