@@ -16,17 +16,17 @@ ROOT = Path(__file__).resolve().parents[1]
 
 WORDS = frozenset(
     {
-        *("said", "say", "says", "told", "tell", "tells", "found", "mine", "there", "whoever"),
+        *("said", "say", "says", "told", "tell", "tells", "found", "mine", "own", "there", "whoever"),
         *("somebody", "nobody", "anybody", "theirs", "ours", "likewise", "anew"),
     }
 )
 """Words that no identifier contains and no first line of a docstring uses."""
 
-PRONOUNS = frozenset({"one", "ones", "own", "another", "others", "thing", "things", "what", "who"})
+PRONOUNS = frozenset({"one", "ones", "another", "others", "thing", "things", "what", "who"})
 """Words that are no identifier by themselves."""
 
 IN_PROSE = re.compile(
-    rf"\b({'|'.join(sorted(WORDS))}|one's|own|(?:this|that|the|each|every|which|other) one|ones)\b", re.IGNORECASE
+    rf"\b({'|'.join(sorted(WORDS))}|one's|(?:this|that|the|each|every|which|other) one|ones)\b", re.IGNORECASE
 )
 CLAUSE = re.compile(r"(What|Which|Who|How|Where)\b")
 """A first line that begins with one of these names no thing and no action."""

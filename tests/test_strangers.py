@@ -269,7 +269,7 @@ def test_every_file_that_holds_a_policy_can_be_evaluated(algo: str, originals: d
     )
 
 
-def test_the_best_policy_has_a_normaliser_of_its_own(originals: dict[str, Path]) -> None:
+def test_the_best_policy_has_a_separate_normaliser(originals: dict[str, Path]) -> None:
     run = originals["ppo"]
     best, last = (mygym.load(run / name).normalizer for name in ("best_model.zip", "model.zip"))
     assert best["observation"]["count"] < last["observation"]["count"]

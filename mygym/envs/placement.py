@@ -246,10 +246,10 @@ def _goal_in(
         taken: Positions `(3,)` m of other objects, with their radius in m.
         spec: The object; None for the tool.
     """
-    own_radius = _radius(spec) if spec else HAND_RADIUS
+    needed_radius = _radius(spec) if spec else HAND_RADIUS
     for _ in range(TRIES):
         point = sample_in(rng, area, start, distance)
-        if all(math.dist(point[:2], position[:2]) > radius + own_radius for position, radius in taken):
+        if all(math.dist(point[:2], position[:2]) > radius + needed_radius for position, radius in taken):
             return point
     where = f"{area[0].round(3).tolist()} … {area[1].round(3).tolist()}"
     why = f"has no room for a goal beside {len(taken)} other objects"

@@ -34,7 +34,7 @@ class Algorithm:
     """Whether it takes goal dictionaries; otherwise it gets flat observations."""
     goal_relabelling: bool = False
     """Whether it takes hindsight replay (`her: true`)."""
-    own_budget: bool = False
+    replaces_task_budget: bool = False
     """Whether its `steps` and `eval` replace the values of the task, which are meant for learning from rewards."""
     args: tuple[Any, ...] | None = None
     """Constructor arguments of the dictionary form (`implemented_combos`); None: `(policy, "env")`."""

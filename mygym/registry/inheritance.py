@@ -13,7 +13,7 @@ from mygym.registry.components import registry
 from mygym.registry.entries import resolve
 from mygym.registry.signatures import parameters
 
-FIELDS = ("policy", "dict_observations", "goal_relabelling", "requires", "own_budget")
+FIELDS = ("policy", "dict_observations", "goal_relabelling", "requires", "replaces_task_budget")
 """Fields of an `Algorithm` that are inherited as a whole; the mappings of defaults are merged key by key."""
 
 

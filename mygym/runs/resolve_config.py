@@ -360,7 +360,11 @@ def _task_layer(task: Task, entry: Algorithm) -> Layer:
     first = task.subtasks[0].object
     by_role = {role: names for role, names in task.objects.items() if role != first}
     numbers["objects"] = {role: names if isinstance(names, str) else list(names) for role, names in by_role.items()}
-    of_task = {key: value for key, value in task.run_defaults.items() if not (entry.own_budget and key in BUDGET_KEYS)}
+    of_task = {
+        key: value
+        for key, value in task.run_defaults.items()
+        if not (entry.replaces_task_budget and key in BUDGET_KEYS)
+    }
     return Layer(f"task {task.name}", {"task_params": numbers, **of_task})
 
 

@@ -74,7 +74,7 @@ class Distill(Strategy):
 
     def run_defaults(self) -> Mapping[str, Any]:
         """Return normalised observations, except for imitation algorithms, which standardise them."""
-        return {} if algorithm(self.config.algo, self.config.framework).own_budget else {"normalize": True}
+        return {} if algorithm(self.config.algo, self.config.framework).replaces_task_budget else {"normalize": True}
 
     def complete_params(self) -> Mapping[str, Any]:
         """Return the schedule, and absolute paths of the teachers."""

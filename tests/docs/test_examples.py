@@ -63,7 +63,7 @@ def test_the_algorithm_solves_reach(tmp_path: Path) -> None:
     assert action.shape == (3,)
 
 
-def test_the_algorithm_has_a_hyperparameter_of_its_own() -> None:
+def test_the_algorithm_adds_a_hyperparameter() -> None:
     resolved = resolve_config(overrides={"algo": "myalgo"})
     assert resolved.config.algo_params["initial_entropy"] == 0.003
     assert resolved.config.reward == "dense"
@@ -109,7 +109,7 @@ def test_the_workspace_passes_its_suite_and_its_lever_comes_back(monkeypatch: py
         ["approach", "grasp", "lift", "move", "drop", "withdraw"],
     ],
 )
-def test_the_expert_solves_the_task_with_a_stage_of_its_own(task: str | list[str]) -> None:
+def test_the_expert_solves_the_task_with_a_user_stage(task: str | list[str]) -> None:
     evaluation = mygym.evaluate(policy="oracle", config={"task": task, "robot": "kuka_gripper"}, episodes=20)
     assert evaluation.success_rate >= 0.95
     assert mygym.evaluate(policy="zero", config={"task": task}, episodes=5).success_rate == 0.0

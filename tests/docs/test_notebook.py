@@ -171,7 +171,7 @@ def test_first_run(execute: Callable[[str], list[Any]], tmp_path: Path) -> None:
     assert (run / "videos" / "final.mp4").stat().st_size > 1000
 
 
-def test_your_own_algorithm(execute: Callable[[str], list[Any]], tmp_path: Path) -> None:
+def test_custom_algorithm(execute: Callable[[str], list[Any]], tmp_path: Path) -> None:
     outputs = execute("02_your_own_algorithm.ipynb")
     text = printed(outputs)
     assert "of fresh episodes after 256 steps" in text
@@ -188,7 +188,7 @@ def test_your_own_algorithm(execute: Callable[[str], list[Any]], tmp_path: Path)
     assert trained == {"way_ppo", "ppo", "climber", "my_idea"}
 
 
-def test_your_own_world(execute: Callable[[str], list[Any]], tmp_path: Path) -> None:
+def test_custom_world(execute: Callable[[str], list[Any]], tmp_path: Path) -> None:
     outputs = execute("03_your_own_world.ipynb")
     text = printed(outputs)
     assert "in words: approach the eraser, sweep it as far as the goal" in text

@@ -54,7 +54,7 @@ def test_a_subclass_has_all_values_of_its_parent(algo: str, framework: str, form
     heir, expected = algorithm("heir", framework), settings(algo if algo != "multippo" else "ppo", framework)
     assert heir.parent == (algo if algo != "multippo" else "ppo")
     assert settings("heir", framework) == expected
-    for field in ("dict_observations", "goal_relabelling", "requires", "own_budget"):
+    for field in ("dict_observations", "goal_relabelling", "requires", "replaces_task_budget"):
         assert getattr(heir, field) == getattr(parent, field)
 
 

@@ -155,20 +155,20 @@ def test_hindsight_is_off_if_observations_contain_the_goal(values: dict[str, Any
 
 
 def test_a_registered_replay_buffer_is_not_replaced_by_hindsight() -> None:
-    class OwnBuffer(DictReplayBuffer):
+    class CustomBuffer(DictReplayBuffer):
         pass
 
-    class OwnHindsight(HerReplayBuffer):
+    class CustomHindsight(HerReplayBuffer):
         pass
 
-    for name, buffer in (("own_buffer", OwnBuffer), ("own_hindsight", OwnHindsight)):
+    for name, buffer in (("own_buffer", CustomBuffer), ("own_hindsight", CustomHindsight)):
         register_algorithm(name, defaults={"replay_buffer_class": buffer})(type(name, (SAC,), {}))
         resolved = resolve_config(overrides={"algo": name, "n_envs": 1})
-        assert resolved.config.her is (buffer is OwnHindsight)
+        assert resolved.config.her is (buffer is CustomHindsight)
         with contextlib.closing(factory.make_vec_env(resolved.config)) as env:
             assert type(factory.build_model(resolved.config, env).replay_buffer) is buffer
         assert factory.explained(resolved).config.algo_params["replay_buffer_class"] == buffer.__qualname__
-    with pytest.raises(ConfigError, match=r"her: True would replace OwnBuffer, .* of own_buffer"):
+    with pytest.raises(ConfigError, match=r"her: True would replace CustomBuffer, .* of own_buffer"):
         resolve_config(overrides={"algo": "own_buffer", "her": True})
 
 

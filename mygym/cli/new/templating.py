@@ -75,13 +75,13 @@ def test_file(request: Request, tests: str, imports: Mapping[str, str]) -> dict[
     """
     lines = {"mygym.config": "load_file", **imports}
     third_party = [f"from {module} import {name}" for module, name in lines.items() if not module.startswith("mygym")]
-    own_package = [f"from {module} import {name}" for module, name in lines.items() if module.startswith("mygym")]
+    package_imports = [f"from {module} import {name}" for module, name in lines.items() if module.startswith("mygym")]
     text = fill(
         "test.py",
         request,
         tests=tests,
         third_party="\n".join(["import pytest", *sorted(third_party)]),
-        mygym_imports="\n".join(sorted(own_package)),
+        mygym_imports="\n".join(sorted(package_imports)),
     )
     return {f"tests/test_{request.name}.py": text}
 

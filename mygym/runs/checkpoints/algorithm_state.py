@@ -65,7 +65,7 @@ class Stateful:
 def algorithm_state(model: BaseAlgorithm) -> dict[str, Any]:
     """Return the state of any SB3 algorithm: every attribute that is plain data or has a state."""
     state: dict[str, Any] = {"parameters": copy.deepcopy(model.get_parameters()), "attributes": {}, "objects": {}}
-    for name, value in _own_attributes(model):
+    for name, value in _unnamed_attributes(model):
         if can_be_saved(value):
             state["attributes"][name] = copy.deepcopy(value)
         elif (of_object := object_state(value)) is not None:
@@ -116,12 +116,12 @@ def unsaved(model: BaseAlgorithm) -> list[str]:
     """Return the attributes of `model` that may change in training and that no checkpoint can hold."""
     return [
         name
-        for name, value in _own_attributes(model)
+        for name, value in _unnamed_attributes(model)
         if not can_be_saved(value) and object_state(value) is None and not _is_constant(value)
     ]
 
 
-def _own_attributes(model: BaseAlgorithm) -> Iterator[tuple[str, Any]]:
+def _unnamed_attributes(model: BaseAlgorithm) -> Iterator[tuple[str, Any]]:
     """Yield the attributes that are neither excluded nor part of `get_parameters`."""
     networks = set(map(id, model.policy.modules()))
     named = set(model._get_torch_save_params()[0])

@@ -47,8 +47,8 @@ class SuperNet(nn.Module):
         """Network that scores the candidates for an input; its biases are the architecture parameters of the search."""
         nn.init.zeros_(self.gate.weight)
         nn.init.zeros_(self.gate.bias)
-        self.own_state = ForwardState(self.candidates, self.depth) if state is None else None
-        self._state = (self.own_state or state,)  # in a tuple: as a submodule it would be saved with each network
+        self.local_state = ForwardState(self.candidates, self.depth) if state is None else None
+        self._state = (self.local_state or state,)  # in a tuple: as a submodule it would be saved with each network
         self.last_input: torch.Tensor | None = None
         """`(n, d)`: input of the last pass in training, for `usage` and `balance_loss`."""
         self.last_routes: Sequence[Route] = ()
