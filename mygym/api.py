@@ -58,7 +58,7 @@ def train(
 ) -> Result:
     """Train and evaluate a policy, save it with videos; or resume a stopped run.
 
-    `train.py` in the repository writes out the same steps.
+    `train.py` in the repository writes out the same steps: an installed package cannot import that file.
 
     Args:
         config: Values that differ from the defaults, e.g. `{"algo": "ppo"}` (`mygym.config.RunConfig`). With `resume`:

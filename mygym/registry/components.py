@@ -38,7 +38,8 @@ class Registry:
     """Name → `Entry` of one kind of component.
 
     Built-in components are registered at the first look-up. The user's folders are scanned once for each current folder
-    and script, and again when a name is missing or by `refresh`.
+    and script, and again when a name is missing or by `refresh`. They are scanned for a built-in name too, because a
+    file may replace it (`override=True`).
     """
 
     def __init__(self, kind: str, scanner: Scanner) -> None:
