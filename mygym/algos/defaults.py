@@ -65,7 +65,6 @@ _PPO_OF_TASKS = {
         "steps": 1_000_000,
         "task_params": {"starts": {"along_expert": 0.3, "in_hand": 0.2}},
     },
-    "maze": {**_SMALL_STEPS, "steps": 1_000_000},
     "open_drawer": _SMALL_STEPS,
     "pick_and_place": _SMALL_STEPS,
     "place_on_step": {**_SMALL_STEPS, "steps": 1_000_000},
@@ -79,7 +78,7 @@ _PPO_OF_TASKS = {
     "vertical_maze": {**_SMALL_STEPS, "steps": 800_000},
 }
 """Values for tasks that `ppo` does not learn, or learns slowly, with those for several stages
-(`benchmarks/results/learning.md`, which has no row of `place_on_step` and `maze` yet)."""
+(`benchmarks/results/learning.md`, which has no row of `place_on_step` yet)."""
 
 _PPO_FUSED = {
     "n_envs": 512,
