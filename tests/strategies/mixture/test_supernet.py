@@ -180,6 +180,6 @@ def test_the_importance_loss_rebalances_a_collapsed_gate() -> None:
 def test_invalid_saved_states_are_not_loaded(name: str, value: float) -> None:
     net = make_net("whole")[0]
     saved = net.state_dict()
-    saved[f"own_state.{name}"] = torch.full_like(saved[f"own_state.{name}"], value)
-    with pytest.raises(RuntimeError, match="own_state is not a valid state of 3 candidates"):
+    saved[f"local_state.{name}"] = torch.full_like(saved[f"local_state.{name}"], value)
+    with pytest.raises(RuntimeError, match="local_state is not a valid state of 3 candidates"):
         net.load_state_dict(saved)
