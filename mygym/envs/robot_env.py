@@ -88,7 +88,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
             values.
         randomize: Randomizer → `[low, high]`, a number or true, see `mygym list randomizer`; all are off by default.
         robot_params: `home` (rad): joint positions of all arms at the start of an episode.
-        gamma: Discount of the staged reward.
+        gamma: Discount of the rewards `staged` and `shaped`.
         render_mode: `rgb_array` or `human`.
         render_width: Pixels.
         render_height: Pixels.
