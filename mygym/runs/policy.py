@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import numpy as np
 import torch
 from gymnasium import spaces
@@ -42,6 +43,14 @@ class Policy:
     def __init__(self, model: Any, normalizer: Mapping[str, Any] | None = None) -> None:
         self.model = model
         self.normalizer = normalizer
+
+    def __getstate__(self) -> bytes:
+        """Return the policy for `pickle`; only cloudpickle can store the activation functions of JAX."""
+        state: bytes = cloudpickle.dumps(self.__dict__)
+        return state
+
+    def __setstate__(self, state: bytes) -> None:
+        self.__dict__.update(cloudpickle.loads(state))
 
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
