@@ -19,6 +19,7 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 from torch.utils.tensorboard import writer as tensorboard_writer
 from torch.utils.tensorboard.summary import hparams
 
+from mygym.errors import RunError
 from mygym.runs.directory import MONITOR, PROGRESS, TENSORBOARD
 from mygym.runs.files import to_yaml, writing
 
@@ -32,6 +33,17 @@ _NOT_LOGGED = frozenset({"time/iterations"})
 def lengths(run: Path) -> dict[str, int]:
     """Return the length in bytes of each log file of a run."""
     return {name: path.stat().st_size for name, path in _log_files(run) if path.exists()}
+
+
+def check(run: Path) -> None:
+    """Check that no folder is in the place of a log file.
+
+    Raises:
+        RunError: A folder is in the place of a log file.
+    """
+    for _, path in _log_files(run):
+        if path.is_dir():
+            raise RunError(f"{path} is a folder; delete it: the run continues without its earlier lines")
 
 
 def truncate(run: Path, known: Mapping[str, int]) -> Iterator[str]:

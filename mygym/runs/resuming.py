@@ -10,7 +10,7 @@ from typing import Any
 from mygym.config import Resolved
 from mygym.config.layers import flatten
 from mygym.errors import ConfigError, RunError, bad_value
-from mygym.runs import devices, directory
+from mygym.runs import devices, directory, logs
 from mygym.runs.checkpoints.checkpoints import Checkpoint, Checkpoints
 from mygym.runs.loading import read_config
 from mygym.runs.resolve_config import resolve_config
@@ -44,8 +44,9 @@ def resume(run: Path, changes: Mapping[str, Any], notify: Callable[[str], None])
 
     Raises:
         ConfigError: A change would invalidate the training so far, or the run cannot be resumed on this machine.
-        RunError: The newest checkpoint was not written by a run.
+        RunError: The newest checkpoint was not written by a run, or a folder is in the place of a log file.
     """
+    logs.check(run)
     directory.remove_partial_files(run)
     before = resolve_config(read_config(run))
     devices.use(before.config.framework, before.config.device, before.config.threads)  # before arrays are read

@@ -45,7 +45,9 @@ PRECISE_IN_HOLE = 0.003
 """m beside a goal in a hole within which an object may be inside the hole."""
 
 LIFT_SHARE, MISSING_HALF = 0.3, 0.03
-"""Share of the potential for the height of an object that is carried over its goal, and m too low for half of it."""
+"""Share of the potential for the height of an object that is carried over its goal, and m too low for half of it. For
+high goals it is half of their height: with a shorter distance, the way over a lower step would pay more than lifting,
+and the hand would press the object against the front of the step."""
 
 FARTHEST = 0.6
 """m from the goal beyond which the logarithmic progress is 0."""
@@ -136,7 +138,8 @@ def _progress_from_above(context: StageContext, clearance: float, precise: float
     away = xp.minimum(distance(context.object_position, context.goal), FARTHEST) / context.thresholds.tolerance
     near = 1.0 - xp.log(1.0 + away) / math.log(1.0 + FARTHEST / context.thresholds.tolerance)
     travelled = 0.5 * near + 0.5 * progress(distance(context.object_position, context.goal), TRAVEL)
-    return progress(missing, MISSING_HALF) * (LIFT_SHARE + (1.0 - LIFT_SHARE) * travelled)
+    lift = progress(missing, xp.maximum(0.5 * context.goal[:, 2], MISSING_HALF))
+    return LIFT_SHARE * lift + (1.0 - LIFT_SHARE) * progress(missing, MISSING_HALF) * travelled
 
 
 def carrying_progress(context: StageContext, position: Array) -> Array:

@@ -41,7 +41,7 @@ def progress_to_goal(context: StageContext, away: Array) -> Array:
     return progress(away, TOLERANCES * context.thresholds.tolerance)
 
 
-def progress(away: Array, half: float) -> Array:
+def progress(away: Array, half: Array | float) -> Array:
     """`(N,)`: 1 at distance 0, 0.5 at the distance `half`; linear between, slower beyond."""
     xp = namespace(away)
     return xp.where(away < half, 1.0 - 0.5 * away / half, 0.5 * half / xp.maximum(away, half))
