@@ -144,9 +144,10 @@ class Episode:
         motion = act(self.task, self.progress, self.world.state, self.goals)
         action = self.world.action_towards(
             motion.target[0],
-            # With shared spaces the fingers can move in every task: keep them closed if the task does not use them.
+            # With shared spaces the fingers can move and the tool can turn in every task, also if the task needs neither:
+            # then keep the fingers closed, and the tool as it is.
             _scalar(motion.gripper) if self.task.uses_gripper else CLOSED,
-            0.0 if motion.yaw_change is None else _scalar(motion.yaw_change),
+            _scalar(motion.yaw_change) if self.task.needs_tool_yaw and motion.yaw_change is not None else 0.0,
             None if motion.second_target is None else motion.second_target[0],
             _scalar(motion.second_gripper),
         )
