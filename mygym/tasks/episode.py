@@ -56,7 +56,7 @@ def _next_stage(task: Task, index: int, progress: Progress, state: State, goals:
     """`(N,)` stage and `(N,)` counter after this control step, for episodes in stage `index`."""
     xp = namespace(state.time)
     count = progress.count
-    predicates = task.plan.predicates
+    predicates = task.sequence.predicates
     if index < len(task.bound_stages):
         context = StageContext(state, progress, goals, task.bound_stages[index])
         stage = context.bound.stage
@@ -71,7 +71,7 @@ def _next_stage(task: Task, index: int, progress: Progress, state: State, goals:
         next_stage = index + xp.astype(complete, progress.stage.dtype)
     else:
         next_stage = xp.full_like(progress.stage, index)
-    for name, giver in task.plan.kept[index]:  # latest giver first, so that the earliest loss wins
+    for name, giver in task.sequence.kept[index]:  # latest giver first, so that the earliest loss wins
         keeps = predicates[name].keeps(StageContext(state, progress, goals, task.bound_stages[giver]))
         next_stage = xp.where(keeps, next_stage, giver)
     return next_stage, count

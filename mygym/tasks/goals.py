@@ -126,7 +126,7 @@ def goal_space(task: Task) -> GoalSpace:
 
 def _goal_predicates(task: Task, subtask: int) -> list[tuple[Predicate, GoalTerm | None, int]]:
     """Return a sub-task's goal predicates, terms (None: a flag) and givers: position, further terms, flags."""
-    given = [(task.plan.predicates[name], giver) for name, giver in task.plan.gives]
+    given = [(task.sequence.predicates[name], giver) for name, giver in task.sequence.gives]
     given = [(predicate, giver) for predicate, giver in given if task.bound_stages[giver].subtask == subtask]
     terms = [(predicate, predicate.goal_term(task.bound_stages[giver]), giver) for predicate, giver in given]
     with_term = [(predicate, term, giver) for predicate, term, giver in terms if term is not None]

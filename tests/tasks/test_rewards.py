@@ -165,8 +165,8 @@ def test_the_goal_is_reached_when_the_stages_are_complete(composition: str, seed
     task, progress, state, points = worlds(composition, seed, 200)
     space, last = goal_space(task), len(task.bound_stages)
     done = np.ones(200, dtype=bool)
-    for name, giver in task.plan.gives:
-        done &= task.plan.predicates[name].begins(StageContext(state, progress, points, task.bound_stages[giver]))
+    for name, giver in task.sequence.gives:
+        done &= task.sequence.predicates[name].begins(StageContext(state, progress, points, task.bound_stages[giver]))
     reached = goals.goal_reached(space, achieved_goal(space, progress, state, points), desired_goal(space, points))
     # Exceptions: the tolerance is stricter than `near`; `struck` keeps the position at the end of its stage.
     exempt = any(part.name in ("end_effector_from_object", "struck") for part in space.parts)

@@ -47,9 +47,9 @@ def diverged(logs: RunLogs) -> Finding | None:
 
 def stopped_early(logs: RunLogs) -> Finding | None:
     """The run was interrupted or killed."""
-    if logs.record.status not in ("interrupted", "stopped") or logs.steps >= logs.planned_steps:
+    if logs.record.status not in ("interrupted", "stopped") or logs.steps >= logs.configured_steps:
         return None
-    evidence = f"{logs.record.status} after {logs.steps:,} of {logs.planned_steps:,} steps"
+    evidence = f"{logs.record.status} after {logs.steps:,} of {logs.configured_steps:,} steps"
     return Finding(evidence, f"--resume {logs.record.path}")
 
 
