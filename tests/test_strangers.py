@@ -222,7 +222,7 @@ def is_named(file: str, message: str, config: str) -> bool:
     message = (
         file in message or "policy.safetensors: cannot be loaded" in message
     )  # of other networks than the config's
-    return message if file != "config.yaml" else message or all(part in config for part in key.split("."))
+    return message if file != "config.yaml" else message or all(name in config for name in key.split("."))
 
 
 @pytest.mark.parametrize("file", ["config.yaml", "policy.safetensors", "model.zip", "result.json", "monitor.csv"])
@@ -617,10 +617,10 @@ def put(path: str, value: Any) -> Callable[[Any, Any], object]:
     """Sets what is at a path of keys and indices in the checkpoint's tree, or in its manifest."""
 
     def change(tree: Any, manifest: Any) -> None:
-        *parts, last = path.split("/")
+        *names, last = path.split("/")
         here: Any = {"tree": tree, "manifest": manifest}
-        for part in parts:
-            here = here[int(part) if isinstance(here, list | tuple) else part]
+        for name in names:
+            here = here[int(name) if isinstance(here, list | tuple) else name]
         here[int(last) if isinstance(here, list) else last] = value
 
     return change

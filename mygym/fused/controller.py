@@ -62,7 +62,7 @@ class BatchController:
                 largest = xp.maximum(largest, abs(component))
             matrix = frames.jacobian()
             pull = NULL_SPACE_GAIN * (self._home - q)
-            missing = [part - xp.sum(row * pull, axis=0) for part, row in zip(error, matrix, strict=True)]
+            missing = [component - xp.sum(row * pull, axis=0) for component, row in zip(error, matrix, strict=True)]
             solved = solve_positive([_products(matrix, row) for row in range(6)], missing)
             step = pull
             for row, value in zip(matrix, solved, strict=True):

@@ -94,13 +94,13 @@ def weighted_potential(task: Task, progress: Progress, state: State, goals: Arra
     total = xp.zeros_like(state.ee_position[:, 0])
     shares: dict[int, Array] = {}
     for index in active(progress.stage, count):
-        done, part = before[index], 1.0
+        done, share = before[index], 1.0
         for later in task.led_by[index] if index < count else ():
             if later not in shares:
                 bound = task.bound_stages[later]
                 shares[later] = bound.stage.potential(StageContext(state, progress, goals, bound))
-            part = part * shares[later]
-            done = done + weights[later] * part
+            share = share * shares[later]
+            done = done + weights[later] * share
         total = xp.where(progress.stage == index, done, total)
     return total
 

@@ -74,7 +74,7 @@ def test_ppo_has_the_hyperparameters_of_sb3() -> None:
     assert {name: runner[name].default for name in shared} == {name: sb3[name].default for name in shared}
 
 
-def test_groups_set_learning_rates_of_parts_of_the_policy(tmp_path: Path) -> None:
+def test_groups_set_learning_rates_of_parameter_groups(tmp_path: Path) -> None:
     params = {"n_steps": 16, "batch_size": 16, "policy_kwargs": {"net_arch": [8]}}
     groups = {"critic": {"lr": 0.05}, "log_std": {"lr": 1e-12}}
     quick = {"steps": 160, "checkpoint": {"every": 50}}

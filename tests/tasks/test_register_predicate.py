@@ -67,10 +67,10 @@ def test_a_predicate_with_a_term_adds_its_values_and_tolerance() -> None:
 def test_a_user_defined_term_uses_places_of_unused_flags_in_shared_goals() -> None:
     register_predicate("high", goal=GoalTerm("height", 1, height, goal_height), override=True)(is_high)
     task, progress, state, goals = worlds(hoist("high"), 0, 5)
-    (part,) = [part for part in shared_goal_space(task).parts if part.name == "height"]
-    assert part.first == sum(GOAL_SIZES.values()) - 1
+    (section,) = [section for section in shared_goal_space(task).sections if section.name == "height"]
+    assert section.first == sum(GOAL_SIZES.values()) - 1
     achieved = achieved_goal(shared_goal_space(task), progress, state, goals)
-    np.testing.assert_array_equal(achieved[:, part.first], state.object_position[:, 0, 2])
+    np.testing.assert_array_equal(achieved[:, section.first], state.object_position[:, 0, 2])
     register_predicate("high", goal=GoalTerm("height", 13, height, goal_height), override=True)(is_high)
     with pytest.raises(ConfigError, match="no room for the goal term 'height'"):
         shared_goal_space(find_task(hoist("high")))

@@ -11,17 +11,17 @@ from tests.components import TASKS, compositions, several
 from tests.tasks.states import LISTED, PREDICATES, the_task
 
 
-def test_every_goal_part_has_one_place() -> None:
+def test_every_goal_section_has_one_place() -> None:
     """`struck` and `placed` are both the position of an object, and share a place."""
     places: dict[int, set[str]] = {}
     sizes = set()
     for composition in (*TASKS, *(composition for composition in compositions() if len(composition) < 6), *LISTED):
         space = shared_goal_space(the_task(composition))
         sizes.add(space.size)
-        builtin = [part for part in space.parts if part.predicate.name in PREDICATES]
-        for part in builtin:
-            kind = f"{part.bound.subtask} {part.name.replace('struck', 'object')}"
-            for number in range(part.first, part.first + part.size):
+        builtin = [section for section in space.sections if section.predicate.name in PREDICATES]
+        for section in builtin:
+            kind = f"{section.bound.subtask} {section.name.replace('struck', 'object')}"
+            for number in range(section.first, section.first + section.size):
                 places.setdefault(number, set()).add(kind)
     assert len(sizes) == 1
     assert max(places) < sizes.pop()
@@ -33,6 +33,6 @@ def test_shared_spaces_have_room_for_three_sub_tasks() -> None:
         objects = [f"thing {n}" for n in range(count)]
         return the_task(several(*objects, stages=["approach", "push", "withdraw"]))
 
-    assert {part.bound.subtask for part in shared_goal_space(pushes(3)).parts} == {0, 1, 2}
+    assert {section.bound.subtask for section in shared_goal_space(pushes(3)).sections} == {0, 1, 2}
     with pytest.raises(ConfigError, match="no room for 4 sub-tasks"):
         shared_goal_space(pushes(4))
