@@ -37,9 +37,9 @@ class Memory:
         if not self.columns:
             self.columns = {name: np.zeros((self.size, *of.shape[1:]), of.dtype) for name, of in rows.items()}
         count = len(next(iter(rows.values())))
-        places = (self.added + np.arange(count)) % self.size
+        indices = (self.added + np.arange(count)) % self.size
         for name, column in self.columns.items():
-            column[places] = rows[name]
+            column[indices] = rows[name]
         self.added += count
 
     def sample(self, count: int) -> dict[str, torch.Tensor]:

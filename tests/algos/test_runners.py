@@ -230,17 +230,17 @@ class Plane(gymnasium.Env[Any, Any]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
         super().reset(seed=seed)
-        self.place, self.goal = self.np_random.uniform(-1, 1, (2, 2))
+        self.position, self.goal = self.np_random.uniform(-1, 1, (2, 2))
         self.steps = 0
         return self.observed(), {}
 
     def observed(self) -> Any:
-        return np.concatenate([self.place, self.goal]).astype(np.float32)
+        return np.concatenate([self.position, self.goal]).astype(np.float32)
 
     def step(self, action: Any) -> Any:
-        self.place = self.place + 0.3 * action
+        self.position = self.position + 0.3 * action
         self.steps += 1
-        return self.observed(), -float(np.linalg.norm(self.goal - self.place)), False, self.steps == 5, {}
+        return self.observed(), -float(np.linalg.norm(self.goal - self.position)), False, self.steps == 5, {}
 
 
 def mean_distance(policy: Any) -> float:

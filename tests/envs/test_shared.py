@@ -133,7 +133,7 @@ def test_empty_slots_are_zero_and_filled_slots_have_the_same_meaning_in_each_tas
         with shared("panda", task) as env:
             observation, _ = env.reset(seed=1)
             assert isinstance(observation, dict)
-            components = {name: observation["observation"][place] for name, place in env.components.items()}
+            components = {name: observation["observation"][columns] for name, columns in env.components.items()}
             state, count = env.world.state, len(env.task.roles)
             np.testing.assert_array_equal(components["ee_position"], state.ee_position[0].astype(np.float32))
             positions = np.zeros((SLOTS["objects"], 3), np.float32)

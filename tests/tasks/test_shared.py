@@ -1,4 +1,4 @@
-"""Goal vectors of shared spaces: the same kind of goal has the same place in every task."""
+"""Goal vectors of shared spaces: the same kind of goal has the same numbers in every task."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tests.components import TASKS, compositions, several
 from tests.tasks.states import LISTED, PREDICATES, the_task
 
 
-def test_every_goal_section_has_one_place() -> None:
-    """`struck` and `placed` are both the position of an object, and share a place."""
-    places: dict[int, set[str]] = {}
+def test_every_goal_number_has_one_meaning() -> None:
+    """`struck` and `placed` are both the position of an object, and share numbers."""
+    meanings: dict[int, set[str]] = {}
     sizes = set()
     for composition in (*TASKS, *(composition for composition in compositions() if len(composition) < 6), *LISTED):
         space = shared_goal_space(the_task(composition))
@@ -22,10 +22,10 @@ def test_every_goal_section_has_one_place() -> None:
         for section in builtin:
             kind = f"{section.bound.subtask} {section.name.replace('struck', 'object')}"
             for number in range(section.first, section.first + section.size):
-                places.setdefault(number, set()).add(kind)
+                meanings.setdefault(number, set()).add(kind)
     assert len(sizes) == 1
-    assert max(places) < sizes.pop()
-    assert all(len(kinds) == 1 for kinds in places.values()), places
+    assert max(meanings) < sizes.pop()
+    assert all(len(kinds) == 1 for kinds in meanings.values()), meanings
 
 
 def test_shared_spaces_have_room_for_three_sub_tasks() -> None:
