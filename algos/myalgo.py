@@ -22,8 +22,8 @@ class GoalDifference(BaseFeaturesExtractor):
     """
 
     def __init__(self, observation_space: spaces.Dict, gain: float = 10.0) -> None:
-        parts = (observation_space["observation"], observation_space["desired_goal"])
-        super().__init__(observation_space, features_dim=sum(spaces.flatdim(part) for part in parts))
+        subspaces = (observation_space["observation"], observation_space["desired_goal"])
+        super().__init__(observation_space, features_dim=sum(spaces.flatdim(subspace) for subspace in subspaces))
         self.gain = gain
 
     def forward(self, observations: dict[str, torch.Tensor]) -> torch.Tensor:

@@ -37,9 +37,9 @@ class Memory:
         if not self.columns:
             self.columns = {name: np.zeros((self.size, *of.shape[1:]), of.dtype) for name, of in rows.items()}
         count = len(next(iter(rows.values())))
-        places = (self.added + np.arange(count)) % self.size
+        indices = (self.added + np.arange(count)) % self.size
         for name, column in self.columns.items():
-            column[places] = rows[name]
+            column[indices] = rows[name]
         self.added += count
 
     def sample(self, count: int) -> dict[str, torch.Tensor]:
@@ -168,10 +168,10 @@ class TwoPlayers(Runner):
         before = {**loop.observations, "desired_goal": self.goals.copy()}
         actions = _act(self.policy, before, self.epsilon)
         observations, _, dones, infos = loop.step(actions)
-        after = {name: part.copy() for name, part in observations.items()}
+        after = {name: array.copy() for name, array in observations.items()}
         for index in np.flatnonzero(dones):
-            for name, part in infos[index]["terminal_observation"].items():
-                after[name][index] = part
+            for name, array in infos[index]["terminal_observation"].items():
+                after[name][index] = array
         arguments = after["achieved_goal"], self.goals, infos
         rewards = loop.envs.env_method("compute_reward", *arguments, indices=[0])[0]
         reached = loop.envs.env_method("compute_terminated", *arguments, indices=[0])[0]

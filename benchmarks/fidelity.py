@@ -147,19 +147,19 @@ def inverse_kinematics_table() -> str:
     urdf = str(Path(import_module("pybullet_data").getDataPath()) / "franka_panda" / "panda.urdf")
     panda = bullet.loadURDF(urdf, world.robot.base_position, useFixedBase=True, physicsClientId=client)
 
-    def place(q: Array) -> Array:
+    def set_posture(q: Array) -> Array:
         for index, position in enumerate(q.tolist()[:7]):
             bullet.resetJointState(panda, index, position, physicsClientId=client)
         return np.array(bullet.getLinkState(panda, 11, computeForwardKinematics=True, physicsClientId=client)[4])
 
     def bullet_solver(q: Array, target: Array, iterations: int) -> tuple[Array, float]:
-        place(q)
+        set_posture(q)
         start = time.perf_counter()
         answer = bullet.calculateInverseKinematics(
             panda, 11, target.tolist(), [1.0, 0.0, 0.0, 0.0], maxNumIterations=iterations, physicsClientId=client
         )
         seconds = time.perf_counter() - start
-        return place(np.array(answer)), seconds
+        return set_posture(np.array(answer)), seconds
 
     def mygym_solver(q: Array, target: Array, iterations: int, tolerance: float) -> tuple[Array, float]:
         start = time.perf_counter()

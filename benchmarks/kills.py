@@ -276,10 +276,10 @@ def _rows(run: Path, checkpoint: Any) -> dict[str, str]:
     """Return the checksum of each array of the replay buffer, whose chunk boundaries depend on the kills."""
     from safetensors.numpy import load_file
 
-    parts = [load_file(run / "checkpoints" / "replay" / chunk["file"]) for chunk in checkpoint.chunks]
+    chunks = [load_file(run / "checkpoints" / "replay" / chunk["file"]) for chunk in checkpoint.chunks]
     checksums = {}
-    for name in parts[0] if parts else ():
-        rows = np.concatenate([part[name] for part in parts])[-checkpoint.replay["size"] :]
+    for name in chunks[0] if chunks else ():
+        rows = np.concatenate([chunk[name] for chunk in chunks])[-checkpoint.replay["size"] :]
         checksums[name] = hashlib.sha256(rows.tobytes()).hexdigest()
     return checksums
 

@@ -44,7 +44,7 @@ def rows_of(observation: Any, stage: slice, count: int, mixed: bool) -> dict[str
     """Return `count` observations in the first stage, or (`mixed`) in all stages in turn."""
     import torch
 
-    rows = {key: torch.as_tensor(part).repeat(count, 1) for key, part in observation.items() if key != "route"}
+    rows = {key: torch.as_tensor(array).repeat(count, 1) for key, array in observation.items() if key != "route"}
     stages = stage.stop - stage.start
     active = torch.arange(count) % (stages - 1) if mixed else torch.zeros(count, dtype=torch.long)
     rows["observation"][:, stage] = torch.eye(stages)[active]

@@ -1,4 +1,4 @@
-"""CPU time of each part of a training, and env steps per second with and without worker processes.
+"""CPU time of each phase of a training, and env steps per second with and without worker processes.
 
     python benchmarks/throughput.py > benchmarks/results/throughput.md
 
@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CONFIGS = {"push_ppo": (2_048, 2_048), "push": (420, 40)}
 """Name of a file in `configs/` → env steps of the first call of `learn` and of each further call."""
 
-PARTS = ("environment", "actions", "replay", "gradient steps", "rest")
+PHASES = ("environment", "actions", "replay", "gradient steps", "rest")
 
 
 @dataclass
@@ -46,12 +46,12 @@ class Measurement:
     """CPU time of this process, s."""
     cpu_of_workers: float
     """s."""
-    parts: dict[str, float]
-    """CPU time of this process by part, s."""
+    phases: dict[str, float]
+    """CPU time of this process by phase, s."""
 
 
 class Training:
-    """A training whose parts are measured.
+    """A training whose phases are measured.
 
     Args:
         name: Name of a file in `configs/`.
@@ -68,27 +68,27 @@ class Training:
         self.first, self.further = CONFIGS[name]
         replay = getattr(model, "replay_buffer", None)
         chooser = (model.policy, "forward") if replay is None else (model, "_sample_action")
-        parts = [(self.envs, "step_async", "environment"), (self.envs, "step_wait", "environment")]
-        parts += [(*chooser, "actions"), (model, "train", "gradient steps")]
-        parts += [] if replay is None else [(replay, "add", "replay"), (replay, "sample", "replay")]
-        for owner, method, part in parts:
-            self._measure(owner, method, part)
+        phases = [(self.envs, "step_async", "environment"), (self.envs, "step_wait", "environment")]
+        phases += [(*chooser, "actions"), (model, "train", "gradient steps")]
+        phases += [] if replay is None else [(replay, "add", "replay"), (replay, "sample", "replay")]
+        for owner, method, phase in phases:
+            self._measure(owner, method, phase)
         self.learn(self.first)
 
     def learn(self, steps: int) -> Measurement:
         """Train for some env steps."""
-        self.seconds = dict.fromkeys(PARTS, 0.0)
+        self.seconds = dict.fromkeys(PHASES, 0.0)
         before, workers = self.model.num_timesteps, self._cpu_of_workers()
         wall, cpu = time.perf_counter(), time.process_time()
         self.model.learn(steps, reset_num_timesteps=False)
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
         self.seconds["rest"] = cpu - sum(self.seconds.values())
         done = self.model.num_timesteps - before
-        parts = {part: seconds / done for part, seconds in self.seconds.items()}
-        return Measurement(wall / done, cpu / done, (self._cpu_of_workers() - workers) / done, parts)
+        phases = {phase: seconds / done for phase, seconds in self.seconds.items()}
+        return Measurement(wall / done, cpu / done, (self._cpu_of_workers() - workers) / done, phases)
 
-    def _measure(self, owner: Any, name: str, part: str) -> None:
-        """Replace a method by one that adds its CPU time, without the parts inside it, to `part`."""
+    def _measure(self, owner: Any, name: str, phase: str) -> None:
+        """Replace a method by one that adds its CPU time, without the phases inside it, to `phase`."""
         usual = getattr(owner, name)
 
         def measured(*args: Any, **kwargs: Any) -> Any:
@@ -98,7 +98,7 @@ class Training:
                 return usual(*args, **kwargs)
             finally:
                 duration = time.process_time() - begin
-                self.seconds[part] += duration - self._inside.pop()
+                self.seconds[phase] += duration - self._inside.pop()
                 if self._inside:
                     self._inside[-1] += duration
 
@@ -139,11 +139,11 @@ def main() -> None:
         print(
             f"| `{name}.yaml` | {workers} | {rate:,.0f} | {ratio} | {1e3 * cpu:.3f} | {1e3 * worker_cpu:.3f} | {free} |"
         )
-    print("\nCPU time of the training process by part:\n")
-    print(f"| config | worker processes | {' | '.join(PARTS)} |")
-    print("|---" * (2 + len(PARTS)) + "|")
+    print("\nCPU time of the training process by phase:\n")
+    print(f"| config | worker processes | {' | '.join(PHASES)} |")
+    print("|---" * (2 + len(PHASES)) + "|")
     for (name, workers), row in rows.items():
-        shares = [statistics.median(each.parts[part] / each.cpu for each in row) for part in PARTS]
+        shares = [statistics.median(each.phases[phase] / each.cpu for each in row) for phase in PHASES]
         print(f"| `{name}.yaml` | {workers} | {' | '.join(f'{share:.0%}' for share in shares)} |")
     packages = ", ".join(f"{package} {version(package)}" for package in ("torch", "stable-baselines3", "pybullet"))
     print(f"\nMade by `python benchmarks/throughput.py`; Python {platform.python_version()}, {packages}, ", end="")

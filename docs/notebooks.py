@@ -56,9 +56,9 @@ def as_shown(text: str) -> str:
 
 def without_folders(text: str, folder: str) -> str:
     """Return a text in which no path names a folder of this machine."""
-    places = {os.path.realpath(folder), folder, str(ROOT), sys.prefix, str(Path.home())}
-    for place in sorted(places, key=len, reverse=True):  # a folder may contain another
-        text = text.replace(f"{place}/", "").replace(place, ".")
+    folders = {os.path.realpath(folder), folder, str(ROOT), sys.prefix, str(Path.home())}
+    for path in sorted(folders, key=len, reverse=True):  # a folder may contain another
+        text = text.replace(f"{path}/", "").replace(path, ".")
     return text
 
 

@@ -148,7 +148,7 @@ TASKS_AND_COMPOSITIONS = quickly([*TASKS, *compositions()], lambda composition: 
 
 
 def traits(task: str) -> Iterator[Any]:
-    """Yield what the code of environments depends on: numbers of arms and objects, a part, the gripper, goal parts."""
+    """Yield what the code of environments depends on: numbers of arms and objects, a part, gripper, goal sections."""
     definition = find_task(task)
     yield "arms", definition.arms
     yield "objects", len(definition.roles)

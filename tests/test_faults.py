@@ -276,10 +276,10 @@ def mount(*words: str) -> None:
 @pytest.fixture
 def mounted() -> Iterator[list[Path]]:
     """A context that unmounts its file systems at the end."""
-    places: list[Path] = []
-    yield places
-    for place in places:
-        subprocess.run(["umount", "-l", place], check=True)
+    mounts: list[Path] = []
+    yield mounts
+    for path in mounts:
+        subprocess.run(["umount", "-l", path], check=True)
 
 
 class Disk:

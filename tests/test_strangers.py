@@ -222,7 +222,7 @@ def is_named(file: str, message: str, config: str) -> bool:
     message = (
         file in message or "policy.safetensors: cannot be loaded" in message
     )  # of other networks than the config's
-    return message if file != "config.yaml" else message or all(part in config for part in key.split("."))
+    return message if file != "config.yaml" else message or all(name in config for name in key.split("."))
 
 
 @pytest.mark.parametrize("file", ["config.yaml", "policy.safetensors", "model.zip", "result.json", "monitor.csv"])
@@ -380,10 +380,10 @@ def checkpoints_of_pickles_with_the_right_checksums(run: Path) -> None:
 
 
 def more_files_with_pickles(run: Path) -> None:
-    places = [run, run / "checkpoints", *(run / "checkpoints").glob("step_*")]
-    for place in places:
+    folders = [run, run / "checkpoints", *(run / "checkpoints").glob("step_*")]
+    for folder in folders:
         for name in ("policy.pt", "policy.pth", "state.pkl", "replay_buffer.pkl", "vecnormalize.pkl", "x.npy", "x.npz"):
-            (place / name).write_bytes(payload(run))
+            (folder / name).write_bytes(payload(run))
 
 
 def objects_in_the_config(run: Path) -> None:
@@ -393,8 +393,8 @@ def objects_in_the_config(run: Path) -> None:
 
 def evil_module(run: Path) -> None:
     """Importable from where the process is."""
-    for place in (run, run.parent):
-        (place / "evil.py").write_text(CODE.format(mark=str(run.parent / "executed")) + "class Evil: pass\n")
+    for folder in (run, run.parent):
+        (folder / "evil.py").write_text(CODE.format(mark=str(run.parent / "executed")) + "class Evil: pass\n")
 
 
 NAMED_IN_CONFIG: dict[str, Callable[[dict[str, Any]], object]] = {
@@ -419,12 +419,12 @@ NAMED_IN_CONFIG: dict[str, Callable[[dict[str, Any]], object]] = {
 
 
 def folders_of_algorithms_and_tasks(run: Path) -> None:
-    for place in ("algos", "envs"):
-        (run / place).mkdir()
+    for folder in ("algos", "envs"):
+        (run / folder).mkdir()
         mark = CODE.format(mark=str(run.parent / "executed"))
         registering = "register_algorithm('sac', override=True)\nregister_task('reach', override=True)\n"
-        (run / place / "sac.py").write_text(mark)
-        (run / place / "evil.py").write_text(mark + registering)
+        (run / folder / "sac.py").write_text(mark)
+        (run / folder / "evil.py").write_text(mark + registering)
     for name in ("conftest.py", "sitecustomize.py", "__init__.py", "mygym.py", "sac.py"):
         (run / name).write_text(mark)
 
@@ -549,8 +549,8 @@ def test_code_in_a_run_with_other_file_names_is_not_executed(
 @pytest.mark.parametrize("name", NAMED_IN_CONFIG)
 def test_what_a_config_names_is_not_imported(name: str, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     evil_module(run)
-    for place in (run, run.parent):
-        monkeypatch.syspath_prepend(place)
+    for folder in (run, run.parent):
+        monkeypatch.syspath_prepend(folder)
     monkeypatch.chdir(run.parent)
     edited(run, NAMED_IN_CONFIG[name])
     messages = assert_harmless(run)
@@ -626,10 +626,10 @@ def put(path: str, value: Any) -> Callable[[Any, Any], object]:
     """Sets what is at a path of keys and indices in the checkpoint's tree, or in its manifest."""
 
     def change(tree: Any, manifest: Any) -> None:
-        *parts, last = path.split("/")
+        *names, last = path.split("/")
         here: Any = {"tree": tree, "manifest": manifest}
-        for part in parts:
-            here = here[int(part) if isinstance(here, list | tuple) else part]
+        for name in names:
+            here = here[int(name) if isinstance(here, list | tuple) else name]
         here[int(last) if isinstance(here, list) else last] = value
 
     return change
@@ -667,8 +667,8 @@ FORGED: list[tuple[str, Any]] = [
     *(("tree/run/logger", value) for value in (5, {}, {"values": 5, "counts": {}, "excluded": {}})),
     *(("tree/run/random/numpy", value) for value in (5, ("MT19937", np.zeros(624, np.uint32), HUGE, 0, 0.0), ("x",))),
     *(
-        ("tree/run/random/numpy", ("MT19937", np.zeros(624, np.uint32), place, 0, 0.0))
-        for place in (10**9, 625, -1, -(10**9))
+        ("tree/run/random/numpy", ("MT19937", np.zeros(624, np.uint32), position, 0, 0.0))
+        for position in (10**9, 625, -1, -(10**9))
     ),
     *(("tree/run/random/python", value) for value in (5, (3, (0,) * 625, None), (3, (0,) * 624 + (HUGE,), None))),
     *(("tree/run/random/torch", value) for value in (5, torch.zeros(3, dtype=torch.uint8), torch.zeros(5056))),
@@ -742,12 +742,12 @@ def test_forged_counters_are_refused(path: str, value: int, run: Path) -> None:
     assert refused("resume", run) is not None
 
 
-@pytest.mark.parametrize("place", [625, 10**9, -1])
-def test_a_random_generator_does_not_read_beyond_its_memory(place: int) -> None:
+@pytest.mark.parametrize("position", [625, 10**9, -1])
+def test_a_random_generator_does_not_read_beyond_its_memory(position: int) -> None:
     before = random_state()
     name, keys, *_ = before["numpy"]
-    with pytest.raises(ValueError, match=f"{place} is not a position"):
-        load_random_state({**before, "numpy": (name, keys, place, 0, 0.0)})
+    with pytest.raises(ValueError, match=f"{position} is not a position"):
+        load_random_state({**before, "numpy": (name, keys, position, 0, 0.0)})
     load_random_state(before)
 
 

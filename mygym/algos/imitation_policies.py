@@ -25,7 +25,7 @@ CLIP = 10.0
 
 
 class Standardizer(nn.Module):
-    """Standardises a part of the observation by the running mean and variance of all data so far."""
+    """Standardises an array of the observation by the running mean and variance of all data so far."""
 
     count: torch.Tensor
     mean: torch.Tensor
@@ -55,12 +55,12 @@ class ImitationPolicy(BasePolicy):
     """Deterministic policy: standardised observation, features, layers, action in [-1, 1].
 
     Args:
-        observation_space: Observation space; all parts except images are standardised.
+        observation_space: Observation space; all arrays except images are standardised.
         action_space: Box action space.
         lr_schedule: Learning rate of the optimiser.
         net_arch: Sizes of the hidden layers; None: three layers of 128.
         activation_fn: Activation after each hidden layer.
-        features_extractor_class: Maps the observation to one vector; None: concatenates its parts.
+        features_extractor_class: Maps the observation to one vector; None: concatenates its arrays.
         features_extractor_kwargs: Arguments of the features extractor.
         normalize_images: Whether byte images are divided by 255.
         optimizer_class: Class of the optimiser.
@@ -95,12 +95,15 @@ class ImitationPolicy(BasePolicy):
         )
         self.net_arch = [128, 128, 128] if net_arch is None else net_arch
         self.activation_fn = activation_fn
-        parts = observation_space.spaces if isinstance(observation_space, spaces.Dict) else {"flat": observation_space}
+        subspaces = (
+            observation_space.spaces if isinstance(observation_space, spaces.Dict) else {"flat": observation_space}
+        )
         self.standardizers = nn.ModuleDict(
             {
-                name: Standardizer(part.shape)
-                for name, part in parts.items()
-                if isinstance(part, spaces.Box) and not is_image_space(part, normalized_image=not normalize_images)
+                name: Standardizer(subspace.shape)
+                for name, subspace in subspaces.items()
+                if isinstance(subspace, spaces.Box)
+                and not is_image_space(subspace, normalized_image=not normalize_images)
             }
         )
         self.features_extractor = self.make_features_extractor()
@@ -131,13 +134,13 @@ class ImitationPolicy(BasePolicy):
         """Return actions `(n, A)` in [-1, 1] for observations `(n, …)`."""
         inputs = preprocess_obs(observations, self.observation_space, normalize_images=self.normalize_images)
         if isinstance(inputs, dict):
-            inputs = {name: self._standardized(name, part) for name, part in inputs.items()}
+            inputs = {name: self._standardized(name, values) for name, values in inputs.items()}
         else:
             inputs = self._standardized("flat", inputs)
         return cast(torch.Tensor, self.network(self.features_extractor(inputs)))
 
-    def _standardized(self, name: str, part: torch.Tensor) -> torch.Tensor:
-        return cast(torch.Tensor, self.standardizers[name](part)) if name in self.standardizers else part
+    def _standardized(self, name: str, values: torch.Tensor) -> torch.Tensor:
+        return cast(torch.Tensor, self.standardizers[name](values)) if name in self.standardizers else values
 
     def _predict(self, observation: PyTorchObs, deterministic: bool = True) -> torch.Tensor:
         return self.forward(observation)

@@ -1,6 +1,6 @@
-"""Table of network parts for configs: activations, optimisers and feature extractors of each framework.
+"""Table of network components for configs: activations, optimisers and feature extractors of each framework.
 
-This module contains only data: a part is imported at its first use.
+This module contains only data: a component is imported at its first use.
 """
 
 from mygym.registry import registry
@@ -31,7 +31,7 @@ RMSPROP_TF = "stable_baselines3.common.sb2_compat.rmsprop_tf_like:RMSpropTFLike"
 
 FEATURES_EXTRACTORS = {
     "flatten": ("FlattenExtractor", "one vector of all numbers"),
-    "combined": ("CombinedExtractor", "concatenates the parts of a dictionary; a small CNN for images"),
+    "combined": ("CombinedExtractor", "concatenates the arrays of a dictionary; a small CNN for images"),
     "nature_cnn": ("NatureCNN", "three convolutions for images (Mnih et al., 2015)"),
 }
 """Name → class in `stable_baselines3.common.torch_layers`, help."""

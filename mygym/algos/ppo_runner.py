@@ -64,7 +64,7 @@ class PPORunner(Runner):
         vf_coef: Weight of the value loss, c₁ of equation 9.
         max_grad_norm: Maximum norm of gradients.
         target_kl: An update ends when the divergence from the rollout's policy exceeds 1.5 times this; None: no limit.
-        groups: Optimiser settings by part of the policy, e.g. `{"critic": {"lr": 1e-3}}`: see `parameter_groups`.
+        groups: Optimiser settings by parameter group, e.g. `{"critic": {"lr": 1e-3}}`: see `parameter_groups`.
         **kwargs: Arguments of `Runner`.
     """
 
@@ -93,7 +93,7 @@ class PPORunner(Runner):
         self.clip_range, self.clip_range_vf, self.target_kl = clip_range, clip_range_vf, target_kl
         self.normalize_advantage = normalize_advantage
         self.ent_coef, self.vf_coef, self.max_grad_norm = ent_coef, vf_coef, max_grad_norm
-        self.groups = {part: dict(settings) for part, settings in (groups or {}).items()}
+        self.groups = {group: dict(settings) for group, settings in (groups or {}).items()}
         super().__init__(policy, env, learning_rate, **kwargs)
         if self.env is not None:
             self._check_sizes(n_steps * self.n_envs)

@@ -39,7 +39,7 @@ MIN_PICTURE_SHARE = 0.02
 def object_checks(name: str) -> Iterator[Check]:
     """Yield the checks of an object, on the default table beside the default robot."""
     subject = Subject(name)
-    yield Check("loads", lambda: demand(subject.spec.geoms, "has no parts"))
+    yield Check("loads", lambda: demand(subject.spec.geoms, "has no shapes"))
     yield Check("mass and inertia", subject.has_realistic_inertia, needs=("loads",))
     yield Check("rests", subject.stays_at_rest, needs=("loads",))
     yield Check("exact reset", subject.repeats_exactly, needs=("loads",))
@@ -119,4 +119,4 @@ class Subject:
     def is_visible(self) -> None:
         """The object's image is not empty."""
         share = float(silhouette(self.spec, 64, 48).mean())
-        demand(share >= MIN_PICTURE_SHARE, f"it fills {share:.1%} of its picture; is any of its parts `visible`?")
+        demand(share >= MIN_PICTURE_SHARE, f"it fills {share:.1%} of its picture; is any of its shapes `visible`?")

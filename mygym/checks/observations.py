@@ -39,7 +39,7 @@ def example(name: str) -> dict[str, Any]:
         CheckFailed: The component is empty in every built-in task.
     """
     tasks = sorted(
-        (entry for entry in registry("task") if entry.built_in), key=lambda entry: len(entry.load().plan.stages)
+        (entry for entry in registry("task") if entry.built_in), key=lambda entry: len(entry.load().sequence.stages)
     )
     configs: list[dict[str, Any]] = [{"task": entry.name} for entry in tasks]
     configs.insert(1, {"task": "push", "task_params": {"distractors": ["can"]}})

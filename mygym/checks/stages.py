@@ -52,7 +52,7 @@ def setting(name: str) -> dict[str, Any]:
         CheckFailed: No task and no composition has the stage.
     """
     candidates = [
-        (not entry.built_in, len(task.plan.stages), entry.name, task, subtask)
+        (not entry.built_in, len(task.sequence.stages), entry.name, task, subtask)
         for entry in registry("task")
         for task in [entry.load()]
         if _is_valid(task)
@@ -106,7 +106,7 @@ def composition(name: str) -> tuple[str, ...]:
 
 def _is_valid(task: Task) -> bool:
     try:
-        _ = task.plan
+        _ = task.sequence
     except ConfigError:
         return False
     return True

@@ -39,7 +39,7 @@ PARSER = command(
     examples="""
 mygym demos pick_and_place --robot panda --episodes 100 --out demos/pick
 mygym demos push --robot kuka --noise '[0, 0.1, 0.3]' --out demos/push
-mygym demos AGMDW --episodes 50 --partial 0.5 --out demos/parts
+mygym demos AGMDW --episodes 50 --partial 0.5 --out demos/partial
 mygym demos --policy runs/reach/panda/sac/1a2b3c4d/seed_0 --out demos/reach
 mygym demos push --policy keyboard --episodes 10 --set task_params.horizon=300 --out demos/keyboard
 mygym demos push --policy random --keep-failures --out demos/random

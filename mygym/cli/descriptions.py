@@ -79,7 +79,7 @@ def _describe_file(kind: str, path: Path) -> dict[str, Any]:
 def _describe_other(entry: Entry, target: Any) -> dict[str, Any]:
     """Return the description of a component of a kind without a function in `DESCRIBERS`."""
     if isinstance(target, Mapping):
-        return {"frameworks": {framework: _network_part(entry, framework) for framework in target}}
+        return {"frameworks": {framework: _network_component(entry, framework) for framework in target}}
     if is_dataclass(target) and not isinstance(target, type):
         return {key: value for key, value in asdict(target).items() if not callable(value)}
     return {"documentation": inspect.getdoc(target) or ""}
@@ -221,8 +221,8 @@ def _object(path: Path) -> dict[str, Any]:
     return {**content, "measured": measured}
 
 
-def _network_part(entry: Entry, framework: str) -> dict[str, Any]:
-    """Return source and parameters of a network part, such as a policy or an activation."""
+def _network_component(entry: Entry, framework: str) -> dict[str, Any]:
+    """Return source and parameters of a network component, such as a policy or an activation."""
     try:
         component = entry.load_for(framework)
     except RegistryError as error:  # its package is not installed

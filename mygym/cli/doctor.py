@@ -56,5 +56,5 @@ def main(arguments: Sequence[str]) -> None:
 
 def _heading(logs: RunLogs) -> str:
     record = logs.record
-    progress = f"{record.status}, {record.steps:,} of {logs.planned_steps:,} steps, success {logs.success:.0%}"
+    progress = f"{record.status}, {record.steps:,} of {logs.configured_steps:,} steps, success {logs.success:.0%}"
     return f"{record.algo} on {record.task}, reward {logs.setting('reward')}: {progress}"

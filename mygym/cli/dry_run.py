@@ -23,7 +23,7 @@ def compact(space: Space[Any]) -> str:
     from gymnasium import spaces
 
     if isinstance(space, spaces.Dict):
-        return f"Dict({', '.join(f'{name}: {compact(part)}' for name, part in space.items())})"
+        return f"Dict({', '.join(f'{name}: {compact(subspace)}' for name, subspace in space.items())})"
     if isinstance(space, spaces.Box) and np.unique(space.high).size > 1:
         low, high = (f"{bound.min():g} to {bound.max():g}" for bound in (space.low, space.high))
         return f"Box({low}, {high}, {space.shape}, {space.dtype})"
@@ -47,7 +47,7 @@ def dry_run(plan: RunPlan) -> None:
             print_note(f"note: {warning}")
         print(f"observation: {compact(env.observation_space)}")
         slices = env.get_attr("components")[0].items()
-        print(f"observed: {', '.join(f'{name} {part.stop - part.start}' for name, part in slices)}")
+        print(f"observed: {', '.join(f'{name} {columns.stop - columns.start}' for name, columns in slices)}")
         print(f"action: {compact(env.action_space)}")
         print(f"algorithm: {type(model).__name__} from {type(model).__module__}")
         for name, count in parameter_counts(model).items():

@@ -49,7 +49,7 @@ def object_picture(name: str, size: Size) -> Picture:
 def task_picture(
     task: str,
     size: Size,
-    places: Mapping[str, str],
+    scene: Mapping[str, str],
     overrides: Sequence[str],
     camera: str | None,
     randomized: bool,
@@ -59,7 +59,7 @@ def task_picture(
     Args:
         task: Task as on the command line.
         size: Width and height of each episode, pixels.
-        places: Values of `robot` and `workspace`; a missing value is the default of the task.
+        scene: Values of `robot` and `workspace`; a missing value is the default of the task.
         overrides: `KEY=VALUE` of any config key.
         camera: Camera of the workspace; None: the camera of the config.
         randomized: Whether to draw a sheet; without `randomize` in the overrides, all randomizers are used.
@@ -68,7 +68,7 @@ def task_picture(
     from mygym.envs.robot_env import RobotEnv
     from mygym.sim.rendering.thumbnails import grid
 
-    layer = Layer("flag", {"task": parse_task(task), **places, **parse_overrides(overrides)})
+    layer = Layer("flag", {"task": parse_task(task), **scene, **parse_overrides(overrides)})
     config = resolve([layer]).config
     randomize: dict[str, Any] = dict(config.randomize)
     if randomized and not ranges(randomize):

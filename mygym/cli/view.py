@@ -114,8 +114,8 @@ def _picture(
     if kind == "object":
         return pictures.object_picture(name, size)
     if kind == "task":
-        places = {key: value for key in ("robot", "workspace") if (value := getattr(options, key))}
-        return pictures.task_picture(name, size, places, options.set, options.camera, options.randomize)
+        scene = {key: value for key in ("robot", "workspace") if (value := getattr(options, key))}
+        return pictures.task_picture(name, size, scene, options.set, options.camera, options.randomize)
     robot = name if kind == "robot" else options.robot or str(RunConfig().robot)
     workspace = name if kind == "workspace" else options.workspace or WORKSPACE
     fit_robot = kind == "robot" and options.camera is None

@@ -44,7 +44,9 @@ def json_schema() -> Json:
     schema = RunConfig.model_json_schema()
     for key, kind in REGISTRY_OF_KEY.items():
         field = schema["properties"][key]
-        types = field.pop("anyOf", None) or [{part: field.pop(part)} for part in ("$ref", "type") if part in field]
+        types = field.pop("anyOf", None) or [
+            {keyword: field.pop(keyword)} for keyword in ("$ref", "type") if keyword in field
+        ]
         if key in CLOSED:
             field["enum"] = registry(kind).names()
         else:

@@ -159,8 +159,8 @@ CHOICES = {
 
 def _section(path: Sequence[str | int]) -> type[BaseModel]:
     section: type[BaseModel] = RunConfig
-    for part in path:
-        field = section.model_fields.get(str(part))
+    for key in path:
+        field = section.model_fields.get(str(key))
         section = next(_sections_in(field.annotation), section) if field else section
     return section
 
@@ -169,5 +169,5 @@ def _sections_in(annotation: Any) -> Iterator[type[BaseModel]]:
     """Yield the sections in a type annotation such as `dict[str, Box]` or `list[Distractor] | None`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
-    for part in get_args(annotation):
-        yield from _sections_in(part)
+    for argument in get_args(annotation):
+        yield from _sections_in(argument)

@@ -206,16 +206,16 @@ def parse_overrides(pairs: Iterable[str]) -> dict[str, Any]:
     nested: dict[str, Any] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
-        parts = key.strip().split(".")
-        if not equals or not all(parts) or not key.isprintable():
+        path = key.strip().split(".")
+        if not equals or not all(path) or not key.isprintable():
             raise ConfigError(
                 bad_value("--set", pair, "key=value, e.g. algo_params.learning_rate=3e-4", "is not a pair")
             )
         section = nested
-        for part in parts[:-1]:
-            inner = section.setdefault(part, {})
+        for name in path[:-1]:
+            inner = section.setdefault(name, {})
             if not isinstance(inner, dict):
                 raise ConfigError(bad_value("--set", pair, "a value or keys below it", "sets both"))
             section = inner
-        section[parts[-1]] = parse_value(text, key)
+        section[path[-1]] = parse_value(text, key)
     return nested

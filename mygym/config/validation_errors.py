@@ -67,12 +67,12 @@ def _allowed(detail: ErrorDetails) -> str:
 
 def _path(detail: ErrorDetails) -> tuple[str | int, ...]:
     """Return the location without the names of union branches (e.g. `str`, `constrained-int`) that pydantic adds."""
-    return tuple(part for part in detail["loc"] if isinstance(part, int) or not _is_type_tag(part))
+    return tuple(item for item in detail["loc"] if isinstance(item, int) or not _is_type_tag(item))
 
 
-def _is_type_tag(part: str) -> bool:
+def _is_type_tag(item: str) -> bool:
     kinds = ("list[", "tuple[", "literal[", "constrained-", "function-")
-    return part in {"str", "int", "float", "bool", "none"} or part.startswith(kinds)
+    return item in {"str", "int", "float", "bool", "none"} or item.startswith(kinds)
 
 
 def dotted(path: Sequence[str | int]) -> str:

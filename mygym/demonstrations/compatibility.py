@@ -87,7 +87,7 @@ def _value(config: RunConfig, key: str) -> Any:
 
 
 def _shape(space: gymnasium.Space[Any]) -> Any:
-    """Return the shape of a space for a message; for a dictionary, the shape of each part."""
+    """Return the shape of a space for a message; for a dictionary, the shape of each subspace."""
     if isinstance(space, gymnasium.spaces.Dict):
-        return {key: part.shape for key, part in space.spaces.items()}
+        return {key: subspace.shape for key, subspace in space.spaces.items()}
     return space.shape

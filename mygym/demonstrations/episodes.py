@@ -149,7 +149,7 @@ def _map(observations: Observations, change: Callable[[NDArray[np.float32]], NDA
     return change(observations)
 
 
-def _concatenated(parts: list[Any]) -> Observations:
-    if isinstance(parts[0], dict):
-        return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
-    return np.concatenate(parts)
+def _concatenated(batches: list[Any]) -> Observations:
+    if isinstance(batches[0], dict):
+        return {key: np.concatenate([batch[key] for batch in batches]) for key in batches[0]}
+    return np.concatenate(batches)

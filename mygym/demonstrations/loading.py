@@ -137,6 +137,8 @@ def _bounds(space: Any) -> tuple[Any, Any]:
 def _with_shapes(observations: Any, space: Any) -> Iterator[tuple[NDArray[Any], tuple[int, ...]]]:
     """Yield the arrays of the observations with the shape of a single observation."""
     if isinstance(space, spaces.Dict):
-        yield from ((observations[key], part.shape) for key, part in space.spaces.items() if part.shape is not None)
+        yield from (
+            (observations[key], subspace.shape) for key, subspace in space.spaces.items() if subspace.shape is not None
+        )
     else:
         yield observations, space.shape

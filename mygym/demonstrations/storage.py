@@ -74,52 +74,57 @@ def storing(
     if arguments is not None:
         spec = copy.deepcopy(gymnasium.spec(ANY_TASK))
         spec.kwargs = dict(arguments)
-    part = path.absolute().with_name(f".{path.name}.part")  # Minari cannot measure files under a relative path
-    with _exclusive_folder(part):
+    temporary = path.absolute().with_name(f".{path.name}.part")  # Minari cannot measure files under a relative path
+    with _exclusive_folder(temporary):
         with _writing(path):
             storage = resolve("minari.dataset.minari_storage:MinariStorage").new(
-                part / DATA, observation_space, action_space, env_spec=spec, data_format="hdf5", jpeg_encoding=False
+                temporary / DATA,
+                observation_space,
+                action_space,
+                env_spec=spec,
+                data_format="hdf5",
+                jpeg_encoding=False,
             )
         yield (
             lambda demonstration: _store_episode(path, storage, demonstration),
             lambda about: _store_metadata(path, storage, about),
         )
         with _writing(path):
-            for file in (part / DATA).iterdir():
+            for file in (temporary / DATA).iterdir():
                 with file.open("rb+") as written:
                     os.fsync(written.fileno())
-            (part / directory.LOCK).unlink(missing_ok=True)
-            part.rename(path)
+            (temporary / directory.LOCK).unlink(missing_ok=True)
+            temporary.rename(path)
 
 
 @contextlib.contextmanager
-def _exclusive_folder(part: Path) -> Iterator[None]:
+def _exclusive_folder(temporary: Path) -> Iterator[None]:
     """Create an empty folder, locked against other processes; remove it when the block ends.
 
     Raises:
         ConfigError: Another process holds the lock, or the folder contains foreign files.
         RunError: The folder cannot be written.
     """
-    with _writing(part):
-        part.mkdir(parents=True, exist_ok=True)
-        removable = (part / directory.LOCK).exists() or not any(part.iterdir())
+    with _writing(temporary):
+        temporary.mkdir(parents=True, exist_ok=True)
+        removable = (temporary / directory.LOCK).exists() or not any(temporary.iterdir())
     if not removable:
         why = "exists and was not written by mygym demos"
-        raise ConfigError(bad_value("out", str(part), "another folder", why))
-    lock = FileLock(part / directory.LOCK)
+        raise ConfigError(bad_value("out", str(temporary), "another folder", why))
+    lock = FileLock(temporary / directory.LOCK)
     try:
         lock.acquire(timeout=0)
     except Timeout:
         why = "is being written by another process"
-        raise ConfigError(bad_value("out", str(part), "another folder", why)) from None
+        raise ConfigError(bad_value("out", str(temporary), "another folder", why)) from None
     try:
-        with _writing(part):
-            for remains in part.iterdir():
+        with _writing(temporary):
+            for remains in temporary.iterdir():
                 if remains.name != directory.LOCK:
                     files.remove(remains)
         yield
     finally:
-        shutil.rmtree(part, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
         lock.release()
 
 

@@ -24,7 +24,7 @@ from mygym.types import FloatArray
 ALLOWED_DEPTH = 0.005
 """m by which an object may start inside a fixture: Bullet pushes it out."""
 
-SUPPORT_STEP = 0.02
+SUPPORT_SPACING = 0.02
 """Largest distance between the heights at which a support is searched, m: less than the thickness of supports."""
 
 
@@ -173,23 +173,23 @@ def _uses(task: Task, world: World, areas: Mapping[str, Box], name: str) -> Iter
     for number, (subtask, stages) in enumerate(zip(task.subtasks, task.composed, strict=True)):
         if subtask.part:
             return
-        step = next(step for step in task.bound_stages if step.subtask == number)
+        bound = next(bound for bound in task.bound_stages if bound.subtask == number)
         given = [predicate for stage in stages for predicate in stage.gives]
         is_goal = name in task.goal_areas(number)
-        if name == subtask.via or (is_goal and (step.object is None or "struck" in given)):
+        if name == subtask.via or (is_goal and (bound.object is None or "struck" in given)):
             yield AreaUse("the goal")
         elif is_goal and "placed" in given:
             hand = [predicate for predicate in given if predicate in ("held", "free")]
             held = bool(hand) and hand[-1] == "held"
-            support = None if held else step.thresholds.tolerance
-            for spec in alternatives[step.object or 0]:
+            support = None if held else bound.thresholds.tolerance
+            for spec in alternatives[bound.object or 0]:
                 yield AreaUse(f"the goal of {subtask.object}", spec, support)
 
 
 def _unsupported(world: World, points: FloatArray, spec: ObjectSpec | None, support: float) -> NDArray[np.bool_]:
     """Return `(n,)`: whether an object at each point has no support within `support` m below it."""
     unsupported = np.ones(len(points), dtype=bool)
-    for down in np.linspace(0.0, support, 1 + math.ceil(support / SUPPORT_STEP))[1:]:
+    for down in np.linspace(0.0, support, 1 + math.ceil(support / SUPPORT_SPACING))[1:]:
         if unsupported.any():
             lower = points[unsupported] - (0.0, 0.0, down)
             unsupported[unsupported] = ~_any(fixtures_at(world, lower, spec), len(lower))

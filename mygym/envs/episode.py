@@ -178,8 +178,8 @@ class Episode:
 
     def visible_goal(self) -> FloatArray | None:
         """Return the goal `(3,)` m of the active sub-task; None if the goal is not a point."""
-        step = self.task.bound_stages[min(int(self.progress.stage[0]), len(self.task.bound_stages) - 1)]
-        return None if step.part is not None else self.goals[0, step.goal_slot]
+        bound = self.task.bound_stages[min(int(self.progress.stage[0]), len(self.task.bound_stages) - 1)]
+        return None if bound.part is not None else self.goals[0, bound.goal_slot]
 
     def move_goal(self, position: FloatArray) -> None:
         """Move the goal of the active sub-task, which must be a point, to `(3,)` m."""

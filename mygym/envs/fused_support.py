@@ -65,7 +65,7 @@ def _check_task(task: Task) -> None:
     """Refuse a task that is not `approach` to a point.
 
     Raises:
-        ConfigError: The message names the part of the task.
+        ConfigError: The message names the property of the task.
     """
     allowed = "reach (A), which approaches a point"
     if len(task.subtasks) > 1:

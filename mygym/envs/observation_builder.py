@@ -99,8 +99,8 @@ class ObservationBuilder:
         Raises:
             DivergedError: A value is not finite.
         """
-        parts = [function(context)[0] for function in self._functions]
-        observation: Vector = np.concatenate(parts, dtype=np.float32)
+        components = [function(context)[0] for function in self._functions]
+        observation: Vector = np.concatenate(components, dtype=np.float32)
         if not math.isfinite(observation.dot(observation)):  # three times faster than `isfinite().all()`
             raise DivergedError(f"the physics gave an observation that is not finite: {observation.tolist()}")
         if noise is not None:

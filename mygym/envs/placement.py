@@ -36,7 +36,7 @@ YAW_MARGIN = 0.2
 HAND_RADIUS = 0.05
 """m of room around a goal of the tool."""
 
-PATH_STEP = 0.02
+PATH_SPACING = 0.02
 """m between the points at which the path of a moving distractor is checked."""
 
 TRIES, TRIES_PER_OBJECT = 100, 20
@@ -148,10 +148,10 @@ def moving_distractors(task: Task) -> dict[int, MovingDistractor]:
 
 
 def _path(position: FloatArray, motion: MovingDistractor | None) -> list[FloatArray]:
-    """Return points `(3,)` m, at most `PATH_STEP` apart, on the path of an object."""
+    """Return points `(3,)` m, at most `PATH_SPACING` apart, on the path of an object."""
     if motion is None:
         return [position]
-    count = math.ceil(motion.range / PATH_STEP)
+    count = math.ceil(motion.range / PATH_SPACING)
     return [position + motion.range * index / count * np.array(motion.axis) for index in range(-count, count + 1)]
 
 
@@ -180,12 +180,12 @@ def draw_goals(rng: np.random.Generator, task: Task, world: World, areas: Mappin
     radii = {name: _radius(spec) for name, spec in zip(names, world.objects, strict=True)}
     part_positions: dict[int, float] = {}
     for number, (subtask, slots) in enumerate(zip(task.subtasks, task.goal_slots, strict=True)):
-        step = next(step for step in task.bound_stages if step.subtask == number)
-        spec = world.objects[step.object] if step.object is not None else None
+        bound = next(bound for bound in task.bound_stages if bound.subtask == number)
+        spec = world.objects[bound.object] if bound.object is not None else None
         if subtask.part:
-            part = step.part or 0
+            part = bound.part or 0
             start = part_positions.get(part, float(state.part_position[0, part]))
-            goal = _part_goal(rng, world, part, subtask, start, step.thresholds.tolerance)
+            goal = _part_goal(rng, world, part, subtask, start, bound.thresholds.tolerance)
             part_positions[part] = goals[slots.goal, 0] = goal
             continue
         lift = spec.half_height if spec else 0.0
@@ -203,7 +203,7 @@ def draw_goals(rng: np.random.Generator, task: Task, world: World, areas: Mappin
             else:
                 index = 0 if len(area_names) == 1 else int(rng.integers(len(area_names)))
             origin = positions[subtask.object] if spec else state.ee_position[0]
-            distance = step.thresholds.tolerance + START_MARGIN
+            distance = bound.thresholds.tolerance + START_MARGIN
             taken = [
                 (point, radii[name])
                 for name in present
@@ -219,7 +219,7 @@ def draw_goals(rng: np.random.Generator, task: Task, world: World, areas: Mappin
         if slots.yaw is not None:
             low, high = subtask.to or YAW_CHANGE
             side = 1.0 if rng.random() < 0.5 else -1.0
-            orientation = state.object_orientation[0, step.object or 0]
+            orientation = state.object_orientation[0, bound.object or 0]
             yaw = 2.0 * math.atan2(orientation[2], orientation[3])
             change = side * (low + rng.random() * (high - low))
             goals[slots.yaw, 0] = yaw + (change if abs(yaw + change) < YAW_RANGE - YAW_MARGIN else -change)

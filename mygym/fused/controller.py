@@ -8,7 +8,7 @@ from mygym.fused.arrays import Arrays
 from mygym.fused.kinematics import BatchKinematics
 from mygym.models.controllers import EndEffectorDelta
 from mygym.models.controllers.end_effector import IK_ITERATIONS, IK_TOLERANCE
-from mygym.models.kinematics import DAMPING, LARGEST_STEP, NULL_SPACE_GAIN, TOLERANCE
+from mygym.models.kinematics import DAMPING, LARGEST_CHANGE, NULL_SPACE_GAIN, TOLERANCE
 from mygym.models.pose_error import pose_error
 from mygym.types import Array
 
@@ -62,15 +62,15 @@ class BatchController:
                 largest = xp.maximum(largest, abs(component))
             matrix = frames.jacobian()
             pull = NULL_SPACE_GAIN * (self._home - q)
-            missing = [part - xp.sum(row * pull, axis=0) for part, row in zip(error, matrix, strict=True)]
+            missing = [component - xp.sum(row * pull, axis=0) for component, row in zip(error, matrix, strict=True)]
             solved = solve_positive([_products(matrix, row) for row in range(6)], missing)
-            step = pull
+            change = pull
             for row, value in zip(matrix, solved, strict=True):
-                step = step + row * value
-            scale = LARGEST_STEP / xp.clip(xp.max(xp.abs(step), axis=0), LARGEST_STEP, None)
+                change = change + row * value
+            scale = LARGEST_CHANGE / xp.clip(xp.max(xp.abs(change), axis=0), LARGEST_CHANGE, None)
             # A share of 0 stands for an arm whose error is small.
             scale = scale * (largest >= (IK_TOLERANCE if iteration else TOLERANCE))
-            q = xp.minimum(xp.maximum(q + scale * step, self._lower), self._upper)
+            q = xp.minimum(xp.maximum(q + scale * change, self._lower), self._upper)
         return q
 
     def action_towards(self, target: Array, ee_command: Array) -> Array:

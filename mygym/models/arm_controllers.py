@@ -89,8 +89,8 @@ class ArmControllers:
         """Return the motor commands `(J,)` of all arms for an action `(A,)`, see `Controller.mode`."""
         q = state.joint_position[0]
         commands = [
-            controller.command(action[part], q[joints], _ee_position(state, index))
-            for index, (controller, part, joints) in enumerate(
+            controller.command(action[columns], q[joints], _ee_position(state, index))
+            for index, (controller, columns, joints) in enumerate(
                 zip(self.controllers, self._actions, self._joints, strict=True)
             )
         ]
@@ -107,9 +107,9 @@ class ArmControllers:
 
     def read_offsets(self, state: State) -> None:
         """Fill the offsets between command and measurement of a state."""
-        for index, part in enumerate(self._offsets):
+        for index, columns in enumerate(self._offsets):
             measured = state.joint_position[0, self._joints[index]], _ee_position(state, index)
-            state.command_offset[0, part] = self.controllers[index].command_offset(*measured)
+            state.command_offset[0, columns] = self.controllers[index].command_offset(*measured)
         if self._tool_yaw:
             state.tool_yaw_offset[0] = self.controllers[0].tool_yaw_offset(float(state.tool_yaw[0]))
 
@@ -124,14 +124,14 @@ class ArmControllers:
     ) -> FloatArray:
         """Return the action that moves the end effectors towards targets, see `World.action_towards`."""
         targets = [ee_target, *self._second_ee_start] if second_target is None else [ee_target, second_target]
-        parts = []
+        actions = []
         for index, (controller, joints) in enumerate(zip(self.controllers, self._joints, strict=True)):
             target, turn = np.asarray(targets[index], dtype=float), 0.0 if index else yaw_change
             q, velocity = state.joint_position[0, joints], state.joint_velocity[0, joints]
-            parts.append(controller.action_towards(target, q, velocity, _ee_position(state, index), turn))
+            actions.append(controller.action_towards(target, q, velocity, _ee_position(state, index), turn))
         openings = zip((gripper, second_gripper), self._has_gripper, strict=False)
-        parts.append(np.array([opening for opening, has_gripper in openings if has_gripper]))
-        return np.minimum(np.maximum(np.concatenate(parts), -1.0), 1.0)
+        actions.append(np.array([opening for opening, has_gripper in openings if has_gripper]))
+        return np.minimum(np.maximum(np.concatenate(actions), -1.0), 1.0)
 
 
 def _make(chosen: ChosenController, *of_the_arm: Any) -> Controller:

@@ -148,7 +148,7 @@ def _explain(spec: type[Any], error: ValidationError) -> str:
     problem = min(
         error.errors(), key=lambda item: item["type"] not in ("extra_forbidden", "unexpected_keyword_argument")
     )
-    key = ".".join(str(part) for part in problem["loc"])
+    key = ".".join(str(item) for item in problem["loc"])
     if problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         allowed = _keys_at(spec, problem["loc"][:-1])
         return bad_value(f"{key}", str(problem["loc"][-1]), allowed, "is not a key of this file")
@@ -165,18 +165,18 @@ def _explain(spec: type[Any], error: ValidationError) -> str:
 
 def _keys_at(spec: Any, location: tuple[int | str, ...]) -> list[str]:
     """Return the field names of the dataclass at `location` below `spec`."""
-    for part in location:
-        spec = _member(spec, part)
+    for item in location:
+        spec = _member(spec, item)
     if get_origin(spec) in (Union, UnionType):
         spec = next((option for option in get_args(spec) if is_dataclass(option)), None)
     return [field.name for field in fields(spec)] if is_dataclass(spec) else []
 
 
-def _member(spec: Any, part: int | str) -> Any:
+def _member(spec: Any, item: int | str) -> Any:
     options = [spec, *get_args(spec)] if get_origin(spec) in (Union, UnionType) else [spec]
     for option in options:
-        if is_dataclass(option) and isinstance(part, str):
-            return get_type_hints(option).get(part)
+        if is_dataclass(option) and isinstance(item, str):
+            return get_type_hints(option).get(item)
         if get_origin(option) is dict:
             return get_args(option)[1]
         if get_origin(option) is tuple:

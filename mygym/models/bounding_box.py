@@ -28,19 +28,19 @@ def bounds(geoms: Sequence[GeomSpec]) -> tuple[FloatArray, FloatArray]:
 def _bounds_of(geom: GeomSpec) -> tuple[FloatArray, FloatArray]:
     """Return the exact bounds of one geom."""
     pose, size = pose_of(geom), geom.size
-    rotation, place = pose[:3, :3], pose[:3, 3]
+    rotation, position = pose[:3, :3], pose[:3, 3]
     axis = rotation[:, 2]
     across = np.sqrt(np.maximum(0.0, 1.0 - axis * axis))
     if geom.shape in ("hull", "mesh", "prism") or geom.sides:
         points = np.concatenate([p * geom.scale for p in read_hulls(geom.file)]) if geom.shape == "mesh" else None
         corners = (geom.points or mesh_of(geom, OUTLINE_CORNERS).vertices) if points is None else points
-        vertices = np.asarray(corners) @ rotation.T + place
+        vertices = np.asarray(corners) @ rotation.T + position
         return vertices.min(axis=0), vertices.max(axis=0)
     if geom.shape in ("cone", "tube"):
         bottom, top, height = size[0], size[1], size[-1]
         far = np.maximum(axis * height / 2 + top * across, -axis * height / 2 + bottom * across)
         near = np.maximum(-axis * height / 2 + top * across, axis * height / 2 + bottom * across)
-        return place - near, place + far
+        return position - near, position + far
     if geom.shape == "box":
         far = np.abs(rotation) @ np.array(size) / 2
     elif geom.shape == "sphere":
@@ -51,4 +51,4 @@ def _bounds_of(geom: GeomSpec) -> tuple[FloatArray, FloatArray]:
         far = np.abs(axis) * size[1] / 2 + size[0]
     else:  # a torus
         far = size[0] * across + size[1]
-    return place - far, place + far
+    return position - far, position + far

@@ -51,9 +51,9 @@ def pieces(geoms: tuple[GeomSpec, ...]) -> tuple[Piece, ...]:
 
 def transformed(piece: Piece, pose: FloatArray) -> Piece:
     """Return a piece transformed by a `(4, 4)` pose."""
-    place = pose @ pose_matrix(piece.position, quaternion_to_matrix(piece.orientation))
-    x, y, z = place[:3, 3].tolist()
-    qx, qy, qz, qw = matrix_to_quaternion(place[:3, :3]).tolist()
+    pose_of_piece = pose @ pose_matrix(piece.position, quaternion_to_matrix(piece.orientation))
+    x, y, z = pose_of_piece[:3, 3].tolist()
+    qx, qy, qz, qw = matrix_to_quaternion(pose_of_piece[:3, :3]).tolist()
     return replace(piece, position=(x, y, z), orientation=(qx, qy, qz, qw))
 
 
@@ -116,9 +116,9 @@ def _staves(geom: GeomSpec) -> list[Piece]:
     thickness = middle * flat - (middle - wall)
     width = 2 * max(bottom, top) * flat * math.tan(math.pi / count)
     tilt = _rotation_about("y", math.degrees(math.atan2(top - bottom, height)))
-    place = pose_matrix((middle * flat - thickness / 2, 0.0, 0.0), tilt[:3, :3])
+    pose_of_stave = pose_matrix((middle * flat - thickness / 2, 0.0, 0.0), tilt[:3, :3])
     board = (thickness, width, math.hypot(height, top - bottom))
-    stave = transformed(Piece("box", board, _ORIGIN, _IDENTITY), place)
+    stave = transformed(Piece("box", board, _ORIGIN, _IDENTITY), pose_of_stave)
     first = 180 / count if sides else 0.0  # the first corner, not the first side, is at angle 0
     return [transformed(stave, _rotation_about("z", first + 360 * number / count)) for number in range(count)]
 

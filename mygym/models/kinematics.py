@@ -20,13 +20,13 @@ from mygym.models.urdf_editing import merge_fixed_joints
 from mygym.types import FloatArray
 
 DAMPING = 0.02
-"""m: singular values below about this are damped: safe for a stretched arm, and two steps still converge."""
+"""m: singular values below about this are damped: safe for a stretched arm, and two iterations still converge."""
 
 NULL_SPACE_GAIN = 0.05
 """Share of the way to the home posture per iteration, in the null space of the end effector."""
 
-LARGEST_STEP = 0.3
-"""rad: limit of the joint steps of one iteration, within which the linearisation holds."""
+LARGEST_CHANGE = 0.3
+"""rad: limit of the change of each joint in an iteration, within which the linearisation holds."""
 
 TOLERANCE = 1e-4
 """m: smaller errors count as zero (orientation weighted by `ORIENTATION_WEIGHT`)."""
@@ -202,11 +202,11 @@ class Kinematics:
             pull = NULL_SPACE_GAIN * (chain.home - q)
             square = matrix @ matrix.T
             square += _REGULARISER
-            step = pull + matrix.T @ np.linalg.solve(square, error - matrix @ pull)
-            largest = max(map(abs, step.tolist()))
-            if largest > LARGEST_STEP:
-                step *= LARGEST_STEP / largest
-            q = np.minimum(np.maximum(q + step, chain.lower), chain.upper)
+            change = pull + matrix.T @ np.linalg.solve(square, error - matrix @ pull)
+            largest = max(map(abs, change.tolist()))
+            if largest > LARGEST_CHANGE:
+                change *= LARGEST_CHANGE / largest
+            q = np.minimum(np.maximum(q + change, chain.lower), chain.upper)
         return q
 
     def residual(self, q: FloatArray, position: FloatArray, rotation: FloatArray) -> float:

@@ -104,7 +104,7 @@ class WorkspaceSpec:
             tool_bounds=home.tool_bounds or self.tool_bounds,
         )
 
-    def place(self, robot: RobotSpec) -> RobotSpec:
+    def with_base(self, robot: RobotSpec) -> RobotSpec:
         """Return the robot with the base pose that the workspace sets for it, if any."""
         home = self.robots.get(robot.name) or HomeSpec()
         return replace(

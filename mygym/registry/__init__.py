@@ -7,7 +7,7 @@ builtins         tables of the built-in components and extras
 discovery        search in the user's folders and in plug-ins
 source_names     names that a file registers, read from its source
 user_files       paths and imports of the user's files
-algorithms       registration of algorithms and network parts
+algorithms       registration of algorithms and network components
 algorithm_entry  `Algorithm`, the registration of an algorithm
 inheritance      values inherited from the nearest registered ancestor
 signatures       parameters of classes and functions

@@ -24,7 +24,7 @@ class Deferred:
     register: Callable[[], Entry]
     """Executes the file and returns the entry that the file has registered."""
     frameworks: tuple[str, ...] = ()
-    """Frameworks of an algorithm, a policy or a part of a network."""
+    """Frameworks of an algorithm, a policy or a component of a network."""
 
 
 @dataclass(frozen=True)

@@ -218,7 +218,7 @@ def _shares_beyond(evaluations: Sequence[Mapping[str, int]], stages: Collection[
     task = _task_of(next(iter(stages)))
     totals = [sum(count for stage, count in counts.items() if _task_of(stage) == task) for counts in evaluations]
     inside = [sum(counts.get(stage, 0) for stage in stages) for counts in evaluations]
-    return np.array([1 - part / total if total else math.nan for part, total in zip(inside, totals, strict=True)])
+    return np.array([1 - count / total if total else math.nan for count, total in zip(inside, totals, strict=True)])
 
 
 def _logged(path: Path) -> list[dict[str, Any]]:

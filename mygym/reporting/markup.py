@@ -45,7 +45,7 @@ def element(tag: str, *content: str, **attributes: str) -> Html:
     In names of attributes, a trailing underscore is left out, and others become hyphens: `class_`, `data_key`.
     """
     listed = "".join(f' {name.rstrip("_").replace("_", "-")}="{escape(value)}"' for name, value in attributes.items())
-    return Html(f"<{tag}{listed}>{''.join(html(part) for part in content)}</{tag}>")
+    return Html(f"<{tag}{listed}>{''.join(html(item) for item in content)}</{tag}>")
 
 
 def table(rows: Sequence[Mapping[str, Cell]]) -> Html:
@@ -75,14 +75,14 @@ def inline_svg(svg: bytes) -> Html:
 
 def page(title: str, *content: str) -> str:
     """Return a complete page."""
-    script, style, template = (_part(name) for name in ("report.js", "report.css", "report.html"))
+    script, style, template = (_page_file(name) for name in ("report.js", "report.css", "report.html"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return Template(template).substitute(
         policy=escape(POLICY.format(hash=digest), quote=True).replace("&#x27;", "'"),
         title=escape(title),
         style=style,
         script=script,
-        body="\n".join(html(part) for part in content),
+        body="\n".join(html(item) for item in content),
     )
 
 
@@ -92,5 +92,5 @@ def _cell(cell: Cell) -> Html:
     return element("td", cell, data_key=re.sub(r"<[^>]*>", "", cell) if isinstance(cell, Html) else cell)
 
 
-def _part(name: str) -> str:
+def _page_file(name: str) -> str:
     return (files("mygym.reporting") / "page" / name).read_text(encoding="utf-8")

@@ -42,9 +42,9 @@ def report(selection: Selection, title: str, folder: Path, *, embed_videos: bool
     contents = {record.path: _result(record) for record in selection.records}
     groups = figures.by_task(selection.settings)
     sections = [
-        part
+        section
         for task, members in groups.items()
-        for part in _task(task, members, contents, folder, embed_videos=embed_videos)
+        for section in _task(task, members, contents, folder, embed_videos=embed_videos)
     ]
     names = {
         each.setting.path: name

@@ -167,7 +167,7 @@ def _shaping(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _short_names(keys: Iterable[str]) -> dict[str, str]:
-    """Return key → its last part, or the whole key if two keys end in the same way."""
+    """Return key → its last name, or the whole key if two keys end in the same way."""
     last = {key: key.rpartition(".")[2] for key in keys}
     return {key: name if list(last.values()).count(name) == 1 else key for key, name in last.items()}
 

@@ -62,8 +62,8 @@ class ImitationBuffer(BaseBuffer):
         """Return observations, normalised by `env` if given, and labels of rows of randomly chosen environments."""
         rows = batch_inds, np.random.randint(self.n_envs, size=len(batch_inds))  # noqa: NPY002  (as SB3's buffers)
         if isinstance(self.observations, dict):
-            sampled: Any = self._normalize_obs({name: part[rows] for name, part in self.observations.items()}, env)
-            observations: Tensors = {name: self.to_torch(part) for name, part in sampled.items()}
+            sampled: Any = self._normalize_obs({name: array[rows] for name, array in self.observations.items()}, env)
+            observations: Tensors = {name: self.to_torch(array) for name, array in sampled.items()}
         else:
             sampled = self._normalize_obs(self.observations[rows], env)
             observations = self.to_torch(sampled)
@@ -71,7 +71,7 @@ class ImitationBuffer(BaseBuffer):
 
     def state_dict(self) -> dict[str, Any]:
         """Return the filled rows and the position of the next row."""
-        rows = {name: part[: self.size()].copy() for name, part in self._arrays().items()}
+        rows = {name: array[: self.size()].copy() for name, array in self._arrays().items()}
         return {"rows": rows, "pos": self.pos, "full": self.full}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -80,20 +80,20 @@ class ImitationBuffer(BaseBuffer):
         Raises:
             ValueError: The rows do not fit.
         """
-        for name, part in self._arrays().items():
+        for name, array in self._arrays().items():
             rows = state["rows"][name]
-            part[: len(rows)] = rows
+            array[: len(rows)] = rows
         self.pos, self.full = int(state["pos"]), bool(state["full"])
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         """Return every array of rows by name."""
         observations = self.observations if isinstance(self.observations, dict) else {"": self.observations}
-        return {"actions": self.actions, **{f"observations.{name}": part for name, part in observations.items()}}
+        return {"actions": self.actions, **{f"observations.{name}": array for name, array in observations.items()}}
 
 
 def _zeros(space: spaces.Space[Any], rows: tuple[int, int]) -> Any:
     """Return an array of observations, or a dictionary of arrays, with the leading axes `rows`."""
     if isinstance(space, spaces.Dict):
-        return {name: _zeros(part, rows) for name, part in space.spaces.items()}
+        return {name: _zeros(subspace, rows) for name, subspace in space.spaces.items()}
     assert space.shape is not None
     return np.zeros((*rows, *space.shape), dtype=space.dtype)

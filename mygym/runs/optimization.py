@@ -1,4 +1,4 @@
-"""Helpers for custom training loops: repeated evaluation of a loss, and optimiser settings for parts of a policy."""
+"""Helpers for custom training loops: repeated evaluation of a loss, and optimiser settings for parameter groups."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from torch import nn
 from mygym.errors import ConfigError, bad_value
 from mygym.runs.checkpoints.random_state import load_random_state, random_state
 
-PARTS = ("encoder", "actor", "critic", "log_std")
-"""Parts of a policy that may have separate optimiser settings."""
+GROUPS = ("encoder", "actor", "critic", "log_std")
+"""Parameter groups of a policy, which may have separate optimiser settings."""
 
 _CRITIC = ("critic", "value_net", "lstm_critic", "q_net", "quantile_net")
 _TARGET = "_target"
@@ -86,41 +86,41 @@ def loss_closure(
 def parameter_groups(
     policy: nn.Module, settings: Mapping[str, Mapping[str, Any]], key: str = "groups"
 ) -> list[dict[str, Any]]:
-    """Split a policy's parameters into `PARTS` with separate optimiser settings.
+    """Split a policy's parameters into `GROUPS` with separate optimiser settings.
 
     `encoder`: features extractors, shared or not; `log_std`: standard deviation of the exploration noise; `critic`:
-    value functions; `actor`: all other parameters. Each parameter is in exactly one part. Parameters of target
-    networks, which are not optimised, are in none. Parts without parameters are omitted.
+    value functions; `actor`: all other parameters. Each parameter is in exactly one group. Parameters of target
+    networks, which are not optimised, are in none. Groups without parameters are omitted.
 
         torch.optim.Adam(parameter_groups(policy, {"critic": {"lr": 1e-3}}), lr=3e-4)
 
     Args:
         policy: An SB3 policy, or the module `actor` or `critic` of an off-policy policy.
-        settings: Part → optimiser settings, e.g. `lr` or `weight_decay`; other settings are the optimiser's settings.
+        settings: Group → optimiser settings, e.g. `lr` or `weight_decay`; other settings are the optimiser's settings.
         key: Name of `settings` in the config, for messages.
 
     Returns:
-        The first argument of torch's optimisers; the name of the part is in `name`.
+        The first argument of torch's optimisers; the name of the group is in `name`.
 
     Raises:
-        ConfigError: Unknown part, part without parameters, unknown setting, or a value out of range.
+        ConfigError: Unknown group, group without parameters, unknown setting, or a value out of range.
     """
-    parts: dict[str, list[nn.Parameter]] = {part: [] for part in PARTS}
+    groups: dict[str, list[nn.Parameter]] = {group: [] for group in GROUPS}
     root = "critic." if any(name.startswith("qf") for name, _ in policy.named_children()) else ""
     for name, parameter in policy.named_parameters():
-        if (part := _part(f"{root}{name}")) is not None:
-            parts[part].append(parameter)
-    present = [part for part in PARTS if parts[part]]
-    for part, values in settings.items():
-        if part not in present:
-            why = "has no parameters in this policy" if part in PARTS else "is not a part of a policy"
-            raise ConfigError(bad_value(f"{key}.{part}", part, present, why))
-        _check(f"{key}.{part}", values, getattr(policy, "optimizer_class", torch.optim.Adam))
-    return [{"params": parts[part], "name": part, **settings.get(part, {})} for part in present]
+        if (group := _group(f"{root}{name}")) is not None:
+            groups[group].append(parameter)
+    present = [group for group in GROUPS if groups[group]]
+    for group, values in settings.items():
+        if group not in present:
+            why = "has no parameters in this policy" if group in GROUPS else "is not a parameter group of a policy"
+            raise ConfigError(bad_value(f"{key}.{group}", group, present, why))
+        _check(f"{key}.{group}", values, getattr(policy, "optimizer_class", torch.optim.Adam))
+    return [{"params": groups[group], "name": group, **settings.get(group, {})} for group in present]
 
 
-def _part(name: str) -> str | None:
-    """Return the part of a parameter from its dotted name; None for target networks."""
+def _group(name: str) -> str | None:
+    """Return the group of a parameter from its dotted name; None for target networks."""
     words = name.split(".")
     if any(word.endswith(_TARGET) for word in words):
         return None

@@ -19,7 +19,7 @@ from mygym.runs.variants import Variant, make_variants, variant_codes
 
 @dataclass(frozen=True)
 class RunPlan:
-    """Description of a run, created once and passed to all parts of the run."""
+    """Description of a run, created once and passed on through the run."""
 
     resolved: Resolved
     """The complete config, and the origin of each value."""

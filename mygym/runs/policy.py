@@ -171,8 +171,8 @@ def _checked_policy(path: Path, model: Any, normalizer: Mapping[str, Any] | None
         RunError: The normaliser does not fit the model's observations.
     """
     space = without_route(model.observation_space)
-    parts = space.spaces if isinstance(space, spaces.Dict) else {"": space}
-    expected = {key: (part.shape, part.shape) for key, part in parts.items()}
+    subspaces = space.spaces if isinstance(space, spaces.Dict) else {"": space}
+    expected = {key: (subspace.shape, subspace.shape) for key, subspace in subspaces.items()}
     shapes = {key: (running["mean"].shape, running["var"].shape) for key, running in (normalizer or {}).items()}
     if normalizer and shapes != expected:
         raise RunError(f"{path}: cannot be loaded: its normaliser does not fit the model's observations")

@@ -20,7 +20,7 @@ from mygym.runs.policy import open_model, read_policy
 from mygym.runs.weights import load_weights, weights
 
 CRITICS = ("critic", "critic_target", "qf_state", "vf_state", "value_net", "vf_features_extractor")
-"""Names of the parts of policies that estimate values."""
+"""Names of the modules of policies that estimate values."""
 
 ADDED = (".lora_a", ".lora_b")
 """Ends of the names of parameters that a strategy adds to networks, so that earlier runs do not have them."""
@@ -59,7 +59,7 @@ def load_pretrained(plan: RunPlan, model: Any, env: Any, resumed: bool = False) 
 
 def is_critic(name: str) -> bool:
     """Return whether a tensor of a policy belongs to a network that estimates values."""
-    return any(part in CRITICS for part in name.split("."))
+    return any(module in CRITICS for module in name.split("."))
 
 
 def _file(path: Path) -> Path:

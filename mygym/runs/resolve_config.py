@@ -455,8 +455,8 @@ def _training_params(
         return {}, {}
     check_training(cls, {**values, **file.values.get("training_params", {})})
     check_training(cls, values)
-    parts = (training_defaults(cls), entry.training_defaults)
-    of_class, of_entry = ({"training_params": part} if part else {} for part in parts)
+    defaults = (training_defaults(cls), entry.training_defaults)
+    of_class, of_entry = ({"training_params": values} if values else {} for values in defaults)
     return of_class, of_entry
 
 

@@ -59,4 +59,4 @@ def without_route(space: spaces.Space[Any]) -> spaces.Space[Any]:
     """Return the observation space without the route."""
     if not isinstance(space, spaces.Dict) or ROUTE not in space.spaces:
         return space
-    return spaces.Dict({key: part for key, part in space.spaces.items() if key != ROUTE})
+    return spaces.Dict({key: subspace for key, subspace in space.spaces.items() if key != ROUTE})

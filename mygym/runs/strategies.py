@@ -31,13 +31,13 @@ def without_aliases(layers: Sequence[Layer]) -> list[Layer]:
     for layer in layers:
         values = dict(layer.values)
         if isinstance(name := values.get("strategy"), str):
-            values["strategy"] = JOIN.join(aliases.get(part, part) for part in name.split(JOIN))
+            values["strategy"] = JOIN.join(aliases.get(single, single) for single in name.split(JOIN))
         if is_joined and isinstance(params := values.get(SECTION), Mapping):
             for alias in params.keys() & aliases.keys():
                 if aliases[alias] in params:
                     why = f"is another name of {SECTION}.{aliases[alias]}"
                     raise ConfigError(bad_value(f"{SECTION}.{alias}", params[alias], "one of the two keys", why))
-            values[SECTION] = {aliases.get(key, key): part for key, part in params.items()}
+            values[SECTION] = {aliases.get(key, key): value for key, value in params.items()}
         replaced.append(replace(layer, values=values))
     return replaced
 

@@ -79,8 +79,8 @@ def _choosing_strategy(config: RunConfig, strategies: Sequence[Any]) -> Any:
     return choosing[0] if choosing else strategies[0]
 
 
-def _with_labels(config: RunConfig, parts: Sequence[Mapping[str, Any]]) -> tuple[Variant, ...]:
-    configs = [_variant_config(config, part) for part in parts]
+def _with_labels(config: RunConfig, overrides: Sequence[Mapping[str, Any]]) -> tuple[Variant, ...]:
+    configs = [_variant_config(config, override) for override in overrides]
     several_robots = len({variant.robot for variant in configs}) > 1
     labels: list[str] = []
     for variant in configs:
@@ -95,24 +95,24 @@ def _label(config: RunConfig, with_robot: bool) -> str:
     return f"{task} on {config.robot}" if with_robot else task
 
 
-def _variant_config(config: RunConfig, part: Mapping[str, Any]) -> RunConfig:
-    """Return `config` overlaid by `part`; a different task replaces the workspace and the task parameters.
+def _variant_config(config: RunConfig, override: Mapping[str, Any]) -> RunConfig:
+    """Return `config` overlaid by `override`; a different task replaces the workspace and the task parameters.
 
     Raises:
         ConfigError: Environments do not accept a key or value.
     """
-    if not part:
+    if not override:
         return config
-    for key in part:
+    for key in override:
         if key not in VARIANT_KEYS:
             raise ConfigError(
                 bad_value(f"strategy {config.strategy}", key, VARIANT_KEYS, "is not a key that variants may change")
             )
     values = config.model_dump(mode="json")
-    task = part.get("task", config.task)
+    task = override.get("task", config.task)
     if task != config.task:
         values["task_params"] = {}
         default_workspace = config.workspace in (None, find_task(config.task).workspace)
         if isinstance(task, str) and default_workspace:  # a composition names no workspace
             values["workspace"] = find_task(task).workspace
-    return resolve([Layer(f"strategy {config.strategy}", merged(values, part))]).config
+    return resolve([Layer(f"strategy {config.strategy}", merged(values, override))]).config

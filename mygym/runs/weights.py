@@ -9,8 +9,8 @@ import torch
 
 from mygym.runs.checkpoints import pytrees
 
-_NETWORK_PARTS = ("params", "target_params", "batch_stats")
-"""Parts of a flax train state that belong to the networks; the other parts belong to their optimisers."""
+_NETWORK_FIELDS = ("params", "target_params", "batch_stats")
+"""Fields of a flax train state that belong to the networks; the other fields belong to their optimisers."""
 
 
 def weights(model: Any) -> dict[str, torch.Tensor]:
@@ -39,14 +39,14 @@ def load_weights(model: Any, tensors: Mapping[str, torch.Tensor]) -> None:
             raise ValueError(str(error)) from None
         return
     arrays = {name: pytrees.to_array(tensor) for name, tensor in tensors.items()}
-    for name, parts in pytrees.filled(_networks(states), arrays).items():
-        setattr(model.policy, name, states[name].replace(**parts))
+    for name, fields in pytrees.filled(_networks(states), arrays).items():
+        setattr(model.policy, name, states[name].replace(**fields))
 
 
 def parameter_counts(model: Any) -> dict[str, int]:
-    """Return the number of trained parameters of each part of the policy."""
-    parts = model.policy.named_children()
-    counts = {name: sum(parameter.numel() for parameter in part.parameters()) for name, part in parts}
+    """Return the number of trained parameters of each module of the policy."""
+    modules = model.policy.named_children()
+    counts = {name: sum(parameter.numel() for parameter in module.parameters()) for name, module in modules}
     for name, state in _train_states(model):
         counts[name.removesuffix("_state")] = sum(leaf.size for leaf in pytrees.leaves(state.params).values())
     return {name: count for name, count in counts.items() if count}
@@ -61,6 +61,6 @@ def _train_states(model: Any) -> Iterator[tuple[str, Any]]:
 
 def _networks(states: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return {
-        name: {part: getattr(state, part) for part in _NETWORK_PARTS if hasattr(state, part)}
+        name: {field: getattr(state, field) for field in _NETWORK_FIELDS if hasattr(state, field)}
         for name, state in states.items()
     }

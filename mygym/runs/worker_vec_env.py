@@ -109,7 +109,7 @@ def worker_vec_env(
                 for index, info in new.items():
                     self.reset_infos[worker.rows.start + index] = info
             self._observations = _joined(observations)
-            self._last_infos = [info for part in infos for info in part]
+            self._last_infos = [info for batch in infos for info in batch]
             return self._observations, np.concatenate(rewards), np.concatenate(dones), list(self._last_infos)
 
         def reset(self) -> Any:
@@ -262,11 +262,11 @@ def _spaces(worker: _Worker, patience: float) -> Any:
         raise worker.death() from None
 
 
-def _joined(parts: Sequence[Any]) -> Any:
+def _joined(batches: Sequence[Any]) -> Any:
     """Return the observations of all workers in one array, or in a dictionary of arrays."""
-    if isinstance(parts[0], dict):
-        return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
-    return np.concatenate(parts)
+    if isinstance(batches[0], dict):
+        return {key: np.concatenate([batch[key] for batch in batches]) for key in batches[0]}
+    return np.concatenate(batches)
 
 
 def _row(observations: Any, index: int) -> Any:

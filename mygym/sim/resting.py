@@ -44,18 +44,18 @@ class Rest:
         return float(np.linalg.norm(last.max(axis=0) - last.min(axis=0)))
 
 
-def measure_rest(world: World, place: tuple[float, float], seconds: float = 1.0, height: float = 0.0) -> Rest:
+def measure_rest(world: World, start: tuple[float, float], seconds: float = 1.0, height: float = 0.0) -> Rest:
     """Reset a world with its first object at a position, and record that object while the arm stands still.
 
     Args:
         world: A world with an object.
-        place: m, x and y of the centre of mass on the table.
+        start: m, x and y of the centre of mass on the table.
         seconds: Duration.
         height: m above the table; if positive, the object is dropped at an angle of 20 degrees.
     """
     poses = np.zeros((len(world.objects), 7))
     angle = math.radians(20.0) if height else 0.0
-    poses[0] = *place, world.objects[0].half_height + height, math.sin(angle / 2), 0.0, 0.0, math.cos(angle / 2)
+    poses[0] = *start, world.objects[0].half_height + height, math.sin(angle / 2), 0.0, 0.0, math.cos(angle / 2)
     world.reset(poses)
     rows = [_first_object(world)]
     for _ in range(round(seconds * world.control_hz)):

@@ -21,7 +21,7 @@ class Curriculum(Strategy):
     exploration included; evaluations always use the run's task.
 
     Args:
-        levels: Parts of a config, from easy to hard, each overriding the run's: `{task: AG}`, `{task_params:
+        levels: Partial configs, from easy to hard, each overriding the run's: `{task: AG}`, `{task_params:
             {tolerance: 0.1}}`, `{randomize: …}` or `{reward: dense}`. The run's config is the last level. `backward`:
             end segments of the task, each a third of a stage longer; the scripted expert plays the beginning (Florensa
             et al., 2017). `forward`: initial segments of the task (`A`, `AG`, `AGM`). For one-stage tasks both mean
@@ -56,7 +56,9 @@ class Curriculum(Strategy):
         self.level_start = 0
         """Env steps at the start of the current level."""
         if levels == []:
-            raise ConfigError(bad_value("strategy_params.levels", levels, "backward, forward, or parts of a config"))
+            raise ConfigError(
+                bad_value("strategy_params.levels", levels, "backward, forward, or a list of partial configs")
+            )
         if not 0.0 < advance_at <= 1.0:
             raise ConfigError(bad_value("strategy_params.advance_at", advance_at, "above 0, up to 1"))
         if not 0.0 <= go_back_at < advance_at:
@@ -70,11 +72,11 @@ class Curriculum(Strategy):
 
     def run_defaults(self) -> Mapping[str, Any]:
         """Return shared spaces if the task changes: one network serves all levels."""
-        return {"spaces": "shared"} if any("task" in part for part in self._easier_levels(self.config)) else {}
+        return {"spaces": "shared"} if any("task" in level for level in self._easier_levels(self.config)) else {}
 
     def complete_params(self) -> Mapping[str, Any]:
-        """Return the levels as parts of a config."""
-        return {"levels": [dict(part) for part in self._easier_levels(self.config)]}
+        """Return the levels as partial configs."""
+        return {"levels": [dict(level) for level in self._easier_levels(self.config)]}
 
     def variants(self, config: RunConfig) -> Sequence[Mapping[str, Any]]:
         """Return the levels, the run's config last."""

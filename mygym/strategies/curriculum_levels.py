@@ -1,4 +1,4 @@
-"""Built-in levels of a curriculum: end segments or initial segments of a task, as parts of a config."""
+"""Built-in levels of a curriculum: end segments or initial segments of a task, as partial configs."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from mygym.strategies.multitask import MultiTask
 from mygym.strategies.strategy import Requirement
 
 VALUE_NETWORKS = ("value_net", "vf_features_extractor", "critic")
-"""Parts of the names of parameters that estimate values, if the actor's optimiser trains them too."""
+"""Words in the names of parameters that estimate values, if the actor's optimiser trains them too."""
 
 
 class EWC(MultiTask):
@@ -30,7 +30,7 @@ class EWC(MultiTask):
     of earlier tasks, which is a second protection.
 
     Args:
-        tasks: Names or compositions; or parts of a config, such as `{task: push, robot: kuka}`. null: reach and push.
+        tasks: Names or compositions; or partial configs, such as `{task: push, robot: kuka}`. null: reach and push.
         weight: Weight of the penalty. 0: none.
         identify: Task code appended to the observation: `none`; a `one_hot` vector; or `stages`, an embedding of the
             task's stages, which also places tasks that were never trained.
@@ -89,7 +89,7 @@ class EWC(MultiTask):
         self.parameters = nn.ParameterList(
             parameter
             for name, parameter in getattr(policy, "actor", policy).named_parameters()
-            if id(parameter) in trained and not any(part in name for part in VALUE_NETWORKS)
+            if id(parameter) in trained and not any(word in name for word in VALUE_NETWORKS)
         )
         self.anchors = self._values()
         """`(parameters,)`: parameters at the end of the latest completed task."""
@@ -143,10 +143,10 @@ class EWC(MultiTask):
         self.squares += torch.cat([gradient.flatten() for gradient in gradients]) ** 2
         self.updates += 1
         penalty = self.weight * self.importance * (self._values() - self.anchors)
-        parts = torch.split(penalty, [parameter.numel() for parameter in self.parameters])
-        for parameter, part in zip(self.parameters, parts, strict=True):
+        additions = torch.split(penalty, [parameter.numel() for parameter in self.parameters])
+        for parameter, addition in zip(self.parameters, additions, strict=True):
             if parameter.grad is not None:
-                parameter.grad += part.view_as(parameter)
+                parameter.grad += addition.view_as(parameter)
 
     def _values(self) -> torch.Tensor:
         """Return the protected parameters in one vector."""

@@ -23,7 +23,7 @@ class MultiTask(Strategy):
     """Several tasks, or robots with equal spaces, in one run with one network; results are reported for each task.
 
     Args:
-        tasks: Names or compositions; or parts of a config, such as `{task: push, robot: kuka}`. null: reach and push.
+        tasks: Names or compositions; or partial configs, such as `{task: push, robot: kuka}`. null: reach and push.
         sampler: Task of an environment's next episode. `fair`: each task once before any twice. `uniform`: drawn with
             equal probability. `adaptive`: drawn in proportion to learning progress, the change of the success rate
             (Matiisen et al., 2017). `differentiable`: drawn with weights that gradient ascent learns from learning
@@ -79,7 +79,10 @@ class MultiTask(Strategy):
         Raises:
             ConfigError: The run's task is not among them.
         """
-        task, tasks = self.config.task, [part.get("task", self.config.task) for part in self.variants(self.config)]
+        task, tasks = (
+            self.config.task,
+            [variant.get("task", self.config.task) for variant in self.variants(self.config)],
+        )
         if task not in tasks:
             raise ConfigError(bad_value("task", task, tasks, "is not one of strategy_params.tasks"))
         return {"tasks": self.tasks}

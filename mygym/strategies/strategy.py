@@ -92,7 +92,7 @@ class Strategy:
         return {}
 
     def variants(self, config: RunConfig) -> Sequence[Mapping[str, Any]]:
-        """Return the task variants of the training environments, each a part of a config that overrides `config`.
+        """Return the task variants of the training environments, each a partial config that overrides `config`.
 
         With several variants, `training_env.env_method("set_weights", weights)` sets the share of each variant, see
         `MultiTaskEnv`. A variant with another `task` gets the workspace and the numbers of that task.

@@ -37,9 +37,9 @@ def absolute(teacher: TeacherConfig, key: str = KEY) -> Any:
         ConfigError: A teacher is not text.
     """
     if isinstance(teacher, Mapping):
-        return {label: absolute(part, f"{key}.{label}") for label, part in teacher.items()}
+        return {label: absolute(each, f"{key}.{label}") for label, each in teacher.items()}
     if isinstance(teacher, list):
-        return [absolute(part, f"{key}.{number}") for number, part in enumerate(teacher)]
+        return [absolute(each, f"{key}.{number}") for number, each in enumerate(teacher)]
     if not isinstance(teacher, str) or not teacher:
         raise ConfigError(bad_value(key, teacher, f"{ORACLE}, or the path of a run", "names no teacher"))
     return teacher if teacher == ORACLE else str(Path(teacher).expanduser().absolute())

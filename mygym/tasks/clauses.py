@@ -41,8 +41,8 @@ _PREPOSITIONS = "to|onto|on|upon|into|in|at|through"
 
 
 @dataclass
-class Part:
-    """Part of a sentence on one object."""
+class ClauseGroup:
+    """Consecutive clauses of a sentence on one object: a sub-task in words."""
 
     target: str = ""
     """Name of an object, part or role, in words."""
@@ -85,25 +85,25 @@ class Vocabulary:
         """Return the message for a sentence."""
         return bad_value("task", self.text, allowed, why)
 
-    def parts(self) -> list[Part]:
-        """Return the parts of the sentence.
+    def clause_groups(self) -> list[ClauseGroup]:
+        """Return the clauses of the sentence, grouped by sub-task.
 
         Raises:
             ConfigError: A clause is unknown or ambiguous.
         """
-        parts = [Part()]
+        groups = [ClauseGroup()]
         for clause, begins in self._clauses():
-            names, noun, goal, base = self._read(clause, parts[-1].target)
-            if parts[-1].stages and (begins or (noun and parts[-1].target and noun != parts[-1].target)):
-                parts.append(Part())
-            part = parts[-1]
-            part.target = noun or part.target
-            if goal and part.goal and goal != part.goal:
-                raise ConfigError(self.error(f"has two goals, {part.goal!r} and {goal!r}", "one goal for each object"))
-            part.goal, part.base = goal or part.goal, base or part.base
+            names, noun, goal, base = self._read(clause, groups[-1].target)
+            if groups[-1].stages and (begins or (noun and groups[-1].target and noun != groups[-1].target)):
+                groups.append(ClauseGroup())
+            group = groups[-1]
+            group.target = noun or group.target
+            if goal and group.goal and goal != group.goal:
+                raise ConfigError(self.error(f"has two goals, {group.goal!r} and {goal!r}", "one goal for each object"))
+            group.goal, group.base = goal or group.goal, base or group.base
             for name in names:
-                self._append(part, self.stages[name])
-        return parts
+                self._append(group, self.stages[name])
+        return groups
 
     def _clauses(self) -> Iterator[tuple[str, bool]]:
         """Yield each clause, and whether a semicolon precedes it."""
@@ -113,13 +113,13 @@ class Vocabulary:
             if clause:
                 yield clause, mark == ";"
 
-    def _append(self, part: Part, stage: Stage) -> None:
+    def _append(self, group: ClauseGroup, stage: Stage) -> None:
         """Append a stage, and the stages that it requires and the sentence omits."""
         for predicate in stage.requires:
             for name in PREPARATION.get(predicate, ()):
-                if name not in part.names:
-                    part.stages.append(self.stages[name])
-        part.stages.append(stage)
+                if name not in group.names:
+                    group.stages.append(self.stages[name])
+        group.stages.append(stage)
 
     def _read(self, clause: str, target: str) -> tuple[tuple[str, ...], str, str, str]:
         """Return stages, noun, goal and base of a clause; all but the stages may be empty.

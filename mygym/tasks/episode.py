@@ -56,7 +56,7 @@ def _next_stage(task: Task, index: int, progress: Progress, state: State, goals:
     """`(N,)` stage and `(N,)` counter after this control step, for episodes in stage `index`."""
     xp = namespace(state.time)
     count = progress.count
-    predicates = task.plan.predicates
+    predicates = task.sequence.predicates
     if index < len(task.bound_stages):
         context = StageContext(state, progress, goals, task.bound_stages[index])
         stage = context.bound.stage
@@ -71,7 +71,7 @@ def _next_stage(task: Task, index: int, progress: Progress, state: State, goals:
         next_stage = index + xp.astype(complete, progress.stage.dtype)
     else:
         next_stage = xp.full_like(progress.stage, index)
-    for name, giver in task.plan.kept[index]:  # latest giver first, so that the earliest loss wins
+    for name, giver in task.sequence.kept[index]:  # latest giver first, so that the earliest loss wins
         keeps = predicates[name].keeps(StageContext(state, progress, goals, task.bound_stages[giver]))
         next_stage = xp.where(keeps, next_stage, giver)
     return next_stage, count
@@ -94,13 +94,13 @@ def weighted_potential(task: Task, progress: Progress, state: State, goals: Arra
     total = xp.zeros_like(state.ee_position[:, 0])
     shares: dict[int, Array] = {}
     for index in active(progress.stage, count):
-        done, part = before[index], 1.0
+        done, share = before[index], 1.0
         for later in task.led_by[index] if index < count else ():
             if later not in shares:
                 bound = task.bound_stages[later]
                 shares[later] = bound.stage.potential(StageContext(state, progress, goals, bound))
-            part = part * shares[later]
-            done = done + weights[later] * part
+            share = share * shares[later]
+            done = done + weights[later] * share
         total = xp.where(progress.stage == index, done, total)
     return total
 

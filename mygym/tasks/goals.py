@@ -27,7 +27,7 @@ BOUND = 5.0
 
 
 @dataclass(frozen=True)
-class GoalPart:
+class GoalSection:
     """Section of goal vectors: the term of a predicate, or its flag."""
 
     predicate: Predicate
@@ -88,45 +88,45 @@ class GoalPart:
 class GoalSpace:
     """Layout of a task's goal vectors."""
 
-    parts: tuple[GoalPart, ...]
+    sections: tuple[GoalSection, ...]
     fixed_size: int | None = None
     """Length of the vector in shared spaces, where unused numbers are 0; None: the length of the sections."""
 
     @cached_property
     def size(self) -> int:
         """Length of a goal vector."""
-        return self.fixed_size or sum(part.size for part in self.parts)
+        return self.fixed_size or sum(section.size for section in self.sections)
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the sections."""
-        return tuple(part.name for part in self.parts)
+        return tuple(section.name for section in self.sections)
 
     @cached_property
     def is_a_point(self) -> bool:
         """Whether goal vectors are just a point in metres, for a fast path."""
-        return len(self.parts) == 1 and self.size == 3 and self.parts[0].metres == 1.0
+        return len(self.sections) == 1 and self.size == 3 and self.sections[0].metres == 1.0
 
     @cached_property
     def has_gaps(self) -> bool:
         """Whether some numbers are unused."""
-        return sum(part.size for part in self.parts) < self.size
+        return sum(section.size for section in self.sections) < self.size
 
 
 def goal_space(task: Task) -> GoalSpace:
     """Return the layout of the goal vectors of `task`, derived from the predicates that hold after its stages."""
-    parts: list[GoalPart] = []
+    sections: list[GoalSection] = []
     first = 0
     for number in range(len(task.subtasks)):
         for predicate, term, giver in _goal_predicates(task, number):
-            parts.append(GoalPart(predicate, term, task.bound_stages[giver], giver, first))
-            first += parts[-1].size
-    return GoalSpace(tuple(parts))
+            sections.append(GoalSection(predicate, term, task.bound_stages[giver], giver, first))
+            first += sections[-1].size
+    return GoalSpace(tuple(sections))
 
 
 def _goal_predicates(task: Task, subtask: int) -> list[tuple[Predicate, GoalTerm | None, int]]:
     """Return a sub-task's goal predicates, terms (None: a flag) and givers: position, further terms, flags."""
-    given = [(task.plan.predicates[name], giver) for name, giver in task.plan.gives]
+    given = [(task.sequence.predicates[name], giver) for name, giver in task.sequence.gives]
     given = [(predicate, giver) for predicate, giver in given if task.bound_stages[giver].subtask == subtask]
     terms = [(predicate, predicate.goal_term(task.bound_stages[giver]), giver) for predicate, giver in given]
     with_term = [(predicate, term, giver) for predicate, term, giver in terms if term is not None]
@@ -140,12 +140,12 @@ def _goal_predicates(task: Task, subtask: int) -> list[tuple[Predicate, GoalTerm
 
 def achieved_goal(space: GoalSpace, progress: Progress, state: State, goals: Array) -> Array:
     """`(N, size)`: the goal achieved in `state`."""
-    return _vector(space, [part.achieved(progress, state, goals) for part in space.parts])
+    return _vector(space, [section.achieved(progress, state, goals) for section in space.sections])
 
 
 def desired_goal(space: GoalSpace, goals: Array) -> Array:
     """`(N, size)`: the goal to achieve, from the goal points `(N, G, 3)`."""
-    return _vector(space, [part.desired(goals) for part in space.parts])
+    return _vector(space, [section.desired(goals) for section in space.sections])
 
 
 def _vector(space: GoalSpace, values: Sequence[Array]) -> Array:
@@ -153,8 +153,8 @@ def _vector(space: GoalSpace, values: Sequence[Array]) -> Array:
     xp = namespace(values[0])
     if space.has_gaps:
         vector = xp.zeros((values[0].shape[0], space.size), dtype=values[0].dtype, device=device(values[0]))
-        for part, value in zip(space.parts, values, strict=True):
-            vector[:, part.first : part.first + part.size] = value
+        for section, value in zip(space.sections, values, strict=True):
+            vector[:, section.first : section.first + section.size] = value
         return vector
     return values[0] if len(values) == 1 else xp.concat(values, axis=-1)
 
@@ -165,8 +165,8 @@ def goal_distance(space: GoalSpace, achieved: Array, desired: Array) -> Array:
     if space.is_a_point:
         return length(difference)
     metres = 0.0
-    for part in space.parts:
-        metres = metres + part.metres * length(difference[..., part.first : part.first + part.size])
+    for section in space.sections:
+        metres = metres + section.metres * length(difference[..., section.first : section.first + section.size])
     return metres
 
 
@@ -174,10 +174,10 @@ def goal_reached(space: GoalSpace, achieved: Array, desired: Array) -> Array:
     """Bool `(…)`: whether every section is within its tolerance, and every flag is correct."""
     difference = achieved - desired
     if space.is_a_point:
-        return (difference * difference).sum(-1) < space.parts[0].tolerance ** 2
+        return (difference * difference).sum(-1) < space.sections[0].tolerance ** 2
     reached = None
-    for part in space.parts:
-        values = difference[..., part.first : part.first + part.size]
-        within = (values * values).sum(-1) < part.tolerance**2
+    for section in space.sections:
+        values = difference[..., section.first : section.first + section.size]
+        within = (values * values).sum(-1) < section.tolerance**2
         reached = within if reached is None else reached & within
     return reached

@@ -15,7 +15,7 @@ BEFORE = -1
 
 
 @dataclass(frozen=True)
-class Plan:
+class StageSequence:
     """The stages of all sub-tasks in order, and which predicates must hold during each."""
 
     stages: tuple[Stage, ...]
@@ -75,7 +75,7 @@ def as_typed(stages: str | Sequence[str]) -> str | list[str]:
     return stages if isinstance(stages, str) else list(stages)
 
 
-def plan(subtasks: Sequence[tuple[Sequence[Stage], str | Sequence[str], str]]) -> Plan:
+def stage_sequence(subtasks: Sequence[tuple[Sequence[Stage], str | Sequence[str], str]]) -> StageSequence:
     """Check that each stage may follow those before it, and that nothing is undone.
 
     Args:
@@ -117,7 +117,7 @@ def plan(subtasks: Sequence[tuple[Sequence[Stage], str | Sequence[str], str]]) -
     kept.append(_must_hold(givers, lasting, predicates))
     given = [*lasting, *((name, giver) for name, giver in givers.items() if giver != BEFORE)]
     gives = tuple(sorted(given, key=lambda item: item[1]))
-    return Plan(tuple(stages), tuple(kept), gives, tuple(firsts), predicates)
+    return StageSequence(tuple(stages), tuple(kept), gives, tuple(firsts), predicates)
 
 
 def _known_predicates(stages: Sequence[Stage]) -> dict[str, Predicate]:

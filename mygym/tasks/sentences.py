@@ -11,7 +11,7 @@ from typing import Any
 
 from mygym.errors import ConfigError
 from mygym.registry import registry
-from mygym.tasks.clauses import GOAL, TO_THE_GOAL, Part, Vocabulary, part_word
+from mygym.tasks.clauses import GOAL, TO_THE_GOAL, ClauseGroup, Vocabulary, part_word
 from mygym.tasks.stage import Stage
 from mygym.tasks.task import Task
 
@@ -42,8 +42,8 @@ def read_sentence(text: str) -> Reading:
         ConfigError: A phrase, noun or goal is unknown, or the sentence has several meanings.
     """
     known = Vocabulary(text)
-    parts = known.parts()
-    matches = [(match, task) for task in known.tasks if (match := _match(parts, task, known)) is not None]
+    groups = known.clause_groups()
+    matches = [(match, task) for task in known.tasks if (match := _match(groups, task, known)) is not None]
     best = max((match.score for match, _ in matches), default=0)
     chosen = [(match, task) for match, task in matches if match.score == best]
     # The meaning of a sentence that a built-in task has must not depend on the user's files.
@@ -52,38 +52,38 @@ def read_sentence(text: str) -> Reading:
         raise ConfigError(known.error("has several meanings", "; or ".join(task.describe() for _, task in chosen)))
     if chosen:
         ((match, task),) = chosen
-        described = _in_words(parts, task.composed)
+        described = _in_words(groups, task.composed)
         return Reading(task.name, match.objects, (), f"{task.name} = {described}")
-    subtasks = tuple(_subtask(part, known) for part in parts)
-    return Reading("", {}, subtasks, _in_words(parts, [part.stages for part in parts]))
+    subtasks = tuple(_subtask(group, known) for group in groups)
+    return Reading("", {}, subtasks, _in_words(groups, [group.stages for group in groups]))
 
 
-def _in_words(parts: Iterable[Part], composed: Iterable[Iterable[Stage]]) -> str:
-    """Return parts as `AGMDW, object apple, onto plate`."""
+def _in_words(groups: Iterable[ClauseGroup], composed: Iterable[Iterable[Stage]]) -> str:
+    """Return clause groups as `AGMDW, object apple, onto plate`."""
     texts = []
-    for part, stages in zip(parts, composed, strict=True):
+    for group, stages in zip(groups, composed, strict=True):
         letters = "".join(stage.letter or " " for stage in stages)
         names = letters if " " not in letters else " ".join(stage.name for stage in stages)
         kind = "part" if any(stage.needs_part for stage in stages) else "object"
-        target = [] if part.target == GOAL else [f"{kind} {part.target}"]
-        texts.append(", ".join([names, *target, *([part.goal] if part.goal else [])]))
+        target = [] if group.target == GOAL else [f"{kind} {group.target}"]
+        texts.append(", ".join([names, *target, *([group.goal] if group.goal else [])]))
     return "; then ".join(texts)
 
 
-def _subtask(part: Part, known: Vocabulary) -> dict[str, Any]:
+def _subtask(group: ClauseGroup, known: Vocabulary) -> dict[str, Any]:
     """Return a sub-task as in configs.
 
     Raises:
         ConfigError: A noun or goal belongs to named tasks only.
     """
-    nouns = [noun for noun in (part.target, part.base) if noun and noun != GOAL]
-    if part.goal in known.goals or any(noun not in known.objects for noun in nouns):
-        words = {*nouns, part.goal} - known.objects.keys()
+    nouns = [noun for noun in (group.target, group.base) if noun and noun != GOAL]
+    if group.goal in known.goals or any(noun not in known.objects for noun in nouns):
+        words = {*nouns, group.goal} - known.objects.keys()
         near = [task.describe() for task in known.tasks if any(word and word in task.describe() for word in words)]
         raise ConfigError(known.error("is not what a named task with these words does", "; or ".join(near)))
-    target = {"object": known.objects[part.target]} if part.target != GOAL and part.target else {}
-    base = {"onto": known.objects[part.base]} if part.base else {}
-    return {"stages": part.composition, **target, **base}
+    target = {"object": known.objects[group.target]} if group.target != GOAL and group.target else {}
+    base = {"onto": known.objects[group.base]} if group.base else {}
+    return {"stages": group.composition, **target, **base}
 
 
 @dataclass(frozen=True)
@@ -91,28 +91,28 @@ class _Match:
     """Agreement of a sentence with a named task."""
 
     score: int
-    """Number of nouns that are those of the task, and of parts with all of its stages."""
+    """Number of nouns that are those of the task, and of clause groups with all of its stages."""
     objects: Mapping[str, str]
 
 
-def _match(parts: list[Part], task: Task, known: Vocabulary) -> _Match | None:
-    """Return the agreement of the parts of a sentence with a task; None if they do not fit."""
-    if len(parts) != len(task.subtasks):
+def _match(groups: list[ClauseGroup], task: Task, known: Vocabulary) -> _Match | None:
+    """Return the agreement of the clause groups of a sentence with a task; None if they do not fit."""
+    if len(groups) != len(task.subtasks):
         return None
     score, nouns_of, objects = 0, dict[str, str](), dict[str, str]()
-    for part, subtask, composed in zip(parts, task.subtasks, task.composed, strict=True):
+    for group, subtask, composed in zip(groups, task.subtasks, task.composed, strict=True):
         names = tuple(stage.name for stage in composed)
         is_special = bool(subtask.part or subtask.words)
-        if part.names != names and not (is_special and _is_within(part.names, names)):
+        if group.names != names and not (is_special and _is_within(group.names, names)):
             return None
         goal = "onto" if subtask.onto else subtask.words.lower() or TO_THE_GOAL
-        given = "onto" if part.base else part.goal or (TO_THE_GOAL if not subtask.words else "")
+        given = "onto" if group.base else group.goal or (TO_THE_GOAL if not subtask.words else "")
         if goal != given:
             return None
-        score += part.names == names
-        nouns = [(part.target, subtask.object)] if subtask.object in task.roles else []
-        nouns += [(part.base, subtask.onto)] if subtask.onto else []
-        if not nouns and part.target != (part_word(subtask) if subtask.part else GOAL):
+        score += group.names == names
+        nouns = [(group.target, subtask.object)] if subtask.object in task.roles else []
+        nouns += [(group.base, subtask.onto)] if subtask.onto else []
+        if not nouns and group.target != (part_word(subtask) if subtask.part else GOAL):
             return None
         for noun, role in nouns:
             if nouns_of.setdefault(role, noun) != noun:

@@ -66,27 +66,30 @@ def shared_goal_space(task: Task) -> GoalSpace:
     if len(task.subtasks) > SLOTS["sub-tasks"]:
         raise ConfigError(no_room("sub-tasks", len(task.subtasks), task.name))
     offsets, size = {}, 0
-    for name, part_size in GOAL_SIZES.items():
+    for name, section_size in GOAL_SIZES.items():
         offsets[name] = size
-        size += part_size
+        size += section_size
     offsets["struck"] = offsets["object"]
     placed = [
-        replace(part, first=part.bound.subtask * size + offsets.get(part.name, -1)) for part in goal_space(task).parts
+        replace(section, first=section.bound.subtask * size + offsets.get(section.name, -1))
+        for section in goal_space(task).sections
     ]
-    used = {n for part in placed if part.name in offsets for n in range(part.first, part.first + part.size)}
-    parts = []
-    for part in placed:
-        if part.name not in offsets:
-            start = part.bound.subtask * size
-            flags = range(start + size - part.size, start + offsets[_FLAGS[0]] - 1, -1)
-            first = next((n for n in flags if used.isdisjoint(range(n, n + part.size))), None)
+    used = {
+        n for section in placed if section.name in offsets for n in range(section.first, section.first + section.size)
+    }
+    sections = []
+    for section in placed:
+        if section.name not in offsets:
+            start = section.bound.subtask * size
+            flags = range(start + size - section.size, start + offsets[_FLAGS[0]] - 1, -1)
+            first = next((n for n in flags if used.isdisjoint(range(n, n + section.size))), None)
             if first is None:
-                why = f"has no room for the goal term {part.name!r} of {task.name}"
+                why = f"has no room for the goal term {section.name!r} of {task.name}"
                 raise ConfigError(bad_value("spaces", "shared", "own", why))
-            used |= set(range(first, first + part.size))
-            part = replace(part, first=first)
-        parts.append(part)
-    return GoalSpace(tuple(parts), SLOTS["sub-tasks"] * size)
+            used |= set(range(first, first + section.size))
+            section = replace(section, first=first)
+        sections.append(section)
+    return GoalSpace(tuple(sections), SLOTS["sub-tasks"] * size)
 
 
 def no_room(of: str, count: int, task: str) -> str:

@@ -13,7 +13,7 @@ from mygym.errors import RegistryError, bad_value
 from mygym.registry import registry
 from mygym.tasks.context import BoundStage, Thresholds
 from mygym.tasks.descriptions import describe_subtask, readable, stage_phrases
-from mygym.tasks.grammar import Plan, parse, plan
+from mygym.tasks.grammar import StageSequence, parse, stage_sequence
 from mygym.tasks.stage import Stage
 from mygym.tasks.subtask import SubTask
 from mygym.tasks.validation import check_numbers
@@ -66,10 +66,12 @@ class Task:
     """Path of the workspace → number of its points; set by the environment."""
 
     @cached_property
-    def plan(self) -> Plan:
+    def sequence(self) -> StageSequence:
         """The stages, and the predicates that must hold during each."""
         subtasks = zip(self.subtasks, self.composed, strict=True)
-        return plan([(stages, subtask.stages, subtask.part or subtask.object) for subtask, stages in subtasks])
+        return stage_sequence(
+            [(stages, subtask.stages, subtask.part or subtask.object) for subtask, stages in subtasks]
+        )
 
     @cached_property
     def composed(self) -> tuple[tuple[Stage, ...], ...]:
@@ -155,7 +157,7 @@ class Task:
         They end before a stage that counts something since it began, and before a stage that restores what holds at the
         reset (`drop`, `withdraw`): an untouched object is not yet released.
         """
-        stages, predicates = self.bound_stages, self.plan.predicates
+        stages, predicates = self.bound_stages, self.sequence.predicates
         result = []
         for index, bound in enumerate(stages):
             led = [index]
@@ -224,23 +226,23 @@ class Task:
     @property
     def needs_gripper(self) -> bool:
         """Whether any stage grasps."""
-        return any(stage.needs_gripper for stage in self.plan.stages)
+        return any(stage.needs_gripper for stage in self.sequence.stages)
 
     @property
     def uses_gripper(self) -> bool:
         """Whether the fingers of a robot that has any move; else they stay closed and actions omit them."""
-        return self.needs_gripper or any(stage.uses_gripper for stage in self.plan.stages)
+        return self.needs_gripper or any(stage.uses_gripper for stage in self.sequence.stages)
 
     @property
     def needs_tool_yaw(self) -> bool:
         """Whether the tool's yaw must change: for a stage, or to grasp a rotated object."""
         grasps_rotated = self.rotation[0] != self.rotation[1] and self.needs_gripper
-        return grasps_rotated or any(stage.needs_tool_yaw for stage in self.plan.stages)
+        return grasps_rotated or any(stage.needs_tool_yaw for stage in self.sequence.stages)
 
     @property
     def arms(self) -> int:
         """Number of arms that the task needs."""
-        return max(stage.arms for stage in self.plan.stages)
+        return max(stage.arms for stage in self.sequence.stages)
 
     def goal_areas(self, subtask: int) -> tuple[str, ...]:
         """Return the areas from which a sub-task's goals are drawn; empty for a goal on an object, path or part.
@@ -264,10 +266,12 @@ class Task:
     @cached_property
     def start_stages(self) -> Mapping[str, tuple[float, float]]:
         """Start → smallest and largest number of stages that are done before such an episode begins."""
-        giving = {name: index + 1 for index, stage in reversed([*enumerate(self.plan.stages)]) for name in stage.gives}
+        giving = {
+            name: index + 1 for index, stage in reversed([*enumerate(self.sequence.stages)]) for name in stage.gives
+        }
         starts = {name: giving.get(predicate, 0) for name, predicate in STARTS.items()}
-        fixed = {name: (done, done) for name, done in starts.items() if 0 < done < len(self.plan.stages)}
-        return {**fixed, ALONG_EXPERT: (0.0, len(self.plan.stages) - 0.1)}
+        fixed = {name: (done, done) for name, done in starts.items() if 0 < done < len(self.sequence.stages)}
+        return {**fixed, ALONG_EXPERT: (0.0, len(self.sequence.stages) - 0.1)}
 
     @property
     def has_goals_in_air(self) -> bool:
@@ -277,7 +281,7 @@ class Task:
     @property
     def stage_names(self) -> tuple[str, ...]:
         """Stage names in order."""
-        return tuple(stage.name for stage in self.plan.stages)
+        return tuple(stage.name for stage in self.sequence.stages)
 
     @property
     def labels(self) -> tuple[str, ...]:

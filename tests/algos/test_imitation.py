@@ -137,8 +137,8 @@ def test_standardized_numbers_have_mean_0_and_deviation_1() -> None:
     rng = np.random.default_rng(0)
     values = torch.as_tensor(rng.normal([5.0, -2.0, 7.0], [0.1, 30.0, 0.0], (1000, 3)), dtype=torch.float32)
     standardizer = Standardizer((3,))
-    for part in values.split([1, 8, 500, 491]):
-        standardizer.update(part)
+    for batch in values.split([1, 8, 500, 491]):
+        standardizer.update(batch)
     torch.testing.assert_close(standardizer.mean, values.mean(dim=0))
     standardized = standardizer(values)
     torch.testing.assert_close(standardized[:, :2].mean(dim=0), torch.zeros(2), atol=1e-3, rtol=0)
@@ -148,8 +148,8 @@ def test_standardized_numbers_have_mean_0_and_deviation_1() -> None:
 
 
 def test_images_are_not_standardised() -> None:
-    parts = {"camera": spaces.Box(0, 255, (3, 36, 36), np.uint8), "joints": spaces.Box(-1, 1, (4,))}
-    policy = ImitationPolicy(spaces.Dict(parts), spaces.Box(-1, 1, (2,)), lambda _: 1e-3)
+    subspaces = {"camera": spaces.Box(0, 255, (3, 36, 36), np.uint8), "joints": spaces.Box(-1, 1, (4,))}
+    policy = ImitationPolicy(spaces.Dict(subspaces), spaces.Box(-1, 1, (2,)), lambda _: 1e-3)
     assert list(policy.standardizers) == ["joints"]
 
 

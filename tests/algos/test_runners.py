@@ -74,7 +74,7 @@ def test_ppo_has_the_hyperparameters_of_sb3() -> None:
     assert {name: runner[name].default for name in shared} == {name: sb3[name].default for name in shared}
 
 
-def test_groups_set_learning_rates_of_parts_of_the_policy(tmp_path: Path) -> None:
+def test_groups_set_learning_rates_of_parameter_groups(tmp_path: Path) -> None:
     params = {"n_steps": 16, "batch_size": 16, "policy_kwargs": {"net_arch": [8]}}
     groups = {"critic": {"lr": 0.05}, "log_std": {"lr": 1e-12}}
     quick = {"steps": 160, "checkpoint": {"every": 50}}
@@ -230,17 +230,17 @@ class Plane(gymnasium.Env[Any, Any]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
         super().reset(seed=seed)
-        self.place, self.goal = self.np_random.uniform(-1, 1, (2, 2))
+        self.position, self.goal = self.np_random.uniform(-1, 1, (2, 2))
         self.steps = 0
         return self.observed(), {}
 
     def observed(self) -> Any:
-        return np.concatenate([self.place, self.goal]).astype(np.float32)
+        return np.concatenate([self.position, self.goal]).astype(np.float32)
 
     def step(self, action: Any) -> Any:
-        self.place = self.place + 0.3 * action
+        self.position = self.position + 0.3 * action
         self.steps += 1
-        return self.observed(), -float(np.linalg.norm(self.goal - self.place)), False, self.steps == 5, {}
+        return self.observed(), -float(np.linalg.norm(self.goal - self.position)), False, self.steps == 5, {}
 
 
 def mean_distance(policy: Any) -> float:

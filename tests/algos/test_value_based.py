@@ -55,11 +55,11 @@ def test_training_uses_these_targets() -> None:
             env.observation_space.seed(0)
             for number in range(27):
                 before, after = (
-                    {key: part[None] for key, part in env.observation_space.sample().items()} for _ in range(2)
+                    {key: array[None] for key, array in env.observation_space.sample().items()} for _ in range(2)
                 )
                 model.replay_buffer.add(before, after, np.array([number]), np.ones(1), np.zeros(1), [{}])
             model.train(1, 16)
-            same = [part.clone() for part in model.q_net.parameters()]
+            same = [parameter.clone() for parameter in model.q_net.parameters()]
             for parameter in model.q_net_target.parameters():
                 parameter.data.neg_()
             model.train(1, 16)

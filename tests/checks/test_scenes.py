@@ -111,16 +111,16 @@ def test_built_in_workspaces_pass_with_the_robots_at_home_in_them(name: str) -> 
 
 def robot(folder: Path, name: str = "mine", urdf: str | None = None, **changes: Any) -> str:
     """Write a user's robot, a KUKA with changes, and return its name."""
-    place = folder / "envs" / "robots"
-    place.mkdir(parents=True, exist_ok=True)
+    subfolder = folder / "envs" / "robots"
+    subfolder.mkdir(parents=True, exist_ok=True)
     data = yaml.safe_load((ASSETS / "robots" / "kuka.yaml").read_text())
     data["urdf"] = str(ASSETS / "robots" / "kuka.urdf")
     data["mounts"][0]["urdf"] = str(ASSETS / "robots" / "tools" / "rod.urdf")
     if urdf is not None:
         meshes = re.sub(r'filename="meshes', f'filename="{ASSETS / "robots" / "meshes"}', urdf)
-        (place / f"{name}.urdf").write_text(meshes)
+        (subfolder / f"{name}.urdf").write_text(meshes)
         data["urdf"] = f"{name}.urdf"
-    (place / f"{name}.yaml").write_text("# a custom robot\n" + yaml.safe_dump(data | changes))
+    (subfolder / f"{name}.yaml").write_text("# a custom robot\n" + yaml.safe_dump(data | changes))
     return name
 
 
@@ -189,13 +189,13 @@ POST = {"size": [0.04, 0.04, 0.4], "position": [0.2, 0.0, 0.2]}
 
 def workspace(folder: Path, fixtures: dict[str, Any] | None = None, **areas: Any) -> str:
     """Write a user's workspace, a table with changes for a Panda, and return its name."""
-    place = folder / "envs" / "workspaces"
-    place.mkdir(parents=True, exist_ok=True)
+    subfolder = folder / "envs" / "workspaces"
+    subfolder.mkdir(parents=True, exist_ok=True)
     data = yaml.safe_load((ASSETS / "workspaces" / "table.yaml").read_text())
     data["areas"] = {name: box for name, box in (data["areas"] | areas).items() if box}
     data["fixtures"] |= fixtures or {}
     data["robots"] = {"panda": None}
-    (place / "mine.yaml").write_text("# my workspace\n" + yaml.safe_dump(data))
+    (subfolder / "mine.yaml").write_text("# my workspace\n" + yaml.safe_dump(data))
     return "mine"
 
 
@@ -292,10 +292,10 @@ OBJECTS: dict[str, tuple[dict[str, Any], str, str]] = {
 @pytest.mark.parametrize("mistake", OBJECTS)
 def test_an_object_with_a_mistake(mistake: str, folder: Path) -> None:
     changes, which, words = OBJECTS[mistake]
-    place = folder / "envs" / "objects"
-    place.mkdir(parents=True)
+    subfolder = folder / "envs" / "objects"
+    subfolder.mkdir(parents=True)
     data = {key: value for key, value in (BALL | changes).items() if value not in (None, [])}
-    (place / "mine.yaml").write_text("# my object\n" + yaml.safe_dump(data))
+    (subfolder / "mine.yaml").write_text("# my object\n" + yaml.safe_dump(data))
     findings = failed("object", "mine")
     assert names_of(findings) == [which]
     assert words in findings[0].why

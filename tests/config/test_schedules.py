@@ -370,12 +370,12 @@ def test_a_misspelt_default_of_an_algorithm_is_not_ignored() -> None:
 
 def test_flags_set_a_complete_schedule_or_its_keys() -> None:
     whole = parse_overrides(["algo_params.learning_rate={schedule: linear, from: 1e-3, to: 0.0}"])
-    parts = parse_overrides(
-        [f"algo_params.learning_rate.{part}" for part in ("schedule=linear", "from=1e-3", "to=0.0")]
+    by_key = parse_overrides(
+        [f"algo_params.learning_rate.{pair}" for pair in ("schedule=linear", "from=1e-3", "to=0.0")]
     )
     assert (
         resolve_config(overrides={"algo": "ppo", **whole}).values()
-        == resolve_config(overrides={"algo": "ppo", **parts}).values()
+        == resolve_config(overrides={"algo": "ppo", **by_key}).values()
     )
 
 

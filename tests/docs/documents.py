@@ -259,13 +259,13 @@ def _quick(command: str, words: list[str], build_only: bool = False) -> str:
 
 def _split(command: str) -> list[list[str]]:
     """The words of each command of a line `a && b`."""
-    parts: list[list[str]] = [[]]
+    commands: list[list[str]] = [[]]
     for word in shlex.split(command, comments=True):
         if word == "&&":
-            parts.append([])
+            commands.append([])
         else:
-            parts[-1].append(word)
-    return parts
+            commands[-1].append(word)
+    return commands
 
 
 def _project() -> dict[str, Any]:

@@ -60,8 +60,8 @@ def test_is_stored_with_outputs(path: Path) -> None:
     assert {output.output_type for output in outputs} == {"stream", "display_data"}, "no errors"
     assert any("image/png" in output.get("data", {}) for output in outputs)
     assert max(len(str(output)) for output in outputs) <= LARGEST
-    for place in (str(ROOT), sys.prefix, tempfile.gettempdir(), "file://"):
-        assert place not in text
+    for folder in (str(ROOT), sys.prefix, tempfile.gettempdir(), "file://"):
+        assert folder not in text
     assert str(Path.home()) not in text
     assert "\\r" not in text
 

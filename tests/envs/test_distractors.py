@@ -97,15 +97,15 @@ MISTAKES: list[tuple[Any, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("distractors", "parts"), MISTAKES, ids=lambda case: str(case)[:40])
-def test_invalid_distractors_are_refused(distractors: Any, parts: list[str]) -> None:
+@pytest.mark.parametrize(("distractors", "words"), MISTAKES, ids=lambda case: str(case)[:40])
+def test_invalid_distractors_are_refused(distractors: Any, words: list[str]) -> None:
     for check in (
         lambda params: resolve([Layer("file", {"task_params": params})]),
         lambda params: RobotEnv("push", task_params=params),
     ):
         with pytest.raises(ConfigError) as error:
             check({"distractors": distractors})
-        assert all(part in str(error.value) for part in parts), str(error.value)
+        assert all(word in str(error.value) for word in words), str(error.value)
 
 
 def test_unknown_and_too_many_distractors_are_refused() -> None:

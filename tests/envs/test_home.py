@@ -49,11 +49,11 @@ MISTAKES: list[tuple[str, Any, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("task", "home", "parts"), MISTAKES, ids=str)
-def test_an_impossible_home_is_refused(task: str, home: Any, parts: list[str]) -> None:
+@pytest.mark.parametrize(("task", "home", "words"), MISTAKES, ids=str)
+def test_an_impossible_home_is_refused(task: str, home: Any, words: list[str]) -> None:
     with pytest.raises(ConfigError) as error:
         RobotEnv(task, robot_params={"home": home})
-    assert all(part in str(error.value) for part in parts), str(error.value)
+    assert all(word in str(error.value) for word in words), str(error.value)
 
 
 def test_the_default_changes_no_hash() -> None:

@@ -30,7 +30,7 @@ KEYWORDS = [
 KEYWORDS_QUICKLY = slow_except(
     KEYWORDS, lambda case: case["goal_env"] or (case["id"] == IDS["reach"] and case["control"] == CONTROLS[0])
 )
-"""The normal suite takes flat observations, which are parts of the dictionaries one after the other, once."""
+"""The normal suite takes flat observations, which are the arrays of the dictionaries one after the other, once."""
 
 
 def named(keywords: dict[str, Any]) -> str:

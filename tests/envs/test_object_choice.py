@@ -86,12 +86,12 @@ def test_observations_hold_the_sizes_and_zeros_for_absent_clutter() -> None:
     with RobotEnv("AGM", task_params=OBJECTS | CLUTTER, observations=SEEN) as env:
         for seed in range(4):
             values = env.reset(seed=seed)[0]["observation"]
-            parts = {name: values[part] for name, part in env.components.items()}
-            np.testing.assert_allclose(parts["object_size"], env.world.objects[0].size, rtol=1e-6)
+            components = {name: values[columns] for name, columns in env.components.items()}
+            np.testing.assert_allclose(components["object_size"], env.world.objects[0].size, rtol=1e-6)
             present = np.array(env.world.object_bodies.present[1:])
-            assert np.array_equal(parts["distractor_present"], present)
+            assert np.array_equal(components["distractor_present"], present)
             for name in ("distractor_position", "distractor_from_ee"):
-                assert np.array_equal(parts[name].reshape(3, 3).any(axis=1), present)
+                assert np.array_equal(components[name].reshape(3, 3).any(axis=1), present)
     with RobotEnv("push", task_params=OBJECTS) as env, RobotEnv("push") as plain:
         assert set(env.components) - set(plain.components) == {"object_size"}
 
@@ -169,11 +169,11 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("params", "parts"), MISTAKES, ids=str)
-def test_impossible_objects_and_counts_are_refused(params: dict[str, Any], parts: list[str]) -> None:
+@pytest.mark.parametrize(("params", "words"), MISTAKES, ids=str)
+def test_impossible_objects_and_counts_are_refused(params: dict[str, Any], words: list[str]) -> None:
     with pytest.raises(MygymError) as error:
         RobotEnv("stack", task_params=params)
-    assert all(part in str(error.value) for part in parts), str(error.value)
+    assert all(word in str(error.value) for word in words), str(error.value)
 
 
 def test_the_config_keeps_the_lists_and_plain_values_keep_their_hash() -> None:

@@ -127,7 +127,7 @@ def test_camera_and_light_are_within_their_limits() -> None:
         light = draw("light", seed, 1.0, 1.0).light
         assert light is not None
         assert light.direction[2] > 0.5
-        assert all(0.5 < part <= 1.0 for part in light.color)
+        assert all(0.5 < channel <= 1.0 for channel in light.color)
         assert 0.5 < light.ambient + light.diffuse < 1.4
         little = draw("light", seed, 0.0, 0.0).light
         assert little is not None
@@ -298,8 +298,8 @@ MISTAKES: list[tuple[dict[str, Any], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("config", "parts"), MISTAKES, ids=lambda case: str(case)[:40])
-def test_invalid_ranges_are_refused_before_construction(config: dict[str, Any], parts: list[str]) -> None:
+@pytest.mark.parametrize(("config", "words"), MISTAKES, ids=lambda case: str(case)[:40])
+def test_invalid_ranges_are_refused_before_construction(config: dict[str, Any], words: list[str]) -> None:
     for check in (
         ranges,
         lambda config: RobotEnv(randomize=config),
@@ -307,7 +307,7 @@ def test_invalid_ranges_are_refused_before_construction(config: dict[str, Any], 
     ):
         with pytest.raises(ConfigError) as error:
             check(config)
-        assert all(part in str(error.value) for part in parts), str(error.value)
+        assert all(word in str(error.value) for word in words), str(error.value)
 
 
 def test_ranges_accept_numbers_and_booleans() -> None:

@@ -562,9 +562,9 @@ def test_objects_of_every_kind_can_be_pushed(name: str) -> None:
         assert np.linalg.norm(observation["achieved_goal"] - start) > 0.02
 
 
-def test_flat_observations_are_the_parts_of_the_dictionary(cached_env: Any) -> None:
-    whole, parts = cached_env(task="push", goal_env=False), cached_env(task="push")
-    flat, dictionary = whole.reset(seed=6)[0], parts.reset(seed=6)[0]
+def test_flat_observations_are_the_arrays_of_the_dictionary(cached_env: Any) -> None:
+    flat_env, dict_env = cached_env(task="push", goal_env=False), cached_env(task="push")
+    flat, dictionary = flat_env.reset(seed=6)[0], dict_env.reset(seed=6)[0]
     keys = ("observation", "achieved_goal", "desired_goal")
     np.testing.assert_array_equal(flat, np.concatenate([dictionary[key] for key in keys]))
 

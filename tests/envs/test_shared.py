@@ -124,8 +124,8 @@ def test_rewards_equal_the_rewards_of_the_goal_vectors_of_the_task(task: str, re
         ]
         np.testing.assert_array_equal(relabelled, single_rewards)
         empty = np.ones(achieved.shape[1], dtype=bool)
-        for part in env._builder.goal_space.parts:
-            empty[part.first : part.first + part.size] = False
+        for section in env._builder.goal_space.sections:
+            empty[section.first : section.first + section.size] = False
         assert not achieved[:, empty].any()
         assert not desired[:, empty].any()
 
@@ -135,15 +135,15 @@ def test_empty_slots_are_zero_and_filled_slots_have_the_same_meaning_in_each_tas
         with shared("panda", task) as env:
             observation, _ = env.reset(seed=1)
             assert isinstance(observation, dict)
-            part = {name: observation["observation"][place] for name, place in env.components.items()}
+            components = {name: observation["observation"][columns] for name, columns in env.components.items()}
             state, count = env.world.state, len(env.task.roles)
-            np.testing.assert_array_equal(part["ee_position"], state.ee_position[0].astype(np.float32))
+            np.testing.assert_array_equal(components["ee_position"], state.ee_position[0].astype(np.float32))
             positions = np.zeros((SLOTS["objects"], 3), np.float32)
             positions[:count] = state.object_position[0, :count]
-            np.testing.assert_array_equal(part["object_position"], positions.reshape(-1))
-            assert part["object_present"].tolist() == [float(slot < count) for slot in range(SLOTS["objects"])]
-            assert part["part_present"].tolist() == [float(task == "open_drawer"), 0.0]
-            assert part["subtask"].tolist() == [1, 0, 0]
+            np.testing.assert_array_equal(components["object_position"], positions.reshape(-1))
+            assert components["object_present"].tolist() == [float(slot < count) for slot in range(SLOTS["objects"])]
+            assert components["part_present"].tolist() == [float(task == "open_drawer"), 0.0]
+            assert components["subtask"].tolist() == [1, 0, 0]
 
 
 def test_the_observation_does_not_contain_the_goal() -> None:

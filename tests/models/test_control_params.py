@@ -75,12 +75,12 @@ MISTAKES: list[tuple[Any, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("control", "parts"), MISTAKES, ids=str)
-def test_a_mistake_is_one_message(control: Any, parts: list[str]) -> None:
+@pytest.mark.parametrize(("control", "words"), MISTAKES, ids=str)
+def test_a_mistake_is_one_message(control: Any, words: list[str]) -> None:
     for refuse in (lambda: resolve_config({"control": control}), lambda: RobotEnv(control=control)):
         with pytest.raises(MygymError) as error:
             refuse()
-        assert all(part in str(error.value) for part in parts), str(error.value)
+        assert all(word in str(error.value) for word in words), str(error.value)
 
 
 # behaviour ------------------------------------------------------------------------------------------------------------

@@ -137,8 +137,8 @@ def test_push_rotates_a_body_by_its_inertia(name: str, world_of) -> None:
     body, client = world.object_bodies.ids[0], world.client
     arm, force = np.array([0.02, -0.01, 0.015]), np.array([0.01, 0.02, -0.015]) * spec.mass
     bullet.setPhysicsEngineParameter(fixedTimeStep=1e-3, numSubSteps=1, physicsClientId=client)
-    place = world.state.object_position[0, 0] + arm
-    bullet.applyExternalForce(body, -1, force.tolist(), place.tolist(), bullet.WORLD_FRAME, physicsClientId=client)
+    point = world.state.object_position[0, 0] + arm
+    bullet.applyExternalForce(body, -1, force.tolist(), point.tolist(), bullet.WORLD_FRAME, physicsClientId=client)
     bullet.stepSimulation(physicsClientId=client)
     velocity, spin = bullet.getBaseVelocity(body, physicsClientId=client)
     turn = quaternion_to_matrix(pose(world, 0, 0, (0.4, 0.3, -0.9))[0, 3:])

@@ -149,9 +149,9 @@ def test_bullet_body_has_the_described_size(shape: str, turn: tuple[float, float
     wall = bullet.createCollisionShape(bullet.GEOM_BOX, halfExtents=[1.0, 1.0, 1.0], physicsClientId=client)
     for axis in range(3):
         for side, end in ((-1, low), (1, high)):
-            place = [0.3, -0.2, 0.1]
-            place[axis] = end[axis] + side * 1.01
-            other = bullet.createMultiBody(0.0, wall, -1, place, useMaximalCoordinates=True, physicsClientId=client)
+            position = [0.3, -0.2, 0.1]
+            position[axis] = end[axis] + side * 1.01
+            other = bullet.createMultiBody(0.0, wall, -1, position, useMaximalCoordinates=True, physicsClientId=client)
             bullet.performCollisionDetection(physicsClientId=client)
             points = bullet.getClosestPoints(body, other, 0.05, physicsClientId=client)
             assert min(point[8] for point in points) == pytest.approx(0.01, abs=1.6e-3)

@@ -524,7 +524,7 @@ def test_classes_and_functions_in_kwargs_are_kept_and_shown_by_name(tmp_path: Pa
     policy = mygym.load(result.path).model.policy
     assert isinstance(policy, MyPolicy)
     assert isinstance(policy.features_extractor, Extractor)
-    assert any(isinstance(part, nn.ELU) for part in policy.modules())
+    assert any(isinstance(module, nn.ELU) for module in policy.modules())
     again = mygym.train({**config, "logdir": str(tmp_path)})
     assert again.config_hash == result.config_hash
     assert (again.path / "policy.safetensors").read_bytes() == (result.path / "policy.safetensors").read_bytes()
@@ -534,7 +534,7 @@ class MyPolicy(MultiInputActorCriticPolicy):
     """An example policy."""
 
 
-def test_parts_of_networks_are_registered_and_chosen_by_name(tmp_path: Path) -> None:
+def test_components_of_networks_are_registered_and_chosen_by_name(tmp_path: Path) -> None:
     @register_activation("bump")
     class Bump(nn.Module):
         """exp(−x²)."""
@@ -552,7 +552,7 @@ def test_parts_of_networks_are_registered_and_chosen_by_name(tmp_path: Path) -> 
     assert isinstance(policy, MyPolicy)
     assert isinstance(policy.features_extractor, Extractor)
     assert isinstance(policy.optimizer, torch.optim.SGD)
-    assert any(isinstance(part, Bump) for part in policy.modules())
+    assert any(isinstance(module, Bump) for module in policy.modules())
     assert registry("activation").get("bump").help == "exp(−x²)."
     with pytest.raises(RegistryError, match="registered twice"):
         register_activation("relu")(Bump)

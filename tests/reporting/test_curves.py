@@ -138,8 +138,8 @@ def test_names_are_the_differences_of_the_configs() -> None:
     assert names_of([ppo, {**ppo, "algo_params.gamma": 0.95}]) == ["gamma=0.9", "gamma=0.95"]
     both = [ppo, {**ppo, "algo_params.gamma": 0.95}, sac, {**sac, "n_envs": 2}]
     assert names_of(both) == ["ppo, gamma=0.9, n_envs=1", "ppo, gamma=0.95, n_envs=1", "sac, n_envs=1", "sac, n_envs=2"]
-    parts = [{"algo": "ppo", "a.size": 1, "b.size": 1}, {"algo": "ppo", "a.size": 2, "b.size": 2}]
-    assert names_of(parts) == ["a.size=1, b.size=1", "a.size=2, b.size=2"]
+    settings = [{"algo": "ppo", "a.size": 1, "b.size": 1}, {"algo": "ppo", "a.size": 2, "b.size": 2}]
+    assert names_of(settings) == ["a.size=1, b.size=1", "a.size=2, b.size=2"]
 
 
 def test_runs_of_different_tasks_in_a_folder_are_not_averaged(tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ def test_only_callbacks_are_registered() -> None:
         register_callback("counter")(dict)
 
 
-def test_state_is_part_of_checkpoints(tmp_path: Path) -> None:
+def test_checkpoints_hold_the_state(tmp_path: Path) -> None:
     register_callback("counter")(Counter)
     settings = config("ppo", tmp_path / "a", callbacks=["counter"])
     whole = [json.loads(line) for line in (mygym.train(settings).path / "progress.jsonl").read_text().splitlines()]
@@ -136,7 +136,7 @@ def test_callbacks_of_python_are_restored_or_reported(tmp_path: Path, capsys: py
     assert "callback 0 Counter of the checkpoint is missing" in capsys.readouterr().err
 
 
-class InTwoParts(Strategy):
+class InTwoPhases(Strategy):
     """Calls `learn` twice, and counts steps by a callback."""
 
     def callbacks(self) -> Sequence[BaseCallback]:
@@ -155,18 +155,18 @@ class InTwoParts(Strategy):
         return {"calls": self.counter.n_calls} if hasattr(self, "counter") else {}
 
 
-class InTwoPartsAgain(InTwoParts):
+class InTwoPhasesAgain(InTwoPhases):
     """Also replaces the trainer."""
 
 
 def test_a_strategy_adds_callbacks_and_replaces_the_trainer(tmp_path: Path) -> None:
-    register_strategy("in_two_parts")(InTwoParts)
-    result = mygym.train(config("ppo", tmp_path, strategy="in_two_parts"))
+    register_strategy("in_two_phases")(InTwoPhases)
+    result = mygym.train(config("ppo", tmp_path, strategy="in_two_phases"))
     assert (result.status, result.steps) == ("done", 240)
-    assert result.strategy == {"in_two_parts": {"calls": 120}}
-    register_strategy("again")(InTwoPartsAgain)
-    with pytest.raises(ConfigError, match="joins 2 strategies that replace the trainer: in_two_parts, again"):
-        mygym.train(config("ppo", tmp_path / "refused", strategy="in_two_parts+again"))
+    assert result.strategy == {"in_two_phases": {"calls": 120}}
+    register_strategy("again")(InTwoPhasesAgain)
+    with pytest.raises(ConfigError, match="joins 2 strategies that replace the trainer: in_two_phases, again"):
+        mygym.train(config("ppo", tmp_path / "refused", strategy="in_two_phases+again"))
     assert not (tmp_path / "refused").exists()
 
 

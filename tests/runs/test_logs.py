@@ -85,11 +85,11 @@ def test_a_resumed_run_keeps_the_columns_of_an_older_version(tmp_path: Path) -> 
 
 def test_resumed_csv_has_a_single_header(tmp_path: Path) -> None:
     path = tmp_path / MONITOR
-    for part in range(3):
+    for process in range(3):
         episodes = EpisodesCsv(path, ("is_success",), started=5.0)
-        episodes.write_row({"r": -1.5, "l": part, "t": 0.1, "is_success": True})
+        episodes.write_row({"r": -1.5, "l": process, "t": 0.1, "is_success": True})
         episodes.close()
-        if part == 1:  # its line is removed again
+        if process == 1:  # its line is removed again
             with path.open("rb+") as file:
                 file.truncate(path.stat().st_size - 1)
             logs.trim_partial_records(path)

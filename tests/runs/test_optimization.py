@@ -1,4 +1,4 @@
-"""Repeated evaluation of a loss, and optimiser settings for parts of a policy."""
+"""Repeated evaluation of a loss, and optimiser settings for parameter groups."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch import nn
 
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
-from mygym.runs.optimization import PARTS, loss_closure, parameter_groups
+from mygym.runs.optimization import GROUPS, loss_closure, parameter_groups
 
 
 class Noisy(nn.Module):
@@ -142,7 +142,7 @@ class Extractor(nn.Module):
 
     def __init__(self, observation_space: Any, size: int = 7) -> None:
         super().__init__()
-        self.layer = nn.Linear(sum(part.shape[0] for part in observation_space.spaces.values()), size)
+        self.layer = nn.Linear(sum(subspace.shape[0] for subspace in observation_space.spaces.values()), size)
 
     def forward(self, observations: Any) -> torch.Tensor:
         features: torch.Tensor = self.layer(torch.cat(list(observations.values()), dim=1))
@@ -171,21 +171,21 @@ def names_of(policy: nn.Module, groups: list[dict[str, Any]]) -> dict[str, list[
 
 @pytest.mark.parametrize("share", [True, False])
 @pytest.mark.parametrize("cls", [PPO, A2C, RecurrentPPO, SAC, TD3, TQC])
-def test_every_parameter_is_in_exactly_one_part(cls: Any, share: bool, env: Any) -> None:
+def test_every_parameter_is_in_exactly_one_group(cls: Any, share: bool, env: Any) -> None:
     policy = policy_of(cls, env, share)
-    parts = names_of(policy, parameter_groups(policy, {}))
-    grouped = [name for names in parts.values() for name in names]
+    groups = names_of(policy, parameter_groups(policy, {}))
+    grouped = [name for names in groups.values() for name in names]
     assert len(grouped) == len(set(grouped))
     left = {name for name, _ in policy.named_parameters()} - set(grouped)
     assert all("_target" in name for name in left)
     assert bool(left) == (cls in (SAC, TD3, TQC))
     extractors = [name for name in grouped if "features_extractor" in name]
-    assert parts["encoder"] == extractors
+    assert groups["encoder"] == extractors
     assert len(extractors) == (2 if share else 4)
-    assert set(parts) == set(PARTS if cls is not TD3 else PARTS[:3])
-    assert all("critic" in name or "value" in name for name in parts["critic"])
-    assert not any("critic" in name or "value" in name for name in parts["actor"])
-    assert all("log_std" in name for name in parts.get("log_std", []))
+    assert set(groups) == set(GROUPS if cls is not TD3 else GROUPS[:3])
+    assert all("critic" in name or "value" in name for name in groups["critic"])
+    assert not any("critic" in name or "value" in name for name in groups["actor"])
+    assert all("log_std" in name for name in groups.get("log_std", []))
 
 
 def test_parameter_groups_of_off_policy_modules(env: Any) -> None:
@@ -198,7 +198,7 @@ def test_parameter_groups_of_off_policy_modules(env: Any) -> None:
     assert set(names_of(flat.critic, parameter_groups(flat.critic, {}))) == {"critic"}
 
 
-def test_parts_have_separate_settings(env: Any) -> None:
+def test_groups_have_separate_settings(env: Any) -> None:
     policy = policy_of(PPO, env, share=True)
     groups = parameter_groups(policy, {"critic": {"lr": 0.5, "weight_decay": 0.1}, "log_std": {"lr": 0.25}})
     optimizer = torch.optim.Adam(groups, lr=0.125)
@@ -209,7 +209,7 @@ def test_parts_have_separate_settings(env: Any) -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"critc": {"lr": 1e-3}}, r"groups\.critc.*not a part of a policy.*did you mean 'critic'"),
+        ({"critc": {"lr": 1e-3}}, r"groups\.critc.*not a parameter group of a policy.*did you mean 'critic'"),
         ({"critic": {"learning_rate": 1e-3}}, r"groups\.critic\.learning_rate.*not a parameter of Adam"),
         ({"critic": {"lr": 0}}, r"groups\.critic\.lr: 0"),
         ({"critic": {"lr": "fast"}}, r"groups\.critic\.lr: 'fast'"),
@@ -224,7 +224,7 @@ def test_invalid_settings_are_refused(settings: Any, words: str, env: Any) -> No
         parameter_groups(policy_of(PPO, env, share=True), settings)
 
 
-def test_part_without_parameters_is_refused(env: Any) -> None:
+def test_group_without_parameters_is_refused(env: Any) -> None:
     policy = PPO("MultiInputPolicy", env, n_steps=4, batch_size=4, device="cpu").policy  # its extractor only flattens
     with pytest.raises(ConfigError, match=r"groups\.encoder.*has no parameters in this policy; allowed: actor, critic"):
         parameter_groups(policy, {"encoder": {"lr": 1e-3}})

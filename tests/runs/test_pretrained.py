@@ -73,7 +73,7 @@ def test_weights_and_normaliser_are_those_of_the_source(
     assert metadata != from_scratch
 
 
-def test_only_the_named_parts_are_loaded(source: Result, tmp_path: Path) -> None:
+def test_only_the_named_states_are_loaded(source: Result, tmp_path: Path) -> None:
     chosen = {"path": str(source.path), "load": ["policy"]}
     settings = {"seed": 1, "steps": 40, "algo_params": frozen(source.algo)}
     same = equal(source, mygym.train(config(source.algo, tmp_path, pretrained=chosen, **settings)))

@@ -330,7 +330,7 @@ def test_unsavable_attribute_is_reported_once(tmp_path: Path, capsys: Any) -> No
 # Directory -----------------------------------------------------------------------------------------------------------
 
 
-def test_run_name_is_part_of_the_directory(tmp_path: Path) -> None:
+def test_the_directory_contains_the_run_name(tmp_path: Path) -> None:
     class Named(Climber):
         @classmethod
         def run_name(cls, hyperparameters: Mapping[str, Any], training_params: Mapping[str, Any]) -> str:

@@ -44,8 +44,10 @@ def build(algo: str, framework: str, seed: int = 0) -> Any:
 def actions(model: Any) -> Any:
     rng = np.random.default_rng(0)
     space = model.observation_space
-    draw: Callable[[Any], Any] = lambda part: rng.uniform(-1, 1, (5, *part.shape)).astype(np.float32)  # noqa: E731
-    observations = {key: draw(part) for key, part in space.spaces.items()} if hasattr(space, "spaces") else draw(space)
+    draw: Callable[[Any], Any] = lambda subspace: rng.uniform(-1, 1, (5, *subspace.shape)).astype(np.float32)  # noqa: E731
+    observations = (
+        {key: draw(subspace) for key, subspace in space.spaces.items()} if hasattr(space, "spaces") else draw(space)
+    )
     return model.predict(observations, deterministic=True)[0]
 
 

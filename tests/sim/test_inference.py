@@ -23,7 +23,7 @@ HEIGHTS = (0.1, 0.1, 0.3, 0.15, 0.15, 0.05)
 """m: offsets of the joints of an arm along z; 0.7 m behind the second joint with a tool of 5 cm."""
 
 
-def part(
+def link_of(
     joint: str,
     parent: str,
     xyz: Sequence[float],
@@ -41,16 +41,16 @@ def part(
 
 
 def arm(name: str, parent: str, start: Sequence[float] = (0, 0, 0), size: float = 1.0) -> Iterator[str]:
-    """Yield the parts of an arm of six joints; the last link is `NAME_6_link`."""
+    """Yield the links of an arm of six joints; the last link is `NAME_6_link`."""
     for number, (axis, height) in enumerate(zip(AXES, HEIGHTS, strict=True), start=1):
         x, y, z = start if number == 1 else (0, 0, 0)
-        yield part(f"{name}_{number}", parent, (x, y, z + size * height), axis)
+        yield link_of(f"{name}_{number}", parent, (x, y, z + size * height), axis)
         parent = f"{name}_{number}_link"
 
 
-def write(path: Path, parts: Iterator[str] | Sequence[str]) -> Path:
+def write(path: Path, links: Iterator[str] | Sequence[str]) -> Path:
     """Write a URDF whose root link is `root`."""
-    path.write_text(f'<robot name="test">{ROOT}{"".join(parts)}</robot>')
+    path.write_text(f'<robot name="test">{ROOT}{"".join(links)}</robot>')
     return path
 
 
@@ -69,10 +69,10 @@ SIX = [f"arm_{number}" for number in range(1, 7)]
 
 def hand(wrist: str) -> Iterator[str]:
     """Yield a palm with three fingers of two joints; the tips are 15 cm from the wrist."""
-    yield part("palm", wrist, (0, 0, 0.05))
+    yield link_of("palm", wrist, (0, 0, 0.05))
     for number, name in enumerate(("index", "ring", "little")):
-        yield part(f"{name}_1", "palm_link", (0, 0.03 * number - 0.03, 0.05), "0 1 0", (0, 1.5))
-        yield part(f"{name}_2", f"{name}_1_link", (0, 0, 0.04), "0 1 0", (0, 1.5))
+        yield link_of(f"{name}_1", "palm_link", (0, 0.03 * number - 0.03, 0.05), "0 1 0", (0, 1.5))
+        yield link_of(f"{name}_2", f"{name}_1_link", (0, 0, 0.04), "0 1 0", (0, 1.5))
 
 
 def test_an_arm_ends_at_the_palm_and_its_tool_is_at_the_finger_tips(tmp_path: Path) -> None:
@@ -87,29 +87,29 @@ def test_an_arm_ends_at_the_palm_and_its_tool_is_at_the_finger_tips(tmp_path: Pa
 
 
 def test_an_arm_begins_behind_a_torso_with_two_arms(tmp_path: Path) -> None:
-    torso = [part("waist", "root", (0, 0, 0.2), "0 0 1"), part("chest", "waist_link", (0, 0, 0.2), "0 1 0")]
+    torso = [link_of("waist", "root", (0, 0, 0.2), "0 0 1"), link_of("chest", "waist_link", (0, 0, 0.2), "0 1 0")]
     shoulders = [*arm("arm", "chest_link", (0, 0.2, 0)), *arm("other", "chest_link", (0, -0.2, 0))]
-    head = [part("neck", "chest_link", (0, 0, 0.2), "0 0 1"), part("nod", "neck_link", (0, 0, 0.05), "0 1 0")]
+    head = [link_of("neck", "chest_link", (0, 0, 0.2), "0 0 1"), link_of("nod", "neck_link", (0, 0, 0.05), "0 1 0")]
     assert names(arm_of(write(tmp_path / "two.urdf", torso + shoulders + head)).joints) == SIX
     single = arm_of(write(tmp_path / "one.urdf", torso + shoulders[:6] + head))
     assert names(single.joints) == ["waist", "chest", *SIX], "a head is no second arm"
 
 
 def test_a_wrist_with_the_name_of_a_gripper_belongs_to_the_arm(tmp_path: Path) -> None:
-    wrist = part("gripper_yaw", "arm_6_link", (0, 0, 0.05), "0 0 1")
-    fingers = [part(f"gripper_{side}", "gripper_yaw_link", (0.02, 0, 0.05), "0 1 0", (0, 1)) for side in "ab"]
+    wrist = link_of("gripper_yaw", "arm_6_link", (0, 0, 0.05), "0 0 1")
+    fingers = [link_of(f"gripper_{side}", "gripper_yaw_link", (0.02, 0, 0.05), "0 1 0", (0, 1)) for side in "ab"]
     carried = arm_of(write(tmp_path / "a.urdf", [*arm("arm", "root"), wrist, *fingers]))
     assert names(carried.joints) == [*SIX, "gripper_yaw"]
     single = arm_of(write(tmp_path / "b.urdf", [*arm("arm", "root"), wrist]))
     assert names(single.joints) == SIX
 
 
-def test_fingers_with_fixed_parts_that_have_names_of_fingers_are_a_gripper(tmp_path: Path) -> None:
-    parts = [*arm("arm", "root")]
+def test_fingers_with_fixed_links_that_have_names_of_fingers_are_a_gripper(tmp_path: Path) -> None:
+    links = [*arm("arm", "root")]
     for side, x in (("left", 0.02), ("right", -0.02)):
-        parts.append(part(f"{side}_finger", "arm_6_link", (x, 0, 0.05), "0 1 0", (0, 1)))
-        parts.append(part(f"{side}_finger_tip", f"{side}_finger_link", (0, 0, 0.04)))
-    root = read_urdf(write(tmp_path / "a.urdf", parts))
+        links.append(link_of(f"{side}_finger", "arm_6_link", (x, 0, 0.05), "0 1 0", (0, 1)))
+        links.append(link_of(f"{side}_finger_tip", f"{side}_finger_link", (0, 0, 0.04)))
+    root = read_urdf(write(tmp_path / "a.urdf", links))
     gripper = infer_gripper(root, read_joints(root), "arm_6_link", [])
     assert gripper is not None
     assert gripper.links == ("left_finger_link", "right_finger_link")
@@ -136,7 +136,7 @@ def test_a_urdf_with_the_name_of_a_built_in_robot_does_not_get_its_settings(tmp_
 
 def test_the_expert_reaches_with_an_arm_behind_a_torso_and_with_a_hand(tmp_path: Path) -> None:
     """The torso, the second arm and the fingers stay still."""
-    torso = part("waist", "root", (0, 0, 0.05), "0 0 1")
+    torso = link_of("waist", "root", (0, 0, 0.05), "0 0 1")
     arms = [*arm("arm", "waist_link", (0, 0.3, 0)), *arm("other", "waist_link", (0, -0.3, 0))]
     path = write(tmp_path / "a.urdf", [torso, *arms, *hand("arm_6_link")])
     evaluation = mygym.evaluate(policy="oracle", config={"robot": str(path)}, episodes=5)

@@ -218,8 +218,8 @@ def test_the_weight_scales_the_gradient() -> None:
             value = strategy.loss()
             if value is not None:
                 value.backward()
-            parts = [p.grad.reshape(-1) for p in actor.parameters() if p.grad is not None]
-            gradients.append(torch.cat(parts) if parts else None)
+            of_parameters = [p.grad.reshape(-1) for p in actor.parameters() if p.grad is not None]
+            gradients.append(torch.cat(of_parameters) if of_parameters else None)
         assert gradients[0] is not None
         torch.testing.assert_close(gradients[1], gradients[0] / 2)
         assert gradients[2:] == [None, None]
@@ -293,7 +293,7 @@ def test_each_task_has_its_teacher(run: Train) -> None:
             assert set(played) == {0, 1}
             expert, trained = np.stack(env.env_method("expert_action")), mygym.load(push)
             for row, variant in enumerate(played):
-                observation = {key: part[row] for key, part in observations.items()}
+                observation = {key: array[row] for key, array in observations.items()}
                 expected = expert[row] if variant == 0 else trained.predict(observation, deterministic=True)[0]
                 np.testing.assert_allclose(answer[row], expected, atol=1e-6)
 

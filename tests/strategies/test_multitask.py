@@ -65,7 +65,7 @@ def test_the_stage_code_has_the_position_of_each_stage() -> None:
     env.close()
 
 
-PARTS = [
+PARTIAL_CONFIGS = [
     {"task": "push", "task_params": {"tolerance": 0.01}},
     {"task": "push", "robot": "kuka_gripper"},
     {"task": "push", "reward": "dense"},
@@ -74,11 +74,13 @@ PARTS = [
 ]
 
 
-@pytest.mark.parametrize("parts", list(itertools.permutations(PARTS, 2)), ids=str)
-def test_the_config_of_one_task_does_not_affect_the_others(parts: tuple[dict[str, Any], ...]) -> None:
-    config = from_python({"algo": "sac", "strategy": "multitask", "strategy_params": {"tasks": list(parts)}}).config
-    for part, variant in zip(parts, plan_of(config).variants, strict=True):
-        single = from_python({"algo": "sac", "spaces": "shared", **part}).config
+@pytest.mark.parametrize("partial_configs", list(itertools.permutations(PARTIAL_CONFIGS, 2)), ids=str)
+def test_the_config_of_one_task_does_not_affect_the_others(partial_configs: tuple[dict[str, Any], ...]) -> None:
+    config = from_python(
+        {"algo": "sac", "strategy": "multitask", "strategy_params": {"tasks": list(partial_configs)}}
+    ).config
+    for partial_config, variant in zip(partial_configs, plan_of(config).variants, strict=True):
+        single = from_python({"algo": "sac", "spaces": "shared", **partial_config}).config
         assert [getattr(variant.config, key) for key in VARIANT_KEYS] == [getattr(single, key) for key in VARIANT_KEYS]
 
 

@@ -36,13 +36,17 @@ def naive_stage(task: Task, progress: Progress, state: State, goals: Any) -> int
     def context(index: int) -> StageContext:
         return StageContext(state, progress, goals, task.bound_stages[index])
 
-    lost = [giver for name, giver in task.plan.kept[stage] if not task.plan.predicates[name].keeps(context(giver))[0]]
+    lost = [
+        giver
+        for name, giver in task.sequence.kept[stage]
+        if not task.sequence.predicates[name].keeps(context(giver))[0]
+    ]
     if lost:
         return min(lost)
     if stage == len(task.bound_stages):
         return stage
     active, active_context = task.bound_stages[stage].stage, context(stage)
-    complete = all(task.plan.predicates[name].begins(active_context)[0] for name in active.gives)
+    complete = all(task.sequence.predicates[name].begins(active_context)[0] for name in active.gives)
     return stage + (complete and (active.complete is None or bool(active.complete(active_context)[0])))
 
 

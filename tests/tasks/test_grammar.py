@@ -77,7 +77,7 @@ def test_invalid_compositions_are_refused_with_the_reason(composition: Any, word
 
 
 def check(composition: str | list[str]) -> None:
-    """Check a composition: a ConfigError, or a plan whose predicates follow the grammar.
+    """Check a composition: a ConfigError, or a sequence whose predicates follow the grammar.
 
     Each stage has the predicates that it requires, and gives predicates that do not hold yet.
     """
@@ -85,28 +85,28 @@ def check(composition: str | list[str]) -> None:
         task = find_task(composition)
     except ConfigError:
         return
-    stages = task.plan.stages
+    stages = task.sequence.stages
     assert stages == parse(composition)
-    assert len(task.plan.kept) == len(stages) + 1
+    assert len(task.sequence.kept) == len(stages) + 1
     holds, seen = set(INITIAL), [set(INITIAL)]
     for index, stage in enumerate(stages):
         assert set(stage.requires) <= holds
         assert not set(stage.gives) <= holds
         ended = {*stage.ends, *(excluded for name in stage.gives for excluded in EXCLUDES.get(name, ()))}
-        kept = dict(task.plan.kept[index])
-        assert not any(task.plan.predicates[name].event for name in kept)
+        kept = dict(task.sequence.kept[index])
+        assert not any(task.sequence.predicates[name].event for name in kept)
         assert set(kept) <= holds - ended
         assert all(name in stages[giver].gives for name, giver in kept.items())
-        givers = [giver for _, giver in task.plan.kept[index]]
+        givers = [giver for _, giver in task.sequence.kept[index]]
         assert givers == sorted(givers, reverse=True)
         assert all(BEFORE < giver < index for giver in givers)
         holds = (holds - ended) | set(stage.gives)
         assert holds not in seen
         seen.append(holds)
-    given = [name for name, _ in task.plan.gives]
+    given = [name for name, _ in task.sequence.gives]
     assert set(given) == holds - {name for name in INITIAL if name not in given}
     assert set(stages[-1].gives) <= set(given)
-    assert all(name in stages[giver].gives for name, giver in task.plan.gives)
+    assert all(name in stages[giver].gives for name, giver in task.sequence.gives)
     assert task.describe()
     assert task.horizon > 0
 
@@ -125,7 +125,7 @@ def test_any_stages_are_consistent_or_a_config_error(composition: list[str]) -> 
 @given(st.one_of(st.text(max_size=8), st.lists(st.text(max_size=8), max_size=4)))
 def test_any_text_is_a_task_or_a_config_error(composition: str | list[str]) -> None:
     with contextlib.suppress(ConfigError):
-        assert find_task(composition).plan.stages
+        assert find_task(composition).sequence.stages
 
 
 def test_compositions_are_consistent_and_finite() -> None:

@@ -67,10 +67,10 @@ def test_a_predicate_with_a_term_adds_its_values_and_tolerance() -> None:
 def test_a_user_defined_term_uses_places_of_unused_flags_in_shared_goals() -> None:
     register_predicate("high", goal=GoalTerm("height", 1, height, goal_height), override=True)(is_high)
     task, progress, state, goals = worlds(hoist("high"), 0, 5)
-    (part,) = [part for part in shared_goal_space(task).parts if part.name == "height"]
-    assert part.first == sum(GOAL_SIZES.values()) - 1
+    (section,) = [section for section in shared_goal_space(task).sections if section.name == "height"]
+    assert section.first == sum(GOAL_SIZES.values()) - 1
     achieved = achieved_goal(shared_goal_space(task), progress, state, goals)
-    np.testing.assert_array_equal(achieved[:, part.first], state.object_position[:, 0, 2])
+    np.testing.assert_array_equal(achieved[:, section.first], state.object_position[:, 0, 2])
     register_predicate("high", goal=GoalTerm("height", 13, height, goal_height), override=True)(is_high)
     with pytest.raises(ConfigError, match="no room for the goal term 'height'"):
         shared_goal_space(find_task(hoist("high")))
@@ -79,15 +79,15 @@ def test_a_user_defined_term_uses_places_of_unused_flags_in_shared_goals() -> No
 def test_a_predicate_ends_the_predicates_that_it_excludes() -> None:
     register_predicate("high", excludes=("near",), override=True)(is_high)
     task = find_task(hoist("high"))
-    assert [name for name, _ in task.plan.kept[-1]] == ["high", "held"]
+    assert [name for name, _ in task.sequence.kept[-1]] == ["high", "held"]
     register_predicate("high", override=True)(is_high)
-    assert "near" in dict(find_task(hoist("high")).plan.kept[-1])
+    assert "near" in dict(find_task(hoist("high")).sequence.kept[-1])
 
 
 def test_an_initial_predicate_holds_at_the_reset() -> None:
     register_predicate("high", initial=True, override=True)(is_high)
     hoist("placed", requires=("high",))
-    assert find_task(["hoist"]).plan.gives == (("placed", 0),)
+    assert find_task(["hoist"]).sequence.gives == (("placed", 0),)
 
 
 def test_an_event_with_a_term_needs_achieved_later() -> None:
@@ -95,7 +95,7 @@ def test_an_event_with_a_term_needs_achieved_later() -> None:
     with pytest.raises(RegistryError, match=r"predicate high: goal: 'height' .* `achieved_later`"):
         register_predicate("high", event=True, goal=term, override=True)
     register_predicate("high", event=True, goal=replace(term, achieved_later=height), override=True)(is_high)
-    assert ("high", 2) not in find_task(hoist("high")).plan.kept[-1]
+    assert ("high", 2) not in find_task(hoist("high")).sequence.kept[-1]
 
 
 def test_an_unknown_predicate_is_refused_with_the_known_predicates() -> None:

@@ -15,7 +15,7 @@ from hypothesis.extra import numpy as arrays
 
 from mygym.tasks import goal_terms, goals, rewards
 from mygym.tasks.context import StageContext, Thresholds, wrapped
-from mygym.tasks.goals import GoalPart, GoalSpace, achieved_goal, desired_goal, goal_space
+from mygym.tasks.goals import GoalSection, GoalSpace, achieved_goal, desired_goal, goal_space
 from mygym.tasks.rewards import find_reward
 from tests.components import REWARDS, TASKS_AND_COMPOSITIONS
 from tests.tasks.states import LISTED, PREDICATES, as_torch, bound_stage, random_view, single, the_task, worlds
@@ -29,12 +29,12 @@ TERMS = {term.name: term for term in (goal_terms.OBJECT, goal_terms.PART, goal_t
 
 
 def space_of(*names: str) -> GoalSpace:
-    """Return a goal space of the named parts."""
-    parts: list[GoalPart] = []
+    """Return a goal space of the named sections."""
+    sections: list[GoalSection] = []
     for name in names:
         term, predicate = TERMS.get(name), PREDICATES[name if name in PREDICATES else "placed"]
-        parts.append(GoalPart(predicate, term, TURNED, 0, sum(part.size for part in parts)))
-    return GoalSpace(tuple(parts))
+        sections.append(GoalSection(predicate, term, TURNED, 0, sum(section.size for section in sections)))
+    return GoalSpace(tuple(sections))
 
 
 SPACES = {
@@ -52,18 +52,18 @@ def pairs(draw: Any, name: str | None = None) -> tuple[GoalSpace, Any, Any]:
     space = SPACES[name or draw(st.sampled_from(sorted(SPACES)))]
     batch, rng = draw(st.sampled_from([(), (1,), (6,), (2, 3)])), np.random.default_rng(draw(SEEDS))
     achieved, desired = np.zeros((2, *batch, space.size), np.float32)
-    for part in space.parts:
-        section = (..., slice(part.first, part.first + part.size))
+    for section in space.sections:
+        indices = (..., slice(section.first, section.first + section.size))
         scale = rng.choice([0.0, 0.01, 0.03, 0.06, 1.0], (*batch, 1))
-        if part.is_flag:
-            desired[section], achieved[section] = 1.0, rng.integers(0, 2, (*batch, 1))
-        elif part.name == "yaw":
+        if section.is_flag:
+            desired[indices], achieved[indices] = 1.0, rng.integers(0, 2, (*batch, 1))
+        elif section.name == "yaw":
             angle = rng.uniform(-4, 4, (*batch, 1))
             for array, yaw in ((desired, angle), (achieved, angle + 5 * scale)):
-                array[section] = np.concatenate([np.cos(yaw), np.sin(yaw)], axis=-1)
+                array[indices] = np.concatenate([np.cos(yaw), np.sin(yaw)], axis=-1)
         else:
-            desired[section] = rng.uniform(-2, 2, (*batch, part.size))
-            achieved[section] = desired[section] + scale * rng.uniform(-1, 1, (*batch, part.size))
+            desired[indices] = rng.uniform(-2, 2, (*batch, section.size))
+            achieved[indices] = desired[indices] + scale * rng.uniform(-1, 1, (*batch, section.size))
     return space, achieved, desired
 
 
@@ -87,12 +87,12 @@ def test_rewards_agree_in_batches_single_vectors_and_torch(space: str, data: Any
         np.testing.assert_allclose(batch, function(SPACES[space], *tensors).numpy(), rtol=1e-6, atol=1e-7, err_msg=name)
 
 
-def differences(space: GoalSpace, achieved: Any, desired: Any) -> list[tuple[GoalPart, Any]]:
-    """Return the distance between achieved and desired goal in each part, in the unit of the part."""
-    parts = [(part, slice(part.first, part.first + part.size)) for part in space.parts]
+def differences(space: GoalSpace, achieved: Any, desired: Any) -> list[tuple[GoalSection, Any]]:
+    """Return the distance between achieved and desired goal in each section, in the unit of the section."""
+    slices = [(section, slice(section.first, section.first + section.size)) for section in space.sections]
     return [
-        (part, np.linalg.norm((achieved - desired)[..., section].astype(np.float64), axis=-1))
-        for part, section in parts
+        (section, np.linalg.norm((achieved - desired)[..., indices].astype(np.float64), axis=-1))
+        for section, indices in slices
     ]
 
 
@@ -105,30 +105,32 @@ def test_sparse_is_zero_where_the_goal_is_reached_and_minus_one_elsewhere(pair: 
 @given(pair=pairs())
 def test_dense_is_minus_metres_and_zero_only_at_the_goal(pair: tuple[Any, Any, Any]) -> None:
     space, _, desired = pair
-    metres = sum(distance * part.metres for part, distance in differences(*pair))
+    metres = sum(distance * section.metres for section, distance in differences(*pair))
     np.testing.assert_allclose(np.asarray(rewards.find_reward("dense").goal_reward(*pair)), -metres, atol=1e-6)
     assert (rewards.dense(desired, desired, space) == 0).all()
 
 
 @given(pair=pairs())
-def test_reached_requires_every_part_within_its_tolerance_and_every_flag(pair: tuple[Any, Any, Any]) -> None:
-    distances = [(part.tolerance, distance) for part, distance in differences(*pair)]
+def test_reached_requires_every_section_within_its_tolerance_and_every_flag(pair: tuple[Any, Any, Any]) -> None:
+    distances = [(section.tolerance, distance) for section, distance in differences(*pair)]
     clear_cut = np.all([np.abs(distance - tolerance) > 1e-6 for tolerance, distance in distances], axis=0)
     expected = np.all([distance < tolerance for tolerance, distance in distances], axis=0)
     assert (np.asarray(goals.goal_reached(*pair)) == expected)[clear_cut].all()
 
 
 @pytest.mark.parametrize("name", SPACES)
-def test_parts_fill_the_vector_in_order_each_in_its_unit(name: str) -> None:
+def test_sections_fill_the_vector_in_order_each_in_its_unit(name: str) -> None:
     space = SPACES[name]
-    covered = [i for part in space.parts for i in range(part.first, part.first + part.size)]
+    covered = [i for section in space.sections for i in range(section.first, section.first + section.size)]
     assert covered == list(range(space.size))
-    assert space.names == tuple(part.name for part in space.parts)
-    for part in space.parts:
-        angle = part.name == "yaw"
-        expected = part.bound.thresholds.angle if angle else part.bound.thresholds.tolerance
-        assert part.tolerance == (0.5 if part.is_flag else expected)
-        assert part.metres == (goal_terms.FLAG_METRES if part.is_flag else goal_terms.ANGLE_METRES if angle else 1.0)
+    assert space.names == tuple(section.name for section in space.sections)
+    for section in space.sections:
+        angle = section.name == "yaw"
+        expected = section.bound.thresholds.angle if angle else section.bound.thresholds.tolerance
+        assert section.tolerance == (0.5 if section.is_flag else expected)
+        assert section.metres == (
+            goal_terms.FLAG_METRES if section.is_flag else goal_terms.ANGLE_METRES if angle else 1.0
+        )
 
 
 @given(values=arrays.arrays(np.float64, st.integers(2, 30), elements=st.floats(-5, 0)), gamma=st.floats(0.5, 1))
@@ -165,11 +167,11 @@ def test_the_goal_is_reached_when_the_stages_are_complete(composition: str, seed
     task, progress, state, points = worlds(composition, seed, 200)
     space, last = goal_space(task), len(task.bound_stages)
     done = np.ones(200, dtype=bool)
-    for name, giver in task.plan.gives:
-        done &= task.plan.predicates[name].begins(StageContext(state, progress, points, task.bound_stages[giver]))
+    for name, giver in task.sequence.gives:
+        done &= task.sequence.predicates[name].begins(StageContext(state, progress, points, task.bound_stages[giver]))
     reached = goals.goal_reached(space, achieved_goal(space, progress, state, points), desired_goal(space, points))
     # Exceptions: the tolerance is stricter than `near`; `struck` keeps the position at the end of its stage.
-    exempt = any(part.name in ("end_effector_from_object", "struck") for part in space.parts)
+    exempt = any(section.name in ("end_effector_from_object", "struck") for section in space.sections)
     assert exempt or (reached | ~done | (progress.stage < last)).all()
 
 
@@ -188,11 +190,11 @@ def test_the_goal_is_reached_when_the_stages_are_complete(composition: str, seed
         ("handle", ("end_effector_from_object",)),
     ],
 )
-def test_goal_parts_follow_from_the_stages(composition: str, names: tuple[str, ...]) -> None:
+def test_goal_sections_follow_from_the_stages(composition: str, names: tuple[str, ...]) -> None:
     assert goal_space(the_task(composition)).names == names
 
 
-def test_goal_parts_use_the_object_of_their_sub_task() -> None:
+def test_goal_sections_use_the_object_of_their_sub_task() -> None:
     task, progress, state, points = worlds("stack", 0, 3)
     achieved = achieved_goal(goal_space(task), progress, state, points)
     np.testing.assert_allclose(achieved[:, :6], state.object_position.reshape(3, 6))
@@ -214,8 +216,8 @@ def test_after_their_stage_struck_is_at_the_goal_and_an_event_has_happened() -> 
     progress = replace(context.progress, stage=np.array([0, 1, 2] * 2))
     space = GoalSpace(
         (
-            GoalPart(PREDICATES["struck"], goal_terms.STRUCK, bound_stage(), 1, 0),
-            GoalPart(PREDICATES["touched"], None, bound_stage(), 1, 3),
+            GoalSection(PREDICATES["struck"], goal_terms.STRUCK, bound_stage(), 1, 0),
+            GoalSection(PREDICATES["touched"], None, bound_stage(), 1, 3),
         )
     )
     achieved = achieved_goal(space, progress, context.state, context.goals)

@@ -92,12 +92,12 @@ REFUSALS: list[tuple[str, list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("text", "parts"), REFUSALS, ids=lambda case: str(case)[:50])
-def test_ambiguities_and_unknown_words_are_refused(text: str, parts: list[str]) -> None:
+@pytest.mark.parametrize(("text", "words"), REFUSALS, ids=lambda case: str(case)[:50])
+def test_ambiguities_and_unknown_words_are_refused(text: str, words: list[str]) -> None:
     for refuse in (find_task, lambda text: resolve_config({"task": text}), RobotEnv):
         with pytest.raises(ConfigError) as error:
             refuse(text)
-        assert all(part in str(error.value) for part in parts), str(error.value)
+        assert all(word in str(error.value) for word in words), str(error.value)
 
 
 WORDS = "pick up the apple cube it put on onto plate and , ; then push to goal open drawer turn maze through peg ."

@@ -71,9 +71,9 @@ NOT_ENDING = [composition for composition in compositions() if not composition.e
 def test_a_sub_task_that_ends_free_and_clear_may_precede_any_sub_task(composition: list[str], last: str) -> None:
     task = find_task([{"stages": stages, "object": f"thing {i}"} for i, stages in enumerate([*composition, last])])
     ends = np.cumsum([len(stages) for stages in composition]).tolist()
-    assert task.plan.firsts == (0, *ends)
-    lasting = [item for item in task.plan.gives if PREDICATES[item[0]].lasts]
-    for index, kept in enumerate(task.plan.kept):
+    assert task.sequence.firsts == (0, *ends)
+    lasting = [item for item in task.sequence.gives if PREDICATES[item[0]].lasts]
+    for index, kept in enumerate(task.sequence.kept):
         before = [item for item in lasting if any(item[1] < end <= index for end in ends)]
         assert set(before) <= set(kept)
         begun = max((end for end in ends if end <= index), default=0)
@@ -92,16 +92,16 @@ def test_a_sub_task_after_one_that_does_not_end_free_and_clear_is_refused(before
 
 def test_placed_must_hold_until_the_end() -> None:
     task = find_task(STACK)
-    assert task.plan.gives == (("placed", 2), ("placed", 7), ("free", 8), ("clear", 9))
+    assert task.sequence.gives == (("placed", 2), ("placed", 7), ("free", 8), ("clear", 9))
     for index in range(3, 11):
-        assert ("placed", 2) in task.plan.kept[index]
+        assert ("placed", 2) in task.sequence.kept[index]
 
 
 def test_placed_must_hold_until_the_object_is_moved_again() -> None:
     between = {"stages": "AGMDW", "object": "die"}
     task = find_task([SAME_AGAIN[0], between, SAME_AGAIN[1]])
-    assert [("placed", 2) in kept for kept in task.plan.kept] == [3 <= index < 10 for index in range(14)]
-    assert task.plan.gives == (("placed", 7), ("near", 10), ("held", 11), ("placed", 12))
+    assert [("placed", 2) in kept for kept in task.sequence.kept] == [3 <= index < 10 for index in range(14)]
+    assert task.sequence.gives == (("placed", 7), ("near", 10), ("held", 11), ("placed", 12))
 
 
 # episodes with known stages -----------------------------------------------------------------------------------------
@@ -348,7 +348,7 @@ def test_any_mappings_are_a_task_or_a_config_error(composition: list[dict[str, A
         return
     assert all(is_grammatical(subtask["stages"]) for subtask in composition)
     assert task.describe()
-    assert len(task.labels) == len(task.bound_stages) == len(task.plan.stages)
+    assert len(task.labels) == len(task.bound_stages) == len(task.sequence.stages)
     assert find_task(composition) == task
 
 

@@ -78,7 +78,7 @@ class RunLogs:
         return self.record.steps
 
     @property
-    def planned_steps(self) -> int:
+    def configured_steps(self) -> int:
         """Env steps that the config asks for."""
         return int(self.number("steps") or 0)
 
@@ -89,8 +89,8 @@ class RunLogs:
 
     @property
     def length(self) -> int:
-        """Env steps of the whole run; planned, unless it is done: it may have stopped because it succeeds."""
-        return self.steps if self.record.status == "done" else self.planned_steps
+        """Env steps of the whole run: those of the config unless it is done, since success may end it early."""
+        return self.steps if self.record.status == "done" else self.configured_steps
 
     @property
     def is_young(self) -> bool:

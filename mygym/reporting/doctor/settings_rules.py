@@ -32,9 +32,9 @@ SHORT_MEMORY = 0.2
 def no_update_before_the_end(logs: RunLogs) -> Finding | None:
     """`learning_starts` lies beyond the last step: the networks keep their initial weights."""
     starts = logs.number("algo_params.learning_starts")
-    if starts is None or starts < logs.planned_steps:
+    if starts is None or starts < logs.configured_steps:
         return None
-    evidence = f"learning_starts is {starts:,.0f}, and the run has {logs.planned_steps:,} steps"
+    evidence = f"learning_starts is {starts:,.0f}, and the run has {logs.configured_steps:,} steps"
     return Finding(evidence, f"--steps {10 * int(starts):d}, or a smaller algo_params.learning_starts")
 
 
@@ -70,7 +70,7 @@ def too_few_steps(logs: RunLogs) -> Finding | None:
     ):
         return None
     evidence = f"success still grows: {success[:half].mean():.0%} in the first half of the evaluations, "
-    return Finding(f"{evidence}{success[-1]:.0%} in the last", f"{more} {2 * max(logs.planned_steps, logs.steps)}")
+    return Finding(f"{evidence}{success[-1]:.0%} in the last", f"{more} {2 * max(logs.configured_steps, logs.steps)}")
 
 
 def too_few_updates(logs: RunLogs) -> Finding | None:
@@ -95,7 +95,7 @@ def too_few_evaluations(logs: RunLogs) -> Finding | None:
     number = int((logs.steps_of(SUCCESS) > 0).sum())
     episodes = int(logs.number("eval.episodes") or 0)
     if number < FEW_EVALUATIONS and logs.record.status == "done":
-        every = max(logs.planned_steps // 10, 1)
+        every = max(logs.configured_steps // 10, 1)
         evidence = f"{count(number, 'evaluation')} after the start, each of {count(episodes, 'episode')}"
         return Finding(evidence, f"--set eval.every={every}")
     if episodes < FEW_EPISODES:
@@ -148,7 +148,7 @@ def replay_buffer_too_small(logs: RunLogs) -> Finding | None:
     if size >= logs.steps / 10 or episodes >= 100:
         return None
     evidence = f"buffer_size {size:,.0f} holds {episodes:.0f} episodes of a run of {logs.steps:,} steps"
-    return Finding(evidence, f"--set algo_params.buffer_size={max(logs.planned_steps, 1)}")
+    return Finding(evidence, f"--set algo_params.buffer_size={max(logs.configured_steps, 1)}")
 
 
 def no_exploration(logs: RunLogs) -> Finding | None:

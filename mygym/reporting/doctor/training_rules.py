@@ -47,9 +47,9 @@ def diverged(logs: RunLogs) -> Finding | None:
 
 def stopped_early(logs: RunLogs) -> Finding | None:
     """The run was interrupted or killed."""
-    if logs.record.status not in ("interrupted", "stopped") or logs.steps >= logs.planned_steps:
+    if logs.record.status not in ("interrupted", "stopped") or logs.steps >= logs.configured_steps:
         return None
-    evidence = f"{logs.record.status} after {logs.steps:,} of {logs.planned_steps:,} steps"
+    evidence = f"{logs.record.status} after {logs.steps:,} of {logs.configured_steps:,} steps"
     return Finding(evidence, f"--resume {logs.record.path}")
 
 
@@ -75,7 +75,7 @@ def never_touched_the_object(logs: RunLogs) -> Finding | None:
 
 
 def hindsight_finds_nothing(logs: RunLogs) -> Finding | None:
-    """Hindsight relabels goals with places of the object, which hardly ever moves."""
+    """Hindsight relabels goals with positions of the object, which hardly ever moves."""
     touched = logs.column("touched")
     if logs.is_young or not logs.setting("her") or len(touched) < ENOUGH or not _acts_on_something(logs):
         return None
@@ -83,8 +83,8 @@ def hindsight_finds_nothing(logs: RunLogs) -> Finding | None:
         return None
     evidence = f"the object was touched in {int(touched.sum())} of {len(touched):,} training episodes, so nearly all "
     raised = logs.task is not None and logs.task.has_goals_in_air and not logs.setting("task_params.goals_on_surface")
-    places = "--set task_params.goals_on_surface=0.3, or " if raised else ""
-    return Finding(f"{evidence}relabelled goals are its start", f"{places}{_start_later(logs) or _shaped(logs)}")
+    remedy = "--set task_params.goals_on_surface=0.3, or " if raised else ""
+    return Finding(f"{evidence}relabelled goals are its start", f"{remedy}{_start_later(logs) or _shaped(logs)}")
 
 
 def stuck_in_a_stage(logs: RunLogs) -> Finding | None:

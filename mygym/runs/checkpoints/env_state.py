@@ -68,15 +68,15 @@ def _equal(first: Any, second: Any) -> bool:
 
 
 def normalizer_state(normalizer: VecNormalize) -> dict[str, Any]:
-    """Return the running mean, variance and count of each part of the observation."""
-    parts = normalizer.obs_rms if isinstance(normalizer.obs_rms, dict) else {"": normalizer.obs_rms}
-    return {key: {"mean": r.mean.copy(), "var": r.var.copy(), "count": float(r.count)} for key, r in parts.items()}
+    """Return the running mean, variance and count of each array of the observation."""
+    statistics = normalizer.obs_rms if isinstance(normalizer.obs_rms, dict) else {"": normalizer.obs_rms}
+    return {key: {"mean": r.mean.copy(), "var": r.var.copy(), "count": float(r.count)} for key, r in statistics.items()}
 
 
 def load_normalizer_state(normalizer: VecNormalize, state: Mapping[str, Any]) -> None:
     """Restore a state of `normalizer_state`."""
-    parts = normalizer.obs_rms if isinstance(normalizer.obs_rms, dict) else {"": normalizer.obs_rms}
-    for key, running in parts.items():
+    statistics = normalizer.obs_rms if isinstance(normalizer.obs_rms, dict) else {"": normalizer.obs_rms}
+    for key, running in statistics.items():
         running.mean, running.var = np.array(state[key]["mean"]), np.array(state[key]["var"])
         running.count = state[key]["count"]
 

@@ -105,8 +105,8 @@ def array_properties(array: Any) -> dict[str, Any]:
 
 def _name(path: Any) -> str:
     """Return the name of a JAX key path, e.g. `params.Dense_0.kernel`."""
-    parts = (getattr(step, "name", getattr(step, "key", getattr(step, "idx", None))) for step in path)
-    return ".".join(map(str, parts))
+    names = (getattr(key, "name", getattr(key, "key", getattr(key, "idx", None))) for key in path)
+    return ".".join(map(str, names))
 
 
 def _checked(name: str, current: Any, new: Any) -> Any:

@@ -51,7 +51,7 @@ def thumbnail(spec: ObjectSpec, width: int, height: int, samples: int = 2) -> Pi
     image, mask, shaded = _render(spec, width * samples, height * samples)
     shadow = Image.fromarray((255 * shaded).astype(np.uint8))
     near, far = (
-        np.asarray(shadow.filter(ImageFilter.GaussianBlur(height * samples * part)), dtype=float) for part in BLURS
+        np.asarray(shadow.filter(ImageFilter.GaussianBlur(height * samples * radius)), dtype=float) for radius in BLURS
     )
     paper = np.array(PAPER) * (1 - SHADOW * (near + far)[..., None] / 510)
     image = np.where(mask[..., None], image, paper)

@@ -117,7 +117,7 @@ def check_budget(policy: Any, budget_us: float, key: str) -> None:
 def forward_microseconds(policy: Any) -> float:
     """Return the median time of a forward pass with one observation, with the current forward state."""
     space = without_route(policy.observation_space)
-    zeros = {key: np.zeros(part.shape, part.dtype) for key, part in _parts(space).items()}
+    zeros = {key: np.zeros(subspace.shape, subspace.dtype) for key, subspace in _subspaces(space).items()}
     observation = policy.obs_to_tensor(zeros if isinstance(space, spaces.Dict) else zeros[""])[0]
     policy.set_training_mode(False)
     times = []
@@ -128,7 +128,7 @@ def forward_microseconds(policy: Any) -> float:
     return 1e6 * statistics.median(times)
 
 
-def _parts(space: spaces.Space[Any]) -> dict[str, Any]:
+def _subspaces(space: spaces.Space[Any]) -> dict[str, Any]:
     return dict(space.spaces) if isinstance(space, spaces.Dict) else {"": space}
 
 

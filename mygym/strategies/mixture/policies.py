@@ -111,7 +111,7 @@ class MixturePolicy:
         """Set the routes before features are extracted, which every network does first; remove them from the input."""
         self._read_route(inputs[0])
         if isinstance(inputs[0], dict) and ROUTE in inputs[0]:
-            return ({key: part for key, part in inputs[0].items() if key != ROUTE},)
+            return ({key: array for key, array in inputs[0].items() if key != ROUTE},)
         return None
 
     def _read_route(self, observations: Any) -> None:
@@ -119,8 +119,8 @@ class MixturePolicy:
         batch = state.batch
         batch.routes = batch.noise = None
         if by is not None:
-            part = observations if by.key is None else observations[by.key]
-            batch.routes = _routes(part, by, state)
+            rows = observations if by.key is None else observations[by.key]
+            batch.routes = _routes(rows, by, state)
         elif isinstance(observations, dict) and ROUTE in observations:
             route = observations[ROUTE]
             if state.protocol == "gumbel_softmax":
@@ -130,21 +130,21 @@ class MixturePolicy:
                 state.route(route[:, : state.layers].round().long())
 
 
-def _routes(part: torch.Tensor, by: ByObservation, state: ForwardState) -> Sequence[Route]:
+def _routes(rows: torch.Tensor, by: ByObservation, state: ForwardState) -> Sequence[Route]:
     """Return the routes of observation rows `(n, d)`.
 
     In a one-hot vector, normalised or not, only the hot number is above 0.
     """
     size = by.stop - by.start
-    alone = len(part) == 1
+    alone = len(rows) == 1
     # Python numbers for the first row: making a tensor takes longer than passing a small layer.
-    numbers = (part if alone else part[:1]).tolist()[0][by.start : by.stop]
+    numbers = (rows if alone else rows[:1]).tolist()[0][by.start : by.stop]
     most = max(numbers)
     hot = numbers.index(most) if most > 0 or len(by.candidates) == size else size
     # All rows are often equal, and checking this is faster than sorting them.
-    if alone or (most > 0 and part[:, by.start + hot].min().item() > 0):
+    if alone or (most > 0 and rows[:, by.start + hot].min().item() > 0):
         return state.uniform_routes[by.candidates[hot]]
-    values, index = part[:, by.start : by.stop].max(dim=1)
+    values, index = rows[:, by.start : by.stop].max(dim=1)
     if len(by.candidates) > size:
         index = torch.where(values > 0, index, size)
     return (route_rows(torch.as_tensor(by.candidates, device=index.device)[index], state.candidates),)

@@ -10,7 +10,7 @@ from mygym.tasks.stages.motions import closeness, lifted, limited, planar_distan
 from mygym.tasks.state import namespace
 from mygym.types import Array
 
-CALM_STEP = 0.012
+CALM_ADVANCE = 0.012
 """m per control step: a long object swings in the fingers when it moves faster."""
 
 FIRM_STEPS = 5
@@ -35,7 +35,7 @@ def _second_holds(context: StageContext) -> Array:
 
 def _bring_to(context: StageContext, position: Array, ee_position: Array) -> Array:
     """`(N, 3)` m: next target of the end effector that brings the object slowly to `position`."""
-    return limited(ee_position, position + ee_position - context.object_position, CALM_STEP)
+    return limited(ee_position, position + ee_position - context.object_position, CALM_ADVANCE)
 
 
 # offer --------------------------------------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ def _hand_over_expert(context: StageContext, start_pose: StartPose) -> ArmComman
     return ArmCommand(
         target,
         xp.where(opens, OPEN, CLOSED),
-        second_target=limited(second_ee, second_target, CALM_STEP),
+        second_target=limited(second_ee, second_target, CALM_ADVANCE),
         second_gripper=xp.where(closes | (context.count > 0), CLOSED, OPEN),
     )
 

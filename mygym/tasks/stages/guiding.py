@@ -129,12 +129,12 @@ def _expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     has_arrived = (abs(position - context.goal) < PASSED).all(-1)[:, None]
     on_line = along * direction + height * front
     is_behind = (along[:, 0] < -0.01) & (distance(offset, on_line) < 0.015) & (height[:, 0] < 0.5 * CLEAR)
-    step = xp.clip(0.1 * distance(position, _waypoint(context)), 0.006, 0.01)[:, None]
+    advance = xp.clip(0.1 * distance(position, _waypoint(context)), 0.006, 0.01)[:, None]
     start = _start_pose(context)
     beside = distance(ee - height * front, start)[:, None]
     is_outside = beside > ENTRANCE + 0.5 * xp.clip(HOVER - height, 0.0, HOVER)
     target_outside = xp.where(has_arrived | (height < CLEAR), ee - height * front, start) + HOVER * front
-    target_inside = xp.where(is_behind[:, None], position + (along + step) * direction, start)
+    target_inside = xp.where(is_behind[:, None], position + (along + advance) * direction, start)
     return ArmCommand(xp.where(has_arrived | (is_outside & ~is_behind[:, None]), target_outside, target_inside), CLOSED)
 
 

@@ -190,8 +190,8 @@ def _insert_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     is_low = ~enters & (beside > 0.015) & (above < HOLE_DEPTH)
     target = xp.where(is_low[:, None], ee, goal)
     target = with_height(target, xp.where(enters, goal[:, 2], goal[:, 2] + HOLE_DEPTH + 0.015))
-    step = 0.004 + 0.008 * xp.astype(~enters & (beside >= 0.02), ee.dtype)
-    return ArmCommand(limited(ee, target, step[:, None]), CLOSED)
+    advance = 0.004 + 0.008 * xp.astype(~enters & (beside >= 0.02), ee.dtype)
+    return ArmCommand(limited(ee, target, advance[:, None]), CLOSED)
 
 
 # drop ---------------------------------------------------------------------------------------------------------------

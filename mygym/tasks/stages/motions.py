@@ -75,11 +75,11 @@ def planar_distance(a: Array, b: Array) -> Array:
     return distance(a[:, :2], b[:, :2])
 
 
-def limited(start: Array, end: Array, step: Array | float) -> Array:
-    """`(N, 3)` m: the point towards `end` that is at most `step` m, a number or `(N, 1)`, from `start`."""
+def limited(start: Array, end: Array, largest: Array | float) -> Array:
+    """`(N, 3)` m: the point towards `end` that is at most `largest` m, a number or `(N, 1)`, from `start`."""
     xp = namespace(start)
     away = distance(start, end)[:, None]
-    return start + (end - start) * xp.minimum(step / xp.maximum(away, 1e-9), 1.0)
+    return start + (end - start) * xp.minimum(largest / xp.maximum(away, 1e-9), 1.0)
 
 
 def over_then_down(context: StageContext, position: Array) -> Array:

@@ -108,9 +108,9 @@ def _push_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     is_at_goal = abs(context.goal[:, 0] - context.part_position) < 0.5 * context.thresholds.tolerance
     is_behind = (along < 0.005) & (aside < 0.015)
     is_in_front = (along >= 0.005) & (length(offset) < STAND_OFF)
-    step = xp.clip(0.4 * left, 0.002, 0.012)[:, None]
+    advance = xp.clip(0.4 * left, 0.002, 0.012)[:, None]
     target = xp.where(is_in_front[:, None], ee + 0.005 * direction, over_then_down(context, _push_start(context)))
-    target = xp.where(is_behind[:, None], context.target + (along[:, None] + step) * direction, target)
+    target = xp.where(is_behind[:, None], context.target + (along[:, None] + advance) * direction, target)
     return ArmCommand(xp.where(is_at_goal[:, None], ee, target), CLOSED)
 
 

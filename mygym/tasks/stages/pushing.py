@@ -43,8 +43,8 @@ def _push_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
     along = (offset * direction).sum(-1)
     aside = distance(offset[:, :2], along[:, None] * direction[:, :2])
     is_behind = (along < -0.015) & (aside < 0.015) & (offset[:, 2] < 0.02)
-    step = xp.clip(0.25 * planar_distance(position, context.goal), 0.004, 0.02)[:, None]
-    push = with_height(ee + step * direction - (offset - along[:, None] * direction), position[:, 2])
+    advance = xp.clip(0.25 * planar_distance(position, context.goal), 0.004, 0.02)[:, None]
+    push = with_height(ee + advance * direction - (offset - along[:, None] * direction), position[:, 2])
     return ArmCommand(xp.where(is_behind[:, None], push, over_then_down(context, _push_start(context))), CLOSED)
 
 

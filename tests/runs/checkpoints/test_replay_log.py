@@ -129,7 +129,7 @@ def sampled(buffer: Any) -> list[Any]:
         return []
     np.random.seed(0)  # noqa: NPY002  (SB3 draws from the global generator)
     return [
-        {key: part.numpy() for key, part in (sample.items() if isinstance(sample, dict) else [("", sample)])}
+        {key: array.numpy() for key, array in (sample.items() if isinstance(sample, dict) else [("", sample)])}
         for sample in buffer.sample(16)
         if sample is not None
     ]

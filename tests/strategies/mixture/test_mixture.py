@@ -191,7 +191,7 @@ def test_the_stage_in_the_observation_selects_the_candidate(algo: str, more: dic
             actions = [env.env_method("expert_action", indices=[row])[0] for row in range(2)]
             stages.append([int(progress.stage[0]) for progress in env.get_attr("progress")])
             if algo == "dagger":
-                model.policy.standardize({key: torch.as_tensor(part) for key, part in observation.items()})
+                model.policy.standardize({key: torch.as_tensor(array) for key, array in observation.items()})
             model.predict(observation)
             routes.append(routed(model, len(stages[-1])))
             observation = env.step(np.stack(actions))[0]
@@ -224,7 +224,7 @@ def test_only_the_active_candidate_has_gradients() -> None:
         model._setup_learn(10)
         strategy.step()
         active = strategy.sampler.drawn[0, 0]
-        batch = {key: torch.as_tensor(part) for key, part in observations(model).items()}
+        batch = {key: torch.as_tensor(array) for key, array in observations(model).items()}
         model.actor.action_log_prob(batch)[1].sum().backward()
         (net,) = supernets(model.actor)
         for number, candidate in enumerate(net.layers[0].candidates):  # type: ignore[union-attr, arg-type]
