@@ -144,7 +144,7 @@ class Episode:
         motion = act(self.task, self.progress, self.world.state, self.goals)
         action = self.world.action_towards(
             motion.target[0],
-            # With shared spaces the fingers can move and the tool can turn in every task. If the task needs neither, keep
+            # With shared spaces the fingers can move and the tool can turn in every task. If a task needs neither, keep
             # the fingers closed, and the tool as it is.
             _scalar(motion.gripper) if self.task.uses_gripper else CLOSED,
             _scalar(motion.yaw_change) if self.task.needs_tool_yaw and motion.yaw_change is not None else 0.0,

@@ -82,7 +82,8 @@ def _potential(context: StageContext) -> Array:
     passed, leg = (xp.where(legs, lengths, none).sum(1) for legs in (numbers < count, numbers == count))
     advance = progress(distance(context.object_position, _waypoint(context)), HALF_LEG * xp.maximum(leg, SHORTEST))
     stand = context.object_position - CONTACT * _push_direction(context)
-    return (passed + leg * with_stand(context, advance, stand)) / lengths.sum(1)
+    share = (passed + leg * with_stand(context, advance, stand)) / lengths.sum(1)
+    return xp.clip(share, 0.0, 1.0)  # sums are rounded
 
 
 # expert ----------------------------------------------------------------------------------------------------------
