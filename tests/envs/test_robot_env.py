@@ -37,13 +37,15 @@ Env = RobotEnv
 
 @pytest.fixture(scope="module")
 def cached_env() -> Iterator[Any]:
-    """Return environments by keywords; each is built once."""
+    """Return environments by keywords; each is built once, while not too many others are in use: 20 MB each."""
     envs: dict[str, Env] = {}
 
     def make(**keywords: Any) -> Env:
         key = repr(sorted(keywords.items()))
         if key not in envs:
             envs[key] = RobotEnv(**keywords)
+        while len(envs) > 50:
+            envs.pop(next(iter(envs))).close()
         return envs[key]
 
     yield make
