@@ -46,7 +46,17 @@ from mygym.config import merged
 from mygym.envs.robot_env import RobotEnv
 from mygym.models import temporary_files
 from mygym.registry import register_algorithm
-from mygym.runs import divergence_callback, factory, files, logs, progress_bar, result, session, video, worker_vec_env
+from mygym.runs import (
+    divergence_callback,
+    env_factory,
+    files,
+    logs,
+    progress_bar,
+    result,
+    session,
+    video,
+    worker_vec_env,
+)
 from mygym.runs.checkpoints import checkpoints, replay_log
 from mygym.runs.checkpoints.checkpoints import Checkpoints
 from mygym.runs.logs import events_file
@@ -164,7 +174,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def in_this_process() -> Iterator[None]:
     """Environments of workers in the main process, for the same results without the seconds in which workers start."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(factory, "worker_vec_env", lambda makers, processes: DummyVecEnv(makers))
+        patch.setattr(env_factory, "worker_vec_env", lambda makers, processes: DummyVecEnv(makers))
         yield
 
 

@@ -25,7 +25,7 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, InterruptedRunError, MygymError
 from mygym.registry import algorithm
 from mygym.registry.user_files import PACKAGE
-from mygym.runs import directory, factory
+from mygym.runs import directory, env_factory, model_factory
 from mygym.runs.checkpoints.checkpoints import Checkpoints
 from mygym.runs.policy import NORMALIZER, open_model, save_policy
 from mygym.runs.resolve_config import resolve_config
@@ -113,10 +113,10 @@ class Subject:
         cls = algorithm(self.name, self.framework).combo()[0]
         missing = [method for method in METHODS if not callable(getattr(cls, method, None))]
         demand(not missing, f"{cls.__name__} has no {', '.join(missing)}")
-        env = factory.make_vec_env(config)
+        env = env_factory.make_vec_env(config)
         try:
             try:
-                model = factory.build_model(config, env)
+                model = model_factory.build_model(config, env)
             except ConfigError as error:
                 if not self._takes_other_observations():
                     raise
@@ -140,7 +140,7 @@ class Subject:
         message = f"is registered for {registered}, but takes {takes} ({entry.origin}): {self.refused}; {remedy}"
         demand(not self.refused, message)
         config = self.resolved.config
-        env = factory.make_vec_env(config)
+        env = env_factory.make_vec_env(config)
         try:
             gets_dict = isinstance(env.observation_space, spaces.Dict)
             message = f"is registered for {registered}, but gets {env.observation_space}"
@@ -165,7 +165,7 @@ class Subject:
     def saves_and_loads(self) -> None:
         """Saved models give the same actions in this process and in another process."""
         run = self.first.path
-        cls = factory.loadable(self.resolved.config)
+        cls = model_factory.loadable(self.resolved.config)
         observations = self._observations()
         policy = api.load(run)
         actions = _actions(policy, observations)
@@ -261,7 +261,7 @@ class Subject:
 
         env = DummyVecEnv([lambda: RobotEnv(config.task, goal_env=goal_env)])
         try:
-            factory.build_model(config, env)
+            model_factory.build_model(config, env)
         except ConfigError:
             return False
         finally:
@@ -275,9 +275,9 @@ class Subject:
         config = self.resolved.config
         overrides: dict[str, Any] = {} if config.her else {"her": True, "reward": "sparse"}
         hindsight = resolve_config(overrides=self.config("hindsight", **overrides)).config
-        env = factory.make_vec_env(hindsight)
+        env = env_factory.make_vec_env(hindsight)
         try:
-            buffer = getattr(factory.build_model(hindsight, env), "replay_buffer", None)
+            buffer = getattr(model_factory.build_model(hindsight, env), "replay_buffer", None)
         finally:
             env.close()
         message = f"is registered with goal_relabelling, but its replay buffer is a {type(buffer).__name__}"
@@ -287,7 +287,7 @@ class Subject:
             api.train(self.config("hindsight", steps, **overrides))
 
     def _observations(self) -> list[Any]:
-        env = factory.make_env(self.resolved.config)
+        env = env_factory.make_env(self.resolved.config)
         try:
             env.action_space.seed(0)
             at_reset = [env.reset(seed=seed)[0] for seed in range(4)]

@@ -10,7 +10,9 @@ strategies             construction of the strategies
 variants               task variants of a run
 worker_count           choice of the number of worker processes
 plan                   `RunPlan`, the complete description of a run
-factory                environments and models of a plan
+env_factory            environments of a plan
+model_factory          model of a plan
+built_config           config with the values that constructors decide
 requirements           requirements of algorithms on the environment
 devices                devices and threads of the frameworks
 exploration            exploration noise given as a number

@@ -16,7 +16,7 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
 from mygym.models.episode_randomization import EpisodeRandomization
 from mygym.registry import registry
-from mygym.runs.factory import make_env
+from mygym.runs.env_factory import make_env
 from mygym.runs.resolve_config import resolve_config
 
 RANDOMIZERS = registry("randomizer").names()

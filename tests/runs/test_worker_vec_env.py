@@ -23,7 +23,7 @@ import pytest
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, DivergedError, MygymError, RunError
 from mygym.registry.user_files import user_modules
-from mygym.runs import factory, worker_vec_env
+from mygym.runs import env_factory, worker_vec_env
 from mygym.runs.resolve_config import from_python
 
 ROOT = Path(__file__).parents[2]
@@ -80,7 +80,7 @@ def fail(error: Exception) -> RobotEnv:
 
 def run_of(count: int) -> Any:
     """Return training environments as a run builds them."""
-    return factory.make_vec_env(from_python({"task": "reach", "n_envs": count, "subprocesses": True}).config)
+    return env_factory.make_vec_env(from_python({"task": "reach", "n_envs": count, "subprocesses": True}).config)
 
 
 def pids(env: Any) -> list[int]:
@@ -260,7 +260,7 @@ def test_unpicklable_maker_ends_the_other_workers() -> None:
 @pytest.mark.parametrize("moment", ["before a step", "within a step", "before a call"])
 def test_killed_worker_is_replaced(pair: Any, moment: str) -> None:
     reasons = []
-    factory.report_replacements(pair, lambda *arguments: reasons.append(arguments))
+    env_factory.report_replacements(pair, lambda *arguments: reasons.append(arguments))
     pair.set_attr("noted", 7)
     seeds = [seed for seed, _ in pair.get_attr("episode_seed")]
     last, last_rewards, *_ = pair.step(STILL)
