@@ -33,6 +33,8 @@ final_evaluation       final evaluation and videos
 Environments and buffers:
 
 worker_vec_env         environments in worker processes
+worker_process         start, requests and end of a worker process
+worker_main            code of a worker process
 routed_vec_env         observations with a route through the networks of a mixture
 variance_floor         normalisation with a floor
 multi_task_her         hindsight replay over several tasks
