@@ -13,7 +13,7 @@ from mygym.envs.compatibility import missing_in_workspace
 from mygym.envs.placement import object_area
 from mygym.errors import ConfigError, bad_value
 from mygym.models.objects import ObjectSpec
-from mygym.models.robot import RobotSpec
+from mygym.models.robot_spec import RobotSpec
 from mygym.models.workspace import Area, WorkspaceSpec
 from mygym.sim.inspection import fixtures_at, lattice, reached
 from mygym.sim.world import World

@@ -11,7 +11,7 @@ from mygym.envs.supported import robots_for
 from mygym.errors import AssetError, ConfigError, bad_value
 from mygym.models.fixture_urdf import ArticulatedPart
 from mygym.models.objects import ObjectSpec, load_object
-from mygym.models.robot import RobotSpec
+from mygym.models.robot_spec import RobotSpec
 from mygym.models.workspace import WorkspaceSpec, load_workspace
 from mygym.registry import registry
 from mygym.tasks.grammar import as_typed
