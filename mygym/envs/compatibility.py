@@ -16,7 +16,7 @@ from mygym.models.workspace import WorkspaceSpec, load_workspace
 from mygym.registry import registry
 from mygym.tasks.grammar import as_typed
 from mygym.tasks.task import Task
-from mygym.tasks.validation import named_objects
+from mygym.tasks.task_objects import named_objects
 
 
 def check_robot(task: Task, robot: RobotSpec, name: str) -> None:

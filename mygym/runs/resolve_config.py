@@ -34,8 +34,8 @@ from mygym.runs.variants import make_variants
 from mygym.tasks.lookup import find_task
 from mygym.tasks.rewards import find_reward
 from mygym.tasks.task import Task
+from mygym.tasks.task_objects import named_objects
 from mygym.tasks.task_params import CHANGEABLE, change_task
-from mygym.tasks.validation import named_objects
 
 STRATEGY_KEYS = ("strategy", "strategy_params")
 """Keys of an algorithm's `run_defaults` that choose the strategy, which decides further values."""

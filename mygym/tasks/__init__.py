@@ -9,7 +9,8 @@ sentences           tasks in plain words
 clauses             grammar of sentences
 descriptions        descriptions of sub-tasks in plain words
 task_params         a task with changed numbers and objects
-validation          checks of numbers and objects
+task_objects        objects of a task
+validation          checks of numbers
 subgoal_conflicts   checks that sub-goals do not collide
 stage               `Stage`, and `register_stage`
 stages              the built-in stages
