@@ -11,7 +11,8 @@ from mygym.checks.batches import Episode, arrays_of, demand_pure, expert_episode
 from mygym.checks.stages import setting
 from mygym.checks.suite import Check, demand
 from mygym.registry import registry
-from mygym.tasks.context import EpisodeContext, StageContext
+from mygym.tasks.context import StageContext
+from mygym.tasks.episode_context import EpisodeContext
 
 STAGE = "move"
 """Stage of the episode in which predicates are checked that no stage gives."""

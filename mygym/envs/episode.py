@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from mygym.envs.domain_randomizer import DomainRandomizer
 from mygym.envs.placement import draw_choice, draw_goals, draw_poses
 from mygym.envs.task_world import TaskWorld
-from mygym.tasks.context import EpisodeContext
 from mygym.tasks.episode import act, advance, is_success, potential
+from mygym.tasks.episode_context import EpisodeContext
 from mygym.tasks.progress import Progress
 from mygym.tasks.stage import CLOSED
 from mygym.tasks.state import State

@@ -15,7 +15,8 @@ subgoal_conflicts   checks that sub-goals do not collide
 stage               `Stage`, and `register_stage`
 stages              the built-in stages
 predicates          predicates that stages require and give
-context             inputs of the functions of stages, components and rewards
+context             inputs and commands of the functions of stages
+episode_context     input of observation components and rewards
 state               physical state of a batch of worlds
 progress            state of a task between control steps
 episode             progress, potential and expert of an episode

@@ -1,4 +1,4 @@
-"""Views of a batch of episodes: `StageContext` for the functions of one stage, `EpisodeContext` for a whole task."""
+"""`StageContext`: a batch of episodes as the functions of one stage see it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from mygym.types import Array, Vector
 
 if TYPE_CHECKING:
     from mygym.tasks.stage import Stage
-    from mygym.tasks.task import Task
 
 
 @dataclass(frozen=True)
@@ -61,17 +60,6 @@ class BoundStage:
     """Index in the task of the stage that puts the object down at the goal; None: no stage does."""
     deceleration: float = 3.9
     """m/s² at which the object slows down when it glides or rolls."""
-
-
-@dataclass(slots=True)
-class EpisodeContext:
-    """`N` episodes of a task; the input of observation components and of rewards."""
-
-    task: Task
-    progress: Progress
-    state: State
-    goals: Array
-    """`(N, G, 3)`: every goal point of the task, m in the world frame."""
 
 
 @dataclass(slots=True)

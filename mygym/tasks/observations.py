@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from mygym.registry import decorator, registry
 from mygym.registry.signatures import first_line
-from mygym.tasks.context import EpisodeContext
+from mygym.tasks.episode_context import EpisodeContext
 from mygym.tasks.task import Task
 from mygym.types import Array
 

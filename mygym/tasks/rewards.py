@@ -16,8 +16,8 @@ from typing import Any
 
 from mygym.errors import RegistryError, bad_value
 from mygym.registry import decorator, registry
-from mygym.tasks.context import EpisodeContext
 from mygym.tasks.episode import weighted_potential
+from mygym.tasks.episode_context import EpisodeContext
 from mygym.tasks.goals import GoalSpace, goal_distance, goal_reached
 from mygym.tasks.state import namespace
 from mygym.types import Array

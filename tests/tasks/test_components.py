@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mygym.registry import registry
-from mygym.tasks.context import EpisodeContext
+from mygym.tasks.episode_context import EpisodeContext
 from mygym.tasks.observations import find_component
 from mygym.tasks.shared import SLOTS
 from mygym.tasks.stage import register_stage

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 
 from array_api_compat import device
 
-from mygym.tasks.context import EpisodeContext, StageContext
+from mygym.tasks.context import StageContext
 from mygym.tasks.episode import active
+from mygym.tasks.episode_context import EpisodeContext
 from mygym.tasks.state import namespace
 from mygym.types import Array
 

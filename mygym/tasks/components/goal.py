@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from mygym.tasks.components.batches import of_active_stage
-from mygym.tasks.context import EpisodeContext, StageContext
+from mygym.tasks.context import StageContext
+from mygym.tasks.episode_context import EpisodeContext
 from mygym.tasks.observations import register_observation
 from mygym.tasks.state import namespace
 from mygym.types import Array

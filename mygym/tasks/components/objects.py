@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mygym.tasks.components.batches import as_numbers, by_stage, of_distractors, of_roles, positive_w
-from mygym.tasks.context import EpisodeContext
+from mygym.tasks.episode_context import EpisodeContext
 from mygym.tasks.observations import register_observation
 from mygym.tasks.state import namespace
 from mygym.types import Array

@@ -8,7 +8,7 @@ from array_api_compat import device
 
 from mygym.registry import registry
 from mygym.tasks.components.batches import by_stage
-from mygym.tasks.context import EpisodeContext
+from mygym.tasks.episode_context import EpisodeContext
 from mygym.tasks.observations import register_observation
 from mygym.tasks.state import CONTROL_HZ, namespace
 from mygym.types import Array
