@@ -131,7 +131,7 @@ def _is_pure(name: str) -> None:
     last = len(episode.contexts[0].task.bound_stages) - 1
     visited = [context for context, active in zip(episode.contexts, episode.stages, strict=True) if active == last]
     demand(visited, f"the experts of {', '.join(episode.contexts[0].task.stage_names[:-1])} do not reach its start")
-    stage, count, batched = bound.stage, len(visited), joined(visited)
+    stage, count, batched = episode.contexts[0].task.plan.stages[last], len(visited), joined(visited)
     batch = StageContext(batched.state, batched.progress, batched.goals, bound)
     arrays = [*arrays_of(batch.state), *arrays_of(batch.progress), batch.goals]
     before = [array.copy() for array in arrays]

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from mygym.tasks.progress import Progress
 from mygym.tasks.state import State, namespace
 from mygym.types import Array, Vector
-
-if TYPE_CHECKING:
-    from mygym.tasks.stage import Stage
 
 
 @dataclass(frozen=True)
@@ -36,9 +32,8 @@ class Thresholds:
 
 @dataclass(frozen=True)
 class BoundStage:
-    """A stage bound to the object or part that it acts on."""
+    """Object or part that a stage of a task acts on, its goal and its thresholds; `Task.plan` has the stage itself."""
 
-    stage: Stage
     subtask: int
     """Index of the sub-task."""
     object: int | None

@@ -59,7 +59,7 @@ def _next_stage(task: Task, index: int, progress: Progress, state: State, goals:
     predicates = task.plan.predicates
     if index < len(task.bound_stages):
         context = StageContext(state, progress, goals, task.bound_stages[index])
-        stage = context.bound.stage
+        stage = task.plan.stages[index]
         first, *further = (predicates[name].begins for name in stage.gives)
         complete = first(context)
         for begins in further:
@@ -97,8 +97,8 @@ def weighted_potential(task: Task, progress: Progress, state: State, goals: Arra
         done, part = before[index], 1.0
         for later in task.led_by[index] if index < count else ():
             if later not in shares:
-                bound = task.bound_stages[later]
-                shares[later] = bound.stage.potential(StageContext(state, progress, goals, bound))
+                context = StageContext(state, progress, goals, task.bound_stages[later])
+                shares[later] = task.plan.stages[later].potential(context)
             part = part * shares[later]
             done = done + weights[later] * part
         total = xp.where(progress.stage == index, done, total)
@@ -115,9 +115,10 @@ def act(task: Task, progress: Progress, state: State, goals: Array) -> ArmComman
     last = len(task.bound_stages) - 1
     commands = []
     for index in active(progress.stage, last + 1):
-        bound = task.bound_stages[min(index, last)]  # when all stages are complete, the last stage's expert continues
-        context = StageContext(state, progress, goals, bound)
-        commands.append((progress.stage == index, bound.stage.expert(context, _next_start(task, index))))
+        number = min(index, last)  # when all stages are complete, the last stage's expert continues
+        context = StageContext(state, progress, goals, task.bound_stages[number])
+        expert = task.plan.stages[number].expert
+        commands.append((progress.stage == index, expert(context, _next_start(task, index))))
     if len(commands) == 1:
         return commands[0][1]
     return _merged(commands, state)
@@ -127,7 +128,7 @@ def _next_start(task: Task, index: int) -> StartPose:
     """Return the next stage's start pose if it belongs to the same sub-task, else the target."""
     stages = task.bound_stages
     if index + 1 < len(stages) and stages[index + 1].subtask == stages[index].subtask:
-        return stages[index + 1].stage.start_pose or _at_target
+        return task.plan.stages[index + 1].start_pose or _at_target
     return _at_target
 
 

@@ -135,6 +135,6 @@ def default_components(task: Task, *, cartesian: bool, remembers_command: bool, 
         names += ["part_position", "part_velocity", "handle_from_ee"]
     if len(task.bound_stages) > 1:
         names += ["stage"]
-    if any(bound.stage.waypoint is not None for bound in task.bound_stages):
+    if any(stage.waypoint is not None for stage in task.plan.stages):
         names += ["waypoint"]
     return tuple(names)

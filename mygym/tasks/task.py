@@ -109,7 +109,7 @@ class Task:
 
     @cached_property
     def bound_stages(self) -> tuple[BoundStage, ...]:
-        """The stages of all sub-tasks, each bound to its object or part."""
+        """For each stage of all sub-tasks, the object or part, the goal and the thresholds."""
         bound_stages: list[BoundStage] = []
         for number, (subtask, slots) in enumerate(zip(self.subtasks, self.goal_slots, strict=True)):
             object_slot = self.roles.index(subtask.object) if self._acts_on_object(number) else None
@@ -117,7 +117,6 @@ class Task:
             put_down_by = self._put_down_by(number, len(bound_stages))
             bound_stages += [
                 BoundStage(
-                    stage,
                     number,
                     object=object_slot,
                     part=self.parts.index(subtask.part) if subtask.part in self.parts else None,
@@ -155,14 +154,14 @@ class Task:
         They end before a stage that counts something since it began, and before a stage that restores what holds at the
         reset (`drop`, `withdraw`): an untouched object is not yet released.
         """
-        stages, predicates = self.bound_stages, self.plan.predicates
+        stages, predicates = self.plan.stages, self.plan.predicates
         result = []
-        for index, bound in enumerate(stages):
+        for index, bound in enumerate(self.bound_stages):
             led = [index]
             for later in range(index + 1, len(stages)):
-                stage = stages[later].stage
-                restores = any(predicates[name].initial for name in stage.gives)
-                if stages[later].subtask != bound.subtask or stage.count is not None or restores:
+                restores = any(predicates[name].initial for name in stages[later].gives)
+                leaves_subtask = self.bound_stages[later].subtask != bound.subtask
+                if leaves_subtask or stages[later].count is not None or restores:
                     break
                 led.append(later)
             result.append(tuple(led))

@@ -42,9 +42,9 @@ def the_task(composition: Any) -> Task:
     )
 
 
-def bound_stage(stage: str = "push", object: int | None = 0, part: int | None = None, **how: Any) -> BoundStage:
-    """Return a stage on the first object, with the first goal."""
-    return BoundStage(registry("stage").get(stage).load(), 0, object, part, goal_slot=0, **how)
+def bound_stage(object: int | None = 0, part: int | None = None, **how: Any) -> BoundStage:
+    """Return the binding of a stage on the first object, with the first goal."""
+    return BoundStage(0, object, part, goal_slot=0, **how)
 
 
 def random_goals(rng: np.random.Generator, n: int, points: int = 1) -> Any:

@@ -46,7 +46,7 @@ def test_components_have_their_sizes_for_each_subject(composition: str) -> None:
         "objects or parts": int(bool(task.roles or task.part_slots)),
         "distractors": episode.state.object_position.shape[1] - len(task.roles),
         "sub-tasks": len(task.subtasks),
-        "waypoints": int(any(bound.stage.waypoint is not None for bound in task.bound_stages)),
+        "waypoints": int(any(stage.waypoint is not None for stage in task.plan.stages)),
     }
     assert set(counts) == set(SLOTS)
     for name in OBSERVATIONS:

@@ -41,7 +41,7 @@ def naive_stage(task: Task, progress: Progress, state: State, goals: Any) -> int
         return min(lost)
     if stage == len(task.bound_stages):
         return stage
-    active, active_context = task.bound_stages[stage].stage, context(stage)
+    active, active_context = task.plan.stages[stage], context(stage)
     complete = all(task.plan.predicates[name].begins(active_context)[0] for name in active.gives)
     return stage + (complete and (active.complete is None or bool(active.complete(active_context)[0])))
 
@@ -73,12 +73,11 @@ def test_the_counter_restarts_with_each_stage(composition: str, seed: int, n: in
     task, progress, state, goals = worlds(composition, seed, n)
     after = advance(task, progress, state, goals)
     for i in range(n):
-        bound = task.bound_stages[min(int(progress.stage[i]), len(task.bound_stages) - 1)]
+        index = min(int(progress.stage[i]), len(task.bound_stages) - 1)
+        stage, bound = task.plan.stages[index], task.bound_stages[index]
         counted = int(progress.count[i])
-        if bound.stage.count is not None and progress.stage[i] < len(task.bound_stages):
-            counted = int(
-                bound.stage.count(StageContext(single(state, i), single(progress, i), goals[i : i + 1], bound))[0]
-            )
+        if stage.count is not None and progress.stage[i] < len(task.bound_stages):
+            counted = int(stage.count(StageContext(single(state, i), single(progress, i), goals[i : i + 1], bound))[0])
         assert after.count[i] == (0 if after.stage[i] != progress.stage[i] else counted)
 
 

@@ -19,7 +19,7 @@ N = 64
 STAGES = {
     "object": bound_stage(object=1, yaw_slot=1),
     "part": bound_stage(object=None, part=1),
-    "point": bound_stage("approach", object=None),
+    "point": bound_stage(object=None),
 }
 """Stages bound to an object, a part and a point."""
 OF_OBJECTS = ("turned", "launched", "touched")
@@ -92,7 +92,7 @@ def test_an_object_that_will_be_put_down_may_be_above_its_goal(
     offset: tuple[float, float, float], speed: float, stage: int, begins: bool, keeps: bool
 ) -> None:
     for put_down_by in (3, None):
-        context = view_of(0, 1, bound_stage("move", thresholds=Thresholds(tolerance=0.02), put_down_by=put_down_by))
+        context = view_of(0, 1, bound_stage(thresholds=Thresholds(tolerance=0.02), put_down_by=put_down_by))
         context.state.object_position[0, 0] = context.goal[0] + offset
         context.state.object_velocity[0, 0] = (speed, 0.0, 0.0)
         context.state.object_depth[:] = 0.0
@@ -140,9 +140,7 @@ def test_yaw_of_a_rotation_about_the_vertical(angle: float) -> None:
 @pytest.mark.parametrize("name", ["placed", "near"])
 def test_predicates_use_the_thresholds_of_the_stage(name: str) -> None:
     def begins(**thresholds: Any) -> Any:
-        step = replace(
-            bound_stage("approach", object=None if name == "near" else 0), thresholds=Thresholds(**thresholds)
-        )
+        step = replace(bound_stage(object=None if name == "near" else 0), thresholds=Thresholds(**thresholds))
         return PREDICATES[name].begins(view_of(0, 500, step))
 
     assert begins(tolerance=0.2).sum() > begins(tolerance=0.01).sum() > 0

@@ -196,17 +196,17 @@ def test_slots_of_goals_and_objects(composition: list[str], data: Any) -> None:
     turning = ["R" in stages for stages in composition]  # a goal yaw has a slot
     assert [slots.goal for slots in task.goal_slots] == [k + sum(turning[:k]) for k in range(len(composition))]
     assert task.goal_count == len(composition) + sum(turning)
-    for bound in task.bound_stages:
+    for bound, name in zip(task.bound_stages, task.stage_names, strict=True):
         assert bound.goal_slot == task.goal_slots[bound.subtask].goal
         assert task.roles[bound.object or 0] == objects[bound.subtask]
-        assert bound.label == (bound.stage.name + f" {objects[bound.subtask]}" * (len(composition) > 1))
+        assert bound.label == (name + f" {objects[bound.subtask]}" * (len(composition) > 1))
 
 
 def test_slots_of_paths_precede_the_goal_and_those_of_yaw_follow() -> None:
     plain = find_task(STACK)
     along_path = SubTask("AGMDW", "cube", path="rim")
     register_stage(
-        "twist", replace(plain.bound_stages[2].stage, name="twist", letter="", gives=("turned",), needs_tool_yaw=True)
+        "twist", replace(plain.plan.stages[2], name="twist", letter="", gives=("turned",), needs_tool_yaw=True)
     )
     turn = SubTask(("approach", "grasp", "twist"), "die")
     task = replace(plain, subtasks=(along_path, turn), path_points={"rim": 3})
@@ -388,9 +388,9 @@ def two_armed() -> list[str]:
     def move(context: StageContext, start_pose: StartPose) -> ArmCommand:
         return ArmCommand(context.goal, context.state.time, yaw_change=0.2 + context.state.time)
 
-    for bound, expert in zip(find_task("AGM").bound_stages[1:], (grasp, move), strict=True):
-        name = f"{bound.stage.name}_with_both"
-        register_stage(name, replace(bound.stage, name=name, letter="", expert=expert))
+    for stage, expert in zip(find_task("AGM").plan.stages[1:], (grasp, move), strict=True):
+        name = f"{stage.name}_with_both"
+        register_stage(name, replace(stage, name=name, letter="", expert=expert))
     return ["approach", "grasp_with_both", "move_with_both"]
 
 

@@ -30,7 +30,7 @@ def context(position: Any, count: int = 0, tool: Any = FAR, path: Any = LYING, s
     state.object_position[0, 0] = position
     last = len(path) - 1
     return StageContext(
-        state, progress, np.array([path]), BoundStage(GUIDE, 0, 0, None, goal_slot=last, path_slots=tuple(range(last)))
+        state, progress, np.array([path]), BoundStage(0, 0, None, goal_slot=last, path_slots=tuple(range(last)))
     )
 
 
