@@ -2,6 +2,7 @@
 
 task                `Task`, and `register_task`
 subtask             `SubTask`: stages, object or part, and goal
+binding             slots of goals, and relations between the stages of a task
 lookup              `find_task`
 named               the built-in named tasks
 grammar             letters and stage names → a valid sequence of stages

@@ -32,7 +32,7 @@ class Thresholds:
 
 @dataclass(frozen=True)
 class BoundStage:
-    """Object or part that a stage of a task acts on, its goal and its thresholds; `Task.plan` has the stage itself."""
+    """Object or part, goal and thresholds of a stage in its task."""
 
     subtask: int
     """Index of the sub-task."""

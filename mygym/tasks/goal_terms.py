@@ -34,7 +34,7 @@ class GoalTerm:
     achieved: Callable[[StageContext], Array]
     """Returns `(N, size)`: the achieved values."""
     desired: Callable[[Array, BoundStage], Array]
-    """Takes all goal points `(N, G, 3)` and the stage that gives the predicate; returns `(N, size)`."""
+    """Takes all goal points `(N, G, 3)` and the binding of the stage that gives the predicate; returns `(N, size)`."""
     tolerance: Callable[[Thresholds], float] = attrgetter("tolerance")
     """Returns the Euclidean distance, in the term's unit, within which the goal is reached."""
     metres: float = 1.0

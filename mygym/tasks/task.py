@@ -11,6 +11,7 @@ from typing import Any
 from mygym.config.schema import Distractor, RunConfig
 from mygym.errors import RegistryError, bad_value
 from mygym.registry import registry
+from mygym.tasks.binding import GoalSlots, goal_slots, index_of_put_down, led_by
 from mygym.tasks.context import BoundStage, Thresholds
 from mygym.tasks.descriptions import describe_subtask, readable, stage_phrases
 from mygym.tasks.grammar import Plan, parse, plan
@@ -91,15 +92,7 @@ class Task:
     @cached_property
     def goal_slots(self) -> tuple[GoalSlots, ...]:
         """Slots of each sub-task in the goals `(N, G, 3)`."""
-        slots, first = [], 0
-        for subtask, stages in zip(self.subtasks, self.composed, strict=True):
-            points = 1 if subtask.via else self.path_points.get(subtask.path, 0)
-            path = tuple(range(first, first + points))
-            first += len(path)
-            has_yaw = any(stage.needs_tool_yaw for stage in stages)
-            slots.append(GoalSlots(first, path, first + 1 if has_yaw else None))
-            first += 2 if has_yaw else 1
-        return tuple(slots)
+        return goal_slots(self.subtasks, self.composed, self.path_points)
 
     @property
     def goal_count(self) -> int:
@@ -109,12 +102,12 @@ class Task:
 
     @cached_property
     def bound_stages(self) -> tuple[BoundStage, ...]:
-        """For each stage of all sub-tasks, the object or part, the goal and the thresholds."""
+        """Object or part, goal and thresholds of each stage of all sub-tasks."""
         bound_stages: list[BoundStage] = []
         for number, (subtask, slots) in enumerate(zip(self.subtasks, self.goal_slots, strict=True)):
             object_slot = self.roles.index(subtask.object) if self._acts_on_object(number) else None
             target = subtask.part or (self.called(subtask.object) if object_slot is not None else "")
-            put_down_by = self._put_down_by(number, len(bound_stages))
+            put_down_by = index_of_put_down(self.composed[number], len(bound_stages))
             bound_stages += [
                 BoundStage(
                     number,
@@ -133,39 +126,11 @@ class Task:
             ]
         return tuple(bound_stages)
 
-    def _put_down_by(self, number: int, first: int) -> int | None:
-        """Return the index in the task of the stage that puts the object of a sub-task down; None: no stage does.
-
-        Args:
-            number: Index of the sub-task.
-            first: Index in the task of the sub-task's first stage.
-        """
-        is_carried = False
-        for index, stage in enumerate(self.composed[number], first):
-            if is_carried and "free" in stage.gives and "placed" not in stage.ends:
-                return index
-            is_carried = is_carried or stage.stops_above
-        return None
-
     @cached_property
     def led_by(self) -> tuple[tuple[int, ...], ...]:
-        """For each stage, itself and the later stages of the same sub-task whose progress counts already.
-
-        They end before a stage that counts something since it began, and before a stage that restores what holds at the
-        reset (`drop`, `withdraw`): an untouched object is not yet released.
-        """
-        stages, predicates = self.plan.stages, self.plan.predicates
-        result = []
-        for index, bound in enumerate(self.bound_stages):
-            led = [index]
-            for later in range(index + 1, len(stages)):
-                restores = any(predicates[name].initial for name in stages[later].gives)
-                leaves_subtask = self.bound_stages[later].subtask != bound.subtask
-                if leaves_subtask or stages[later].count is not None or restores:
-                    break
-                led.append(later)
-            result.append(tuple(led))
-        return tuple(result)
+        """For each stage, itself and the later stages of the same sub-task whose progress counts already."""
+        subtasks = [bound.subtask for bound in self.bound_stages]
+        return led_by(self.plan.stages, subtasks, self.plan.predicates)
 
     @cached_property
     def part_slots(self) -> tuple[int, ...]:
@@ -297,17 +262,6 @@ class Task:
     def _acts_on_object(self, subtask: int) -> bool:
         """Return whether a stage of the sub-task needs an object, and the sub-task names no part instead."""
         return not self.subtasks[subtask].part and any(stage.needs_object for stage in self.composed[subtask])
-
-
-@dataclass(frozen=True)
-class GoalSlots:
-    """Slots of a sub-task in the goals `(N, G, 3)`."""
-
-    goal: int
-    path: tuple[int, ...]
-    """Slots of the points before the goal, in order."""
-    yaw: int | None
-    """Slot whose first number is the object's goal yaw in rad; None: any yaw."""
 
 
 TASK_FIELDS = tuple(
