@@ -3,6 +3,9 @@
 Before the run:
 
 resolve_config         the user's values and the registries → the complete config
+python_values          config values given from Python, as plain data
+config_layers          preferences of algorithm, task, strategies and engine
+hyperparameter_checks  checks of hyperparameters and training parameters
 component_names        check of the names in a config
 derived                values that follow from other values
 engines                arguments and limits of the engines
