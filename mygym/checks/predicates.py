@@ -53,7 +53,7 @@ def _has_conditions(name: str) -> None:
 
 def _contexts(episode: Episode) -> tuple[StageContext, list[StageContext]]:
     """Return the states as the last stage sees them: as a batch, and each as a batch of 1."""
-    bound = episode.contexts[0].task.bound_stages[-1]
+    bound = episode.contexts[0].task.stage_bindings[-1]
 
     def seen(context: EpisodeContext) -> StageContext:
         return StageContext(context.state, context.progress, context.goals, bound)

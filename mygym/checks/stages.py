@@ -127,8 +127,8 @@ def _has_known_predicates(stage: Stage) -> None:
 def _is_pure(name: str) -> None:
     """Potential and expert give the same values for a batch and for its states alone, and change no argument."""
     episode = expert_episode(setting(name))
-    bound = episode.contexts[0].task.bound_stages[-1]
-    last = len(episode.contexts[0].task.bound_stages) - 1
+    bound = episode.contexts[0].task.stage_bindings[-1]
+    last = len(episode.contexts[0].task.stage_bindings) - 1
     visited = [context for context, active in zip(episode.contexts, episode.stages, strict=True) if active == last]
     demand(visited, f"the experts of {', '.join(episode.contexts[0].task.stage_names[:-1])} do not reach its start")
     stage, count, batched = episode.contexts[0].task.plan.stages[last], len(visited), joined(visited)

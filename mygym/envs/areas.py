@@ -173,7 +173,7 @@ def _uses(task: Task, world: World, areas: Mapping[str, Box], name: str) -> Iter
     for number, (subtask, stages) in enumerate(zip(task.subtasks, task.composed, strict=True)):
         if subtask.part:
             return
-        step = next(step for step in task.bound_stages if step.subtask == number)
+        step = next(step for step in task.stage_bindings if step.subtask == number)
         given = [predicate for stage in stages for predicate in stage.gives]
         is_goal = name in task.goal_areas(number)
         if name == subtask.via or (is_goal and (step.object is None or "struck" in given)):

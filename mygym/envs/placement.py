@@ -180,7 +180,7 @@ def draw_goals(rng: np.random.Generator, task: Task, world: World, areas: Mappin
     radii = {name: _radius(spec) for name, spec in zip(names, world.objects, strict=True)}
     part_positions: dict[int, float] = {}
     for number, (subtask, slots) in enumerate(zip(task.subtasks, task.goal_slots, strict=True)):
-        step = next(step for step in task.bound_stages if step.subtask == number)
+        step = next(step for step in task.stage_bindings if step.subtask == number)
         spec = world.objects[step.object] if step.object is not None else None
         if subtask.part:
             part = step.part or 0

@@ -31,7 +31,7 @@ class Thresholds:
 
 
 @dataclass(frozen=True)
-class BoundStage:
+class StageBinding:
     """Object or part, goal and thresholds of a stage in its task."""
 
     subtask: int
@@ -65,7 +65,7 @@ class StageContext:
     progress: Progress
     goals: Array
     """`(N, G, 3)`: every goal point of the task, m in the world frame."""
-    bound: BoundStage
+    bound: StageBinding
 
     @property
     def thresholds(self) -> Thresholds:

@@ -133,7 +133,7 @@ def default_components(task: Task, *, cartesian: bool, remembers_command: bool, 
         names += ["object_size"]
     if task.part_slots:
         names += ["part_position", "part_velocity", "handle_from_ee"]
-    if len(task.bound_stages) > 1:
+    if len(task.stage_bindings) > 1:
         names += ["stage"]
     if any(stage.waypoint is not None for stage in task.plan.stages):
         names += ["waypoint"]

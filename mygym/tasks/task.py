@@ -12,7 +12,7 @@ from mygym.config.schema import Distractor, RunConfig
 from mygym.errors import RegistryError, bad_value
 from mygym.registry import registry
 from mygym.tasks.binding import GoalSlots, goal_slots, index_of_put_down, led_by
-from mygym.tasks.context import BoundStage, Thresholds
+from mygym.tasks.context import StageBinding, Thresholds
 from mygym.tasks.descriptions import describe_subtask, readable, stage_phrases
 from mygym.tasks.grammar import Plan, parse, plan
 from mygym.tasks.stage import Stage
@@ -101,15 +101,15 @@ class Task:
         return 1 + (last.goal if last.yaw is None else last.yaw)
 
     @cached_property
-    def bound_stages(self) -> tuple[BoundStage, ...]:
+    def stage_bindings(self) -> tuple[StageBinding, ...]:
         """Object or part, goal and thresholds of each stage of all sub-tasks."""
-        bound_stages: list[BoundStage] = []
+        stage_bindings: list[StageBinding] = []
         for number, (subtask, slots) in enumerate(zip(self.subtasks, self.goal_slots, strict=True)):
             object_slot = self.roles.index(subtask.object) if self._acts_on_object(number) else None
             target = subtask.part or (self.called(subtask.object) if object_slot is not None else "")
-            put_down_by = index_of_put_down(self.composed[number], len(bound_stages))
-            bound_stages += [
-                BoundStage(
+            put_down_by = index_of_put_down(self.composed[number], len(stage_bindings))
+            stage_bindings += [
+                StageBinding(
                     number,
                     object=object_slot,
                     part=self.parts.index(subtask.part) if subtask.part in self.parts else None,
@@ -124,18 +124,18 @@ class Task:
                 )
                 for stage in self.composed[number]
             ]
-        return tuple(bound_stages)
+        return tuple(stage_bindings)
 
     @cached_property
     def led_by(self) -> tuple[tuple[int, ...], ...]:
         """For each stage, itself and the later stages of the same sub-task whose progress counts already."""
-        subtasks = [bound.subtask for bound in self.bound_stages]
+        subtasks = [bound.subtask for bound in self.stage_bindings]
         return led_by(self.plan.stages, subtasks, self.plan.predicates)
 
     @cached_property
     def part_slots(self) -> tuple[int, ...]:
         """Slots in `State` of the articulated parts that stages act on."""
-        return tuple(dict.fromkeys(bound.part for bound in self.bound_stages if bound.part is not None))
+        return tuple(dict.fromkeys(bound.part for bound in self.stage_bindings if bound.part is not None))
 
     @property
     def robot(self) -> str:
@@ -246,7 +246,7 @@ class Task:
     @property
     def labels(self) -> tuple[str, ...]:
         """Names of the stages in results; with their object or part if the task has several sub-tasks."""
-        return tuple(bound.label for bound in self.bound_stages)
+        return tuple(bound.label for bound in self.stage_bindings)
 
     def describe(self) -> str:
         """Return the stages in plain words."""

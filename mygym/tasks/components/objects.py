@@ -64,7 +64,7 @@ def object_present(context: EpisodeContext) -> Array:
 def object_active(context: EpisodeContext) -> Array:
     """`(N, R)`: 1 for the object that the active stage acts on, else 0."""
     roles = range(len(context.task.roles))
-    return by_stage(context, [[bound.object == slot for slot in roles] for bound in context.task.bound_stages])
+    return by_stage(context, [[bound.object == slot for slot in roles] for bound in context.task.stage_bindings])
 
 
 @register_observation("object_size", 1, of="objects", size=3, unit="m", frame="the object's axes")

@@ -38,4 +38,4 @@ def part_present(context: EpisodeContext) -> Array:
 def part_active(context: EpisodeContext) -> Array:
     """`(N, p)`: 1 for the part that the active stage acts on, else 0."""
     slots = context.task.part_slots
-    return by_stage(context, [[bound.part == slot for slot in slots] for bound in context.task.bound_stages])
+    return by_stage(context, [[bound.part == slot for slot in slots] for bound in context.task.stage_bindings])

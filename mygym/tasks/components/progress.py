@@ -18,7 +18,7 @@ from mygym.types import Array
 def stage(context: EpisodeContext) -> Array:
     """`(N, stages + 1)`: one-hot of the active stage; the last number for all complete."""
     xp = namespace(context.state.time)
-    stages = xp.arange(len(context.task.bound_stages) + 1, device=device(context.progress.stage))
+    stages = xp.arange(len(context.task.stage_bindings) + 1, device=device(context.progress.stage))
     return xp.astype(context.progress.stage[:, None] == stages, context.state.ee_position.dtype)
 
 
@@ -44,7 +44,7 @@ def _rows_by_name(stages: tuple[str, ...]) -> list[list[bool]]:
 def subtask(context: EpisodeContext) -> Array:
     """`(N, sub-tasks)`: one-hot of the active sub-task; zeros at the end."""
     numbers = range(len(context.task.subtasks))
-    return by_stage(context, [[bound.subtask == number for number in numbers] for bound in context.task.bound_stages])
+    return by_stage(context, [[bound.subtask == number for number in numbers] for bound in context.task.stage_bindings])
 
 
 @register_observation("time", 1, measured=False, unit="share of the horizon")

@@ -15,7 +15,7 @@ def test_a_command_to_open_pays_before_the_fingers_leave_the_object() -> None:
     env = RobotEnv("stack", task_params={"stages_done": 3})
     env.reset(seed=0)
     index = env.task.stage_names.index("drop")
-    stage, bound = env.task.plan.stages[index], env.task.bound_stages[index]
+    stage, bound = env.task.plan.stages[index], env.task.stage_bindings[index]
     potentials = []
     for command in (-1.0, -0.6, -0.2):
         env.step(np.array([0.0, 0.0, 0.0, command], dtype=np.float32))
@@ -32,7 +32,7 @@ def test_a_peg_must_be_above_its_hole_before_it_is_lowered() -> None:
     env = RobotEnv("insert")
     env.reset(seed=0)
     index = env.task.stage_names.index("insert")
-    stage, bound = env.task.plan.stages[index], env.task.bound_stages[index]
+    stage, bound = env.task.plan.stages[index], env.task.stage_bindings[index]
     state, goals = env.world.state, env.goals
     goal = goals[0, bound.goal_slot]
 
