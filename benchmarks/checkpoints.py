@@ -52,7 +52,7 @@ def fill(model: Any, transitions: int, rng: np.random.Generator) -> None:
 
 def cost(her: bool, repeats: int) -> dict[str, Any]:
     """Measure checkpoints and training in seconds."""
-    from mygym.runs import directory, factory
+    from mygym.runs import directory, env_factory, model_factory
     from mygym.runs.plan import plan_from_python
     from mygym.runs.result import Result
     from mygym.runs.session import Session
@@ -63,8 +63,8 @@ def cost(her: bool, repeats: int) -> dict[str, Any]:
         settings = {"steps": 10 * TRANSITIONS, "her": her, "algo_params": {"buffer_size": TRANSITIONS}}
         plan = plan_from_python({**settings, "logdir": folder, "stop_at_success": None})
         config = plan.config
-        env = factory.make_vec_env(plan)
-        model = factory.build_model(plan, env)
+        env = env_factory.make_vec_env(plan)
+        model = model_factory.build_model(plan, env)
         run = directory.create(folder, "reach", config.robot, config.algo, "benchmark", 0)
         names = {name: getattr(config, name) for name in ("algo", "framework", "robot", "engine", "seed")}
         result = Result(path=run, task="reach", workspace="table", config_hash="", **names)

@@ -25,7 +25,8 @@ from typing import Any
 import psutil
 
 from mygym.config import load_file
-from mygym.runs.factory import build_model, make_vec_env
+from mygym.runs.env_factory import make_vec_env
+from mygym.runs.model_factory import build_model
 from mygym.runs.plan import make_plan
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -37,7 +37,7 @@ def reach(seed: int = 7) -> Picture:
     env = RobotEnv("reach", robot="panda")
     *_, _ = episode(env, seed)
     picture = Camera(env.world).render(
-        1440, 810, goal=env.goals[0, env.task.bound_stages[-1].goal_slot], shadow=True, samples=2
+        1440, 810, goal=env.goals[0, env.task.stage_bindings[-1].goal_slot], shadow=True, samples=2
     )
     env.close()
     return picture[20:560, 300:1260]
@@ -53,7 +53,7 @@ def pick_and_place(seed: int = 5, gap: int = 8) -> Picture:
     for step, _ in enumerate(episode(env, seed)):  # the same episode to the bit, so `moments` applies
         if step in moments:
             picture = camera.render(
-                1200, 675, goal=env.goals[0, env.task.bound_stages[-1].goal_slot], shadow=True, samples=2
+                1200, 675, goal=env.goals[0, env.task.stage_bindings[-1].goal_slot], shadow=True, samples=2
             )[65:545, 390:870]
             strip += [picture, np.full((len(picture), gap, 3), 255, dtype=np.uint8)]
     env.close()

@@ -1,6 +1,6 @@
 """A custom predicate, stage and task: lift an object straight up to the height of the goal."""
 
-from mygym.tasks.context import ArmCommand, BoundStage, StageContext, StartPose
+from mygym.tasks.context import ArmCommand, StageBinding, StageContext, StartPose
 from mygym.tasks.goal_terms import GoalTerm
 from mygym.tasks.predicates import register_predicate
 from mygym.tasks.stage import CLOSED, Stage, register_stage
@@ -14,7 +14,7 @@ def height(context: StageContext) -> Array:
     return context.object_position[:, 2:]
 
 
-def goal_height(goals: Array, bound: BoundStage) -> Array:
+def goal_height(goals: Array, bound: StageBinding) -> Array:
     """`(N, 1)` m: height of the stage's goal point in `goals` `(N, G, 3)`."""
     return goals[:, bound.goal_slot, 2:]
 

@@ -20,7 +20,7 @@ from mygym.envs.supported import support_warning
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import registry
 from mygym.reporting.records import find_runs as results
-from mygym.runs import directory, factory
+from mygym.runs import directory, env_factory, model_factory
 from mygym.runs.evaluation import EXTRA, Evaluation, Predicts, episode_seeds, evaluate_or_fail, round_robin
 from mygym.runs.loading import find_plan, load
 from mygym.runs.plan import Config, RunPlan
@@ -85,9 +85,9 @@ def train(
         start = stack.enter_context(start_run(config, resume, print_note))
         if start.complete:
             return start.complete
-        eval_envs = factory.make_eval_envs(start.plan, stack)
-        env = factory.make_vec_env(start.plan, stack, gui)
-        model = factory.build_model(start.plan, env)
+        eval_envs = env_factory.make_eval_envs(start.plan, stack)
+        env = env_factory.make_vec_env(start.plan, stack, gui)
+        model = model_factory.build_model(start.plan, env)
         load_pretrained(start.plan, model, env, resumed=start.checkpoint is not None)
         print_notes(start.plan, eval_envs[0])
         plan = prepare_run(start.plan, env, model)
@@ -103,7 +103,7 @@ def make_env(source: Config | str | Path, **rendering: Any) -> AnyEnv:
         source: A config, or the path of a run.
         **rendering: `render_mode`, `render_width`, `render_height`, `camera`.
     """
-    return factory.make_env(find_plan(source), **rendering)
+    return env_factory.make_env(find_plan(source), **rendering)
 
 
 def evaluate(
@@ -153,7 +153,7 @@ def evaluate(
         return builtin
 
     with contextlib.ExitStack() as stack:
-        envs = [factory.make_window_env(plan, stack)] if gui else factory.make_eval_envs(plan, stack, episodes)
+        envs = [env_factory.make_window_env(plan, stack)] if gui else env_factory.make_eval_envs(plan, stack, episodes)
         print_notes(plan, envs[0], algorithm=False)
         evaluated: Predicts
         if policy == SLIDERS:

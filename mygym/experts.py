@@ -152,7 +152,7 @@ class HoverPolicy:
 
 def _hover_position(env: Any) -> NDArray[np.float64]:
     """Return the position at which to hover, `(3,)` m."""
-    context = StageContext(env.world.state, env.progress, env.goals, env.task.bound_stages[0])
+    context = StageContext(env.world.state, env.progress, env.goals, env.task.stage_bindings[0])
     positions = lifted(context.target, HOVER_HEIGHT)
     if not context.has_target:
         distance = HOVER_DISTANCE * context.thresholds.tolerance

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import mygym
 import mygym.checks
-from mygym.checks import Outcome, check, controllers, robots, stages, teaching, workspaces
-from mygym.checks.algorithms import Subject, _actions
+from mygym.checks import Outcome, algorithms, check, controllers, robots, stages, teaching, workspaces
+from mygym.checks.model_comparison import actions_of
 from mygym.checks.suite import LEARNS
 from mygym.config import merged
 from mygym.registry import algorithm
@@ -37,11 +38,11 @@ def shorten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(teaching, "EPISODES", 1)
     patch.setattr(mygym.checks, "check", check_shortly)
     # A process that imports PyTorch takes seconds; `test_scaffolds.py` starts it, with the same component.
-    patch.setattr(Subject, "_actions_in_another_process", _actions_here)
+    patch.setattr(algorithms, "actions_in_another_process", _actions_here)
 
 
-def _actions_here(subject: Subject, observations: list[Any]) -> Any:
-    return _actions(mygym.load(subject.first.path), observations)
+def _actions_here(run: Path, imports: Sequence[str], observations: Sequence[Any]) -> Any:
+    return actions_of(mygym.load(run), observations)
 
 
 def check_shortly(

@@ -46,7 +46,18 @@ from mygym.config import merged
 from mygym.envs.robot_env import RobotEnv
 from mygym.models import temporary_files
 from mygym.registry import register_algorithm
-from mygym.runs import divergence_callback, factory, files, logs, progress_bar, result, session, video, worker_vec_env
+from mygym.runs import (
+    divergence_callback,
+    env_factory,
+    files,
+    logs,
+    progress_bar,
+    result,
+    session,
+    video,
+    worker_process,
+    worker_vec_env,
+)
 from mygym.runs.checkpoints import checkpoints, replay_log
 from mygym.runs.checkpoints.checkpoints import Checkpoints
 from mygym.runs.logs import events_file
@@ -164,7 +175,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def in_this_process() -> Iterator[None]:
     """Environments of workers in the main process, for the same results without the seconds in which workers start."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(factory, "worker_vec_env", lambda makers, processes: DummyVecEnv(makers))
+        patch.setattr(env_factory, "worker_vec_env", lambda makers, processes: DummyVecEnv(makers))
         yield
 
 
@@ -569,14 +580,14 @@ def test_a_worker_that_is_replaced(row: Row, train: Train, before: Any) -> None:
 def test_a_worker_that_is_lost(
     row: Row, train: Train, before: Any, undisturbed_workers: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    patience = worker_vec_env.PATIENCE
-    monkeypatch.setattr(worker_vec_env, "PATIENCE", 1.0)
-    monkeypatch.setattr(worker_vec_env, "GRACE", 0.2)
+    patience = worker_process.PATIENCE
+    monkeypatch.setattr(worker_process, "PATIENCE", 1.0)
+    monkeypatch.setattr(worker_process, "GRACE", 0.2)
     assert f"{worker_vec_env.DEATHS} times" in row.fault or "hangs" in row.fault
     monkeypatch.setattr(worker_vec_env, "DEATHS", 1)
     number = signal.SIGKILL if "dies" in row.fault else signal.SIGSTOP
     assert number is signal.SIGKILL or f"after {patience:g} s" in row.end
-    worker_vec_env.resource_tracker.ensure_running()  # a process that stays
+    worker_process.resource_tracker.ensure_running()  # a process that stays
     earlier = set(psutil.Process().children())
     in_workers(before, lambda envs: os.kill(envs.processes[1].pid, number))
     outcome = train(**WORKERS)

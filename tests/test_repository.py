@@ -1,4 +1,4 @@
-"""Every file is tracked by git, and every package is in the wheel."""
+"""Every file is tracked by git, every package is in the wheel, and imports form no circle."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import re
 import shutil
 import subprocess
 import tomllib
+from graphlib import TopologicalSorter
 
+import grimp
 import pytest
 
 from mygym.cli.main import COMMANDS
@@ -50,3 +52,11 @@ def test_every_room_lists_its_modules() -> None:
         names = {path.relative_to(ROOT).with_suffix("").as_posix() for path in modules if path.stem not in words}
         unlisted += sorted(names - commands)
     assert unlisted == []
+
+
+def test_imports_form_no_circle() -> None:
+    """Imports for type checking and within functions count as well."""
+    graph = grimp.build_graph("mygym", cache_dir=None)
+    imported = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    assert imported["mygym.runs.runner"] >= {"mygym.runs.loop"}
+    TopologicalSorter(imported).prepare()  # raises an error that names the modules of a circle

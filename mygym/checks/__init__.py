@@ -3,13 +3,14 @@
 A module has the suite of each kind: algorithms, policies, strategies, tasks, stages, predicates, rewards, observations,
 robots, controllers, workspaces and objects. The other modules:
 
-suite           `Check`, `Outcome`, and the loop that performs the checks
-batches         states for checks of pure functions
-faults          faults in training environments
-path_following  measurement of how closely an arm follows a path
-teaching        measurements of the reward `shaped`
-cards           cards of tasks
-parity          parity of the fused engine with Bullet
+suite             `Check`, `Outcome`, and the loop that performs the checks
+batches           states for checks of pure functions
+faults            faults in training environments
+model_comparison  comparison of trained models
+path_following    measurement of how closely an arm follows a path
+teaching          measurements of the reward `shaped`
+cards             cards of tasks
+parity            parity of the fused engine with Bullet
 
 `check("algorithm", "sac")` yields an `Outcome` for each check as it finishes; `mygym check` prints them.
 """

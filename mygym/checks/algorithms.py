@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -13,21 +10,26 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
-from numpy.typing import NDArray
-from safetensors.numpy import load_file as load_tensors
 
 from mygym import api
 from mygym.checks.faults import Fault, fail, faulty, interrupt, with_observation, with_reward
+from mygym.checks.model_comparison import (
+    actions_in_another_process,
+    actions_of,
+    demand_same_weights,
+    different_keys,
+    first_difference,
+    weights_of,
+)
 from mygym.checks.suite import LEARNS, Check, CheckFailed, demand
 from mygym.config import Resolved, config_hash, load_file, merged
-from mygym.config.layers import flatten
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, InterruptedRunError, MygymError
 from mygym.registry import algorithm
 from mygym.registry.user_files import PACKAGE
-from mygym.runs import directory, factory
+from mygym.runs import directory, env_factory, model_factory
 from mygym.runs.checkpoints.checkpoints import Checkpoints
-from mygym.runs.policy import NORMALIZER, open_model, save_policy
+from mygym.runs.policy import open_model, save_policy
 from mygym.runs.resolve_config import resolve_config
 from mygym.runs.result import Result
 
@@ -113,10 +115,10 @@ class Subject:
         cls = algorithm(self.name, self.framework).combo()[0]
         missing = [method for method in METHODS if not callable(getattr(cls, method, None))]
         demand(not missing, f"{cls.__name__} has no {', '.join(missing)}")
-        env = factory.make_vec_env(config)
+        env = env_factory.make_vec_env(config)
         try:
             try:
-                model = factory.build_model(config, env)
+                model = model_factory.build_model(config, env)
             except ConfigError as error:
                 if not self._takes_other_observations():
                     raise
@@ -140,7 +142,7 @@ class Subject:
         message = f"is registered for {registered}, but takes {takes} ({entry.origin}): {self.refused}; {remedy}"
         demand(not self.refused, message)
         config = self.resolved.config
-        env = factory.make_vec_env(config)
+        env = env_factory.make_vec_env(config)
         try:
             gets_dict = isinstance(env.observation_space, spaces.Dict)
             message = f"is registered for {registered}, but gets {env.observation_space}"
@@ -155,28 +157,30 @@ class Subject:
         result = self.first
         demand(result.status == "done", f"the run is {result.status}: {result.error}")
         demand(result.steps >= self.steps, f"learn ended after {result.steps} of {self.steps} steps")
-        start, end = _weights(self.folder / "start.safetensors"), _weights(result.path / directory.POLICY)
+        start, end = weights_of(self.folder / "start.safetensors"), weights_of(result.path / directory.POLICY)
         demand(end, "the policy has no weights")
         demand(
-            start.keys() != end.keys() or _first_difference(start, end),
+            start.keys() != end.keys() or first_difference(start, end),
             f"no weight of the policy has changed in {result.steps} steps; does it need more steps to learn? --steps N",
         )
 
     def saves_and_loads(self) -> None:
         """Saved models give the same actions in this process and in another process."""
         run = self.first.path
-        cls = factory.loadable(self.resolved.config)
+        cls = model_factory.loadable(self.resolved.config)
         observations = self._observations()
         policy = api.load(run)
-        actions = _actions(policy, observations)
+        actions = actions_of(policy, observations)
         opened: Any = open_model(run / directory.MODEL, cls, trust=True)
         demand(isinstance(opened.model, cls), f"{cls.__name__}.load gives a {type(opened.model).__name__}")
-        loaded = {f"{cls.__name__}.load of model.zip": _actions(opened, observations)}
+        loaded = {f"{cls.__name__}.load of model.zip": actions_of(opened, observations)}
         opened.model.save(run / "again.zip")
         again = open_model(run / "again.zip", cls, trust=True)
-        loaded[f"{cls.__name__}.save and load, once more,"] = _actions(again, observations)
+        loaded[f"{cls.__name__}.save and load, once more,"] = actions_of(again, observations)
         if cls.__module__.startswith(f"{PACKAGE}.") or self.resolved.config.imports:
-            loaded["mygym.load in another process"] = self._actions_in_another_process(observations)
+            loaded["mygym.load in another process"] = actions_in_another_process(
+                run, self.resolved.config.imports, observations
+            )
         for way, loaded_actions in loaded.items():
             difference = float(np.abs(actions - loaded_actions).max())
             demand(difference == 0.0, f"{way} gives other actions than policy.safetensors, by up to {difference:g}")
@@ -190,7 +194,7 @@ class Subject:
         demand(stored is not None and stored.to_json() == result.to_json(), "result.json cannot be read back")
         values = load_file(result.path / directory.CONFIG)
         again = resolve_config(values)
-        changed = _different_keys(values, again.values())
+        changed = different_keys(values, again.values())
         demand(again.values() == values, f"config.yaml resolves to other values: {changed}")
         through_json = json.loads(json.dumps(values))
         demand(resolve_config(through_json).values() == values, "the config changes in a round trip through JSON")
@@ -201,7 +205,7 @@ class Subject:
         """The stored config, with its seed, gives the same weights, to the bit."""
         stored = load_file(self.first.path / directory.CONFIG)
         second = api.train({**stored, "logdir": str(self.folder / "second")})
-        self._demand_same(self.first.path, second.path, "a second run, of config.yaml and its seed,")
+        demand_same_weights(self.first.path, second.path, "a second run, of config.yaml and its seed,")
 
     def resumes(self) -> None:
         """A run that was stopped between two rollouts and resumed has the weights of an uninterrupted run."""
@@ -213,7 +217,7 @@ class Subject:
             run = self._stopped("longer_stopped", steps)
         demand(run is not None, f"no checkpoint before step {2 * steps // 3}: rollouts of more than {steps // 3} steps")
         resumed = api.train(resume=run)
-        self._demand_same(reference.path, resumed.path, "a run that was stopped and resumed")
+        demand_same_weights(reference.path, resumed.path, "a run that was stopped and resumed")
 
     def survives(self) -> None:
         """A faulty environment ends a run with a clear message, which the result contains as well."""
@@ -261,7 +265,7 @@ class Subject:
 
         env = DummyVecEnv([lambda: RobotEnv(config.task, goal_env=goal_env)])
         try:
-            factory.build_model(config, env)
+            model_factory.build_model(config, env)
         except ConfigError:
             return False
         finally:
@@ -275,9 +279,9 @@ class Subject:
         config = self.resolved.config
         overrides: dict[str, Any] = {} if config.her else {"her": True, "reward": "sparse"}
         hindsight = resolve_config(overrides=self.config("hindsight", **overrides)).config
-        env = factory.make_vec_env(hindsight)
+        env = env_factory.make_vec_env(hindsight)
         try:
-            buffer = getattr(factory.build_model(hindsight, env), "replay_buffer", None)
+            buffer = getattr(model_factory.build_model(hindsight, env), "replay_buffer", None)
         finally:
             env.close()
         message = f"is registered with goal_relabelling, but its replay buffer is a {type(buffer).__name__}"
@@ -287,33 +291,13 @@ class Subject:
             api.train(self.config("hindsight", steps, **overrides))
 
     def _observations(self) -> list[Any]:
-        env = factory.make_env(self.resolved.config)
+        env = env_factory.make_env(self.resolved.config)
         try:
             env.action_space.seed(0)
             at_reset = [env.reset(seed=seed)[0] for seed in range(4)]
             return at_reset + [env.step(env.action_space.sample())[0] for _ in range(4)]
         finally:
             env.close()
-
-    def _actions_in_another_process(self, observations: list[Any]) -> NDArray[np.float32]:
-        """Return the actions of the reference run, loaded in another process, which must import the class by itself."""
-        plain = [
-            {key: value.tolist() for key, value in seen.items()} if isinstance(seen, dict) else seen.tolist()
-            for seen in observations
-        ]
-        task = {"script": sys.argv[0], "imports": self.resolved.config.imports, "run": str(self.first.path.resolve())}
-        process = subprocess.run(  # noqa: S603  (this Python)
-            [sys.executable, "-c", _LOAD_AND_PREDICT],
-            input=json.dumps({**task, "observations": plain}),
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if process.returncode:
-            last = (process.stderr.strip().splitlines() or ["no message"])[-1]
-            raise CheckFailed(f"mygym.load fails in another process: {last}")
-        return np.array(json.loads(process.stdout.splitlines()[-1]), dtype=np.float32)
 
     def _stopped(self, folder: str, steps: int) -> Path | None:
         """Return a run that was stopped after two thirds of its steps; None if it has no checkpoint to resume from."""
@@ -325,48 +309,7 @@ class Subject:
             return error.run if newest is not None and newest.steps else None
         raise CheckFailed("it takes fewer env steps than it counts, or catches KeyboardInterrupt")
 
-    def _demand_same(self, first: Path, second: Path, subject: str) -> None:
-        name = _first_difference(_weights(first / directory.POLICY), _weights(second / directory.POLICY))
-        demand(not name, f"{subject} has other weights, the first of them in {name}")
-
-
-_LOAD_AND_PREDICT = """\
-import json, sys
-task = json.loads(sys.stdin.read())
-sys.argv[0] = task["script"]
-import numpy as np
-import mygym
-from mygym.registry.user_files import import_modules
-import_modules(task["imports"])
-policy = mygym.load(task["run"])
-array = lambda values: np.array(values, dtype=np.float32)
-observations = [{k: array(v) for k, v in o.items()} if isinstance(o, dict) else array(o) for o in task["observations"]]
-print(json.dumps([policy.predict(o, deterministic=True)[0].tolist() for o in observations]))
-"""
-
 
 def _learned(result: Result) -> bool:
     """Return whether the last evaluations have reached the success rate that ends a run."""
     return all(record["success_rate"] >= SUCCESS for record in result.evaluations[-2:])
-
-
-def _actions(policy: Any, observations: list[Any]) -> NDArray[np.float32]:
-    return np.stack([policy.predict(observation, deterministic=True)[0] for observation in observations])
-
-
-def _weights(file: Path) -> dict[str, NDArray[Any]]:
-    """Return the tensors of a policy file, without the tensors of its normaliser."""
-    return {key: value for key, value in load_tensors(file).items() if not key.startswith(NORMALIZER)}
-
-
-def _first_difference(first: Mapping[str, NDArray[Any]], second: Mapping[str, NDArray[Any]]) -> str:
-    """Return the name of the first tensor that differs; empty if all are equal."""
-    names = [*first, *(key for key in second if key not in first)]
-    different = (key for key in names if not np.array_equal(first.get(key, ()), second.get(key, ())))
-    return next(different, "")
-
-
-def _different_keys(first: Mapping[str, Any], second: Mapping[str, Any]) -> str:
-    """Return the dotted names of the values that differ between two configs."""
-    a, b = dict(flatten(first)), dict(flatten(second))
-    return ", ".join(sorted(key for key in a.keys() | b.keys() if a.get(key) != b.get(key)))

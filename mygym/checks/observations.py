@@ -12,7 +12,7 @@ from mygym.checks.batches import Episode, arrays_of, copied, demand_pure, expert
 from mygym.checks.cards import with_robot
 from mygym.checks.suite import Check, CheckFailed, demand
 from mygym.registry import registry
-from mygym.tasks.context import EpisodeContext
+from mygym.tasks.episode_context import EpisodeContext
 from mygym.tasks.observations import find_component
 
 ROUNDING = 1e-6

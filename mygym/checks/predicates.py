@@ -11,7 +11,8 @@ from mygym.checks.batches import Episode, arrays_of, demand_pure, expert_episode
 from mygym.checks.stages import setting
 from mygym.checks.suite import Check, demand
 from mygym.registry import registry
-from mygym.tasks.context import EpisodeContext, StageContext
+from mygym.tasks.context import StageContext
+from mygym.tasks.episode_context import EpisodeContext
 
 STAGE = "move"
 """Stage of the episode in which predicates are checked that no stage gives."""
@@ -52,7 +53,7 @@ def _has_conditions(name: str) -> None:
 
 def _contexts(episode: Episode) -> tuple[StageContext, list[StageContext]]:
     """Return the states as the last stage sees them: as a batch, and each as a batch of 1."""
-    bound = episode.contexts[0].task.bound_stages[-1]
+    bound = episode.contexts[0].task.stage_bindings[-1]
 
     def seen(context: EpisodeContext) -> StageContext:
         return StageContext(context.state, context.progress, context.goals, bound)

@@ -10,8 +10,8 @@ import numpy as np
 from mygym import api
 from mygym.checks.batches import arrays_of, copied, demand_pure, expert_episode
 from mygym.checks.suite import Check, demand
-from mygym.tasks.context import EpisodeContext
 from mygym.tasks.episode import potential
+from mygym.tasks.episode_context import EpisodeContext
 from mygym.tasks.rewards import Reward, find_reward
 
 TASK, GAMMA = "push", 0.95

@@ -14,7 +14,7 @@ from mygym.checks.tasks import expert_solves
 from mygym.errors import ConfigError
 from mygym.models.base_placement import place_base
 from mygym.models.objects import load_object
-from mygym.models.robot import RobotSpec
+from mygym.models.robot_spec import RobotSpec
 from mygym.models.workspace import load_workspace
 from mygym.registry import registry
 from mygym.sim.inference import count_joints, find_robot

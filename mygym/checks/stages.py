@@ -127,11 +127,11 @@ def _has_known_predicates(stage: Stage) -> None:
 def _is_pure(name: str) -> None:
     """Potential and expert give the same values for a batch and for its states alone, and change no argument."""
     episode = expert_episode(setting(name))
-    bound = episode.contexts[0].task.bound_stages[-1]
-    last = len(episode.contexts[0].task.bound_stages) - 1
+    bound = episode.contexts[0].task.stage_bindings[-1]
+    last = len(episode.contexts[0].task.stage_bindings) - 1
     visited = [context for context, active in zip(episode.contexts, episode.stages, strict=True) if active == last]
     demand(visited, f"the experts of {', '.join(episode.contexts[0].task.stage_names[:-1])} do not reach its start")
-    stage, count, batched = bound.stage, len(visited), joined(visited)
+    stage, count, batched = episode.contexts[0].task.sequence.stages[last], len(visited), joined(visited)
     batch = StageContext(batched.state, batched.progress, batched.goals, bound)
     arrays = [*arrays_of(batch.state), *arrays_of(batch.progress), batch.goals]
     before = [array.copy() for array in arrays]

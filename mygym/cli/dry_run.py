@@ -33,7 +33,8 @@ def compact(space: Space[Any]) -> str:
 def dry_run(plan: RunPlan) -> None:
     """Print spaces, network sizes and the time of one step."""
     from mygym.envs.supported import support_warning
-    from mygym.runs.factory import build_model, make_vec_env
+    from mygym.runs.env_factory import make_vec_env
+    from mygym.runs.model_factory import build_model
     from mygym.runs.pretrained import load_pretrained
     from mygym.runs.weights import parameter_counts
     from mygym.strategies.requirements import prepare_run

@@ -91,7 +91,7 @@ def main(arguments: Sequence[str], train: Callable[..., Result] | None = None) -
     plan = None if options.resume else make_plan(file, flags)
     if plan and options.explain:
         from mygym.cli.explain import explain
-        from mygym.runs.factory import explained
+        from mygym.runs.built_config import explained
 
         explain(explained(plan))
     elif plan and options.dry_run:

@@ -17,7 +17,7 @@ from mygym.demonstrations.recording import attempts
 from mygym.envs.arguments import checked_episodes, checked_seed
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.registry import registry
-from mygym.runs import directory, factory, files
+from mygym.runs import directory, env_factory, files
 from mygym.runs.engines import env_arguments
 from mygym.runs.evaluation import Predicts
 from mygym.runs.loading import find_plan, is_run, load
@@ -73,7 +73,7 @@ def demonstrate(
         raise ConfigError(bad_value("noise", noise, "0, or continuous actions", "cannot be added to discrete actions"))
     with contextlib.ExitStack() as stack:
         rendering = {"render_mode": "human"} if policy == KEYBOARD else {}
-        env = stack.enter_context(contextlib.closing(factory.make_env(plan, **rendering)))
+        env = stack.enter_context(contextlib.closing(env_factory.make_env(plan, **rendering)))
         bar = stack.enter_context(_bar(episodes))
         recorded: Predicts
         if from_run:

@@ -10,7 +10,7 @@ import gymnasium
 from mygym.config import RunConfig
 from mygym.demonstrations.episodes import Demonstrations
 from mygym.errors import ConfigError, bad_value
-from mygym.runs import factory
+from mygym.runs import env_factory
 from mygym.runs.plan import Plannable, plan_of
 from mygym.tasks.lookup import find_task
 
@@ -44,7 +44,7 @@ def check_compatible(demonstrations: Demonstrations, run: Plannable, *, rewards:
             why = f"is not the value of the recording {demonstrations.path}"
             allowed = f"{_value(recorded, key)}, or new demonstrations: mygym demos"
             raise ConfigError(bad_value(key, _value(run_configs[nearest], key), allowed, why))
-    with contextlib.closing(factory.make_env(plan)) as env:
+    with contextlib.closing(env_factory.make_env(plan)) as env:
         for name in ("observation_space", "action_space"):
             _check_space(demonstrations, name, getattr(env, name))
 

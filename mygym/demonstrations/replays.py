@@ -12,7 +12,7 @@ from mygym.demonstrations.loading import load_demonstrations
 from mygym.demonstrations.recording import replay as replay_episode
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.errors import ConfigError, bad_value
-from mygym.runs import factory
+from mygym.runs import env_factory
 from mygym.runs.video import VideoRecorder, check_video
 
 
@@ -75,4 +75,4 @@ def _recordered_env(config: RunConfig, **overrides: Any) -> AnyEnv:
     video = {key: value for key, value in overrides.items() if value is not None}
     shown = resolve([Layer("argument", {"video": {**config.video.model_dump(), **video}})]).config.video
     size = {"render_width": shown.width, "render_height": shown.height}
-    return factory.make_env(config, render_mode="rgb_array", camera=shown.camera, **size)
+    return env_factory.make_env(config, render_mode="rgb_array", camera=shown.camera, **size)

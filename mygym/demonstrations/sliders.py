@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.runs.evaluation import EpisodesEnded, Predicts
 from mygym.sim.rendering.viewer import Range, Viewer
-from mygym.tasks.context import BoundStage
+from mygym.tasks.context import StageBinding
 
 SLIDERS = "sliders"
 """Name of the sliders policy on the command line."""
@@ -51,7 +51,7 @@ class Sliders:
     def _follow(self, window: Viewer, is_start: bool) -> None:
         """Set new sliders at the start of an episode or sub-task; else move the goal to its sliders."""
         env = self.env
-        bound = env.task.bound_stages[min(int(env.progress.stage[0]), len(env.task.bound_stages) - 1)]
+        bound = env.task.stage_bindings[min(int(env.progress.stage[0]), len(env.task.stage_bindings) - 1)]
         if is_start or bound.subtask != self._subtask:
             self._subtask = bound.subtask
             window.set_sliders(self._action_ranges(is_start) | _goal_ranges(env, bound))
@@ -74,7 +74,7 @@ class Sliders:
         return {name: (-1.0, 1.0, value if is_start else self._values[name]) for name, value in still.items()}
 
 
-def _goal_ranges(env: AnyEnv, bound: BoundStage) -> dict[str, Range]:
+def _goal_ranges(env: AnyEnv, bound: StageBinding) -> dict[str, Range]:
     """Return the sliders of the goal: each axis of the areas from which the task draws it."""
     boxes = [env.areas[name] for name in env.task.goal_areas(bound.subtask)]
     if not boxes:

@@ -13,7 +13,7 @@ from mygym.envs.compatibility import missing_in_workspace
 from mygym.envs.placement import object_area
 from mygym.errors import ConfigError, bad_value
 from mygym.models.objects import ObjectSpec
-from mygym.models.robot import RobotSpec
+from mygym.models.robot_spec import RobotSpec
 from mygym.models.workspace import Area, WorkspaceSpec
 from mygym.sim.inspection import fixtures_at, lattice, reached
 from mygym.sim.world import World
@@ -173,7 +173,7 @@ def _uses(task: Task, world: World, areas: Mapping[str, Box], name: str) -> Iter
     for number, (subtask, stages) in enumerate(zip(task.subtasks, task.composed, strict=True)):
         if subtask.part:
             return
-        bound = next(bound for bound in task.bound_stages if bound.subtask == number)
+        bound = next(bound for bound in task.stage_bindings if bound.subtask == number)
         given = [predicate for stage in stages for predicate in stage.gives]
         is_goal = name in task.goal_areas(number)
         if name == subtask.via or (is_goal and (bound.object is None or "struck" in given)):

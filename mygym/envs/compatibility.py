@@ -11,12 +11,12 @@ from mygym.envs.supported import robots_for
 from mygym.errors import AssetError, ConfigError, bad_value
 from mygym.models.fixture_urdf import ArticulatedPart
 from mygym.models.objects import ObjectSpec, load_object
-from mygym.models.robot import RobotSpec
+from mygym.models.robot_spec import RobotSpec
 from mygym.models.workspace import WorkspaceSpec, load_workspace
 from mygym.registry import registry
 from mygym.tasks.grammar import as_typed
 from mygym.tasks.task import Task
-from mygym.tasks.validation import named_objects
+from mygym.tasks.task_objects import named_objects
 
 
 def check_robot(task: Task, robot: RobotSpec, name: str) -> None:

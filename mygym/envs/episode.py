@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from mygym.envs.domain_randomizer import DomainRandomizer
 from mygym.envs.placement import draw_choice, draw_goals, draw_poses
 from mygym.envs.task_world import TaskWorld
-from mygym.tasks.context import EpisodeContext
 from mygym.tasks.episode import act, advance, is_success, potential
+from mygym.tasks.episode_context import EpisodeContext
 from mygym.tasks.progress import Progress
 from mygym.tasks.stage import CLOSED
 from mygym.tasks.state import State
@@ -52,7 +52,7 @@ class Episode:
         """Whether the robot has pressed on an object of the task, or moved a part of it, in this episode."""
         self.saturated = 0.0
         """Sum over the actions of the share of components at a limit."""
-        self._parts = [stage.part for stage in self.task.bound_stages if stage.part is not None]
+        self._parts = [stage.part for stage in self.task.stage_bindings if stage.part is not None]
         self._part_start = self.world.state.part_position[0, self._parts]
         """`(p,)` m or rad: positions of the task's parts at the reset."""
         self.actions: list[NDArray[Any]] = []
@@ -102,7 +102,7 @@ class Episode:
         A share of a stage is a share of the potential that was missing when the stage began.
         """
         stages = math.floor(self._lead_in)
-        share, end = self._lead_in - stages, stages + 1.0 - len(self.task.bound_stages)
+        share, end = self._lead_in - stages, stages + 1.0 - len(self.task.stage_bindings)
         begin: float | None = None
         for _ in range(self._lead_in_steps):
             stage, reached = int(self.progress.stage[0]), float(self.potential[0])
@@ -178,7 +178,7 @@ class Episode:
 
     def visible_goal(self) -> FloatArray | None:
         """Return the goal `(3,)` m of the active sub-task; None if the goal is not a point."""
-        bound = self.task.bound_stages[min(int(self.progress.stage[0]), len(self.task.bound_stages) - 1)]
+        bound = self.task.stage_bindings[min(int(self.progress.stage[0]), len(self.task.stage_bindings) - 1)]
         return None if bound.part is not None else self.goals[0, bound.goal_slot]
 
     def move_goal(self, position: FloatArray) -> None:

@@ -109,5 +109,5 @@ def arm_model(env: RobotEnv, acceleration: FloatArray) -> ArmModel:
 def batch_task(env: RobotEnv) -> BatchTask:
     """Return the task of an environment for the engine."""
     (area,) = env.task.goal_areas(0)
-    tolerance = env.task.bound_stages[0].thresholds.tolerance
+    tolerance = env.task.stage_bindings[0].thresholds.tolerance
     return BatchTask(env.task, env.areas[area], tolerance + START_MARGIN)

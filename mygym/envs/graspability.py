@@ -9,9 +9,9 @@ from typing import Any
 
 from mygym.errors import ConfigError, bad_value
 from mygym.models.objects import ObjectSpec, load_object, object_names
-from mygym.models.robot import RobotSpec
+from mygym.models.robot_spec import RobotSpec
 from mygym.tasks.task import Task
-from mygym.tasks.validation import named_objects
+from mygym.tasks.task_objects import named_objects
 
 BALL_SHARE = 0.8
 """Share of a ball's width that a hand must open: it grasps the ball above its middle."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from mygym.errors import ConfigError, DivergedError, bad_value
 from mygym.registry import registry
 from mygym.tasks import goals
-from mygym.tasks.context import EpisodeContext
+from mygym.tasks.episode_context import EpisodeContext
 from mygym.tasks.observations import Component, find_component
 from mygym.tasks.shared import SLOTS, no_room, shared_goal_space
 from mygym.tasks.state import namespace

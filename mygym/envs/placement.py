@@ -180,7 +180,7 @@ def draw_goals(rng: np.random.Generator, task: Task, world: World, areas: Mappin
     radii = {name: _radius(spec) for name, spec in zip(names, world.objects, strict=True)}
     part_positions: dict[int, float] = {}
     for number, (subtask, slots) in enumerate(zip(task.subtasks, task.goal_slots, strict=True)):
-        bound = next(bound for bound in task.bound_stages if bound.subtask == number)
+        bound = next(bound for bound in task.stage_bindings if bound.subtask == number)
         spec = world.objects[bound.object] if bound.object is not None else None
         if subtask.part:
             part = bound.part or 0

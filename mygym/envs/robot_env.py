@@ -348,7 +348,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
 
     @property
     def goals(self) -> NDArray[np.float64]:
-        """`(1, G, 3)` m, world frame: a copy of the task's goal points, see `BoundStage.goal_slot`."""
+        """`(1, G, 3)` m, world frame: a copy of the task's goal points, see `StageBinding.goal_slot`."""
         return self._episode.goals.copy()
 
     @property

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from mygym.config import RunConfig
 from mygym.models.assets import read_asset
-from mygym.models.robot import RobotSpec, load_robot, robot_names
+from mygym.models.robot import load_robot, robot_names
+from mygym.models.robot_spec import RobotSpec
 from mygym.models.workspace import HomeSpec, load_workspace, workspace_names
 from mygym.registry import registry
 from mygym.sim.inference import find_robot, is_installed

@@ -9,8 +9,8 @@ from typing import Any
 from mygym.fused.arm import ArmModel, BatchArm
 from mygym.fused.arrays import Arrays, to_numpy
 from mygym.fused.random_numbers import uniform
-from mygym.tasks.context import EpisodeContext
 from mygym.tasks.episode import act, advance, is_success
+from mygym.tasks.episode_context import EpisodeContext
 from mygym.tasks.progress import Progress
 from mygym.tasks.sampling import Area, sample_batch
 from mygym.tasks.task import Task

@@ -1,7 +1,8 @@
 """Descriptions of robots, workspaces and objects, their geometry and kinematics, and controllers. No simulator.
 
 assets                 YAML files → validated dataclasses
-robot                  robots as data
+robot                  names and loading of robots
+robot_spec             `RobotSpec`, the description of a robot
 robot_validation       checks of a robot's description against its URDF
 robot_model            URDF of a robot as it is simulated: tools mounted, other joints locked
 base_placement         base position and home posture of a robot whose description has none

@@ -12,7 +12,7 @@ import numpy as np
 from mygym.errors import ConfigError
 from mygym.models.controllers import ArmLimits, ChosenController, Controller
 from mygym.models.kinematics import Kinematics, make_chain
-from mygym.models.robot import RobotSpec
+from mygym.models.robot_spec import RobotSpec
 from mygym.models.workspace import Area, WorkspaceSpec
 from mygym.tasks.state import State
 from mygym.types import FloatArray

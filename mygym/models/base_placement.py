@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from mygym.models.kinematics import Kinematics, at_home, make_chain
-from mygym.models.robot import RobotSpec
+from mygym.models.robot_spec import RobotSpec
 from mygym.models.workspace import WorkspaceSpec
 from mygym.types import FloatArray
 

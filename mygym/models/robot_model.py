@@ -6,18 +6,15 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable, Collection
 from functools import lru_cache, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from mygym.errors import AssetError, bad_value
+from mygym.models.robot_spec import GripperSpec, RobotSpec
 from mygym.models.transforms import pose_matrix, quaternion_to_matrix
 from mygym.models.urdf import Joint, inertial, links_of, read_joints, read_urdf, set_inertial
 from mygym.models.urdf_editing import add_prefix, attach, lock_joints
-
-if TYPE_CHECKING:
-    from mygym.models.robot import GripperSpec, RobotSpec
-
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

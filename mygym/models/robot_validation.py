@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mygym.errors import AssetError, bad_value
 from mygym.models.robot_model import cached_by_model, check_name, mounted_model, robot_model
+from mygym.models.robot_spec import ArmSpec, RobotSpec
 from mygym.models.urdf import Joint, inertial, links_of, read_joints
 from mygym.models.urdf_editing import merge_fixed_joints
 from mygym.models.urdf_validation import MOVING_JOINT_TYPES
-
-if TYPE_CHECKING:
-    from mygym.models.robot import ArmSpec, RobotSpec
 
 
 @cached_by_model

@@ -15,7 +15,7 @@ from mygym.models.assets import STRICT, Number, Quaternion, Vector, asset_names,
 from mygym.models.fixture_urdf import articulated_parts
 from mygym.models.fixture_validation import check_fixture
 from mygym.models.fixtures import FixtureSpec, with_files
-from mygym.models.robot import RobotSpec
+from mygym.models.robot_spec import RobotSpec
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Find components by name: built-in components, the user's components, and components of installed plug-ins.
 
-components       `Registry` of each kind
+components       `Registry` of a kind of component
+registries       the registries of all kinds
 entries          `Entry`, a registered component
 decorators       `decorator`, the base of every `register_KIND`
 builtins         tables of the built-in components and extras
@@ -30,9 +31,10 @@ from mygym.registry.algorithms import (
 )
 from mygym.registry.builtins import ASSETS, BUILTIN_FOLDERS, BUILTIN_MODULES, DESCRIPTION_SUFFIXES, KINDS
 from mygym.registry.combos import implemented_combos, is_environment, with_env
-from mygym.registry.components import REGISTRIES, Registry, isolated, refresh, registry
+from mygym.registry.components import Registry
 from mygym.registry.decorators import decorator
 from mygym.registry.entries import Entry, resolve
+from mygym.registry.registries import REGISTRIES, isolated, refresh, registry
 
 __all__ = [
     "ASSETS",

@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from mygym.registry.algorithm_entry import Algorithm
-from mygym.registry.components import registry
 from mygym.registry.decorators import decorator
 from mygym.registry.entries import Entry, caller
 from mygym.registry.inheritance import complete
+from mygym.registry.registries import registry
 from mygym.registry.signatures import Parameter, first_line, parameters
 
 T = TypeVar("T")

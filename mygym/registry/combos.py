@@ -10,9 +10,9 @@ from typing import Any
 from mygym.errors import RegistryError, bad_value
 from mygym.registry.algorithm_entry import Algorithm
 from mygym.registry.algorithms import add_algorithm
-from mygym.registry.components import registry
 from mygym.registry.entries import caller, unknown_framework
 from mygym.registry.inheritance import complete
+from mygym.registry.registries import registry
 from mygym.registry.signatures import first_line, parameters
 
 Combo = tuple[type, tuple[Any, ...], dict[str, Any]]

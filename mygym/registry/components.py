@@ -6,10 +6,8 @@ No component is imported here: built-in components are import strings and files,
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import importlib
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,13 +20,12 @@ from mygym.registry.builtins import (
     BUILTIN_MODULES,
     DESCRIPTION_SUFFIXES,
     FOLDER_EXTRAS,
-    KINDS,
     OTHER_ROBOT_FILES,
 )
 from mygym.registry.discovery import ScannedFile, Scanner, first_comment
 from mygym.registry.entries import Deferred, Entry, caller, registered_twice, requirements, with_extras
 from mygym.registry.source_names import SourceName
-from mygym.registry.user_files import PACKAGE, execute, unread_folders
+from mygym.registry.user_files import execute, unread_folders
 
 MOST_NAMES = 60
 """Maximum number of names in a message; if there are more, only the nearest are listed."""
@@ -299,43 +296,6 @@ class Registry:
     def restore(self, state: Mapping[str, Any]) -> None:
         """Return to the state of a `snapshot`."""
         vars(self).update(state)
-
-
-_scanner = Scanner()
-
-REGISTRIES: dict[str, Registry] = {kind: Registry(kind, _scanner) for kind in KINDS}
-"""Kind → registry."""
-
-
-def registry(kind: str) -> Registry:
-    """Return the registry of a kind.
-
-    Raises:
-        UnknownNameError: The kind does not exist.
-    """
-    if kind not in REGISTRIES:
-        raise UnknownNameError(bad_value("kind", kind, sorted(REGISTRIES), "is not a kind of component"))
-    return REGISTRIES[kind]
-
-
-def refresh() -> None:
-    """Scan the user's folders again, e.g. after a file was added, changed or removed."""
-    _scanner.scan()
-
-
-@contextlib.contextmanager
-def isolated() -> Iterator[None]:
-    """Context manager for tests that undoes every registration, scan and import of user files in its block."""
-    registries = {kind: components.snapshot() for kind, components in REGISTRIES.items()}
-    scanner = _scanner.snapshot()
-    try:
-        yield
-    finally:
-        for kind, state in registries.items():
-            REGISTRIES[kind].restore(state)
-        _scanner.restore(scanner)
-        for module in [module for module in sys.modules if module.startswith(f"{PACKAGE}.")]:
-            del sys.modules[module]
 
 
 def _declares(known: Entry, origin: str) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from mygym.errors import RegistryError, bad_value
-from mygym.registry.components import registry
 from mygym.registry.entries import caller
+from mygym.registry.registries import registry
 from mygym.registry.signatures import first_line
 
 T = TypeVar("T")

@@ -9,8 +9,8 @@ from typing import Any
 from mygym.errors import RegistryError
 from mygym.nested import merged, without
 from mygym.registry.algorithm_entry import Algorithm
-from mygym.registry.components import registry
 from mygym.registry.entries import resolve
+from mygym.registry.registries import registry
 from mygym.registry.signatures import parameters
 
 FIELDS = ("policy", "dict_observations", "goal_relabelling", "requires", "replaces_task_budget")

@@ -13,7 +13,7 @@ from mygym.config.schema import NOT_SHAPING
 from mygym.errors import ConfigError, bad_value
 from mygym.reporting.leaderboard import Row
 from mygym.reporting.records import RunRecord, find_runs
-from mygym.runs import directory, factory, files
+from mygym.runs import built_config, directory, env_factory, files
 from mygym.runs.derived import changed
 from mygym.runs.evaluation import JUDGE, episode_seeds, evaluate_or_fail, round_robin
 from mygym.runs.loading import find_plan, load
@@ -87,7 +87,7 @@ def judge(run: Path, episodes: int, number: int = FIRST) -> Row:
     plan = find_plan(run)
     policy = load(run)
     with contextlib.ExitStack() as stack:
-        envs = factory.make_eval_envs(plan, stack, episodes)
+        envs = env_factory.make_eval_envs(plan, stack, episodes)
         seeds = round_robin(episode_seeds(SEED, JUDGE, episodes, number), envs[0])
         evaluation = evaluate_or_fail(str(run), policy, envs, seeds)
     return Row(
@@ -141,6 +141,6 @@ def _changes(values: dict[str, Any]) -> dict[str, Any]:
     """Return the nested values of a complete config that differ from the defaults, without those that follow."""
     chosen = {key: values[key] for key in CHOICE}
     size = {key: values[key] for key in SIZE}
-    of_same_size = factory.explained(resolve_config(overrides={**chosen, **size})).values()
+    of_same_size = built_config.explained(resolve_config(overrides={**chosen, **size})).values()
     different = changed(size, resolve_config(overrides=chosen).values()) | changed(values, of_same_size)
     return {key: value for key, value in different.items() if key not in NOT_SHAPING}

@@ -3,6 +3,9 @@
 Before the run:
 
 resolve_config         the user's values and the registries → the complete config
+python_values          config values given from Python, as plain data
+config_layers          preferences of algorithm, task, strategies and engine
+hyperparameter_checks  checks of hyperparameters and training parameters
 component_names        check of the names in a config
 derived                values that follow from other values
 engines                arguments and limits of the engines
@@ -10,7 +13,9 @@ strategies             construction of the strategies
 variants               task variants of a run
 worker_count           choice of the number of worker processes
 plan                   `RunPlan`, the complete description of a run
-factory                environments and models of a plan
+env_factory            environments of a plan
+model_factory          model of a plan
+built_config           config with the values that constructors decide
 requirements           requirements of algorithms on the environment
 devices                devices and threads of the frameworks
 exploration            exploration noise given as a number
@@ -31,6 +36,8 @@ final_evaluation       final evaluation and videos
 Environments and buffers:
 
 worker_vec_env         environments in worker processes
+worker_process         start, requests and end of a worker process
+worker_main            code of a worker process
 routed_vec_env         observations with a route through the networks of a mixture
 variance_floor         normalisation with a floor
 multi_task_her         hindsight replay over several tasks

@@ -9,7 +9,7 @@ from typing import Any
 from mygym.config import RunConfig
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.errors import DivergedError
-from mygym.runs import directory, factory
+from mygym.runs import directory, model_factory
 from mygym.runs.evaluation import FINAL, Evaluation, Predicts, episode_seeds, evaluate_policy, round_robin
 from mygym.runs.plan import RunPlan
 from mygym.runs.policy import Policy, normalizer_of
@@ -19,7 +19,7 @@ from mygym.runs.video import FAILURE_PREFIX, record_failure_videos, record_video
 
 def saved_policy(plan: RunPlan, run: Path, env: Any) -> Predicts:
     """Return the policy as it was saved; the model in memory may differ."""
-    model = factory.loadable(plan).load(run / directory.MODEL, env=env, device=plan.config.device)
+    model = model_factory.loadable(plan).load(run / directory.MODEL, env=env, device=plan.config.device)
     return Policy(model, normalizer_of(env))
 
 

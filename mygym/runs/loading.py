@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mygym.config import RunConfig, load_file
 from mygym.errors import ConfigError, RunError
 from mygym.registry import registry
-from mygym.runs import devices, directory, factory
+from mygym.runs import devices, directory, env_factory, model_factory
 from mygym.runs.plan import Config, RunPlan, make_plan, plan_from_python, plan_of
 from mygym.runs.result import Result
 
@@ -81,14 +81,14 @@ def load(run: str | Path, *, trust: bool = False) -> Policy:
 
     folder, file = directory.find_policy(run)
     plan = plan_of_run(folder)
-    config, acting = plan.config, plan_of(factory.for_acting(plan.config))
+    config, acting = plan.config, plan_of(model_factory.for_acting(plan.config))
     if file.suffix == ".zip":
         devices.use(config.framework, acting.config.device, config.threads)
-        policy = open_model(file, factory.loadable(plan), trust, acting.config.device)
+        policy = open_model(file, model_factory.loadable(plan), trust, acting.config.device)
     else:
-        env = factory.make_vec_env(acting)
+        env = env_factory.make_vec_env(acting)
         try:
-            policy = load_policy(file, factory.build_model(acting, env))
+            policy = load_policy(file, model_factory.build_model(acting, env))
         finally:
             env.close()
         policy.model.env = None  # acting does not need it, and it cannot be pickled

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
 from gymnasium import spaces
 from numpy.typing import NDArray
+from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback, CallbackList
 from stable_baselines3.common.vec_env import VecEnv, VecEnvWrapper
 
@@ -16,9 +18,6 @@ from mygym.errors import RunError
 from mygym.runs.curves import Curves
 from mygym.runs.evaluation import Evaluation
 from mygym.runs.evaluation_callback import EvaluationCallback
-
-if TYPE_CHECKING:
-    from mygym.runs.runner import Runner
 
 Observations = Any
 """`(n_envs, …)` float32, or a dictionary of such arrays for goal environments."""
@@ -31,15 +30,20 @@ class Loop:
     """Argument of `Runner.training`: steps the environments, evaluates, writes checkpoints, ends the training.
 
     Args:
-        runner: The runner that trains.
+        runner: The `Runner` that trains.
         envs: Training environments: an SB3 vector environment, monitored, and normalised if the config asks for it.
         callback: All callbacks of the training, combined in an SB3 callback.
         total_steps: Env steps after which `next_iteration` returns False.
-        log_interval: Iterations between lines of the log; None: no lines.
+        end_iteration: Function that is called at the end of every iteration.
     """
 
     def __init__(
-        self, runner: Runner, envs: VecEnv, callback: BaseCallback, total_steps: int, log_interval: int | None = 1
+        self,
+        runner: BaseAlgorithm,
+        envs: VecEnv,
+        callback: BaseCallback,
+        total_steps: int,
+        end_iteration: Callable[[], None],
     ) -> None:
         self.runner = runner
         self.envs = envs
@@ -47,7 +51,7 @@ class Loop:
         self.total_steps = total_steps
         self.over = False
         """Whether training has ended."""
-        self._log_interval = log_interval
+        self._end_iteration = end_iteration
         self._iterating = False
         self._stepped = False
 
@@ -88,9 +92,7 @@ class Loop:
                 why = "took no environment step between two calls of loop.next_iteration()"
                 raise RunError(f"{type(runner).__name__}.training {why}, so it would never end")
             self.callback.on_rollout_end()
-            runner._iterations += 1
-            if self._log_interval is not None and runner._iterations % self._log_interval == 0:
-                runner.dump_logs()
+            self._end_iteration()
         self._iterating = self._stepped = False
         if runner.num_timesteps >= self.total_steps:
             self.end()

@@ -11,7 +11,7 @@ import torch
 from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
 from mygym.errors import ConfigError, RunError, bad_value
-from mygym.runs import directory, factory
+from mygym.runs import directory, model_factory
 from mygym.runs.checkpoints.checkpoints import Checkpoint, Checkpoints
 from mygym.runs.checkpoints.env_state import load_normalizer_state
 from mygym.runs.files import is_file
@@ -77,7 +77,7 @@ def _read(path: Path, plan: RunPlan) -> tuple[Mapping[str, torch.Tensor], Mappin
     """Return the tensors and the normaliser of a policy file or an SB3 file."""
     if path.suffix != ".zip":
         return read_policy(path)
-    policy = open_model(path, factory.loadable(plan), trust=False)
+    policy = open_model(path, model_factory.loadable(plan), trust=False)
     return weights(policy.model), policy.normalizer
 
 

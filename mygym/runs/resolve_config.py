@@ -8,55 +8,40 @@ from typing import Any, NamedTuple
 
 from mygym.config import Layer, Resolved, RunConfig, merged, refuse_defaults, resolve
 from mygym.config.hyperparameters import Schema
-from mygym.config.named_components import NAMED, name_of, shown
-from mygym.config.parameter_checks import check_parameters, check_training, check_values, training_defaults
-from mygym.config.plain import MAX_DEPTH, as_plain, is_plain
-from mygym.config.schedulable import schedules
 from mygym.errors import ConfigError, RegistryError, bad_value
 from mygym.models.controllers import find_controller
-from mygym.nested import common
 from mygym.registry import Algorithm, algorithm, registry
-from mygym.registry.signatures import parameters
 from mygym.runs.callbacks import check_callbacks
 from mygym.runs.component_names import check_names
-from mygym.runs.derived import absolute, changed, derived_values, plain_distractors, uses_her
+from mygym.runs.config_layers import (
+    STRATEGY_KEYS,
+    algorithm_layer,
+    engine_layer,
+    recommended_layer,
+    split_inherited,
+    stage_layers,
+    strategy_defaults,
+    strategy_of_algorithm,
+    strategy_run_defaults,
+    task_layer,
+)
+from mygym.runs.derived import absolute, changed, derived_values, uses_her
 from mygym.runs.engines import check_engine
+from mygym.runs.hyperparameter_checks import check_hyperparameters, registered_training_params
+from mygym.runs.python_values import python_values
 from mygym.runs.requirements import REQUIREMENTS
 from mygym.runs.strategies import (
-    JOIN,
     ConstructedStrategies,
     errors_name_section,
     join_params,
-    sections,
     without_aliases,
 )
 from mygym.runs.variants import make_variants
 from mygym.tasks.lookup import find_task
 from mygym.tasks.rewards import find_reward
 from mygym.tasks.task import Task
-from mygym.tasks.task_params import CHANGEABLE, change_task
-from mygym.tasks.validation import named_objects
-
-STRATEGY_KEYS = ("strategy", "strategy_params")
-"""Keys of an algorithm's `run_defaults` that choose the strategy, which decides further values."""
-
-ALGORITHM_FOR_FUSED = "ppo"
-"""Default algorithm for the fused engine (`benchmarks/results/fused.md`)."""
-
-ALGORITHM_FOR_SEVERAL_STAGES = "ppo"
-"""Default algorithm for tasks of several stages (`benchmarks/results/learning.md`)."""
-
-LEARNING_KEYS = (
-    *("algo", "algo_params", "training_params", "strategy", "strategy_params"),
-    *("reward", "her", "actions", "pretrained"),
-)
-"""Keys of a config that choose how to learn: with any of them the default algorithm is that of the schema.
-
-A framework does not choose: `ppo` learns tasks of several stages in each.
-"""
-
-BUDGET_KEYS = ("steps", "eval")
-"""Keys of a task's `run_defaults` that set the duration of learning from rewards."""
+from mygym.tasks.task_objects import named_objects
+from mygym.tasks.task_params import change_task
 
 
 class _Decided(NamedTuple):
@@ -106,18 +91,18 @@ def resolve_with_strategies(
     user = without_aliases([Layer("file", file or {}), Layer(origin, overrides or {})])
     asked = _check_user_layers(user)  # the user's mistakes come before anything that is derived from them
     _check_imports(asked)
-    recommended = _recommended_layer(asked)
+    recommended = recommended_layer(asked)
     asked = resolve([recommended, *user]).config if recommended.values else asked
     try:
         if user[0].values and user[1].values:
             check_names(resolve(user[:1]).config)  # a flag may hide an unknown name
         check_callbacks(asked.callbacks)
-        required = _strategy_of_algorithm(asked)
+        required = strategy_of_algorithm(asked)
         asked = resolve([recommended, required, *user]).config if required.values else asked
-        strategy_class = _strategy_defaults(asked, user)
+        strategy_class = strategy_defaults(asked, user)
         defaults = strategy_class.values.get("strategy_params", {})
         strategies = ConstructedStrategies(asked, merged(defaults, asked.strategy_params))
-        preferred = _strategy_run_defaults(asked, strategies.strategies)
+        preferred = strategy_run_defaults(asked, strategies.strategies)
     except RegistryError as error:
         raise ConfigError(str(error)) from error
     asked = resolve([recommended, required, preferred, *user]).config if preferred.values else asked
@@ -125,16 +110,16 @@ def resolve_with_strategies(
     workspace, entry = _find_names(asked, task)
     of_entry = {key: value for key, value in entry.run_defaults.items() if key not in STRATEGY_KEYS}
     of_entry |= required.values
-    of_stages, preferences = _stage_layers(task, entry), [recommended, _task_layer(task, entry), preferred]
-    of_engine = _engine_layer(asked, entry)
+    of_stages, preferences = stage_layers(task, entry), [recommended, task_layer(task, entry), preferred]
+    of_engine = engine_layer(asked, entry)
     decided = _Decided(asked, task, entry, of_entry, strategy_class, of_stages, of_engine, preferences, user)
-    of_algorithm = [_algorithm_layer(entry, of_entry), *of_stages, of_engine]
+    of_algorithm = [algorithm_layer(entry, of_entry), *of_stages, of_engine]
     draft = resolve([strategy_class, *of_algorithm, *preferences, *user]).config
     variants = make_variants(draft, strategies.of(draft))[0]
     her = uses_her(draft, task, entry, variants)
     layers, schema = _all_layers(decided, her)
     chosen = resolve(layers)
-    _check_hyperparameters(schema, layers, asked, chosen.config)
+    check_hyperparameters(schema, layers, asked, chosen.config)
     derived = derived_values(asked, chosen.config, variants, her)
     control = find_controller(chosen.config.control).config.model_dump()
     derived |= {"workspace": absolute(workspace), "control": control, "her": her}
@@ -153,41 +138,6 @@ def resolve_with_strategies(
 def from_python(config: RunConfig | Mapping[str, Any]) -> Resolved:
     """Resolve a config given from Python, which may be incomplete, e.g. `{"algo": "ppo"}`."""
     return resolve_config(overrides=python_values(config), origin="argument")
-
-
-def python_values(config: RunConfig | Mapping[str, Any]) -> dict[str, Any]:
-    """Return the explicitly set values of a config given from Python, as plain data.
-
-    Raises:
-        ConfigError: It is no config, or a class in it has no name.
-    """
-    if isinstance(config, RunConfig):
-        return config.model_dump(mode="json", exclude_unset=True)
-    if not isinstance(config, Mapping):
-        allowed = "a mapping such as {'task': 'push'}; evaluate, load and make_env take the path of a run, too"
-        raise ConfigError(bad_value("config", config, allowed))
-    return _with_names(as_plain(config))
-
-
-def _with_names(values: Mapping[str, Any], path: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return values with the names of registered classes and functions, such as `torch.nn.ReLU`, in their place.
-
-    Raises:
-        ConfigError: A class or function is not registered.
-    """
-    return {key: _with_name(value, (*path, key)) for key, value in values.items()}
-
-
-def _with_name(value: Any, path: tuple[str, ...]) -> Any:
-    if isinstance(value, Mapping):
-        return _with_names(value, path) if len(path) <= MAX_DEPTH else value
-    if path[-1] not in NAMED or is_plain(value):
-        return value
-    name = name_of(value)
-    if name is None:
-        allowed = f"a name of `mygym list {NAMED[path[-1]]}`"
-        raise ConfigError(bad_value(".".join(path), shown(value), allowed, "is not registered"))
-    return name
 
 
 # The user's layers ----------------------------------------------------------------------------------------------------
@@ -217,59 +167,7 @@ def _check_imports(asked: RunConfig) -> None:
             raise ConfigError(bad_value("imports", module, f"also the flag --import {module}", why))
 
 
-def _recommended_layer(asked: RunConfig) -> Layer:
-    """Return the algorithm for the fused engine, or for a task of several stages, unless the user has chosen one."""
-    if asked.engine == "fused" and "algo" not in asked.model_fields_set:
-        return Layer("engine fused", {"algo": ALGORITHM_FOR_FUSED})
-    if not asked.model_fields_set.isdisjoint(LEARNING_KEYS) or len(find_task(asked.task).stage_names) == 1:
-        return Layer("task", {})
-    return Layer("tasks of several stages", {"algo": ALGORITHM_FOR_SEVERAL_STAGES})
-
-
-# Algorithm, strategy and task -----------------------------------------------------------------------------------------
-
-
-def _strategy_of_algorithm(asked: RunConfig) -> Layer:
-    """Return the strategy that the algorithm's registration prefers; empty if the user joins another strategy to it.
-
-    Raises:
-        ConfigError: The user's strategy leaves out the strategy that defines the algorithm.
-    """
-    entry = algorithm(asked.algo, asked.framework)
-    layer = _algorithm_layer(
-        entry, {key: entry.run_defaults[key] for key in STRATEGY_KEYS if key in entry.run_defaults}
-    )
-    required = layer.values.get("strategy")
-    if "strategy" not in asked.model_fields_set or asked.strategy == required:
-        return layer
-    if required is not None and required not in asked.strategy.split(JOIN):
-        allowed = f"{required}, {required}{JOIN}{asked.strategy}, or an algorithm without a required strategy, e.g. ppo"
-        raise ConfigError(bad_value("strategy", asked.strategy, allowed, f"leaves out the strategy of {entry.name}"))
-    return _algorithm_layer(entry, {})  # parameters of a single strategy do not fit joined ones
-
-
-def _strategy_defaults(asked: RunConfig, user: Sequence[Layer]) -> Layer:
-    """Return the defaults of the strategies' parameters, after a check of the user's values.
-
-    Raises:
-        ConfigError: A strategy does not take a parameter.
-    """
-    defaults = {}
-    in_file = sections(asked.strategy, user[0].values.get("strategy_params", {}))
-    for name, (section, values) in sections(asked.strategy, asked.strategy_params).items():
-        known = parameters(registry("strategy").get(name).load())
-        check_values(section, name, known, in_file[name][1], bounded=False)
-        check_parameters(section, name, known, values, bounded=False)  # a strategy checks its ranges itself
-        defaults[name] = {key: parameter.default for key, parameter in known.items() if is_plain(parameter.default)}
-    params = join_params(defaults)
-    return Layer(f"strategy {asked.strategy}", {"strategy_params": params} if params else {})
-
-
-def _strategy_run_defaults(asked: RunConfig, strategies: Sequence[Any]) -> Layer:
-    preferred: dict[str, Any] = {}
-    for strategy in strategies:
-        preferred = merged(preferred, strategy.run_defaults())
-    return Layer(f"strategy {asked.strategy}", preferred)
+# Names and parameters -----------------------------------------------------------------------------------------
 
 
 def _complete_params(strategies: Sequence[Any]) -> dict[str, Any]:
@@ -331,61 +229,6 @@ def _check_algorithm(entry: Algorithm) -> None:
     Schema(entry, {}).check_registration()
 
 
-def _stage_layers(task: Task, entry: Algorithm) -> list[Layer]:
-    """Return the preferences of the algorithm for tasks of several stages, and for this task; none for one stage."""
-    if len(task.stage_names) == 1:
-        return []
-    layers = []
-    for words, preferred in (
-        ("for several stages", entry.stage_defaults),
-        (f"for task {task.name}", entry.task_defaults.get(task.name, {})),
-    ):
-        values = dict(preferred)
-        if "task_params" in values:
-            starts = values["task_params"]["starts"]
-            values["task_params"] = {"starts": {name: starts[name] for name in starts if name in task.start_stages}}
-        layers.append(Layer(f"algorithm {entry.name}, {words}", values))
-    return layers
-
-
-def _engine_layer(asked: RunConfig, entry: Algorithm) -> Layer:
-    """Return what the algorithm prefers for the fused engine; empty for Bullet."""
-    values = dict(entry.fused_defaults) if asked.engine == "fused" else {}
-    return Layer(f"algorithm {entry.name}, for engine fused", values)
-
-
-def _task_layer(task: Task, entry: Algorithm) -> Layer:
-    numbers = {key: getattr(task, key) for key in CHANGEABLE if key not in ("distractors", "rotation")}
-    numbers |= {"distractors": plain_distractors(task.distractors), "rotation": list(task.rotation)}
-    first = task.subtasks[0].object
-    by_role = {role: names for role, names in task.objects.items() if role != first}
-    numbers["objects"] = {role: names if isinstance(names, str) else list(names) for role, names in by_role.items()}
-    of_task = {
-        key: value
-        for key, value in task.run_defaults.items()
-        if not (entry.replaces_task_budget and key in BUDGET_KEYS)
-    }
-    return Layer(f"task {task.name}", {"task_params": numbers, **of_task})
-
-
-def _split_inherited(layer: Layer, entry: Algorithm) -> list[Layer]:
-    """Split the layer of an algorithm that inherits, so that the origins of inherited values differ."""
-    if entry.stated is None:
-        return [layer]
-    stated = {
-        **entry.stated.run_defaults,
-        "algo_params": shown(entry.stated.defaults),
-        "training_params": entry.stated.training_defaults,
-    }
-    inherited = Layer(f"{layer.origin}, from {entry.parent}", layer.values)
-    return [inherited, Layer(layer.origin, common(layer.values, stated))]
-
-
-def _algorithm_layer(entry: Algorithm, values: Mapping[str, Any]) -> Layer:
-    (layer,) = without_aliases([Layer(f"algorithm {entry.name}", values)])
-    return layer
-
-
 # Hyperparameters ------------------------------------------------------------------------------------------------------
 
 
@@ -398,12 +241,12 @@ def _all_layers(decided: _Decided, her: bool) -> tuple[list[Layer], Schema]:
     asked, entry = decided.asked, decided.entry
     schema = Schema(entry, asked.algo_params, her)
     schema.check_required()
-    class_training, entry_training = _training_params(schema.cls, entry, asked, decided.user[0])
+    class_training, entry_training = registered_training_params(schema.cls, entry, asked, decided.user[0])
     of_entry = {**decided.of_entry, "algo_params": schema.registered(), **entry_training}
     layers = [
         Layer(f"class {schema.cls.__name__}", {"algo_params": schema.defaults(), **class_training}),
         decided.strategy_class,
-        *_split_inherited(_algorithm_layer(entry, of_entry), entry),
+        *split_inherited(algorithm_layer(entry, of_entry), entry),
         *(_accepted(layer, schema) for layer in decided.of_stages),
         _accepted(decided.of_engine, schema),
         *decided.preferred,
@@ -416,57 +259,3 @@ def _accepted(layer: Layer, schema: Schema) -> Layer:
     """Return a layer without the hyperparameters that the chosen policy or optimiser does not take."""
     params = layer.values.get("algo_params", {})
     return Layer(layer.origin, {**layer.values, "algo_params": schema.accepted(params)} if params else layer.values)
-
-
-def _check_hyperparameters(schema: Schema, layers: Sequence[Layer], asked: RunConfig, chosen: RunConfig) -> None:
-    """Check the hyperparameters of the file alone, because overrides may hide an invalid value; then check all.
-
-    Raises:
-        ConfigError: An unknown hyperparameter, a wrong type, or a value out of range.
-    """
-    *below, overrides = (layer.values.get("algo_params", {}) for layer in layers)
-    if in_file := below[-1] if overrides else {}:
-        params: dict[str, Any] = {}
-        for values in below:
-            params = merged(params, values)
-        schema.check({key: params[key] for key in in_file})
-    schema.check({key: chosen.algo_params[key] for key in asked.algo_params})
-    schedules(schema.cls, chosen.algo_params, chosen.steps)
-    _check_train_freq(chosen)
-
-
-def _training_params(
-    cls: type, entry: Algorithm, asked: RunConfig, file: Layer
-) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Return `training_params` of a `Runner`'s class and of its registration; empty for other algorithms.
-
-    Raises:
-        ConfigError: An algorithm that is not a `Runner` gets values, or its `training` does not accept the values.
-    """
-    from mygym.runs.runner import Runner
-
-    values = {**entry.training_defaults, **asked.training_params}
-    if not issubclass(cls, Runner):
-        if values:
-            name = next(iter(values))
-            allowed = "an algo that is a Runner; for all others: steps, n_envs, eval and algo_params"
-            why = f"is not for {entry.name}, which has no custom training loop"
-            raise ConfigError(bad_value(f"training_params.{name}", values[name], allowed, why))
-        return {}, {}
-    check_training(cls, {**values, **file.values.get("training_params", {})})
-    check_training(cls, values)
-    defaults = (training_defaults(cls), entry.training_defaults)
-    of_class, of_entry = ({"training_params": values} if values else {} for values in defaults)
-    return of_class, of_entry
-
-
-def _check_train_freq(config: RunConfig) -> None:
-    """Refuse `[…, episode]` with several environments, which SB3 does not support and reports too late.
-
-    Raises:
-        ConfigError: The config asks for both.
-    """
-    train_freq = config.algo_params.get("train_freq")
-    if isinstance(train_freq, list | tuple) and "episode" in train_freq and config.n_envs > 1:
-        why = f"counts episodes, which needs one environment, not {config.n_envs}"
-        raise ConfigError(bad_value("algo_params.train_freq", train_freq, "n_envs 1, or steps, e.g. [1, step]", why))

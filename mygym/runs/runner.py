@@ -7,6 +7,7 @@ import sys
 import time
 from abc import abstractmethod
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import torch
@@ -177,7 +178,7 @@ class Runner(Stateful, BaseAlgorithm):
         total, callback = self._setup_learn(total_timesteps, callback, reset_num_timesteps, tb_log_name, progress_bar)
         callback.on_training_start(locals(), globals())
         assert self.env is not None
-        loop = Loop(self, self.env, callback, total, log_interval)
+        loop = Loop(self, self.env, callback, total, partial(self._end_iteration, log_interval))
         try:
             curves = self.training(loop, **self.training_params)
             if not loop.over:
@@ -209,6 +210,12 @@ class Runner(Stateful, BaseAlgorithm):
         self.logger.record("time/time_elapsed", int(seconds), exclude="tensorboard")
         self.logger.record("time/total_timesteps", self.num_timesteps, exclude="tensorboard")
         self.logger.dump(step=self.num_timesteps)
+
+    def _end_iteration(self, log_interval: int | None) -> None:
+        """Count an iteration; write a line of the log after every `log_interval` iterations (None: no lines)."""
+        self._iterations += 1
+        if log_interval is not None and self._iterations % log_interval == 0:
+            self.dump_logs()
 
     # Required by SB3 ----------------------------------------------------------------------------------------------
 

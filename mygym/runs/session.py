@@ -16,7 +16,7 @@ from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.errors import DivergedError, InterruptedRunError, MygymError, RunError
-from mygym.runs import directory, factory, files, logs, schedule_callback
+from mygym.runs import directory, env_factory, files, logs, model_factory, schedule_callback
 from mygym.runs.callbacks import construct_callbacks
 from mygym.runs.checkpoint_callbacks import CheckpointCallback, ResumeCallback
 from mygym.runs.checkpoints import receipts
@@ -70,7 +70,7 @@ class Session:
         self.guard = directory.DirectoryGuard(self.path)
         self.clock = RunClock(started, checkpoint.state["seconds"] if checkpoint else None)
         self.stop = StopRequest("with a checkpoint after this rollout")
-        self.schedules = schedule_callback.ScheduleCallback(factory.schedules_of(plan), config.steps)
+        self.schedules = schedule_callback.ScheduleCallback(model_factory.schedules_of(plan), config.steps)
         self.progress = ProgressBarCallback(config.steps)
         self.divergence = DivergenceCallback()
         self.evaluations = EvaluationCallback(
@@ -145,8 +145,8 @@ class Session:
             changed = {key: value for key, value in versions().items() if self.checkpoint.versions.get(key) != value}
             self.notify(f"package versions differ from the checkpoint, so the numbers may differ: now {changed}")
         on_episode = self.evaluations.training.add
-        factory.record_episodes(self.env, path / directory.MONITOR, time.time() - self.clock.elapsed(), on_episode)
-        factory.report_replacements(self.env, self._on_replacement)
+        env_factory.record_episodes(self.env, path / directory.MONITOR, time.time() - self.clock.elapsed(), on_episode)
+        env_factory.report_replacements(self.env, self._on_replacement)
         writers.append(logs.JsonLines(path / directory.PROGRESS))
         if config.tensorboard:
             writers.append(board := logs.TensorBoard(path / directory.TENSORBOARD))

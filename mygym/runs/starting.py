@@ -15,7 +15,7 @@ from mygym.envs.multi_task_env import AnyEnv
 from mygym.errors import ConfigError
 from mygym.runs import directory, files
 from mygym.runs.plan import Config, RunPlan, plan_from_python, plan_of
-from mygym.runs.resolve_config import python_values
+from mygym.runs.python_values import python_values
 from mygym.runs.result import Result
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import numpy as np
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from mygym.errors import MygymError
-from mygym.runs import factory
+from mygym.runs import env_factory
 from mygym.runs.plan import RunPlan
 from mygym.runs.worker_vec_env import worker_vec_env
 
@@ -59,7 +59,7 @@ def _choice(plan: RunPlan) -> tuple[int, str]:
     if config.steps < WORTH_MEASURING:
         return 0, f"a run of fewer than {WORTH_MEASURING:,} steps is not measured"
     envs = min(SAMPLE, config.n_envs // workers)
-    makers = factory.env_makers(plan, workers * envs)
+    makers = env_factory.env_makers(plan, workers * envs)
     try:
         in_workers = _steps_per_second(worker_vec_env(makers, workers, PATIENCE))
     except MygymError as error:

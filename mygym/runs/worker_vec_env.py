@@ -1,47 +1,28 @@
 """Vector environment in worker processes that replaces dead workers, reports errors, and never leaves a process behind.
 
 Each worker holds several environments and gets one message per step, because a message takes as long as a fraction of a
-step. Workers do not import SB3 and torch, which would take most of their start-up time and memory.
+step.
 """
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import multiprocessing
-import pickle
-import select
-import signal
 import sys
-import time
-import traceback
-from collections.abc import Callable, Iterator, Sequence
-from multiprocessing import resource_tracker, util
-from multiprocessing.connection import Connection
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from multiprocessing import util
 from typing import Any
 
-import gymnasium
 import numpy as np
 
-from mygym.errors import ConfigError, MygymError, RunError, bad_value
-from mygym.registry.user_files import user_modules
-from mygym.runs.stop_request import SIGNALS
-
-PATIENCE = 60.0
-"""Time limit for a worker's answer, s."""
+from mygym.runs.worker_main import full_name
+from mygym.runs.worker_process import UNGUARDED, WorkerProcess, end_workers, signals_blocked
 
 PATIENCE_AT_START = 600.0
 """Time limit for a worker's first answer, s; on few cores, many workers need a while to import and build."""
 
 DEATHS = 3
 """Deaths of a worker without a step in between that end the run."""
-
-UNGUARDED = 97
-"""Exit code of a worker that would start workers itself, because it imports a script without a guard."""
-
-GRACE = 3.0
-"""Time that `close` gives the workers to end by themselves, s."""
 
 
 def worker_vec_env(
@@ -72,14 +53,14 @@ def worker_vec_env(
     from stable_baselines3.common.vec_env import VecEnv
 
     class WorkerVecEnv(VecEnv):
-        def __init__(self, workers: list[_Worker]) -> None:
+        def __init__(self, workers: list[WorkerProcess]) -> None:
             self.workers = tuple(workers)
             self.replacements = 0
             self.on_replacement: Callable[[str, int], None] = lambda reason, replacements: None
             # runs also at garbage collection, and at exit before multiprocessing waits for workers that ignore SIGTERM
-            self._end = util.Finalize(self, _end, (workers,), exitpriority=0)
+            self._end = util.Finalize(self, end_workers, (workers,), exitpriority=0)
             spaces = [_spaces(worker, patience) for worker in workers]
-            self._reset_results: dict[_Worker, Any] = {}
+            self._reset_results: dict[WorkerProcess, Any] = {}
             """Results of the resets of new workers, whose lost episodes have still to end as truncated."""
             self._observations: Any = None
             self._last_infos: list[dict[str, Any]] = [{} for _ in makers]
@@ -144,7 +125,7 @@ def worker_vec_env(
 
         def env_is_wrapped(self, wrapper_class: type[Any], indices: Any = None) -> list[bool]:
             # unpickling the class would import SB3 in the worker
-            return self._call(indices, "is_wrapped", _name(wrapper_class))
+            return self._call(indices, "is_wrapped", full_name(wrapper_class))
 
         def get_images(self) -> list[Any]:
             return self._call(None, "render", None)
@@ -155,7 +136,7 @@ def worker_vec_env(
         def _call(self, indices: Any, command: str, data: Any) -> list[Any]:
             """Return the answers of the environments, in the order of `indices`."""
             chosen = list(self._get_indices(indices))
-            asked: list[tuple[_Worker, list[int]]] = []
+            asked: list[tuple[WorkerProcess, list[int]]] = []
             for worker in self.workers:
                 rows = [index for index in chosen if worker.rows.start <= index < worker.rows.stop]
                 if rows:
@@ -170,7 +151,7 @@ def worker_vec_env(
 
         # Replacement of dead workers ------------------------------------------------------------------------------
 
-        def _answer(self, worker: _Worker) -> Any:
+        def _answer(self, worker: WorkerProcess) -> Any:
             """Return the answer to the worker's last request, of a new worker if it has died."""
             while True:
                 stepped = worker.request[0] == "step"
@@ -189,7 +170,7 @@ def worker_vec_env(
                 worker.deaths = 0 if stepped else worker.deaths
                 return answer
 
-        def _replace(self, worker: _Worker) -> None:
+        def _replace(self, worker: WorkerProcess) -> None:
             """Start a dead worker again, and begin new episodes in it.
 
             Raises:
@@ -204,7 +185,7 @@ def worker_vec_env(
                 self.on_replacement(str(error), self.replacements)
                 worker.stop()
                 try:
-                    with _signals_blocked():
+                    with signals_blocked():
                         worker.start()
                     worker.recv(PATIENCE_AT_START)
                     for (index, command, _), data in self._settings.items():
@@ -219,7 +200,7 @@ def worker_vec_env(
                 except EOFError:
                     continue
 
-        def _truncated(self, worker: _Worker) -> Any:
+        def _truncated(self, worker: WorkerProcess) -> Any:
             """Return the result of a step that ends the episodes of the worker, which have been lost."""
             observations, new_infos = self._reset_results.pop(worker)
             infos = []
@@ -233,14 +214,14 @@ def worker_vec_env(
             rewards = np.zeros(len(infos), dtype=np.float32)  # nothing happened since the last rewards
             return observations, rewards, dones, infos, dict(enumerate(new_infos))
 
-    workers = [_Worker(rows, makers) for rows in _shares(len(makers), processes or len(makers))]
+    workers = [WorkerProcess(rows, makers) for rows in _shares(len(makers), processes or len(makers))]
     try:
-        with _signals_blocked():
+        with signals_blocked():
             for worker in workers:
                 worker.start()
         return WorkerVecEnv(workers)
     except BaseException:
-        _end(workers)
+        end_workers(workers)
         raise
 
 
@@ -250,7 +231,7 @@ def _shares(count: int, processes: int) -> list[slice]:
     return [slice(first, last) for first, last in itertools.pairwise(bounds)]
 
 
-def _spaces(worker: _Worker, patience: float) -> Any:
+def _spaces(worker: WorkerProcess, patience: float) -> Any:
     """Return the spaces of a worker's environments, once it has built them.
 
     Raises:
@@ -282,235 +263,3 @@ def _next_seed(seed: int | None, replacements: int) -> int | None:
         return None
     word = int(np.random.SeedSequence([seed, replacements]).generate_state(1)[0])
     return seed >> 30 << 30 | word >> 2
-
-
-class _Worker:
-    """A worker process, its connection, and its share of the environments.
-
-    Args:
-        rows: Indices of its environments.
-        makers: Functions that build all environments.
-    """
-
-    def __init__(self, rows: slice, makers: Sequence[Callable[[], Any]]) -> None:
-        self.rows, self.makers = rows, list(makers[rows])
-        first, last, count = rows.start + 1, rows.stop, len(makers)
-        self.names = [f"environment {number} of {count}" for number in range(first, last + 1)]
-        self.name = self.names[0] if first == last else f"environments {first} to {last} of {count}"
-        self.deaths = 0
-        """Deaths since the last step."""
-        self.requests = 0
-        self.request: tuple[str, Any] = ("", None)
-        """The last request."""
-        self.process: Any = None
-        """The process; None before `start` and after `stop`."""
-
-    def start(self) -> None:
-        """Start the process, which builds the environments."""
-        context = multiprocessing.get_context("spawn")
-        self.pipe, worker_end = context.Pipe()
-        self.readable = select.poll()  # Connection.poll creates a new selector at every call, which takes longer
-        self.readable.register(self.pipe, select.POLLIN)
-        arguments = (worker_end, self.names, user_modules.excluded)
-        process = context.Process(target=_work, args=arguments, daemon=True)
-        process.start()
-        self.process = process
-        worker_end.close()
-        self.send("make", self.makers)
-
-    def send(self, command: str, data: Any) -> None:
-        """Send a request with its number: after Ctrl-C, the answer to an earlier request may still be in the pipe."""
-        self.requests += 1
-        self.request = (command, data)
-        with contextlib.suppress(ConnectionError):  # a dead process: `recv` reports it
-            self.pipe.send((self.requests, command, data))
-
-    def recv(self, patience: float | None = None) -> Any:
-        """Return the answer to the last request.
-
-        Raises:
-            EOFError: The process is dead.
-            MygymError: An environment has raised it, or the process does not answer.
-        """
-        patience = PATIENCE if patience is None else patience
-        answered = None
-        while answered != self.requests:
-            # ten short waits, because a suspension of the whole run (Ctrl-Z) uses up a single wait
-            if not any(self.readable.poll(100 * patience) for _ in range(10)):
-                raise RunError(f"the process of {self.name} has not answered for {patience:g} s")
-            try:
-                answered, is_error, answer = self.pipe.recv()
-            except OSError as error:
-                raise EOFError from error
-        if is_error:
-            raise answer
-        return answer
-
-    def death(self) -> MygymError:
-        """Return the error of a dead process."""
-        self.process.join(1.0)
-        code = self.process.exitcode
-        if code == UNGUARDED:
-            script = getattr(sys.modules["__main__"], "__file__", "the main script")
-            why = f"has each worker process import {script}, which would start workers again"
-            allowed = '0, or a script whose calls stand under `if __name__ == "__main__":`'
-            return ConfigError(bad_value("subprocesses", True, allowed, why))
-        how = f"exit code {code}" if code is None or code >= 0 else f"signal {-code}"
-        return RunError(f"the process of {self.name} died ({how})")
-
-    def stop(self) -> None:
-        """Kill the process and close the pipe."""
-        self.pipe.close()
-        self.process.kill()
-        self.process.join(GRACE)
-        with contextlib.suppress(ValueError):  # the process hangs in the kernel and survives the kill
-            self.process.close()
-        self.process = None
-
-
-def _end(workers: list[_Worker]) -> None:
-    """Close the pipes, which ends the workers; kill the workers that still run after `GRACE`. Empties `workers`."""
-    workers[:] = [worker for worker in workers if worker.process is not None]
-    for worker in workers:
-        worker.pipe.close()
-    try:
-        deadline = time.monotonic() + GRACE
-        for worker in workers:
-            worker.process.join(max(0.0, deadline - time.monotonic()))
-    finally:
-        for worker in workers:
-            worker.stop()
-        workers.clear()
-
-
-@contextlib.contextmanager
-def _signals_blocked() -> Iterator[None]:
-    """Block signals in processes that start within the block; their code ignores the signals after the imports."""
-    resource_tracker.ensure_running()  # else it starts with the first worker and unblocks the signals
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-# In the worker --------------------------------------------------------------------------------------------------------
-
-
-def _work(pipe: Connection, names: Sequence[str], excluded: frozenset[Path]) -> None:
-    """Answer requests until the pipe closes; the death of the main process closes it."""
-    user_modules.excluded = excluded
-    for number in SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
-    share = _Share()
-    with contextlib.suppress(EOFError, ConnectionError):
-        while True:
-            request, command, data = pipe.recv()
-            try:
-                answer = share.answer(command, data)
-                message = pickle.dumps((request, False, answer), pickle.HIGHEST_PROTOCOL)
-            except Exception as error:  # noqa: BLE001  (the main process raises it)
-                message = pickle.dumps((request, True, _picklable(error, names[share.current])))
-            pipe.send_bytes(message)
-    with contextlib.suppress(Exception):  # the main process no longer listens
-        share.close()
-
-
-class _Share:
-    """The environments of a worker process."""
-
-    def __init__(self) -> None:
-        self.envs: list[Any] = []
-        self.current = 0
-        """Index of the environment that is called, for the message of an error."""
-
-    def answer(self, command: str, data: Any) -> Any:
-        """Return the answer to a request."""
-        if command == "step":
-            return self.step(data)
-        if command == "reset":
-            return self.reset(data)
-        if command == "make":
-            return self.make(data)
-        rows, values = data
-        return [_ANSWERS[command](self.envs[self.current], values) for self.current in rows]
-
-    def make(self, makers: Sequence[Callable[[], Any]]) -> Any:
-        """Build the environments; return the spaces of the first."""
-        for self.current, make in enumerate(makers):
-            self.envs.append(make())
-        return self.envs[0].observation_space, self.envs[0].action_space
-
-    def reset(self, requests: Sequence[tuple[int | None, dict[str, Any]]]) -> Any:
-        """Reset the environments with seeds and options; return observations and infos."""
-        results = []
-        for self.current, (seed, options) in enumerate(requests):
-            results.append(self.envs[self.current].reset(seed=seed, options=options or None))
-        return self._stacked([observation for observation, _ in results]), [info for _, info in results]
-
-    def step(self, actions: Any) -> Any:
-        """Step the environments, and reset those whose episodes end.
-
-        Returns:
-            Observations, rewards `(k,)`, whether an episode has ended `(k,)`, infos, and index → info of a reset.
-        """
-        rewards, dones = np.zeros(len(self.envs), dtype=np.float32), np.zeros(len(self.envs), dtype=bool)
-        observations, infos, reset_infos = [], [], {}
-        for index, env in enumerate(self.envs):
-            self.current = index
-            observation, rewards[index], terminated, truncated, info = env.step(actions[index])
-            info["TimeLimit.truncated"] = truncated and not terminated
-            if terminated or truncated:
-                dones[index] = True
-                info["terminal_observation"] = observation
-                observation, reset_infos[index] = env.reset()
-            observations.append(observation)
-            infos.append(info)
-        return self._stacked(observations), rewards, dones, infos, reset_infos
-
-    def close(self) -> None:
-        """Close the environments."""
-        for env in self.envs:
-            env.close()
-
-    def _stacked(self, observations: Sequence[Any]) -> Any:
-        """Return observations in one array, or in a dictionary of arrays in the order of the space."""
-        if isinstance(observations[0], dict):
-            keys = self.envs[0].observation_space.spaces
-            return {key: np.stack([observation[key] for observation in observations]) for key in keys}
-        return np.stack(observations)
-
-
-def _is_wrapped(env: Any, name: str) -> bool:
-    while isinstance(env, gymnasium.Wrapper):
-        if name in map(_name, type(env).__mro__):
-            return True
-        env = env.env
-    return False
-
-
-def _name(cls: type[Any]) -> str:
-    return f"{cls.__module__}.{cls.__qualname__}"
-
-
-_ANSWERS: dict[str, Callable[[Any, Any], Any]] = {
-    "render": lambda env, _: env.render(),
-    "env_method": lambda env, call: env.get_wrapper_attr(call[0])(*call[1], **call[2]),
-    "get_attr": lambda env, name: env.get_wrapper_attr(name),
-    "has_attr": lambda env, name: env.has_wrapper_attr(name),
-    "set_attr": lambda env, item: setattr(env, *item),
-    "is_wrapped": _is_wrapped,
-}
-
-
-def _picklable(error: Exception, name: str) -> MygymError:
-    """Return `error` if it is a `MygymError` that can be pickled, else a `RunError` with its type and text."""
-    note = "".join(traceback.format_exception(error))
-    if isinstance(error, MygymError):
-        error.add_note(note)
-        with contextlib.suppress(Exception):
-            if str(pickle.loads(pickle.dumps(error))) == str(error):  # noqa: S301  (pickled on this line)
-                return error
-    replacement = RunError(f"{name}: {type(error).__name__}: {error}")
-    replacement.add_note(note)
-    return replacement

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from mygym.errors import AssetError, bad_value
 from mygym.models.base_placement import place_base
-from mygym.models.robot import JointSpec, RobotSpec, load_robot
+from mygym.models.robot import load_robot
+from mygym.models.robot_spec import JointSpec, RobotSpec
 from mygym.models.robot_validation import check_model
 from mygym.models.urdf import Joint, read_joints, read_urdf
 from mygym.models.urdf_validation import MOVING_JOINT_TYPES

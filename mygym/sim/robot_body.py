@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mygym.models.controllers import Mode
-from mygym.models.robot import ArmSpec, GripperSpec, RobotSpec
 from mygym.models.robot_model import cached_by_model, robot_model
+from mygym.models.robot_spec import ArmSpec, GripperSpec, RobotSpec
 from mygym.models.transforms import matrix_to_quaternion, multiply_quaternions, pose_matrix, quaternion_to_matrix
 from mygym.models.urdf_editing import light_urdf, merge_fixed_joints, remove_joint_dynamics
 from mygym.sim.bullet import bullet, urdf_file

@@ -10,8 +10,8 @@ from dataclasses import replace
 import numpy as np
 
 from mygym.models.kinematics import rotation_of_z_to
-from mygym.models.robot import EndEffectorSpec, GripperSpec
 from mygym.models.robot_model import rest_position
+from mygym.models.robot_spec import EndEffectorSpec, GripperSpec
 from mygym.models.transforms import axis_angle_to_matrix, matrix_to_quaternion
 from mygym.models.urdf import Joint, inertial, origin_of
 from mygym.sim.primitives import mesh_points

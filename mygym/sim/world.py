@@ -15,7 +15,7 @@ from mygym.models.arm_controllers import ArmControllers
 from mygym.models.controllers import find_controller
 from mygym.models.episode_randomization import EpisodeRandomization
 from mygym.models.objects import ObjectSpec
-from mygym.models.robot import RobotSpec, at_home
+from mygym.models.robot_spec import RobotSpec, at_home
 from mygym.models.workspace import WorkspaceSpec
 from mygym.sim.bullet import bullet, closing, connect
 from mygym.sim.fixture_bodies import FixtureBodies

@@ -21,7 +21,7 @@ from mygym.demonstrations.recording import ATTEMPTS, attempts
 from mygym.errors import ConfigError, bad_value
 from mygym.experts import OraclePolicy
 from mygym.registry import algorithm
-from mygym.runs import factory
+from mygym.runs import env_factory
 from mygym.strategies.demonstration_replay import demonstration_buffer, label_buffer, mix
 from mygym.strategies.losses import actor_optimizer, add_loss, imitation_loss
 from mygym.strategies.strategy import Strategy
@@ -174,7 +174,7 @@ class Demos(Strategy):
             ConfigError: The expert fails too often.
         """
         config, wanted = self.config, self.episodes or EPISODES
-        with contextlib.closing(factory.make_env(self.plan)) as env:
+        with contextlib.closing(env_factory.make_env(self.plan)) as env:
             expert = OraclePolicy([env], config.seed)
             solved = (episode for episode in attempts(expert, env, config.seed, wanted) if episode.success)
             episodes = tuple(itertools.islice(solved, wanted))

@@ -8,7 +8,7 @@ from typing import Any
 from gymnasium import spaces
 
 from mygym.errors import ConfigError, bad_value
-from mygym.runs.factory import as_built
+from mygym.runs.built_config import as_built
 from mygym.runs.plan import Plannable, RunPlan, plan_of
 from mygym.runs.strategies import JOIN, errors_name_section
 from mygym.strategies.losses import actor_optimizer

@@ -9,7 +9,7 @@ from typing import Any
 
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, bad_value
-from mygym.runs import devices, directory, factory
+from mygym.runs import devices, directory, env_factory
 from mygym.runs.checkpoints.random_state import load_random_state, random_state
 from mygym.runs.engines import env_arguments
 from mygym.runs.loading import config_of_run, load
@@ -107,7 +107,7 @@ def _trained(name: str, taught: Sequence[Variant]) -> Trained:
     if hasattr(policy.model.policy, "lstm_actor"):
         why = "has a memory, but teachers are queried on single states"
         raise ConfigError(bad_value(KEY, name, "a run of an algorithm without memory, such as ppo", why))
-    with contextlib.closing(factory.make_env(config)) as teacher_env:
+    with contextlib.closing(env_factory.make_env(config)) as teacher_env:
         for variant in taught:
             with contextlib.closing(RobotEnv(**env_arguments(variant.config))) as env:
                 if mismatch := _mismatch(teacher_env, env):

@@ -2,6 +2,7 @@
 
 task                `Task`, and `register_task`
 subtask             `SubTask`: stages, object or part, and goal
+binding             slots of goals, and relations between the stages of a task
 lookup              `find_task`
 named               the built-in named tasks
 grammar             letters and stage names → a valid sequence of stages
@@ -9,12 +10,14 @@ sentences           tasks in plain words
 clauses             grammar of sentences
 descriptions        descriptions of sub-tasks in plain words
 task_params         a task with changed numbers and objects
-validation          checks of numbers and objects
+task_objects        objects of a task
+validation          checks of numbers
 subgoal_conflicts   checks that sub-goals do not collide
 stage               `Stage`, and `register_stage`
 stages              the built-in stages
 predicates          predicates that stages require and give
-context             inputs of the functions of stages, components and rewards
+context             inputs and commands of the functions of stages
+episode_context     input of observation components and rewards
 state               physical state of a batch of worlds
 progress            state of a task between control steps
 episode             progress, potential and expert of an episode

@@ -1,18 +1,13 @@
-"""Views of a batch of episodes: `StageContext` for the functions of one stage, `EpisodeContext` for a whole task."""
+"""`StageContext`: a batch of episodes as the functions of one stage see it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from mygym.tasks.progress import Progress
 from mygym.tasks.state import State, namespace
 from mygym.types import Array, Vector
-
-if TYPE_CHECKING:
-    from mygym.tasks.stage import Stage
-    from mygym.tasks.task import Task
 
 
 @dataclass(frozen=True)
@@ -36,10 +31,9 @@ class Thresholds:
 
 
 @dataclass(frozen=True)
-class BoundStage:
-    """A stage bound to the object or part that it acts on."""
+class StageBinding:
+    """Object or part, goal and thresholds of a stage in its task."""
 
-    stage: Stage
     subtask: int
     """Index of the sub-task."""
     object: int | None
@@ -64,17 +58,6 @@ class BoundStage:
 
 
 @dataclass(slots=True)
-class EpisodeContext:
-    """`N` episodes of a task; the input of observation components and of rewards."""
-
-    task: Task
-    progress: Progress
-    state: State
-    goals: Array
-    """`(N, G, 3)`: every goal point of the task, m in the world frame."""
-
-
-@dataclass(slots=True)
 class StageContext:
     """`N` episodes as a stage sees them. Read only: the arrays belong to the engine, or are views of them."""
 
@@ -82,7 +65,7 @@ class StageContext:
     progress: Progress
     goals: Array
     """`(N, G, 3)`: every goal point of the task, m in the world frame."""
-    bound: BoundStage
+    bound: StageBinding
 
     @property
     def thresholds(self) -> Thresholds:

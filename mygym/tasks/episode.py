@@ -25,7 +25,7 @@ def advance(task: Task, progress: Progress, state: State, goals: Array) -> Progr
         state: After the control step.
         goals: `(N, G, 3)` goal points in the world frame.
     """
-    total = len(task.bound_stages)
+    total = len(task.stage_bindings)
     before = progress.stage
     after, count = before, progress.count
     for index in active(before, total):
@@ -57,9 +57,9 @@ def _next_stage(task: Task, index: int, progress: Progress, state: State, goals:
     xp = namespace(state.time)
     count = progress.count
     predicates = task.sequence.predicates
-    if index < len(task.bound_stages):
-        context = StageContext(state, progress, goals, task.bound_stages[index])
-        stage = context.bound.stage
+    if index < len(task.stage_bindings):
+        context = StageContext(state, progress, goals, task.stage_bindings[index])
+        stage = task.sequence.stages[index]
         first, *further = (predicates[name].begins for name in stage.gives)
         complete = first(context)
         for begins in further:
@@ -72,7 +72,7 @@ def _next_stage(task: Task, index: int, progress: Progress, state: State, goals:
     else:
         next_stage = xp.full_like(progress.stage, index)
     for name, giver in task.sequence.kept[index]:  # latest giver first, so that the earliest loss wins
-        keeps = predicates[name].keeps(StageContext(state, progress, goals, task.bound_stages[giver]))
+        keeps = predicates[name].keeps(StageContext(state, progress, goals, task.stage_bindings[giver]))
         next_stage = xp.where(keeps, next_stage, giver)
     return next_stage, count
 
@@ -83,13 +83,13 @@ def potential(task: Task, progress: Progress, state: State, goals: Array) -> Arr
     With the potentials `a` of the active stage and `b`, `c` … of the stages after it, the progress is
     `a + a b + a b c …`: an episode that goes back to an earlier stage keeps what it has done for the later stages.
     """
-    return weighted_potential(task, progress, state, goals, [1.0] * len(task.bound_stages))
+    return weighted_potential(task, progress, state, goals, [1.0] * len(task.stage_bindings))
 
 
 def weighted_potential(task: Task, progress: Progress, state: State, goals: Array, weights: Sequence[float]) -> Array:
     """`(N,)` in [−sum of the weights, 0]: the potential in which a stage counts by its weight."""
     xp = namespace(state.time)
-    count = len(task.bound_stages)
+    count = len(task.stage_bindings)
     before = [-sum(weights[index:]) for index in range(count + 1)]
     total = xp.zeros_like(state.ee_position[:, 0])
     shares: dict[int, Array] = {}
@@ -97,8 +97,8 @@ def weighted_potential(task: Task, progress: Progress, state: State, goals: Arra
         done, share = before[index], 1.0
         for later in task.led_by[index] if index < count else ():
             if later not in shares:
-                bound = task.bound_stages[later]
-                shares[later] = bound.stage.potential(StageContext(state, progress, goals, bound))
+                context = StageContext(state, progress, goals, task.stage_bindings[later])
+                shares[later] = task.sequence.stages[later].potential(context)
             share = share * shares[later]
             done = done + weights[later] * share
         total = xp.where(progress.stage == index, done, total)
@@ -112,12 +112,13 @@ def is_success(task: Task, progress: Progress) -> Array:
 
 def act(task: Task, progress: Progress, state: State, goals: Array) -> ArmCommand:
     """Return the command of the active stage's expert."""
-    last = len(task.bound_stages) - 1
+    last = len(task.stage_bindings) - 1
     commands = []
     for index in active(progress.stage, last + 1):
-        bound = task.bound_stages[min(index, last)]  # when all stages are complete, the last stage's expert continues
-        context = StageContext(state, progress, goals, bound)
-        commands.append((progress.stage == index, bound.stage.expert(context, _next_start(task, index))))
+        number = min(index, last)  # when all stages are complete, the last stage's expert continues
+        context = StageContext(state, progress, goals, task.stage_bindings[number])
+        expert = task.sequence.stages[number].expert
+        commands.append((progress.stage == index, expert(context, _next_start(task, index))))
     if len(commands) == 1:
         return commands[0][1]
     return _merged(commands, state)
@@ -125,9 +126,9 @@ def act(task: Task, progress: Progress, state: State, goals: Array) -> ArmComman
 
 def _next_start(task: Task, index: int) -> StartPose:
     """Return the next stage's start pose if it belongs to the same sub-task, else the target."""
-    stages = task.bound_stages
+    stages = task.stage_bindings
     if index + 1 < len(stages) and stages[index + 1].subtask == stages[index].subtask:
-        return stages[index + 1].stage.start_pose or _at_target
+        return task.sequence.stages[index + 1].start_pose or _at_target
     return _at_target
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
 
-from mygym.tasks.context import BoundStage, StageContext, Thresholds
+from mygym.tasks.context import StageBinding, StageContext, Thresholds
 from mygym.tasks.state import namespace
 from mygym.types import Array
 
@@ -33,8 +33,8 @@ class GoalTerm:
     """Number of values. Each must stay within ±`mygym.tasks.goals.BOUND`."""
     achieved: Callable[[StageContext], Array]
     """Returns `(N, size)`: the achieved values."""
-    desired: Callable[[Array, BoundStage], Array]
-    """Takes all goal points `(N, G, 3)` and the stage that gives the predicate; returns `(N, size)`."""
+    desired: Callable[[Array, StageBinding], Array]
+    """Takes all goal points `(N, G, 3)` and the binding of the stage that gives the predicate; returns `(N, size)`."""
     tolerance: Callable[[Thresholds], float] = attrgetter("tolerance")
     """Returns the Euclidean distance, in the term's unit, within which the goal is reached."""
     metres: float = 1.0
@@ -45,20 +45,20 @@ class GoalTerm:
     """Achieved values after the stage that gives the predicate; None: computed as before. Required for an event."""
 
 
-def goal_point(goals: Array, bound: BoundStage) -> Array:
+def goal_point(goals: Array, bound: StageBinding) -> Array:
     """`(N, 3)` m: the goal point of a stage."""
     return goals[:, bound.goal_slot]
 
 
-def _no_offset(goals: Array, bound: BoundStage) -> Array:
+def _no_offset(goals: Array, bound: StageBinding) -> Array:
     return namespace(goals).zeros_like(goal_point(goals, bound))
 
 
-def _part_goal(goals: Array, bound: BoundStage) -> Array:
+def _part_goal(goals: Array, bound: StageBinding) -> Array:
     return goal_point(goals, bound)[:, :1]
 
 
-def _yaw_goal(goals: Array, bound: BoundStage) -> Array:
+def _yaw_goal(goals: Array, bound: StageBinding) -> Array:
     return _direction(goals[:, bound.yaw_slot or 0, 0])
 
 
@@ -110,7 +110,7 @@ def _hit_flag(context: StageContext) -> Array:
     return namespace(context.goal).astype(has_hit(context), context.goal.dtype)[:, None]
 
 
-def _ones(goals: Array, bound: BoundStage) -> Array:
+def _ones(goals: Array, bound: StageBinding) -> Array:
     return namespace(goals).ones_like(goal_point(goals, bound)[:, :1])
 
 
@@ -127,16 +127,16 @@ HIT = GoalTerm("hit", 1, _hit_flag, _ones, lambda thresholds: 0.5, FLAG_METRES, 
 YAW = GoalTerm("yaw", 2, _object_direction, _yaw_goal, attrgetter("angle"), ANGLE_METRES)
 
 
-def near_term(bound: BoundStage) -> GoalTerm:
+def near_term(bound: StageBinding) -> GoalTerm:
     """Return the term of `near`: relative to the object or the handle if the stage has either."""
     return END_EFFECTOR_FROM_OBJECT if bound.object is not None or bound.part is not None else END_EFFECTOR
 
 
-def placed_term(bound: BoundStage) -> GoalTerm:
+def placed_term(bound: StageBinding) -> GoalTerm:
     """Return the term of `placed`: the part's position if the stage acts on a part, else the object's."""
     return OBJECT if bound.part is None else PART
 
 
-def struck_term(bound: BoundStage) -> GoalTerm:
+def struck_term(bound: StageBinding) -> GoalTerm:
     """Return the term of `struck`: the position at which the object hits; for a part its position."""
     return STRUCK if bound.part is None else PART

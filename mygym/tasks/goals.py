@@ -14,7 +14,7 @@ from functools import cached_property
 
 from array_api_compat import device
 
-from mygym.tasks.context import BoundStage, StageContext
+from mygym.tasks.context import StageBinding, StageContext
 from mygym.tasks.goal_terms import FLAG_METRES, GoalTerm
 from mygym.tasks.predicates import Predicate, length
 from mygym.tasks.progress import Progress
@@ -33,7 +33,7 @@ class GoalSection:
     predicate: Predicate
     term: GoalTerm | None
     """None: a flag."""
-    bound: BoundStage
+    bound: StageBinding
     """The stage that gives the predicate."""
     giver: int
     """Index of that stage."""
@@ -119,7 +119,7 @@ def goal_space(task: Task) -> GoalSpace:
     first = 0
     for number in range(len(task.subtasks)):
         for predicate, term, giver in _goal_predicates(task, number):
-            sections.append(GoalSection(predicate, term, task.bound_stages[giver], giver, first))
+            sections.append(GoalSection(predicate, term, task.stage_bindings[giver], giver, first))
             first += sections[-1].size
     return GoalSpace(tuple(sections))
 
@@ -127,8 +127,8 @@ def goal_space(task: Task) -> GoalSpace:
 def _goal_predicates(task: Task, subtask: int) -> list[tuple[Predicate, GoalTerm | None, int]]:
     """Return a sub-task's goal predicates, terms (None: a flag) and givers: position, further terms, flags."""
     given = [(task.sequence.predicates[name], giver) for name, giver in task.sequence.gives]
-    given = [(predicate, giver) for predicate, giver in given if task.bound_stages[giver].subtask == subtask]
-    terms = [(predicate, predicate.goal_term(task.bound_stages[giver]), giver) for predicate, giver in given]
+    given = [(predicate, giver) for predicate, giver in given if task.stage_bindings[giver].subtask == subtask]
+    terms = [(predicate, predicate.goal_term(task.stage_bindings[giver]), giver) for predicate, giver in given]
     with_term = [(predicate, term, giver) for predicate, term, giver in terms if term is not None]
     positions = sorted((item for item in with_term if item[1].position_rank), key=lambda item: -item[1].position_rank)
     chosen = [*positions[:1], *(item for item in with_term if not item[1].position_rank)]

@@ -14,8 +14,8 @@ from mygym.tasks.stage import Stage
 from mygym.tasks.subgoal_conflicts import check_subgoals
 from mygym.tasks.subtask import SubTask, read_subtask
 from mygym.tasks.task import Task
+from mygym.tasks.task_objects import check_objects
 from mygym.tasks.task_params import change_task
-from mygym.tasks.validation import check_objects
 
 
 def find_task(composition: str | Sequence[Any]) -> Task:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from mygym.registry import decorator, registry
 from mygym.registry.signatures import first_line
-from mygym.tasks.context import EpisodeContext
+from mygym.tasks.episode_context import EpisodeContext
 from mygym.tasks.task import Task
 from mygym.types import Array
 
@@ -133,8 +133,8 @@ def default_components(task: Task, *, cartesian: bool, remembers_command: bool, 
         names += ["object_size"]
     if task.part_slots:
         names += ["part_position", "part_velocity", "handle_from_ee"]
-    if len(task.bound_stages) > 1:
+    if len(task.stage_bindings) > 1:
         names += ["stage"]
-    if any(bound.stage.waypoint is not None for bound in task.bound_stages):
+    if any(stage.waypoint is not None for stage in task.sequence.stages):
         names += ["waypoint"]
     return tuple(names)

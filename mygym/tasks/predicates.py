@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from mygym.errors import RegistryError, bad_value
 from mygym.registry import decorator, registry
 from mygym.registry.signatures import first_line
-from mygym.tasks.context import BoundStage, Condition, StageContext, wrapped
+from mygym.tasks.context import Condition, StageBinding, StageContext, wrapped
 from mygym.tasks.goal_terms import (
     HIT,
     YAW,
@@ -47,12 +47,12 @@ class Predicate:
     """Predicates that cannot hold together with this predicate."""
     initial: bool = False
     """Whether the predicate holds at a reset, and when a sub-task begins."""
-    goal: GoalTerm | Callable[[BoundStage], GoalTerm] | None = None
+    goal: GoalTerm | Callable[[StageBinding], GoalTerm] | None = None
     """Term in goal vectors, or a function that returns the term; None: a flag."""
     help: str = ""
     """Description of the condition."""
 
-    def goal_term(self, bound: BoundStage) -> GoalTerm | None:
+    def goal_term(self, bound: StageBinding) -> GoalTerm | None:
         """Return the term in goal vectors of a task in which `bound` gives the predicate; None: a flag."""
         return self.goal if self.goal is None or isinstance(self.goal, GoalTerm) else self.goal(bound)
 
@@ -65,7 +65,7 @@ def register_predicate(
     lasts: bool = False,
     excludes: Iterable[str] = (),
     initial: bool = False,
-    goal: GoalTerm | Callable[[BoundStage], GoalTerm] | None = None,
+    goal: GoalTerm | Callable[[StageBinding], GoalTerm] | None = None,
     help: str = "",
     override: bool = False,
 ) -> Callable[[Condition], Condition]:
@@ -83,7 +83,7 @@ def register_predicate(
         lasts: Whether the predicate must keep holding while later sub-tasks act on other objects or parts.
         excludes: Predicates that cannot hold together with this predicate: when either is given, the other ends.
         initial: Whether the predicate holds at a reset, and when a sub-task begins.
-        goal: Term in goal vectors, or a function that takes the `BoundStage` and returns the term; None: a flag.
+        goal: Term in goal vectors, or a function that takes the `StageBinding` and returns the term; None: a flag.
         help: One line; by default the first line of the docstring.
         override: Replace a predicate of the same name.
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from mygym.errors import RegistryError, bad_value
 from mygym.registry import decorator, registry
-from mygym.tasks.context import EpisodeContext
 from mygym.tasks.episode import weighted_potential
+from mygym.tasks.episode_context import EpisodeContext
 from mygym.tasks.goals import GoalSpace, goal_distance, goal_reached
 from mygym.tasks.state import namespace
 from mygym.types import Array
@@ -127,7 +127,7 @@ def shaped(context: EpisodeContext, gamma: float, failed: Array) -> Array:
     A failure costs as much as no progress until the horizon. If it were a truncation, the critic would have to estimate
     a state that no episode continues from, and a policy would learn to lose the object.
     """
-    weights = [bound.stage.weight for bound in context.task.bound_stages]
+    weights = [stage.weight for stage in context.task.sequence.stages]
     total = weighted_potential(context.task, context.progress, context.state, context.goals, weights) / sum(weights)
     steps = context.task.horizon
     worst = -float(steps) if gamma == 1.0 else -(1.0 - gamma**steps) / (1.0 - gamma)

@@ -11,7 +11,8 @@ from typing import Any
 from mygym.config.schema import Distractor, RunConfig
 from mygym.errors import RegistryError, bad_value
 from mygym.registry import registry
-from mygym.tasks.context import BoundStage, Thresholds
+from mygym.tasks.binding import GoalSlots, goal_slots, index_of_put_down, led_by
+from mygym.tasks.context import StageBinding, Thresholds
 from mygym.tasks.descriptions import describe_subtask, readable, stage_phrases
 from mygym.tasks.grammar import StageSequence, parse, stage_sequence
 from mygym.tasks.stage import Stage
@@ -93,15 +94,7 @@ class Task:
     @cached_property
     def goal_slots(self) -> tuple[GoalSlots, ...]:
         """Slots of each sub-task in the goals `(N, G, 3)`."""
-        slots, first = [], 0
-        for subtask, stages in zip(self.subtasks, self.composed, strict=True):
-            points = 1 if subtask.via else self.path_points.get(subtask.path, 0)
-            path = tuple(range(first, first + points))
-            first += len(path)
-            has_yaw = any(stage.needs_tool_yaw for stage in stages)
-            slots.append(GoalSlots(first, path, first + 1 if has_yaw else None))
-            first += 2 if has_yaw else 1
-        return tuple(slots)
+        return goal_slots(self.subtasks, self.composed, self.path_points)
 
     @property
     def goal_count(self) -> int:
@@ -110,16 +103,15 @@ class Task:
         return 1 + (last.goal if last.yaw is None else last.yaw)
 
     @cached_property
-    def bound_stages(self) -> tuple[BoundStage, ...]:
-        """The stages of all sub-tasks, each bound to its object or part."""
-        bound_stages: list[BoundStage] = []
+    def stage_bindings(self) -> tuple[StageBinding, ...]:
+        """Object or part, goal and thresholds of each stage of all sub-tasks."""
+        stage_bindings: list[StageBinding] = []
         for number, (subtask, slots) in enumerate(zip(self.subtasks, self.goal_slots, strict=True)):
             object_slot = self.roles.index(subtask.object) if self._acts_on_object(number) else None
             target = subtask.part or (self.called(subtask.object) if object_slot is not None else "")
-            put_down_by = self._put_down_by(number, len(bound_stages))
-            bound_stages += [
-                BoundStage(
-                    stage,
+            put_down_by = index_of_put_down(self.composed[number], len(stage_bindings))
+            stage_bindings += [
+                StageBinding(
                     number,
                     object=object_slot,
                     part=self.parts.index(subtask.part) if subtask.part in self.parts else None,
@@ -134,46 +126,18 @@ class Task:
                 )
                 for stage in self.composed[number]
             ]
-        return tuple(bound_stages)
-
-    def _put_down_by(self, number: int, first: int) -> int | None:
-        """Return the index in the task of the stage that puts the object of a sub-task down; None: no stage does.
-
-        Args:
-            number: Index of the sub-task.
-            first: Index in the task of the sub-task's first stage.
-        """
-        is_carried = False
-        for index, stage in enumerate(self.composed[number], first):
-            if is_carried and "free" in stage.gives and "placed" not in stage.ends:
-                return index
-            is_carried = is_carried or stage.stops_above
-        return None
+        return tuple(stage_bindings)
 
     @cached_property
     def led_by(self) -> tuple[tuple[int, ...], ...]:
-        """For each stage, itself and the later stages of the same sub-task whose progress counts already.
-
-        They end before a stage that counts something since it began, and before a stage that restores what holds at the
-        reset (`drop`, `withdraw`): an untouched object is not yet released.
-        """
-        stages, predicates = self.bound_stages, self.sequence.predicates
-        result = []
-        for index, bound in enumerate(stages):
-            led = [index]
-            for later in range(index + 1, len(stages)):
-                stage = stages[later].stage
-                restores = any(predicates[name].initial for name in stage.gives)
-                if stages[later].subtask != bound.subtask or stage.count is not None or restores:
-                    break
-                led.append(later)
-            result.append(tuple(led))
-        return tuple(result)
+        """For each stage, itself and the later stages of the same sub-task whose progress counts already."""
+        subtasks = [bound.subtask for bound in self.stage_bindings]
+        return led_by(self.sequence.stages, subtasks, self.sequence.predicates)
 
     @cached_property
     def part_slots(self) -> tuple[int, ...]:
         """Slots in `State` of the articulated parts that stages act on."""
-        return tuple(dict.fromkeys(bound.part for bound in self.bound_stages if bound.part is not None))
+        return tuple(dict.fromkeys(bound.part for bound in self.stage_bindings if bound.part is not None))
 
     @property
     def robot(self) -> str:
@@ -286,7 +250,7 @@ class Task:
     @property
     def labels(self) -> tuple[str, ...]:
         """Names of the stages in results; with their object or part if the task has several sub-tasks."""
-        return tuple(bound.label for bound in self.bound_stages)
+        return tuple(bound.label for bound in self.stage_bindings)
 
     def describe(self) -> str:
         """Return the stages in plain words."""
@@ -302,17 +266,6 @@ class Task:
     def _acts_on_object(self, subtask: int) -> bool:
         """Return whether a stage of the sub-task needs an object, and the sub-task names no part instead."""
         return not self.subtasks[subtask].part and any(stage.needs_object for stage in self.composed[subtask])
-
-
-@dataclass(frozen=True)
-class GoalSlots:
-    """Slots of a sub-task in the goals `(N, G, 3)`."""
-
-    goal: int
-    path: tuple[int, ...]
-    """Slots of the points before the goal, in order."""
-    yaw: int | None
-    """Slot whose first number is the object's goal yaw in rad; None: any yaw."""
 
 
 TASK_FIELDS = tuple(

@@ -31,8 +31,9 @@ from mygym.config.plain import MAX_DEPTH, MAX_VALUES
 from mygym.config.schedulable import may_be_scheduled
 from mygym.errors import ConfigError, MygymError
 from mygym.registry import algorithm, registry
-from mygym.runs.factory import build_model, make_vec_env
+from mygym.runs.env_factory import make_vec_env
 from mygym.runs.files import to_yaml
+from mygym.runs.model_factory import build_model
 from mygym.runs.resolve_config import from_python, resolve_config
 from tests.components import ALGORITHMS, CONTROLS, REWARDS, ROBOTS, TASKS, known
 from tests.conftest import ROOT

@@ -19,7 +19,7 @@ from mygym.cli.main import main
 from mygym.errors import ConfigError, RegistryError, RunError
 from mygym.experts import ZeroPolicy
 from mygym.registry import registry
-from mygym.runs import factory
+from mygym.runs import env_factory
 from mygym.runs.evaluation import DEMONSTRATION, episode_seeds
 from mygym.runs.video import PAUSE_FRAMES
 from tests.components import small
@@ -269,5 +269,5 @@ def test_the_command_for_a_run(run: Path, command: Callable[..., Outcome]) -> No
 )
 def test_the_dataset_has_the_spaces_of_the_config(config: dict[str, Any], tmp_path: Path) -> None:
     recorded = mygym.demonstrate(config, out=tmp_path / "new", episodes=1)
-    with contextlib.closing(factory.make_env(recorded.config)) as env:
+    with contextlib.closing(env_factory.make_env(recorded.config)) as env:
         assert (env.observation_space, env.action_space) == (recorded.observation_space, recorded.action_space)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mygym.api import demonstrate, evaluate, load_demonstrations, replay
 from mygym.demonstrations import keyboard
 from mygym.errors import ConfigError, RunError
-from mygym.runs import factory
+from mygym.runs import env_factory
 from mygym.runs.resolve_config import from_python
 from mygym.sim.rendering import viewer
 
@@ -34,8 +34,10 @@ def start_operator(monkeypatch: pytest.MonkeyPatch) -> Callable[[Operator], None
     monkeypatch.setattr(keyboard, "STEP_DURATION", 0.0)
     monkeypatch.setattr(viewer.Viewer, "update", lambda *arguments: None)  # it also reads the keys
     envs: list[Any] = []
-    make_env = factory.make_env
-    monkeypatch.setattr(factory, "make_env", lambda *args, **kwargs: envs.append(make_env(*args, **kwargs)) or envs[-1])
+    make_env = env_factory.make_env
+    monkeypatch.setattr(
+        env_factory, "make_env", lambda *args, **kwargs: envs.append(make_env(*args, **kwargs)) or envs[-1]
+    )
 
     def start(operator: Operator) -> None:
         def events(physicsClientId: int) -> dict[int, int]:  # noqa: N803  (Bullet's)
@@ -142,7 +144,7 @@ def test_keyboard_needs_a_display(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 def test_keys_control_gripper_and_tool_yaw(start_operator: Callable[[Operator], None]) -> None:
     pressed: list[list[str]] = []
     start_operator(lambda env: pressed.pop(0))
-    env = factory.make_env(from_python({"task": "AGR"}).config, render_mode="human")
+    env = env_factory.make_env(from_python({"task": "AGR"}).config, render_mode="human")
     env.reset(seed=0)
     policy = keyboard.Keyboard(env)
 

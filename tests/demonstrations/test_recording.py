@@ -13,7 +13,7 @@ import pytest
 from mygym.demonstrations.recording import play, replay
 from mygym.envs.robot_env import RobotEnv
 from mygym.experts import OraclePolicy, ZeroPolicy
-from mygym.runs import factory
+from mygym.runs import env_factory
 from mygym.runs.resolve_config import from_python
 from mygym.runs.video import VideoRecorder
 from tests.components import CONTROLS, TASKS_QUICKLY
@@ -29,7 +29,10 @@ def env() -> Iterator[RobotEnv]:
 def test_replay_is_bit_identical_for_every_task(task: str) -> None:
     """The second environment has a different history; the queries for expert actions must change nothing."""
     config = from_python({"task": task, "reward": "staged", "task_params": {"horizon": 60}}).config
-    with contextlib.closing(factory.make_env(config)) as first, contextlib.closing(factory.make_env(config)) as other:
+    with (
+        contextlib.closing(env_factory.make_env(config)) as first,
+        contextlib.closing(env_factory.make_env(config)) as other,
+    ):
         demonstration = play(OraclePolicy([first], 0), first, seed=7, noise=0.1)
         other.reset(seed=3)
         other.step(other.action_space.sample())
@@ -47,7 +50,7 @@ def test_replay_is_bit_identical_for_every_controller(control: str) -> None:
 
 def test_replay_of_several_tasks() -> None:
     config = {"strategy": "multitask", "strategy_params": {"tasks": ["reach", "push"]}}
-    with contextlib.closing(factory.make_env(from_python(config).config)) as env:
+    with contextlib.closing(env_factory.make_env(from_python(config).config)) as env:
         demonstrations = [play(OraclePolicy([env], 0), env, seed) for seed in (8, 9)]
         assert [demonstration.task for demonstration in demonstrations] == ["reach", "push"]
         assert [replay(demonstration, env) for demonstration in demonstrations] == [None, None]

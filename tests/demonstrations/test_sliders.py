@@ -11,7 +11,7 @@ import pytest
 from mygym import api
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, RunError
-from mygym.runs import factory
+from mygym.runs import env_factory
 from mygym.runs.evaluation import Evaluation
 from mygym.sim.rendering.viewer import Range
 
@@ -39,7 +39,7 @@ class Window:
 def play(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Evaluation]:
     """Evaluate in a window; `operator` gets window and environment after each step."""
     window = Window()
-    monkeypatch.setattr(factory, "check_display", lambda *arguments: None)
+    monkeypatch.setattr(env_factory, "check_display", lambda *arguments: None)
     monkeypatch.setattr(RobotEnv, "window", window)
 
     def evaluate(operator: Callable[[Window, Any], None], **arguments: Any) -> Evaluation:
@@ -113,7 +113,7 @@ def test_windows_that_cannot_be_opened_are_refused(monkeypatch: pytest.MonkeyPat
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(ConfigError, match="cannot be combined with videos"):
         api.evaluate(policy="oracle", episodes=1, gui=True, video=tmp_path / "film.mp4")
-    monkeypatch.setattr(factory, "check_display", lambda *arguments: None)
+    monkeypatch.setattr(env_factory, "check_display", lambda *arguments: None)
     several = {"strategy": "multitask", "strategy_params": {"tasks": ["reach", "push"]}}
     with pytest.raises(ConfigError, match="shows one task"):
         api.evaluate(policy="oracle", config=several, episodes=1, gui=True)

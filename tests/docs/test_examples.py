@@ -18,7 +18,7 @@ from mygym.cli.describe import complete_config
 from mygym.config import load_file
 from mygym.config.json_schema import json_schema
 from mygym.registry import algorithm, implemented_combos, registry
-from mygym.runs import factory
+from mygym.runs import env_factory, model_factory
 from mygym.runs.plan import make_plan
 from mygym.runs.resolve_config import resolve_config
 from mygym.tasks.lookup import find_task
@@ -210,8 +210,8 @@ def test_a_complete_config_runs(algo: str, framework: str, tmp_path: Path) -> No
 
 def test_a_complete_config_builds_in_jax(tmp_path: Path) -> None:
     plan = make_plan({**complete("ppo", "jax", tmp_path), "n_envs": 1})
-    with contextlib.closing(factory.make_vec_env(plan)) as env:
-        model = factory.build_model(plan, env)
+    with contextlib.closing(env_factory.make_vec_env(plan)) as env:
+        model = model_factory.build_model(plan, env)
         assert type(model) is implemented_combos["ppo"]["jax"][0]
         assert model.n_steps == plan.config.algo_params["n_steps"]
 

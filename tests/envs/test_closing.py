@@ -24,7 +24,7 @@ from mygym.models.workspace import load_workspace
 from mygym.sim.bullet import connect
 from mygym.sim.rendering.scene import Scene
 from mygym.sim.world import World
-from mygym.tasks.context import EpisodeContext
+from mygym.tasks.episode_context import EpisodeContext
 from mygym.tasks.observations import register_observation
 
 FAR = {"low": [2.0, 2.0, 2.0], "high": [2.1, 2.1, 2.1]}

@@ -23,7 +23,7 @@ from mygym.envs.discrete_actions import MOST, DiscreteActions
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
 from mygym.registry import algorithm, registry
-from mygym.runs import factory
+from mygym.runs import env_factory, model_factory
 from mygym.runs.plan import plan_of
 from mygym.runs.resolve_config import resolve_config
 from tests.components import ALGORITHMS, CONTROLS, small
@@ -164,8 +164,8 @@ def acts(algo: str, **actions: Any) -> bool:
     """Build an algorithm, and return whether its first actions are in the action space."""
     settings = {"algo": algo, "algo_params": small(algo), "actions": actions, "n_envs": 2}
     plan = plan_of(resolve_config(overrides=settings))
-    with contextlib.closing(factory.make_vec_env(plan)) as env:
-        predicted, _ = factory.build_model(plan, env).predict(env.reset())
+    with contextlib.closing(env_factory.make_vec_env(plan)) as env:
+        predicted, _ = model_factory.build_model(plan, env).predict(env.reset())
         return all(env.action_space.contains(action) for action in predicted)
 
 

@@ -16,7 +16,7 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
 from mygym.models.episode_randomization import EpisodeRandomization
 from mygym.registry import registry
-from mygym.runs.factory import make_env
+from mygym.runs.env_factory import make_env
 from mygym.runs.resolve_config import resolve_config
 
 RANDOMIZERS = registry("randomizer").names()
@@ -256,7 +256,7 @@ def test_observation_noise_has_its_deviation_and_spares_goals_and_stages(cached_
             assert (observed[key] == exact[key]).all()
         reward = noisy.compute_reward(observed["achieved_goal"], observed["desired_goal"], {})
         assert noisy.step(np.zeros(noisy.action_space.shape, np.float32))[1] == reward
-    stages = len(noisy.task.bound_stages) + 1
+    stages = len(noisy.task.stage_bindings) + 1
     spread = np.array(differences)
     measured = spread[:, :-stages]
     clipped = np.abs(measured).max(axis=0) < 1e-9

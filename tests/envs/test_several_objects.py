@@ -56,7 +56,9 @@ def test_the_expert_solves_sub_tasks_in_order(task: str, cached_env: Any) -> Non
         steps = np.diff([result[4]["stage"] for result in results])
         assert (steps <= 1).all()  # advances one stage at a time, and may return
         assert (
-            max(result[4]["stage"] for result in results) == results[-1][4]["stages_done"] <= len(env.task.bound_stages)
+            max(result[4]["stage"] for result in results)
+            == results[-1][4]["stages_done"]
+            <= len(env.task.stage_bindings)
         )
     assert solved == 3
 

@@ -11,7 +11,7 @@ import pytest
 
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
-from mygym.runs import factory
+from mygym.runs import env_factory
 from mygym.runs.resolve_config import from_python
 from mygym.tasks.lookup import find_task
 from tests.components import TASKS
@@ -111,9 +111,9 @@ def test_starts_draw_nothing_from_other_episodes() -> None:
 
 def test_evaluations_start_at_the_beginning() -> None:
     config = from_python({"task": "AG", "task_params": {"starts": {"at_object": 1.0}}}).config
-    with factory.make_env(config) as env:
+    with env_factory.make_env(config) as env:
         assert stages_at_reset(env, 3) == {0: 3}
-    with contextlib.closing(factory.make_vec_env(config)) as training:
+    with contextlib.closing(env_factory.make_vec_env(config)) as training:
         training.reset()
         assert training.get_attr("progress")[0].stage[0] == 1
 

@@ -12,7 +12,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 import mygym
 from mygym.envs.fused_vec_env import FusedVecEnv
 from mygym.envs.robot_env import RobotEnv
-from mygym.runs import factory
+from mygym.runs import env_factory
 from mygym.runs.evaluation import evaluate_policy
 from mygym.runs.plan import make_plan
 from mygym.runs.policy import normalizer_of
@@ -107,7 +107,7 @@ def test_a_resumed_run_ends_with_the_same_weights(tmp_path: Path) -> None:
 def test_inputs_that_never_vary_are_not_scaled_up() -> None:
     observations = ["ee_position", "ee_orientation", "command_offset", "joint_velocity"]
     plan = make_plan({"engine": "fused", "n_envs": 64, "observations": observations})
-    env = factory.make_vec_env(plan)
+    env = env_factory.make_vec_env(plan)
     env.reset()
     for _ in range(5):
         env.step(np.zeros((64, 3), dtype=np.float32))

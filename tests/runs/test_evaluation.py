@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mygym.envs.robot_env import RobotEnv
 from mygym.registry import registry
-from mygym.runs import factory
+from mygym.runs import env_factory, model_factory
 from mygym.runs.evaluation import (
     DEMONSTRATION,
     EVALUATION,
@@ -89,11 +89,11 @@ def test_episodes_of_a_network_do_not_depend_on_the_number_of_environments(algo:
     """A seed is an episode, to the bit; so a film shows the episode that was judged."""
     params = {"policy_kwargs": {"net_arch": [64, 64]}}
     config = from_python({"algo": algo, "reward": "dense", "her": False, "n_envs": 1, "algo_params": params}).config
-    with contextlib.closing(factory.make_vec_env(config)) as env:
-        policy = Policy(factory.build_model(config, env), normalizer_of(env))
+    with contextlib.closing(env_factory.make_vec_env(config)) as env:
+        policy = Policy(model_factory.build_model(config, env), normalizer_of(env))
     seeds = episode_seeds(0, EXTRA, 6)
     with contextlib.ExitStack() as stack:
-        envs = factory.make_eval_envs(config, stack, 4)
+        envs = env_factory.make_eval_envs(config, stack, 4)
         reference = evaluate_policy(policy, envs, seeds)
         for slots in (1, 3):
             assert evaluate_policy(policy, envs[:slots], seeds) == reference

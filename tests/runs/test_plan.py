@@ -15,7 +15,9 @@ from mygym.cli.main import run as command
 from mygym.config import layers
 from mygym.registry import implemented_combos
 from mygym.runs import variants
-from mygym.runs.factory import as_built, build_model, make_vec_env
+from mygym.runs.built_config import as_built
+from mygym.runs.env_factory import make_vec_env
+from mygym.runs.model_factory import build_model
 from mygym.runs.plan import make_plan, plan_from_python, plan_of
 from mygym.runs.result import Result
 from mygym.strategies import Strategy, register_strategy

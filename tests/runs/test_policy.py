@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 
 from mygym.algos.stable_baselines import PPO, SAC
 from mygym.errors import ConfigError, RunError
-from mygym.runs import factory
+from mygym.runs import env_factory, model_factory
 from mygym.runs.checkpoints import receipts
 from mygym.runs.files import write_yaml
 from mygym.runs.loading import load
@@ -30,8 +30,8 @@ from tests.components import small
 def build(algo: str, normalize: bool) -> tuple[Any, Any]:
     """Return a model and its environment after a hundred steps."""
     config = from_python({"algo": algo, "n_envs": 2, "normalize": normalize, "algo_params": small(algo)}).config
-    env = factory.make_vec_env(config)
-    model = factory.build_model(config, env)
+    env = env_factory.make_vec_env(config)
+    model = model_factory.build_model(config, env)
     env.reset()
     rng = np.random.default_rng(0)
     for _ in range(100):
@@ -69,8 +69,10 @@ def test_a_loaded_policy_can_be_pickled(algo: str, framework: str, tmp_path: Pat
     """For worker processes, e.g. of a search."""
     params = small(algo, framework)
     resolved = from_python({"algo": algo, "framework": framework, "n_envs": 1, "algo_params": params})
-    with contextlib.closing(factory.make_vec_env(resolved.config)) as env:
-        save_policy(tmp_path / "policy.safetensors", factory.build_model(resolved.config, env), normalizer_of(env))
+    with contextlib.closing(env_factory.make_vec_env(resolved.config)) as env:
+        save_policy(
+            tmp_path / "policy.safetensors", model_factory.build_model(resolved.config, env), normalizer_of(env)
+        )
         observations = env.reset()
     write_yaml(tmp_path / "config.yaml", resolved.values())
     policy = load(tmp_path)

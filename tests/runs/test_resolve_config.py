@@ -20,7 +20,7 @@ from mygym.cli.main import run as command
 from mygym.config import RunConfig, config_hash, load_file
 from mygym.errors import ConfigError
 from mygym.registry import algorithm, register_algorithm, registry
-from mygym.runs import factory
+from mygym.runs import built_config, env_factory, model_factory
 from mygym.runs.files import write_yaml
 from mygym.runs.resolve_config import from_python, resolve_config
 from mygym.tasks.lookup import find_task
@@ -165,9 +165,9 @@ def test_a_registered_replay_buffer_is_not_replaced_by_hindsight() -> None:
         register_algorithm(name, defaults={"replay_buffer_class": buffer})(type(name, (SAC,), {}))
         resolved = resolve_config(overrides={"algo": name, "n_envs": 1})
         assert resolved.config.her is (buffer is CustomHindsight)
-        with contextlib.closing(factory.make_vec_env(resolved.config)) as env:
-            assert type(factory.build_model(resolved.config, env).replay_buffer) is buffer
-        assert factory.explained(resolved).config.algo_params["replay_buffer_class"] == buffer.__qualname__
+        with contextlib.closing(env_factory.make_vec_env(resolved.config)) as env:
+            assert type(model_factory.build_model(resolved.config, env).replay_buffer) is buffer
+        assert built_config.explained(resolved).config.algo_params["replay_buffer_class"] == buffer.__qualname__
     with pytest.raises(ConfigError, match=r"her: True would replace CustomBuffer, .* of own_buffer"):
         resolve_config(overrides={"algo": "own_buffer", "her": True})
 

@@ -20,7 +20,7 @@ from mygym.config import load_file, merged
 from mygym.config.schedulable import may_be_scheduled, schedules
 from mygym.errors import ConfigError
 from mygym.registry import add_algorithm, algorithm, register_algorithm
-from mygym.runs import factory
+from mygym.runs import env_factory, model_factory
 from mygym.runs.resolve_config import resolve_config
 from mygym.runs.runner import Runner
 from mygym.runs.schedule_callback import ScheduleCallback
@@ -93,10 +93,12 @@ def settings(algo: str, params: Mapping[str, Any], **more: Any) -> Any:
 def learned(algo: str, framework: str, params: Mapping[str, Any]) -> np.ndarray:
     """Return all weights after a short training."""
     run_config = settings(algo, params, framework=framework)
-    env = factory.make_vec_env(run_config)
+    env = env_factory.make_vec_env(run_config)
     try:
-        model = factory.build_model(run_config, env)
-        model.learn(run_config.steps, callback=ScheduleCallback(factory.schedules_of(run_config), run_config.steps))
+        model = model_factory.build_model(run_config, env)
+        model.learn(
+            run_config.steps, callback=ScheduleCallback(model_factory.schedules_of(run_config), run_config.steps)
+        )
     finally:
         env.close()
     return np.concatenate([value.double().numpy().ravel() for value in weights(model).values()])
@@ -340,15 +342,15 @@ def test_saved_policies_load_and_act(algo: str, tmp_path: Path) -> None:
 def test_example_has_a_schedulable_parameter(tmp_path: Path) -> None:
     assert may_be_scheduled(class_of("myalgo"))["initial_entropy"] == "held"
     run_config = settings("myalgo", {"initial_entropy": LINEAR})
-    env = factory.make_vec_env(run_config)
-    model = factory.build_model(run_config, env)
+    env = env_factory.make_vec_env(run_config)
+    model = model_factory.build_model(run_config, env)
     values = []
 
     class Watch(ScheduleCallback):
         def _on_rollout_end(self) -> None:
             values.append((self.num_timesteps, self.model.initial_entropy))
 
-    model.learn(run_config.steps, callback=Watch(factory.schedules_of(run_config), run_config.steps))
+    model.learn(run_config.steps, callback=Watch(model_factory.schedules_of(run_config), run_config.steps))
     env.close()
     assert values == [(steps, pytest.approx(1e-3 * (1 - steps / 160))) for steps in (32, 64, 96, 128, 160)]
 

@@ -21,7 +21,7 @@ from mygym.algos import sbx
 from mygym.config import merged
 from mygym.errors import RunError
 from mygym.registry import register_algorithm
-from mygym.runs import factory
+from mygym.runs import env_factory, model_factory
 from mygym.runs.checkpoints import pytrees, serialization
 from mygym.runs.checkpoints.algorithm_state import algorithm_state, load_algorithm_state
 from mygym.runs.policy import load_policy, save_policy
@@ -34,9 +34,9 @@ from tests.runs.test_resuming import config, differences, stopped
 def build(algo: str, framework: str, seed: int = 0) -> Any:
     values = {"algo": algo, "framework": framework, "n_envs": 1, "seed": seed, "algo_params": small(algo, framework)}
     resolved = from_python(values).config
-    env = factory.make_vec_env(resolved)
+    env = env_factory.make_vec_env(resolved)
     try:
-        return factory.build_model(resolved, env)
+        return model_factory.build_model(resolved, env)
     finally:
         env.close()
 
@@ -223,8 +223,8 @@ def test_every_learning_rate_follows_its_schedule(algo: str) -> None:
     resolved = from_python(
         {**values, "algo_params": {**params, "qf_learning_rate": None} if algo == "ddpg" else params}
     )
-    env = factory.make_vec_env(resolved.config)
-    model = factory.build_model(resolved.config, env)
+    env = env_factory.make_vec_env(resolved.config)
+    model = model_factory.build_model(resolved.config, env)
     rates: list[float] = []
     model.lr_schedule = lambda remaining: rates.append(1e-3 * (1 + remaining)) or rates[-1]
     model.learn(96)

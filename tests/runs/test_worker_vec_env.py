@@ -23,7 +23,7 @@ import pytest
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, DivergedError, MygymError, RunError
 from mygym.registry.user_files import user_modules
-from mygym.runs import factory, worker_vec_env
+from mygym.runs import env_factory, worker_process, worker_vec_env
 from mygym.runs.resolve_config import from_python
 
 ROOT = Path(__file__).parents[2]
@@ -80,7 +80,7 @@ def fail(error: Exception) -> RobotEnv:
 
 def run_of(count: int) -> Any:
     """Return training environments as a run builds them."""
-    return factory.make_vec_env(from_python({"task": "reach", "n_envs": count, "subprocesses": True}).config)
+    return env_factory.make_vec_env(from_python({"task": "reach", "n_envs": count, "subprocesses": True}).config)
 
 
 def pids(env: Any) -> list[int]:
@@ -109,7 +109,7 @@ def children() -> set[int]:
 @pytest.fixture(autouse=True)
 def no_process_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
     """Check that no test leaves a process, a zombie or an open file."""
-    worker_vec_env.resource_tracker.ensure_running()
+    worker_process.resource_tracker.ensure_running()
     before = children(), psutil.Process().num_fds()
     yield
     gc.collect()
@@ -260,7 +260,7 @@ def test_unpicklable_maker_ends_the_other_workers() -> None:
 @pytest.mark.parametrize("moment", ["before a step", "within a step", "before a call"])
 def test_killed_worker_is_replaced(pair: Any, moment: str) -> None:
     reasons = []
-    factory.report_replacements(pair, lambda *arguments: reasons.append(arguments))
+    env_factory.report_replacements(pair, lambda *arguments: reasons.append(arguments))
     pair.set_attr("noted", 7)
     seeds = [seed for seed, _ in pair.get_attr("episode_seed")]
     last, last_rewards, *_ = pair.step(STILL)
@@ -302,8 +302,8 @@ def test_worker_that_dies_again_and_again_is_reported() -> None:
 
 
 def test_hanging_worker_is_reported_and_killed(pair: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_vec_env, "PATIENCE", 0.5)
-    monkeypatch.setattr(worker_vec_env, "GRACE", 1.0)
+    monkeypatch.setattr(worker_process, "PATIENCE", 0.5)
+    monkeypatch.setattr(worker_process, "GRACE", 1.0)
     os.kill(pids(pair)[1], signal.SIGSTOP)
     begin = time.monotonic()
     with pytest.raises(RunError, match=r"^the process of environment 2 of 2 has not answered for 0\.5 s$"):
@@ -370,7 +370,7 @@ SCRIPT = """
 import time
 from pathlib import Path
 from mygym.envs.robot_env import RobotEnv
-from mygym.runs import worker_vec_env
+from mygym.runs import worker_process, worker_vec_env
 
 class Slow(RobotEnv):
     def work(self):
@@ -379,7 +379,7 @@ class Slow(RobotEnv):
         return True
 
 if __name__ == "__main__":
-    worker_vec_env.PATIENCE = 2.0
+    worker_process.PATIENCE = 2.0
     env = worker_vec_env.worker_vec_env([Slow, Slow])
     print(*[process.pid for process in env.processes], flush=True)
     {then}

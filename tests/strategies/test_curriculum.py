@@ -15,7 +15,7 @@ from stable_baselines3.common.logger import Logger
 import mygym
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError
-from mygym.runs import factory
+from mygym.runs import env_factory, model_factory
 from mygym.runs.engines import env_arguments
 from mygym.runs.plan import plan_of
 from mygym.runs.resolve_config import from_python, resolve_config
@@ -48,7 +48,7 @@ def test_every_task_has_easier_levels(task: str, kind: str) -> None:
 )
 def test_all_levels_have_equal_spaces(task: str, kind: str) -> None:
     config = resolved(task=task, algo="ppo", strategy_params={"levels": kind})
-    env = factory.make_vec_env(config.model_copy(update={"n_envs": 1}))  # refuses different spaces
+    env = env_factory.make_vec_env(config.model_copy(update={"n_envs": 1}))  # refuses different spaces
     env.close()
 
 
@@ -80,7 +80,7 @@ def test_forward_levels_keep_changes_to_the_task() -> None:
     assert [[d.object for d in p.distractors or ()] for p in params] == [["apple"]] * 3
     assert [set(p.areas) for p in params] == [set(), {"cube_start"}, {"cube_start"}]  # approach uses no object
     assert params[1].objects == {"cube": "cylinder"}
-    factory.make_vec_env(config.model_copy(update={"n_envs": 1})).close()
+    env_factory.make_vec_env(config.model_copy(update={"n_envs": 1})).close()
 
 
 def test_backward_levels() -> None:
@@ -115,8 +115,8 @@ def curriculum(request: pytest.FixtureRequest) -> Iterator[Curriculum]:
         **getattr(request, "param", {}),
     }
     config = from_python({"strategy": "curriculum", "task": "AGM", "strategy_params": params}).config
-    env = factory.make_vec_env(config)
-    model = factory.build_model(config, env)
+    env = env_factory.make_vec_env(config)
+    model = model_factory.build_model(config, env)
     model.set_logger(Logger(None, []))
     (strategy,) = prepared(config, env, model)
     assert isinstance(strategy, Curriculum)

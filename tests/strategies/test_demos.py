@@ -20,7 +20,7 @@ from mygym.cli.main import run as command
 from mygym.demonstrations import variant_indices
 from mygym.errors import ConfigError
 from mygym.registry import algorithm, implemented_combos, registry
-from mygym.runs import factory
+from mygym.runs import env_factory, model_factory
 from mygym.runs.evaluation import EVALUATION, episode_seeds, evaluate_policy
 from mygym.runs.policy import Policy, normalizer_of
 from mygym.runs.resolve_config import from_python
@@ -41,8 +41,8 @@ def settings(algo: str, folder: Path, params: dict[str, Any] | None = None, **mo
 def ready(algo: str = "sac", params: dict[str, Any] | None = None, **more: Any) -> Iterator[Demos]:
     """Yield a strategy that is ready to train."""
     resolved = from_python(settings(algo, Path("runs"), params, **more)).config
-    with contextlib.closing(factory.make_vec_env(resolved)) as env:
-        (*_, strategy) = prepared(resolved, env, factory.build_model(resolved, env))
+    with contextlib.closing(env_factory.make_vec_env(resolved)) as env:
+        (*_, strategy) = prepared(resolved, env, model_factory.build_model(resolved, env))
         assert isinstance(strategy, Demos)
         yield strategy
 
@@ -121,8 +121,8 @@ def test_joined_with_multitask_each_demonstration_keeps_its_task(tmp_path: Path)
     values = config("sac", tmp_path, strategy="multitask+demos", strategy_params=params, task_params={})
     del values["task_params"]
     resolved = from_python(values).config
-    with contextlib.closing(factory.make_vec_env(resolved)) as env:
-        model = factory.build_model(resolved, env)
+    with contextlib.closing(env_factory.make_vec_env(resolved)) as env:
+        model = model_factory.build_model(resolved, env)
         prepared(resolved, env, model)
         drawn = model.replay_buffer.sample(100)  # computes each reward with its task
     assert set(np.unique(drawn.rewards.numpy())) == {-1.0, 0.0}
@@ -178,7 +178,7 @@ def test_the_warm_start_imitates_before_the_first_evaluation(tmp_path: Path) -> 
         with ready(params=params, **more) as strategy, torch.no_grad():
             errors.append(float(np.mean([strategy.imitation_loss() for _ in range(10)])))
             policy = Policy(strategy.model, normalizer_of(strategy.training_env))
-            with contextlib.closing(factory.make_env(strategy.config)) as env:
+            with contextlib.closing(env_factory.make_env(strategy.config)) as env:
                 judged = evaluate_policy(policy, [env], episode_seeds(0, EVALUATION, 1))
     assert errors[1] < 0.7 * errors[0]
     result = mygym.train(settings("sac", tmp_path, params, steps=60, **more))

@@ -19,7 +19,7 @@ import mygym
 from benchmarks.kills import differences
 from mygym.config import merged
 from mygym.errors import ConfigError
-from mygym.runs import factory
+from mygym.runs import env_factory, model_factory
 from mygym.runs.resolve_config import from_python
 from mygym.runs.strategy_callback import StrategyCallback
 from mygym.strategies.distill import Distill
@@ -58,8 +58,8 @@ def student(algo: str, teacher: Any, weight: Any = None, **more: Any) -> Iterato
     params = {"teacher": teacher, "weight": weight}
     values = config(algo, Path("nowhere"), strategy="distill", strategy_params=params, **more)
     resolved = from_python(values).config
-    with closing(factory.make_vec_env(resolved)) as env:
-        model = factory.build_model(resolved, env)
+    with closing(env_factory.make_vec_env(resolved)) as env:
+        model = model_factory.build_model(resolved, env)
         model.set_logger(Logger(None, []))
         (strategy,) = prepared(resolved, env, model)
         assert isinstance(strategy, Distill)
@@ -284,7 +284,7 @@ def test_each_task_has_its_teacher(run: Train) -> None:
     params = {"multitask": {"tasks": ["reach", "push"]}, "distill": taught}
     values = config("sac", Path("nowhere"), strategy="multitask+distill", strategy_params=params, n_envs=3)
     resolved = from_python({**values, "normalize": False}).config
-    with closing(factory.make_vec_env(resolved)) as env:
+    with closing(env_factory.make_vec_env(resolved)) as env:
         env.seed(0)
         teachers = read_teachers(taught["teacher"], resolved, env)
         for _ in range(2):

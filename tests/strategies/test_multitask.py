@@ -11,7 +11,7 @@ import pytest
 
 import mygym
 from mygym.errors import ConfigError
-from mygym.runs import factory
+from mygym.runs import env_factory
 from mygym.runs.plan import plan_of
 from mygym.runs.resolve_config import from_python
 from mygym.runs.variants import VARIANT_KEYS
@@ -58,7 +58,7 @@ def test_the_stage_code_has_the_position_of_each_stage() -> None:
     by_name = [{columns[column]: float(row[column]) for column in np.flatnonzero(row)} for row in task_codes]
     assert by_name[0] == pytest.approx({"approach": 1.0, "grasp": 2 / 3, "move": 1 / 3})
     assert by_name[1:] == [{"approach": 1.0}, {"approach": 1.0, "grasp": 0.5}]
-    env = factory.make_env(config)
+    env = env_factory.make_env(config)
     for seed in range(3):
         observation, info = env.reset(seed=seed)
         assert observation["observation"][env.components["variant"]].tolist() == task_codes[info["variant"]].tolist()  # type: ignore[index]

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from mygym.registry import registry
-from mygym.tasks.context import ArmCommand, BoundStage, StageContext
+from mygym.tasks.context import ArmCommand, StageBinding, StageContext
 from mygym.tasks.lookup import find_task
 from mygym.tasks.predicates import Predicate
 from mygym.tasks.progress import Progress
@@ -42,9 +42,9 @@ def the_task(composition: Any) -> Task:
     )
 
 
-def bound_stage(stage: str = "push", object: int | None = 0, part: int | None = None, **how: Any) -> BoundStage:
-    """Return a stage on the first object, with the first goal."""
-    return BoundStage(registry("stage").get(stage).load(), 0, object, part, goal_slot=0, **how)
+def stage_binding(object: int | None = 0, part: int | None = None, **how: Any) -> StageBinding:
+    """Return the binding of a stage on the first object, with the first goal."""
+    return StageBinding(0, object, part, goal_slot=0, **how)
 
 
 def random_goals(rng: np.random.Generator, n: int, points: int = 1) -> Any:
@@ -101,11 +101,11 @@ def random_progress(rng: np.random.Generator, state: State, stages: int) -> Prog
     )
 
 
-def random_view(rng: np.random.Generator, n: int, step: BoundStage | None = None) -> StageContext:
+def random_view(rng: np.random.Generator, n: int, step: StageBinding | None = None) -> StageContext:
     """Return the context of a stage, by default of a stage on the first of two objects."""
     goals = random_goals(rng, n, 2)
     state = random_state(rng, n, 2, 2, goals)
-    return StageContext(state, random_progress(rng, state, 3), goals, step or bound_stage())
+    return StageContext(state, random_progress(rng, state, 3), goals, step or stage_binding())
 
 
 def worlds(composition: Any, seed: int, n: int) -> tuple[Task, Progress, State, Any]:
@@ -113,14 +113,14 @@ def worlds(composition: Any, seed: int, n: int) -> tuple[Task, Progress, State, 
     task, rng = the_task(composition), np.random.default_rng(seed)
     goals = random_goals(rng, n, task.goal_count)
     state = random_state(rng, n, len(task.roles), len(task.parts), goals, task.arms)
-    return task, random_progress(rng, state, len(task.bound_stages)), state, goals
+    return task, random_progress(rng, state, len(task.stage_bindings)), state, goals
 
 
 def each(value: Any, change: Callable[[Any], Any]) -> Any:
     """Return `value` with `change` applied to every array in it."""
     if isinstance(value, State | Progress | StageContext | ArmCommand):
         return type(value)(**{field.name: each(getattr(value, field.name), change) for field in fields(value)})
-    return value if value is None or isinstance(value, float | BoundStage) else change(value)
+    return value if value is None or isinstance(value, float | StageBinding) else change(value)
 
 
 def single(value: Any, index: int) -> Any:
@@ -136,7 +136,7 @@ def arrays_of(value: Any) -> list[Any]:
     """Return the arrays in a result, as NumPy arrays."""
     if isinstance(value, State | Progress | StageContext | ArmCommand):
         return [array for field in fields(value) for array in arrays_of(getattr(value, field.name))]
-    return [] if value is None or isinstance(value, BoundStage) else [np.asarray(value)]
+    return [] if value is None or isinstance(value, StageBinding) else [np.asarray(value)]
 
 
 def whole(motion: ArmCommand, state: State) -> ArmCommand:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mygym.registry import registry
-from mygym.tasks.context import EpisodeContext
+from mygym.tasks.episode_context import EpisodeContext
 from mygym.tasks.observations import find_component
 from mygym.tasks.shared import SLOTS
 from mygym.tasks.stage import register_stage
@@ -46,7 +46,7 @@ def test_components_have_their_sizes_for_each_subject(composition: str) -> None:
         "objects or parts": int(bool(task.roles or task.part_slots)),
         "distractors": episode.state.object_position.shape[1] - len(task.roles),
         "sub-tasks": len(task.subtasks),
-        "waypoints": int(any(bound.stage.waypoint is not None for bound in task.bound_stages)),
+        "waypoints": int(any(stage.waypoint is not None for stage in task.sequence.stages)),
     }
     assert set(counts) == set(SLOTS)
     for name in OBSERVATIONS:

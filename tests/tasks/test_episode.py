@@ -34,7 +34,7 @@ def naive_stage(task: Task, progress: Progress, state: State, goals: Any) -> int
     stage = int(progress.stage[0])
 
     def context(index: int) -> StageContext:
-        return StageContext(state, progress, goals, task.bound_stages[index])
+        return StageContext(state, progress, goals, task.stage_bindings[index])
 
     lost = [
         giver
@@ -43,9 +43,9 @@ def naive_stage(task: Task, progress: Progress, state: State, goals: Any) -> int
     ]
     if lost:
         return min(lost)
-    if stage == len(task.bound_stages):
+    if stage == len(task.stage_bindings):
         return stage
-    active, active_context = task.bound_stages[stage].stage, context(stage)
+    active, active_context = task.sequence.stages[stage], context(stage)
     complete = all(task.sequence.predicates[name].begins(active_context)[0] for name in active.gives)
     return stage + (complete and (active.complete is None or bool(active.complete(active_context)[0])))
 
@@ -61,7 +61,7 @@ def test_advance_goes_to_the_next_stage_when_complete_and_back_when_a_predicate_
     assert after.stage.tolist() == [
         naive_stage(task, single(progress, i), single(state, i), goals[i : i + 1]) for i in range(n)
     ]
-    done = after.stage == len(task.bound_stages)
+    done = after.stage == len(task.stage_bindings)
     assert after.held.tolist() == np.where(done, progress.held + 1, 0).tolist()
     moved = after.stage != progress.stage
     for name in ("ee_position", "object_position", "part_position"):
@@ -77,12 +77,11 @@ def test_the_counter_restarts_with_each_stage(composition: str, seed: int, n: in
     task, progress, state, goals = worlds(composition, seed, n)
     after = advance(task, progress, state, goals)
     for i in range(n):
-        bound = task.bound_stages[min(int(progress.stage[i]), len(task.bound_stages) - 1)]
+        index = min(int(progress.stage[i]), len(task.stage_bindings) - 1)
+        stage, bound = task.sequence.stages[index], task.stage_bindings[index]
         counted = int(progress.count[i])
-        if bound.stage.count is not None and progress.stage[i] < len(task.bound_stages):
-            counted = int(
-                bound.stage.count(StageContext(single(state, i), single(progress, i), goals[i : i + 1], bound))[0]
-            )
+        if stage.count is not None and progress.stage[i] < len(task.stage_bindings):
+            counted = int(stage.count(StageContext(single(state, i), single(progress, i), goals[i : i + 1], bound))[0])
         assert after.count[i] == (0 if after.stage[i] != progress.stage[i] else counted)
 
 
@@ -139,7 +138,7 @@ def test_inputs_are_not_modified(composition: str, seed: int, n: int) -> None:
 @given(seed=SEEDS, n=SIZES)
 def test_potential_is_zero_at_the_end_and_never_positive(composition: str, seed: int, n: int) -> None:
     task, progress, state, goals = worlds(composition, seed, n)
-    count = len(task.bound_stages)
+    count = len(task.stage_bindings)
     value = potential(task, progress, state, goals)
     done = progress.stage == count
     assert (value[done] == 0).all()
@@ -152,7 +151,7 @@ def test_potential_is_zero_at_the_end_and_never_positive(composition: str, seed:
 def test_the_potential_has_no_cliff_where_the_approach_is_lost(composition: str, seed: int) -> None:
     """Within the area in which `near` holds on, both stages have the same potential; so has its edge from outside."""
     task, progress, state, goals = worlds(composition, seed, 20)
-    view = StageContext(state, progress, goals, task.bound_stages[0])
+    view = StageContext(state, progress, goals, task.stage_bindings[0])
     rng = np.random.default_rng(seed)
     direction = rng.normal(size=(20, 3))
     direction /= np.linalg.norm(direction, axis=-1, keepdims=True)
@@ -248,7 +247,7 @@ def test_progress_copies_the_state_that_the_engine_refills() -> None:
 @pytest.mark.parametrize("n", [1, 9])
 def test_the_expert_acts_in_every_stage(composition: str, n: int) -> None:
     task, progress, state, goals = worlds(composition, 0, n)
-    for stage in range(len(task.bound_stages) + 1):
+    for stage in range(len(task.stage_bindings) + 1):
         motion = act(task, replace(progress, stage=np.full(n, stage)), state, goals)
         assert motion.target.shape == (n, 3)
         assert np.isfinite(motion.target).all()

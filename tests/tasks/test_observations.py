@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mygym.registry import registry
-from mygym.tasks.context import EpisodeContext
+from mygym.tasks.episode_context import EpisodeContext
 from mygym.tasks.observations import default_components, find_component
 from tests.components import CONTROLS, OBSERVATIONS, TASKS_AND_COMPOSITIONS
 from tests.tasks.states import LISTED, as_torch, random_state, single, the_task, worlds
@@ -66,7 +66,7 @@ def test_default_components_are_sufficient_and_unique(composition: str, control:
     assert ("part_position" in names) == bool(task.part_slots)
     assert ("joint_position" in names) == control.startswith("joint")
     assert ("command_offset" in names) == (control.startswith("ee") or control == "joint_delta")
-    assert ("stage" in names) == (len(task.bound_stages) > 1)
+    assert ("stage" in names) == (len(task.stage_bindings) > 1)
 
 
 @pytest.mark.parametrize("composition", COMPOSITIONS)

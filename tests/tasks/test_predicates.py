@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mygym.tasks.context import BoundStage, StageContext, Thresholds, wrapped, yaw
+from mygym.tasks.context import StageBinding, StageContext, Thresholds, wrapped, yaw
 from mygym.tasks.predicates import distance
-from tests.tasks.states import EXCLUDES, PREDICATES, as_torch, bound_stage, random_view, single
+from tests.tasks.states import EXCLUDES, PREDICATES, as_torch, random_view, single, stage_binding
 
 SEEDS = st.integers(0, 2**32 - 1)
 N = 64
 STAGES = {
-    "object": bound_stage(object=1, yaw_slot=1),
-    "part": bound_stage(object=None, part=1),
-    "point": bound_stage("approach", object=None),
+    "object": stage_binding(object=1, yaw_slot=1),
+    "part": stage_binding(object=None, part=1),
+    "point": stage_binding(object=None),
 }
 """Stages bound to an object, a part and a point."""
 OF_OBJECTS = ("turned", "launched", "touched")
@@ -31,7 +31,7 @@ CASES = [
 ]
 
 
-def view_of(seed: int, n: int, step: BoundStage) -> StageContext:
+def view_of(seed: int, n: int, step: StageBinding) -> StageContext:
     return random_view(np.random.default_rng(seed), n, step)
 
 
@@ -72,7 +72,7 @@ def test_predicates_agree_in_batches_single_episodes_and_torch(subject: str, see
 @pytest.mark.parametrize("slot", [0, 1])
 @given(seed=SEEDS)
 def test_held_requires_every_finger_on_the_object_of_the_stage(slot: int, seed: int) -> None:
-    context = view_of(seed, N, bound_stage(object=slot))
+    context = view_of(seed, N, stage_binding(object=slot))
     assert PREDICATES["held"].begins(context).tolist() == context.state.finger_contact[:, slot].all(axis=1).tolist()
 
 
@@ -92,7 +92,7 @@ def test_an_object_that_will_be_put_down_may_be_above_its_goal(
     offset: tuple[float, float, float], speed: float, stage: int, begins: bool, keeps: bool
 ) -> None:
     for put_down_by in (3, None):
-        context = view_of(0, 1, bound_stage("move", thresholds=Thresholds(tolerance=0.02), put_down_by=put_down_by))
+        context = view_of(0, 1, stage_binding(thresholds=Thresholds(tolerance=0.02), put_down_by=put_down_by))
         context.state.object_position[0, 0] = context.goal[0] + offset
         context.state.object_velocity[0, 0] = (speed, 0.0, 0.0)
         context.state.object_depth[:] = 0.0
@@ -115,7 +115,7 @@ def test_placed_depends_on_the_joint_position_of_a_part_and_near_on_its_handle(s
 
 @given(seed=SEEDS)
 def test_placed_requires_an_object_that_is_not_pressed_deep_into_its_support(seed: int) -> None:
-    context = view_of(seed, N, bound_stage())
+    context = view_of(seed, N, stage_binding())
     is_near = distance(context.object_position, context.goal) < context.thresholds.tolerance
     depth = context.state.object_depth[:, 0]
     assert PREDICATES["placed"].begins(context).tolist() == (is_near & (depth < 0.01)).tolist()
@@ -140,9 +140,7 @@ def test_yaw_of_a_rotation_about_the_vertical(angle: float) -> None:
 @pytest.mark.parametrize("name", ["placed", "near"])
 def test_predicates_use_the_thresholds_of_the_stage(name: str) -> None:
     def begins(**thresholds: Any) -> Any:
-        step = replace(
-            bound_stage("approach", object=None if name == "near" else 0), thresholds=Thresholds(**thresholds)
-        )
+        step = replace(stage_binding(object=None if name == "near" else 0), thresholds=Thresholds(**thresholds))
         return PREDICATES[name].begins(view_of(0, 500, step))
 
     assert begins(tolerance=0.2).sum() > begins(tolerance=0.01).sum() > 0

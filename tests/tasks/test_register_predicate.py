@@ -10,7 +10,7 @@ import pytest
 
 from mygym.errors import ConfigError, RegistryError
 from mygym.registry import registry
-from mygym.tasks.context import BoundStage, StageContext
+from mygym.tasks.context import StageBinding, StageContext
 from mygym.tasks.goal_terms import GoalTerm
 from mygym.tasks.goals import achieved_goal, desired_goal, goal_reached, goal_space
 from mygym.tasks.lookup import find_task
@@ -24,7 +24,7 @@ def height(context: StageContext) -> Any:
     return context.object_position[:, 2:]
 
 
-def goal_height(goals: Any, bound: BoundStage) -> Any:
+def goal_height(goals: Any, bound: StageBinding) -> Any:
     return goals[:, bound.goal_slot, 2:]
 
 
@@ -46,7 +46,7 @@ def test_a_predicate_without_a_term_is_a_flag() -> None:
     space = goal_space(task)
     assert find_predicate("high").help == "The object is at the height of the goal."
     assert space.names == ("end_effector_from_object", "held", "high")
-    context = StageContext(state, progress, goals, task.bound_stages[-1])
+    context = StageContext(state, progress, goals, task.stage_bindings[-1])
     np.testing.assert_array_equal(achieved_goal(space, progress, state, goals)[:, -1], is_high(context))
     assert (desired_goal(space, goals)[:, -1] == 1).all()
 
@@ -60,7 +60,7 @@ def test_a_predicate_with_a_term_adds_its_values_and_tolerance() -> None:
     np.testing.assert_array_equal(achieved[:, 3], state.object_position[:, 0, 2])
     np.testing.assert_array_equal(desired[:, 3], goals[:, 0, 2])
     desired[:, :3], desired[:, 4] = achieved[:, :3], achieved[:, 4]
-    context = StageContext(state, progress, goals, task.bound_stages[-1])
+    context = StageContext(state, progress, goals, task.stage_bindings[-1])
     assert goal_reached(space, achieved, desired).tolist() == is_high(context).tolist()
 
 

@@ -18,11 +18,11 @@ from mygym.tasks.context import StageContext, Thresholds, wrapped
 from mygym.tasks.goals import GoalSection, GoalSpace, achieved_goal, desired_goal, goal_space
 from mygym.tasks.rewards import find_reward
 from tests.components import REWARDS, TASKS_AND_COMPOSITIONS
-from tests.tasks.states import LISTED, PREDICATES, as_torch, bound_stage, random_view, single, the_task, worlds
+from tests.tasks.states import LISTED, PREDICATES, as_torch, random_view, single, stage_binding, the_task, worlds
 
 COMPOSITIONS = [*TASKS_AND_COMPOSITIONS, *LISTED]
 SEEDS = st.integers(0, 2**32 - 1)
-TURNED = replace(bound_stage(yaw_slot=1), thresholds=Thresholds(angle=0.2))
+TURNED = replace(stage_binding(yaw_slot=1), thresholds=Thresholds(angle=0.2))
 
 
 TERMS = {term.name: term for term in (goal_terms.OBJECT, goal_terms.PART, goal_terms.YAW)}
@@ -165,10 +165,10 @@ def test_goal_vectors_agree_in_batches_single_episodes_and_torch(composition: st
 def test_the_goal_is_reached_when_the_stages_are_complete(composition: str, seed: int) -> None:
     """The reward depends on goal vectors only, and agrees with the stages when they have just ended."""
     task, progress, state, points = worlds(composition, seed, 200)
-    space, last = goal_space(task), len(task.bound_stages)
+    space, last = goal_space(task), len(task.stage_bindings)
     done = np.ones(200, dtype=bool)
     for name, giver in task.sequence.gives:
-        done &= task.sequence.predicates[name].begins(StageContext(state, progress, points, task.bound_stages[giver]))
+        done &= task.sequence.predicates[name].begins(StageContext(state, progress, points, task.stage_bindings[giver]))
     reached = goals.goal_reached(space, achieved_goal(space, progress, state, points), desired_goal(space, points))
     # Exceptions: the tolerance is stricter than `near`; `struck` keeps the position at the end of its stage.
     exempt = any(section.name in ("end_effector_from_object", "struck") for section in space.sections)
@@ -212,12 +212,12 @@ def test_a_goal_yaw_is_a_direction(seed: int) -> None:
 
 
 def test_after_their_stage_struck_is_at_the_goal_and_an_event_has_happened() -> None:
-    context = random_view(np.random.default_rng(0), 6, bound_stage())
+    context = random_view(np.random.default_rng(0), 6, stage_binding())
     progress = replace(context.progress, stage=np.array([0, 1, 2] * 2))
     space = GoalSpace(
         (
-            GoalSection(PREDICATES["struck"], goal_terms.STRUCK, bound_stage(), 1, 0),
-            GoalSection(PREDICATES["touched"], None, bound_stage(), 1, 3),
+            GoalSection(PREDICATES["struck"], goal_terms.STRUCK, stage_binding(), 1, 0),
+            GoalSection(PREDICATES["touched"], None, stage_binding(), 1, 3),
         )
     )
     achieved = achieved_goal(space, progress, context.state, context.goals)

@@ -175,7 +175,7 @@ def test_progress_of_a_drawer_that_opens_and_shuts() -> None:
 
 def test_a_stage_is_bound_to_a_part_or_an_object() -> None:
     task = the_task(OPEN)
-    assert [(bound.object, bound.part, bound.goal_slot) for bound in task.bound_stages] == 3 * [(None, 0, 0)] + 3 * [
+    assert [(bound.object, bound.part, bound.goal_slot) for bound in task.stage_bindings] == 3 * [(None, 0, 0)] + 3 * [
         (0, None, 1)
     ]
     assert (task.roles, task.part_slots, task.goal_areas(0)) == (("cube",), (0,), ())
@@ -196,25 +196,25 @@ def test_slots_of_goals_and_objects(composition: list[str], data: Any) -> None:
     turning = ["R" in stages for stages in composition]  # a goal yaw has a slot
     assert [slots.goal for slots in task.goal_slots] == [k + sum(turning[:k]) for k in range(len(composition))]
     assert task.goal_count == len(composition) + sum(turning)
-    for bound in task.bound_stages:
+    for bound, name in zip(task.stage_bindings, task.stage_names, strict=True):
         assert bound.goal_slot == task.goal_slots[bound.subtask].goal
         assert task.roles[bound.object or 0] == objects[bound.subtask]
-        assert bound.label == (bound.stage.name + f" {objects[bound.subtask]}" * (len(composition) > 1))
+        assert bound.label == (name + f" {objects[bound.subtask]}" * (len(composition) > 1))
 
 
 def test_slots_of_paths_precede_the_goal_and_those_of_yaw_follow() -> None:
     plain = find_task(STACK)
     along_path = SubTask("AGMDW", "cube", path="rim")
     register_stage(
-        "twist", replace(plain.bound_stages[2].stage, name="twist", letter="", gives=("turned",), needs_tool_yaw=True)
+        "twist", replace(plain.plan.stages[2], name="twist", letter="", gives=("turned",), needs_tool_yaw=True)
     )
     turn = SubTask(("approach", "grasp", "twist"), "die")
     task = replace(plain, subtasks=(along_path, turn), path_points={"rim": 3})
     assert [(slots.path, slots.goal, slots.yaw) for slots in task.goal_slots] == [((0, 1, 2), 3, None), ((), 4, 5)]
     assert task.goal_count == 6
     assert task.needs_tool_yaw
-    assert task.bound_stages[2].path_slots == (0, 1, 2)
-    assert task.bound_stages[-1].yaw_slot == 5
+    assert task.stage_bindings[2].path_slots == (0, 1, 2)
+    assert task.stage_bindings[-1].yaw_slot == 5
 
 
 def test_an_object_that_carries_a_goal_has_a_slot() -> None:
@@ -226,7 +226,7 @@ def test_an_object_that_carries_a_goal_has_a_slot() -> None:
 
 def test_a_sub_task_without_an_object_is_bound_to_none() -> None:
     task = find_task([{"stages": "AGMDW"}, {"stages": "A"}])
-    assert (task.bound_stages[-1].object, task.goal_areas(1), task.labels[-1]) == (None, ("reach",), "approach")
+    assert (task.stage_bindings[-1].object, task.goal_areas(1), task.labels[-1]) == (None, ("reach",), "approach")
     assert task.describe().endswith("withdraw; then approach the goal")
 
 
@@ -266,8 +266,8 @@ def test_a_task_of_several_sub_tasks_can_be_registered() -> None:
 
 def test_every_sub_task_has_its_thresholds() -> None:
     task = replace(find_task([STACK[0] | {"tolerance": 0.01}, STACK[1]]), tolerance=0.03)
-    assert {bound.thresholds.tolerance for bound in task.bound_stages[:5]} == {0.01}
-    assert {bound.thresholds.tolerance for bound in task.bound_stages[5:]} == {0.03}
+    assert {bound.thresholds.tolerance for bound in task.stage_bindings[:5]} == {0.01}
+    assert {bound.thresholds.tolerance for bound in task.stage_bindings[5:]} == {0.03}
 
 
 @pytest.mark.parametrize(
@@ -348,7 +348,7 @@ def test_any_mappings_are_a_task_or_a_config_error(composition: list[dict[str, A
         return
     assert all(is_grammatical(subtask["stages"]) for subtask in composition)
     assert task.describe()
-    assert len(task.labels) == len(task.bound_stages) == len(task.sequence.stages)
+    assert len(task.labels) == len(task.stage_bindings) == len(task.sequence.stages)
     assert find_task(composition) == task
 
 
@@ -388,9 +388,9 @@ def two_armed() -> list[str]:
     def move(context: StageContext, start_pose: StartPose) -> ArmCommand:
         return ArmCommand(context.goal, context.state.time, yaw_change=0.2 + context.state.time)
 
-    for bound, expert in zip(find_task("AGM").bound_stages[1:], (grasp, move), strict=True):
-        name = f"{bound.stage.name}_with_both"
-        register_stage(name, replace(bound.stage, name=name, letter="", expert=expert))
+    for stage, expert in zip(find_task("AGM").plan.stages[1:], (grasp, move), strict=True):
+        name = f"{stage.name}_with_both"
+        register_stage(name, replace(stage, name=name, letter="", expert=expert))
     return ["approach", "grasp_with_both", "move_with_both"]
 
 
@@ -407,7 +407,7 @@ def test_every_episode_gets_the_command_of_its_stage(seed: int, n: int, two_arme
     rest = state.second_ee_position[:, 0]
     np.testing.assert_array_equal(motion.second_target, np.where(stage[:, None] == 1, goals[:, 0] + 0.3, rest))
     np.testing.assert_array_equal(motion.second_gripper, np.where(stage == 1, 0.5, 1.0))
-    context = StageContext(state, progress, goals, find_task("AG").bound_stages[0])
+    context = StageContext(state, progress, goals, find_task("AG").stage_bindings[0])
     expected_yaw = np.where(stage == 0, aligned(context), 0.0)  # approaching aligns the hand with the object
     np.testing.assert_array_equal(motion.yaw_change, np.where(stage >= 2, 0.2 + state.time, expected_yaw))
     np.testing.assert_array_equal(motion.gripper, np.select([stage == 0, stage == 1], [1.0, CLOSED], state.time))

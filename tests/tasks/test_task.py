@@ -26,7 +26,7 @@ def test_named_tasks_have_strict_tolerances(name: str) -> None:
 
 def test_parameters_of_a_task_can_be_changed() -> None:
     task = change_task(find_task("reach"), {"tolerance": 0.01, "horizon": 7})
-    assert (task.tolerance, task.horizon, task.bound_stages[0].thresholds.tolerance) == (0.01, 7, 0.01)
+    assert (task.tolerance, task.horizon, task.stage_bindings[0].thresholds.tolerance) == (0.01, 7, 0.01)
     assert find_task("reach").horizon != 7
     with pytest.raises(ConfigError, match="did you mean 'horizon'"):
         change_task(task, {"horizonn": 7})

@@ -12,7 +12,7 @@ from mygym.cli.new.request import Request
 from mygym.cli.new.templating import checks_test, checks_test_file, config_file, fill, template
 
 if TYPE_CHECKING:
-    from mygym.models.robot import GripperSpec
+    from mygym.models.robot_spec import GripperSpec
 
 TEMPLATE_ARM: Mapping[str, str] = {
     "help": "Six joints between cylinders, a rod as the tool; 0.85 m to the wrist. SI units; limits as in the URDF.",

@@ -12,7 +12,7 @@ from mygym.config.plain import is_plain
 from mygym.config.schema import ControlParams
 from mygym.errors import ConfigError
 from mygym.models.controllers.controller import Controller
-from mygym.models.robot import ArmSpec, RobotSpec
+from mygym.models.robot_spec import ArmSpec, RobotSpec
 from mygym.registry import registry
 
 OF_ALL = tuple(name for name in ControlParams.model_fields if name != "name")

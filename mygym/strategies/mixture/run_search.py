@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from mygym.envs.arguments import checked_episodes, checked_seed
 from mygym.errors import ConfigError, bad_value
 from mygym.runs.directory import find_policy
+from mygym.runs.env_factory import make_eval_envs
 from mygym.runs.evaluation import EVALUATION, episode_seeds, evaluate_policy, round_robin
-from mygym.runs.factory import make_eval_envs
 from mygym.runs.files import check_new
 from mygym.runs.loading import load, plan_of_run
 

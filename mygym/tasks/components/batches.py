@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 
 from array_api_compat import device
 
-from mygym.tasks.context import EpisodeContext, StageContext
+from mygym.tasks.context import StageContext
 from mygym.tasks.episode import active
+from mygym.tasks.episode_context import EpisodeContext
 from mygym.tasks.state import namespace
 from mygym.types import Array
 
@@ -47,10 +48,16 @@ def by_stage(context: EpisodeContext, rows: Sequence[Sequence[bool]]) -> Array:
 
 def of_active_stage(context: EpisodeContext, function: Callable[[StageContext], Array]) -> Array:
     """`(N, 3)`: `function` of each episode's active stage, or of the last stage when all are complete."""
+    return function_of_active_stage(context, [function] * len(context.task.stage_bindings))
+
+
+def function_of_active_stage(context: EpisodeContext, functions: Sequence[Callable[[StageContext], Array]]) -> Array:
+    """`(N, 3)`: the active stage's function in `functions` `(stages,)`; the last stage's when all are complete."""
     xp = namespace(context.state.time)
-    bound_stages, last = context.task.bound_stages, len(context.task.bound_stages) - 1
-    values = context.goals[:, bound_stages[0].goal_slot]
+    stage_bindings, last = context.task.stage_bindings, len(context.task.stage_bindings) - 1
+    values = context.goals[:, stage_bindings[0].goal_slot]
     for index in active(context.progress.stage, last + 1):
-        stage_context = StageContext(context.state, context.progress, context.goals, bound_stages[min(index, last)])
-        values = xp.where((context.progress.stage == index)[:, None], function(stage_context), values)
+        number = min(index, last)
+        stage_context = StageContext(context.state, context.progress, context.goals, stage_bindings[number])
+        values = xp.where((context.progress.stage == index)[:, None], functions[number](stage_context), values)
     return values

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from mygym.tasks.components.batches import of_active_stage
-from mygym.tasks.context import EpisodeContext, StageContext
+from operator import attrgetter
+
+from mygym.tasks.components.batches import function_of_active_stage, of_active_stage
+from mygym.tasks.context import StageContext
+from mygym.tasks.episode_context import EpisodeContext
 from mygym.tasks.observations import register_observation
 from mygym.tasks.state import namespace
 from mygym.types import Array
@@ -53,9 +56,6 @@ def goal_from_object(context: EpisodeContext) -> Array:
 )
 def waypoint(context: EpisodeContext) -> Array:
     """`(N, 3)` m, world frame: where the object should be at this moment, on a path or at a moving goal."""
-
-    def point(context: StageContext) -> Array:
-        return context.bound.stage.waypoint(context) if context.bound.stage.waypoint else context.goal
-
-    has_waypoint = any(bound.stage.waypoint is not None for bound in context.task.bound_stages)
-    return of_active_stage(context, point)[:, : 3 * has_waypoint]
+    waypoints = [stage.waypoint for stage in context.task.sequence.stages]
+    values = function_of_active_stage(context, [waypoint or attrgetter("goal") for waypoint in waypoints])
+    return values[:, : 3 * any(waypoints)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mygym.tasks.components.batches import as_numbers, by_stage, of_distractors, of_roles, positive_w
-from mygym.tasks.context import EpisodeContext
+from mygym.tasks.episode_context import EpisodeContext
 from mygym.tasks.observations import register_observation
 from mygym.tasks.state import namespace
 from mygym.types import Array
@@ -64,7 +64,7 @@ def object_present(context: EpisodeContext) -> Array:
 def object_active(context: EpisodeContext) -> Array:
     """`(N, R)`: 1 for the object that the active stage acts on, else 0."""
     roles = range(len(context.task.roles))
-    return by_stage(context, [[bound.object == slot for slot in roles] for bound in context.task.bound_stages])
+    return by_stage(context, [[bound.object == slot for slot in roles] for bound in context.task.stage_bindings])
 
 
 @register_observation("object_size", 1, of="objects", size=3, unit="m", frame="the object's axes")

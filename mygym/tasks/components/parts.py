@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mygym.tasks.components.batches import by_stage, flattened
-from mygym.tasks.context import EpisodeContext
+from mygym.tasks.episode_context import EpisodeContext
 from mygym.tasks.observations import register_observation
 from mygym.tasks.state import namespace
 from mygym.types import Array
@@ -38,4 +38,4 @@ def part_present(context: EpisodeContext) -> Array:
 def part_active(context: EpisodeContext) -> Array:
     """`(N, p)`: 1 for the part that the active stage acts on, else 0."""
     slots = context.task.part_slots
-    return by_stage(context, [[bound.part == slot for slot in slots] for bound in context.task.bound_stages])
+    return by_stage(context, [[bound.part == slot for slot in slots] for bound in context.task.stage_bindings])

@@ -8,7 +8,7 @@ from array_api_compat import device
 
 from mygym.registry import registry
 from mygym.tasks.components.batches import by_stage
-from mygym.tasks.context import EpisodeContext
+from mygym.tasks.episode_context import EpisodeContext
 from mygym.tasks.observations import register_observation
 from mygym.tasks.state import CONTROL_HZ, namespace
 from mygym.types import Array
@@ -18,7 +18,7 @@ from mygym.types import Array
 def stage(context: EpisodeContext) -> Array:
     """`(N, stages + 1)`: one-hot of the active stage; the last number for all complete."""
     xp = namespace(context.state.time)
-    stages = xp.arange(len(context.task.bound_stages) + 1, device=device(context.progress.stage))
+    stages = xp.arange(len(context.task.stage_bindings) + 1, device=device(context.progress.stage))
     return xp.astype(context.progress.stage[:, None] == stages, context.state.ee_position.dtype)
 
 
@@ -44,7 +44,7 @@ def _rows_by_name(stages: tuple[str, ...]) -> list[list[bool]]:
 def subtask(context: EpisodeContext) -> Array:
     """`(N, sub-tasks)`: one-hot of the active sub-task; zeros at the end."""
     numbers = range(len(context.task.subtasks))
-    return by_stage(context, [[bound.subtask == number for number in numbers] for bound in context.task.bound_stages])
+    return by_stage(context, [[bound.subtask == number for number in numbers] for bound in context.task.stage_bindings])
 
 
 @register_observation("time", 1, measured=False, unit="share of the horizon")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mygym.tasks.components.batches import flattened, positive_w
-from mygym.tasks.context import EpisodeContext
+from mygym.tasks.episode_context import EpisodeContext
 from mygym.tasks.observations import register_observation
 from mygym.types import Array
 

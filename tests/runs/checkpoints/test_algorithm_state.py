@@ -14,7 +14,7 @@ import torch
 
 from mygym.config import merged
 from mygym.registry import algorithm
-from mygym.runs import factory
+from mygym.runs import built_config, env_factory, model_factory
 from mygym.runs.checkpoints.algorithm_state import algorithm_state, load_algorithm_state, unsaved
 from mygym.runs.checkpoints.env_state import env_state, load_env_state
 from mygym.runs.checkpoints.random_state import load_random_state, random_state
@@ -42,9 +42,9 @@ def build() -> Iterator[Any]:
         rollouts = {"learning_starts": 42, "buffer_size": 200} | ({"n_steps": 16} if "gae_lambda" in params else {})
         quick["algo_params"] = small(algo, framework) | {k: v for k, v in rollouts.items() if k in params}
         config = from_python(merged(quick, more)).config
-        env = factory.make_vec_env(config)
+        env = env_factory.make_vec_env(config)
         envs.append(env)
-        return factory.build_model(config, env), env
+        return model_factory.build_model(config, env), env
 
     yield make
     for env in envs:
@@ -116,10 +116,10 @@ def test_config_repeats_the_decisions_of_the_class(algo: str, framework: str) ->
     resolved = from_python({"algo": algo, "framework": framework, "n_envs": 1, "algo_params": small(algo, framework)})
     held = []
     for _ in range(2):
-        env = factory.make_vec_env(resolved.config)
-        model = factory.build_model(resolved.config, env)
+        env = env_factory.make_vec_env(resolved.config)
+        model = model_factory.build_model(resolved.config, env)
         env.close()
-        resolved = from_python(factory.as_built(resolved, model).values())
+        resolved = from_python(built_config.as_built(resolved, model).values())
         held.append(
             {name: value for name, value in vars(model).items() if isinstance(value, bool | int | float | None)}
         )

@@ -15,7 +15,7 @@ import torch
 import mygym
 from mygym.errors import ConfigError
 from mygym.registry import registry
-from mygym.runs import factory
+from mygym.runs import env_factory, model_factory
 from mygym.runs.policy import Policy, load_policy, save_policy
 from mygym.runs.resolve_config import resolve_config
 from mygym.runs.routed_vec_env import ROUTE
@@ -37,8 +37,8 @@ def built(algo: str, params: dict[str, Any], **more: Any) -> Iterator[tuple[Any,
     """Yield config, model and strategy of a small run."""
     overrides: dict[str, Any] = {"task": "AG", "strategy": "mixture", "strategy_params": params, **more}
     resolved = resolve_config(overrides=config(algo, Path(), **overrides)).config
-    with closing(factory.make_vec_env(resolved)) as env:
-        model = factory.build_model(resolved, env)
+    with closing(env_factory.make_vec_env(resolved)) as env:
+        model = model_factory.build_model(resolved, env)
         yield resolved, model, prepared(resolved, env, model)[-1]
 
 
@@ -64,11 +64,11 @@ def test_saved_models_and_policies_predict_the_same_actions(algo: str, units: st
         batch = observations(model)
         actions = model.predict(batch, deterministic=True)[0]
         model.save(tmp_path / "model.zip")
-        loaded = factory.loadable(resolved).load(tmp_path / "model.zip", env=model.get_env())
+        loaded = model_factory.loadable(resolved).load(tmp_path / "model.zip", env=model.get_env())
         np.testing.assert_array_equal(loaded.predict(batch, deterministic=True)[0], actions)
         assert loaded.policy.forward_state.candidates == 2
         save_policy(tmp_path / "policy.safetensors", model, None)
-        fresh = factory.build_model(resolved, model.get_env())
+        fresh = model_factory.build_model(resolved, model.get_env())
         policy: Policy = load_policy(tmp_path / "policy.safetensors", fresh)
         np.testing.assert_array_equal(policy.predict(batch)[0], actions)
 
@@ -271,8 +271,8 @@ def test_a_sampled_run_saves_the_best_path_of_its_search(tmp_path: Path, monkeyp
 def test_multippo_has_a_candidate_for_each_stage() -> None:
     for task, candidates in (("reach", 1), ("AG", 2)):
         resolved = resolve_config(overrides=config("multippo", Path(), task=task)).config
-        with closing(factory.make_vec_env(resolved)) as env:
-            assert factory.build_model(resolved, env).policy.forward_state.candidates == candidates
+        with closing(env_factory.make_vec_env(resolved)) as env:
+            assert model_factory.build_model(resolved, env).policy.forward_state.candidates == candidates
 
 
 def test_user_values_override_the_strategy_params_of_an_algorithm() -> None:

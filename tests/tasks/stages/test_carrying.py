@@ -11,7 +11,7 @@ from mygym.tasks.context import StageContext
 from mygym.tasks.progress import Progress
 from mygym.tasks.stage import Stage
 from mygym.tasks.state import State
-from tests.tasks.states import bound_stage
+from tests.tasks.states import stage_binding
 
 
 def test_follow_counts_steps_in_a_row() -> None:
@@ -21,7 +21,7 @@ def test_follow_counts_steps_in_a_row() -> None:
     assert follow.waypoint is not None
     state = State.zeros(2, 7, 2, 1)
     progress = replace(Progress.at_reset(state), count=np.array([7, 7]))
-    context = StageContext(state, progress, np.zeros((2, 1, 3)), bound_stage("follow"))
+    context = StageContext(state, progress, np.zeros((2, 1, 3)), stage_binding())
     state.object_position[:, 0] = follow.waypoint(context)
     state.object_position[1, 0] += (0.0, 0.0, 2 * context.thresholds.tolerance)
     assert follow.count(context).tolist() == [8, 0]

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from mygym.envs.robot_env import RobotEnv
-from mygym.tasks.context import BoundStage, StageContext
+from mygym.tasks.context import StageBinding, StageContext
 from mygym.tasks.progress import Progress
 from mygym.tasks.stages.guiding import BEHIND, CONTACT, GUIDE, HALF_LEG, HOVER, PASSED, _push_direction
 from mygym.tasks.stages.motions import STAND_SHARE, progress
@@ -30,7 +30,7 @@ def context(position: Any, count: int = 0, tool: Any = FAR, path: Any = LYING, s
     state.object_position[0, 0] = position
     last = len(path) - 1
     return StageContext(
-        state, progress, np.array([path]), BoundStage(GUIDE, 0, 0, None, goal_slot=last, path_slots=tuple(range(last)))
+        state, progress, np.array([path]), StageBinding(0, 0, None, goal_slot=last, path_slots=tuple(range(last)))
     )
 
 

@@ -23,7 +23,7 @@ TASKS = ("throw", "hit_board", "score_goal", "slide")
 def context_of(state: State, task: str = "slide") -> StageContext:
     the_task = find_task(task)
     return StageContext(
-        state, Progress.at_reset(state), np.zeros((1, the_task.goal_count, 3)), the_task.bound_stages[-1]
+        state, Progress.at_reset(state), np.zeros((1, the_task.goal_count, 3)), the_task.stage_bindings[-1]
     )
 
 
@@ -68,11 +68,11 @@ def test_launched_is_lost_at_the_next_touch(task: str) -> None:
 @pytest.mark.parametrize("task", TASKS)
 def test_the_expert_releases_in_motion_and_the_object_ends_at_the_goal(task: str) -> None:
     with RobotEnv(task) as env:
-        last = len(env.task.bound_stages) - 1
+        last = len(env.task.stage_bindings) - 1
         for seed in range(3):
             env.reset(seed=seed)
             low, high = (np.array(end) for end in (env.workspace.tool_bounds.low, env.workspace.tool_bounds.high))
-            goal = env.goals[0, env.task.bound_stages[-1].goal_slot]
+            goal = env.goals[0, env.task.stage_bindings[-1].goal_slot]
             assert ((goal[:2] < low[:2]) | (goal[:2] > high[:2])).any(), "the goal is within reach of the tool"
             steps_in_flight, ended = 0, False
             while not ended:

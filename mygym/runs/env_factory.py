@@ -1,9 +1,8 @@
-"""Build environments and models from a plan, or from a complete config."""
+"""Build the environments of a plan, or of a complete config."""
 
 from __future__ import annotations
 
 import contextlib
-import copy
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -14,30 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mygym.config import Resolved, RunConfig
-from mygym.config.hyperparameters import Schema
-from mygym.config.named_components import INNER, NAMED, name_of, shown
-from mygym.config.plain import is_plain
-from mygym.config.schedulable import schedules
-from mygym.config.schedules import Schedule
+from mygym.config import RunConfig
 from mygym.envs.multi_task_env import AnyEnv, MultiTaskEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import ConfigError, bad_value
-from mygym.registry import is_environment, user_files
-from mygym.registry.signatures import is_noise, parameters
-from mygym.runs import devices, requirements
+from mygym.registry import user_files
 from mygym.runs.engines import env_arguments
-from mygym.runs.evaluation import BATCH, TRAINING, episode_seeds
+from mygym.runs.evaluation import BATCH
 from mygym.runs.plan import Plannable, RunPlan, plan_of
 from mygym.runs.variants import Variant
 from mygym.runs.worker_vec_env import worker_vec_env
 from mygym.sim.rendering.viewer import check_display
-
-_REFUSALS = (
-    *(TypeError, ValueError, LookupError, AttributeError, AssertionError),
-    *(ArithmeticError, RuntimeError, MemoryError),
-)
-"""Exceptions that a constructor may raise for invalid arguments."""
 
 MONITORED = ("is_success", "stages_done", "touched", "saturation")
 """Columns of monitor.csv besides return, length and time."""
@@ -250,153 +236,3 @@ def record_episodes(env: Any, path: Path, started: float, note: Callable[[Mappin
         env = env.venv
     env.t_start = started
     env.results_writer = EpisodesCsv(path, MONITORED, started, note)  # type: ignore[assignment]
-
-
-def build_model(run: Plannable, env: Any) -> Any:
-    """Return the algorithm, constructed from `implemented_combos[algo][framework]` with `algo_params` on top.
-
-    Args:
-        run: A plan, or a complete config.
-        env: Its training environments.
-
-    Raises:
-        ConfigError: The class refuses its arguments, or the device is missing.
-    """
-    from stable_baselines3 import HerReplayBuffer
-
-    from mygym.runs import schedule_callback
-    from mygym.runs.exploration import gaussian_noise
-
-    plan = plan_of(run)
-    config, entry, schema = plan.config, plan.algorithm, plan.schema
-    devices.use(config.framework, config.device, config.threads)
-    policy, kwargs = schema.arguments(config.algo_params)
-    scheduled = schedules_of(plan)
-    kwargs |= schedule_callback.arguments(schema.cls, scheduled, config.steps)
-    if config.her:
-        kwargs["replay_buffer_class"] = schema.component(("replay_buffer_class",))
-        if len(plan.variants) > 1 and kwargs["replay_buffer_class"] is HerReplayBuffer:
-            from mygym.runs.multi_task_her import MultiTaskHerReplayBuffer
-
-            kwargs["replay_buffer_class"] = MultiTaskHerReplayBuffer
-    of_the_run = {"seed": config.seed, "device": config.device, "verbose": 0}
-    taken = parameters(schema.cls)
-    kwargs |= {key: value for key, value in of_the_run.items() if key in taken}
-    noise = kwargs.get("action_noise")
-    if isinstance(noise, int | float) and is_noise(taken["action_noise"].annotation):
-        kwargs["action_noise"] = gaussian_noise(noise, env.action_space)
-    requirements.check(entry, env.observation_space, env.action_space)
-    for argument in schema.args:
-        if is_environment(argument) and argument != "env":
-            requirements.check_same_spaces(argument, env, f"{entry.origin}: {entry.name}")
-    policy = _policy_class(schema, policy, plan.strategies, env)
-    args = [env if is_environment(argument) else policy for argument in schema.args]
-    try:
-        model = schema.cls(*args, **kwargs)
-    except _REFUSALS as error:
-        raise ConfigError(f"algo_params: {schema.cls.__name__} refuses its arguments: {error}") from error
-    schedule_callback.check_held(model, scheduled, config.steps)
-    if config.training_params:
-        model.training_params = copy.deepcopy(config.training_params)
-    env.seed(episode_seeds(config.seed, TRAINING, 1)[0])
-    return model
-
-
-def _policy_class(schema: Schema, policy: Any, strategies: Sequence[Any], env: Any) -> Any:
-    """Return `policy`, an alias or a class, unless a strategy replaces it."""
-    cls = schema.component(("policy",))
-    chosen = cls
-    for strategy in strategies:
-        strategy.training_env = env
-        chosen = strategy.policy_class(chosen)
-    return policy if chosen is cls else chosen
-
-
-def loadable(run: Plannable) -> Any:
-    """Return the algorithm's class for its `load`: SB3 constructs it without the required constructor arguments."""
-    plan = plan_of(run)
-    cls, kwargs = plan.schema.cls, plan.schema.arguments(plan.config.algo_params)[1]
-    known = plan.schema.known.items()
-    required = {name: kwargs[name] for name, parameter in known if parameter.required and name in kwargs}
-
-    def construct(self: Any, *args: Any, **given: Any) -> None:
-        cls.__init__(self, *args, **{**required, **given})  # type: ignore[misc]
-
-    return type(cls.__name__, (cls,), {"__init__": construct, "__doc__": cls.__doc__}) if required else cls
-
-
-def schedules_of(run: Plannable) -> dict[str, Schedule]:
-    """Return the schedules of a run by name of the hyperparameter."""
-    plan = plan_of(run)
-    return schedules(plan.schema.cls, plan.config.algo_params, plan.config.steps)
-
-
-def for_acting(config: RunConfig) -> RunConfig:
-    """Return `config` for a policy that only acts: a single environment, a tiny replay buffer, an available device."""
-    params = dict(config.algo_params)
-    if "buffer_size" in params:
-        params |= {
-            key: value for key, value in {"buffer_size": 1, "replay_buffer_kwargs": None}.items() if key in params
-        }
-    elif "n_steps" in params:
-        params["n_steps"] *= config.n_envs  # rollouts of the same size: PPO warns about smaller rollouts
-    device = devices.or_cpu(config.framework, config.device, config.threads)
-    changes = {"n_envs": 1, "subprocesses": False, "her": False, "algo_params": params, "device": device}
-    return config.model_copy(update=changes)
-
-
-def as_built(resolved: Resolved, model: Any) -> Resolved:
-    """Return `resolved` with the values that the constructors have decided, read from the attributes of the objects.
-
-    None stays None in the algorithm itself, where it means that a value follows another value, e.g. a learning rate.
-    """
-    policy = getattr(model, "policy", None)
-    builders = {(): model, ("policy_kwargs",): policy}
-    for section in ("optimizer_kwargs", "features_extractor_kwargs"):
-        builders["policy_kwargs", section] = getattr(policy, section, None)
-
-    def built(values: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
-        builder = builders.get(path)
-        result: dict[str, Any] = {}
-        hidden: set[str] = set()
-        for name, value in values.items():
-            decided = builder.get(name, value) if isinstance(builder, Mapping) else getattr(builder, name, value)
-            by_class = resolved.origins.get(".".join(("algo_params", *path, name)), "").startswith("class")
-            if isinstance(value, Mapping) and value:
-                result[name] = built(value, (*path, name))
-            elif value is None and not path:
-                result[name] = None
-            elif by_class and name in NAMED and decided is not None and shown(decided) != value:
-                hidden.add(name)  # the constructor replaces the default of its signature
-            else:
-                result[name] = decided if by_class and decided is not None and is_plain(decided) else value
-        for name in hidden:
-            chosen = getattr(builder, name)
-            sections = [section for section in values if section in INNER and INNER[section].of == name]
-            if known := name_of(chosen):
-                result[name] = known
-                result |= {section: arguments_of(chosen, section, builder) for section in sections}
-            else:  # a config cannot name this object: the class decides again
-                result = {key: value for key, value in result.items() if key not in sections}
-        return result
-
-    def arguments_of(chosen: Any, section: str, builder: Any) -> dict[str, Any]:
-        arguments = getattr(builder, section, None) or {}
-        known = parameters(chosen, leave_out=INNER[section].taken)
-        return {
-            name: shown(arguments.get(name, parameter.default))
-            for name, parameter in known.items()
-            if is_plain(parameter.default)
-        }
-
-    return resolved.with_algo_params(built(resolved.config.algo_params, ()))
-
-
-def explained(run: Plannable) -> Resolved:
-    """Return `as_built` of a run that is not started: builds everything and writes nothing."""
-    plan = plan_of(run)
-    env = make_vec_env(plan, only_spaces=True)
-    try:
-        return as_built(plan.resolved, build_model(plan, env))
-    finally:
-        env.close()

@@ -1,0 +1,67 @@
+"""Checks of the hyperparameters and training parameters of a config."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mygym.config import Layer, RunConfig, merged
+from mygym.config.hyperparameters import Schema
+from mygym.config.parameter_checks import check_training, training_defaults
+from mygym.config.schedulable import schedules
+from mygym.errors import ConfigError, bad_value
+from mygym.registry import Algorithm
+
+
+def check_hyperparameters(schema: Schema, layers: Sequence[Layer], asked: RunConfig, chosen: RunConfig) -> None:
+    """Check the hyperparameters of the file alone, because overrides may hide an invalid value; then check all.
+
+    Raises:
+        ConfigError: An unknown hyperparameter, a wrong type, or a value out of range.
+    """
+    *below, overrides = (layer.values.get("algo_params", {}) for layer in layers)
+    if in_file := below[-1] if overrides else {}:
+        params: dict[str, Any] = {}
+        for values in below:
+            params = merged(params, values)
+        schema.check({key: params[key] for key in in_file})
+    schema.check({key: chosen.algo_params[key] for key in asked.algo_params})
+    schedules(schema.cls, chosen.algo_params, chosen.steps)
+    _check_train_freq(chosen)
+
+
+def registered_training_params(
+    cls: type, entry: Algorithm, asked: RunConfig, file: Layer
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return `training_params` of a `Runner`'s class and of its registration; empty for other algorithms.
+
+    Raises:
+        ConfigError: An algorithm that is not a `Runner` gets values, or its `training` does not accept the values.
+    """
+    from mygym.runs.runner import Runner
+
+    values = {**entry.training_defaults, **asked.training_params}
+    if not issubclass(cls, Runner):
+        if values:
+            name = next(iter(values))
+            allowed = "an algo that is a Runner; for all others: steps, n_envs, eval and algo_params"
+            why = f"is not for {entry.name}, which has no custom training loop"
+            raise ConfigError(bad_value(f"training_params.{name}", values[name], allowed, why))
+        return {}, {}
+    check_training(cls, {**values, **file.values.get("training_params", {})})
+    check_training(cls, values)
+    defaults = (training_defaults(cls), entry.training_defaults)
+    of_class, of_entry = ({"training_params": values} if values else {} for values in defaults)
+    return of_class, of_entry
+
+
+def _check_train_freq(config: RunConfig) -> None:
+    """Refuse `[…, episode]` with several environments, which SB3 does not support and reports too late.
+
+    Raises:
+        ConfigError: The config asks for both.
+    """
+    train_freq = config.algo_params.get("train_freq")
+    if isinstance(train_freq, list | tuple) and "episode" in train_freq and config.n_envs > 1:
+        why = f"counts episodes, which needs one environment, not {config.n_envs}"
+        raise ConfigError(bad_value("algo_params.train_freq", train_freq, "n_envs 1, or steps, e.g. [1, step]", why))

@@ -1,0 +1,117 @@
+"""Build the model of a plan, or of a complete config."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+from mygym.config import RunConfig
+from mygym.config.hyperparameters import Schema
+from mygym.config.schedulable import schedules
+from mygym.config.schedules import Schedule
+from mygym.errors import ConfigError
+from mygym.registry import is_environment
+from mygym.registry.signatures import is_noise, parameters
+from mygym.runs import devices, requirements
+from mygym.runs.evaluation import TRAINING, episode_seeds
+from mygym.runs.plan import Plannable, plan_of
+
+_REFUSALS = (
+    *(TypeError, ValueError, LookupError, AttributeError, AssertionError),
+    *(ArithmeticError, RuntimeError, MemoryError),
+)
+"""Exceptions that a constructor may raise for invalid arguments."""
+
+
+def build_model(run: Plannable, env: Any) -> Any:
+    """Return the algorithm, constructed from `implemented_combos[algo][framework]` with `algo_params` on top.
+
+    Args:
+        run: A plan, or a complete config.
+        env: Its training environments.
+
+    Raises:
+        ConfigError: The class refuses its arguments, or the device is missing.
+    """
+    from stable_baselines3 import HerReplayBuffer
+
+    from mygym.runs import schedule_callback
+    from mygym.runs.exploration import gaussian_noise
+
+    plan = plan_of(run)
+    config, entry, schema = plan.config, plan.algorithm, plan.schema
+    devices.use(config.framework, config.device, config.threads)
+    policy, kwargs = schema.arguments(config.algo_params)
+    scheduled = schedules_of(plan)
+    kwargs |= schedule_callback.arguments(schema.cls, scheduled, config.steps)
+    if config.her:
+        kwargs["replay_buffer_class"] = schema.component(("replay_buffer_class",))
+        if len(plan.variants) > 1 and kwargs["replay_buffer_class"] is HerReplayBuffer:
+            from mygym.runs.multi_task_her import MultiTaskHerReplayBuffer
+
+            kwargs["replay_buffer_class"] = MultiTaskHerReplayBuffer
+    of_the_run = {"seed": config.seed, "device": config.device, "verbose": 0}
+    taken = parameters(schema.cls)
+    kwargs |= {key: value for key, value in of_the_run.items() if key in taken}
+    noise = kwargs.get("action_noise")
+    if isinstance(noise, int | float) and is_noise(taken["action_noise"].annotation):
+        kwargs["action_noise"] = gaussian_noise(noise, env.action_space)
+    requirements.check(entry, env.observation_space, env.action_space)
+    for argument in schema.args:
+        if is_environment(argument) and argument != "env":
+            requirements.check_same_spaces(argument, env, f"{entry.origin}: {entry.name}")
+    policy = _policy_class(schema, policy, plan.strategies, env)
+    args = [env if is_environment(argument) else policy for argument in schema.args]
+    try:
+        model = schema.cls(*args, **kwargs)
+    except _REFUSALS as error:
+        raise ConfigError(f"algo_params: {schema.cls.__name__} refuses its arguments: {error}") from error
+    schedule_callback.check_held(model, scheduled, config.steps)
+    if config.training_params:
+        model.training_params = copy.deepcopy(config.training_params)
+    env.seed(episode_seeds(config.seed, TRAINING, 1)[0])
+    return model
+
+
+def _policy_class(schema: Schema, policy: Any, strategies: Sequence[Any], env: Any) -> Any:
+    """Return `policy`, an alias or a class, unless a strategy replaces it."""
+    cls = schema.component(("policy",))
+    chosen = cls
+    for strategy in strategies:
+        strategy.training_env = env
+        chosen = strategy.policy_class(chosen)
+    return policy if chosen is cls else chosen
+
+
+def loadable(run: Plannable) -> Any:
+    """Return the algorithm's class for its `load`: SB3 constructs it without the required constructor arguments."""
+    plan = plan_of(run)
+    cls, kwargs = plan.schema.cls, plan.schema.arguments(plan.config.algo_params)[1]
+    known = plan.schema.known.items()
+    required = {name: kwargs[name] for name, parameter in known if parameter.required and name in kwargs}
+
+    def construct(self: Any, *args: Any, **given: Any) -> None:
+        cls.__init__(self, *args, **{**required, **given})  # type: ignore[misc]
+
+    return type(cls.__name__, (cls,), {"__init__": construct, "__doc__": cls.__doc__}) if required else cls
+
+
+def schedules_of(run: Plannable) -> dict[str, Schedule]:
+    """Return the schedules of a run by name of the hyperparameter."""
+    plan = plan_of(run)
+    return schedules(plan.schema.cls, plan.config.algo_params, plan.config.steps)
+
+
+def for_acting(config: RunConfig) -> RunConfig:
+    """Return `config` for a policy that only acts: a single environment, a tiny replay buffer, an available device."""
+    params = dict(config.algo_params)
+    if "buffer_size" in params:
+        params |= {
+            key: value for key, value in {"buffer_size": 1, "replay_buffer_kwargs": None}.items() if key in params
+        }
+    elif "n_steps" in params:
+        params["n_steps"] *= config.n_envs  # rollouts of the same size: PPO warns about smaller rollouts
+    device = devices.or_cpu(config.framework, config.device, config.threads)
+    changes = {"n_envs": 1, "subprocesses": False, "her": False, "algo_params": params, "device": device}
+    return config.model_copy(update=changes)
