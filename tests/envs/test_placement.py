@@ -175,7 +175,7 @@ def test_one_of_several_areas_is_drawn(sides: int, cached_env: Any) -> None:
 
 
 def test_yaw_goals_are_in_the_range_on_either_side(cached_env: Any) -> None:
-    move = find_task("AGM").plan.stages[-1]
+    move = find_task("AGM").sequence.stages[-1]
     register_stage("twist", replace(move, name="twist", letter="", gives=("turned",), needs_tool_yaw=True))
     with RobotEnv([{"stages": ["approach", "grasp", "twist"], "to": [0.4, 0.6]}]) as env:
         changes = []
@@ -257,7 +257,7 @@ def test_the_reward_of_a_drawer_follows_its_position() -> None:
 
 def test_two_goals_of_one_drawer_differ() -> None:
     opened = {"stages": ["approach", "shift", "leave"], "part": "cabinet.drawer", "to": [0.1, 0.2]}
-    withdraw = find_task("AGMDW").plan.stages[-1]
+    withdraw = find_task("AGMDW").sequence.stages[-1]
     register_stage("leave", replace(withdraw, name="leave", letter="", requires=("placed",)))
     with RobotEnv([opened, DRAWER | {"to": [0.0, 0.2]}], workspace="drawer", task_params={"tolerance": 0.04}) as env:
         for seed in range(20):

@@ -206,7 +206,7 @@ def test_slots_of_paths_precede_the_goal_and_those_of_yaw_follow() -> None:
     plain = find_task(STACK)
     along_path = SubTask("AGMDW", "cube", path="rim")
     register_stage(
-        "twist", replace(plain.plan.stages[2], name="twist", letter="", gives=("turned",), needs_tool_yaw=True)
+        "twist", replace(plain.sequence.stages[2], name="twist", letter="", gives=("turned",), needs_tool_yaw=True)
     )
     turn = SubTask(("approach", "grasp", "twist"), "die")
     task = replace(plain, subtasks=(along_path, turn), path_points={"rim": 3})
@@ -388,7 +388,7 @@ def two_armed() -> list[str]:
     def move(context: StageContext, start_pose: StartPose) -> ArmCommand:
         return ArmCommand(context.goal, context.state.time, yaw_change=0.2 + context.state.time)
 
-    for stage, expert in zip(find_task("AGM").plan.stages[1:], (grasp, move), strict=True):
+    for stage, expert in zip(find_task("AGM").sequence.stages[1:], (grasp, move), strict=True):
         name = f"{stage.name}_with_both"
         register_stage(name, replace(stage, name=name, letter="", expert=expert))
     return ["approach", "grasp_with_both", "move_with_both"]
