@@ -47,8 +47,11 @@ def place_base(spec: RobotSpec, workspace: WorkspaceSpec) -> tuple[RobotSpec, fl
     The share counts the corners of the workspace's areas; the search ends at the first position that reaches all. A
     robot that reaches nothing is placed by the length of its arm, with the largest `area_scale` that it reaches whole.
     """
-    y = -float(make_chain(spec, spec.arms[0], workspace.tool_direction).basis[0, 0].reshape(4, 4)[1, 3])
-    positions = [(x, round(y, 3) + 0.0, z) for z in BASE_Z for x in BASE_X]
+    shoulder = make_chain(spec, spec.arms[0], workspace.tool_direction).basis[0, 0].reshape(4, 4)[:3, 3]
+    y, height = -float(shoulder[1]), float(shoulder[2]) - spec.base_position[2]
+    # An arm that begins below the table top, or close to it, would be inside the table.
+    floors = [z for z in BASE_Z if z >= 0 or z + height >= CLEARANCE]
+    positions = [(x, round(y, 3) + 0.0, z) for z in floors for x in BASE_X]
     candidates = [replace(spec, base_position=position, area_scale=1.0) for position in positions]
     best = _choose_base(candidates, workspace, HOME_CANDIDATES)
     if best[1] > 0 or len(spec.joints) < FEWEST_JOINTS:

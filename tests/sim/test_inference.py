@@ -182,6 +182,16 @@ def test_an_arm_that_reaches_the_table_keeps_its_areas(tmp_path: Path) -> None:
     assert spec.base_orientation == (0.0, 0.0, 0.0, 1.0)
 
 
+@pytest.mark.parametrize("column", [0.6, 0.72])
+def test_a_base_stands_on_the_floor_if_the_arm_begins_above_the_table(tmp_path: Path, column: float) -> None:
+    """The column is as narrow as a point; the first joint is 10 cm above it, and the floor 70 cm below the table."""
+    path = write(tmp_path / "a.urdf", arm("arm", "root", (0, 0, column)))
+    assert (infer_robot(path).spec.base_position[2] == -0.7) == (column == 0.72)
+    with mygym.make_env({"robot": str(path)}) as env:
+        env.reset(seed=0)
+        assert collisions(env.world) == []
+
+
 @pytest.mark.parametrize("joints", [5, 6])
 def test_the_tool_of_an_arm_with_five_joints_lies_along_its_last_joint(tmp_path: Path, joints: int) -> None:
     """Such an arm could not hold a tilted tool down."""
