@@ -19,8 +19,11 @@ BASE_X = (-0.6, -0.5, -0.4, -0.3, -0.75)
 BASE_Z = (0.0, -0.7, 0.35)
 """m: candidates for the base's height: on the table, on the floor beside it, on a socket."""
 
-AREA_SCALES = (1.0, 0.8, 0.6, 0.4)
-"""Sizes of the areas that are tried for an arm that reaches nothing from these positions."""
+AREA_SCALES = (1.0, 0.8, 0.6, 0.5)
+"""Sizes of the areas that are tried for an arm that reaches nothing from these positions.
+
+In smaller areas hardly a goal would be far enough from the tool's home.
+"""
 
 SHOULDER_X, SHOULDER_Z = (-0.25, -0.4), (0.2, 0.4, 0.6)
 """Candidates for such an arm: the x and the height of the first joint, in lengths of the arm."""
