@@ -52,18 +52,21 @@ def place_base(spec: RobotSpec, workspace: WorkspaceSpec) -> tuple[RobotSpec, fl
     """
     shoulder = make_chain(spec, spec.arms[0], workspace.tool_direction).basis[0, 0].reshape(4, 4)[:3, 3]
     y, height = -float(shoulder[1]), float(shoulder[2]) - spec.base_position[2]
-    # An arm that begins below the table top, or close to it, would be inside the table.
-    floors = [z for z in BASE_Z if z >= 0 or z + height >= CLEARANCE]
-    positions = [(x, round(y, 3) + 0.0, z) for z in floors for x in BASE_X]
-    candidates = [replace(spec, base_position=position, area_scale=1.0) for position in positions]
-    best = _choose_base(candidates, workspace, HOME_CANDIDATES)
-    if best[1] > 0 or len(spec.joints) < FEWEST_JOINTS:
+    # An arm that begins below the table top, or close to it, may be inside the table: the last resort.
+    positions = [(x, round(y, 3) + 0.0, z) for z in BASE_Z for x in BASE_X]
+    sunk = [position for position in positions if position[2] < 0 and position[2] + height < CLEARANCE]
+    best = replace(spec, base_position=positions[0]), 0.0
+    for group in ([position for position in positions if position not in sunk], sunk):
+        candidates = [replace(spec, base_position=position, area_scale=1.0) for position in group]
+        best = _choose_base(candidates, workspace, HOME_CANDIDATES, best)
+        if best[1] > 0:
+            return best
+    if len(spec.joints) < FEWEST_JOINTS:
         return best
     near = _near_bases(spec, workspace)
     for scale in AREA_SCALES:
         candidates = [replace(candidate, area_scale=scale) for candidate in near]
-        shrunk = _choose_base(candidates, workspace.scaled(scale), FURTHER_CANDIDATES)
-        best = shrunk if shrunk[1] > best[1] else best
+        best = _choose_base(candidates, workspace.scaled(scale), FURTHER_CANDIDATES, best)
         if best[1] == 1.0:
             break
     return best
@@ -99,24 +102,25 @@ def _near_bases(spec: RobotSpec, workspace: WorkspaceSpec) -> list[RobotSpec]:
     ]
 
 
-def _choose_base(candidates: Iterable[RobotSpec], workspace: WorkspaceSpec, postures: int) -> tuple[RobotSpec, float]:
+def _choose_base(
+    candidates: Iterable[RobotSpec], workspace: WorkspaceSpec, postures: int, best: tuple[RobotSpec, float]
+) -> tuple[RobotSpec, float]:
     """Return the best of robots with different base poses, with its home, and the share of corners that it reaches.
 
     The search ends at the first robot that reaches all.
 
     Args:
-        candidates: One robot or more.
+        candidates: The robots.
         workspace: The workspace.
         postures: Number of random postures from which the search for a home starts.
+        best: The robot and its share, if no candidate reaches more.
     """
-    best: tuple[RobotSpec, float] | None = None
     for candidate in candidates:
         placed = _choose_home(candidate, workspace, postures)
-        if best is None or placed[1] > best[1]:
+        if placed[1] > best[1]:
             best = placed
         if best[1] == 1.0:
             break
-    assert best is not None
     return best
 
 
