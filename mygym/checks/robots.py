@@ -110,10 +110,16 @@ def _reaches_the_area(name: str) -> str:
 
 
 def _placement(name: str) -> str:
-    """Return the base position and the home that suit the tool, for corrected descriptions of inferred robots."""
-    placed, share = place_base(find_robot(name), load_workspace("table"))
+    """Return the base pose and the home that suit the tool, for corrected descriptions of inferred robots."""
+    spec = find_robot(name)
+    placed, share = place_base(spec, load_workspace("table"))
+    values = f"base_position: {list(placed.base_position)}"
+    if placed.base_orientation != spec.base_orientation:
+        values += f", base_orientation: {list(placed.base_orientation)}"
+    if placed.area_scale != spec.area_scale:
+        values += f", area_scale: {placed.area_scale:g}"
     home = [joint.home for joint in placed.joints]
-    return f"with base_position: {list(placed.base_position)} and home: {home} it reaches {share:.0%} of the corners"
+    return f"with {values} and home: {home} it reaches {share:.0%} of the corners"
 
 
 def repeats_exactly(name: str, control: str = "ee_delta") -> None:

@@ -13,7 +13,7 @@ from mygym.errors import RegistryError
 from mygym.registry import Algorithm, Entry, parameters_of, registry
 from mygym.registry.signatures import first_line, source_location
 
-ROBOT_KEYS = ("urdf", "base_position", "base_orientation", "joints", "end_effector", "gripper", "motor")
+ROBOT_KEYS = ("urdf", "base_position", "base_orientation", "joints", "end_effector", "gripper", "motor", "area_scale")
 """Keys of a robot's YAML file."""
 
 

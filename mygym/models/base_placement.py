@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 
-from mygym.models.kinematics import Kinematics, at_home, make_chain
+from mygym.models.kinematics import Chain, Kinematics, at_home, make_chain
 from mygym.models.robot_spec import RobotSpec
+from mygym.models.transforms import axis_angle_to_matrix, matrix_to_quaternion
 from mygym.models.workspace import WorkspaceSpec
 from mygym.types import FloatArray
 
@@ -17,8 +19,26 @@ BASE_X = (-0.6, -0.5, -0.4, -0.3, -0.75)
 BASE_Z = (0.0, -0.7, 0.35)
 """m: candidates for the base's height: on the table, on the floor beside it, on a socket."""
 
-HOME_CANDIDATES = 24
-"""Random postures from which the search for a home starts."""
+AREA_SCALES = (1.0, 0.8, 0.6, 0.5)
+"""Sizes of the areas that are tried for an arm that reaches nothing from these positions.
+
+In smaller areas hardly a goal would be far enough from the tool's home.
+"""
+
+SHOULDER_X, SHOULDER_Z = (-0.25, -0.4), (0.2, 0.4, 0.6)
+"""Candidates for such an arm: the x and the height of the first joint, in lengths of the arm."""
+
+UPRIGHT = 0.1
+"""Distance of the tool from a vertical line through the first joint, in lengths of an arm: less is upright."""
+
+FEWEST_JOINTS = 5
+"""Joints with which an arm holds its tool down at a point; for fewer joints, no further position is tried."""
+
+HOME_CANDIDATES, FURTHER_CANDIDATES = 24, 10
+"""Random postures from which the search for a home starts, at the first positions and at the further positions."""
+
+HOME_RESIDUAL = 0.002
+"""m by which the tool may miss the workspace's `tool_home` at home; orientation is weighted as in the kinematics."""
 
 CLEARANCE = 0.08
 """m above the table that the joints have at home, so that the links between them do not touch it."""
@@ -27,22 +47,84 @@ CLEARANCE = 0.08
 def place_base(spec: RobotSpec, workspace: WorkspaceSpec) -> tuple[RobotSpec, float]:
     """Return the robot at the base position and home that reach most of the workspace, and the share reached.
 
-    The share counts the corners of the workspace's areas; the search ends at the first position that reaches all.
+    The share counts the corners of the workspace's areas; the search ends at the first position that reaches all. A
+    robot that reaches nothing is placed by the length of its arm, with the largest `area_scale` that it reaches whole.
     """
-    y = -float(make_chain(spec, spec.arms[0], workspace.tool_direction).basis[0, 0].reshape(4, 4)[1, 3])
-    best: tuple[RobotSpec, float] | None = None
-    for z in BASE_Z:
-        for x in BASE_X:
-            candidate = _choose_home(replace(spec, base_position=(x, round(y, 3) + 0.0, z)), workspace)
-            if best is None or candidate[1] > best[1]:
-                best = candidate
-            if best[1] == 1.0:
-                return best
-    assert best is not None
+    shoulder = make_chain(spec, spec.arms[0], workspace.tool_direction).basis[0, 0].reshape(4, 4)[:3, 3]
+    y, height = -float(shoulder[1]), float(shoulder[2]) - spec.base_position[2]
+    # An arm that begins below the table top, or close to it, may be inside the table: the last resort.
+    positions = [(x, round(y, 3) + 0.0, z) for z in BASE_Z for x in BASE_X]
+    sunk = [position for position in positions if position[2] < 0 and position[2] + height < CLEARANCE]
+    best = replace(spec, base_position=positions[0]), 0.0
+    for group in ([position for position in positions if position not in sunk], sunk):
+        candidates = [replace(spec, base_position=position, area_scale=1.0) for position in group]
+        best = _choose_base(candidates, workspace, HOME_CANDIDATES, best)
+        if best[1] > 0:
+            return best
+    if len(spec.joints) < FEWEST_JOINTS:
+        return best
+    near = _near_bases(spec, workspace)
+    for scale in AREA_SCALES:
+        candidates = [replace(candidate, area_scale=scale) for candidate in near]
+        best = _choose_base(candidates, workspace.scaled(scale), FURTHER_CANDIDATES, best)
+        if best[1] == 1.0:
+            break
     return best
 
 
-def _choose_home(spec: RobotSpec, workspace: WorkspaceSpec) -> tuple[RobotSpec, float]:
+def _near_bases(spec: RobotSpec, workspace: WorkspaceSpec) -> list[RobotSpec]:
+    """Return the robot at base poses that suit the length of its arm, turned by quarter turns so that it points to x.
+
+    The arm points where its tool is, seen from the first joint, in the middle of the joints' ranges. An arm that stands
+    upright there is not turned.
+    """
+    spec = replace(spec, base_position=(0.0, 0.0, 0.0), base_orientation=(0.0, 0.0, 0.0, 1.0))
+    chain = make_chain(spec, spec.arms[0], workspace.tool_direction)
+    kinematics = Kinematics(chain)
+    middle = (np.maximum(chain.lower, -np.pi) + np.minimum(chain.upper, np.pi)) / 2
+    shoulder, length = kinematics.joint_points(middle)[0], _length(chain)
+    forward_x, forward_y, _ = (kinematics.pose(middle)[:3, 3] - shoulder).tolist()
+    upright = np.hypot(forward_x, forward_y) < UPRIGHT * length
+    yaw = 0.0 if upright else -np.pi / 2 * round(np.arctan2(forward_y, forward_x) / (np.pi / 2))
+    rotation = axis_angle_to_matrix((0.0, 0.0, 1.0), yaw)
+    qx, qy, qz, qw = (float(value) for value in matrix_to_quaternion(rotation).round(6))
+    x, y, z = (float(value) for value in rotation @ shoulder)
+    # A base below the table top would be inside the table.
+    heights = [0.0, *(share * length - z for share in SHOULDER_Z if share * length > z)]
+    return [
+        replace(
+            spec,
+            base_position=(round(share * length - x, 3), round(-y, 3) + 0.0, round(height, 3)),
+            base_orientation=(qx, qy, qz, qw),
+        )
+        for height in heights
+        for share in SHOULDER_X
+    ]
+
+
+def _choose_base(
+    candidates: Iterable[RobotSpec], workspace: WorkspaceSpec, postures: int, best: tuple[RobotSpec, float]
+) -> tuple[RobotSpec, float]:
+    """Return the best of robots with different base poses, with its home, and the share of corners that it reaches.
+
+    The search ends at the first robot that reaches all.
+
+    Args:
+        candidates: The robots.
+        workspace: The workspace.
+        postures: Number of random postures from which the search for a home starts.
+        best: The robot and its share, if no candidate reaches more.
+    """
+    for candidate in candidates:
+        placed = _choose_home(candidate, workspace, postures)
+        if placed[1] > best[1]:
+            best = placed
+        if best[1] == 1.0:
+            break
+    return best
+
+
+def _choose_home(spec: RobotSpec, workspace: WorkspaceSpec, postures: int) -> tuple[RobotSpec, float]:
     """Return the robot with the home that reaches most of the workspace, and the share of corners reached.
 
     Homes above the table and far from the joint limits are preferred.
@@ -51,17 +133,19 @@ def _choose_home(spec: RobotSpec, workspace: WorkspaceSpec) -> tuple[RobotSpec, 
     low, high = np.maximum(lower, -np.pi), np.minimum(upper, np.pi)  # more than one turn adds no posture
     low, high = np.where(low < high, low, lower), np.where(low < high, high, upper)
     chain = make_chain(spec, spec.arms[0], workspace.tool_direction)
+    tool = np.array(workspace.tool_home)
+    if np.linalg.norm(tool - Kinematics(chain).joint_points(chain.home)[0]) > _length(chain) + HOME_RESIDUAL:
+        return spec, 0.0
     rng = np.random.default_rng(0)
     corners = _corners(workspace)
-    tool = np.array(workspace.tool_home)
     candidates: list[tuple[float, float, FloatArray]] = []
-    for _ in range(HOME_CANDIDATES):
+    for _ in range(postures):
         kinematics = Kinematics(at_home(chain, rng.uniform(low, high), workspace.tool_direction))
         rotation = kinematics.chain.rotation
         home = kinematics.inverse(kinematics.chain.home, tool, rotation, iterations=150)
-        if kinematics.residual(home, tool, rotation) < 0.002:
+        if kinematics.residual(home, tool, rotation) < HOME_RESIDUAL:
             margin = np.minimum(home - lower, upper - home) / (upper - lower)
-            heights = kinematics.joint_heights(home)
+            heights = kinematics.joint_points(home)[:, 2]
             # An elbow below the table would collide with it; the base may stand lower.
             above = min(float(heights.min()), min(CLEARANCE, float(heights[0])))
             candidates.append((above, float(margin.min()), home))
@@ -73,6 +157,12 @@ def _choose_home(spec: RobotSpec, workspace: WorkspaceSpec) -> tuple[RobotSpec, 
             joints = (replace(joint, home=float(q)) for joint, q in zip(spec.joints, home.round(3), strict=True))
             best = replace(spec, joints=tuple(joints)), share
     return best
+
+
+def _length(chain: Chain) -> float:
+    """Return the length of a stretched arm, from its first joint to the tool point, m."""
+    steps = [*np.diff(Kinematics(chain).joint_points(chain.home), axis=0), chain.tool[:3, 3]]
+    return float(np.linalg.norm(steps, axis=1).sum())
 
 
 def _corners(workspace: WorkspaceSpec) -> FloatArray:

@@ -150,10 +150,10 @@ class Kinematics:
         self._at, self._pose = q, self._frames[-1] @ self.chain.tool
         return self._pose
 
-    def joint_heights(self, q: FloatArray) -> FloatArray:
-        """Return the heights of the joints above the world's origin, `(J,)` m, at joint positions `(J,)` rad."""
+    def joint_points(self, q: FloatArray) -> FloatArray:
+        """Return the origins of the joints' frames in the world, `(J, 3)` m, at joint positions `(J,)` rad."""
         self.pose(q)
-        return self._frames[:, 2, 3].copy()
+        return self._frames[:, :3, 3].copy()
 
     def _jacobian(self, pose: FloatArray) -> FloatArray:
         """Return the geometric Jacobian `(6, J)` at the last `pose`: m/rad, then rad/rad times `ORIENTATION_WEIGHT`."""

@@ -138,6 +138,8 @@ class RobotSpec:
     locked: dict[str, Number] = field(default_factory=dict, hash=False)
     """rad or m: positions of joints outside arms and grippers; by default zero or the nearest limit."""
     motor: MotorSpec = MotorSpec()
+    area_scale: Annotated[Number, Field(gt=0, le=1)] = 1.0
+    """Size of the areas for a short arm, in workspaces that shrink; see `WorkspaceSpec.fit`."""
     cannot: tuple[str, ...] = ()
     """Stages that the robot's shape does not allow; a comment in its file states the reason."""
     name: str = ""

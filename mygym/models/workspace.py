@@ -17,6 +17,9 @@ from mygym.models.fixture_validation import check_fixture
 from mygym.models.fixtures import FixtureSpec, with_files
 from mygym.models.robot_spec import RobotSpec
 
+LOWEST = 0.02
+"""m: shrunk areas come no closer to the table top, as a short arm's tool needs the clearance of any tool."""
+
 
 @dataclass(frozen=True)
 class Area:
@@ -83,6 +86,8 @@ class WorkspaceSpec:
     """m: points of paths that an object is guided along, by name; the last is the goal."""
     robots: dict[str, HomeSpec | None] = field(default_factory=dict)
     """Robots that suit this workspace, with their settings; other robots get the general settings."""
+    shrinks: bool = False
+    """Whether areas, tool bounds and cameras shrink for short arms: no area has to be where a fixture is."""
     background: tuple[Number, Number, Number] = (1.0, 1.0, 1.0)
     name: str = ""
     """Name; by default the file's stem."""
@@ -102,6 +107,32 @@ class WorkspaceSpec:
             cameras={**self.cameras, **home.cameras},
             tool_home=home.tool_home or self.tool_home,
             tool_bounds=home.tool_bounds or self.tool_bounds,
+        )
+
+    def fit(self, robot: RobotSpec) -> WorkspaceSpec:
+        """Return the workspace with its settings for a robot; without settings, shrunk to the size of a short arm."""
+        shrink = self.shrinks and robot.name not in self.robots
+        return self.scaled(robot.area_scale) if shrink else self.for_robot(robot.name)
+
+    def scaled(self, factor: float) -> WorkspaceSpec:
+        """Return the workspace with areas, tool bounds, tool home and cameras that shrink towards the origin."""
+
+        def scale(point: Vector) -> Vector:
+            x, y, z = point
+            return factor * x, factor * y, max(factor * z, min(z, LOWEST))
+
+        def shrink(area: Area) -> Area:
+            return Area(scale(area.low), scale(area.high))
+
+        def approach(camera: CameraSpec) -> CameraSpec:
+            return replace(camera, target=scale(camera.target), distance=factor * camera.distance)
+
+        return replace(
+            self,
+            areas={name: shrink(area) for name, area in self.areas.items()},
+            cameras={name: approach(camera) for name, camera in self.cameras.items()},
+            tool_home=scale(self.tool_home),
+            tool_bounds=shrink(self.tool_bounds),
         )
 
     def with_base(self, robot: RobotSpec) -> RobotSpec:

@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from mygym.errors import AssetError, bad_value
+from mygym.models.assets import Quaternion
 from mygym.models.base_placement import place_base
 from mygym.models.robot import load_robot
 from mygym.models.robot_spec import JointSpec, RobotSpec
@@ -22,6 +23,9 @@ from mygym.sim.tool_inference import infer_gripper, infer_tool
 
 DEFAULT_SPEED, DEFAULT_TORQUE = 1.5, 50.0
 """rad/s and N m: assumed where a URDF has no limit."""
+
+NOT_TURNED = (0.0, 0.0, 0.0, 1.0)
+"""Orientation of a base that is not turned."""
 
 
 @dataclass(frozen=True)
@@ -86,13 +90,17 @@ def _infer(urdf: Path, modified: int) -> Inferred:
     gripper = None if arm.hand else infer_gripper(root, joints, chain[-1].child, notes)
     if arm.hand:
         notes.append(f"no gripper, but a hand of {count_joints(len(arm.hand))}, which stay still")
-    tool = infer_tool(root, joints, chain[-1].child, gripper, arm.hand)
+    tool = infer_tool(root, joints, chain, gripper, arm.hand)
     notes.append(f"the tool point at {list(tool.position)} m in {tool.link}")
     # A name without a suffix could be the name of a built-in robot, for which workspaces have settings.
-    spec = RobotSpec(str(urdf), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0), specs, tool, gripper, name=urdf.name)
+    spec = RobotSpec(str(urdf), (0.0, 0.0, 0.0), NOT_TURNED, specs, tool, gripper, name=urdf.name)
     check_model(spec)
     spec, share = place_base(spec, load_workspace(Path(registry("workspace").get("table").load())))
     notes.append(f"its base at {list(spec.base_position)} m, where it reaches {100 * share:.0f} % of the table's areas")
+    if spec.area_scale < 1:
+        notes.append(f"an area_scale of {spec.area_scale:g} for its short arm: the table's areas shrink by this factor")
+    if spec.base_orientation != NOT_TURNED:
+        notes.append(f"its base turned by {_yaw(spec.base_orientation):.0f}°, so that the arm points to the work area")
     moving = {joint.name for joint in joints.values() if joint.kind in MOVING_JOINT_TYPES and not joint.mimics}
     used = {joint.name for joint in chain} | set(gripper.joints if gripper else ())
     if moving - used:
@@ -103,6 +111,11 @@ def _infer(urdf: Path, modified: int) -> Inferred:
 def count_joints(number: int) -> str:
     """Return a number of joints in words: `1 joint`, `6 joints`."""
     return f"{number} joint{'' if number == 1 else 's'}"
+
+
+def _yaw(orientation: Quaternion) -> float:
+    """Return the angle of a rotation about z, degrees."""
+    return math.degrees(2 * math.atan2(orientation[2], orientation[3]))
 
 
 def _joint(joint: Joint, notes: list[str]) -> JointSpec:

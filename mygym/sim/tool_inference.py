@@ -31,6 +31,12 @@ PAD = 0.01
 TIP_RANGE = 0.02
 """m: links that end farther behind the finger tips are parts of a linkage."""
 
+FEW_JOINTS = 5
+"""Joints of arms that hold their tool down only if it lies along the axis of the last joint."""
+
+LEAST_COSINE = 0.8
+"""Cosine of the largest angle between this axis and the fingers, seen from the wrist."""
+
 SHORTEST_TOOL = 0.02
 """m: a last link that is not longer is a flange, whose z axis points out."""
 
@@ -162,14 +168,21 @@ def _poses(joints: Mapping[str, Joint], wrist: str, positions: dict[str, float],
 
 
 def infer_tool(
-    root: ET.Element, joints: Mapping[str, Joint], wrist: str, gripper: GripperSpec | None, hand: Sequence[Joint] = ()
+    root: ET.Element,
+    joints: Mapping[str, Joint],
+    arm: Sequence[Joint],
+    gripper: GripperSpec | None,
+    hand: Sequence[Joint],
 ) -> EndEffectorSpec:
     """Return the tool point: between the closed fingers, or at the end of the hand or the last link; z points to it."""
+    wrist = arm[-1].child
     if gripper or hand:
         fingers = dict(zip(gripper.joints, gripper.closed, strict=True)) if gripper else {}
         fingers = fingers or {joint.name: rest_position(joint) for joint in hand}
         centre = np.mean(_centres(root, joints, wrist, fingers), axis=0)
         direction = centre / max(float(np.linalg.norm(centre)), 1e-6)
+        if len(arm) <= FEW_JOINTS:
+            direction = _along_axis(joints, wrist, direction)
         links = gripper.links if gripper else [joint.child for joint in hand]
         poses = [(link, pose) for link in links for pose in _poses(joints, wrist, fingers, link)]
         reaches = [
@@ -188,6 +201,14 @@ def infer_tool(
     if np.linalg.norm(flange[:3, 3]) < SHORTEST_TOOL:
         return EndEffectorSpec(link)
     return replace(_pointing_along(link, flange[:3, :3].T @ flange[:3, 3]), position=(0.0, 0.0, 0.0))
+
+
+def _along_axis(joints: Mapping[str, Joint], wrist: str, direction: FloatArray) -> FloatArray:
+    """Return the axis of the joint that moves the wrist, if it is close to a direction `(3,)`; else the direction."""
+    axis = next(np.array(joint.axis) for joint in joints.values() if joint.child == wrist)
+    axis = axis / np.linalg.norm(axis)
+    cosine = float(axis @ direction)
+    return axis * np.sign(cosine) if abs(cosine) > LEAST_COSINE else direction
 
 
 def _pointing_along(link: str, offset: FloatArray) -> EndEffectorSpec:

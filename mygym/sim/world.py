@@ -52,7 +52,7 @@ class World:
     """Simulation of a robot, a workspace and objects.
 
     `state` is the same object for the life of the world; `reset` and `step` refill its arrays in place.
-    `robot` and `workspace` are adapted to each other, see `WorkspaceSpec.with_base` and `WorkspaceSpec.for_robot`.
+    `robot` and `workspace` are adapted to each other, see `WorkspaceSpec.with_base` and `WorkspaceSpec.fit`.
     A constructor that raises closes its Bullet client.
 
     Args:
@@ -91,7 +91,7 @@ class World:
         home: Sequence[float] | None = None,
     ) -> None:
         self.control = find_controller(control)
-        robot, workspace = self.control.limited(workspace.with_base(robot)), workspace.for_robot(robot.name)
+        robot, workspace = self.control.limited(workspace.with_base(robot)), workspace.fit(robot)
         if home is not None:
             robot = at_home(robot, home)
         self._given_home = home

@@ -1,16 +1,21 @@
-"""Robots from a URDF alone: the arm between torso and hand, and the tool of a hand."""
+"""Robots from a URDF alone: the arm between torso and hand, the tool of a hand, and the place of a short arm."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
+import pytest
 
 import mygym
+from mygym.errors import ConfigError
 from mygym.models.urdf import Joint, read_joints, read_urdf
 from mygym.models.workspace import load_workspace
 from mygym.sim.arm_inference import Arm, infer_arm
+from mygym.sim.inference import infer_robot
+from mygym.sim.inspection import collisions
 from mygym.sim.tool_inference import infer_gripper, infer_tool
 
 INERTIAL = (
@@ -40,11 +45,17 @@ def link_of(
     return f'<joint name="{joint}" type="{"revolute" if axis else "fixed"}">{ends}{origin}{moves}</joint>{link}'
 
 
-def arm(name: str, parent: str, start: Sequence[float] = (0, 0, 0), size: float = 1.0) -> Iterator[str]:
-    """Yield the links of an arm of six joints; the last link is `NAME_6_link`."""
+def arm(
+    name: str,
+    parent: str,
+    start: Sequence[float] = (0, 0, 0),
+    size: float = 1.0,
+    limits: Mapping[int, Sequence[float]] = MappingProxyType({}),
+) -> Iterator[str]:
+    """Yield the links of an arm of six joints, `limits` by number; the last link is `NAME_6_link`."""
     for number, (axis, height) in enumerate(zip(AXES, HEIGHTS, strict=True), start=1):
         x, y, z = start if number == 1 else (0, 0, 0)
-        yield link_of(f"{name}_{number}", parent, (x, y, z + size * height), axis)
+        yield link_of(f"{name}_{number}", parent, (x, y, z + size * height), axis, limits.get(number, (-2.8, 2.8)))
         parent = f"{name}_{number}_link"
 
 
@@ -82,7 +93,7 @@ def test_an_arm_ends_at_the_palm_and_its_tool_is_at_the_finger_tips(tmp_path: Pa
     assert names(result.joints) == SIX
     assert len(result.hand) == 6
     root = read_urdf(path)
-    tool = infer_tool(root, read_joints(root), "arm_6_link", None, result.hand)
+    tool = infer_tool(root, read_joints(root), result.joints, None, result.hand)
     np.testing.assert_allclose(tool.position, (0, 0, 0.14), atol=1e-3)  # 1 cm before the tips
 
 
@@ -141,3 +152,56 @@ def test_the_expert_reaches_with_an_arm_behind_a_torso_and_with_a_hand(tmp_path:
     path = write(tmp_path / "a.urdf", [torso, *arms, *hand("arm_6_link")])
     evaluation = mygym.evaluate(policy="oracle", config={"robot": str(path)}, episodes=5)
     assert evaluation.success_rate == 1.0
+
+
+# short arms ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_table_shrinks_for_a_short_arm_and_the_expert_reaches(tmp_path: Path) -> None:
+    """The arm of 37 cm bends down to -y in the middle of its ranges, so that its base turns to the left."""
+    path = write(tmp_path / "a.urdf", arm("arm", "root", size=0.5, limits={1: (-3.1, 0.0), 2: (0.0, 2.8)}))
+    inferred = infer_robot(path)
+    scale, table = inferred.spec.area_scale, load_workspace("table")
+    assert inferred.reaches == 1.0
+    assert scale < 1.0
+    np.testing.assert_allclose(inferred.spec.base_orientation, (0.0, 0.0, np.sqrt(0.5), np.sqrt(0.5)), atol=1e-5)
+    assert f"an area_scale of {scale:g}" in "; ".join(inferred.notes)
+    assert "turned by 90°" in "; ".join(inferred.notes)
+    with mygym.make_env({"robot": str(path)}) as env:
+        env.reset(seed=0)
+        assert env.world.workspace.areas == table.scaled(scale).areas
+        assert collisions(env.world) == []
+    assert mygym.evaluate(policy="oracle", config={"robot": str(path)}, episodes=5).success_rate == 1.0
+    with pytest.raises(ConfigError, match="the tool_home of drawer"):
+        mygym.make_env({"robot": str(path), "workspace": "drawer"})
+
+
+def test_an_arm_that_reaches_the_table_keeps_its_areas(tmp_path: Path) -> None:
+    spec = infer_robot(write(tmp_path / "a.urdf", arm("arm", "root"))).spec
+    assert spec.area_scale == 1.0
+    assert spec.base_orientation == (0.0, 0.0, 0.0, 1.0)
+
+
+@pytest.mark.parametrize("column", [0.4, 0.72])
+def test_a_base_stands_on_the_floor_if_the_arm_begins_above_the_table(tmp_path: Path, column: float) -> None:
+    """The column is as narrow as a point; the first joint is 10 cm above it, and the floor 70 cm below the table."""
+    path = write(tmp_path / "a.urdf", arm("arm", "root", (0, 0, column)))
+    assert (infer_robot(path).spec.base_position[2] == -0.7) == (column == 0.72)
+    with mygym.make_env({"robot": str(path)}) as env:
+        env.reset(seed=0)
+        assert collisions(env.world) == []
+
+
+@pytest.mark.parametrize("joints", [5, 6])
+def test_the_tool_of_an_arm_with_five_joints_lies_along_its_last_joint(tmp_path: Path, joints: int) -> None:
+    """Such an arm could not hold a tilted tool down."""
+    wrist = f"arm_{joints}_link"
+    jaw = link_of("jaw", wrist, (0.03, 0, 0.08), "0 1 0", (0, 1))
+    links = [*list(arm("arm", "root"))[:joints], jaw]
+    links[joints - 1] = links[joints - 1].replace('axis xyz="0 1 0"', 'axis xyz="0 0 1"')
+    root = read_urdf(write(tmp_path / "a.urdf", links))
+    chain = infer_arm(read_joints(root)).joints
+    assert len(chain) == joints
+    tool = infer_tool(root, read_joints(root), chain, infer_gripper(root, read_joints(root), wrist, []), ())
+    assert (tool.position[0] == 0.0) == (joints == 5)
+    assert tool.position[2] == pytest.approx(0.08, abs=0.01)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -278,6 +278,20 @@ def test_workspaces_define_base_areas_and_cameras_for_each_robot(world_in: World
     assert table.for_robot("z1").areas.keys() == table.areas.keys()
     assert table.for_robot("z1").cameras["main"] != table.cameras["main"]
     assert table.for_robot("stranger") == table
+
+
+def test_areas_shrink_for_short_arms_in_workspaces_without_fixtures_in_them() -> None:
+    table, drawer = load_workspace("table"), load_workspace("drawer")
+    short = replace(load_robot("kuka"), name="short", area_scale=0.5)
+    fitted = table.fit(short)
+    assert fitted.areas["reach"] == Area((-0.075, -0.075, 0.02), (0.075, 0.075, 0.16))  # its floor stays
+    assert fitted.areas["surface"].high[2] == 0.0
+    assert fitted.tool_home == (0.0, 0.0, 0.1)
+    assert fitted.cameras["main"].distance == table.cameras["main"].distance / 2
+    assert fitted.bounds == table.bounds
+    assert drawer.fit(short) == drawer
+    assert table.fit(replace(short, area_scale=1.0)) == table
+    assert table.fit(replace(short, name="z1")) == table.for_robot("z1")
 
 
 WITH_PATHS = [name for name in WORKSPACES if load_workspace(name).paths]

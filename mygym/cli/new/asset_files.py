@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 TEMPLATE_ARM: Mapping[str, str] = {
     "help": "Six joints between cylinders, a rod as the tool; 0.85 m to the wrist. SI units; limits as in the URDF.",
     "base_position": "[-0.6, 0.0, 0.0]",
+    "base_orientation": "[0.0, 0.0, 0.0, 1.0]",
     "joints": """\
   - {name: joint_1, home: 0.0, lower: -2.9, upper: 2.9, velocity: 2.5, effort: 100}
   - {name: joint_2, home: 0.716, lower: -2.0, upper: 2.0, velocity: 2.5, effort: 100}
@@ -28,6 +29,7 @@ TEMPLATE_ARM: Mapping[str, str] = {
     "position": "[0.0, 0.0, 0.1]",
     "orientation": "[0.0, 0.0, 0.0, 1.0]",
     "gripper": "",
+    "area_scale": "1",
 }
 """Values of `robot.yaml.template` for the arm of `robot.urdf.template`."""
 
@@ -105,11 +107,13 @@ def _inferred_values(urdf: Path, folder: Path) -> dict[str, str]:
         "help": f"The arm of {urdf.name}: {count_joints(len(joints))}. SI units. Limits: the URDF's.\n{notes}",
         "urdf": _path_from(folder, urdf),
         "base_position": _numbers(spec.base_position),
+        "base_orientation": _numbers(spec.base_orientation),
         "joints": "\n".join(joints),
         "link": spec.end_effector.link,
         "position": _numbers(spec.end_effector.position),
         "orientation": _numbers(spec.end_effector.orientation),
         "gripper": _gripper(spec.gripper),
+        "area_scale": f"{spec.area_scale:g}",
     }
 
 
