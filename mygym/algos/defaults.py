@@ -78,7 +78,7 @@ _PPO_OF_TASKS = {
     "vertical_maze": {**_SMALL_STEPS, "steps": 800_000},
 }
 """Values for tasks that `ppo` does not learn, or learns slowly, with those for several stages
-(`benchmarks/results/learning.md`, which has no row of `place_on_step` yet)."""
+(`benchmarks/results/learning.md`)."""
 
 _PPO_FUSED = {
     "n_envs": 512,

@@ -120,26 +120,32 @@ def move_potential(context: StageContext) -> Array:
     """`(N,)`: progress of the object to the goal; from above if a later stage puts the object down."""
     if context.bound.put_down_by is None:
         return carrying_progress(context, context.goal)
-    return _progress_from_above(context, CLEARANCE, PRECISE)
+    away = distance(context.object_position, context.goal)
+    travelled = 0.5 * _log_progress(away, context.thresholds.tolerance) + 0.5 * progress(away, TRAVEL)
+    return _from_above(context, CLEARANCE, PRECISE, travelled)
 
 
-def _progress_from_above(context: StageContext, clearance: float, precise: float) -> Array:
+def _from_above(context: StageContext, clearance: float, precise: float, travelled: Array) -> Array:
     """`(N,)`: progress of the object to the goal, as far as it is high enough to meet nothing on its way.
 
     Args:
         context: Context of the stage.
         clearance: m above the goal at which the object arrives.
         precise: m beside the goal within which the object may be as low as the goal.
+        travelled: `(N,)` in [0, 1]: progress of an object that is high enough.
     """
     xp = namespace(context.goal)
     beside = planar_distance(context.object_position, context.goal)
     needed = context.goal[:, 2] + clearance * xp.clip((beside - precise) / DESCENT, 0.0, 1.0)
     missing = xp.maximum(needed - context.object_position[:, 2], 0.0)
-    away = xp.minimum(distance(context.object_position, context.goal), FARTHEST) / context.thresholds.tolerance
-    near = 1.0 - xp.log(1.0 + away) / math.log(1.0 + FARTHEST / context.thresholds.tolerance)
-    travelled = 0.5 * near + 0.5 * progress(distance(context.object_position, context.goal), TRAVEL)
     lift = progress(missing, xp.maximum(0.5 * context.goal[:, 2], MISSING_HALF))
     return LIFT_SHARE * lift + (1.0 - LIFT_SHARE) * progress(missing, MISSING_HALF) * travelled
+
+
+def _log_progress(away: Array, near: float) -> Array:
+    """`(N,)`: 1 at distance 0, 0 from `FARTHEST` on; each halving of a distance beyond `near` pays about the same."""
+    xp = namespace(away)
+    return 1.0 - xp.log(1.0 + xp.minimum(away, FARTHEST) / near) / math.log(1.0 + FARTHEST / near)
 
 
 def carrying_progress(context: StageContext, position: Array) -> Array:
@@ -175,8 +181,15 @@ def _move_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
 
 
 def _insert_potential(context: StageContext) -> Array:
-    """`(N,)`: progress of the object to the goal, from above the hole."""
-    return _progress_from_above(context, HOLE_DEPTH + 0.01, PRECISE_IN_HOLE)
+    """`(N,)`: progress of the object to a point over the hole, from above, and then into the hole.
+
+    The distance beside the hole pays, not the distance to the goal: above the goal, this is flat over the middle.
+    """
+    beside = planar_distance(context.object_position, context.goal)
+    above = abs(context.object_position[:, 2] - context.goal[:, 2])
+    over = 0.5 * _log_progress(beside, PRECISE_IN_HOLE) + 0.5 * progress(beside, TRAVEL)
+    into = closeness(beside, PRECISE_IN_HOLE) * progress(above, HOLE_DEPTH)
+    return _from_above(context, HOLE_DEPTH + 0.01, PRECISE_IN_HOLE, 0.5 * over + 0.5 * into)
 
 
 def _insert_expert(context: StageContext, start_pose: StartPose) -> ArmCommand:
