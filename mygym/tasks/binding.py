@@ -53,7 +53,7 @@ def index_of_put_down(stages: Sequence[Stage], first: int) -> int | None:
     for index, stage in enumerate(stages, first):
         if is_carried and "free" in stage.gives and "placed" not in stage.ends:
             return index
-        is_carried = is_carried or stage.stops_above
+        is_carried = stage.stops_above or (is_carried and "placed" not in stage.ends)
     return None
 
 

