@@ -21,5 +21,6 @@ observation_builder  observations and their spaces
 env_renderer         images and the window of an environment
 fused_envs           environments of the fused engine
 fused_vec_env        the fused engine as a vector environment of SB3
+fused_vector_env     the fused engine as a vector environment of Gymnasium
 fused_support        tasks, robots and workspaces that the fused engine represents
 """

@@ -130,6 +130,10 @@ class FusedEnvs:
             observations = self._builder.build_batch(episodes.context)
         return BatchStep(observations, last, reward, terminated, truncated, stage, stages_done, elapsed, saturation)
 
+    def arranged(self, observations: Observations) -> Any:
+        """Return observations as a goal dictionary or, without `goal_env`, as one flat array `(N, …)`."""
+        return observations if self.goal_env else self.arrays.xp.concat(list(observations.values()), axis=-1)
+
     def expert_action(self) -> Array:
         """Return the actions `(N, A)` of the scripted expert, or the nearest discrete actions."""
         actions = self.episodes.expert_action().T
@@ -159,7 +163,7 @@ class FusedEnvs:
                 "sparse": reward,
                 "potential": self._potential,
                 "previous_potential": before,
-                "failed": self.episodes.elapsed < 0,  # no task of the engine can fail
+                "failed": self.arrays.zeros(self.count, dtype=xp.bool),  # no task of the engine can fail
             }
             reward = self._reward.step_reward(self.episodes.context, gamma=self.gamma, **values)
         return xp.astype(reward, xp.float32)

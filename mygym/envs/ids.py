@@ -13,7 +13,14 @@ ANY_TASK = "mygym/Gym-v0"
 FLAT = "mygym-flat"
 """Namespace of ids with flat observations, for code that passes no arguments to `gymnasium.make`."""
 
+FUSED = "mygym-fused"
+"""Namespace of ids for `gymnasium.make_vec` with the fused engine.
+
+Gymnasium refuses an id that has both a vector environment and wrappers such as `TIME_LIMIT`, which the other ids need.
+"""
+
 ENTRY_POINT = "mygym.envs.robot_env:RobotEnv"
+VECTOR_ENTRY_POINT = "mygym.envs.fused_vector_env:FusedVectorEnv"
 
 TIME_LIMIT = WrapperSpec("use_time_limit", f"{__name__}:use_time_limit", {})
 """Applied by `gymnasium.make` after its own wrappers, and stored in the spec of each environment."""
@@ -29,6 +36,11 @@ def flat_id(name: str) -> str:
     return f"{FLAT}/{name.split('/')[1]}"
 
 
+def fused_id(name: str) -> str:
+    """Return the id of the fused engine: `mygym/Reach-v0` → `mygym-fused/Reach-v0`."""
+    return f"{FUSED}/{name.split('/')[1]}"
+
+
 def register_id(task: str) -> None:
     """Register the Gymnasium ids of a task, unless they are registered."""
     _register(env_id(task), {"task": task})
@@ -41,10 +53,12 @@ def register_ids() -> None:
 
 
 def _register(name: str, keywords: dict[str, Any]) -> None:
-    """Register an id, and the same with flat observations."""
+    """Register an id, the same with flat observations, and the same with the fused engine."""
     for each, extra in ((name, {}), (flat_id(name), {"goal_env": False})):
         if each not in gymnasium.registry:
             gymnasium.register(each, ENTRY_POINT, kwargs={**keywords, **extra}, additional_wrappers=(TIME_LIMIT,))
+    if fused_id(name) not in gymnasium.registry:
+        gymnasium.register(fused_id(name), vector_entry_point=VECTOR_ENTRY_POINT, kwargs=keywords)
 
 
 def use_time_limit(env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:

@@ -44,7 +44,7 @@ def find_arrays(output: str, device: str = "cpu") -> Arrays:
         device: Device of torch, such as `cpu`.
 
     Raises:
-        ConfigError: Unknown library, or a device that numpy does not have.
+        ConfigError: Unknown library, or a device that it does not have.
     """
     if output not in OUTPUTS:
         raise ConfigError(bad_value("output", output, OUTPUTS))
@@ -52,6 +52,10 @@ def find_arrays(output: str, device: str = "cpu") -> Arrays:
         import array_api_compat.torch as xp
         import torch
 
+        try:
+            torch.empty(0, device=device)
+        except (RuntimeError, AssertionError, NotImplementedError) as error:  # torch raises each for missing devices
+            raise ConfigError(bad_value("device", device, "cpu, or cuda where torch has it", str(error))) from error
         return Arrays(xp, torch.device(device))
     if device != "cpu":
         raise ConfigError(bad_value("device", device, "cpu, or output: torch", "is no device of numpy"))

@@ -1,0 +1,99 @@
+"""The fused engine as a vector environment of Gymnasium, in arrays of numpy or torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+
+from mygym.envs.fused_envs import FusedEnvs
+from mygym.types import Array
+
+
+class FusedVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
+    """`N` environments of the fused engine, for `gymnasium.make_vec("mygym-fused/Reach-v0", num_envs=4096)`.
+
+    An episode that ends is followed by the next in the same step (`AutoresetMode.SAME_STEP`): observations are of the
+    new episode, and `final_obs` and `final_info` in the infos are of the step before the reset. They are batches, like
+    all values, and `_final_obs` and `_final_info` `(N,)` are True where an episode has ended.
+
+    Args:
+        num_envs: `N`.
+        output: `numpy` or `torch`, the library of all arrays.
+        device: Device of torch, such as `cpu` or `cuda`.
+        **arguments: Arguments of `RobotEnv`.
+
+    Raises:
+        ConfigError: A value is invalid, or the engine cannot represent it.
+        RegistryError: Unknown name.
+    """
+
+    def __init__(self, num_envs: int = 1, output: str = "numpy", device: str = "cpu", **arguments: Any) -> None:
+        self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}
+        self.fused = FusedEnvs(arguments, num_envs, output, device)
+        self.num_envs = num_envs
+        self.single_observation_space = self.fused.observation_space
+        self.single_action_space = self.fused.action_space
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._begun = False
+
+    def reset(
+        self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode in every environment; return observations and infos.
+
+        Args:
+            seed: Seed of each environment, or the first of consecutive seeds; None: the next episodes begin.
+            options: Not used.
+        """
+        seeds: Sequence[int] | None
+        if isinstance(seed, int | np.integer):
+            seeds = range(int(seed), int(seed) + self.num_envs)
+        elif seed is None and not self._begun:
+            seeds = np.random.SeedSequence().generate_state(self.num_envs).tolist()
+        else:
+            seeds = seed
+        self._begun = True
+        return self.fused.arranged(self.fused.reset(seeds)), self._info()
+
+    def step(self, actions: Array) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
+        """Advance all environments by a control step.
+
+        Args:
+            actions: `(N, A)` in [-1, 1], or discrete actions of the action space.
+
+        Raises:
+            DivergedError: An action is not finite.
+        """
+        step = self.fused.step(actions)
+        infos = self._info()
+        ended = step.terminated | step.truncated
+        if bool(ended.any()):
+            infos["final_obs"], infos["_final_obs"] = self.fused.arranged(step.last), ended
+            infos["final_info"] = {
+                "is_success": step.terminated,
+                "stage": step.stage,
+                "stages_done": step.stages_done,
+                "saturation": step.saturation,
+                "elapsed_steps": step.elapsed,
+            }
+            infos["_final_info"] = ended
+        return self.fused.arranged(step.observations), step.reward, step.terminated, step.truncated, infos
+
+    def _info(self) -> dict[str, Any]:
+        """Return the infos of the running episodes, each `(N,)`."""
+        episodes = self.fused.episodes
+        return {
+            "is_success": episodes.succeeded(),
+            "stage": episodes.progress.stage,
+            "elapsed_steps": episodes.elapsed,
+        }
+
+    def expert_action(self) -> Array:
+        """Return the actions `(N, A)` of the scripted expert, or the nearest discrete actions."""
+        return self.fused.expert_action()
