@@ -46,8 +46,7 @@ PRECISE_IN_HOLE = 0.003
 
 LIFT_SHARE, MISSING_HALF = 0.3, 0.03
 """Share of the potential for the height of an object that is carried over its goal, and m too low for half of it. For
-high goals it is half of their height: with a shorter distance, the way over a lower step would pay more than lifting,
-and the hand would press the object against the front of the step."""
+high goals it is half of their height, so that lifting pays enough from the table on."""
 
 FARTHEST = 0.6
 """m from the goal beyond which the logarithmic progress is 0."""
