@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 
 from mygym.envs.episode import LIMIT
-from mygym.envs.fused_support import arm_model, batch_task, check_supported
+from mygym.envs.fused_support import arm_model, batch_task, check_memory, check_supported
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import DivergedError
 from mygym.fused.arrays import find_arrays, to_numpy
@@ -71,6 +71,7 @@ class FusedEnvs:
     def __init__(self, arguments: Mapping[str, Any], count: int, output: str = "numpy", device: str = "cpu") -> None:
         check_supported(arguments)
         self.arrays, self.count = find_arrays(output, device), count
+        check_memory(count, self.arrays)
         with closing(RobotEnv(**arguments)) as env:  # decides spaces, areas, home and controller, and checks them
             robot = registry("robot").get(arguments.get("robot") or env.task.robot).name
             accelerations = np.array(fitted_accelerations()[robot])

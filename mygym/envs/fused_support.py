@@ -10,6 +10,7 @@ from mygym.envs.robot_env import RobotEnv
 from mygym.envs.task_world import find_task_with
 from mygym.errors import ConfigError, bad_value
 from mygym.fused.arm import ArmModel
+from mygym.fused.arrays import Arrays, free_memory
 from mygym.fused.controller import CONTROLLERS
 from mygym.fused.episodes import BatchTask
 from mygym.fused.motors import MotorModel, fitted_accelerations
@@ -23,6 +24,9 @@ from mygym.types import FloatArray
 WHY = "cannot be represented by engine fused"
 STAGES = ("approach",)
 """Stages of the only composition that the engine has, to a point and without an object: `reach`."""
+
+BYTES = 2_000
+"""Memory of an environment, measured with 20,000 to 200,000 environments: 0.8 to 1.9 kB."""
 
 FIXTURES = {"table"}
 """Fixtures that the tool's bounds keep clear of."""
@@ -85,6 +89,18 @@ def _check_task(task: Task) -> None:
         raise _refusal("task_params.distractors", [item.object for item in task.distractors], "none")
     if task.stages_done:
         raise _refusal("task_params.stages_done", task.stages_done, "0")
+
+
+def check_memory(count: int, arrays: Arrays) -> None:
+    """Refuse more environments than fit into the free memory.
+
+    Raises:
+        ConfigError: The message has the number that fits.
+    """
+    free = free_memory(arrays)
+    if count * BYTES > free:
+        why = f"needs {count * BYTES / 1e9:.1f} GB of memory, of which {free / 1e9:.1f} GB are free"
+        raise ConfigError(bad_value("num_envs", count, f"at most {free // BYTES:,}", why))
 
 
 def _refusal(key: str, value: Any, allowed: Any, why: str = WHY) -> ConfigError:

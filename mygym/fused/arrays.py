@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import psutil
 
 from mygym.errors import ConfigError, bad_value
 from mygym.types import Array
@@ -60,6 +61,15 @@ def find_arrays(output: str, device: str = "cpu") -> Arrays:
     if device != "cpu":
         raise ConfigError(bad_value("device", device, "cpu, or output: torch", "is no device of numpy"))
     return Arrays(np, None)
+
+
+def free_memory(arrays: Arrays) -> int:
+    """Return the bytes of memory that are free for arrays."""
+    if arrays.device is not None and arrays.device.type == "cuda":
+        import torch
+
+        return int(torch.cuda.mem_get_info(arrays.device)[0])
+    return int(psutil.virtual_memory().available)
 
 
 def to_numpy(array: Array) -> Any:

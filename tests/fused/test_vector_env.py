@@ -88,6 +88,11 @@ def test_the_error_names_the_key(name: str, keywords: dict[str, Any], key: str) 
         gymnasium.make_vec(name, num_envs=2, **keywords)
 
 
+def test_environments_that_do_not_fit_into_memory_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"^num_envs: 1000000000000 needs 2000000\.0 GB .*allowed: at most [\d,]+$"):
+        make(10**12)
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
 def test_a_missing_gpu_is_named() -> None:
     with pytest.raises(ConfigError, match=r"^device: 'cuda'"):
