@@ -33,6 +33,11 @@ LEARNED: Mapping[str, Mapping[str, int]] = {
     "turn": {"ppo": 161_792},
     "open_door": {"ppo": 161_792},
     "open_drawer": {"ppo": 100_352},
+    "score_goal": {"ppo": 176_128},
+    "vertical_maze": {"ppo": 401_408},
+    "place_on_step": {"ppo": 700_416},
+    "hit_board": {"ppo": 751_616},
+    "stack": {"ppo": 800_768},
 }
 """Task → algorithm → env steps until 90 % success (`reach`: until the run ended), the median over the seeds.
 
