@@ -235,8 +235,12 @@ class Mixture(Strategy):
     def _sample(self, sampler: Sampler) -> None:
         """Pass the rewards of the last rollout to the sampler, which decides the passes of the next rollout.
 
-        Evaluations and off-policy algorithms use the architecture of the first environment.
+        Evaluations and off-policy algorithms use the architecture of the first environment. TD3 and CrossQ update the
+        actor only in some gradient steps: the sampler decides after such a step, or else a sampler that alternates
+        could train the same candidate each time.
         """
+        if not self._has_updated_actor():
+            return
         env, steps = self._routed_env, self.num_timesteps - self.rollout_start
         if steps:
             rewards = env.rewards * env.num_envs / steps
@@ -250,6 +254,12 @@ class Mixture(Strategy):
             why = f"of sampler {self.sampler_name} has activated no architecture"
             raise ConfigError(bad_value("step", type(sampler).__name__, "a call of set_activate_architecture", why))
         self._set_routes(sampler.drawn)
+
+    def _has_updated_actor(self) -> bool:
+        """Return whether the gradient steps after the last rollout include the actor, or none was due yet."""
+        delay, steps = getattr(self.model, "policy_delay", 1), getattr(self.model, "gradient_steps", 1)
+        updates = getattr(self.model, "_n_updates", 0)
+        return updates == 0 or steps < 0 or updates // delay > (updates - steps) // delay
 
     def _draw_noise(self) -> None:
         """Draw the noise of the next rollout: for each environment; off-policy, a single sample for all updates."""

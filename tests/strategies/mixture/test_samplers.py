@@ -131,7 +131,8 @@ def changes(settings: dict[str, Any]) -> list[bool]:
         prepare_run(plan, env, model)
         before = parameters_of_candidates(model.policy)
     after = parameters_of_candidates(mygym.load(mygym.train(settings).path).model.policy)
-    return [not torch.equal(first, last) for first, last in zip(before, after, strict=True)]
+    # TRPO's conjugate gradients leave rounding errors in all weights.
+    return [not torch.allclose(first, last, rtol=0.0, atol=1e-6) for first, last in zip(before, after, strict=True)]
 
 
 def parameters_of_candidates(policy: Any) -> list[torch.Tensor]:
@@ -146,7 +147,7 @@ ALGORITHMS = ["ppo", "a2c", "trpo", "ppo_runner", "sac", "td3", "ddpg", "tqc", "
     ("algo", "shift", "changed"),
     slow_except(
         [(algo, shift, changed) for shift, changed in ((0, [0, 2]), (1, [1, 3])) for algo in ALGORITHMS],
-        lambda case: case[:2] in {("ppo", 0), ("ppo", 1), ("sac", 0), ("dagger", 0)},
+        lambda case: case[:2] in {("ppo", 0), ("ppo", 1), ("td3", 0), ("dagger", 0)},
     ),
 )
 def test_the_proposed_candidates_are_trained_and_no_others(
