@@ -128,7 +128,9 @@ def test_a_resumed_run_equals_an_uninterrupted_run(
     strategy: str, algo: str, params: dict[str, Any], tmp_path: Path
 ) -> None:
     overrides = {"strategy": strategy, "strategy_params": params, "steps": 200}
-    overrides["algo_params"] = {"learning_starts": 42} if algo in ("sac", "td3") else {}
+    if algo in ("sac", "td3"):
+        # hindsight over the tasks of `multitask` begins after whole episodes, which are too long for this test
+        overrides |= {"her": strategy != "multitask" and algo == "sac", "algo_params": {"learning_starts": 42}}
     reference = mygym.train(config(algo, tmp_path / "whole", **overrides))
     run = stopped(config(algo, tmp_path / "stopped", **overrides), step=110)
     mygym.train(resume=run)
