@@ -33,6 +33,7 @@ from mygym.strategies.mixture.run_search import search
 
 if TYPE_CHECKING:
     from stable_baselines3.common.callbacks import BaseCallback
+    from stable_baselines3.common.type_aliases import MaybeCallback
 
 __all__ = [
     "Config",
@@ -53,7 +54,7 @@ def train(
     config: Config | None = None,
     *,
     resume: str | Path | None = None,
-    callbacks: Sequence[BaseCallback] = (),
+    callbacks: MaybeCallback | Sequence[BaseCallback] = None,
     gui: bool = False,
 ) -> Result:
     """Train and evaluate a policy, save it with videos; or resume a stopped run.
@@ -63,8 +64,9 @@ def train(
     Args:
         config: Values that differ from the defaults, e.g. `{"algo": "ppo"}` (`mygym.config.RunConfig`). With `resume`:
             values to change, with keys in `mygym.runs.resuming.MAY_CHANGE`, e.g. `{"steps": 40_000}`.
-        callbacks: SB3 callbacks, besides the callbacks of the config. Checkpoints hold their `state_dict`, if any; a
-            callback that returns False ends the training.
+        callbacks: A callback of SB3, a function of `locals` and `globals`, or a list of both, as for `model.learn`;
+            besides the callbacks of the config. Checkpoints hold their `state_dict`, if any; a callback that returns
+            False ends the training.
         resume: Path of a run. The resumed run ends with the same weights as an uninterrupted run.
         gui: Show the first training environment in a window, until `q` is pressed in it; the result is the same.
 
@@ -77,10 +79,12 @@ def train(
         RunError: The run failed; everything up to the failure is saved.
         InterruptedRunError: Ctrl-C, SIGTERM or SIGHUP; a checkpoint is saved.
     """
+    from mygym.runs.callbacks import as_callbacks
     from mygym.runs.pretrained import load_pretrained
     from mygym.runs.session import Session
     from mygym.strategies.requirements import prepare_run
 
+    added = as_callbacks(callbacks)
     with contextlib.ExitStack() as stack:
         start = stack.enter_context(start_run(config, resume, print_note))
         if start.complete:
@@ -92,7 +96,7 @@ def train(
         print_notes(start.plan, eval_envs[0])
         plan = prepare_run(start.plan, env, model)
         result = stack.enter_context(open_result(start, plan, model, eval_envs[0]))
-        session = Session(plan, env, model, eval_envs, result, start.started, start.checkpoint, print_note, callbacks)
+        session = Session(plan, env, model, eval_envs, result, start.started, start.checkpoint, print_note, added)
         return session.run(lambda callbacks: model.learn(plan.config.steps, callback=callbacks))
 
 

@@ -186,7 +186,8 @@ def import_modules(names: Sequence[str]) -> None:
         try:
             importlib.import_module(name)
         except Exception as error:
-            raise RegistryError(f"--import {name}: {_location(error)}{type(error).__name__}: {error}") from error
+            hint = f"; did you mean --import {name[:-3]}?" if name.endswith(".py") else ""
+            raise RegistryError(f"--import {name}: {_location(error)}{type(error).__name__}: {error}{hint}") from error
 
 
 def _location(error: Exception) -> str:

@@ -18,6 +18,7 @@ from mygym.registry.signatures import parameters
 
 if TYPE_CHECKING:
     from stable_baselines3.common.callbacks import BaseCallback
+    from stable_baselines3.common.type_aliases import MaybeCallback
 
 C = TypeVar("C")
 
@@ -58,6 +59,32 @@ def construct_callbacks(values: Sequence[Any]) -> list[BaseCallback]:
         except (TypeError, ValueError) as error:
             raise ConfigError(f"{section}: {cls.__name__} refuses its arguments: {error}") from error
     return constructed
+
+
+def as_callbacks(callbacks: MaybeCallback | Sequence[BaseCallback]) -> list[BaseCallback]:
+    """Return the callbacks of a call of `mygym.train`, in each form that SB3's `learn` takes.
+
+    Args:
+        callbacks: A callback, a function of `locals` and `globals`, a list of both, or None.
+
+    Raises:
+        ConfigError: Something else.
+    """
+    if callbacks is None:
+        return []
+    from stable_baselines3.common.callbacks import BaseCallback, ConvertCallback
+
+    values = callbacks if isinstance(callbacks, list | tuple) else [callbacks]
+    result: list[BaseCallback] = []
+    for value in values:
+        if isinstance(value, BaseCallback):
+            result.append(value)
+        elif callable(value) and not inspect.isclass(value):
+            result.append(ConvertCallback(value))
+        else:
+            allowed = "instances of SB3's BaseCallback, and functions of locals and globals"
+            raise ConfigError(bad_value("callbacks", value, allowed, "is not a callback"))
+    return result
 
 
 def check_callbacks(values: Sequence[Any]) -> None:

@@ -174,7 +174,10 @@ class Loop:
 
     @property
     def at_mark(self) -> bool:
-        """Whether the next call of `next_iteration` evaluates: the time to compute figures that are expensive."""
+        """Whether the next call of `next_iteration` evaluates: the time to compute figures that are expensive.
+
+        It is known after the env steps of the iteration.
+        """
         evaluations = _evaluation_callback(self.callback)
         return evaluations is not None and self.num_timesteps >= evaluations.marks.next
 

@@ -134,6 +134,8 @@ def _load_state(model: Any, stored: tuple[Checkpoints, Checkpoint], load: Sequen
     """
     checkpoints, checkpoint = stored
     allowed = f"a run of {type(model).__name__} with the same networks and spaces"
+    if "replay_buffer" in load:
+        allowed += " (and, for replay_buffer, the same n_envs and a buffer_size that is no smaller; steps may limit it)"
     try:
         if "optimizer" in load:
             parameters = checkpoint.state["algorithm"]["parameters"]

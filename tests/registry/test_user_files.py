@@ -439,6 +439,12 @@ def module(folder: Path) -> Iterator[str]:
         sys.modules.pop(name, None)
 
 
+def test_the_file_of_a_module_is_no_module(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "extra.py").write_text("")
+    assert command("train", "--import", "extra.py", "--explain") == 2
+    assert capsys.readouterr().err.endswith("; did you mean --import extra?\n")
+
+
 def test_an_imported_module_trains_in_workers_and_is_named_in_the_config(
     folder: Path, module: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

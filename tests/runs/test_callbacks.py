@@ -66,6 +66,26 @@ def test_a_callback_gets_every_step_and_may_end_the_training(
     assert "note: Counter ends the training after 60 steps" in capsys.readouterr().err
 
 
+def test_callbacks_have_the_forms_of_sb3(tmp_path: Path) -> None:
+    counter, steps = Counter(), []
+    mygym.train(config("ppo", tmp_path), callbacks=counter)
+
+    def append(local: dict[str, Any], _: dict[str, Any]) -> bool:
+        steps.append(local["self"].num_timesteps)
+        return len(steps) < 10
+
+    assert mygym.train(config("ppo", tmp_path), callbacks=append).steps == 20
+    assert counter.n_calls > len(steps) == 10
+    assert mygym.train(config("ppo", tmp_path), callbacks=[append]).steps == 2
+
+
+@pytest.mark.parametrize("callback", [Counter, "counter", 3])
+def test_other_objects_are_refused_before_the_run_directory_exists(callback: Any, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^callbacks: .* is not a callback; allowed: instances of"):
+        mygym.train(config("ppo", tmp_path), callbacks=[callback])
+    assert not any(tmp_path.iterdir())
+
+
 def test_named_callbacks_with_parameters(tmp_path: Path) -> None:
     register_callback("counter")(Counter)
     result = mygym.train(config("ppo", tmp_path, callbacks=[{"name": "counter", "params": {"most": 20}}]))
