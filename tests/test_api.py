@@ -143,6 +143,11 @@ def test_an_empty_config_is_valid() -> None:
         assert (env.task.name, env.robot.name, env.reward_kind) == ("reach", "panda", "sparse")
 
 
+def test_an_environment_is_no_config() -> None:
+    with mygym.make_env({}) as env, pytest.raises(ConfigError, match=r"<RobotEnv .* allowed: a mapping such as"):
+        mygym.make_env(env)  # type: ignore[arg-type]
+
+
 def test_the_config_of_a_run_repeats_the_run(tmp_path: Path) -> None:
     first = mygym.train({**SHORT, "logdir": str(tmp_path), "seed": 5})
     config = yaml.safe_load((first.path / "config.yaml").read_text())
