@@ -61,7 +61,8 @@ class Viewer:
             and skips updates, so that the window costs little time.
 
     Raises:
-        ConfigError: No display is available (Bullet itself would exit the process without a message).
+        ConfigError: No display is available (Bullet itself would exit the process without a message), or the process
+            has a window already.
     """
 
     def __init__(self, world: World, realtime: bool = True) -> None:
@@ -70,7 +71,13 @@ class Viewer:
         self._next_update = 0.0
         self._closed = False  # Bullet may give the number of a closed client to another client
         with redirected(1, 2):  # Bullet prints dozens of lines about OpenGL and threads
-            client = int(bullet.connect(bullet.GUI, options=WINDOW))
+            try:
+                client = int(bullet.connect(bullet.GUI, options=WINDOW))
+            except bullet.error as error:
+                why = "needs a window, and Bullet opens a single window in a process"
+                raise ConfigError(
+                    bad_value("render_mode", "human", "rgb_array, until that window is closed", why)
+                ) from error
             self._scene = Scene(world, client)
         spec = world.workspace.cameras["main"]
         for flag in _HIDDEN:

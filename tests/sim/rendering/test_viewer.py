@@ -80,6 +80,19 @@ def test_a_key_closes_the_window(
     other.close()
 
 
+def test_a_second_window_is_a_config_error(
+    make_world: MakeWorld, calls: list[tuple[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = make_world("kuka", objects=0)
+
+    def connect(*arguments: Any, **options: Any) -> int:
+        raise bullet.error("Only one local in-process GUI/GUI_SERVER connection allowed.")
+
+    monkeypatch.setattr(bullet, "connect", connect)
+    with pytest.raises(ConfigError, match=r"^render_mode: 'human' .* a single window in a process"):
+        Viewer(world)
+
+
 def test_sliders_are_replaced(make_world: MakeWorld, calls: list[tuple[str, Any]]) -> None:
     viewer = Viewer(make_world("kuka", objects=0))
     viewer.set_sliders({"x": (0.0, 1.0, 0.5), "y": (-1.0, 1.0, 0.0)})
