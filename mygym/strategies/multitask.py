@@ -79,10 +79,8 @@ class MultiTask(Strategy):
         Raises:
             ConfigError: The run's task is not among them.
         """
-        task, tasks = (
-            self.config.task,
-            [variant.get("task", self.config.task) for variant in self.variants(self.config)],
-        )
+        task = self.config.task
+        tasks = [variant.get("task", task) for variant in self.variants(self.config)]
         if task not in tasks:
             raise ConfigError(bad_value("task", task, tasks, "is not one of strategy_params.tasks"))
         return {"tasks": self.tasks}
