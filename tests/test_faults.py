@@ -576,6 +576,7 @@ def test_a_worker_that_is_replaced(row: Row, train: Train, before: Any) -> None:
     assert [line["time/replaced_workers"] for line in lines if "time/replaced_workers" in line] == [1]
 
 
+@pytest.mark.slow  # as in tests/runs/test_worker_vec_env.py, in a whole run
 @holds("a worker process dies 3 times without a step in between", "a worker process hangs")
 def test_a_worker_that_is_lost(
     row: Row, train: Train, before: Any, undisturbed_workers: Path, monkeypatch: pytest.MonkeyPatch
@@ -643,6 +644,7 @@ def test_a_reward_that_is_not_finite(row: Row, number: float, normalize: bool, t
     assert_diverged(row, train, train(reward="dense", normalize=normalize))
 
 
+@pytest.mark.slow
 @holds("a reward is NaN or infinite")
 def test_a_reward_of_a_worker_that_is_not_finite(row: Row, train: Train, before: Any) -> None:
     in_workers(before, lambda envs: envs.set_attr("_desired", np.full(3, np.nan, dtype=np.float32), indices=[1]))
@@ -694,6 +696,7 @@ def test_code_that_raises(row: Row, train: Train, before: Any, undisturbed: Path
     assert_goes_on(train, outcome.run, undisturbed)
 
 
+@pytest.mark.slow
 @holds("an environment raises in a worker process")
 def test_an_environment_that_raises_in_a_worker(row: Row, train: Train, before: Any, undisturbed_workers: Path) -> None:
     in_workers(before, lambda envs: envs.set_attr("task", None, indices=[1]))

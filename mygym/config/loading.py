@@ -70,12 +70,15 @@ def _refuse_duplicates(keys: Iterable[yaml.ScalarNode]) -> None:
         seen.add(key.value)
 
 
-class Dumper(yaml.SafeDumper):
-    """YAML dumper whose output `load_file` reads back unchanged: the text `3e-4` is quoted."""
+class Dumper(yaml.SafeDumper if TYPE_CHECKING else getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+    """YAML dumper, in C if available, whose output `load_file` reads back unchanged: the text `3e-4` is quoted."""
 
     def represent_str(self, text: str) -> yaml.ScalarNode:
         """Write text with several lines as a block."""
-        return self.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+        node: yaml.ScalarNode = self.represent_scalar(
+            "tag:yaml.org,2002:str", text, style="|" if "\n" in text else None
+        )
+        return node
 
 
 Dumper.add_representer(str, Dumper.represent_str)

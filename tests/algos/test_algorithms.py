@@ -66,7 +66,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 QUICKLY = slow_except(COMBOS, lambda combo: combo[1] == "pytorch" or combo == ("sac", "jax"))
-"""One algorithm of JAX, where each compiles for seconds: tests/runs/test_resuming.py trains another one."""
+"""One algorithm of JAX, where each compiles for seconds; the slow tests train the others."""
 each = partial(pytest.mark.parametrize, ("algo", "framework"), QUICKLY)
 
 

@@ -27,7 +27,7 @@ from mygym.tasks.stages.handling import APPROACH
 from mygym.tasks.stages.motions import lifted
 from mygym.tasks.stages.pushing import PUSH
 from mygym.tasks.task import register_task
-from tests.components import ROBOTS
+from tests.components import ROBOTS, slow_except
 from tests.short_checks import shorten
 
 
@@ -93,7 +93,11 @@ def test_built_in_components_pass_with_all_episodes(kind: str, name: str) -> Non
     assert failed(kind, name) == []
 
 
-@pytest.mark.parametrize("name", registry("workspace").names())
+WORKSPACES_QUICKLY = slow_except(registry("workspace").names(), ("table", "drawer", "maze").__contains__)
+"""Of the built-in workspaces a plain one, one with a part that moves, and one with thin walls."""
+
+
+@pytest.mark.parametrize("name", WORKSPACES_QUICKLY)
 def test_built_in_workspaces_pass_with_the_default_robot(name: str) -> None:
     assert failed("workspace", name, robot="panda") == []
 

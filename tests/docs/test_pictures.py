@@ -13,6 +13,9 @@ from tests.docs.documents import ROOT, shell
 PICTURES = sorted((ROOT / "docs" / "images").glob("*.png"))
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(scope="session")
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder into which the pictures have just been drawn."""

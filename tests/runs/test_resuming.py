@@ -97,7 +97,7 @@ def stopped(settings: dict[str, Any], step: int) -> Path:
         pytest.param(
             "ppo", "pytorch", {"algo_params": {"use_sde": True, "sde_sample_freq": 4}}, marks=pytest.mark.slow
         ),
-        ("ppo", "jax", {"algo_params": {"target_kl": 0.01}}),  # adapts the learning rate
+        pytest.param("ppo", "jax", {"algo_params": {"target_kl": 0.01}}, marks=pytest.mark.slow),  # adapts its rate
         # A buffer that is full, and overwritten:
         (
             "sac",

@@ -25,6 +25,7 @@ from mygym.errors import ConfigError, DivergedError, MygymError, RunError
 from mygym.registry.user_files import user_modules
 from mygym.runs import env_factory, worker_process, worker_vec_env
 from mygym.runs.resolve_config import from_python
+from tests.components import slow_except
 
 ROOT = Path(__file__).parents[2]
 STILL = np.zeros((2, 3), dtype=np.float32)
@@ -257,7 +258,9 @@ def test_unpicklable_maker_ends_the_other_workers() -> None:
 # Ends of a worker ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("moment", ["before a step", "within a step", "before a call"])
+@pytest.mark.parametrize(
+    "moment", slow_except(["before a step", "within a step", "before a call"], "within a step".__eq__)
+)
 def test_killed_worker_is_replaced(pair: Any, moment: str) -> None:
     reasons = []
     env_factory.report_replacements(pair, lambda *arguments: reasons.append(arguments))

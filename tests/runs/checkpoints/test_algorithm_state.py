@@ -85,7 +85,7 @@ def assert_same(first: dict[str, Any], second: dict[str, Any]) -> None:
 
 
 QUICK = [(algo, framework) for algo, framework in COMBOS if framework == "pytorch" or algo == "sac"]
-"""A single JAX algorithm: `test_resuming` stops and resumes the others."""
+"""A single JAX algorithm: `test_resuming` stops and resumes others, in the slow tests."""
 
 
 @pytest.mark.parametrize(("algo", "framework"), QUICK)
