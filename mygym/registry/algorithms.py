@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from mygym.errors import RegistryError, bad_value, nearest
 from mygym.registry.algorithm_entry import Algorithm
+from mygym.registry.builtins import FRAMEWORK_EXTRAS
 from mygym.registry.decorators import decorator
 from mygym.registry.entries import Entry, caller
 from mygym.registry.inheritance import complete
@@ -15,6 +17,9 @@ from mygym.registry.registries import registry
 from mygym.registry.signatures import Parameter, first_line, parameters
 
 T = TypeVar("T")
+
+SPELLING = 0.8
+"""Similarity from which a new framework counts as a misspelling; other new names are accepted."""
 
 
 def algorithm(name: str, framework: str = "pytorch") -> Algorithm:
@@ -31,9 +36,14 @@ def add_algorithm(entry: Algorithm, origin: str | None = None, override: bool = 
     """Register `entry` under its name and framework; the other frameworks of the name are kept.
 
     Raises:
-        RegistryError: The name is taken in this framework and `override` is False.
+        RegistryError: The name is taken in this framework and `override` is False; or the framework is a misspelling
+            of a framework of the built-in algorithms.
     """
     origin = origin or caller()
+    known = ["pytorch", *FRAMEWORK_EXTRAS]
+    if entry.framework not in known and (near := nearest(entry.framework.lower(), known, cutoff=SPELLING)):
+        allowed = f"{', '.join(known)}, or another word; did you mean {near[0]!r}?"
+        raise RegistryError(bad_value("framework", entry.framework, allowed, "looks like a misspelling"))
     registry("algorithm").register(
         entry.name, replace(entry, origin=origin), entry.help, origin, override, framework=entry.framework
     )
