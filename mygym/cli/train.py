@@ -17,6 +17,7 @@ from mygym.errors import ConfigError, MygymError, bad_value
 from mygym.runs.directory import is_run
 
 if TYPE_CHECKING:
+    from mygym.runs.plan import RunPlan
     from mygym.runs.result import Result
 
 PARSER = command(
@@ -28,6 +29,9 @@ PARSER = command(
         "--seeds", metavar="SEEDS", help="train several seeds: 5 (0 to 4), 0..4, or 0,2,5; with --resume SETTING too"
     ),
     argument("--jobs", metavar="N", help="with --seeds: processes side by side (default 1)"),
+    argument(
+        "--finetune-steps", metavar="N", help="with --engine fused: then train the policy for N env steps in PyBullet"
+    ),
     argument("--gui", action="store_true", help="show the first training environment in a window"),
     argument("--explain", action="store_true", help="print every value of the config and its origin, then stop"),
     argument("--dry-run", action="store_true", help="build everything, print sizes and timings, then stop"),
@@ -45,6 +49,7 @@ python train.py --algo tqc --explain                   every value of the config
 python train.py --algo tqc --help                      hyperparameters of TQC: type, default, help
 python train.py --algo my_algo --import my.module      an algorithm of your module
 python train.py --task push --pretrained runs/reach/panda/sac/1a2b3c4d/seed_0 --set spaces=shared
+python train.py --engine fused --task reach --finetune-steps 10000
 python train.py --resume runs/reach/panda/sac/1a2b3c4d/seed_0 --steps 40000
 python train.py --algo ppo --seeds 5 --jobs 2          five seeds, two at a time; prints their mean with an interval
 python train.py --resume runs/reach/panda/ppo/1a2b3c4d --seeds 0..9      the missing runs of ten seeds
@@ -56,6 +61,13 @@ crash, and ends with the same weights as a run without a stop. Keys that may cha
 checkpoint, video, tensorboard, subprocesses.
 """,
 )
+
+
+OF_ENGINE = ("engine", "steps", "n_envs", "algo_params")
+"""Keys of a fused run whose values do not suit PyBullet, where the defaults of the algorithm apply."""
+
+OF_POLICY = ("policy", "policy_kwargs", "gamma")
+"""Hyperparameters that the weights of a policy and a critic depend on."""
 
 
 def main(arguments: Sequence[str], train: Callable[..., Result] | None = None) -> None:
@@ -89,6 +101,7 @@ def main(arguments: Sequence[str], train: Callable[..., Result] | None = None) -
     from mygym.runs.plan import make_plan
 
     plan = None if options.resume else make_plan(file, flags)
+    finetuning = _finetuning(options, plan, file, flags)
     if plan and options.explain:
         from mygym.cli.explain import explain
         from mygym.runs.built_config import explained
@@ -102,7 +115,31 @@ def main(arguments: Sequence[str], train: Callable[..., Result] | None = None) -
         train_seeds(program, _without(arguments, "--seeds", "--seed", "--jobs"), numbers, _jobs(options))
     else:
         flags.pop("imports", None)  # the config of the run names them
-        _train(train, plan or merge_configs(file, flags), options.resume, options.gui)
+        result = _train(train, plan or merge_configs(file, flags), options.resume, options.gui)
+        if finetuning:
+            _train(train, {**finetuning, "pretrained": str(result.path)}, None, options.gui)
+
+
+def _finetuning(options: argparse.Namespace, plan: RunPlan | None, *layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the config of the run that trains the policy of a fused run on in PyBullet; empty without the flag.
+
+    Raises:
+        ConfigError: The run is not one of the fused engine, or the number of steps is invalid.
+    """
+    if options.finetune_steps is None:
+        return {}
+    if plan is None or plan.config.engine != "fused":
+        why = "cannot be combined with --resume" if plan is None else f"needs engine fused, not {plan.config.engine}"
+        raise ConfigError(bad_value("--finetune-steps", options.finetune_steps, "a new run with --engine fused", why))
+    steps = parse_count(options.finetune_steps, "--finetune-steps")
+    from mygym.runs.plan import make_plan
+
+    kept = {key: value for key, value in merge_configs(*layers).items() if key not in OF_ENGINE}
+    params = {key: plan.config.algo_params[key] for key in OF_POLICY if key in plan.config.algo_params}
+    config = {**kept, "algo": plan.config.algo, "algo_params": params, "normalize": plan.config.normalize}
+    config |= {"reward": plan.config.reward, "engine": "pybullet", "steps": steps}
+    make_plan(config)  # shows a mistake before the first training
+    return config
 
 
 def _jobs(options: argparse.Namespace) -> int:
@@ -121,7 +158,7 @@ def _without(arguments: Sequence[str], *flags: str) -> list[str]:
     return kept
 
 
-def _train(train: Callable[..., Result] | None, config: Any, resume: str | None, gui: bool) -> None:
+def _train(train: Callable[..., Result] | None, config: Any, resume: str | None, gui: bool) -> Result:
     """Train, and print the result and the path of the run, also of a failed run."""
     from mygym import api
     from mygym.runs.strategy_callback import outcome_texts
@@ -138,6 +175,7 @@ def _train(train: Callable[..., Result] | None, config: Any, resume: str | None,
     by_task = ", ".join(f"{task} {rate:.0%}" for task, rate in result.success_by_task.items())
     print_note("; ".join(filter(None, (success, by_task, *outcome_texts(result.strategy)))))
     print(f"run: {result.path}")
+    return result
 
 
 def _print_help(options: argparse.Namespace) -> None:

@@ -76,6 +76,8 @@ MISTAKES = [
     ("train --reward spares", ["reward", "'spares'", "did you mean 'sparse'"]),
     ("train --strategy curiculum", ["strategy", "'curiculum'", "did you mean 'curriculum'"]),
     ("train --engine fused --task push", ["task", "'push'", "stage push", "engine fused", "reach (A)"]),
+    ("train --task reach --finetune-steps 10", ["--finetune-steps", "'10'", "engine fused, not pybullet"]),
+    ("train --engine fused --finetune-steps 0", ["--finetune-steps", "'0'", "a whole number, at least 1"]),
     ("train --engine fused --control joint_delta", ["control", "'joint_delta'", "engine fused", "ee_delta"]),
     ("train --engine fused --workspace drawer", ["workspace", "'drawer'", "cabinet", "engine fused", "table"]),
     ("train --engine fused --robot panda_pair", ["robot", "'panda_pair'", "motors fitted", "kuka, kuka_gripper"]),

@@ -164,3 +164,18 @@ def test_the_last_note_has_the_success_of_each_task_and_the_outcome_of_the_strat
     assert set(result["success_by_task"]) == {"reach", "push"}
     path = result["strategy"]["mixture"]["path"]
     assert f" s; {by_task}; mixture: path {path}\n" in outcome.err + outcome.out
+
+
+def test_a_policy_of_the_fused_engine_is_trained_on_in_pybullet(mygym_command: Command, tmp_path: Path) -> None:
+    line = "train --engine fused --task reach --seed 3 --n-envs 16 --steps 512 --finetune-steps 1024"
+    settings = "eval={episodes: 2, final_episodes: 2}", "video.episodes=0", "tensorboard=false"
+    settings = *settings, "algo_params.policy_kwargs.net_arch=[24]"
+    outcome = mygym_command(*line.split(), *(word for setting in settings for word in ("--set", setting)))
+    assert outcome.code == 0, outcome.err
+    fused, tuned = (tmp_path / words.removeprefix("run: ") for words in outcome.out.splitlines() if "run: " in words)
+    first, second = (load_file(run / "config.yaml") for run in (fused, tuned))
+    assert (first["engine"], second["engine"]) == ("fused", "pybullet")
+    assert (second["steps"], second["seed"], second["reward"]) == (1024, 3, first["reward"])
+    assert second["algo_params"]["policy_kwargs"]["net_arch"] == [24]
+    assert second["algo_params"]["n_steps"] != first["algo_params"]["n_steps"]
+    assert tmp_path / second["pretrained"]["path"] == fused  # tests/runs/test_pretrained.py: its weights are loaded

@@ -33,6 +33,7 @@ FAST = {
     "03_your_own_world.ipynb": SHORT | {"n_envs": 2},
     "04_strategies.ipynb": SHORT | FILMED,
     "05_learning.ipynb": {},
+    "06_fused.ipynb": SHORT | FILMED | {"n_envs": 16, "steps": 512, "algo_params": {"batch_size": 64}},
 }
 """Notebook → what a further cell changes in its config."""
 
@@ -43,6 +44,7 @@ SHORTER = {
     r'("every": \d\w*)(, "episodes": \d+)?': r'\1, "episodes": 2, "final_episodes": 2',
     r"\bepisodes=\d+": "episodes=3",
     r"--episodes \d+": "--episodes 3",
+    r"seconds=1\.0": "seconds=0.02",
     r"--steps \d+": "--steps 200 --set n_envs=2",
     r"--width \d+ --height \d+": "--width 160 --height 120",
 }
@@ -234,3 +236,16 @@ def test_learning(execute: Callable[[str], list[Any]], monkeypatch: pytest.Monke
     assert float(gains[0]) > 1.5 * float(gains[1]), "the weight of a stage that carries"
     assert "passed   teaches" in text
     assert sum("image/png" in output.get("data", {}) for output in outputs) == 8
+
+
+def test_fused(execute: Callable[[str], list[Any]], tmp_path: Path) -> None:
+    outputs = execute("06_fused.ipynb")
+    text = printed(outputs)
+    assert "512 env steps in " in text
+    assert "RobotEnv of PyBullet: {'is_success': " in text
+    assert "of 256 episodes are solved in the array, within 25 steps" in text, "an episode ends at the horizon"
+    error = re.search(r"random +3 +([\d.]+)", text)
+    assert error
+    assert float(error[1]) < 15, "mm, mean"
+    assert sum("image/png" in output.get("data", {}) for output in outputs) == 4
+    assert list((tmp_path / "runs").glob("*/*/ppo/*/*/videos/final.mp4"))
