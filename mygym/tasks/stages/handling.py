@@ -15,7 +15,7 @@ from mygym.tasks.stages.motions import (
     over_then_down,
     planar_distance,
     progress,
-    progress_to_goal,
+    travel_progress,
     with_height,
 )
 from mygym.tasks.state import namespace
@@ -33,10 +33,6 @@ HOLE_DEPTH = 0.05
 ARRIVAL_HEIGHT = 0.04
 """m above its goal at which an object arrives before it is lowered."""
 
-TRAVEL, TRAVEL_SHARE = 0.3, 0.75
-"""m from the goal at which half of the progress of a carried object is left, for this share of the potential; the rest
-counts by the tolerance, which may be so small that it is flat far from the goal."""
-
 CLEARANCE, PRECISE, DESCENT = 0.02, 0.01, 0.03
 """m above the goal at which a carried object arrives; m beside the goal within which it may be as low as the goal, and
 m beyond that over which it descends."""
@@ -47,9 +43,6 @@ PRECISE_IN_HOLE = 0.003
 LIFT_SHARE, MISSING_HALF = 0.3, 0.03
 """Share of the potential for the height of an object that is carried over its goal, and m too low for half of it. For
 high goals it is half of their height, so that lifting pays enough from the table on."""
-
-FARTHEST = 0.6
-"""m from the goal beyond which the logarithmic progress is 0."""
 
 HALF = 0.2
 """m beyond the area of `near` at which half of the potential of the approach is left."""
@@ -119,9 +112,7 @@ def move_potential(context: StageContext) -> Array:
     """`(N,)`: progress of the object to the goal; from above if a later stage puts the object down."""
     if context.bound.put_down_by is None:
         return carrying_progress(context, context.goal)
-    away = distance(context.object_position, context.goal)
-    travelled = 0.5 * _log_progress(away, context.thresholds.tolerance) + 0.5 * progress(away, TRAVEL)
-    return _from_above(context, CLEARANCE, PRECISE, travelled)
+    return _from_above(context, CLEARANCE, PRECISE, carrying_progress(context, context.goal))
 
 
 def _from_above(context: StageContext, clearance: float, precise: float, travelled: Array) -> Array:
@@ -141,16 +132,9 @@ def _from_above(context: StageContext, clearance: float, precise: float, travell
     return LIFT_SHARE * lift + (1.0 - LIFT_SHARE) * progress(missing, MISSING_HALF) * travelled
 
 
-def _log_progress(away: Array, near: float) -> Array:
-    """`(N,)`: 1 at distance 0, 0 from `FARTHEST` on; each halving of a distance beyond `near` pays about the same."""
-    xp = namespace(away)
-    return 1.0 - xp.log(1.0 + xp.minimum(away, FARTHEST) / near) / math.log(1.0 + FARTHEST / near)
-
-
 def carrying_progress(context: StageContext, position: Array) -> Array:
-    """`(N,)`: progress of the object to `position` `(N, 3)` m, most of it with a gradient that reaches far."""
-    away = distance(context.object_position, position)
-    return (1.0 - TRAVEL_SHARE) * progress_to_goal(context, away) + TRAVEL_SHARE * progress(away, TRAVEL)
+    """`(N,)`: progress of the object to `position` `(N, 3)` m."""
+    return travel_progress(distance(context.object_position, position), context.thresholds.tolerance)
 
 
 def carry(context: StageContext, arrival: float, precision: float) -> ArmCommand:
@@ -186,7 +170,7 @@ def _insert_potential(context: StageContext) -> Array:
     """
     beside = planar_distance(context.object_position, context.goal)
     above = abs(context.object_position[:, 2] - context.goal[:, 2])
-    over = 0.5 * _log_progress(beside, PRECISE_IN_HOLE) + 0.5 * progress(beside, TRAVEL)
+    over = travel_progress(beside, PRECISE_IN_HOLE)
     into = closeness(beside, PRECISE_IN_HOLE) * progress(above, HOLE_DEPTH)
     return _from_above(context, HOLE_DEPTH + 0.01, PRECISE_IN_HOLE, 0.5 * over + 0.5 * into)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from mygym.tasks.context import StageContext
 from mygym.tasks.predicates import distance, length
 from mygym.tasks.state import namespace
@@ -16,6 +18,10 @@ STAND_SHARE = 0.3
 
 STAND_RADIUS, STAND_HALF = 0.02, 0.1
 """m from the place from which the tool pushes: full reward within the first, half beyond it by the second."""
+
+TRAVEL, FARTHEST = 0.3, 0.6
+"""m from the goal of an object that travels: at the first half of the slow half of its progress is left; the
+logarithmic half ends at the second."""
 
 TOLERANCES = 6.0
 """Tolerances away from the goal at which half of the progress is left."""
@@ -45,6 +51,21 @@ def progress(away: Array, half: Array | float) -> Array:
     """`(N,)`: 1 at distance 0, 0.5 at the distance `half`; linear between, slower beyond."""
     xp = namespace(away)
     return xp.where(away < half, 1.0 - 0.5 * away / half, 0.5 * half / xp.maximum(away, half))
+
+
+def travel_progress(away: Array, near: float) -> Array:
+    """`(N,)`: progress of an object that travels far and must stop precisely.
+
+    One half falls slowly over the whole way, the other half logarithmically: each halving of a distance beyond `near`
+    pays about the same.
+
+    Args:
+        away: `(N,)` m from the goal.
+        near: m.
+    """
+    xp = namespace(away)
+    precise = 1.0 - xp.log(1.0 + xp.minimum(away, FARTHEST) / near) / math.log(1.0 + FARTHEST / near)
+    return 0.5 * precise + 0.5 * progress(away, TRAVEL)
 
 
 def with_stand(context: StageContext, progress: Array, stand: Array) -> Array:
