@@ -226,7 +226,7 @@ class VideoParams(Section):
     episodes: Annotated[int, Field(ge=0, le=1000)] = Field(4, description="episodes in the video; 0: no videos at all")
     width: Annotated[int, Field(ge=16, le=4096, multiple_of=2)] = 320
     height: Annotated[int, Field(ge=16, le=4096, multiple_of=2)] = 240
-    camera: str = Field("main", description="a camera of the workspace")
+    camera: str = Field("main", description="a camera of the workspace or the robot")
 
 
 class PretrainedParams(NamedSection):

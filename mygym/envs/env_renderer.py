@@ -18,7 +18,7 @@ class EnvRenderer:
         world: The world.
         width: Width of images, pixels.
         height: Height of images, pixels.
-        camera: Name of a camera of the workspace.
+        camera: Name of a camera of the workspace or the robot.
     """
 
     def __init__(self, world: World, width: int, height: int, camera: str) -> None:
@@ -29,8 +29,13 @@ class EnvRenderer:
 
     def image(self, goal: FloatArray | None, shadow: bool, samples: int) -> NDArray[np.uint8]:
         """Return an image `(height, width, 3)`; see `Camera.render` for the arguments."""
+        return self.camera.render(*self._size, self._name, goal, shadow, samples)
+
+    @property
+    def camera(self) -> Camera:
+        """The renderer of the world's cameras."""
         self._camera = self._camera or Camera(self._world)
-        return self._camera.render(*self._size, self._name, goal, shadow, samples)
+        return self._camera
 
     def show(self, goal: FloatArray | None, caption: str, realtime: bool) -> None:
         """Update the window; see `Viewer` for the arguments."""

@@ -229,7 +229,7 @@ def textures(randomization: EpisodeRandomization, draw: Draw) -> EpisodeRandomiz
 
 @register_randomizer("camera", "m", default=(0.05, 0.05), allowed=(0.0, 0.5))
 def camera(randomization: EpisodeRandomization, draw: Draw) -> EpisodeRandomization:
-    """Maximum displacement of each camera in each direction, and of its target along each axis."""
+    """Maximum displacement of each camera of the workspace in each direction, and of its target along each axis."""
     limit, rng = draw.value(), draw.rng
     x, y, z = rng.uniform(-limit, limit, size=3).tolist()
     return replace(randomization, camera=CameraShift((x, y, z), *rng.uniform(-limit, limit, size=3).tolist()))

@@ -32,6 +32,7 @@ from mygym.tasks.shared import shared_components
 from mygym.tasks.state import CONTROL_HZ
 
 if TYPE_CHECKING:
+    from mygym.sim.rendering.camera import Frame
     from mygym.sim.rendering.viewer import Viewer
 
 WORLD_INDEPENDENT_PARAMS = ("tolerance", "hold", "horizon", "stages_done", "starts", "goals_on_surface")
@@ -92,7 +93,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         render_mode: `rgb_array` or `human`.
         render_width: Pixels.
         render_height: Pixels.
-        camera: A camera of the workspace.
+        camera: A camera of the workspace or the robot.
 
     Raises:
         ConfigError: A value is invalid, the robot lacks something that the task needs, or an area is out of reach or
@@ -141,8 +142,8 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         self.metadata = {**self.metadata, "render_fps": max(1, frames_per_second)}
         self.robot, self.workspace = self.world.robot, self.world.workspace
         try:
-            if camera not in self.workspace.cameras:
-                raise ConfigError(bad_value("camera", camera, sorted(self.workspace.cameras)))
+            if camera not in self.world.cameras:
+                raise ConfigError(bad_value("camera", camera, sorted(self.world.cameras)))
             self._prepare(task_world, reward)
             self._begin_episode(np.random.default_rng(0))
             self._randomizer.set_observation(self._builder.widths)
@@ -395,6 +396,20 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         """Return the camera's image `(height, width, 3)` in any `render_mode`, see `Camera.render`."""
         self._check_open("picture")
         return self._renderer.image(self._episode.visible_goal(), shadow, samples)
+
+    def capture(self, camera: str = "main", width: int = 64, height: int = 64) -> Frame:
+        """Return colours, depth and segmentation of what a camera sees, without the marker of the goal.
+
+        Args:
+            camera: A camera of the workspace or the robot.
+            width: Pixels.
+            height: Pixels.
+
+        Raises:
+            ConfigError: Unknown camera, or a size that is not positive.
+        """
+        self._check_open("capture")
+        return self._renderer.camera.capture(width, height, camera)
 
     def watch(self) -> None:
         """Show all further steps in a window that does not slow them down, in any `render_mode`."""

@@ -113,6 +113,23 @@ class MountSpec:
 
 
 @dataclass(frozen=True)
+class MountedCameraSpec:
+    """A camera on a link of the robot; all vectors are in the link's frame."""
+
+    __pydantic_config__ = STRICT
+
+    link: str
+    position: Vector
+    """m."""
+    target: Vector
+    """m: a point that the camera looks at."""
+    up: Vector
+    """A direction that points up in the image."""
+    fov: Annotated[Number, Field(gt=1, lt=170)] = 60.0
+    """Vertical field of view, degrees."""
+
+
+@dataclass(frozen=True)
 class RobotSpec:
     """One or two arms on a fixed base, in SI units.
 
@@ -135,6 +152,8 @@ class RobotSpec:
     second_arm: ArmSpec | None = None
     """In actions, its commands follow the commands of the first arm; tasks for one arm use the first arm."""
     mounts: tuple[MountSpec, ...] = ()
+    cameras: dict[str, MountedCameraSpec] = field(default_factory=dict, hash=False)
+    """Cameras that move with a link, by name, e.g. `wrist`."""
     locked: dict[str, Number] = field(default_factory=dict, hash=False)
     """rad or m: positions of joints outside arms and grippers; by default zero or the nearest limit."""
     motor: MotorSpec = MotorSpec()

@@ -9,7 +9,7 @@ import numpy as np
 
 from mygym.errors import AssetError, bad_value
 from mygym.models.robot_model import cached_by_model, check_name, mounted_model, robot_model
-from mygym.models.robot_spec import ArmSpec, RobotSpec
+from mygym.models.robot_spec import ArmSpec, MountedCameraSpec, RobotSpec
 from mygym.models.urdf import Joint, inertial, links_of, read_joints
 from mygym.models.urdf_editing import merge_fixed_joints
 from mygym.models.urdf_validation import MOVING_JOINT_TYPES
@@ -31,6 +31,8 @@ def check_model(spec: RobotSpec) -> None:
         check_name("locked", name, joints, "joint")
     for index, arm in enumerate(spec.arms):
         _check_arm("second_arm." if index else "", arm, joints, links)
+    for name, camera in spec.cameras.items():
+        _check_camera(f"cameras.{name}", camera, links)
     moving = robot_model(spec)
     placed = merge_fixed_joints(moving)
     for index, arm in enumerate(spec.arms):
@@ -61,6 +63,15 @@ def _check_arm(key: str, arm: ArmSpec, joints: dict[str, Joint], links: list[str
             raise AssetError(bad_value(f"{key}gripper.{name}", list(numbers), "one number for each joint"))
     if any(closed == opened for closed, opened in zip(gripper.closed, gripper.open, strict=True)):
         raise AssetError(bad_value(f"{key}gripper.open", list(gripper.open), "positions other than `closed`"))
+
+
+def _check_camera(key: str, camera: MountedCameraSpec, links: list[str]) -> None:
+    check_name(f"{key}.link", camera.link, links, "link")
+    forward = np.subtract(camera.target, camera.position)
+    if not np.linalg.norm(forward) > 0:
+        raise AssetError(bad_value(f"{key}.target", list(camera.target), "a point other than `position`"))
+    if np.linalg.norm(np.cross(forward, camera.up)) < 1e-3 * np.linalg.norm(forward) * np.linalg.norm(camera.up):
+        raise AssetError(bad_value(f"{key}.up", list(camera.up), "a direction other than that of the view"))
 
 
 def _check_joint(key: str, name: str, joints: dict[str, Joint], types: tuple[str, ...]) -> None:

@@ -15,8 +15,8 @@ from mygym.models.arm_controllers import ArmControllers
 from mygym.models.controllers import find_controller
 from mygym.models.episode_randomization import EpisodeRandomization
 from mygym.models.objects import ObjectSpec
-from mygym.models.robot_spec import RobotSpec, at_home
-from mygym.models.workspace import WorkspaceSpec
+from mygym.models.robot_spec import MountedCameraSpec, RobotSpec, at_home
+from mygym.models.workspace import CameraSpec, WorkspaceSpec
 from mygym.sim.bullet import bullet, closing, connect
 from mygym.sim.fixture_bodies import FixtureBodies
 from mygym.sim.moving_distractor import MovingDistractor
@@ -190,6 +190,11 @@ class World:
     def objects(self) -> tuple[ObjectSpec, ...]:
         """The objects of this episode in its sizes, see `randomize`; also those that are absent."""
         return self._object_bodies.specs
+
+    @property
+    def cameras(self) -> dict[str, CameraSpec | MountedCameraSpec]:
+        """Cameras of the workspace and of the robot, by name."""
+        return {**self.workspace.cameras, **self.robot.cameras}
 
     # Simulation -----------------------------------------------------------------------------------------------------
 

@@ -407,6 +407,7 @@ def test_robot_files_of_other_formats_are_named(name: str, words: str) -> None:
 
 NO_JOINT = {"name": "joint_9", "home": 0, "lower": -1, "upper": 1, "velocity": 1, "effort": 1}
 ROD = {"urdf": "tools/rod.urdf", "link": "lbr_iiwa_link_7"}
+WRIST = {"link": "lbr_iiwa_link_7", "position": [0.1, 0, 0], "target": [0.1, 0, 1], "up": [1, 0, 0]}
 
 
 @pytest.mark.parametrize(
@@ -421,6 +422,10 @@ ROD = {"urdf": "tools/rod.urdf", "link": "lbr_iiwa_link_7"}
         ({"end_effector": {"link": "tip"}}, "end_effector.link: 'tip' is not a link of the URDF"),
         ({"end_effector": {"link": "lbr_iiwa_link_3"}}, "a link behind lbr_iiwa_joint_7"),
         ({"mounts": [ROD | {"link": "hand"}]}, "mounts.0.link: 'hand' is not a link"),
+        ({"cameras": {"wrist": WRIST | {"link": "palm"}}}, "cameras.wrist.link: 'palm' is not a link"),
+        ({"cameras": {"wrist": WRIST | {"target": WRIST["position"]}}}, "allowed: a point other than `position`"),
+        ({"cameras": {"wrist": WRIST | {"up": [0, 0, 2.0]}}}, "allowed: a direction other than that of the view"),
+        ({"cameras": {"wrist": WRIST | {"fov": 180}}}, "cameras.wrist.fov: 180"),
         ({"mounts": [ROD, ROD]}, "mounts: 'rod' is a link of both"),
         ({"joints": []}, "joints: [] is empty"),
     ],

@@ -47,7 +47,7 @@ def light_of(randomization: EpisodeRandomization) -> dict[str, Any]:
 
 
 def view_of(camera: CameraSpec, randomization: EpisodeRandomization) -> Any:
-    """Return the view matrix of a camera in this episode."""
+    """Return the view matrix of a workspace's camera in this episode."""
     shift = randomization.camera
     target = [coordinate + offset for coordinate, offset in zip(camera.target, shift.target, strict=True)]
     yaw = camera.yaw + math.degrees(shift.sideways / camera.distance)

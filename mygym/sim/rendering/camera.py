@@ -1,21 +1,43 @@
-"""Images of a world."""
+"""Images of a world: colours, depth and segmentation."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mygym.errors import ConfigError, bad_value
+from mygym.models.robot_spec import MountedCameraSpec
 from mygym.sim.bullet import bullet, connect
 from mygym.sim.rendering.appearance import background_of, light_of, view_of
 from mygym.sim.rendering.scene import Scene
 from mygym.sim.world import World
+from mygym.types import FloatArray
 
 Image = NDArray[np.uint8]
 
+NEAR, NEAR_ON_ROBOT, FAR = 0.05, 0.01, 10.0
+"""m: nearest distance that a camera of the workspace and of the robot sees, and farthest distance of both."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """An image with the depth and the body of each pixel."""
+
+    rgb: Image
+    """`(height, width, 3)` uint8."""
+    depth: NDArray[np.float32]
+    """`(height, width)` m along the optical axis; infinite where nothing is."""
+    segmentation: NDArray[np.int32]
+    """`(height, width)`: index in `labels`, -1 for the background."""
+    labels: tuple[str, ...]
+    """Names of the robot, of each visible fixture, and of each object."""
+
 
 class Camera:
-    """Software renderer of a world, with the cameras of its workspace.
+    """Software renderer of a world, with the cameras of its workspace and of its robot.
 
     Args:
         world: The world.
@@ -23,7 +45,6 @@ class Camera:
 
     def __init__(self, world: World) -> None:
         self._world, self._scene = world, Scene(world, connect())
-        self._cameras = world.workspace.cameras
 
     def render(
         self,
@@ -39,7 +60,7 @@ class Camera:
         Args:
             width: Pixels.
             height: Pixels.
-            camera: Name of a camera of the workspace.
+            camera: Name of a camera of the workspace or the robot.
             goal: `(3,)` m, position of the goal marker; None hides it.
             shadow: Cast shadows, at about twice the cost.
             samples: Anti-aliasing: render at this multiple of the size, and average.
@@ -50,18 +71,35 @@ class Camera:
         Raises:
             ConfigError: Unknown camera, or a size that is not positive.
         """
-        if camera not in self._cameras:
-            raise ConfigError(bad_value("camera", camera, self._cameras, "is not a camera of this workspace"))
-        for key, value in (("render_width", width), ("render_height", height), ("samples", samples)):
-            if value < 1:
-                raise ConfigError(bad_value(key, value, "at least 1"))
+        _check_size(width, height, samples)
         self._scene.mirror(goal)
-        image, segments = self._capture(width * samples, height * samples, camera, shadow)
-        background = background_of(self._world.workspace.background, self._world.randomization)
-        image[segments < 0] = (255 * np.array(background)).astype(np.uint8)
+        image, *_ = self._capture(width * samples, height * samples, camera, shadow)
         if samples > 1:
             image = image.reshape(height, samples, width, samples, 3).mean(axis=(1, 3)).round().astype(np.uint8)
         return np.ascontiguousarray(image)
+
+    def capture(self, width: int, height: int, camera: str = "main", shadow: bool = False) -> Frame:
+        """Return colours, depth and segmentation of the world in its current state, from one rendering.
+
+        Args:
+            width: Pixels.
+            height: Pixels.
+            camera: Name of a camera of the workspace or the robot.
+            shadow: Cast shadows, at about twice the cost.
+
+        Raises:
+            ConfigError: Unknown camera, or a size that is not positive.
+        """
+        _check_size(width, height)
+        self._scene.mirror()
+        image, segments, buffer = self._capture(width, height, camera, shadow)
+        near = self._near(camera)
+        depth = (FAR * near / (FAR - (FAR - near) * buffer)).astype(np.float32)
+        depth[segments < 0] = np.inf
+        labels, bodies = zip(*self._scene.bodies(), strict=True)
+        index = np.full(max(bodies) + 2, -1, dtype=np.int32)  # the last is for the background, which is body -1
+        index[list(bodies)] = range(len(bodies))
+        return Frame(np.ascontiguousarray(image), depth, index[segments], labels)
 
     def robot_share(self, width: int, height: int, camera: str = "main") -> float:
         """Return the share of an image that shows the robot, in [0, 1]."""
@@ -70,16 +108,25 @@ class Camera:
     def robot_mask(self, width: int, height: int, camera: str = "main") -> NDArray[np.bool_]:
         """Return `(height, width)`: whether each pixel shows the robot."""
         self._scene.mirror()
-        _, segments = self._capture(width, height, camera, shadow=False)
+        _, segments, _ = self._capture(width, height, camera, shadow=False)
         mask: NDArray[np.bool_] = segments == self._scene.robot
         return mask
 
-    def _capture(self, width: int, height: int, camera: str, shadow: bool) -> tuple[Image, NDArray[np.int_]]:
-        """Return colours `(height, width, 3)` and the body of each pixel `(height, width)`, -1 for the background."""
-        spec = self._cameras[camera]
-        view = view_of(spec, self._world.randomization)
-        projection = bullet.computeProjectionMatrixFOV(spec.fov, width / height, 0.05, 10.0)
-        _, _, pixels, _, segments = bullet.getCameraImage(
+    def _capture(
+        self, width: int, height: int, camera: str, shadow: bool
+    ) -> tuple[Image, NDArray[np.int_], FloatArray]:
+        """Return colours `(height, width, 3)`; the body of each pixel, -1 for the background; and its depth in [0, 1].
+
+        Raises:
+            ConfigError: Unknown camera.
+        """
+        cameras, randomization = self._world.cameras, self._world.randomization
+        if camera not in cameras:
+            raise ConfigError(bad_value("camera", camera, cameras, "is not a camera of this workspace or robot"))
+        spec = cameras[camera]
+        view = self._view_on_robot(spec) if isinstance(spec, MountedCameraSpec) else view_of(spec, randomization)
+        projection = bullet.computeProjectionMatrixFOV(spec.fov, width / height, self._near(camera), FAR)
+        _, _, pixels, depth, segments = bullet.getCameraImage(
             width,
             height,
             view,
@@ -87,11 +134,29 @@ class Camera:
             shadow=int(shadow),
             renderer=bullet.ER_TINY_RENDERER,
             physicsClientId=self._scene.client,
-            **light_of(self._world.randomization),
+            **light_of(randomization),
         )
         image = np.array(pixels, dtype=np.uint8).reshape(height, width, 4)[..., :3]
-        return image, np.asarray(segments).reshape(height, width)
+        segments = np.asarray(segments).reshape(height, width)
+        background = background_of(self._world.workspace.background, randomization)
+        image[segments < 0] = (255 * np.array(background)).astype(np.uint8)
+        return image, segments, np.asarray(depth, dtype=float).reshape(height, width)
+
+    def _view_on_robot(self, camera: MountedCameraSpec) -> Any:
+        """Return the view matrix of a camera on the robot."""
+        pose = self._scene.link_pose(camera.link)
+        eye, target = (pose[:3, :3] @ point + pose[:3, 3] for point in (camera.position, camera.target))
+        return bullet.computeViewMatrix(eye.tolist(), target.tolist(), (pose[:3, :3] @ camera.up).tolist())
+
+    def _near(self, camera: str) -> float:
+        return NEAR_ON_ROBOT if camera in self._world.robot.cameras else NEAR
 
     def close(self) -> None:
         """Close the visual client; may be called repeatedly."""
         self._scene.close()
+
+
+def _check_size(width: int, height: int, samples: int = 1) -> None:
+    for key, value in (("render_width", width), ("render_height", height), ("samples", samples)):
+        if value < 1:
+            raise ConfigError(bad_value(key, value, "at least 1"))

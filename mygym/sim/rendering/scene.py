@@ -5,17 +5,21 @@ Rendering therefore cannot change the physics, and resets of the physics client 
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from mygym.models.episode_randomization import EpisodeRandomization
 from mygym.models.fixture_urdf import fixture_pose, fixture_urdf
 from mygym.models.robot_model import robot_model
-from mygym.models.urdf_editing import light_urdf
+from mygym.models.transforms import pose_matrix, quaternion_to_matrix
+from mygym.models.urdf_editing import light_urdf, merge_fixed_joints
 from mygym.sim.bullet import bullet, closing, urdf_file
 from mygym.sim.object_bodies import add_visual
 from mygym.sim.rendering.appearance import Appearance
 from mygym.sim.world import World
+from mygym.types import FloatArray
 
 GOAL_COLOR = (0.20, 0.78, 0.35, 0.8)
 GOAL_RADIUS = 0.018
@@ -51,6 +55,8 @@ class Scene:
         count = bullet.getNumJoints(self.robot, physicsClientId=client)
         infos = [bullet.getJointInfo(self.robot, i, physicsClientId=client) for i in range(count)]
         number = {info[1].decode(): info[0] for info in infos}
+        self._links = {info[12].decode(): info[0] for info in infos}
+        self._merged = merge_fixed_joints(copy.deepcopy(robot_model(robot)))
         self._joints = [number[joint.name] for arm in robot.arms for joint in arm.joints]
         self._fingers = [number[name] for arm in robot.arms if arm.gripper for name in arm.gripper.joints]
         self._parts = self._add_fixtures()
@@ -112,6 +118,25 @@ class Scene:
             bullet.resetBasePositionAndOrientation(body, position, orientation, physicsClientId=client)
         position = _HIDDEN if goal is None else np.asarray(goal, dtype=float).reshape(3).tolist()
         bullet.resetBasePositionAndOrientation(self._goal, position, _UPRIGHT, physicsClientId=client)
+
+    def link_pose(self, link: str) -> FloatArray:
+        """Return the pose `(4, 4)` of a link of the robot's URDF in the world frame, after `mirror`."""
+        holder, local = self._merged[link]
+        client = self.client
+        if holder in self._links:
+            state = bullet.getLinkState(self.robot, self._links[holder], False, True, physicsClientId=client)
+            position, orientation = state[4], state[5]
+        else:  # the base, of which Bullet returns the pose of the centre of mass
+            centre, rotation = bullet.getBasePositionAndOrientation(self.robot, physicsClientId=client)
+            offset = bullet.getDynamicsInfo(self.robot, -1, physicsClientId=client)[3:5]
+            position, orientation = bullet.multiplyTransforms(centre, rotation, *bullet.invertTransform(*offset))
+        return pose_matrix(position, quaternion_to_matrix(orientation)) @ local
+
+    def bodies(self) -> list[tuple[str, int]]:
+        """Return name and visual body of the robot, of each visible fixture, and of each object."""
+        fixtures = [name for name, fixture in self.world.workspace.fixtures.items() if fixture.visible]
+        names = ["robot", *fixtures, *(spec.name for spec in self._specs)]
+        return list(zip(names, [self.robot, *self._fixtures, *self._objects], strict=True))
 
     def _finger_positions(self) -> list[float]:
         state = self.world.state

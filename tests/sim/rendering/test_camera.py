@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import mygym
 from mygym.errors import ConfigError
+from mygym.models.robot import load_robot
+from mygym.models.urdf import read_urdf
+from mygym.sim.bullet import connect
 from mygym.sim.inference import is_installed
 from mygym.sim.inspection import around_robot
 from mygym.sim.rendering.camera import Camera
+from mygym.sim.rendering.scene import Scene
 from tests.components import ROBOTS
 from tests.sim.test_world import snapshot
 from tests.worlds import MakeWorld, cube_at
@@ -83,3 +88,57 @@ def test_the_fitted_camera_sees_the_whole_robot(robot: str) -> None:
     edges = np.concatenate([mask[0], mask[:, 0], mask[:, -1]])  # the table or a fixture may be below
     assert not edges.any()
     assert mask.mean() > 0.02
+
+
+def test_a_frame_has_depth_and_the_body_of_each_pixel(make_world: MakeWorld) -> None:
+    world = make_world("panda")
+    world.reset(cube_at(0.05, -0.1))
+    with closing(Camera(world)) as camera:
+        frame = camera.capture(160, 160, "top")
+        np.testing.assert_array_equal(frame.rgb, camera.render(160, 160, "top"))
+        np.testing.assert_array_equal(frame.segmentation == 0, camera.robot_mask(160, 160, "top"))
+        far = camera.capture(64, 64, "side")
+    assert (frame.labels[0], frame.labels[-1]) == ("robot", "cube")
+    height, spec = world.workspace.cameras["top"].distance, world.workspace.cameras["top"]
+    table, cube = (frame.segmentation == frame.labels.index(name) for name in ("table", "cube"))
+    assert np.median(frame.depth[table]) == pytest.approx(height, abs=0.01)
+    assert np.median(frame.depth[cube]) == pytest.approx(height - 0.04, abs=0.01), "the upper face of the cube"
+    rows, columns = np.nonzero(cube)
+    metres = 2 * (height - 0.04) * np.tan(np.radians(spec.fov / 2)) / 160
+    offset = np.array([79.5 - rows.mean(), 79.5 - columns.mean()]) * metres  # up and left in the image
+    assert np.linalg.norm(offset) == pytest.approx(np.hypot(0.05, 0.1), abs=0.02)
+    background = far.segmentation == -1
+    assert background.any()
+    assert np.isinf(far.depth[background]).all()
+    assert np.isfinite(far.depth[~background]).all()
+
+
+@pytest.mark.parametrize("robot", [name for name in ROBOTS if load_robot(name).cameras])
+def test_a_camera_on_the_hand_moves_with_it(robot: str) -> None:
+    with mygym.make_env({"robot": robot, "task": "pick_and_place"}) as env:
+        (name,) = env.robot.cameras
+        env.reset(seed=1)
+        seen = []
+        while env.progress.stage[0] < 2:  # until the fingers hold the cube
+            frame = env.capture(name, 96, 96)
+            cube = np.nonzero(frame.segmentation == frame.labels.index("cube"))
+            seen.append((*np.mean(cube, axis=1), len(cube[0])) if len(cube[0]) else None)
+            env.step(env.expert_action())
+        held = env.capture(name, 96, 96)
+    assert 0 < (held.segmentation == 0).mean() < 0.4, "the fingers do not hide the view"
+    assert abs(seen[-1][1] - 47.5) < 8, "the cube is between the fingers, in the middle of the image"
+    assert seen[-1][2] > 2 * next(each for each in seen if each)[2], "it has come nearer"
+
+
+@pytest.mark.parametrize("robot", [name for name in ROBOTS if is_installed(name)])
+def test_links_of_the_scene_are_where_those_of_the_world_are(make_world: MakeWorld, robot: str) -> None:
+    world = make_world(robot)
+    world.reset(cube_at(0.0, 0.1))
+    for _ in range(3):
+        world.step(np.full(world.action_size, 0.5))
+    with closing(Scene(world, connect())) as scene:
+        scene.mirror()
+        tool, base = world.robot.end_effector, read_urdf(Path(world.robot.urdf)).find("link")
+        point = scene.link_pose(tool.link) @ (*tool.position, 1.0)
+        np.testing.assert_allclose(point[:3], world.state.ee_position[0], atol=1e-5)
+        np.testing.assert_allclose(scene.link_pose(base.get("name"))[:3, 3], world.robot.base_position, atol=1e-6)
