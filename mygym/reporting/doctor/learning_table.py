@@ -26,7 +26,7 @@ LEARNED: Mapping[str, Mapping[str, int]] = {
         "trpo": 20_480,
     },
     "push": {"ppo": 241_664},
-    "pick_and_place": {"ppo": 251_904},
+    "pick_and_place": {"ppo": 200_704},
     "poke": {"ppo": 40_960},
     "press": {"ppo": 101_376},
     "switch": {"ppo": 40_960},
