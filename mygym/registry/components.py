@@ -247,8 +247,7 @@ class Registry:
         if known is not None and known.origin.startswith(str(path)):
             return
         if known is not None and not component.override:
-            remedy = ", or pass override=True" if file.kind is None else ""
-            self.conflicts[name] = registered_twice(self.kind, name, known.origin, str(path), remedy)
+            self.conflicts[name] = registered_twice(self.kind, name, known.origin, str(path), file.kind is None)
             self._conflicting[name] = path
             return
         if known is not None:

@@ -150,8 +150,9 @@ def requirements(frameworks: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(word if len(names) == len(needs) else f"{word} ({', '.join(names)})" for word, names in having.items())
 
 
-def registered_twice(kind: str, name: str, first: str, second: str, remedy: str = ", or pass override=True") -> str:
+def registered_twice(kind: str, name: str, first: str, second: str, replaceable: bool = True) -> str:
     """Return the message for a name that is registered in two places."""
+    remedy = f", or pass override=True to register_{kind}" if replaceable else ""
     return f"{kind} {name!r} is registered twice: {first} and {second}; choose another name{remedy}"
 
 
