@@ -233,8 +233,10 @@ def test_a_folder_in_the_place_of_a_file_is_reported(file: str, run: Path) -> No
     assert file in messages["resume"]
 
 
-@pytest.mark.parametrize("pattern", ["monitor.csv", "progress.jsonl", "tensorboard/events*"])
-def test_resuming_changes_nothing_if_a_folder_is_in_the_place_of_a_log(pattern: str, run: Path) -> None:
+@pytest.mark.parametrize(
+    "pattern", ["monitor.csv", "progress.jsonl", "tensorboard/events*", "model.zip", "best_policy.safetensors"]
+)
+def test_resuming_changes_nothing_if_a_folder_is_in_the_place_of_a_file(pattern: str, run: Path) -> None:
     (log,) = run.glob(pattern)
     a_folder(log, random.Random(0))
     before = contents(run)

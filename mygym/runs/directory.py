@@ -30,6 +30,9 @@ CHECKPOINTS = "checkpoints"
 TENSORBOARD = "tensorboard"
 VIDEOS = "videos"
 
+WRITTEN = (RESULT, MODEL, BEST_MODEL, POLICY, BEST_POLICY, NORMALIZER, BEST_NORMALIZER, TRACEBACK)
+"""Files that a run writes more than once, besides its logs and config."""
+
 
 def create(logdir: str, task: str, robot: str, algo: str, setting: str, seed: int) -> Path:
     """Create and return `LOGDIR/TASK/ROBOT/ALGO/SETTING/seed_S`, with a suffix if the path exists.
@@ -51,6 +54,17 @@ def create(logdir: str, task: str, robot: str, algo: str, setting: str, seed: in
         why = f"cannot be written ({error.strerror or error})"
         raise ConfigError(bad_value("logdir", logdir, "a folder that you may write to", why)) from None
     raise ConfigError(bad_value("logdir", str(folder), "a folder with fewer runs of one seed", "is full"))
+
+
+def check_files(run: Path) -> None:
+    """Check that no folder is in the place of a file that a resumed run writes.
+
+    Raises:
+        RunError: A folder is in the place of a file.
+    """
+    for name in WRITTEN:
+        if (run / name).is_dir():
+            raise RunError(f"{run / name} is a folder, in the place of a file; delete it")
 
 
 def _folder_name(name: str) -> str:

@@ -44,9 +44,10 @@ def resume(run: Path, changes: Mapping[str, Any], notify: Callable[[str], None])
 
     Raises:
         ConfigError: A change would invalidate the training so far, or the run cannot be resumed on this machine.
-        RunError: The newest checkpoint was not written by a run, or a folder is in the place of a log file.
+        RunError: The newest checkpoint was not written by a run, or a folder is in the place of a file.
     """
     logs.check(run)
+    directory.check_files(run)
     directory.remove_partial_files(run)
     before = resolve_config(read_config(run))
     devices.use(before.config.framework, before.config.device, before.config.threads)  # before arrays are read
