@@ -70,6 +70,11 @@ def parse(task: str | Sequence[str], key: str = "task") -> tuple[Stage, ...]:
         raise ConfigError(str(error)) from None
 
 
+def is_letters(task: str) -> bool:
+    """Return whether a task consists of the letters of stages only."""
+    return set(task) <= _stages_by_letter().keys()
+
+
 def as_typed(stages: str | Sequence[str]) -> str | list[str]:
     """Return stages as the user types them, for messages."""
     return stages if isinstance(stages, str) else list(stages)

@@ -8,7 +8,7 @@ from typing import Any
 
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import registry
-from mygym.tasks.grammar import parse
+from mygym.tasks.grammar import is_letters, parse
 from mygym.tasks.sentences import is_sentence, read_sentence
 from mygym.tasks.stage import Stage
 from mygym.tasks.subgoal_conflicts import check_subgoals
@@ -33,7 +33,8 @@ def find_task(composition: str | Sequence[Any]) -> Task:
         named = find_task(reading.named or reading.subtasks)
         return change_task(named, {"objects": reading.objects})
     tasks = registry("task")
-    if isinstance(composition, str) and composition in tasks:
+    # Letters are no reason to scan the user's folders for new files, as every unknown name is: it takes milliseconds.
+    if isinstance(composition, str) and composition in (tasks.names() if is_letters(composition) else tasks):
         task: Task = tasks.get(composition).load()
         check_objects(task)
     elif not isinstance(composition, str) and any(isinstance(item, Mapping) for item in composition):
