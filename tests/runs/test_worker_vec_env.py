@@ -396,6 +396,7 @@ KEEP_STEPPING = """
 """
 
 
+@pytest.mark.slow
 def test_suspended_program_continues_and_killed_program_leaves_no_workers(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.format(then=KEEP_STEPPING))
