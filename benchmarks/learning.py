@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 import strategies  # type: ignore[import-not-found]  # beside this program
 
 QUESTIONS: Mapping[str, tuple[str, Sequence[str]]] = {
-    "push": ("A cube to a point on the table", ["--config configs/push_ppo.yaml"]),
+    "push": ("A cube to a point on the table", ["--task push", "--config configs/push_ppo.yaml"]),
     "pick_and_place": ("A cube to a point in the air", ["--task pick_and_place"]),
     "grippers": (
         "The same on other grippers",

@@ -67,6 +67,7 @@ _PPO_OF_TASKS = {
     },
     "open_drawer": _SMALL_STEPS,
     "pick_and_place": _SMALL_STEPS,
+    "push": _SMALL_STEPS,
     "place_on_step": {**_SMALL_STEPS, "steps": 1_000_000},
     "score_goal": {**_ALONG_EXPERT, "steps": 1_000_000},
     "slide": {  # smaller actions cannot accelerate the stone
