@@ -220,7 +220,13 @@ SPOILT: dict[str, tuple[dict[str, Any], set[str]]] = {
         {"learning_rate_out_of_range", "updates_too_large"},
     ),
     "no reward before the first success": (
-        {"algo": "ppo", "task": "push", "reward": "sparse", "steps": 256},
+        {
+            "algo": "ppo",
+            "task": "push",
+            "reward": "sparse",
+            "steps": 256,
+            "task_params": {"starts": {"along_expert": 0}},
+        },
         {"reward_cannot_teach", "reward_never_changes", "never_touched_the_object", "stuck_in_a_stage"},
     ),
     "hindsight without touch": (
