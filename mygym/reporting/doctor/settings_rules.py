@@ -108,7 +108,7 @@ def reward_cannot_teach(logs: RunLogs) -> Finding | None:
     """The reward of a task of several stages shows success only, and nothing replaces the first success."""
     reward, stages = logs.setting("reward"), len(logs.task.stage_names) if logs.task else 0
     helped = logs.setting("her") or logs.setting("strategy") != "standard" or logs.setting("pretrained.path")
-    led_in = logs.setting("task_params.starts") or logs.setting("task_params.stages_done")
+    led_in = any((logs.setting("task_params.starts") or {}).values()) or logs.setting("task_params.stages_done")
     if reward not in ("sparse", "staged") or stages < 2 or helped or led_in or logs.column("is_success").any():
         return None
     evidence = f"reward {reward} shows success only, the task has {stages} stages, hindsight is off, and none of "
