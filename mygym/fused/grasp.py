@@ -141,5 +141,5 @@ class BatchGrasp:
         quarters = xp.round(angle / (0.5 * math.pi))
         angle = angle - 0.5 * math.pi * quarters
         along_x = xp.remainder(quarters, 2.0) == 0.0
-        half = xp.where(along_x, box.half[0], box.half[1])
+        half = box.half[1] + (box.half[0] - box.half[1]) * xp.astype(along_x, angle.dtype)  # stays float32
         return offset, angle, 2.0 * half / xp.cos(angle)
