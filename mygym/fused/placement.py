@@ -33,7 +33,7 @@ class PlacementModel:
 
 @dataclass(frozen=True)
 class Placed:
-    """What the episodes of a batch start from."""
+    """Goals and objects at the start of the episodes of a batch."""
 
     goal: Array
     """`(3, N)` m."""

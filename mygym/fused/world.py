@@ -170,11 +170,11 @@ class BatchWorld:
 
     def copy_from(self, other: BatchWorld, source: Array, target: Any) -> None:
         """Put worlds `target` into the states of the worlds `source` `(n,)` of another batch."""
-        xp, others = self._arrays.xp, other._parts()
+        xp, parts = self._arrays.xp, other._parts()
         for name, (part, keys) in self._parts().items():
             for key in keys:
                 values = xp.asarray(getattr(part, key), copy=True)
-                values[..., target] = getattr(others[name][0], key)[..., source]
+                values[..., target] = getattr(parts[name][0], key)[..., source]
                 setattr(part, key, values)
 
     def _parts(self) -> dict[str, tuple[Any, tuple[str, ...]]]:
