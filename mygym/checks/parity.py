@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -105,17 +105,15 @@ def compare_engines(arguments: Mapping[str, Any], episodes: int, seed: int) -> t
         recordings = [_played(env, number, None) for number in seeds]
         solved = float(np.mean([recording.solved for recording in recordings]))
         closed_loop = solved, _expert_success(fused, seed)
-        kinds.append(
-            Parity(
-                "expert", *_figures(fused, recordings), success_pybullet=closed_loop[0], success_fused=closed_loop[1]
-            )
-        )
+        expert = Parity("expert", *_figures(fused, recordings))
+        kinds.append(replace(expert, success_pybullet=closed_loop[0], success_fused=closed_loop[1]))
         if fused.task.needs_gripper:
             actions, held = _noisy_expert(fused, recordings, rng)
             recordings = [_played(env, number, plan) for number, plan in zip(seeds, actions, strict=True)]
             grasps, agreed = _compare_grasps(held, recordings)
             figures = _figures(fused, recordings)
-            kinds.append(Parity("noisy expert", *figures, grasps=grasps, gate=agreed / grasps if grasps else None))
+            noisy = Parity("noisy expert", *figures)
+            kinds.append(replace(noisy, grasps=grasps, gate=agreed / grasps if grasps else None))
     return tuple(kinds)
 
 
