@@ -91,6 +91,12 @@ _PPO_FUSED = {
 }
 """Many environments and short rollouts (`benchmarks/results/fused.md`)."""
 
+_PPO_FUSED_SEVERAL_STAGES = {
+    "reward": "shaped",
+    "eval": {"every": 131_072},
+    "algo_params": {"n_epochs": 5, "learning_rate": {"schedule": "linear", "from": 2e-3, "to": 1e-4}},
+}
+
 _IMITATION = {
     "learning_rate": {"schedule": "linear", "from": 1e-3, "to": 1e-5},  # large steps at the end reduce precision
     "policy_kwargs": {"net_arch": [128, 128, 128], "optimizer_kwargs": {"fused": True}},
@@ -107,6 +113,7 @@ BUILT_IN = (
         stage_defaults=_PPO_SEVERAL_STAGES,
         task_defaults=_PPO_OF_TASKS,
         fused_defaults=_PPO_FUSED,
+        fused_stage_defaults=_PPO_FUSED_SEVERAL_STAGES,
         help="proximal policy optimisation: on-policy, robust, for many environments",
     ),
     Algorithm(
@@ -284,6 +291,7 @@ BUILT_IN = (
         run_defaults={**_ON_POLICY_RUN, "eval": {"test_episodes": 25}},
         stage_defaults=_PPO_SEVERAL_STAGES,
         fused_defaults=_PPO_FUSED,
+        fused_stage_defaults=_PPO_FUSED_SEVERAL_STAGES,
         help="proximal policy optimisation as one readable loop: a runner to start from",
     ),
     Algorithm(
@@ -332,6 +340,7 @@ BUILT_IN = (
         run_defaults=_ON_POLICY_RUN,
         stage_defaults=_PPO_SEVERAL_STAGES,
         fused_defaults=_PPO_FUSED,
+        fused_stage_defaults=_PPO_FUSED_SEVERAL_STAGES,
         dict_observations=False,
     ),
     Algorithm(

@@ -1,20 +1,36 @@
-"""Parity of the fused engine with Bullet: both get the same actions, and the tool points are compared."""
+"""Parity of the fused engine with Bullet: both get the same actions from the same starts.
+
+Compared are the tool points, the objects, the scripted expert's success in each, and the grasps: of the episodes in
+which the engine holds the object, the share in which Bullet holds it, too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from mygym.envs.fused_envs import FusedEnvs
 from mygym.envs.robot_env import RobotEnv
-from mygym.types import FloatArray
+from mygym.fused.episodes import BatchEpisodes
+from mygym.tasks.context import yaw
+from mygym.tasks.progress import Progress
+from mygym.types import Array, FloatArray
 
 STEPS = 50
 """Control steps of a random episode."""
+
+NOISE = 0.5
+"""Largest noise of the actions of the noisy expert; the scale of each episode is drawn between 0 and this."""
+
+HELD = 5
+"""Control steps in a row for which the engine must hold the object to count as a grasp."""
+
+LIFTED = 0.03
+"""m between tool point and object within which an object that the fingers press on is in Bullet's hand."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +38,8 @@ class Parity:
     """Differences between the engines in episodes of the same actions."""
 
     actions: str
-    """`random`, each component at full scale; or `expert`, of the scripted expert in Bullet."""
+    """`random`, each component at full scale; `expert`, of the scripted expert in Bullet; or `noisy expert`, of the
+    scripted expert in the engine, with noise on the motion."""
     episodes: int
     steps: int
     """Control steps of all episodes."""
@@ -30,14 +47,44 @@ class Parity:
     """mm: mean distance between the tool points after a step."""
     percentile: float
     """mm: distance that 95 % of the steps do not exceed."""
-    success_pybullet: float | None
-    """Share of episodes that the expert solves in Bullet; None for random actions."""
-    success_fused: float | None
-    """Share of episodes that the expert solves in the fused engine; None for random actions."""
+    object_mean: float | None = None
+    """mm: mean distance between the objects after a step; None without an object."""
+    object_median: float | None = None
+    """mm: median of the same."""
+    success_pybullet: float | None = None
+    """Share of episodes that the expert solves in Bullet; None for other actions."""
+    success_fused: float | None = None
+    """Share of episodes that the expert solves in the fused engine, closed loop; None for other actions."""
+    grasps: int | None = None
+    """Episodes in which the engine grasps the object; None for tasks without a grasp, and for other actions."""
+    gate: float | None = None
+    """Share of these in which Bullet grasps it under the same actions; None without a grasp."""
 
 
-def compare_engines(arguments: Mapping[str, Any], episodes: int, seed: int) -> tuple[Parity, Parity]:
-    """Return the differences in random episodes, then in episodes of the expert; open loop from each reset.
+@dataclass
+class _Recording:
+    """An episode of Bullet."""
+
+    seed: int
+    actions: FloatArray
+    """`(steps, A)`."""
+    points: FloatArray
+    """`(steps, 3)` m: tool points after each step."""
+    objects: FloatArray
+    """`(steps, 3)` m: the object; empty rows `(steps, 0)` without one."""
+    held: Array
+    """`(steps,)` bool: every finger presses on the object, which is at the tool."""
+    start: FloatArray
+    """`(7,)`: pose of the object at the reset; empty without one."""
+    goals: FloatArray
+    """`(G, 3)` m."""
+    solved: bool
+
+
+def compare_engines(arguments: Mapping[str, Any], episodes: int, seed: int) -> tuple[Parity, ...]:
+    """Return the differences in random episodes, in episodes of the expert and, with a grasp, of the noisy expert.
+
+    All but the expert's success are open loop from each reset.
 
     Args:
         arguments: Arguments of `RobotEnv`.
@@ -48,69 +95,138 @@ def compare_engines(arguments: Mapping[str, Any], episodes: int, seed: int) -> t
         ConfigError: The fused engine cannot represent the arguments.
     """
     fused = FusedEnvs(arguments, episodes)
-    fused.reset(range(seed, seed + episodes))
     rng = np.random.default_rng(seed)
-    solved = 0
+    seeds = range(seed, seed + episodes)
     with closing(RobotEnv(**arguments)) as env:
         size = env.world.action_size
-        actions = [rng.uniform(-1.0, 1.0, (STEPS, size)) for _ in range(episodes)]
-        errors = _tool_errors(fused, actions, [_played(env, sequence) for sequence in actions])
-        random = Parity("random", episodes, len(errors), *_figures(errors), None, None)
-        actions, positions = [], []
-        for number in range(episodes):
-            env.reset(seed=seed + number)
-            taken: list[FloatArray] = []
-            path: list[FloatArray] = []
-            ended, info = False, {"is_success": False}
-            while not ended:
-                taken.append(env.expert_action().astype(float))
-                _, _, terminated, truncated, info = env.step(taken[-1])
-                path.append(env.world.state.ee_position[0].copy())
-                ended = terminated or truncated
-            solved += info["is_success"]
-            actions.append(np.array(taken))
-            positions.append(np.array(path))
-    errors = _tool_errors(fused, actions, positions)
-    rates = solved / episodes, _expert_success(fused, seed)
-    return random, Parity("expert", episodes, len(errors), *_figures(errors), *rates)
+        plans = [rng.uniform(-1.0, 1.0, (STEPS, size)) for _ in seeds]
+        recordings = [_played(env, number, plan) for number, plan in zip(seeds, plans, strict=True)]
+        kinds = [Parity("random", *_figures(fused, recordings))]
+        recordings = [_played(env, number, None) for number in seeds]
+        solved = float(np.mean([recording.solved for recording in recordings]))
+        closed_loop = solved, _expert_success(fused, seed)
+        expert = Parity("expert", *_figures(fused, recordings))
+        kinds.append(replace(expert, success_pybullet=closed_loop[0], success_fused=closed_loop[1]))
+        if fused.task.needs_gripper:
+            actions, held = _noisy_expert(fused, recordings, rng)
+            recordings = [_played(env, number, plan) for number, plan in zip(seeds, actions, strict=True)]
+            grasps, agreed = _compare_grasps(held, recordings)
+            figures = _figures(fused, recordings)
+            noisy = Parity("noisy expert", *figures)
+            kinds.append(replace(noisy, grasps=grasps, gate=agreed / grasps if grasps else None))
+    return tuple(kinds)
 
 
-def _played(env: RobotEnv, actions: FloatArray) -> FloatArray:
-    """Return the tool points `(steps, 3)` m of Bullet for actions `(steps, A)` from a reset."""
-    env.reset(seed=0)
-    points = np.zeros((len(actions), 3))
-    for step, action in enumerate(actions):
-        env.world.step(action)
-        points[step] = env.world.state.ee_position[0]
-    return points
+def _played(env: RobotEnv, seed: int, actions: FloatArray | None) -> _Recording:
+    """Play actions `(steps, A)` in Bullet, or the scripted expert's to the end of the episode, from a reset."""
+    env.reset(seed=seed)
+    state, goals = env.world.state, env.goals[0].copy()
+    has_object = bool(env.task.roles)
+    start = np.concatenate([state.object_position[0, 0], state.object_orientation[0, 0]]) if has_object else np.zeros(0)
+    taken, points, objects, held, solved, ended = [], [], [], [], False, False
+    while not ended:
+        if actions is None:
+            taken.append(env.expert_action().astype(float))
+            _, _, terminated, truncated, info = env.step(taken[-1])
+            solved, ended = info["is_success"], terminated or truncated
+        else:
+            taken.append(actions[len(taken)])
+            env.world.step(taken[-1])
+            ended = len(taken) == len(actions)
+        points.append(state.ee_position[0].copy())
+        objects.append(state.object_position[0, 0].copy() if has_object else np.zeros(0))
+        near = has_object and np.linalg.norm(objects[-1] - points[-1]) < LIFTED
+        held.append(bool(near and state.finger_contact[0, 0].size and state.finger_contact[0, 0].all()))
+    return _Recording(seed, np.array(taken), np.array(points), np.array(objects), np.array(held), start, goals, solved)
 
 
-def _tool_errors(fused: FusedEnvs, actions: list[FloatArray], positions: list[FloatArray]) -> FloatArray:
-    """Return the distances `(steps of all episodes,)` m between the tool points of the engines."""
-    arm, arrays = fused.episodes.arm, fused.arrays
-    arm.reset(fused.episodes.elapsed >= 0)
-    errors = []
-    for step in range(max(map(len, actions))):
-        rows = [sequence[step] if step < len(sequence) else np.zeros(sequence.shape[1]) for sequence in actions]
-        arm.step(arrays.floats(np.array(rows).T))
-        for number, path in enumerate(positions):
-            if step < len(path):
-                errors.append(np.linalg.norm(arm.ee_position[:, number] - path[step]))
-    return np.array(errors)
+def _begin(episodes: BatchEpisodes, recordings: list[_Recording]) -> None:
+    """Put the engine's episodes at the starts of Bullet's."""
+    arrays, everywhere = episodes.arrays, episodes.elapsed >= 0
+    if episodes.world.box is None:
+        episodes.world.reset(everywhere)
+    else:
+        poses = np.array([recording.start for recording in recordings])
+        episodes.world.reset(everywhere, arrays.floats(poses[:, :3].T), arrays.floats(yaw(poses[:, 3:])))
+    episodes.state = episodes.world.state()
+    episodes.goals = arrays.floats(np.array([recording.goals for recording in recordings]))
+    episodes.progress = Progress.at_reset(episodes.state)
 
 
-def _figures(errors: FloatArray) -> tuple[float, float]:
-    """Return mean and 95th percentile in mm."""
-    return 1000.0 * float(errors.mean()), 1000.0 * float(np.percentile(errors, 95))
+def _figures(fused: FusedEnvs, recordings: list[_Recording]) -> tuple[Any, ...]:
+    """Return the first figures of a `Parity`: the engine repeats the actions of the recordings."""
+    episodes = fused.episodes
+    _begin(episodes, recordings)
+    tools, objects = [], []
+    for step, rows in enumerate(_padded([recording.actions for recording in recordings])):
+        episodes.world.step(episodes.arrays.floats(rows.T))
+        for number, recording in enumerate(recordings):
+            if step < len(recording.points):
+                tools.append(np.linalg.norm(episodes.arm.ee_position[:, number] - recording.points[step]))
+                if episodes.world.box is not None:
+                    position = episodes.world.box.position[:, number]
+                    objects.append(np.linalg.norm(position - recording.objects[step]))
+    figures = len(recordings), len(tools), 1000.0 * float(np.mean(tools)), 1000.0 * float(np.percentile(tools, 95))
+    if not objects:
+        return figures
+    return *figures, 1000.0 * float(np.mean(objects)), 1000.0 * float(np.median(objects))
+
+
+def _padded(plans: list[FloatArray]) -> FloatArray:
+    """Return actions `(steps of the longest, N, A)`, with zeros after the end of the others."""
+    padded = np.zeros((max(map(len, plans)), len(plans), plans[0].shape[1]))
+    for number, plan in enumerate(plans):
+        padded[: len(plan), number] = plan
+    return padded
+
+
+def _noisy_expert(
+    fused: FusedEnvs, recordings: list[_Recording], rng: np.random.Generator
+) -> tuple[list[FloatArray], Array]:
+    """Return the noisy expert's actions `(steps, A)` in each episode of the engine; `(steps, N)` bool: it holds."""
+    episodes = fused.episodes
+    _begin(episodes, recordings)
+    scale = rng.uniform(0.0, NOISE, (len(recordings), 1))
+    taken, held = [], []
+    for _ in range(STEPS):
+        actions = np.asarray(episodes.expert_action().T, dtype=float)
+        actions[:, :3] += scale * rng.uniform(-1.0, 1.0, actions[:, :3].shape)
+        taken.append(np.clip(actions, -1.0, 1.0))
+        episodes.step(episodes.arrays.floats(taken[-1].T))
+        held.append(np.array(episodes.world.grasp.held))
+    return list(np.array(taken).transpose(1, 0, 2)), np.array(held)
+
+
+def _compare_grasps(held: Array, recordings: list[_Recording]) -> tuple[int, int]:
+    """Return the episodes in which the engine grasps, and those of them in which Bullet does at the same time."""
+    grasps = agreed = 0
+    for number, recording in enumerate(recordings):
+        for step in range(HELD - 1, len(held)):
+            if held[step - HELD + 1 : step + 1, number].all():
+                grasps, agreed = grasps + 1, agreed + bool(recording.held[step])
+                break
+    return grasps, agreed
 
 
 def _expert_success(fused: FusedEnvs, seed: int) -> float:
     """Return the share of the first episodes of all environments that the expert solves in the engine."""
-    fused.reset(range(seed, seed + fused.count))
+    return success_rate(fused, lambda _: fused.expert_action(), range(seed, seed + fused.count))
+
+
+def success_rate(fused: FusedEnvs, act: Callable[[Any], Array], seeds: range) -> float:
+    """Return the share of the first episodes of all environments that a policy solves in the engine.
+
+    Args:
+        fused: The environments.
+        act: Function from observations to actions `(N, A)`.
+        seeds: Seed of each environment.
+    """
+    observations = fused.reset(seeds)
     running = np.ones(fused.count, dtype=bool)
     solved = np.zeros(fused.count, dtype=bool)
     while running.any():
-        step = fused.step(fused.expert_action())
-        solved |= running & step.terminated
+        step = fused.step(act(fused.arranged(observations)))
+        observations = step.observations
+        solved |= running & step.success
         running &= ~(step.terminated | step.truncated)
     return float(solved.mean())

@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 
 from mygym.envs.episode import LIMIT
-from mygym.envs.fused_support import arm_model, batch_task, check_memory, check_supported
+from mygym.envs.fused_support import batch_task, check_memory, check_supported, world_model
 from mygym.envs.robot_env import RobotEnv
 from mygym.errors import DivergedError
 from mygym.fused.arrays import find_arrays, to_numpy
@@ -38,9 +38,15 @@ class BatchStep:
     reward: Array
     """`(N,)`."""
     terminated: Array
-    """`(N,)` bool: success has held."""
+    """`(N,)` bool: success has held, or the object is lost and the reward has the cost of that."""
     truncated: Array
-    """`(N,)` bool: the horizon is reached without success."""
+    """`(N,)` bool: the horizon is reached, or the object is lost, without success."""
+    success: Array
+    """`(N,)` bool: success has held."""
+    failed: Array
+    """`(N,)` bool: the object has left the workspace."""
+    touched: Array
+    """`(N,)` bool: the robot has touched the object in the episode."""
     stage: Array
     """`(N,)` int: active stage after the step."""
     stages_done: Array
@@ -75,7 +81,8 @@ class FusedEnvs:
         with closing(RobotEnv(**arguments)) as env:  # decides spaces, areas, home and controller, and checks them
             robot = registry("robot").get(arguments.get("robot") or env.task.robot).name
             accelerations = np.array(fitted_accelerations()[robot])
-            self.episodes = BatchEpisodes(arm_model(env, accelerations), batch_task(env), count, self.arrays)
+            model = world_model(env, accelerations, robot)
+            self.episodes = BatchEpisodes(model, batch_task(env), count, self.arrays)
             self.observation_space: gymnasium.Space[Any] = env.observation_space
             self.action_space = env.action_space
             self.goal_env, self.gamma = env.goal_env, env.gamma
@@ -83,6 +90,7 @@ class FusedEnvs:
             self._builder, self._discrete = env.builder, env.discrete
             self._reward = find_reward(env.reward_kind)
         self._saturated = self.arrays.zeros(count)
+        self._touched = self.arrays.zeros(count, dtype=self.arrays.xp.bool)
         self._stages_done = self.episodes.progress.stage
         self._update_potential()
 
@@ -118,9 +126,13 @@ class FusedEnvs:
         self._saturated = self._saturated + xp.mean(xp.astype(abs(commands) >= LIMIT, xp.float32), axis=1)
         episodes.step(commands.T)
         observations = self._builder.build_batch(episodes.context)
-        reward = self._step_reward(observations)
-        terminated = episodes.succeeded()
-        truncated = (episodes.elapsed >= self.task.horizon) & ~terminated
+        failed, success = episodes.failed(), episodes.succeeded()
+        reward = self._step_reward(observations, failed)
+        terminated = success | failed if self._reward.includes_failure else success
+        truncated = ((episodes.elapsed >= self.task.horizon) | failed) & ~terminated
+        if episodes.world.box is not None:
+            self._touched = self._touched | xp.any(episodes.state.touch, axis=1)
+        touched = self._touched
         stage, elapsed = episodes.progress.stage, episodes.elapsed
         self._stages_done = stages_done = xp.maximum(self._stages_done, stage)
         saturation = self._saturated / elapsed
@@ -129,7 +141,8 @@ class FusedEnvs:
             episodes.begin(ended)
             self._begin(ended)
             observations = self._builder.build_batch(episodes.context)
-        return BatchStep(observations, last, reward, terminated, truncated, stage, stages_done, elapsed, saturation)
+        outcome = terminated, truncated, success, failed, touched
+        return BatchStep(observations, last, reward, *outcome, stage, stages_done, elapsed, saturation)
 
     def arranged(self, observations: Observations) -> Any:
         """Return observations as a goal dictionary or, without `goal_env`, as one flat array `(N, …)`."""
@@ -151,7 +164,7 @@ class FusedEnvs:
         space = self._builder.goal_space
         return goals.goal_distance(space, observations["achieved_goal"], observations["desired_goal"])
 
-    def _step_reward(self, observations: Observations) -> Array:
+    def _step_reward(self, observations: Observations, failed: Array) -> Array:
         achieved, desired, xp = observations["achieved_goal"], observations["desired_goal"], self.arrays.xp
         reward: Any = None
         if self._reward.uses_goal_reward:
@@ -164,14 +177,14 @@ class FusedEnvs:
                 "sparse": reward,
                 "potential": self._potential,
                 "previous_potential": before,
-                "failed": self.arrays.zeros(self.count, dtype=xp.bool),  # no task of the engine can fail
+                "failed": failed,
             }
             reward = self._reward.step_reward(self.episodes.context, gamma=self.gamma, **values)
         return xp.astype(reward, xp.float32)
 
     def _begin(self, mask: Array) -> None:
         """Reset the figures of the episodes of `mask`."""
-        self._saturated = self._saturated * ~mask
+        self._saturated, self._touched = self._saturated * ~mask, self._touched & ~mask
         self._stages_done = self._stages_done * ~mask
         if self._reward.uses_potential:
             self._update_potential()
@@ -186,6 +199,7 @@ class FusedEnvs:
         return {
             "episodes": self.episodes.state_dict(),
             "saturated": to_numpy(self._saturated).copy(),
+            "touched": to_numpy(self._touched).copy(),
             "stages_done": to_numpy(self._stages_done).copy(),
             "observations": {key: to_numpy(value).copy() for key, value in observations.items()},
         }
@@ -194,6 +208,7 @@ class FusedEnvs:
         """Restore a `state_dict`, to the bit; return the observations."""
         self.episodes.load_state_dict(state["episodes"])
         self._saturated = self.arrays.floats(state["saturated"])
+        self._touched = self.arrays.flags(state["touched"])
         self._stages_done = self.arrays.integers(state["stages_done"])
         self._update_potential()
         return self._builder.build_batch(self.episodes.context)

@@ -5,28 +5,41 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mygym.envs.placement import START_MARGIN
+import numpy as np
+
+from mygym.envs.placement import START_MARGIN, object_area
 from mygym.envs.robot_env import RobotEnv
 from mygym.envs.task_world import find_task_with
 from mygym.errors import ConfigError, bad_value
 from mygym.fused.arm import ArmModel
 from mygym.fused.arrays import Arrays, free_memory
+from mygym.fused.box import BoxModel
 from mygym.fused.controller import CONTROLLERS
 from mygym.fused.episodes import BatchTask
+from mygym.fused.gripper import GripperModel, finger_shapes
 from mygym.fused.motors import MotorModel, fitted_accelerations
+from mygym.fused.placement import PlacementModel
+from mygym.fused.world import WorldModel
 from mygym.models.controllers import EndEffectorDelta, find_controller
+from mygym.models.objects import GRIPPER_WIDTH, ObjectSpec, load_object
 from mygym.models.workspace import load_workspace
 from mygym.registry import registry
-from mygym.tasks.grammar import as_typed
-from mygym.tasks.task import Task
+from mygym.tasks.lookup import find_task
+from mygym.tasks.task import AIR, SURFACE, Task
 from mygym.types import FloatArray
 
 WHY = "cannot be represented by engine fused"
-STAGES = ("approach",)
-"""Stages of the only composition that the engine has, to a point and without an object: `reach`."""
+STAGES = ("approach", "grasp", "move", "push", "drop", "withdraw")
+"""Stages that the engine represents, with one box or, for `approach`, a point."""
 
-BYTES = 2_000
-"""Memory of an environment, measured with 20,000 to 200,000 environments: 0.8 to 1.9 kB."""
+TALLEST = 1.5
+"""Height of a box by its narrower edge from which it may tip over."""
+
+MOVING_FINGERS, WELDED_FINGERS = 1.3, 0.5
+"""Friction of the links of the fingers in Bullet: by the URDF, or by default when they are part of the hand."""
+
+BYTES = 4_000
+"""Memory of an environment: twice that of an arm alone, which was measured; with a box it was not."""
 
 FIXTURES = {"table"}
 """Fixtures that the tool's bounds keep clear of."""
@@ -43,7 +56,6 @@ def check_supported(arguments: Mapping[str, Any]) -> None:
         RegistryError: Unknown name.
     """
     task, *_ = find_task_with(arguments.get("task", "reach"), arguments.get("task_params") or {})
-    _check_task(task)
     control = find_controller(arguments.get("control", "ee_delta")).config
     if control.name not in CONTROLLERS:
         raise _refusal("control", control.name, CONTROLLERS)
@@ -52,6 +64,7 @@ def check_supported(arguments: Mapping[str, Any]) -> None:
     if control.max_force is not None:
         raise _refusal("control.max_force", control.max_force, "null: its motors are fitted at the full force")
     robot = registry("robot").get(arguments.get("robot") or task.robot)
+    _check_task(task, robot.name)
     if robot.name not in fitted_accelerations():
         raise _refusal("robot", robot.name, sorted(fitted_accelerations()), "has no motors fitted for engine fused")
     workspace = load_workspace(registry("workspace").get(arguments.get("workspace") or task.workspace).load())
@@ -65,30 +78,62 @@ def check_supported(arguments: Mapping[str, Any]) -> None:
         raise _refusal("randomize", sorted(arguments["randomize"]), "{}: nothing is randomized")
 
 
-def _check_task(task: Task) -> None:
-    """Refuse a task that is not `approach` to a point.
+def _check_task(task: Task, robot: str) -> None:
+    """Refuse a task that is not about a point, or about one box on the table.
 
     Raises:
         ConfigError: The message names the property of the task.
     """
-    allowed = "reach (A), which approaches a point"
+    allowed = "tasks of one sub-task with the stages " + ", ".join(STAGES)
+    why = "which engine fused does not support"
     if len(task.subtasks) > 1:
-        raise _refusal(
-            "task", task.name, allowed, f"has {len(task.subtasks)} sub-tasks, which engine fused does not support"
-        )
+        raise _refusal("task", task.name, allowed, f"has {len(task.subtasks)} sub-tasks, {why}")
     further = [name for name in task.stage_names if name not in STAGES]
     if further:
-        raise _refusal("task", task.name, allowed, f"has the stage {further[0]}, which engine fused does not support")
+        raise _refusal("task", task.name, allowed, f"has the stage {further[0]}, {why}")
     subtask = task.subtasks[0]
-    if task.roles or subtask.part or subtask.path or subtask.onto or subtask.via or task.arms > 1:
-        name = task.name if isinstance(task.name, str) else as_typed(subtask.stages)
-        raise _refusal("task", name, allowed, "acts on an object or a part, which engine fused does not support")
-    if len(task.goal_areas(0)) != 1:
-        raise _refusal("task", task.name, "a task whose goals are from one area")
+    if subtask.part or task.arms > 1:
+        raise _refusal("task", task.name, allowed, f"acts on a part or needs two arms, {why}")
+    if subtask.path or subtask.onto or subtask.via:
+        raise _refusal("task", task.name, allowed, f"has a path, or another object below its goal, {why}")
+    if task.needs_tool_yaw:
+        raise _refusal("task", task.name, "a task in which objects start with a yaw of 0", f"turns the tool, {why}")
+    if any(subtask.grip):
+        raise _refusal(
+            "task", task.name, "a task whose objects are gripped at their centre", f"has a grip point, {why}"
+        )
+    if len(task.roles) > 1:
+        raise _refusal("task", task.name, allowed, f"has {len(task.roles)} objects, {why}")
     if task.distractors:
         raise _refusal("task_params.distractors", [item.object for item in task.distractors], "none")
     if task.stages_done:
         raise _refusal("task_params.stages_done", task.stages_done, "0")
+    if not task.roles:
+        if len(task.goal_areas(0)) != 1:
+            raise _refusal("task", task.name, "a task whose goals are from one area")
+        if task.starts:
+            raise _refusal("task_params.starts", dict(task.starts), "none, for a task without an object")
+        return
+    if robot not in finger_shapes():
+        raise _refusal("robot", robot, sorted(finger_shapes()), "has no fingers measured for engine fused")
+    if task.varies_objects:
+        raise _refusal("task_params.objects", task.assets(task.roles[0]), "one object")
+    _check_object(load_object(task.assets(task.roles[0])[0]))
+
+
+def _check_object(spec: ObjectSpec) -> None:
+    """Refuse an object that is not an upright box that the fingers reach around.
+
+    Raises:
+        ConfigError: The message names the property of the object.
+    """
+    allowed = f"a box of at most {GRIPPER_WIDTH} m and no higher than {TALLEST:g} times its narrower edge, such as cube"
+    solid = [geom for geom in spec.geoms if geom.collides]
+    is_box = len(solid) == 1 and solid[0].shape == "box" and not any(solid[0].euler) and not any(solid[0].position)
+    if not is_box:
+        raise _refusal("task_params.object", spec.name, allowed, "is not a single box, and engine fused has no other")
+    if max(spec.size[:2]) > GRIPPER_WIDTH or spec.size[2] > TALLEST * spec.grasp_width:
+        raise _refusal("task_params.object", spec.name, allowed, "may tip over, which engine fused does not represent")
 
 
 def check_memory(count: int, arrays: Arrays) -> None:
@@ -122,8 +167,39 @@ def arm_model(env: RobotEnv, acceleration: FloatArray) -> ArmModel:
     return ArmModel(controller, motors, world.home)
 
 
+def world_model(env: RobotEnv, acceleration: FloatArray, robot: str) -> WorldModel:
+    """Return the model of an environment's arm, and of its gripper and object if it has one.
+
+    Args:
+        env: An environment that `check_supported` accepts.
+        acceleration: See `arm_model`.
+        robot: Registered name of the robot.
+    """
+    arm, world = arm_model(env, acceleration), env.world
+    if not env.task.roles:
+        return WorldModel(arm)
+    spec, fingers = world.objects[0], world.robot.gripper
+    assert fingers is not None
+    # All fingers move together: the width changes by the sum of their speeds.
+    speed = fingers.width * fingers.velocity / abs(fingers.open[0] - fingers.closed[0])
+    gripper = GripperModel(
+        finger_shapes()[robot], world.has_gripper, fingers.width, speed, world.robot.motor.position_gain
+    )
+    table = env.workspace.fixtures["table"].friction
+    friction = spec.friction * (MOVING_FINGERS if world.has_gripper else WELDED_FINGERS)
+    return WorldModel(arm, gripper, BoxModel(spec.size, spec.friction * table, friction))
+
+
 def batch_task(env: RobotEnv) -> BatchTask:
     """Return the task of an environment for the engine."""
-    (area,) = env.task.goal_areas(0)
-    tolerance = env.task.stage_bindings[0].thresholds.tolerance
-    return BatchTask(env.task, env.areas[area], tolerance + START_MARGIN)
+    task, areas, bounds = env.task, env.areas, env.workspace.bounds
+    names = task.goal_areas(0)
+    distance = task.stage_bindings[0].thresholds.tolerance + START_MARGIN
+    goals = tuple(areas[name] for name in names)
+    placement = PlacementModel(goals, distance)
+    if task.roles:
+        share = task.goals_on_surface if task.goals_on_surface and names == (AIR, SURFACE) else 0.5
+        area, lift = object_area(areas, task.roles[0]), env.world.objects[0].half_height
+        placement = PlacementModel(goals, distance, share, area, lift, task.rotation)
+    corners = np.array(bounds.low, dtype=float), np.array(bounds.high, dtype=float)
+    return BatchTask(task, placement, corners, find_task(task.name).horizon if task.starts else 0)

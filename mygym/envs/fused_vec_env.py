@@ -62,9 +62,9 @@ class FusedVecEnv(VecEnv):
         ended = step.terminated | step.truncated
         for index in np.flatnonzero(ended).tolist():
             infos[index] |= {
-                "is_success": bool(step.terminated[index]),
-                "failed": False,
-                "touched": False,
+                "is_success": bool(step.success[index]),
+                "failed": bool(step.failed[index]),
+                "touched": bool(step.touched[index]),
                 "saturation": round(float(step.saturation[index]), 4),
                 "elapsed_steps": int(step.elapsed[index]),
                 "terminal_observation": self._arranged({key: value[index] for key, value in step.last.items()}),

@@ -76,7 +76,9 @@ class FusedVectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
         if bool(ended.any()):
             infos["final_obs"], infos["_final_obs"] = self.fused.arranged(step.last), ended
             infos["final_info"] = {
-                "is_success": step.terminated,
+                "is_success": step.success,
+                "failed": step.failed,
+                "touched": step.touched,
                 "stage": step.stage,
                 "stages_done": step.stages_done,
                 "saturation": step.saturation,

@@ -32,6 +32,9 @@ class BatchArm:
         arrays: Array library.
     """
 
+    STATE = ("q", "velocity", "joint_command", "ee_command", "time", "ee_position", "ee_velocity", "rotation")
+    """Attributes on which the next steps depend; the last axis is `N`."""
+
     def __init__(self, model: ArmModel, count: int, arrays: Arrays) -> None:
         self.count, self._arrays, self._dt = count, arrays, model.controller.dt
         self._kinematics = BatchKinematics(model.controller.chain, arrays)
@@ -73,13 +76,21 @@ class BatchArm:
         self.ee_velocity = self.ee_velocity * ~mask
         self.rotation = xp.where(mask, home.rotation, self.rotation)
 
-    def step(self, action: Array) -> None:
-        """Advance all arms by a control step, with actions `(3, N)` that are clipped to [-1, 1]."""
+    def step(self, action: Array, floor: Array | None = None) -> None:
+        """Advance all arms by a control step.
+
+        Args:
+            action: `(3, N)`, clipped to [-1, 1].
+            floor: `(N,)` m: height below which the tool point does not follow its command, as something is in its way.
+        """
         action = self._arrays.xp.clip(action, -1.0, 1.0)
         self.ee_command = self.controller.moved(self.ee_command, action, self.ee_position)
-        self.joint_command = self.controller.inverse(self.joint_command, self.ee_command)
-        target = self._motors.target_velocity(self.joint_command - self.q)
-        self.q, self.velocity = self._motors.drive(self.q, self.velocity, target)
+        target = self.ee_command
+        if floor is not None:
+            target = self._arrays.xp.stack([target[0], target[1], self._arrays.xp.maximum(target[2], floor)])
+        self.joint_command = self.controller.inverse(self.joint_command, target)
+        wanted = self._motors.target_velocity(self.joint_command - self.q)
+        self.q, self.velocity = self._motors.drive(self.q, self.velocity, wanted)
         self.time = self.time + self._dt
         self._measure(self._kinematics.forward(self.q))
 
@@ -128,15 +139,3 @@ class BatchArm:
             object_present=flags,
             object_size=points,
         )
-
-    def state_dict(self) -> dict[str, FloatArray]:
-        """Return all that the next steps depend on, as numpy arrays."""
-        return {name: to_numpy(getattr(self, name)).copy() for name in _STATE}
-
-    def load_state_dict(self, state: dict[str, FloatArray]) -> None:
-        """Restore a `state_dict`, to the bit."""
-        for name in _STATE:
-            setattr(self, name, self._arrays.floats(state[name]))
-
-
-_STATE = ("q", "velocity", "joint_command", "ee_command", "time", "ee_position", "ee_velocity", "rotation")

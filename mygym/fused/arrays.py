@@ -32,6 +32,10 @@ class Arrays:
         """Return an int64 array of whole numbers."""
         return self.xp.asarray(np.asarray(values, dtype=np.int64), device=self.device)
 
+    def flags(self, values: Any) -> Array:
+        """Return a bool array."""
+        return self.xp.asarray(np.asarray(values, dtype=bool), device=self.device)
+
     def zeros(self, *shape: int, dtype: Any = None) -> Array:
         """Return zeros, float32 by default."""
         return self.xp.zeros(shape, dtype=dtype or self.xp.float32, device=self.device)

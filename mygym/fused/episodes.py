@@ -1,60 +1,73 @@
-"""A batch of episodes on the fused arms: goals, progress and automatic resets."""
+"""A batch of episodes on the fused worlds: goals, progress and automatic resets."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from mygym.fused.arm import ArmModel, BatchArm
+import numpy as np
+
+from mygym.fused.arm import BatchArm
 from mygym.fused.arrays import Arrays, to_numpy
-from mygym.fused.random_numbers import uniform
+from mygym.fused.placement import Placed, PlacementModel, place
+from mygym.fused.starts import Pool, make_pools
+from mygym.fused.world import BatchWorld, WorldModel
 from mygym.tasks.episode import act, advance, is_success
 from mygym.tasks.episode_context import EpisodeContext
 from mygym.tasks.progress import Progress
-from mygym.tasks.sampling import Area, sample_batch
 from mygym.tasks.task import Task
-from mygym.types import Array
-
-CANDIDATES = 8
-"""Points that are drawn for a goal; the first that is far enough from the start is taken."""
+from mygym.types import Array, FloatArray
 
 
 @dataclass(frozen=True)
 class BatchTask:
-    """A task that the engine can represent: `approach` to a point, without an object."""
+    """A task that the engine can represent: a tool and a point, or a box on a table."""
 
     task: Task
-    area: Area
-    """Box of the goals, m."""
-    distance: float
-    """m: least distance of a goal from the start of the tool."""
+    placement: PlacementModel
+    bounds: tuple[FloatArray, FloatArray]
+    """Lowest and highest corner `(3,)` m of the space in which an object is not lost."""
+    lead_in_steps: int
+    """Most control steps in which the scripted expert begins an episode, see `Task.starts`."""
 
 
 class BatchEpisodes:
     """`N` episodes side by side; each is decided by the seed of its environment and the number of the episode.
 
     Args:
-        model: The arm.
+        model: Arm, gripper and object.
         task: The task.
         count: `N`.
         arrays: Array library.
     """
 
-    def __init__(self, model: ArmModel, task: BatchTask, count: int, arrays: Arrays) -> None:
+    def __init__(self, model: WorldModel, task: BatchTask, count: int, arrays: Arrays) -> None:
         self.task, self.count, self.arrays = task.task, count, arrays
         self._drawn = task
-        self.arm = BatchArm(model, count, arrays)
+        self.world = BatchWorld(model, count, arrays)
         self.seeds = arrays.integers(range(count))
         """`(N,)` seeds of the environments."""
         self.numbers = arrays.zeros(count, dtype=arrays.xp.int64)
         """`(N,)` numbers of the current episodes since the seeds were set."""
         self.elapsed = arrays.zeros(count, dtype=arrays.xp.int64)
         """`(N,)` control steps since the reset."""
-        self.state = self.arm.state()
-        self.goals = self._draw_goals()
-        """`(N, 1, 3)` m: goal points."""
+        self._pools: list[Pool] = []
+        if task.task.starts:
+            plain = replace(task, task=replace(task.task, starts={}))
+            self._pools = make_pools(
+                task.task, lambda size: BatchEpisodes(model, plain, size, arrays), task.lead_in_steps
+            )
+        self.state = self.world.state()
+        self.goals = arrays.zeros(count, task.task.goal_count, 3)
+        """`(N, G, 3)` m: goal points."""
         self.progress = Progress.at_reset(self.state)
+        self._place(arrays.zeros(count) == 0.0)
+
+    @property
+    def arm(self) -> BatchArm:
+        """The arms."""
+        return self.world.arm
 
     @property
     def context(self) -> EpisodeContext:
@@ -69,18 +82,14 @@ class BatchEpisodes:
 
     def begin(self, mask: Array) -> None:
         """Begin the next episode of the environments of `mask` `(N,)` bool."""
-        xp = self.arrays.xp
-        self.arm.reset(mask)
-        self.state = self.arm.state()
         self.numbers = self.numbers + mask
         self.elapsed = self.elapsed * ~mask
-        self.goals = xp.where(mask[:, None, None], self._draw_goals(), self.goals)
-        self.progress = self.progress.restarted(mask, self.state)
+        self._place(mask)
 
     def step(self, action: Array) -> None:
-        """Advance all episodes by a control step, with actions `(3, N)`."""
-        self.arm.step(action)
-        self.state = self.arm.state()
+        """Advance all episodes by a control step, with actions `(A, N)`."""
+        self.world.step(action)
+        self.state = self.world.state()
         self.elapsed = self.elapsed + 1
         self.progress = advance(self.task, self.progress, self.state, self.goals)
 
@@ -88,30 +97,79 @@ class BatchEpisodes:
         """Return `(N,)` bool: success has held for the task's `hold` steps."""
         return is_success(self.task, self.progress)
 
+    def failed(self) -> Array:
+        """Return `(N,)` bool: the object has left the workspace."""
+        xp, box = self.arrays.xp, self.world.box
+        if box is None:
+            return self.arrays.zeros(self.count, dtype=xp.bool)
+        low, high = (self.arrays.floats(corner)[:, None] for corner in self._drawn.bounds)
+        return xp.any((box.position < low) | (box.position > high), axis=0)
+
     def expert_action(self) -> Array:
-        """Return the actions `(3, N)` of the scripted expert."""
+        """Return the actions `(A, N)` of the scripted expert."""
+        xp = self.arrays.xp
         command = act(self.task, self.progress, self.state, self.goals)
         action = self.arm.controller.action_towards(command.target.T, self.arm.ee_command)
-        return self.arrays.xp.clip(action, -1.0, 1.0)
+        if self.world.action_size > 3:
+            action = xp.concat([action, (self.arm.time * 0.0 + command.gripper)[None]])
+        return xp.clip(action, -1.0, 1.0)
 
-    def _draw_goals(self) -> Array:
-        """Return goals `(N, 1, 3)` m of the current episodes."""
-        numbers = uniform(self.seeds, self.numbers, 3 * CANDIDATES)
-        numbers = self.arrays.xp.reshape(numbers, (CANDIDATES, 3, self.count))
-        drawn = self._drawn
-        return sample_batch(numbers, drawn.area, self.arm.home_position, drawn.distance).T[:, None, :]
+    def _place(self, mask: Array) -> None:
+        """Put the worlds of `mask` at the start of their episodes, and draw their goals."""
+        xp = self.arrays.xp
+        (rows,) = xp.nonzero(mask)
+        placed = place(self._drawn.placement, self.seeds[rows], self.numbers[rows], self.arm.home_position)
+        position, yaw = self.arrays.zeros(3, self.count), self.arrays.zeros(self.count)
+        position[:, rows], yaw[rows] = placed.position, placed.yaw
+        self.world.reset(mask, position, yaw)
+        self.state = self.world.state()
+        goals = xp.asarray(self.goals, copy=True)
+        goals[rows] = placed.goal.T[:, None]
+        self.goals = goals
+        self.progress = self.progress.restarted(mask, self.state)
+        self._start_later(rows, placed)
+
+    def _start_later(self, rows: Array, placed: Placed) -> None:
+        """Let the share of the episodes of `rows` that begin later continue snapshots, see `Task.starts`."""
+        number, picked = placed.choice[0], placed.choice[1]
+        for pool in self._pools:
+            chosen = to_numpy((number >= 0.0) & (number < pool.share))
+            if chosen.any():
+                source = (to_numpy(picked)[chosen] * pool.snapshots.count).astype(np.int64)
+                self.copy_from(pool.snapshots, source, to_numpy(rows)[chosen])
+            number = number - pool.share
+
+    def copy_from(self, other: BatchEpisodes, source: Array, target: Array | None = None) -> None:
+        """Continue episodes of another batch with new seeds, numbers and counters of steps.
+
+        Args:
+            other: The other batch.
+            source: Whole numbers `(n,)`: episodes of the other batch.
+            target: Whole numbers `(n,)`: episodes of this batch that become those; None: all, in order.
+        """
+        rows = slice(None) if target is None else self.arrays.integers(target)
+        taken = self.arrays.integers(source)
+        self.world.copy_from(other.world, taken, rows)
+        goals = self.arrays.xp.asarray(self.goals, copy=True)
+        goals[rows] = other.goals[taken]
+        values = {}
+        for name in Progress.__slots__:
+            value = self.arrays.xp.asarray(getattr(self.progress, name), copy=True)
+            value[rows] = getattr(other.progress, name)[taken]
+            values[name] = value
+        self.goals, self.progress, self.state = goals, Progress(**values), self.world.state()
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that the next steps depend on, as numpy arrays."""
         progress = {name: to_numpy(getattr(self.progress, name)).copy() for name in Progress.__slots__}
         whole = {name: to_numpy(getattr(self, name)).copy() for name in _INTEGERS}
-        return {"arm": self.arm.state_dict(), "goals": to_numpy(self.goals).copy(), "progress": progress, **whole}
+        return {"world": self.world.state_dict(), "goals": to_numpy(self.goals).copy(), "progress": progress, **whole}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a `state_dict`, to the bit."""
         arrays = self.arrays
-        self.arm.load_state_dict(state["arm"])
-        self.state = self.arm.state()
+        self.world.load_state_dict(state["world"])
+        self.state = self.world.state()
         self.goals = arrays.floats(state["goals"])
         for name in _INTEGERS:
             setattr(self, name, arrays.integers(state[name]))

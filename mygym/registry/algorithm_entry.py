@@ -30,6 +30,8 @@ class Algorithm:
     """Values that it prefers for named tasks, above `stage_defaults`; by the name of the task."""
     fused_defaults: Mapping[str, Any] = field(default_factory=dict)
     """Values that it prefers for the fused engine, above the others: there, steps cost little."""
+    fused_stage_defaults: Mapping[str, Any] = field(default_factory=dict)
+    """Values that it prefers for the fused engine and tasks of several stages, above `fused_defaults`."""
     dict_observations: bool = True
     """Whether it takes goal dictionaries; otherwise it gets flat observations."""
     goal_relabelling: bool = False

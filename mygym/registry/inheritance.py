@@ -50,6 +50,7 @@ def complete(entry: Algorithm, stated: Mapping[str, Any], inherit: bool = True) 
             **entry.task_defaults,
         },
         fused_defaults=_preferences(parent.fused_defaults, whole, parent, entry),
+        fused_stage_defaults=_preferences(parent.fused_stage_defaults, whole, parent, entry),
         training_defaults=merged(_training_defaults(entry.target, parent), entry.training_defaults),
     )
 

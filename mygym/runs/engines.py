@@ -59,7 +59,4 @@ def check_engine(config: RunConfig, variants: Sequence[Variant]) -> None:
     if config.subprocesses:
         why = "is not available with engine fused, which is one process"
         raise ConfigError(bad_value("subprocesses", config.subprocesses, ["false"], why))
-    if config.task_params.starts:
-        why = "cannot be represented by engine fused"
-        raise ConfigError(bad_value("task_params.starts", dict(config.task_params.starts), "null", why))
     check_supported(env_arguments(config))

@@ -1,7 +1,7 @@
-"""Normalisation that hardly scales up inputs which hardly vary.
+"""Normalisation of the fused engine's observations: inputs that do not vary are masked, the others hardly scaled up.
 
-Some numbers never vary in the fused engine, and vary by a thousandth in Bullet. Divided by a standard deviation of
-nearly zero, they would reach the network as large numbers that it was never trained on.
+Some numbers never vary in the engine, and vary in Bullet, e.g. the tilt of a box while it is pushed. Divided by a
+standard deviation of nearly zero, they would reach the network as large numbers that it was never trained on.
 """
 
 from __future__ import annotations
@@ -13,16 +13,31 @@ from stable_baselines3.common.vec_env import VecNormalize
 from mygym.types import FloatArray
 
 FLOOR = 1e-4
-"""Least variance of an input: that of a standard deviation of 1 cm, 1 cm/s or 0.01 rad."""
+"""Least variance of an input that varies: that of a standard deviation of 1 cm, 1 cm/s or 0.01 rad."""
+
+NEGLIGIBLE = 1e-8
+"""Variance below which an input does not vary."""
+
+MASKED = 1e12
+"""Variance that stands for an input which does not vary: divided by its square root, the input is nearly 0."""
 
 
 class FlooredMeanStd(RunningMeanStd):
-    """Running mean and variance, the variance at least `FLOOR`."""
+    """Running mean and variance; the variance is `MASKED`, or at least `FLOOR`.
+
+    Args:
+        shape: Shape of the mean.
+    """
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        super().__init__(epsilon=0.0, shape=shape)  # no count of a first value, which would add variance
+        self.var = np.full(shape, MASKED)
 
     def update_from_moments(self, batch_mean: FloatArray, batch_var: FloatArray, batch_count: float) -> None:
         """Take the moments of a batch into account."""
+        self.var = np.where(self.var == MASKED, 0.0, self.var)
         super().update_from_moments(batch_mean, batch_var, batch_count)
-        self.var = np.maximum(self.var, FLOOR)
+        self.var = np.where(self.var < NEGLIGIBLE, MASKED, np.maximum(self.var, FLOOR))
 
 
 def set_variance_floor(normalizer: VecNormalize) -> None:

@@ -44,7 +44,7 @@ def _is_away(point: FloatArray, center: FloatArray, distance: float) -> bool:
     return bool(difference @ difference >= distance * distance)
 
 
-def sample_batch(numbers: Array, area: Area, away_from: FloatArray, distance: float) -> Array:
+def sample_batch(numbers: Array, area: Area, away_from: Array, distance: float) -> Array:
     """Return points `(3, N)` in `area`, at least `distance` metres from `away_from`, for a batch of episodes.
 
     It is the twin of `sample_in`: each episode takes the first of its candidates that is far enough, or else the corner
@@ -53,16 +53,17 @@ def sample_batch(numbers: Array, area: Area, away_from: FloatArray, distance: fl
     Args:
         numbers: `(K, 3, N)` random numbers in [0, 1): `K` candidates for each episode.
         area: The box.
-        away_from: `(3,)` m.
+        away_from: `(3,)` m, or `(3, N)` m for points of each episode.
         distance: m.
     """
     xp = namespace(numbers)
-    low, high = area
-    corner = np.where(np.abs(low - away_from) > np.abs(high - away_from), low, high)
-    columns = [xp.zeros_like(numbers[0, 0]) + float(value) for value in corner]
-    points = xp.stack(columns)
+    low, high = area[0].tolist(), area[1].tolist()
+    zero = xp.zeros_like(numbers[0, 0])
+    origin = [zero + (float(value) if value.ndim == 0 else value) for value in away_from]
+    points = xp.stack([xp.where(abs(low[i] - origin[i]) > abs(high[i] - origin[i]), low[i], high[i]) for i in range(3)])
+    points = xp.astype(points, numbers.dtype)
     for candidate in reversed(range(numbers.shape[0])):
-        point = xp.stack([float(low[i]) + numbers[candidate, i] * float(high[i] - low[i]) for i in range(3)])
-        squares = [(point[i] - float(away_from[i])) ** 2 for i in range(3)]
+        point = xp.stack([low[i] + numbers[candidate, i] * (high[i] - low[i]) for i in range(3)])
+        squares = [(point[i] - origin[i]) ** 2 for i in range(3)]
         points = xp.where(squares[0] + squares[1] + squares[2] >= distance * distance, point, points)
     return points

@@ -18,6 +18,7 @@ from mygym.fused.episodes import BatchEpisodes
 from mygym.fused.kinematics import BatchKinematics, quaternions
 from mygym.fused.motors import BatchMotors, MotorModel, fitted_accelerations
 from mygym.fused.random_numbers import uniform
+from mygym.fused.world import WorldModel
 from mygym.models.controllers.end_effector import IK_ITERATIONS, IK_TOLERANCE
 from mygym.models.kinematics import Kinematics
 from mygym.models.transforms import matrix_to_quaternion
@@ -114,7 +115,7 @@ def test_random_numbers_are_uniform_and_the_same_in_both_libraries() -> None:
 
 @pytest.mark.parametrize("output", OUTPUTS)
 def test_episodes_follow_from_their_seeds_and_numbers(panda: RobotEnv, output: str) -> None:
-    model, task, arrays = arm_model(panda, np.full(7, 60.0)), batch_task(panda), find_arrays(output)
+    model, task, arrays = WorldModel(arm_model(panda, np.full(7, 60.0))), batch_task(panda), find_arrays(output)
     first, second = (BatchEpisodes(model, task, 4, arrays) for _ in range(2))
     first.seed([5, 6, 7, 8])
     second.seed([8, 6, 5, 7])
@@ -125,12 +126,12 @@ def test_episodes_follow_from_their_seeds_and_numbers(panda: RobotEnv, output: s
     after = to_numpy(first.goals)
     assert (after[1] != before[1]).all()
     np.testing.assert_array_equal(np.delete(after, 1, 0), np.delete(before, 1, 0))
-    low, high = task.area
+    low, high = task.placement.goals[0]
     many = BatchEpisodes(model, task, 2000, arrays)
     points = to_numpy(many.goals)[:, 0]
     assert (points >= low - 1e-6).all()
     assert (points <= high + 1e-6).all()
-    assert np.linalg.norm(points - many.arm.home_position, axis=1).min() >= task.distance - 1e-6
+    assert np.linalg.norm(points - many.arm.home_position, axis=1).min() >= task.placement.distance - 1e-6
     assert np.ptp(points, axis=0).min() > 0.95 * (high - low).min()
 
 

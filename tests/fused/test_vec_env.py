@@ -16,7 +16,7 @@ from mygym.runs import env_factory
 from mygym.runs.evaluation import evaluate_policy
 from mygym.runs.plan import make_plan
 from mygym.runs.policy import normalizer_of
-from mygym.runs.variance_floor import FLOOR
+from mygym.runs.variance_floor import FLOOR, MASKED, FlooredMeanStd
 from tests.components import small
 
 SHORT = {
@@ -114,8 +114,19 @@ def test_inputs_that_never_vary_are_not_scaled_up() -> None:
     assert isinstance(env, VecNormalize)
     figures = normalizer_of(env)
     assert figures is not None
-    assert figures["observation"]["var"].min() >= FLOOR
-    assert (figures["observation"]["var"] == FLOOR).any()
+    variance = figures["observation"]["var"]
+    assert variance.min() == FLOOR, "the orientation of a tool that stays upright"
+    assert (figures["desired_goal"]["var"] > FLOOR).all()
+
+
+def test_inputs_that_never_vary_are_masked() -> None:
+    constant, varying = np.full((64, 1), 0.7), np.random.default_rng(0).normal(size=(64, 1))
+    running = FlooredMeanStd((3,))
+    running.update(np.hstack([constant, varying, constant]))
+    assert running.var.tolist() == [MASKED, pytest.approx(np.var(varying)), MASKED]
+    running.update(np.hstack([constant, varying, varying]))
+    both = np.concatenate([constant, varying])
+    assert running.var.tolist() == [MASKED, pytest.approx(np.var(varying)), pytest.approx(np.var(both))]
 
 
 def test_ppo_learns_reach_and_solves_it_in_bullet(tmp_path: Path) -> None:

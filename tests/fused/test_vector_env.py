@@ -76,7 +76,7 @@ def test_seeds_decide_the_episodes() -> None:
 @pytest.mark.parametrize(
     ("name", "keywords", "key"),
     [
-        ("mygym-fused/Push-v0", {}, "task"),
+        ("mygym-fused/Stack-v0", {}, "task"),
         (ID, {"robot": "baxter"}, "robot"),
         (ID, {"output": "jax"}, "output"),
         (ID, {"device": "cuda"}, "device"),
@@ -89,7 +89,7 @@ def test_the_error_names_the_key(name: str, keywords: dict[str, Any], key: str) 
 
 
 def test_environments_that_do_not_fit_into_memory_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"^num_envs: 1000000000000 needs 2000000\.0 GB .*allowed: at most [\d,]+$"):
+    with pytest.raises(ConfigError, match=r"^num_envs: 1000000000000 needs 4000000\.0 GB .*allowed: at most [\d,]+$"):
         make(10**12)
 
 

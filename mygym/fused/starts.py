@@ -1,0 +1,99 @@
+"""Episodes that begin later: snapshots of the scripted expert's episodes, which training episodes continue."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mygym.fused.arrays import to_numpy
+from mygym.tasks.episode import potential
+from mygym.tasks.task import Task
+from mygym.types import Array, FloatArray
+
+if TYPE_CHECKING:
+    from mygym.fused.episodes import BatchEpisodes
+
+POOL = 1024
+"""Episodes of the expert for each kind of start; their seeds are constant, so that runs can be repeated."""
+
+FIRST_SEED = 1 << 40
+"""Seed of the first of these episodes: no environment of a run has it."""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Snapshots of one kind of start."""
+
+    share: float
+    """Share of the episodes that begin there."""
+    snapshots: BatchEpisodes
+    """Episodes in their snapshots."""
+
+
+def make_pools(task: Task, make: Callable[[int], BatchEpisodes], steps: int) -> list[Pool]:
+    """Let the scripted expert begin episodes, and return snapshots for each kind of start.
+
+    Args:
+        task: The task; `starts` has the shares, see `Task.start_stages`.
+        make: Function that returns a number of episodes without such starts.
+        steps: Most control steps of the expert.
+    """
+    pools = []
+    for kind, (name, share) in enumerate(task.starts.items()):
+        low, high = task.start_stages[name]
+        lead_in = low + (high - low) * (np.arange(POOL) + 0.5) / POOL
+        episodes = make(POOL)
+        first = FIRST_SEED + kind * POOL
+        episodes.seed(range(first, first + POOL))
+        reached = lead(episodes, lead_in, steps)
+        if not reached.any():
+            continue  # the expert does not get there: episodes begin at the reset
+        pools.append(Pool(share, make(int(reached.sum()))))
+        pools[-1].snapshots.copy_from(episodes, np.flatnonzero(reached))
+    return pools
+
+
+def lead(episodes: BatchEpisodes, lead_in: FloatArray, steps: int) -> Array:
+    """Let the expert complete stages; return `(N,)` bool: where it has.
+
+    Args:
+        episodes: Episodes, each left at the step at which its stages are complete.
+        lead_in: `(N,)` stages; a share of a stage is a share of the potential that was missing when the stage began.
+        steps: Most control steps.
+    """
+    task = episodes.task
+    count = len(task.stage_bindings)
+    stages = np.floor(lead_in)
+    share, end = lead_in - stages, stages + 1.0 - count
+    begin = np.full(len(lead_in), math.nan)
+    done = np.zeros(len(lead_in), dtype=bool)
+    kept = episodes.state_dict()
+    for step in range(steps):
+        stage = to_numpy(episodes.progress.stage)
+        value = to_numpy(potential(task, episodes.progress, episodes.state, episodes.goals))
+        begin = np.where(np.isnan(begin) & (stage >= stages), value, begin)
+        arrives = ~done & ((stage > stages) | ((stage == stages) & (value >= begin + share * (end - begin))))
+        if arrives.any():
+            kept = _merged(kept, episodes.state_dict(), arrives, len(lead_in))
+            done |= arrives
+        if done.all() or step == steps - 1:
+            break
+        episodes.step(episodes.expert_action())
+    episodes.load_state_dict(kept)
+    return done
+
+
+def _merged(old: dict[str, Any], new: dict[str, Any], rows: Array, count: int) -> dict[str, Any]:
+    """Return nested arrays with the episodes `rows` `(N,)` bool of `new`, the others of `old`."""
+    merged: dict[str, Any] = {}
+    for key, value in new.items():
+        if isinstance(value, dict):
+            merged[key] = _merged(old[key], value, rows, count)
+        else:
+            mask = rows.reshape((-1,) + (1,) * (value.ndim - 1)) if value.shape[0] == count else rows
+            merged[key] = np.where(mask, value, old[key])
+    return merged

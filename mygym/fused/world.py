@@ -1,0 +1,188 @@
+"""A batch of worlds: an arm, and, for tasks with an object, two fingers and a box on a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mygym.fused.arm import ArmModel, BatchArm
+from mygym.fused.arrays import Arrays, to_numpy
+from mygym.fused.box import BatchBox, BoxModel
+from mygym.fused.grasp import BatchGrasp
+from mygym.fused.gripper import BatchGripper, GripperModel
+from mygym.tasks.state import State
+from mygym.types import Array
+
+LIFT = 0.0005
+"""m above the top of a box at which fingers stop that come down on it."""
+
+
+@dataclass(frozen=True)
+class WorldModel:
+    """An arm with what it handles."""
+
+    arm: ArmModel
+    gripper: GripperModel | None = None
+    """None without a box."""
+    box: BoxModel | None = None
+
+
+class BatchWorld:
+    """`N` worlds, each at the start of an episode at first; boxes are at the origin until `reset` places them.
+
+    Args:
+        model: The world.
+        count: `N`.
+        arrays: Array library.
+    """
+
+    def __init__(self, model: WorldModel, count: int, arrays: Arrays) -> None:
+        self.count, self._arrays = count, arrays
+        self.arm = BatchArm(model.arm, count, arrays)
+        self.box: BatchBox | None = None
+        if model.box is not None and model.gripper is not None:
+            dt = model.arm.controller.dt
+            self.gripper = BatchGripper(model.gripper, count, dt, arrays)
+            self.box = BatchBox(model.box, count, dt, arrays)
+            self.grasp = BatchGrasp(self.gripper, self.box, count, arrays)
+            self.pressed: Array = arrays.zeros(count, dtype=arrays.xp.bool)
+            """`(N,)` bool: the fingers are on top of the box."""
+            size = arrays.floats(model.box.size)
+            self._size = arrays.zeros(count, 1, 3) + size
+        self.action_size = 3 + (self.box is not None and self.gripper.model.moves)
+        """`A`: 3, or 4 with fingers that move."""
+
+    def reset(self, mask: Array, position: Array | None = None, yaw: Array | None = None) -> None:
+        """Put the worlds of `mask` `(N,)` bool at the start of an episode.
+
+        Args:
+            mask: The worlds.
+            position: `(3, N)` m: centres of the boxes.
+            yaw: `(N,)` rad: yaws of the boxes.
+        """
+        self.arm.reset(mask)
+        if self.box is not None and position is not None and yaw is not None:
+            self.gripper.reset(mask)
+            self.grasp.reset(mask)
+            self.box.reset(mask, position, yaw)
+            self.pressed = self.pressed & ~mask
+
+    def step(self, action: Array) -> None:
+        """Advance all worlds by a control step, with actions `(A, N)` that are clipped to [-1, 1]."""
+        arm, box = self.arm, self.box
+        if box is None:
+            arm.step(action)
+            return
+        gripper, grasp = self.gripper, self.grasp
+        shape = gripper.model.shape
+        before, bottom_before = self._tips(), arm.ee_position[2] - shape.tip
+        floor = self._floor(bottom_before)
+        arm.step(action[:3], floor)
+        if gripper.model.moves:
+            gripper.drive(action[3])
+            grasp.release(arm.ee_velocity)
+            grasp.limit_width(arm.ee_position, arm.rotation)
+        bottom = arm.ee_position[2] - shape.tip
+        ends = self._tips()
+        box.advance(~grasp.held, ends, before, self._arrays.xp.stack([bottom_before, bottom]), shape)
+        if gripper.model.moves:
+            grasp.carry(arm.ee_position, arm.rotation, arm.ee_velocity)
+            grasp.catch(arm.ee_position, arm.rotation, arm.ee_velocity)
+        self.pressed = arm.ee_position[2] < floor + 2 * LIFT
+
+    def _tips(self) -> tuple[Array, Array]:
+        """Return x, y of the tips of both fingers, m, each `(2, N)`."""
+        shape, xp, arm = self.gripper.model.shape, self._arrays.xp, self.arm
+        axis = arm.rotation[shape.axis]
+        away = 0.5 * self.gripper.width + shape.centre
+        x, y = away * axis[0], away * axis[1]
+        return (
+            xp.stack([arm.ee_position[0] + x, arm.ee_position[0] - x]),
+            xp.stack([arm.ee_position[1] + y, arm.ee_position[1] - y]),
+        )
+
+    def _floor(self, bottom: Array) -> Array:
+        """Return the least height `(N,)` m of the tool point where fingers come down on the box, else −1.
+
+        Args:
+            bottom: `(N,)` m: lowest point of the fingers.
+        """
+        xp, box, shape = self._arrays.xp, self.box, self.gripper.model.shape
+        assert box is not None
+        top = box.position[2] + box.rest_height
+        cosine, sine = xp.cos(box.yaw), xp.sin(box.yaw)
+        x, y = self._tips()
+        dx, dy = x - box.position[0], y - box.position[1]
+        room = 0.7 * shape.radius  # a ball slips off an edge
+        over = (xp.abs(cosine * dx + sine * dy) < box.half[0] + room) & (
+            xp.abs(cosine * dy - sine * dx) < box.half[1] + room
+        )
+        on_top = (over[0] | over[1]) & (bottom > top - LIFT) & ~self.grasp.held
+        return xp.where(on_top, top + shape.tip + LIFT, -1.0)
+
+    def state(self) -> State:
+        """Return the state, whose arrays are views; arrays of parts and other arms are empty.
+
+        A finger on top of the box touches it but does not count as a `finger_contact`, which is one between the
+        fingers or from the side. `hit` is always false, and `object_depth` 0.
+        """
+        state, arrays, box = self.arm.state(), self._arrays, self.box
+        if box is None:
+            return state
+        xp, count, zeros = arrays.xp, self.count, arrays.zeros(self.count)
+        position = box.position.T[:, None]
+        half = 0.5 * box.yaw
+        touch = (box.contact[0] | box.contact[1] | self.pressed)[:, None]
+        none = arrays.zeros(count, 1, dtype=xp.bool)
+        moves = self.gripper.model.moves
+        return replace(
+            state,
+            gripper_width=self.gripper.width,
+            gripper_command=self.gripper.command,
+            finger_contact=box.contact.T[:, None] if moves else arrays.zeros(count, 1, 0, dtype=xp.bool),
+            touch=touch,
+            object_depth=arrays.zeros(count, 1),
+            hit=none,
+            hit_position=position,
+            object_position=position,
+            object_orientation=xp.stack([zeros, zeros, xp.sin(half), xp.cos(half)]).T[:, None],
+            object_velocity=box.velocity.T[:, None],
+            object_angular_velocity=xp.stack([zeros, zeros, box.spin]).T[:, None],
+            second_finger_contact=arrays.zeros(count, 1, 0, dtype=xp.bool),
+            object_present=~none,
+            object_size=self._size,
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that the next steps depend on, as numpy arrays whose last axis is `N`."""
+        parts = self._parts()
+        return {
+            name: {key: to_numpy(getattr(part, key)).copy() for key in keys} for name, (part, keys) in parts.items()
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore a `state_dict`, to the bit."""
+        arrays = self._arrays
+        for name, (part, keys) in self._parts().items():
+            for key in keys:
+                values = state[name][key]
+                setattr(part, key, arrays.flags(values) if values.dtype == bool else arrays.floats(values))
+
+    def copy_from(self, other: BatchWorld, source: Array, target: Any) -> None:
+        """Put worlds `target` into the states of the worlds `source` `(n,)` of another batch."""
+        xp, parts = self._arrays.xp, other._parts()
+        for name, (part, keys) in self._parts().items():
+            for key in keys:
+                values = xp.asarray(getattr(part, key), copy=True)
+                values[..., target] = getattr(parts[name][0], key)[..., source]
+                setattr(part, key, values)
+
+    def _parts(self) -> dict[str, tuple[Any, tuple[str, ...]]]:
+        """Return name → component, and its arrays on which the next steps depend."""
+        parts: dict[str, tuple[Any, tuple[str, ...]]] = {"arm": (self.arm, self.arm.STATE)}
+        if self.box is not None:
+            parts["gripper"] = self.gripper, ("width", "command")
+            parts["box"] = self.box, ("position", "yaw", "velocity", "spin", "contact")
+            parts["grasp"] = self.grasp, ("held", "grip", "turn", "thickness")
+            parts["world"] = self, ("pressed",)
+        return parts

@@ -1,0 +1,76 @@
+"""The fused engine with a box: the expert's success, parity, starts, refusals and states, in both libraries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mygym.checks.parity import compare_engines
+from mygym.envs.fused_envs import FusedEnvs
+from mygym.envs.fused_support import check_supported
+from mygym.errors import ConfigError
+from mygym.fused.arrays import to_numpy
+
+
+@pytest.mark.parametrize("output", ["numpy", "torch"])
+@pytest.mark.parametrize("task", ["push", "pick_and_place"])
+def test_the_expert_solves_the_task(task: str, output: str) -> None:
+    envs = FusedEnvs({"task": task, "reward": "shaped"}, 32, output)
+    envs.reset(range(32))
+    solved = np.zeros(32, dtype=bool)
+    for _ in range(60):
+        step = envs.step(envs.expert_action())
+        solved |= to_numpy(step.success)
+        assert not to_numpy(step.failed).any()
+    assert solved.all()
+
+
+def test_bullet_agrees_on_objects_and_grasps() -> None:
+    random, expert, noisy = compare_engines({"task": "pick_and_place"}, 12, seed=0)
+    assert expert.success_pybullet == expert.success_fused == 1.0
+    assert random.object_median is not None
+    assert expert.object_median is not None
+    assert random.object_median < 2.0
+    assert expert.object_median < 4.0
+    assert noisy.grasps is not None
+    assert noisy.gate is not None
+    assert noisy.grasps >= 6
+    assert noisy.gate >= 0.8
+
+
+def test_a_share_of_the_episodes_begins_in_hand() -> None:
+    envs = FusedEnvs({"task": "pick_and_place", "task_params": {"starts": {"in_hand": 0.3}}}, 1000)
+    envs.reset(range(1000))
+    held = envs.episodes.world.grasp.held
+    assert 0.25 < held.mean() < 0.35
+    np.testing.assert_array_equal(held, envs.episodes.progress.stage == 2)
+
+
+def test_a_state_with_a_held_box_continues_to_the_bit() -> None:
+    first, second = (FusedEnvs({"task": "pick_and_place", "reward": "shaped"}, 8) for _ in range(2))
+    first.reset(range(8))
+    for _ in range(15):
+        first.step(first.expert_action())
+    assert first.episodes.world.grasp.held.any()
+    second.load_state_dict(first.state_dict())
+    for _ in range(30):
+        a, b = (envs.step(envs.expert_action()) for envs in (first, second))
+        np.testing.assert_array_equal(a.observations["observation"], b.observations["observation"])
+        np.testing.assert_array_equal(a.reward, b.reward)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"task": "stack"}, "stack"),
+        ({"task": "throw"}, "throw"),
+        ({"task": "push", "robot": "kuka"}, "robot"),
+        ({"task": "push", "task_params": {"object": "apple"}}, "apple"),
+        ({"task": "open_drawer"}, "open"),
+    ],
+)
+def test_what_it_cannot_represent_is_refused_by_name(arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        check_supported(arguments)
