@@ -60,6 +60,14 @@ def load_demonstrations(dataset: str | Path, key: str = "dataset") -> Demonstrat
     return Demonstrations(path, episodes, storage.observation_space, storage.action_space, values, about)
 
 
+def recorded_values(dataset: str | Path) -> Mapping[str, Any]:
+    """Return the config values of a dataset without reading its episodes; empty if the folder is not a dataset."""
+    values: Any = None
+    with contextlib.suppress(ConfigError):
+        values = _metadata(Path(dataset), "dataset")[METADATA_KEY].get("config")
+    return values if isinstance(values, dict) else {}
+
+
 def _metadata(path: Path, key: str) -> dict[str, Any]:
     """Return Minari's metadata of a dataset of `mygym demos`.
 

@@ -17,6 +17,7 @@ from mygym.errors import DivergedError
 from mygym.fused.arrays import find_arrays, to_numpy
 from mygym.fused.episodes import BatchEpisodes
 from mygym.fused.motors import fitted_accelerations
+from mygym.fused.starts import make_pools
 from mygym.registry import registry
 from mygym.tasks import goals
 from mygym.tasks.episode import potential
@@ -82,7 +83,9 @@ class FusedEnvs:
             robot = registry("robot").get(arguments.get("robot") or env.task.robot).name
             accelerations = np.array(fitted_accelerations()[robot])
             model = world_model(env, accelerations, robot)
-            self.episodes = BatchEpisodes(model, batch_task(env), count, self.arrays)
+            task = batch_task(env)
+            pools = make_pools(model, task, self.arrays)
+            self.episodes = BatchEpisodes(model, task, count, self.arrays, pools)
             self.observation_space: gymnasium.Space[Any] = env.observation_space
             self.action_space = env.action_space
             self.goal_env, self.gamma = env.goal_env, env.gamma

@@ -12,6 +12,6 @@ box             a box that slides, is pushed, falls and rests
 grasp           when two fingers hold a box, carry it, and let it go
 world           an arm with its fingers and box
 placement       starts of objects, and goals
-starts          episodes that begin along the expert's
 episodes        goals, progress and automatic resets of a batch of episodes
+starts          episodes that begin along the expert's
 """

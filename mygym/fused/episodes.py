@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ import numpy as np
 from mygym.fused.arm import BatchArm
 from mygym.fused.arrays import Arrays, to_numpy
 from mygym.fused.placement import Placed, PlacementModel, place
-from mygym.fused.starts import Pool, make_pools
 from mygym.fused.world import BatchWorld, WorldModel
 from mygym.tasks.episode import act, advance, is_success
 from mygym.tasks.episode_context import EpisodeContext
@@ -32,6 +31,16 @@ class BatchTask:
     """Most control steps in which the scripted expert begins an episode, see `Task.starts`."""
 
 
+@dataclass(frozen=True)
+class Pool:
+    """Snapshots of one kind of start."""
+
+    share: float
+    """Share of the episodes that begin there."""
+    snapshots: BatchEpisodes
+    """Episodes in their snapshots."""
+
+
 class BatchEpisodes:
     """`N` episodes side by side; each is decided by the seed of its environment and the number of the episode.
 
@@ -40,9 +49,12 @@ class BatchEpisodes:
         task: The task.
         count: `N`.
         arrays: Array library.
+        pools: Snapshots in which a share of the episodes begins, see `starts.make_pools`.
     """
 
-    def __init__(self, model: WorldModel, task: BatchTask, count: int, arrays: Arrays) -> None:
+    def __init__(
+        self, model: WorldModel, task: BatchTask, count: int, arrays: Arrays, pools: Sequence[Pool] = ()
+    ) -> None:
         self.task, self.count, self.arrays = task.task, count, arrays
         self._drawn = task
         self.world = BatchWorld(model, count, arrays)
@@ -52,12 +64,7 @@ class BatchEpisodes:
         """`(N,)` numbers of the current episodes since the seeds were set."""
         self.elapsed = arrays.zeros(count, dtype=arrays.xp.int64)
         """`(N,)` control steps since the reset."""
-        self._pools: list[Pool] = []
-        if task.task.starts:
-            plain = replace(task, task=replace(task.task, starts={}))
-            self._pools = make_pools(
-                task.task, lambda size: BatchEpisodes(model, plain, size, arrays), task.lead_in_steps
-            )
+        self._pools = pools
         self.state = self.world.state()
         self.goals = arrays.zeros(count, task.task.goal_count, 3)
         """`(N, G, 3)` m: goal points."""

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from mygym.fused.arrays import to_numpy
+from mygym.fused.arrays import Arrays, to_numpy
+from mygym.fused.episodes import BatchEpisodes, BatchTask, Pool
+from mygym.fused.world import WorldModel
 from mygym.tasks.episode import potential
-from mygym.tasks.task import Task
 from mygym.types import Array, FloatArray
-
-if TYPE_CHECKING:
-    from mygym.fused.episodes import BatchEpisodes
 
 POOL = 1024
 """Episodes of the expert for each kind of start; their seeds are constant, so that runs can be repeated."""
@@ -24,35 +21,26 @@ FIRST_SEED = 1 << 40
 """Seed of the first of these episodes: no environment of a run has it."""
 
 
-@dataclass(frozen=True)
-class Pool:
-    """Snapshots of one kind of start."""
-
-    share: float
-    """Share of the episodes that begin there."""
-    snapshots: BatchEpisodes
-    """Episodes in their snapshots."""
-
-
-def make_pools(task: Task, make: Callable[[int], BatchEpisodes], steps: int) -> list[Pool]:
+def make_pools(model: WorldModel, task: BatchTask, arrays: Arrays) -> list[Pool]:
     """Let the scripted expert begin episodes, and return snapshots for each kind of start.
 
     Args:
-        task: The task; `starts` has the shares, see `Task.start_stages`.
-        make: Function that returns a number of episodes without such starts.
-        steps: Most control steps of the expert.
+        model: Arm, gripper and object.
+        task: The task; `starts` of its `task` has the shares, see `Task.start_stages`.
+        arrays: Array library.
     """
     pools = []
-    for kind, (name, share) in enumerate(task.starts.items()):
-        low, high = task.start_stages[name]
+    plain = replace(task, task=replace(task.task, starts={}))
+    for kind, (name, share) in enumerate(task.task.starts.items()):
+        low, high = task.task.start_stages[name]
         lead_in = low + (high - low) * (np.arange(POOL) + 0.5) / POOL
-        episodes = make(POOL)
+        episodes = BatchEpisodes(model, plain, POOL, arrays)
         first = FIRST_SEED + kind * POOL
         episodes.seed(range(first, first + POOL))
-        reached = lead(episodes, lead_in, steps)
+        reached = lead(episodes, lead_in, task.lead_in_steps)
         if not reached.any():
             continue  # the expert does not get there: episodes begin at the reset
-        pools.append(Pool(share, make(int(reached.sum()))))
+        pools.append(Pool(share, BatchEpisodes(model, plain, int(reached.sum()), arrays)))
         pools[-1].snapshots.copy_from(episodes, np.flatnonzero(reached))
     return pools
 

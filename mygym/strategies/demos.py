@@ -17,6 +17,7 @@ from mygym.config.ranges import Range
 from mygym.config.schedules import parse
 from mygym.demonstrations import Demonstrations, check_compatible, load_demonstrations, variant_indices
 from mygym.demonstrations.episodes import Observations
+from mygym.demonstrations.loading import recorded_values
 from mygym.demonstrations.recording import ATTEMPTS, attempts
 from mygym.errors import ConfigError, bad_value
 from mygym.experts import OraclePolicy
@@ -47,7 +48,8 @@ class Demos(Strategy):
 
     Args:
         dataset: Path of a dataset of `mygym demos`; null: before training the scripted expert plays demonstrations as
-            `mygym demos` would record them with the run's config and seed.
+            `mygym demos` would record them with the run's config and seed. A dataset decides the controller, and for
+            replay the reward, unless the config sets them.
         episodes: Number of demonstrations; null: all of the dataset, or 100.
         share: Share of each replay minibatch that is drawn from demonstrations; null: 0.5 for algorithms with replay,
             else 0.
@@ -79,8 +81,13 @@ class Demos(Strategy):
             raise ConfigError(bad_value("strategy_params.weight", weight, "0 or more, a schedule, or null"))
 
     def run_defaults(self) -> Mapping[str, Any]:
-        """Return normalised observations."""
-        return {"normalize": True}
+        """Return normalised observations; with a dataset, also its controller, and for replay its reward."""
+        if self.dataset is None:
+            return {"normalize": True}
+        replays = self._has_replay() if self.share is None else self.share
+        keys = ("control", "reward") if replays else ("control",)
+        recorded = recorded_values(self.dataset)
+        return {"normalize": True, **{key: recorded[key] for key in keys if key in recorded}}
 
     def complete_params(self) -> Mapping[str, Any]:
         """Return the uses that the algorithm supports, and the absolute path of the dataset.
@@ -91,7 +98,7 @@ class Demos(Strategy):
             ConfigError: The algorithm would not use the demonstrations.
         """
         algo, framework = self.config.algo, self.config.framework
-        has_replay = issubclass(algorithm(algo, framework).combo()[0], OffPolicyAlgorithm)
+        has_replay = self._has_replay()
         is_torch = framework == "pytorch"
         share = self.share if self.share is not None else SHARE if has_replay else 0.0
         warm_start = self.warm_start if self.warm_start is not None else WARM_START if is_torch else 0
@@ -147,6 +154,11 @@ class Demos(Strategy):
         # With exploration noise, so that the actor also learns to explore less around the demonstrations.
         deterministic = getattr(self.model, "use_sde", False)
         return imitation_loss(self.model.policy, observations, labels, deterministic=deterministic)
+
+    def _has_replay(self) -> bool:
+        """Return whether the algorithm has a replay buffer."""
+        entry = algorithm(self.config.algo, self.config.framework)
+        return issubclass(entry.combo()[0], OffPolicyAlgorithm)
 
     def _loaded(self, dataset: str) -> Demonstrations:
         """Return the dataset, or its first episodes.

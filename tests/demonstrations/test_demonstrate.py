@@ -24,7 +24,7 @@ from mygym.runs.evaluation import DEMONSTRATION, episode_seeds
 from mygym.runs.video import PAUSE_FRAMES
 from tests.components import small
 
-HARD: dict[str, Any] = {"task": "push", "task_params": {"horizon": 25}}
+HARD: dict[str, Any] = {"task": "push", "task_params": {"horizon": 25}, "control": "ee_delta"}
 """With much noise, about half of the episodes of this task fail."""
 
 

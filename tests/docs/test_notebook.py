@@ -37,7 +37,7 @@ FAST = {
 }
 """Notebook → what a further cell changes in its config."""
 
-LARGEST = 250_000
+LARGEST = 300_000
 """Largest size of a stored output, bytes of its JSON: a figure, a picture, a short film."""
 
 SHORTER = {

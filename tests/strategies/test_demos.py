@@ -167,6 +167,18 @@ def test_a_dataset_equals_recording(tmp_path: Path) -> None:
     assert weights(recorded) == weights(loaded)
 
 
+@pytest.mark.parametrize(("algo", "reward"), [("sac", "dense"), ("ppo", "shaped")])
+def test_a_dataset_decides_controller_and_for_replay_the_reward(algo: str, reward: str, tmp_path: Path) -> None:
+    recording = {"task": "push", "control": {"name": "ee_delta", "step": 0.03}, "reward": "dense"}
+    mygym.demonstrate(recording, out=tmp_path / "dataset", episodes=1)
+    asked = {"task": "push", "algo": algo, "strategy": "demos", "steps": 40, "logdir": str(tmp_path)}
+    params = {"strategy_params": {"dataset": str(tmp_path / "dataset")}}
+    decided = from_python(asked | params).config
+    assert (decided.control.params["step"], decided.reward) == (0.03, reward)
+    assert from_python(asked | params | {"control": {"step": 0.04}}).config.control.params["step"] == 0.04
+    assert from_python({**asked, "strategy_params": {"dataset": "gone"}}).config.reward != "dense"
+
+
 def test_the_warm_start_imitates_before_the_first_evaluation(tmp_path: Path) -> None:
     more = {
         "normalize": False,

@@ -279,7 +279,7 @@ def test_each_state_is_answered_by_one_of_several_teachers(run: Train) -> None:
 
 
 def test_each_task_has_its_teacher(run: Train) -> None:
-    push = run("ppo", task="push", spaces="shared")
+    push = run("ppo", task="push", spaces="shared", control="ee_delta")
     taught = {"teacher": {"reach": ORACLE, "push": str(push)}}
     params = {"multitask": {"tasks": ["reach", "push"]}, "distill": taught}
     values = config("sac", Path("nowhere"), strategy="multitask+distill", strategy_params=params, n_envs=3)
@@ -333,7 +333,7 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
     "no text": ({"reach": 5}, REACH, "strategy_params.teacher.reach: 5 names no teacher"),
     "nothing": ({"reach": None}, REACH, "strategy_params.teacher.reach: None names no teacher"),
     "objects": (
-        ("ppo", {"task": "push"}),
+        ("ppo", {"task": "push", "control": "ee_delta"}),
         REACH,
         "it needs an observation that .* lacks .*a run of the same task on panda",
     ),
