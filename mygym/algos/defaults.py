@@ -93,6 +93,7 @@ _PPO_FUSED = {
 
 _PPO_FUSED_SEVERAL_STAGES = {
     "reward": "shaped",
+    "steps": 2_000_000,
     "eval": {"every": 131_072},
     "algo_params": {"n_epochs": 5, "learning_rate": {"schedule": "linear", "from": 2e-3, "to": 1e-4}},
 }

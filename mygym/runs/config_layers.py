@@ -117,8 +117,11 @@ def engine_layer(asked: RunConfig, entry: Algorithm, task: Task) -> Layer:
     return Layer(f"algorithm {entry.name}, for engine fused", values)
 
 
-def task_layer(task: Task, entry: Algorithm) -> Layer:
-    """Return the numbers of the task, and the config values that its registration prefers."""
+def task_layer(task: Task, entry: Algorithm, of_engine: Layer) -> Layer:
+    """Return the numbers of the task, and the config values that its registration prefers.
+
+    The duration that it prefers is for PyBullet, and for algorithms that learn from rewards.
+    """
     numbers = {key: getattr(task, key) for key in CHANGEABLE if key not in ("distractors", "rotation")}
     numbers |= {"distractors": plain_distractors(task.distractors), "rotation": list(task.rotation)}
     first = task.subtasks[0].object
@@ -127,7 +130,7 @@ def task_layer(task: Task, entry: Algorithm) -> Layer:
     of_task = {
         key: value
         for key, value in task.run_defaults.items()
-        if not (entry.replaces_task_budget and key in BUDGET_KEYS)
+        if not (key in BUDGET_KEYS and (entry.replaces_task_budget or key in of_engine.values))
     }
     return Layer(f"task {task.name}", {"task_params": numbers, **of_task})
 
