@@ -2,8 +2,8 @@
 
     python benchmarks/fused.py
 
-Random actions, `reach` with the dense reward, one process and one thread; observations, rewards, resets and infos
-included. Each figure is the median of five measurements, which alternate so that a busy machine slows both.
+Random actions, each task with the reward that `ppo` prefers, one process and one thread; observations, rewards, resets
+and infos included. Each figure is the median of five measurements, which alternate so that a busy machine slows both.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ TIMES = 5
 SECONDS = 1.0
 """Duration of a measurement, s."""
 
+TASKS = {"reach": "dense", "push": "shaped", "pick_and_place": "shaped"}
+"""Task → reward."""
+
 
 def main() -> None:
     """Measure and print the table."""
@@ -31,15 +34,24 @@ def main() -> None:
     parser.add_argument("--envs", type=int, default=4096, help="environments of the fused engine")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="duration of a measurement")
     options = parser.parse_args()
-    count = options.envs
-    arguments: dict[str, Any] = {"task": "reach", "reward": "dense"}
-    actions = np.random.default_rng(0).uniform(-1, 1, (count, 3)).astype(np.float32)
+    print("| task | engine | env steps/s | ratio |\n|---|---|---|---|")
+    for task, reward in TASKS.items():
+        medians = measure({"task": task, "reward": reward}, options.envs, options.seconds)
+        base = next(iter(medians.values()))
+        for name, speed in medians.items():
+            print(f"| `{task}` | {name} | {speed:,.0f} | {speed / base:,.0f} |")
+
+
+def measure(arguments: dict[str, Any], count: int, seconds: float) -> dict[str, float]:
+    """Return the median env steps per second of each engine, the PyBullet environment first."""
     vec_env, arrays = FusedVecEnv(arguments, count), FusedEnvs(arguments, count)
     vec_env.seed(0)
     vec_env.reset()
     arrays.reset(range(count))
     with closing(RobotEnv(**arguments)) as env:
         env.reset(seed=0)
+        width = env.action_space.shape[0]
+        actions = np.random.default_rng(0).uniform(-1, 1, (count, width)).astype(np.float32)
 
         def step_bullet() -> None:
             _, _, terminated, truncated, _ = env.step(actions[0])
@@ -54,12 +66,8 @@ def main() -> None:
         speeds: dict[str, list[float]] = {name: [] for name in kinds}
         for _ in range(TIMES):
             for name, (step, number) in kinds.items():
-                speeds[name].append(number * steps_per_second(step, options.seconds))
-    medians = {name: float(np.median(values)) for name, values in speeds.items()}
-    base = next(iter(medians.values()))
-    print("| engine | env steps/s | ratio |\n|---|---|---|")
-    for name, speed in medians.items():
-        print(f"| {name} | {speed:,.0f} | {speed / base:,.0f} |")
+                speeds[name].append(number * steps_per_second(step, seconds))
+    return {name: float(np.median(values)) for name, values in speeds.items()}
 
 
 def steps_per_second(step: Callable[[], object], seconds: float) -> float:

@@ -38,8 +38,8 @@ TALLEST = 1.5
 MOVING_FINGERS, WELDED_FINGERS = 1.3, 0.5
 """Friction of the links of the fingers in Bullet: by the URDF, or by default when they are part of the hand."""
 
-BYTES = 4_000
-"""Memory of an environment: twice that of an arm alone, which was measured; with a box it was not."""
+BYTES = 3_200
+"""Memory of an environment, bytes: twice the peak of a step with a box (`benchmarks/results/fused.md`)."""
 
 FIXTURES = {"table"}
 """Fixtures that the tool's bounds keep clear of."""
