@@ -93,10 +93,12 @@ def test_kinds_of_algorithms_train(algo: str, more: dict[str, Any], tmp_path: Pa
     assert result.steps >= config["steps"]
 
 
-def test_a_resumed_run_ends_with_the_same_weights(tmp_path: Path) -> None:
-    params = {"n_steps": 8, "batch_size": 64}
-    whole = mygym.train({**SHORT, "logdir": str(tmp_path / "whole"), "algo_params": params})
-    half = mygym.train({**SHORT, "steps": 256, "logdir": str(tmp_path / "half"), "algo_params": params})
+@pytest.mark.parametrize("task", ["reach", "pick_and_place"])
+def test_a_resumed_run_ends_with_the_same_weights(task: str, tmp_path: Path) -> None:
+    params = {"n_steps": 8, "batch_size": 64, "learning_rate": 1e-3}
+    short = {**SHORT, "task": task, "algo_params": params}
+    whole = mygym.train({**short, "logdir": str(tmp_path / "whole")})
+    half = mygym.train({**short, "steps": 256, "logdir": str(tmp_path / "half")})
     assert whole.algo == "ppo"
     resumed = mygym.train({"steps": 512}, resume=half.path)
     assert resumed.steps == whole.steps
@@ -149,3 +151,11 @@ def test_ppo_learns_reach_and_solves_it_in_bullet(tmp_path: Path) -> None:
     env = RobotEnv("reach", reward="dense")
     assert evaluate_policy(policy, [env], range(5)).success_rate >= 0.8
     env.close()
+
+
+@pytest.mark.slow  # about a minute each
+@pytest.mark.parametrize("task", ["push", "pick_and_place"])
+def test_ppo_learns_tasks_with_a_box_and_solves_them_in_bullet(task: str, tmp_path: Path) -> None:
+    result = mygym.train({"engine": "fused", "task": task, "logdir": str(tmp_path), "video": {"episodes": 0}})
+    assert result.success_rate is not None
+    assert result.success_rate >= 0.9
