@@ -50,7 +50,7 @@ def measure(arguments: dict[str, Any], count: int, seconds: float) -> dict[str, 
     arrays.reset(range(count))
     with closing(RobotEnv(**arguments)) as env:
         env.reset(seed=0)
-        width = env.action_space.shape[0]
+        (width,) = env.action_space.sample().shape
         actions = np.random.default_rng(0).uniform(-1, 1, (count, width)).astype(np.float32)
 
         def step_bullet() -> None:

@@ -103,6 +103,13 @@ _IMITATION = {
     "policy_kwargs": {"net_arch": [128, 128, 128], "optimizer_kwargs": {"fused": True}},
 }
 _IMITATION_RUN = {"n_envs": 8, "steps": 20_000, "eval": {"every": 5_000, "episodes": 30}}
+_IMITATION_FUSED = {
+    "n_envs": 64,
+    "steps": 12_800,
+    "eval": {"every": 6_400, "episodes": 25},
+    "training_params": {"rollout_steps": 10},
+}
+"""As many gradient steps for an env step as with 8 environments (`benchmarks/results/fused.md`)."""
 
 BUILT_IN = (
     Algorithm(
@@ -318,6 +325,7 @@ BUILT_IN = (
         "mygym.algos.imitation:BC",
         defaults=_IMITATION,
         run_defaults=_IMITATION_RUN,
+        fused_defaults=_IMITATION_FUSED,
         replaces_task_budget=True,
         help="behaviour cloning: imitates the scripted expert; a runner",
         requires=("continuous_actions",),
@@ -328,6 +336,7 @@ BUILT_IN = (
         "mygym.algos.imitation:DAgger",
         defaults=_IMITATION,
         run_defaults=_IMITATION_RUN,
+        fused_defaults=_IMITATION_FUSED,
         replaces_task_budget=True,
         help="dataset aggregation: the policy acts, the scripted expert labels its states; a runner",
         requires=("continuous_actions",),

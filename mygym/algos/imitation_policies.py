@@ -20,12 +20,18 @@ from torch import nn
 MIN_STD = 0.01
 """Lower bound of standard deviations, so that nearly constant numbers (noise) are not amplified."""
 
+NEGLIGIBLE = 1e-8
+"""Variance below which a number is masked: no data show its effect, and it may vary elsewhere, as in another engine."""
+
 CLIP = 10.0
 """Bound of standardised numbers, in standard deviations."""
 
 
 class Standardizer(nn.Module):
-    """Standardises an array of the observation by the running mean and variance of all data so far."""
+    """Standardises an array of the observation by the running mean and variance of all data so far.
+
+    Numbers that do not vary become 0.
+    """
 
     count: torch.Tensor
     mean: torch.Tensor
@@ -48,7 +54,7 @@ class Standardizer(nn.Module):
     def forward(self, values: torch.Tensor) -> torch.Tensor:
         """Standardise values `(n, …)`."""
         std = self.variance.sqrt().clamp(min=MIN_STD)
-        return ((values - self.mean) / std).clamp(-CLIP, CLIP)
+        return ((values - self.mean) / std).clamp(-CLIP, CLIP) * (self.variance > NEGLIGIBLE)
 
 
 class ImitationPolicy(BasePolicy):
