@@ -89,7 +89,7 @@ def test_the_error_names_the_key(name: str, keywords: dict[str, Any], key: str) 
 
 
 def test_environments_that_do_not_fit_into_memory_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"^num_envs: 1000000000000 needs 4000000\.0 GB .*allowed: at most [\d,]+$"):
+    with pytest.raises(ConfigError, match=r"^num_envs: 1000000000000 needs 3200000\.0 GB .*allowed: at most [\d,]+$"):
         make(10**12)
 
 
