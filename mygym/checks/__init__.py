@@ -11,6 +11,7 @@ path_following    measurement of how closely an arm follows a path
 teaching          measurements of the reward `shaped`
 cards             cards of tasks
 parity            parity of the fused engine with Bullet
+transfer          success of a trained policy in both engines
 
 `check("algorithm", "sac")` yields an `Outcome` for each check as it finishes; `mygym check` prints them.
 """

@@ -9,20 +9,23 @@ from mygym.cli.arguments import flag_value, parse_count
 from mygym.cli.command import JSON, argument, command
 from mygym.cli.output import print_json, print_table
 from mygym.config import Layer, resolve
+from mygym.errors import ConfigError, bad_value
 
 PARSER = command(
     "mygym parity",
     "Compare the fused engine with Bullet: the same actions in both; distances between tools and objects, and grasps.",
-    argument("--robot", metavar="R", default="panda", help="the arm (default panda)"),
-    argument("--task", metavar="T", default="reach", help="the task (default reach)"),
-    argument("--control", metavar="C", default="ee_delta", help="the controller (default ee_delta)"),
-    argument("--episodes", metavar="N", default="20", help="episodes of each kind (default 20)"),
+    argument("run", nargs="?", metavar="RUN", help="a run, whose policy is to be compared instead"),
+    argument("--robot", metavar="R", help="the arm (default panda)"),
+    argument("--task", metavar="T", help="the task (default reach)"),
+    argument("--control", metavar="C", help="the controller (default ee_delta)"),
+    argument("--episodes", metavar="N", help="episodes of each kind (default 20), or of a run's policy (default 100)"),
     argument("--seed", metavar="S", default="0", help="seed of actions and episodes (default 0)"),
     JSON,
     examples="""
 mygym parity
 mygym parity --robot kuka --episodes 50
 mygym parity --task pick_and_place
+mygym parity runs/reach/panda/ppo/1a2b3c4d/seed_0
 mygym parity --json
 """,
     notes="""
@@ -30,21 +33,36 @@ Random episodes have 50 full-scale actions; expert episodes have those of the sc
 noisy expert are of the scripted expert in the engine, with noise. All are open loop from the reset: errors add up.
 Success is that of the expert, in each engine by itself. Grasps: episodes in which the engine holds the object, and the
 share of them in which Bullet holds it under the same actions.
+
+With a run: success of its policy in fresh episodes of each engine, and the gap between them.
 """,
 )
+
+DEFAULTS = {"robot": "panda", "task": "reach", "control": "ee_delta"}
+"""Values of the flags that a run replaces."""
+
+WITH_RUN = ["--episodes", "--seed", "--json", "--import"]
+"""Flags that may be combined with a run."""
 
 
 def main(arguments: Sequence[str]) -> None:
     """Run the command."""
     options = PARSER.parse(arguments)
-    episodes = parse_count(options.episodes, "--episodes")
-    seed = flag_value("seed", options.seed)
-    values = {"robot": options.robot, "task": options.task, "control": flag_value("control", options.control)}
-    config = resolve([Layer("flag", {**values, "seed": seed})]).config
+    flags = {key: value for key in DEFAULTS if (value := getattr(options, key)) is not None}
+    seed = resolve([Layer("flag", {"seed": flag_value("seed", options.seed)})]).config.seed
+    if options.run is not None:
+        if flags:
+            raise ConfigError(bad_value("parity", f"--{next(iter(flags))}", WITH_RUN, "cannot be combined with a run"))
+        _print_transfer(options.run, parse_count(options.episodes or "100", "--episodes"), seed, options.json)
+        return
+    episodes = parse_count(options.episodes or "20", "--episodes")
+    values = {**DEFAULTS, **flags}
+    values["control"] = flag_value("control", values["control"])
+    resolve([Layer("flag", values)])
 
     from mygym.checks.parity import compare_engines
 
-    kinds = compare_engines(values, episodes, config.seed)
+    kinds = compare_engines(values, episodes, seed)
     if options.json:
         print_json([asdict(kind) for kind in kinds])
         return
@@ -65,6 +83,21 @@ def main(arguments: Sequence[str]) -> None:
             for kind in kinds
         ]
     )
+
+
+def _print_transfer(run: str, episodes: int, seed: int, as_json: bool) -> None:
+    """Print the success of a run's policy in both engines."""
+    from mygym.checks.transfer import measure_transfer
+
+    transfer = measure_transfer(run, episodes, seed)
+    if as_json:
+        print_json(asdict(transfer))
+        return
+    gap = 100 * (transfer.success_fused - transfer.success_pybullet)
+    print(f"episodes  {transfer.episodes} in each engine")
+    print(f"fused     {transfer.success_fused:.1%}")
+    print(f"pybullet  {transfer.success_pybullet:.1%}")
+    print(f"gap       {gap:+.1f} points (fused - pybullet)")
 
 
 def _number(value: float | None) -> str:

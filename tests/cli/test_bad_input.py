@@ -94,6 +94,8 @@ MISTAKES = [
     ("parity --task poke", ["task", "'poke'", "stage poke", "engine fused"]),
     ("parity --robot pnda", ["robot", "'pnda'", "did you mean 'panda'"]),
     ("parity --episodes 0", ["--episodes", "0", "at least 1"]),
+    ("parity runs/x --task push", ["'--task'", "cannot be combined with a run", "--episodes"]),
+    ("parity runs/x", ["run:", "'runs/x'", "not a run directory"]),
     ("train --engine bullet", ["engine", "'bullet'", "pybullet"]),
     ("train --resume runs/x", ["run:", "'runs/x'", "not a run directory"]),
     ("train --steps many", ["steps", "'many'", "whole number"]),

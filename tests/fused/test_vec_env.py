@@ -10,6 +10,7 @@ import pytest
 from stable_baselines3.common.vec_env import VecNormalize
 
 import mygym
+from mygym.checks.transfer import measure_transfer
 from mygym.envs.fused_vec_env import FusedVecEnv
 from mygym.envs.robot_env import RobotEnv
 from mygym.runs import env_factory
@@ -151,6 +152,9 @@ def test_ppo_learns_reach_and_solves_it_in_bullet(tmp_path: Path) -> None:
     env = RobotEnv("reach", reward="dense")
     assert evaluate_policy(policy, [env], range(5)).success_rate >= 0.8
     env.close()
+    transfer = measure_transfer(result.path, 30, seed=0)
+    assert transfer.success_fused >= 0.9
+    assert transfer.success_pybullet >= 0.9
 
 
 @pytest.mark.slow  # DAgger takes a quarter of a minute, PPO about a minute
