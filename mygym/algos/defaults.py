@@ -349,6 +349,7 @@ BUILT_IN = (
         defaults=_PPO,
         run_defaults=_ON_POLICY_RUN,
         stage_defaults=_PPO_SEVERAL_STAGES,
+        task_defaults=_PPO_OF_TASKS,
         fused_defaults=_PPO_FUSED,
         fused_stage_defaults=_PPO_FUSED_SEVERAL_STAGES,
         dict_observations=False,
