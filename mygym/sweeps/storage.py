@@ -1,0 +1,144 @@
+"""Folder of a sweep: `sweep.yaml`, the journal, `best.yaml`, tables, figures, and a folder for each trial."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from filelock import FileLock, Timeout
+
+from mygym.config import load_file
+from mygym.errors import ConfigError, RunError, bad_value
+from mygym.runs import files
+from mygym.sweeps.settings import Sweep, make_sweep
+
+if TYPE_CHECKING:
+    from optuna.pruners import BasePruner
+    from optuna.study import Study
+
+FILE = "sweep.yaml"
+JOURNAL = "journal.log"
+BEST = "best.yaml"
+TABLE = "trials.csv"
+TRIALS = "trials"
+LOCK = ".lock"
+STUDY = "mygym"
+"""Name of the study in the journal; the brackets of `hyperband` depend on it."""
+
+
+def trial_folder(folder: Path, number: int) -> Path:
+    """Return the folder of a trial."""
+    return folder / TRIALS / f"{number:04}"
+
+
+def create(folder: Path, sweep: Sweep) -> None:
+    """Create the folder of a new sweep.
+
+    Raises:
+        ConfigError: The folder exists, or cannot be created.
+        RunError: `sweep.yaml` cannot be written.
+    """
+    files.check_new(folder, "--out", "a new folder; or --resume DIR,")
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        why = f"cannot be created ({error.strerror or error})"
+        raise ConfigError(bad_value("--out", str(folder), "a folder that you may write to", why)) from None
+    files.write_yaml(folder / FILE, sweep.to_file())
+
+
+def read(folder: Path) -> Sweep:
+    """Return the sweep in a folder.
+
+    Raises:
+        ConfigError: The folder has no sweep.
+    """
+    if not files.is_file(folder / FILE):
+        near = sorted(str(path.parent) for path in folder.parent.glob(f"*/{FILE}")) if folder.parent.is_dir() else []
+        raise ConfigError(bad_value("--resume", str(folder), near or "the folder of a sweep", f"has no {FILE}"))
+    return make_sweep(load_file(folder / FILE))
+
+
+def check_same(folder: Path, stored: Sweep, asked: Sweep) -> None:
+    """Refuse to resume a sweep with another space, config or setting; the number of trials may differ.
+
+    Raises:
+        ConfigError: They differ; the message names the first key.
+    """
+    before, after = stored.fixed(), asked.fixed()
+    for key in (*before, *(key for key in after if key not in before)):
+        if before.get(key) != after.get(key):
+            why = f"differs from the sweep in {folder}"
+            raise ConfigError(
+                bad_value(key, after.get(key), f"{before.get(key)!r}, or a new sweep with --out DIR", why)
+            )
+
+
+@contextlib.contextmanager
+def lock(folder: Path) -> Iterator[None]:
+    """Hold the lock of a sweep; the system releases it when the process ends.
+
+    Raises:
+        ConfigError: Another process holds the lock.
+        RunError: The folder cannot be written.
+    """
+    held = FileLock(folder / LOCK)
+    try:
+        held.acquire(timeout=0)
+    except Timeout:
+        why = "is being searched by another process"
+        raise ConfigError(bad_value("sweep", str(folder), "a sweep that no other process executes", why)) from None
+    except OSError as error:
+        raise RunError(f"{folder}: cannot be written: {error.strerror or error}") from None
+    try:
+        yield
+    finally:
+        held.release()
+
+
+def open_study(folder: Path, sweep: Sweep, pruner: BasePruner) -> Study:
+    """Return the study in the journal of a sweep that this process has locked.
+
+    Raises:
+        ConfigError: The journal belongs to another space.
+    """
+    import optuna
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+
+    journal = folder / JOURNAL
+    _repair(journal)
+    study = optuna.create_study(
+        storage=JournalStorage(JournalFileBackend(str(journal))),
+        study_name=STUDY,
+        direction="maximize" if sweep.objective.maximize else "minimize",
+        pruner=pruner,
+        load_if_exists=True,
+    )
+    content = json.dumps(sweep.fixed(), sort_keys=True)
+    known = study.user_attrs.get("sweep")
+    if known is None:
+        study.set_user_attr("sweep", content)
+    elif known != content:
+        key = _different(json.loads(known), sweep.fixed())
+        why = f"has another {key} than {folder / FILE}"
+        raise ConfigError(bad_value("journal", str(journal), "the journal and the file of one sweep", why))
+    return study
+
+
+def _different(first: Mapping[str, Any], second: Mapping[str, Any]) -> str:
+    return next(key for key in sorted({*first, *second}) if first.get(key) != second.get(key))
+
+
+def _repair(journal: Path) -> None:
+    """Remove what a killed process has left: the lock of the journal, and a part of its last line."""
+    for lock_of_journal in journal.parent.glob(f"{journal.name}.lock*"):
+        lock_of_journal.unlink()
+    if journal.is_file():
+        content = journal.read_bytes()
+        complete = content[: content.rfind(b"\n") + 1]
+        if len(complete) < len(content):
+            files.write_bytes(journal, complete)
