@@ -57,26 +57,30 @@ also after a crash. Needs Optuna: pip install "mygym[sweep]".
 def main(arguments: Sequence[str]) -> None:
     """Run the command."""
     options = PARSER.parse(arguments)
-    trials = parse_count(options.trials, "--trials") if options.trials else None
     workers = parse_count(options.workers, "--workers") if options.workers else None
     if options.resume and options.out:
         raise ConfigError("--resume and --out exclude each other")
-    file = load_file(options.file) if options.file else {}
+    file = load_file(options.file) if options.file else None
     flags = _flags(options)
 
+    from mygym.sweeps.executors import LocalExecutor
     from mygym.sweeps.run import new_sweep, resume_sweep
 
     if options.resume:
-        asked = (file, flags) if options.file or flags else None
-        report = resume_sweep(Path(options.resume), asked, trials, workers, options.imports, print_note)
+        report = resume_sweep(Path(options.resume), file, flags, LocalExecutor(workers), print_note)
     else:
         folder = (
             Path(options.out) if options.out else _free_folder(Path(options.file).stem if options.file else "sweep")
         )
-        report = new_sweep(folder, file, flags, trials, workers, options.imports, print_note)
+        report = new_sweep(folder, file or {}, flags, LocalExecutor(workers), print_note)
     if options.json:
         print_json(
-            {"folder": str(report.folder), "best": report.best, "importance": report.importance, "trials": report.rows}
+            {
+                "folder": str(report.folder),
+                "best": str(report.best),
+                "importance": report.importance,
+                "trials": report.rows,
+            }
         )
         return
     _print(report.rows[:SHOWN], f"best of {len(report.rows)} trials")
@@ -87,10 +91,10 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _flags(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the values of `--set` and `--space`.
+    """Return the values of `--set`, `--space`, `--trials` and `--import`.
 
     Raises:
-        ConfigError: A pair is malformed.
+        ConfigError: A pair or a number is malformed.
     """
     pairs = [pair for pair in options.space if pair != "default"]
     for pair in pairs:
@@ -98,8 +102,9 @@ def _flags(options: argparse.Namespace) -> dict[str, Any]:
         if not equals or not isinstance(parse_value(text, key), dict):
             raise ConfigError(bad_value("--space", pair, "default, or KEY=RANGE such as steps={int: [1000, 2000]}"))
     default = ["sweep.space=default"] if "default" in options.space else []
+    trials = [f"sweep.trials={parse_count(options.trials, '--trials')}"] if options.trials else []
     imports = {"imports": options.imports} if options.imports else {}
-    return {**imports, **parse_overrides([*options.set, *pairs, *default])}
+    return {**imports, **parse_overrides([*options.set, *pairs, *default, *trials])}
 
 
 def _free_folder(name: str) -> Path:

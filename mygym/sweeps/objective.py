@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -71,7 +72,7 @@ class Objective:
         return float(getattr(result, self.cost)) * (2 - min(1.0, nearest / self.threshold))
 
 
-def parse_objective(setting: str | Mapping[str, str]) -> Objective:
+def parse_objective(setting: str | Mapping[Any, str]) -> Objective:
     """Return the objective of a setting, e.g. `success` or `{"minimize": "wall_time_s"}`.
 
     Raises:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,51 +42,55 @@ def write_best(folder: Path, sweep: Sweep, trial: FrozenTrial) -> None:
     files.write_text(folder / storage.BEST, head + files.to_yaml(with_values(sweep.base, values)))
 
 
-def write_results(folder: Path, sweep: Sweep, study: Study) -> list[Path]:
-    """Write the table and, if Matplotlib is installed, the figures; return their paths.
+def write_results(folder: Path, sweep: Sweep, study: Study) -> list[dict[str, Any]]:
+    """Write the best config, the table and, if Matplotlib is installed, the figures; return the rows of the table.
 
     Raises:
         RunError: A file cannot be written.
     """
-    table = folder / storage.TABLE
-    files.write_text(table, as_csv(rows(sweep, study)))
-    written = [table]
+    rows = table(sweep, study)
+    files.write_text(folder / storage.TABLE, as_csv(rows))
     complete = [trial for trial in study.get_trials(deepcopy=False) if is_complete(trial)]
-    try:
+    if (top := best(study)) is not None:
+        write_best(folder, sweep, top)
+    with contextlib.suppress(ConfigError):  # Matplotlib is an extra
         check_matplotlib()
-    except ConfigError:
-        return written
-    if complete:
-        shares = importances(study, sweep)
-        points = {each: [each.value(trial.params[each.key]) for trial in complete] for each in sweep.parameters}
-        scores = [float(trial.value or 0.0) for trial in complete]
-        for name, figure in (
-            ("slices.svg", figures.draw_slices(points, scores, sweep.objective.name, shares)),
-            ("parallel.svg", figures.draw_parallel(points, scores, sweep.objective.name, sweep.objective.maximize)),
-        ):
-            files.write_bytes(folder / name, rendered(figure, "svg"))
-            written.append(folder / name)
-    return written
+        if complete:
+            points = {each: [each.value(trial.params[each.key]) for trial in complete] for each in sweep.parameters}
+            scores = [float(trial.value or 0.0) for trial in complete]
+            name, shares = sweep.objective.name, importances(study, sweep)
+            slices = figures.draw_slices(points, scores, name, shares)
+            parallel = figures.draw_parallel(points, scores, name, sweep.objective.maximize)
+            files.write_bytes(folder / storage.SLICES, rendered(slices, "svg"))
+            files.write_bytes(folder / storage.PARALLEL, rendered(parallel, "svg"))
+    return rows
 
 
-def rows(sweep: Sweep, study: Study) -> list[dict[str, Any]]:
-    """Return a row for each trial: number, state, score, values, statuses of the runs, seconds, error."""
-    table = []
+def table(sweep: Sweep, study: Study) -> list[dict[str, Any]]:
+    """Return a row for each trial, the best first: number, state, score, values, runs, seconds, error."""
+    rows = []
     for trial in study.get_trials(deepcopy=False):
         runs = trial.user_attrs.get("runs", [])
-        values = {each.key: each.value(trial.params[each.key]) for each in sweep.parameters if each.key in trial.params}
-        table.append(
+        rows.append(
             {
                 "trial": trial.number,
                 "state": trial.state.name.lower(),
                 sweep.objective.name: trial.value if is_complete(trial) else None,
-                **{each.key: values.get(each.key) for each in sweep.parameters},
+                **values_of(sweep, trial),
                 "runs": " ".join(f"{run['seed']}:{run['status']}" for run in runs),
-                "seconds": round(trial.duration.total_seconds(), 1) if trial.duration else None,
+                "seconds": round(sum(run.get("seconds", 0.0) for run in runs), 1),
                 "error": next((run["error"] for run in runs if "error" in run), None),
             }
         )
-    return table
+    score, sign = sweep.objective.name, -1 if sweep.objective.maximize else 1
+    return sorted(rows, key=lambda row: (row[score] is None, sign * (row[score] or 0.0)))
+
+
+def values_of(sweep: Sweep, trial: FrozenTrial) -> dict[str, Any]:
+    """Return key → value of a trial; None if a killed process has not drawn it."""
+    return {
+        each.key: each.value(trial.params[each.key]) if each.key in trial.params else None for each in sweep.parameters
+    }
 
 
 def importances(study: Study, sweep: Sweep) -> dict[str, float]:
@@ -107,11 +112,7 @@ def progress_line(
     """Return a line on a trial that has ended, on the best trial, and on the time left."""
     error = next((run["error"] for run in trial.user_attrs.get("runs", []) if "error" in run), "")
     score = f"{sweep.objective.name} {_number(trial.value)}" if is_complete(trial) else trial.state.name.lower()
-    values = ", ".join(
-        f"{each.path[-1]}={_number(each.value(trial.params[each.key]))}"
-        for each in sweep.parameters
-        if each.key in trial.params
-    )
+    values = ", ".join(f"{key.rpartition('.')[2]}={_number(value)}" for key, value in values_of(sweep, trial).items())
     parts = [
         f"trial {trial.number}: {'failed: ' + error if trial.state.name == 'FAIL' else score} ({values})",
         f"best: {_number(best.value)} (trial {best.number})" if best else "",

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mygym.config import merge_configs
 from mygym.errors import RunError
 from mygym.runs import files
 from mygym.sweeps import results, storage
 from mygym.sweeps.checking import check_space
-from mygym.sweeps.executors import LocalExecutor, stop_left_over
+from mygym.sweeps.executors import Executor, stop_left_over
 from mygym.sweeps.samplers import check_optuna, make_pruner, quiet
 from mygym.sweeps.search import Search
-from mygym.sweeps.settings import SECTION, Sweep, make_sweep
-
-Notify = Callable[[str], None]
+from mygym.sweeps.settings import Sweep, make_sweep
 
 
 @dataclass(frozen=True)
@@ -25,8 +22,8 @@ class Report:
     """Results of a sweep."""
 
     folder: Path
-    best: str
-    """Path of the best config."""
+    best: Path
+    """The best config."""
     importance: dict[str, float]
     """Key → share of the importance, the largest first; empty if it is unknown."""
     rows: list[dict[str, Any]]
@@ -37,10 +34,8 @@ def new_sweep(
     folder: Path,
     file: Mapping[str, Any],
     overrides: Mapping[str, Any],
-    trials: int | None,
-    workers: int | None,
-    imports: Sequence[str],
-    notify: Notify,
+    executor: Executor,
+    notify: Callable[[str], None],
 ) -> Report:
     """Execute a new sweep.
 
@@ -48,9 +43,7 @@ def new_sweep(
         folder: New folder.
         file: Content of a sweep file.
         overrides: Values and ranges of flags.
-        trials: Number of trials; None: that of the file.
-        workers: Runs at the same time; None: the number of cores.
-        imports: Modules that register components.
+        executor: Executes the runs.
         notify: Called with messages for the user.
 
     Raises:
@@ -58,70 +51,50 @@ def new_sweep(
         InterruptedRunError: Ctrl-C, SIGTERM or SIGHUP; `resume_sweep` continues.
         RunError: No trial has ended with a score.
     """
-    sweep = make_sweep(file, _with_trials(overrides, trials))
+    sweep = make_sweep(file, overrides)
     check_optuna(sweep.sampler)
     evaluations = check_space(sweep)
     storage.create(folder, sweep)
-    return _execute(folder.absolute(), sweep, evaluations, workers, imports, notify)
+    return _execute(folder.absolute(), sweep, evaluations, executor, notify)
 
 
 def resume_sweep(
     folder: Path,
-    asked: tuple[Mapping[str, Any], Mapping[str, Any]] | None,
-    trials: int | None,
-    workers: int | None,
-    imports: Sequence[str],
-    notify: Notify,
+    file: Mapping[str, Any] | None,
+    overrides: Mapping[str, Any],
+    executor: Executor,
+    notify: Callable[[str], None],
 ) -> Report:
     """Continue a sweep that was stopped or killed, or add trials to it.
 
     Args:
         folder: Folder of the sweep.
-        asked: Content of a sweep file, and values of flags, which must agree with the sweep; None: not given.
-        trials: Number of trials at the end; None: that of the sweep.
-        workers: Runs at the same time; None: the number of cores.
-        imports: Modules that register components.
+        file: Content of a sweep file, which must agree with the sweep but for the number of trials; None: not given.
+        overrides: Values and ranges of flags, which must agree as well.
+        executor: Executes the runs.
         notify: Called with messages for the user.
 
     Raises:
-        ConfigError: The folder has no sweep, another sweep, or is in use.
+        ConfigError: The folder has no sweep or another sweep, or another process executes it.
         InterruptedRunError: Ctrl-C, SIGTERM or SIGHUP.
         RunError: No trial has ended with a score.
     """
     stored = storage.read(folder)
-    if asked is not None:
-        file, overrides = asked
-        other = make_sweep(file or stored.to_file(), overrides)
-        storage.check_same(folder, stored, other)
-        trials = trials or other.settings.trials
-    check_optuna(stored.sampler)
-    sweep = make_sweep(stored.to_file(), _with_trials({}, trials))
-    evaluations = check_space(sweep)
-    return _execute(folder.absolute(), sweep, evaluations, workers, imports, notify)
+    sweep = make_sweep(stored.to_file() if file is None else file, overrides)
+    storage.check_same(folder, stored, sweep)
+    check_optuna(sweep.sampler)
+    return _execute(folder.absolute(), sweep, check_space(sweep), executor, notify)
 
 
-def _with_trials(overrides: Mapping[str, Any], trials: int | None) -> Mapping[str, Any]:
-    return overrides if trials is None else merge_configs(overrides, {SECTION: {"trials": trials}})
-
-
-def _execute(
-    folder: Path, sweep: Sweep, evaluations: int, workers: int | None, imports: Sequence[str], notify: Notify
-) -> Report:
+def _execute(folder: Path, sweep: Sweep, evaluations: int, executor: Executor, notify: Callable[[str], None]) -> Report:
     with storage.lock(folder), quiet():
         study = storage.open_study(folder, sweep, make_pruner(sweep.settings.pruner, evaluations))
         files.write_yaml(folder / storage.FILE, sweep.to_file())  # the number of trials may have changed
         stop_left_over(folder / storage.TRIALS)
-        Search(folder, sweep, study, LocalExecutor(workers), sweep.trials, imports, notify).run()
-        best = results.best(study)
-        if best is None:
-            raise RunError(f"no trial has ended with a score: see the column `error` in {_table(folder, sweep, study)}")
-        results.write_best(folder, sweep, best)
-        results.write_results(folder, sweep, study)
-        rows = results.rows(sweep, study)
-        name, sign = sweep.objective.name, -1 if sweep.objective.maximize else 1
-        ranked = sorted(rows, key=lambda row: (row[name] is None, sign * (row[name] or 0.0)))
-        return Report(folder, str(folder / storage.BEST), results.importances(study, sweep), ranked)
-
-
-def _table(folder: Path, sweep: Sweep, study: Any) -> Path:
-    return results.write_results(folder, sweep, study)[0]
+        Search(folder, sweep, study, executor, notify).run()
+        rows = results.write_results(folder, sweep, study)
+        if results.best(study) is None:
+            raise RunError(
+                f"no trial has ended with a score: the column `error` of {folder / storage.TABLE} has reasons"
+            )
+        return Report(folder, folder / storage.BEST, results.importances(study, sweep), rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial, Trial, TrialState
 
 POLL = 0.1
-"""s between two looks at the runs."""
+"""s between two looks at the processes of the runs."""
+
+WATCH = 1.0
+"""s between two looks at the evaluations of a run that a pruner may stop."""
 
 
 @dataclass
@@ -40,6 +44,10 @@ class OpenTrial:
     outcomes: dict[int, Outcome] = field(default_factory=dict)
     judged: bool = False
     """Whether the journal has its end; its runs may still be stopping."""
+    undecided: bool = False
+    """Whether a killed process may have shown the last evaluation to the pruner without its decision."""
+    next_look: float = 0.0
+    """`time.monotonic()` of the next look at its evaluations; infinite after all of them."""
 
 
 @dataclass
@@ -51,8 +59,6 @@ class Search:
         sweep: The sweep.
         study: The study in the journal of the folder.
         executor: Executes the runs.
-        trials: Number of trials at the end.
-        imports: Modules that register components.
         notify: Called with a line for each trial that ends.
     """
 
@@ -60,8 +66,6 @@ class Search:
     sweep: Sweep
     study: Study
     executor: Executor
-    trials: int
-    imports: Sequence[str]
     notify: Callable[[str], None]
     open: list[OpenTrial] = field(default_factory=list)
     ended: int = 0
@@ -95,7 +99,8 @@ class Search:
         for frozen in self.study.get_trials(deepcopy=False, states=states):
             trial = optuna.trial.Trial(self.study, frozen._trial_id)
             settings = self.sweep.settings
-            self._open(suggest(trial, self.sweep.parameters, self.sweep.sampler, settings.sampler_seed))
+            opened = self._open(suggest(trial, self.sweep.parameters, self.sweep.sampler, settings.sampler_seed))
+            opened.undecided = bool(frozen.intermediate_values)
 
     def _open(self, trial: Trial) -> OpenTrial:
         folder = storage.trial_folder(self.folder, trial.number)
@@ -114,12 +119,13 @@ class Search:
 
     def _fill(self) -> None:
         """Start runs until all workers have one."""
+        imports = self.sweep.base.get("imports", ())
         while sum(len(opened.running) for opened in self.open) < self.executor.workers:
             opened, seed = next(self._startable(), (None, None))
             if opened is not None and seed is not None:
                 opened.waiting.remove(seed)
-                opened.running[seed] = self.executor.submit(trial_runs.job(opened.folder, seed, self.imports))
-            elif self._asked() < self.trials:
+                opened.running[seed] = self.executor.submit(trial_runs.job(opened.folder, seed, imports))
+            elif self._asked() < self.sweep.trials:
                 settings = self.sweep.settings
                 self._open(ask(self.study, self.sweep.parameters, self.sweep.sampler, settings.sampler_seed))
             else:
@@ -185,11 +191,16 @@ class Search:
         self.study.tell(opened.trial, score, state)
 
     def _is_bad(self, opened: OpenTrial) -> bool:
-        """Show the evaluations of the first seed to the pruner, each once and in their order."""
+        """Show the evaluations of the first seed to the pruner, each once and in their order, whenever they come."""
+        ended, now = self.sweep.seeds[0] in opened.outcomes, time.monotonic()
+        if opened.next_look == math.inf or (now < opened.next_look and not ended):
+            return False
+        opened.next_look = math.inf if ended else now + WATCH
         known = len(self._frozen(opened).intermediate_values)
         figures = trial_runs.evaluations(opened.folder, self.sweep.seeds[0], self.sweep.objective.metric)
-        if known > 0 and not opened.outcomes and opened.trial.should_prune():  # a process was killed before it decided
+        if opened.undecided and opened.trial.should_prune():
             return True
+        opened.undecided = False
         for step, figure in enumerate(figures[known:], start=known + 1):
             opened.trial.report(self.sweep.objective.intermediate(figure), step)
             if opened.trial.should_prune():
@@ -212,5 +223,5 @@ class Search:
         if best is not None and best.number == opened.trial.number:
             results.write_best(self.folder, self.sweep, best)
         done = sum(trial.state.is_finished() for trial in self.study.get_trials(deepcopy=False))
-        left = (time.monotonic() - began) / self.ended * (self.trials - done)
-        self.notify(results.progress_line(self.sweep, self._frozen(opened), best, done, self.trials, left))
+        left = (time.monotonic() - began) / self.ended * (self.sweep.trials - done)
+        self.notify(results.progress_line(self.sweep, self._frozen(opened), best, done, self.sweep.trials, left))

@@ -48,7 +48,7 @@ class Parameter:
             return self.values
         low, high = self.values
         middle = math.sqrt(low * high) if self.kind == "loguniform" else (low + high) / 2
-        return (low, (low + high) // 2 if self.kind == "int" else middle, high)
+        return (low, high, (low + high) // 2 if self.kind == "int" else middle)
 
     def stored(self, value: Any) -> Any:
         """Return a value in the form in which Optuna stores it: those of lists as JSON."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
 from mygym.config import load_file
+from mygym.config.layers import flatten
 from mygym.errors import ConfigError, RunError, bad_value
+from mygym.reporting.settings import different_keys
 from mygym.runs import files
 from mygym.sweeps.settings import Sweep, make_sweep
 
@@ -23,6 +25,8 @@ FILE = "sweep.yaml"
 JOURNAL = "journal.log"
 BEST = "best.yaml"
 TABLE = "trials.csv"
+SLICES = "slices.svg"
+PARALLEL = "parallel.svg"
 TRIALS = "trials"
 LOCK = ".lock"
 STUDY = "mygym"
@@ -41,7 +45,7 @@ def create(folder: Path, sweep: Sweep) -> None:
         ConfigError: The folder exists, or cannot be created.
         RunError: `sweep.yaml` cannot be written.
     """
-    files.check_new(folder, "--out", "a new folder; or --resume DIR,")
+    files.check_new(folder, "--out", "a folder")
     try:
         folder.mkdir(parents=True)
     except OSError as error:
@@ -68,13 +72,10 @@ def check_same(folder: Path, stored: Sweep, asked: Sweep) -> None:
     Raises:
         ConfigError: They differ; the message names the first key.
     """
-    before, after = stored.fixed(), asked.fixed()
-    for key in (*before, *(key for key in after if key not in before)):
-        if before.get(key) != after.get(key):
-            why = f"differs from the sweep in {folder}"
-            raise ConfigError(
-                bad_value(key, after.get(key), f"{before.get(key)!r}, or a new sweep with --out DIR", why)
-            )
+    before, after = dict(flatten(stored.fixed())), dict(flatten(asked.fixed()))
+    for key in different_keys(before, after):
+        why = f"differs from the sweep in {folder}"
+        raise ConfigError(bad_value(key, after.get(key), f"{before.get(key)!r}, or a new sweep with --out DIR", why))
 
 
 @contextlib.contextmanager
@@ -123,14 +124,10 @@ def open_study(folder: Path, sweep: Sweep, pruner: BasePruner) -> Study:
     if known is None:
         study.set_user_attr("sweep", content)
     elif known != content:
-        key = _different(json.loads(known), sweep.fixed())
+        key = different_keys(dict(flatten(json.loads(known))), dict(flatten(sweep.fixed())))[0]
         why = f"has another {key} than {folder / FILE}"
         raise ConfigError(bad_value("journal", str(journal), "the journal and the file of one sweep", why))
     return study
-
-
-def _different(first: Mapping[str, Any], second: Mapping[str, Any]) -> str:
-    return next(key for key in sorted({*first, *second}) if first.get(key) != second.get(key))
 
 
 def _repair(journal: Path) -> None:

@@ -28,6 +28,8 @@ class Outcome:
     """Status of the result; `failed` as well for a run without a result, and for a result without the objective."""
     score: float | None
     """None if the run failed."""
+    seconds: float | None = None
+    """Wall time of the run, s."""
     error: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -66,12 +68,13 @@ def job(folder: Path, seed: int, imports: Sequence[str]) -> Job:
 
 
 def evaluations(folder: Path, seed: int, metric: str) -> list[float]:
-    """Return a figure, `success` or `return`, of each evaluation of a run so far, except that of the untrained policy."""
+    """Return a figure, `success` or `return`, of each evaluation of a run so far, without that at step 0."""
     run = find_run(folder, seed)
     curve = read_curve(read_run(run, time.time())) if run else None
-    return (
-        [] if curve is None else [float(rate) for steps, rate in zip(curve.steps, curve.success, strict=True) if steps]
-    )
+    if curve is None:
+        return []
+    steps, figures = curve.along("steps", metric)
+    return [float(figure) for step, figure in zip(steps, figures, strict=True) if step > 0]
 
 
 def outcome(folder: Path, seed: int, objective: Objective) -> Outcome | None:
@@ -81,11 +84,12 @@ def outcome(folder: Path, seed: int, objective: Objective) -> Outcome | None:
     if result is None or result.status == "interrupted":
         return None
     if result.status == "failed":
-        return Outcome(seed, "failed", None, result.error or "")
+        return Outcome(seed, "failed", None, result.wall_time_s, result.error or "no reason")
     score = objective.score(result)
     if score is None:
-        return Outcome(seed, "failed", None, f"{result.status}: no number {objective.name} in {run}/{directory.RESULT}")
-    return Outcome(seed, result.status, score)
+        error = f"{result.status}, without a number {objective.name} in {run}/{directory.RESULT}"
+        return Outcome(seed, "failed", None, result.wall_time_s, error)
+    return Outcome(seed, result.status, score, result.wall_time_s)
 
 
 def failure(folder: Path, seed: int) -> Outcome:
@@ -93,7 +97,7 @@ def failure(folder: Path, seed: int) -> Outcome:
     log = _log(folder, seed)
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.is_file() else []
     last = next((line for line in reversed(lines) if line.strip() and not line.startswith("run: ")), "")
-    return Outcome(seed, "failed", None, last.removeprefix("error: ") or f"see {log}")
+    return Outcome(seed, "failed", None, error=last.removeprefix("error: ") or f"see {log}")
 
 
 def _log(folder: Path, seed: int) -> Path:
