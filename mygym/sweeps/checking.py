@@ -14,7 +14,7 @@ from mygym.runs.resolve_config import resolve_config
 from mygym.sweeps.settings import Sweep
 from mygym.sweeps.space import with_values
 
-MOST = 500
+MOST = 64
 """Combinations that are built; of a larger space every corner of each parameter, and a sample of the rest."""
 
 

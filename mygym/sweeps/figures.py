@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 COLUMNS = 3
 """Panels side by side."""
 
-Points = Mapping[Parameter, Sequence[Any]]
-"""Parameter → its value in each trial."""
+Points = Sequence[tuple[Parameter, Sequence[Any]]]
+"""Each parameter with its value in each trial."""
 
 
 @styled()
@@ -28,17 +28,17 @@ def draw_slices(points: Points, scores: Sequence[float], objective: str, shares:
     """Draw the score of each trial over the values of each parameter; the most important parameter first.
 
     Args:
-        points: Parameter → its value in each of the complete trials.
+        points: Each parameter with its values in the complete trials.
         scores: Scores of the trials.
         objective: Name of the score.
         shares: Key → importance; empty if it is unknown.
     """
-    ordered = sorted(points, key=lambda parameter: -shares.get(parameter.key, 0.0))
+    ordered = sorted(points, key=lambda point: -shares.get(point[0].key, 0.0))
     columns = min(COLUMNS, len(ordered))
     figure, panels = make_panels(-(-len(ordered) // columns), columns)
     flat = [panel for row in panels for panel in row]
-    for panel, parameter in zip(flat, ordered, strict=False):
-        x, texts = _positions(parameter, points[parameter])
+    for panel, (parameter, values) in zip(flat, ordered, strict=False):
+        x, texts = _positions(parameter, values)
         panel.scatter(
             x, scores, s=18, c=range(len(scores)), cmap="Blues", vmin=-len(scores) / 3, edgecolors="0.3", lw=0.4
         )
@@ -57,14 +57,14 @@ def draw_parallel(points: Points, scores: Sequence[float], objective: str, maxim
     """Draw a line for each trial through its values and its score; the best quarter in colour.
 
     Args:
-        points: Parameter → its value in each of the complete trials.
+        points: Each parameter with its values in the complete trials.
         scores: Scores of the trials.
         objective: Name of the score.
         maximize: Whether larger scores are better.
     """
     figure, [[panel]] = make_panels(1, 1)
     figure.set_size_inches(2.0 * (len(points) + 1) + 1, 4.0)
-    axes = [(each.key, *_positions(each, values)) for each, values in points.items()]
+    axes = [(each.key, *_positions(each, values)) for each, values in points]
     axes.append((objective, np.array(scores, float), None))
     heights = np.stack([_scaled(x, texts) for _, x, texts in axes], axis=1)
     order = np.argsort(np.array(scores) * (1 if maximize else -1), kind="stable")

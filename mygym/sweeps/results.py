@@ -56,7 +56,7 @@ def write_results(folder: Path, sweep: Sweep, study: Study) -> list[dict[str, An
     with contextlib.suppress(ConfigError):  # Matplotlib is an extra
         check_matplotlib()
         if complete:
-            points = {each: [each.value(trial.params[each.key]) for trial in complete] for each in sweep.parameters}
+            points = [(each, [values_of(sweep, trial)[each.key] for trial in complete]) for each in sweep.parameters]
             scores = [float(trial.value or 0.0) for trial in complete]
             name, shares = sweep.objective.name, importances(study, sweep)
             slices = figures.draw_slices(points, scores, name, shares)

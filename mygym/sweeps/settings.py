@@ -65,6 +65,7 @@ class Sweep:
     base: Mapping[str, Any]
     """Config without ranges."""
     parameters: tuple[Parameter, ...]
+    """Sorted by key, because samplers draw in this order."""
     seeds: tuple[int, ...]
     objective: Objective
 
@@ -121,6 +122,7 @@ def make_sweep(file: Mapping[str, Any], overrides: Mapping[str, Any] | None = No
     first = base.get("seed", 0)
     seeds = settings.seeds if isinstance(settings.seeds, list) else range(first, first + settings.seeds)
     base = {key: value for key, value in base.items() if key != "seed"}
+    parameters = tuple(sorted(parameters, key=lambda parameter: parameter.path))  # a file may list them otherwise
     sweep = Sweep(settings, base, parameters, tuple(seeds), parse_objective(settings.objective))
     endless = next((parameter for parameter in parameters if parameter.finite is None), None)
     if sweep.sampler == "grid" and endless is not None:
