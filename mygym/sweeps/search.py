@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import FrozenTrial, Trial, TrialState
 
-POLL = 0.1
+POLL = 0.05
 """s between two looks at the processes of the runs."""
 
 WATCH = 1.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from optuna.storages.journal import JournalFileBackend
 from mygym.config import load_file
 from mygym.errors import ConfigError, InterruptedRunError, RunError
 from mygym.runs.resolve_config import resolve_config
-from mygym.sweeps import search, storage
+from mygym.sweeps import checking, search, storage
 from mygym.sweeps.run import Report, new_sweep, resume_sweep
 from tests.sweeps.executor import InstantExecutor
 
@@ -35,9 +36,11 @@ SAMPLERS = ("random", "tpe", "cmaes")
 
 @pytest.fixture(autouse=True)
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The search waits for nothing, and looks at each evaluation."""
+    """The search waits for nothing, looks at each evaluation, and has no figures, as without Matplotlib."""
     monkeypatch.setattr(search, "POLL", 0.0)
     monkeypatch.setattr(search, "WATCH", 0.0)
+    monkeypatch.setattr(checking, "MOST", 6)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
 
 
 @pytest.fixture
@@ -68,7 +71,8 @@ def resume(folder: Path, executor: InstantExecutor | None = None, **flags: Any) 
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
-def test_a_sweep(sampler: str, sweep: Callable[..., Report], lines: list[str]) -> None:
+def test_a_sweep(sampler: str, sweep: Callable[..., Report], lines: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "matplotlib.figure")
     executor = InstantExecutor()
     report = sweep(executor=executor, sampler=sampler)
     assert len(executor.started) == len(lines) == len(report.rows) == 12
@@ -196,7 +200,7 @@ def test_a_sweep_that_dies_at_any_write_has_the_same_trials(
     folder, begun = tmp_path / "killed", False
     for _ in range(1000):
         deaths(writes)
-        writes = writes % 7 + 3
+        writes = writes % 11 + 3
         started = InstantExecutor()
         try:
             report = resume(folder, started) if begun else sweep("killed", started, space, **settings)
