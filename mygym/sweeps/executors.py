@@ -1,4 +1,4 @@
-"""Executors of runs: objects with three methods, the only ones that the search uses.
+"""Executors of runs: objects with three methods; the search uses no other.
 
 submit  starts the command of a run
 poll    returns the exit code of a run that has ended

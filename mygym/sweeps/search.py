@@ -174,17 +174,17 @@ class Search:
 
         outcomes = [opened.outcomes[seed] for seed in self.sweep.seeds if seed in opened.outcomes]
         if any(outcome.score is None for outcome in outcomes):
-            self._tell(opened, outcomes, TrialState.FAIL)
+            self._record(opened, outcomes, TrialState.FAIL)
         elif self._prunes and self._is_bad(opened):
-            self._tell(opened, outcomes, TrialState.PRUNED)
+            self._record(opened, outcomes, TrialState.PRUNED)
         elif len(outcomes) == len(self.sweep.seeds):
             score = judge([outcome.score or 0.0 for outcome in outcomes])
-            self._tell(opened, outcomes, TrialState.COMPLETE, score)
+            self._record(opened, outcomes, TrialState.COMPLETE, score)
         else:
             return False
         return True
 
-    def _tell(
+    def _record(
         self, opened: OpenTrial, outcomes: Sequence[Outcome], state: TrialState, score: float | None = None
     ) -> None:
         opened.trial.set_user_attr("runs", [outcome.to_json() for outcome in outcomes])

@@ -137,6 +137,8 @@ def test_a_sweep_killed_at_ten_moments_is_the_same_sweep(tmp_path: Path) -> None
     assert (tmp_path / "killed/best.yaml").read_text() == (tmp_path / "whole/best.yaml").read_text()
     complete = [row["trial"] for row in rows_of(tmp_path / "whole") if row["state"] == "complete"]
     for trial in complete:  # those that were pruned have stopped at different steps
-        one, two = (next(run for run in runs_of(tmp_path / name) if int(run.parts[-6]) == int(trial))
-                    for name in ("whole", "killed"))  # fmt: skip
-        assert (one / "policy.safetensors").read_bytes() == (two / "policy.safetensors").read_bytes()
+        first, second = (
+            next(run for run in runs_of(tmp_path / name) if int(run.parts[-6]) == int(trial))
+            for name in ("whole", "killed")
+        )
+        assert (first / "policy.safetensors").read_bytes() == (second / "policy.safetensors").read_bytes()
