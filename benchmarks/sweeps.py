@@ -29,7 +29,7 @@ sys.path.insert(0, str(ROOT))
 SEARCHED = {"random": "none", "tpe": "none", "cmaes": "none", "tpe, median": "median"}
 """Sampler → pruner of the sweeps whose runs end at once."""
 
-BUDGET = 40_000
+BUDGET = 24_000
 """Env steps of a trial."""
 
 PARAMETERS: dict[str, Any] = {
@@ -40,7 +40,13 @@ PARAMETERS: dict[str, Any] = {
     "n_epochs": {"int": [3, 20]},
     "ent_coef": {"loguniform": [1e-6, 1e-2]},
 }
-CONFIG = {"task": "reach", "algo": "ppo", "steps": BUDGET, "eval": {"every": 4_000, "episodes": 20}}
+CONFIG: dict[str, Any] = {
+    "task": "reach",
+    "algo": "ppo",
+    "steps": BUDGET,
+    "stop_at_success": 0.9,
+    "eval": {"every": 2_000, "episodes": 20, "final_episodes": 20},
+}
 
 
 class Copies:

@@ -19,13 +19,16 @@ if TYPE_CHECKING:
 COLUMNS = 3
 """Panels side by side."""
 
+MOST_TICKS = 6
+"""Largest number of values that are all named on an axis."""
+
 Points = Sequence[tuple[Parameter, Sequence[Any]]]
 """Each parameter with its value in each trial."""
 
 
 @styled()
 def draw_slices(points: Points, scores: Sequence[float], objective: str, shares: Mapping[str, float]) -> Figure:
-    """Draw the score of each trial over the values of each parameter; the most important parameter first.
+    """Draw the score of each trial over each parameter, the most important first; later trials are darker.
 
     Args:
         points: Each parameter with its values in the complete trials.
@@ -98,8 +101,14 @@ def _name_axis(panel: Axes, x: FloatArray, texts: list[str] | None) -> None:
     if texts is not None:
         panel.set_xticks(range(len(texts)), texts, rotation=20 if len(texts) > 3 else 0)
         panel.set_xlim(-0.5, len(texts) - 0.5)
-    elif spans_decades(x.tolist()):
+        return
+    if spans_decades(x.tolist()):
         panel.set_xscale("log")
+        panel.xaxis.set_major_formatter("{x:g}")
+        panel.xaxis.set_minor_formatter("")
+    if len(values := sorted(set(x.tolist()))) <= MOST_TICKS:
+        panel.set_xticks(values, [f"{value:g}" for value in values])
+        panel.set_xticks([], minor=True)
 
 
 def _scaled(x: FloatArray, texts: list[str] | None) -> FloatArray:
@@ -115,6 +124,6 @@ def _ticks(x: FloatArray, texts: list[str] | None) -> list[tuple[str, float]]:
         return [(text, index / max(1, len(texts) - 1)) for index, text in enumerate(texts)]
     heights = _scaled(x, None)
     chosen = {float(value): float(height) for value, height in zip(x, heights, strict=True)}
-    if len(chosen) <= 6:
+    if len(chosen) <= MOST_TICKS:
         return [(f"{value:.3g}", height) for value, height in chosen.items()]
     return [(f"{x[index]:.3g}", float(heights[index])) for index in (int(x.argmin()), int(x.argmax()))]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -87,14 +88,26 @@ def resume_sweep(
 
 
 def _execute(folder: Path, sweep: Sweep, evaluations: int, executor: Executor, notify: Callable[[str], None]) -> Report:
-    with storage.lock(folder), quiet():
+    with storage.lock(folder), quiet(), _writing(folder):
         study = storage.open_study(folder, sweep, make_pruner(sweep.settings.pruner, evaluations))
         files.write_yaml(folder / storage.FILE, sweep.to_file())  # the number of trials may have changed
         stop_left_over(folder / storage.TRIALS)
         Search(folder, sweep, study, executor, notify).run()
         rows = results.write_results(folder, sweep, study)
         if results.best(study) is None:
-            raise RunError(
-                f"no trial has ended with a score: the column `error` of {folder / storage.TABLE} has reasons"
-            )
+            table = folder / storage.TABLE
+            raise RunError(f"no trial has ended with a score: the column `error` of {table} has reasons")
         return Report(folder, folder / storage.BEST, results.importances(study, sweep), rows)
+
+
+@contextlib.contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """Convert system errors of the search and of the journal.
+
+    Raises:
+        RunError: The disk is full, or the folder was removed.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise RunError(f"{folder}: cannot be written: {error.strerror or error}") from error

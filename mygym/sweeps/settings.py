@@ -199,10 +199,10 @@ def _with_default_space(
 
 
 def _paths(values: Mapping[str, Any], path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    """Return the paths of all values of a config."""
+    """Return the paths of all values of a config; an empty mapping has none."""
     paths: list[tuple[str, ...]] = []
     for name, value in values.items():
-        paths += _paths(value, (*path, name)) if isinstance(value, Mapping) and value else [(*path, name)]
+        paths += _paths(value, (*path, name)) if isinstance(value, Mapping) else [(*path, name)]
     return paths
 
 

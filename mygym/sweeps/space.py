@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -133,8 +133,9 @@ def _list(key: str, kind: str, values: Any) -> tuple[Any, ...]:
     if not isinstance(values, list | tuple) or not values:
         raise ConfigError(bad_value(key, given, f"{{{kind}: [A, B, …]}}", "is not a list with values"))
     texts = [json.dumps(value) for value in values]
-    if repeated := duplicates(texts):
-        raise ConfigError(bad_value(key, given, "each value once", f"repeats {repeated[0]}"))
+    for index, text in enumerate(texts):
+        if text in texts[:index]:
+            raise ConfigError(bad_value(key, given, "each value once", f"repeats {text}"))
     return tuple(values)
 
 
@@ -153,12 +154,6 @@ def _ends(key: str, kind: str, ends: Any) -> tuple[Any, ...]:
     if low >= high:
         raise ConfigError(bad_value(key, given, form, "is empty" if low == high else "is inverted"))
     return (low, high) if kind == "int" else (float(low), float(high))
-
-
-def duplicates(values: Iterable[str]) -> list[str]:
-    """Return the values that are repeated, in their order."""
-    listed = list(values)
-    return [value for index, value in enumerate(listed) if value in listed[:index]]
 
 
 def size(parameters: Sequence[Parameter]) -> int | None:

@@ -140,6 +140,12 @@ def test_values_of_the_user_replace_the_registered_ranges() -> None:
     assert ranges["algo_params.policy_kwargs.net_arch"] == "choice"
 
 
+def test_a_range_of_the_user_is_searched_beside_the_registered_ranges() -> None:
+    sweep = make_sweep({**RATE, "algo": "ppo", "sweep": {"space": "default"}})
+    assert {each.path[1] for each in sweep.parameters} == set(algorithm("ppo").search_space)
+    assert {each.path[1]: each.values for each in sweep.parameters}["learning_rate"] == (1e-4, 1e-2)
+
+
 def test_the_default_space_keeps_the_default_algorithm_of_the_task() -> None:
     assert make_sweep({"task": "push", "sweep": {"space": "default"}}).base["algo"] == "ppo"
 
