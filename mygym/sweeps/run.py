@@ -56,7 +56,7 @@ def new_sweep(
     check_optuna(sweep.sampler)
     evaluations = check_space(sweep)
     storage.create(folder, sweep)
-    return _execute(folder.absolute(), sweep, evaluations, executor, notify)
+    return _execute(folder.resolve(), sweep, evaluations, executor, notify)
 
 
 def resume_sweep(
@@ -84,7 +84,7 @@ def resume_sweep(
     sweep = make_sweep(stored.to_file() if file is None else file, overrides)
     storage.check_same(folder, stored, sweep)
     check_optuna(sweep.sampler)
-    return _execute(folder.absolute(), sweep, check_space(sweep), executor, notify)
+    return _execute(folder.resolve(), sweep, check_space(sweep), executor, notify)
 
 
 def _execute(folder: Path, sweep: Sweep, evaluations: int, executor: Executor, notify: Callable[[str], None]) -> Report:

@@ -6,8 +6,6 @@ whose seed follows from the number of the trial; everything else that a sampler 
 
 from __future__ import annotations
 
-import itertools
-import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +17,6 @@ from mygym.errors import ConfigError
 from mygym.sweeps.space import Parameter
 
 if TYPE_CHECKING:
-    from optuna.distributions import BaseDistribution
     from optuna.pruners import BasePruner
     from optuna.samplers import BaseSampler
     from optuna.study import Study
@@ -57,18 +54,6 @@ def quiet() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="optuna")
         yield
-
-
-def distribution(parameter: Parameter) -> BaseDistribution:
-    """Return the range of a parameter as a distribution of Optuna."""
-    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
-
-    if parameter.kind in ("grid", "choice"):
-        return CategoricalDistribution([parameter.stored(value) for value in parameter.values])
-    low, high = parameter.values
-    if parameter.kind == "int":
-        return IntDistribution(low, high)
-    return FloatDistribution(low, high, log=parameter.kind == "loguniform")
 
 
 def make_pruner(name: str, evaluations: int) -> BasePruner:
@@ -119,11 +104,14 @@ def suggest(trial: Trial, parameters: Sequence[Parameter], sampler: str, seed: i
     return trial
 
 
-def grid_values(parameters: Sequence[Parameter], number: int) -> tuple[Any, ...]:
+def grid_values(parameters: Sequence[Parameter], number: int) -> list[Any]:
     """Return a combination of a grid; the values of the last parameter change first."""
-    lists = [each.finite or () for each in parameters]
-    count = math.prod(map(len, lists))
-    return next(itertools.islice(itertools.product(*lists), number % count, None))
+    values: list[Any] = []
+    for each in reversed(parameters):
+        choices = each.finite or ()
+        number, index = divmod(number, len(choices))
+        values.insert(0, choices[index])
+    return values
 
 
 def _suggest(trial: Trial, parameter: Parameter) -> None:

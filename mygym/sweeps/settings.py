@@ -22,6 +22,9 @@ SECTION = "sweep"
 TRIALS = 30
 """Default number of trials, unless the space is a grid."""
 
+MOST = 100_000
+"""Largest number of trials."""
+
 FAST = {"video": {"episodes": 0}, "tensorboard": False}
 """Values of the runs of a sweep that the user has not set."""
 
@@ -29,7 +32,7 @@ FAST = {"video": {"episodes": 0}, "tensorboard": False}
 class SweepSettings(Section):
     """Settings of a sweep: the section `sweep` of its file."""
 
-    trials: Annotated[int, Field(ge=1, le=100_000)] | None = Field(
+    trials: Annotated[int, Field(ge=1, le=MOST)] | None = Field(
         None, description=f"number of trials (default: {TRIALS}, or the whole grid)"
     )
     sampler: Literal["grid", "random", "tpe", "cmaes"] | None = Field(
@@ -80,7 +83,7 @@ class Sweep:
         """Number of trials; of a grid at most all combinations."""
         whole = size(self.parameters)
         if self.sampler == "grid" and whole is not None:
-            return min(self.settings.trials or whole, whole)
+            return min(self.settings.trials or MOST, whole)
         return self.settings.trials or TRIALS
 
     def to_file(self) -> dict[str, Any]:

@@ -35,11 +35,11 @@ class Parameter:
         return ".".join(self.path)
 
     @property
-    def finite(self) -> tuple[Any, ...] | None:
+    def finite(self) -> Sequence[Any] | None:
         """All values in their order; None if their number is not finite."""
         if self.kind in LISTS:
             return self.values
-        return tuple(range(self.values[0], self.values[1] + 1)) if self.kind == "int" else None
+        return range(self.values[0], self.values[1] + 1) if self.kind == "int" else None
 
     @property
     def corners(self) -> tuple[Any, ...]:

@@ -16,6 +16,7 @@ from mygym.runs import files
 from mygym.runs.result import Result
 from mygym.sweeps.checking import check_space
 from mygym.sweeps.objective import NESTED, NUMBERS
+from mygym.sweeps.samplers import grid_values
 from mygym.sweeps.settings import make_sweep
 from mygym.sweeps.space import find_parameters, size, with_values
 from tests.conftest import ROOT
@@ -34,7 +35,7 @@ def test_ranges_are_taken_out_and_values_put_in() -> None:
     base, (gamma, steps) = find_parameters(config)
     assert base == {"task": "reach", "algo_params": {"tau": 0.1}}
     assert (gamma.key, gamma.kind, gamma.finite) == ("algo_params.gamma", "choice", (0.9, 0.95))
-    assert steps.finite == tuple(range(1, 10))
+    assert steps.finite == range(1, 10)
     assert size([gamma, steps]) == 18
     assert with_values(base, {gamma.path: 0.9, steps.path: 4}) == {
         "task": "reach",
@@ -187,6 +188,12 @@ def test_seeds_count_from_that_of_the_config() -> None:
 def test_a_grid_has_all_its_trials() -> None:
     sweep = make_sweep({"algo_params": {"gamma": {"grid": [0.9, 0.95]}, "tau": {"grid": [0.1, 0.2, 0.3]}}})
     assert (sweep.sampler, sweep.trials) == ("grid", 6)
+
+
+def test_a_huge_grid_takes_no_memory() -> None:
+    sweep = make_sweep({"steps": {"int": [1, 10**12]}, "sweep": {"sampler": "grid"}})
+    assert sweep.trials == 100_000
+    assert grid_values(sweep.parameters, 10**11) == [10**11 + 1]
 
 
 def test_objectives_name_fields_of_results() -> None:
