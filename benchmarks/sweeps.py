@@ -120,7 +120,7 @@ def sweep(folder: Path, parameters: dict[str, Any], workers: int, **settings: An
 
 def best_after(rows: list[dict[str, Any]], trials: int) -> float:
     """Return the lowest score of the first trials."""
-    return min(float(row["steps_to_0.9"]) for row in rows[:trials] if row["steps_to_0.9"] is not None)
+    return min(float(row["score"]) for row in rows[:trials] if row["score"] is not None)
 
 
 def main() -> None:
@@ -161,7 +161,7 @@ def main() -> None:
     print("| learning rate | reached 90 % | score: env steps to 90 %, or up to twice the budget |\n|---|---|---|")
     rates = {"learning_rate": {"grid": [1e-6, 1e-5, 1e-4, 1e-3, 3e-3]}}
     for row in sweep(folder / "sabotage", rates, options.workers):
-        score = row["steps_to_0.9"]
+        score = row["score"]
         print(f"| {row['algo_params.learning_rate']:g} | {'yes' if score <= BUDGET else 'no'} | {score:,.0f} |")
     cores = len(os.sched_getaffinity(0))
     machine = f"{cores} cores of a shared machine, load {os.getloadavg()[0]:.1f}"

@@ -77,13 +77,14 @@ def main(arguments: Sequence[str]) -> None:
         print_json(
             {
                 "folder": str(report.folder),
+                "objective": report.objective,
                 "best": str(report.best),
                 "importance": report.importance,
                 "trials": report.rows,
             }
         )
         return
-    _print(report.rows[:SHOWN], f"best of {len(report.rows)} trials")
+    _print(report.rows[:SHOWN], f"score: {report.objective}; {len(report.rows)} trials")
     for key, share in report.importance.items():
         print_note(f"importance: {share:.0%} {key}")
     print(f"best: {report.best}")

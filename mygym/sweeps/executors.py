@@ -7,6 +7,7 @@ stop    requests that a run stops with a checkpoint
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -96,9 +97,11 @@ def stop_left_over(folder: Path) -> None:
     """
     processes = [process for process in psutil.process_iter(["cmdline"]) if _works_in(folder, process.info["cmdline"])]
     for process in processes:
-        process.terminate()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.terminate()
     for process in psutil.wait_procs(processes, timeout=STOPPING)[1]:
-        process.kill()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
 
 
 def _works_in(folder: Path, words: Sequence[str] | None) -> bool:

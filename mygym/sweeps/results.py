@@ -75,15 +75,15 @@ def table(sweep: Sweep, study: Study) -> list[dict[str, Any]]:
             {
                 "trial": trial.number,
                 "state": trial.state.name.lower(),
-                sweep.objective.name: trial.value if is_complete(trial) else None,
+                "score": trial.value if is_complete(trial) else None,
                 **values_of(sweep, trial),
                 "runs": " ".join(f"{run['seed']}:{run['status']}" for run in runs),
                 "seconds": round(sum(run.get("seconds", 0.0) for run in runs), 1),
                 "error": next((run["error"] for run in runs if "error" in run), None),
             }
         )
-    score, sign = sweep.objective.name, -1 if sweep.objective.maximize else 1
-    return sorted(rows, key=lambda row: (row[score] is None, sign * (row[score] or 0.0)))
+    sign = -1 if sweep.objective.maximize else 1
+    return sorted(rows, key=lambda row: (row["score"] is None, sign * (row["score"] or 0.0)))
 
 
 def values_of(sweep: Sweep, trial: FrozenTrial) -> dict[str, Any]:

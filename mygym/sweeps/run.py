@@ -23,6 +23,8 @@ class Report:
     """Results of a sweep."""
 
     folder: Path
+    objective: str
+    """Name of the scores."""
     best: Path
     """The best config."""
     importance: dict[str, float]
@@ -97,7 +99,7 @@ def _execute(folder: Path, sweep: Sweep, evaluations: int, executor: Executor, n
         if results.best(study) is None:
             table = folder / storage.TABLE
             raise RunError(f"no trial has ended with a score: the column `error` of {table} has reasons")
-        return Report(folder, folder / storage.BEST, results.importances(study, sweep), rows)
+        return Report(folder, sweep.objective.name, folder / storage.BEST, results.importances(study, sweep), rows)
 
 
 @contextlib.contextmanager

@@ -68,7 +68,7 @@ def test_the_table_and_the_best_config_agree_with_the_runs(swept: Path) -> None:
     returns = {str(int(run.parts[-6])): json.loads((run / "result.json").read_text())["mean_return"]
                for run in runs_of(swept)}  # fmt: skip
     rows = rows_of(swept)
-    assert {row["trial"]: float(row["mean_return"]) for row in rows} == returns
+    assert {row["trial"]: float(row["score"]) for row in rows} == returns
     best = load_file(swept / "best.yaml")
     assert best["algo_params"] == load_file(swept / f"trials/{int(rows[0]['trial']):04}/trial.yaml")["algo_params"]
     assert (swept / "best.yaml").read_text().startswith(f"# trial {rows[0]['trial']}: mean_return")

@@ -77,7 +77,7 @@ def test_a_sweep(sampler: str, sweep: Callable[..., Report], lines: list[str], m
     report = sweep(executor=executor, sampler=sampler)
     assert len(executor.started) == len(lines) == len(report.rows) == 12
     assert {row["state"] for row in report.rows} == {"complete"}
-    scores = [row["success"] for row in report.rows]
+    scores = [row["score"] for row in report.rows]
     assert scores == sorted(scores, reverse=True)
     best = load_file(report.best)
     assert best["algo_params"]["learning_rate"] == report.rows[0]["algo_params.learning_rate"]
@@ -105,7 +105,7 @@ def test_a_grid_has_each_combination_once(sweep: Callable[..., Report]) -> None:
 
 def test_tpe_finds_a_better_rate_than_random(sweep: Callable[..., Report]) -> None:
     random, tpe = (sweep(sampler, sampler=sampler, trials=25).rows[:10] for sampler in ("random", "tpe"))
-    assert sum(row["success"] for row in tpe) > sum(row["success"] for row in random)
+    assert sum(row["score"] for row in tpe) > sum(row["score"] for row in random)
 
 
 def test_every_seed_of_a_trial_is_a_run(sweep: Callable[..., Report]) -> None:
@@ -119,7 +119,7 @@ def test_every_seed_of_a_trial_is_a_run(sweep: Callable[..., Report]) -> None:
         json.loads(path.read_text()) for path in report.folder.glob(f"trials/{row['trial']:04}/*/*/*/*/*/result.json")
     ]
     _, *middle, _ = sorted(result["success_rate"] for result in results)
-    assert row["success"] == pytest.approx(sum(middle) / 2)
+    assert row["score"] == pytest.approx(sum(middle) / 2)
 
 
 def test_bad_trials_stop_before_their_end(sweep: Callable[..., Report]) -> None:
@@ -140,8 +140,8 @@ def test_failed_and_diverged_trials_are_recorded(sweep: Callable[..., Report]) -
     params = {"n_epochs": {"grid": [3, 4]}, "learning_rate": {"grid": [1e-3, 0.06]}}
     report = sweep(space={"algo": "ppo", "algo_params": params}, trials=None)
     by_values = {(row["algo_params.n_epochs"], row["algo_params.learning_rate"]): row for row in report.rows}
-    assert by_values[4, 1e-3]["success"] == 1.0
-    assert by_values[4, 0.06]["success"] == 0.0
+    assert by_values[4, 1e-3]["score"] == 1.0
+    assert by_values[4, 0.06]["score"] == 0.0
     assert by_values[4, 0.06]["runs"] == "0:diverged"
     assert (by_values[3, 1e-3]["state"], by_values[3, 1e-3]["error"]) == ("fail", "three epochs fail")
     executor = InstantExecutor()
