@@ -29,6 +29,8 @@ sys.path.insert(0, str(ROOT))
 SEARCHED = {"random": "none", "tpe": "none", "cmaes": "none", "tpe, median": "median"}
 """Sampler → pruner of the sweeps whose runs end at once."""
 
+PARTS = ("search", "samplers", "sabotage")
+
 BUDGET = 24_000
 """Env steps of a trial."""
 
@@ -123,17 +125,11 @@ def best_after(rows: list[dict[str, Any]], trials: int) -> float:
     return min(float(row["score"]) for row in rows[:trials] if row["score"] is not None)
 
 
-def main() -> None:
-    """Measure and print a table in Markdown."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trials", type=int, default=30, help="trials of each sweep that trains (default 30)")
-    parser.add_argument("--repetitions", type=int, default=1, help="sweeps of each sampler (default 1)")
-    parser.add_argument("--workers", type=int, default=1, help="runs at the same time (default 1)")
-    parser.add_argument("--folder", default="", help="folder of the sweeps that train, which goes on if it exists")
-    options = parser.parse_args()
+def print_search_time() -> None:
+    """Measure the time of the search, and print a table."""
     import mygym
 
-    print("# Sweeps\n\n## Time of the search\n\n100 trials over six hyperparameters.\n")
+    print("\n## Time of the search\n\n100 trials over six hyperparameters.\n")
     print("| sampler | ms per trial | ms per trial, the last ten |\n|---|---|---|")
     with tempfile.TemporaryDirectory() as logdir:
         short = {"steps": 64, "n_envs": 1, "eval": {"episodes": 1, "final_episodes": 1}, "video": {"episodes": 0}}
@@ -141,32 +137,51 @@ def main() -> None:
         for name, pruner in SEARCHED.items():
             each, last = search_time(name.partition(",")[0], pruner, template, 100)
             print(f"| {name} | {each:.0f} | {last:.0f} |", flush=True)
-    folder = Path(options.folder or tempfile.mkdtemp())
+
+
+def print_samplers(options: argparse.Namespace, folder: Path) -> None:
+    """Compare TPE with random search, and print a table."""
     print(f"\n## Samplers\n\nFewest env steps to 90 % success of the trials so far; the budget is {BUDGET:,}.\n")
     marks = [count for count in (10, 15, 20, 25, 30, 40, 50) if count <= options.trials]
     print(f"| sampler | seed | {' | '.join(f'{count} trials' for count in marks)} |\n|---|---|{'---|' * len(marks)}")
     for seed in range(options.repetitions):
         for sampler in ("random", "tpe"):
-            rows = sweep(
-                folder / f"{sampler}_{seed}",
-                PARAMETERS,
-                options.workers,
-                sampler=sampler,
-                sampler_seed=seed,
-                trials=options.trials,
-            )
+            settings = {"sampler": sampler, "sampler_seed": seed, "trials": options.trials}
+            rows = sweep(folder / f"{sampler}_{seed}", PARAMETERS, options.workers, **settings)
             cells = " | ".join(f"{best_after(rows, count):,.0f}" for count in marks)
             print(f"| {sampler} | {seed} | {cells} |", flush=True)
+
+
+def print_sabotage(options: argparse.Namespace, folder: Path) -> None:
+    """Search the learning rate with a bad value among the good values, and print a table."""
     print("\n## A sabotaged default\n\nA grid over the learning rate; 1e-6 stands for a mistake in the defaults.\n")
     print("| learning rate | reached 90 % | score: env steps to 90 %, or up to twice the budget |\n|---|---|---|")
     rates = {"learning_rate": {"grid": [1e-6, 1e-5, 1e-4, 1e-3, 3e-3]}}
     for row in sweep(folder / "sabotage", rates, options.workers):
         score = row["score"]
         print(f"| {row['algo_params.learning_rate']:g} | {'yes' if score <= BUDGET else 'no'} | {score:,.0f} |")
-    cores = len(os.sched_getaffinity(0))
-    machine = f"{cores} cores of a shared machine, load {os.getloadavg()[0]:.1f}"
+
+
+def main() -> None:
+    """Measure and print tables in Markdown."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="measurements (default: all)")
+    parser.add_argument("--trials", type=int, default=30, help="trials of each sampler (default 30)")
+    parser.add_argument("--repetitions", type=int, default=1, help="sweeps of each sampler (default 1)")
+    parser.add_argument("--workers", type=int, default=1, help="runs at the same time (default 1)")
+    parser.add_argument("--folder", default="", help="folder of the sweeps that train, which go on if they exist")
+    options = parser.parse_args()
+    folder = Path(options.folder or tempfile.mkdtemp())
+    print("# Sweeps")
+    if "search" in options.parts:
+        print_search_time()
+    if "samplers" in options.parts:
+        print_samplers(options, folder)
+    if "sabotage" in options.parts:
+        print_sabotage(options, folder)
+    machine = f"{len(os.sched_getaffinity(0))} cores of a shared machine, load {os.getloadavg()[0]:.1f}"
     packages = ", ".join(f"{name} {version(name)}" for name in ("optuna", "cmaes", "torch", "pybullet"))
-    words = f" --repetitions {options.repetitions}" if options.repetitions > 1 else ""
+    words = "" if set(options.parts) == set(PARTS) else f" --parts {' '.join(options.parts)}"
     print(f"\nMade by `python benchmarks/sweeps.py{words}`; Python {platform.python_version()}, {packages}, {machine}.")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -105,6 +104,7 @@ def open_study(folder: Path, sweep: Sweep, pruner: BasePruner) -> Study:
 
     Raises:
         ConfigError: The journal belongs to another space.
+        RunError: The journal is damaged.
     """
     import optuna
     from optuna.storages import JournalStorage
@@ -112,20 +112,23 @@ def open_study(folder: Path, sweep: Sweep, pruner: BasePruner) -> Study:
 
     journal = folder / JOURNAL
     _repair(journal)
-    study = optuna.create_study(
-        storage=JournalStorage(JournalFileBackend(str(journal))),
-        study_name=STUDY,
-        direction="maximize" if sweep.objective.maximize else "minimize",
-        pruner=pruner,
-        load_if_exists=True,
-    )
-    content = json.dumps(sweep.fixed(), sort_keys=True)
+    try:
+        study = optuna.create_study(
+            storage=JournalStorage(JournalFileBackend(str(journal))),
+            study_name=STUDY,
+            direction="maximize" if sweep.objective.maximize else "minimize",
+            pruner=pruner,
+            load_if_exists=True,
+        )
+    except (ValueError, LookupError, TypeError) as error:
+        raise RunError(f"{journal}: is damaged: {type(error).__name__}: {error}") from error
+    content = sweep.fixed()
     known = study.user_attrs.get("sweep")
     if known is None:
         study.set_user_attr("sweep", content)
     elif known != content:
-        key = different_keys(dict(flatten(json.loads(known))), dict(flatten(sweep.fixed())))[0]
-        why = f"has another {key} than {folder / FILE}"
+        keys = different_keys(dict(flatten(known)), dict(flatten(content)))
+        why = f"has another {keys[0] if keys else 'config'} than {folder / FILE}"
         raise ConfigError(bad_value("journal", str(journal), "the journal and the file of one sweep", why))
     return study
 

@@ -277,6 +277,14 @@ def test_a_journal_of_another_space_is_refused(sweep: Callable[..., Report]) -> 
         resume(folder)
 
 
+def test_a_damaged_journal_is_named(sweep: Callable[..., Report]) -> None:
+    folder = sweep(trials=2).folder
+    journal = folder / storage.JOURNAL
+    journal.write_text(journal.read_text().replace("}\n", "\n", 3))
+    with pytest.raises(RunError, match=r"journal\.log: is damaged"):
+        resume(folder)
+
+
 def test_a_sweep_in_use_is_refused(sweep: Callable[..., Report]) -> None:
     folder = sweep(trials=2).folder
     with storage.lock(folder), pytest.raises(ConfigError, match="is being searched by another process"):
