@@ -16,7 +16,7 @@ from mygym.nested import merged
 from mygym.registry import algorithm
 from mygym.runs.resolve_config import resolve_config
 from mygym.sweeps.objective import Objective, parse_objective
-from mygym.sweeps.space import Parameter, find_parameters, size
+from mygym.sweeps.space import Parameter, find_parameters, size, with_values
 
 SECTION = "sweep"
 TRIALS = 30
@@ -190,7 +190,7 @@ def _with_default_space(
         if parameter.key in ("algo", "framework"):
             why = f"needs a single {parameter.key}"
             raise ConfigError(bad_value("sweep.space", "default", f"no range of {parameter.key}", why))
-    config = resolve_config(base).config
+    config = resolve_config(with_values(base, {each.path: each.corners[0] for each in parameters})).config
     entry = algorithm(config.algo, config.framework)
     if not entry.search_space:
         why = f"is not registered for {entry.name} of {entry.framework}"

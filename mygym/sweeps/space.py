@@ -90,7 +90,8 @@ def _without_ranges(config: Mapping[str, Any], path: tuple[str, ...], parameters
         if isinstance(value, Mapping) and not value.keys().isdisjoint(KINDS):
             parameters.append(_parameter(inner, value))
         elif isinstance(value, Mapping):
-            base[name] = _without_ranges(value, inner, parameters)
+            rest = _without_ranges(value, inner, parameters)
+            base |= {name: rest} if rest or not value else {}  # nothing is left of a mapping of ranges alone
         else:
             _refuse_ranges(value, inner)
             base[name] = value

@@ -149,6 +149,7 @@ def test_a_range_of_the_user_is_searched_beside_the_registered_ranges() -> None:
 
 def test_the_default_space_keeps_the_default_algorithm_of_the_task() -> None:
     assert make_sweep({"task": "push", "sweep": {"space": "default"}}).base["algo"] == "ppo"
+    assert make_sweep({"task": "push", **RATE, "sweep": {"space": "default"}}).base["algo"] == "sac"  # as of a run
 
 
 def test_a_flag_replaces_a_range_of_the_file() -> None:
