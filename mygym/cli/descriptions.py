@@ -107,6 +107,7 @@ def _algorithm(algorithm: Algorithm) -> dict[str, Any]:
         "algo_params": {row.pop("name"): row for row in hyperparameters(algorithm)},
         "may be scheduled": list(may_be_scheduled(cls)),
         **({"training_params": training} if training else {}),
+        **({"search space": dict(algorithm.search_space)} if algorithm.search_space else {}),
     }
 
 
