@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from mygym.config.plain import check_plain
-from mygym.config.schema import NOT_SHAPING, ActionParams, PretrainedParams, RobotParams, RunConfig
+from mygym.config.schema import NOT_SHAPING, ActionParams, ImageParams, PretrainedParams, RobotParams, RunConfig
 from mygym.config.validation_errors import dotted, first_mistake
 from mygym.errors import ConfigError, bad_value
 from mygym.nested import merged
@@ -114,7 +114,12 @@ def config_hash(values: Mapping[str, Any]) -> str:
     later = [key for key in ("starts", "goals_on_surface") if key in task_params and not task_params[key]]
     if later:
         shaping["task_params"] = {key: value for key, value in task_params.items() if key not in later}
-    unset = {"pretrained": PretrainedParams(), "robot_params": RobotParams(), "actions": ActionParams()}
+    unset = {
+        "pretrained": PretrainedParams(),
+        "robot_params": RobotParams(),
+        "actions": ActionParams(),
+        "image_params": ImageParams(),
+    }
     for key, section in unset.items():
         if shaping.get(key) == section.model_dump(mode="json"):
             del shaping[key]

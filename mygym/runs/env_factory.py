@@ -166,7 +166,7 @@ def _wrapped(env: Any, plan: RunPlan, stack: ExitStack | None) -> Any:
 
     env = VecMonitor(env, info_keywords=MONITORED)
     if plan.config.normalize:
-        env = VecNormalize(env, norm_reward=False)
+        env = VecNormalize(env, norm_reward=False, norm_obs_keys=_without_images(env.observation_space))
         if plan.config.engine == "fused":
             from mygym.runs.variance_floor import set_variance_floor
 
@@ -176,6 +176,16 @@ def _wrapped(env: Any, plan: RunPlan, stack: ExitStack | None) -> Any:
     if stack is not None:
         stack.callback(env.close)
     return env
+
+
+def _without_images(space: Any) -> list[str] | None:
+    """Return the keys of a dictionary's arrays that are no images; None for a single array."""
+    from gymnasium.spaces import Dict
+    from stable_baselines3.common.preprocessing import is_image_space
+
+    if not isinstance(space, Dict):
+        return None
+    return [key for key, subspace in space.spaces.items() if not is_image_space(subspace)]
 
 
 def _make_fused_env(plan: RunPlan, gui: bool, only_spaces: bool) -> Any:

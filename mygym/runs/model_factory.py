@@ -14,6 +14,7 @@ from mygym.errors import ConfigError
 from mygym.registry import is_environment
 from mygym.registry.signatures import is_noise, parameters
 from mygym.runs import devices, requirements
+from mygym.runs.buffer_memory import check_memory
 from mygym.runs.evaluation import TRAINING, episode_seeds
 from mygym.runs.plan import Plannable, plan_of
 
@@ -68,6 +69,7 @@ def build_model(run: Plannable, env: Any) -> Any:
     except _REFUSALS as error:
         raise ConfigError(f"algo_params: {schema.cls.__name__} refuses its arguments: {error}") from error
     schedule_callback.check_held(model, scheduled, config.steps)
+    check_memory(model)
     if config.training_params:
         model.training_params = copy.deepcopy(config.training_params)
     env.seed(episode_seeds(config.seed, TRAINING, 1)[0])
