@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from mygym.config import RunConfig
 from mygym.config.hyperparameters import Schema
 from mygym.errors import ConfigError, bad_value
@@ -21,17 +23,15 @@ def check_images(config: RunConfig, entry: Algorithm, schema: Schema) -> None:
     Raises:
         ConfigError: The message names the key and the allowed values.
     """
-    names = config.observations or []
-    images = seeing(names, images=True)
+    images = seeing(config.observations or (), images=True)
     if not images:
         return
     if not entry.dict_observations or config.framework != "pytorch":
         why = f"is an image, and {config.algo} of {config.framework} takes flat vectors"
         raise ConfigError(bad_value("observations", images[0], f"numbers, or an algo of: {_takers()}", why))
-    if config.normalize and len(images) == len(names) and config.image_params.goal == "image":
-        raise ConfigError(bad_value("normalize", True, "false", "is not for images, and nothing else is observed"))
     extractor = schema.component(("policy_kwargs", "features_extractor_class"))
-    if extractor is None or extractor.__name__ in SIZED:
+    takes_any = extractor is None and hasattr(schema.component(("policy",)), "image_extractor")
+    if not takes_any and (extractor is None or extractor.__name__ in SIZED):
         for key in ("width", "height"):
             if (pixels := getattr(config.image_params, key)) < SMALLEST:
                 allowed = f"at least {SMALLEST}; or another policy_kwargs.features_extractor_class"
@@ -44,5 +44,7 @@ def _takers() -> str:
     return ", ".join(
         each.name
         for each in registry("algorithm")
-        if "pytorch" in each.frameworks and each.target["pytorch"].dict_observations
+        if isinstance(each.target, Mapping)  # user files are not loaded for a message
+        and "pytorch" in each.target
+        and each.target["pytorch"].dict_observations
     )

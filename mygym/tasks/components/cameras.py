@@ -11,13 +11,13 @@ from mygym.tasks.observations import register_camera_observation
 from mygym.types import FloatArray
 
 
-@register_camera_observation("image", channels=3)
+@register_camera_observation("image", channels=3, unit="1/255")
 def image(view: CameraView) -> Image:
     """`(H, W, 3)` uint8: red, green and blue of a camera's pixels; `image:wrist` names another camera than `main`."""
     return view.frame.rgb
 
 
-@register_camera_observation("depth", channels=1, unit="image_params.depth_range / 255")
+@register_camera_observation("depth", channels=1, unit="1/255 of image_params.depth_range")
 def depth(view: CameraView) -> Image:
     """`(H, W, 1)` uint8: distances, 0 to 255 in `image_params.depth_range`; 255 also for the background."""
     near, far = view.depth_range
@@ -26,7 +26,7 @@ def depth(view: CameraView) -> Image:
     return pixels[..., None]
 
 
-@register_camera_observation("rgbd", channels=4)
+@register_camera_observation("rgbd", channels=4, unit="1/255")
 def rgbd(view: CameraView) -> Image:
     """`(H, W, 4)` uint8: the channels of `image`, then the channel of `depth`."""
     return np.concatenate([image(view), depth(view)], axis=-1)
