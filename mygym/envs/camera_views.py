@@ -7,7 +7,7 @@ from mygym.envs.env_renderer import EnvRenderer
 from mygym.envs.episode import Episode
 from mygym.models.robot_spec import MountedCameraSpec
 from mygym.sim.world import World
-from mygym.tasks.camera_view import CameraView
+from mygym.tasks.camera_view import CameraView, Frame
 
 DEPTH_ON_ROBOT = (0.0, 0.5)
 """m: default range of depths of cameras on the robot."""
@@ -27,7 +27,7 @@ class CameraViews:
 
     def __init__(self, world: World, episode: Episode, renderer: EnvRenderer) -> None:
         self._world, self._episode, self._renderer = world, episode, renderer
-        self._views: dict[tuple[str, ImageParams], CameraView] = {}
+        self._frames: dict[tuple[str, int, int, str], Frame] = {}
 
     @property
     def cameras(self) -> list[str]:
@@ -51,13 +51,13 @@ class CameraViews:
         return max(0.0, spec.distance - DEPTH_MARGIN), spec.distance + DEPTH_MARGIN
 
     def view(self, camera: str, images: ImageParams) -> CameraView:
-        """Return the view of a camera, from a new rendering if it is the first of the step."""
-        if (camera, images) not in self._views:
+        """Return the view of a camera, from a new rendering if it is the first of its size in the step."""
+        key = camera, images.width, images.height, images.goal
+        if key not in self._frames:
             goal = self._episode.visible_goal() if images.goal == "image" else None
-            frame = self._renderer.camera.capture(images.width, images.height, camera, goal)
-            self._views[camera, images] = CameraView(frame, self.depth_range(camera, images), self.targets(images))
-        return self._views[camera, images]
+            self._frames[key] = self._renderer.camera.capture(images.width, images.height, camera, goal)
+        return CameraView(self._frames[key], self.depth_range(camera, images), self.targets(images))
 
     def clear(self) -> None:
-        """Forget all views, because the world or the goal has changed."""
-        self._views.clear()
+        """Forget all frames, because the world or the goal has changed."""
+        self._frames.clear()

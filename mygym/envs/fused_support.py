@@ -74,9 +74,8 @@ def check_supported(arguments: Mapping[str, Any]) -> None:
         why = f"has {', '.join(sorted(further))}, which engine fused cannot represent"
         raise _refusal("workspace", workspace.name, ["table"], why)
     if seen := seeing(arguments.get("observations") or ()):
-        raise _refusal(
-            "observations", seen[0], "components that see nothing", "needs images, which engine fused has not"
-        )
+        why = "needs images, which engine fused does not render"
+        raise _refusal("observations", seen[0], "components that see nothing", why)
     if arguments.get("spaces", "own") != "own":
         raise _refusal("spaces", arguments["spaces"], "own")
     if arguments.get("randomize"):

@@ -67,15 +67,9 @@ def build_model(run: Plannable, env: Any) -> Any:
     try:
         model = schema.cls(*args, **kwargs)
     except MemoryError as error:
-        allowed = "fewer steps, or smaller images"
-        raise ConfigError(
-            bad_value(
-                "algo_params.buffer_size",
-                config.algo_params.get("buffer_size"),
-                allowed,
-                f"needs too much memory: {error}",
-            )
-        ) from error
+        rows, allowed = config.algo_params.get("buffer_size"), "fewer steps, or smaller images"
+        why = f"needs too much memory: {error}"
+        raise ConfigError(bad_value("algo_params.buffer_size", rows, allowed, why)) from error
     except _REFUSALS as error:
         raise ConfigError(f"algo_params: {schema.cls.__name__} refuses its arguments: {error}") from error
     schedule_callback.check_held(model, scheduled, config.steps)
