@@ -4,8 +4,8 @@
     python benchmarks/vision.py learn reach --seeds 1
 
 `speed` measures the Panda scene at 64 x 64: colours, depth and segmentation of one rendering, and env steps/s of
-`reach` with images, medians over rounds. `learn` trains `--algo dagger` and prints the success of 100 fresh episodes, env
-steps and wall time of each seed.
+`reach` with images, medians over rounds. `learn` trains `--algo dagger` and prints the success of 100 fresh episodes,
+env steps and wall time of each seed.
 """
 
 from __future__ import annotations
