@@ -12,39 +12,41 @@ from stable_baselines3.common.type_aliases import TensorDict
 from torch import nn
 
 FIRST_KERNEL, STRIDE = 5, 2
+"""Pixels: edge of the first kernel, and stride of the first two convolutions."""
 
 
 class Keypoints(nn.Module):
     """Positions of learned keypoints in an image, and the image's channels there (Levine et al., 2016).
 
+    A keypoint is the mean of a distribution over the image, the softmax of a channel of the last convolution.
+
     Args:
         shape: `(C, H, W)` of the image.
         count: Number of keypoints.
-        width: Channels of the first convolution; the second has twice as many.
+        channels: Channels of the first convolution; the second has twice as many.
     """
 
     columns: torch.Tensor
     rows: torch.Tensor
 
-    def __init__(self, shape: tuple[int, ...], count: int, width: int) -> None:
+    def __init__(self, shape: tuple[int, ...], count: int, channels: int) -> None:
         super().__init__()
-        channels, *_ = shape
         self.convolutions = nn.Sequential(
-            nn.Conv2d(channels, width, FIRST_KERNEL, STRIDE, padding=FIRST_KERNEL // 2),
+            nn.Conv2d(shape[0], channels, FIRST_KERNEL, STRIDE, padding=FIRST_KERNEL // 2),
             nn.ReLU(),
-            nn.Conv2d(width, 2 * width, 3, STRIDE, padding=1),
+            nn.Conv2d(channels, 2 * channels, 3, STRIDE, padding=1),
             nn.ReLU(),
-            nn.Conv2d(2 * width, count, 3, padding=1),
+            nn.Conv2d(2 * channels, count, 3, padding=1),
         )
         with torch.no_grad():
             rows, columns = self.convolutions(torch.zeros(1, *shape)).shape[2:]
         self.pool = nn.AdaptiveAvgPool2d((rows, columns))
         self.register_buffer("columns", torch.linspace(-1, 1, columns).repeat(rows), persistent=False)
         self.register_buffer("rows", torch.linspace(-1, 1, rows).repeat_interleave(columns), persistent=False)
-        self.features = count * (2 + channels)
+        self.features = count * (2 + shape[0])
 
     def forward(self, image: torch.Tensor) -> torch.Tensor:
-        """Return the features `(n, F)` of images `(n, C, H, W)` in [0, 1]."""
+        """Return the features `(n, F)` of images `(n, C, H, W)`, standardised or in [0, 1]."""
         attention = self.convolutions(image).flatten(2).softmax(-1)  # (n, K, cells)
         cells = self.pool(image).flatten(2)
         positions = torch.stack([self.columns, self.rows], -1).expand(len(image), -1, -1)
@@ -58,17 +60,17 @@ class KeypointExtractor(BaseFeaturesExtractor):
     Args:
         observation_space: Dictionary of images `(C, H, W)` and vectors.
         keypoints: Number of keypoints in each image.
-        width: Channels of the first convolution.
+        channels: Channels of the first convolution.
     """
 
-    def __init__(self, observation_space: spaces.Dict, keypoints: int = 32, width: int = 16) -> None:
+    def __init__(self, observation_space: spaces.Dict, keypoints: int = 32, channels: int = 16) -> None:
         super().__init__(observation_space, features_dim=1)
         self.images = nn.ModuleDict()
         size = 0
         for name, space in observation_space.spaces.items():
             if is_image_space(space):
                 assert space.shape is not None
-                self.images[name] = network = Keypoints(space.shape, keypoints, width)
+                self.images[name] = network = Keypoints(space.shape, keypoints, channels)
                 size += network.features
             else:
                 size += get_flattened_obs_dim(space)

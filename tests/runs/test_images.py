@@ -140,6 +140,7 @@ def test_images_are_not_normalized(tmp_path: Path) -> None:
         ({"algo": "cem"}, ["observations: 'image'", "flat vectors", "dagger"]),
         ({"framework": "jax"}, ["observations: 'image'", "jax takes flat vectors"]),
         ({"observations": ["image:wirst"]}, ["observations", "'image:wirst'", "did you mean 'image:wrist'"]),
+        ({"algo": "dagger", "algo_params": {"random_shift": -1}}, ["algo_params.random_shift", "-1", "at least 0"]),
         ({"engine": "fused"}, ["observations: 'image'", "engine fused"]),
         (
             {"algo": "sac", "algo_params": {"buffer_size": 10**8}, "steps": 10**8},
@@ -212,3 +213,6 @@ def test_the_hash_of_a_config_without_images_is_as_before() -> None:
     before = {key: value for key, value in values.items() if key != "image_params"}
     assert config_hash(before) == config_hash(values)
     assert config_hash(resolve_config({"image_params": {"width": 80}}).values()) != config_hash(values)
+    values = resolve_config({"algo": "dagger"}).values()
+    before = {key: value for key, value in values["algo_params"].items() if key != "random_shift"}
+    assert config_hash({**values, "algo_params": before}) == config_hash(values)
