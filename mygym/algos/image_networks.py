@@ -16,7 +16,7 @@ FIRST_KERNEL, STRIDE = 5, 2
 
 
 class Keypoints(nn.Module):
-    """Positions of learned keypoints in an image, and the image's channels there (Levine et al., 2016).
+    """Learned keypoints of an image: their positions and its channels at them (Levine et al., 2016).
 
     A keypoint is the mean of a distribution over the image, the softmax of a channel of the last convolution.
 

@@ -134,9 +134,9 @@ def test_episodes_are_equal_after_any_history_and_in_copies() -> None:
         with closing(copy.deepcopy(env)) as twin:
             state = env.state_dict()
             restored = twin.load_state_dict(state)
-    for one, other in zip([*first, second[-1]], [*second, restored], strict=True):
-        assert all(np.array_equal(one[key], other[key]) for key in one)
-    assert any((one["image"] != first[0]["image"]).any() for one in first[1:])
+    for left, right in zip([*first, second[-1]], [*second, restored], strict=True):
+        assert all(np.array_equal(left[key], right[key]) for key in left)
+    assert any((later["image"] != first[0]["image"]).any() for later in first[1:])
 
 
 def test_randomizers_change_images_and_nothing_else() -> None:
