@@ -102,8 +102,8 @@ def test_worker_processes_give_the_same_images(tmp_path: Path) -> None:
         env.seed(3)
         results.append([env.reset(), *(env.step(np.full((2, 3), 0.5, np.float32))[0] for _ in range(3))])
         env.close()
-    for ours, theirs in zip(*results, strict=True):
-        assert all(np.array_equal(ours[key], theirs[key]) and ours[key].dtype == theirs[key].dtype for key in ours)
+    for first, second in zip(*results, strict=True):
+        assert all(np.array_equal(first[key], second[key]) and first[key].dtype == second[key].dtype for key in first)
 
 
 @pytest.mark.parametrize("strategy", ["demos", pytest.param("distill", marks=pytest.mark.slow)])
