@@ -38,8 +38,8 @@ SEEN = {
 }
 """Observations from which `learn` learns each task."""
 
-LEARNING = {"batch_size": 64, "learning_rate": {"schedule": "linear", "from": 2e-3, "to": 1e-5}}
-STEPS = {"reach": 12_000, "push": 24_000, "pick_and_place": 24_000}
+LEARNING = {"batch_size": 64, "random_shift": 2, "learning_rate": {"schedule": "linear", "from": 2e-3, "to": 1e-5}}
+STEPS = {"reach": 12_000, "push": 28_000, "pick_and_place": 26_000}
 
 
 def seconds(call: Callable[[], Any], count: int, rounds: int) -> float:
@@ -89,7 +89,7 @@ def learn(task: str, seeds: int) -> None:
                     "observations": SEEN[task],
                     "algo_params": LEARNING,
                     "steps": STEPS[task],
-                    "eval": {"every": STEPS[task] // 6, "episodes": 20},
+                    "eval": {"every": STEPS[task] // 4, "episodes": 20},
                     "video": {"episodes": 0},
                     "seed": seed,
                     "logdir": logdir,
