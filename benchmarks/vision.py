@@ -38,7 +38,7 @@ SEEN = {
 }
 """Observations from which `learn` learns each task."""
 
-LEARNING = {"batch_size": 64, "random_shift": 2, "learning_rate": {"schedule": "linear", "from": 2e-3, "to": 1e-5}}
+LEARNING = {"batch_size": 64, "learning_rate": {"schedule": "linear", "from": 2e-3, "to": 1e-5}}
 STEPS = {"reach": 12_000, "push": 28_000, "pick_and_place": 26_000}
 
 

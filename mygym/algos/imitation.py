@@ -51,7 +51,7 @@ class BC(Runner):
         learning_rate: float = 1e-3,
         batch_size: int = 256,
         buffer_size: int = 1_000_000,
-        random_shift: int = 0,
+        random_shift: int = 2,
         **kwargs: Any,
     ) -> None:
         self.batch_size, self.buffer_size, self.random_shift = batch_size, buffer_size, random_shift
