@@ -92,7 +92,8 @@ def random_shift(images: torch.Tensor, pixels: int) -> torch.Tensor:
     rows = (torch.arange(height, device=images.device) + shifts[0]).clamp(0, height - 1)
     columns = (torch.arange(width, device=images.device) + shifts[1]).clamp(0, width - 1)
     batch = torch.arange(count, device=images.device)
-    return images[batch[:, None, None], :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+    moved = images[batch[:, None, None], :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+    return moved.contiguous()  # with the channels last, gradients have another layout, and resumed runs differ in bits
 
 
 def shifted(observations: Any, pixels: int) -> Any:
