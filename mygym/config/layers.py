@@ -110,7 +110,8 @@ def config_hash(values: Mapping[str, Any]) -> str:
     for key in ("training_params", "strategy_params", "randomize", "callbacks"):
         if not shaping.get(key):  # keeps the hashes of runs from before these keys existed
             shaping.pop(key, None)
-    if (algo_params := shaping.get("algo_params") or {}).get("random_shift") == 2:  # as above, its default
+    algo_params = shaping.get("algo_params")
+    if isinstance(algo_params, Mapping) and algo_params.get("random_shift") == 2:  # as above, its default
         shaping["algo_params"] = {key: value for key, value in algo_params.items() if key != "random_shift"}
     task_params = shaping.get("task_params") or {}
     later = [key for key in ("starts", "goals_on_surface") if key in task_params and not task_params[key]]

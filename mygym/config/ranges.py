@@ -58,8 +58,6 @@ RANGES: Mapping[str, Range] = {
     "n_critic_updates": _COUNT,
     "sde_sample_freq": Range(-1),
     "random_shift": Range(0, 1024),
-    "keypoints": _COUNT,
-    "channels": _COUNT,
     "action_noise": Range(0),
     "train_freq": _COUNT,
     "stats_window_size": _COUNT,
