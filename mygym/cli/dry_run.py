@@ -57,7 +57,7 @@ def dry_run(plan: RunPlan) -> None:
             print(f"network {name}: {count:,} parameters")
         size, rows = buffer_bytes(model)
         if rows:
-            print(f"memory: {size / 1e9:.2f} GB for {rows:,} steps in the buffer of the algorithm")
+            print(f"memory: {size / 1e6:,.1f} MB for {rows:,} steps in the buffer of the algorithm")
         env.reset()
         env.action_space.seed(plan.config.seed)
         actions = [np.array([env.action_space.sample() for _ in range(env.num_envs)]) for _ in range(STEPS)]

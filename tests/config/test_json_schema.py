@@ -17,7 +17,7 @@ from mygym.registry.signatures import parameters
 from mygym.runs.resolve_config import resolve_config
 from mygym.strategies.strategy import Strategy, register_strategy
 
-CONFIGS = sorted((Path(__file__).parents[2] / "configs").rglob("*.yaml"))
+CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.yaml"))  # not those of sweeps, which have ranges
 STRATEGIES = registry("strategy").names()
 
 

@@ -172,7 +172,7 @@ def test_a_dry_run_names_the_memory_of_the_buffer(mygym_command: Command) -> Non
     outcome = mygym_command("train", *words, "--dry-run")
     assert outcome.code == 0
     assert "image: Box(0, 255, (3, 64, 64), uint8)" in outcome.out
-    assert "memory: 0.02 GB for 1,000 steps" in outcome.out, "each image twice: as an observation and as the next"
+    assert "memory: 24.6 MB for 1,000 steps" in outcome.out, "each image twice: as an observation and as the next"
 
 
 def test_a_data_set_of_images_has_each_image_once_in_bytes(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ LEARNED: Mapping[str, Mapping[str, int]] = {
         "tqc": 3_500,
         "trpo": 20_480,
     },
-    "push": {"ppo": 200_704},
+    "push": {"ppo": 221_184},
     "pick_and_place": {"ppo": 200_704},
     "poke": {"ppo": 40_960},
     "press": {"ppo": 101_376},
