@@ -64,7 +64,8 @@ class Comparison:
         if actions.shape != others.shape or actions.dtype != others.dtype:
             self.difference = np.inf
         else:
-            self.difference = max(self.difference, float(np.abs(actions.astype(float) - others).max()))
+            difference = np.abs(actions.astype(float) - others).max()
+            self.difference = float(np.maximum(self.difference, difference))  # also NaN
         self.observations += len(actions)
         return actions, following
 
@@ -87,13 +88,16 @@ def export(run: str | Path, path: str | Path | None = None, *, trust: bool = Fal
         trust: See `load`.
 
     Raises:
-        ConfigError: `load` refuses the run, or its framework has no export.
+        ConfigError: `load` refuses the run, its framework has no export, or the path has another suffix.
         RegistryError: A package of the extra `export` is missing.
         RunError: The policy cannot be loaded or expressed as a graph, or the file differs from it; nothing is kept.
     """
+    folder, _ = directory.find_policy(run)
+    target = default_path(folder) if path is None else Path(path)
+    if target.suffix not in FORMATS.values():
+        raise ConfigError(bad_value("path", str(target), f"a file ending in {' or '.join(FORMATS.values())}"))
     for package in ("onnx", "onnxruntime", "onnxscript"):
         resolve(f"{package}:__version__", "export")
-    folder, _ = directory.find_policy(run)
     plan = plan_of_run(folder)
     if plan.config.framework != "pytorch":
         why = f"cannot be exported: {folder} was trained in it"
@@ -103,7 +107,6 @@ def export(run: str | Path, path: str | Path | None = None, *, trust: bool = Fal
     from mygym.exporting.graph import acting_graph, to_onnx
 
     policy = load(run, trust=trust)
-    target = default_path(folder) if path is None else Path(path)
     with contextlib.ExitStack() as stack:
         envs = env_factory.make_eval_envs(plan, stack, BATCH)
         description = describe(plan, Result.read(folder), envs[0])
@@ -115,6 +118,7 @@ def export(run: str | Path, path: str | Path | None = None, *, trust: bool = Fal
         verified: list[Export] = []
 
         def save(temporary: Path) -> None:
+            temporary.parent.mkdir(parents=True, exist_ok=True)
             temporary.write_bytes(content)
             verified.append(_verify(temporary, target, policy, envs, plan.config.seed))
 
