@@ -2,10 +2,11 @@
 
     python benchmarks/export.py > benchmarks/results/export.md
 
-Each row trains a policy for `reach` with the defaults of its algorithm and few env steps. Export: the command from launch to
-exit, with the verification. Latency: `ExportedPolicy.predict` for a single observation, in one thread; in a row, and in
-`mygym run`, between the steps of the simulator, whose data push the policy out of the caches. Success: `mygym run` and
-`mygym evaluate` on the same 100 episodes. Import: numpy and onnxruntime, and `ExportedPolicy`, each in new processes.
+Each row trains a policy for `reach` with the defaults of its algorithm and few env steps. Export: the command from
+launch to exit, with the verification. Latency: `ExportedPolicy.predict` for a single observation, in one thread; in a
+row, and in `mygym run`, between the steps of the simulator, whose data push the policy out of the caches. Success:
+`mygym run` and `mygym evaluate` on the same 100 episodes. Import: numpy and onnxruntime, and `ExportedPolicy`, each in
+new processes.
 """
 
 from __future__ import annotations

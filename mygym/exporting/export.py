@@ -58,13 +58,13 @@ class Comparison:
     ) -> tuple[NDArray[Any], Any]:
         """Return the actions and the state of the policy; the file continues from its state of the last call."""
         actions, following = self.policy.predict(observation, state, episode_start, deterministic)
-        others, self._state = self.exported.predict(
+        of_file, self._state = self.exported.predict(
             observation, self._state if state is not None else None, episode_start
         )
-        if actions.shape != others.shape or actions.dtype != others.dtype:
+        if actions.shape != of_file.shape or actions.dtype != of_file.dtype:
             self.difference = np.inf
         else:
-            difference = np.abs(actions.astype(float) - others).max()
+            difference = np.abs(actions.astype(float) - of_file).max()
             self.difference = float(np.maximum(self.difference, difference))  # also NaN
         self.observations += len(actions)
         return actions, following
