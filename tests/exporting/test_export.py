@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +140,7 @@ def test_a_policy_in_jax_is_refused(tmp_path: Path) -> None:
 def test_a_missing_package_is_named_with_the_command_that_installs_it(
     package: str, monkeypatch: pytest.MonkeyPatch, trained: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setitem(__import__("sys").modules, package, None)
+    monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(RegistryError, match=rf'{package}.*pip install "mygym\[export\]"'):
         mygym.export(trained, tmp_path / "reach.onnx")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 import mygym
 from mygym.cli.main import main
-from mygym.errors import ConfigError
+from mygym.errors import ConfigError, RegistryError
 from mygym.exporting.export import Export
 from mygym.exporting.exported_policy import ExportedPolicy
 from mygym.exporting.formats import METADATA
@@ -50,6 +51,20 @@ def test_the_command_prints_success_and_latency(exported: Export, capsys: pytest
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["episodes", "success_rate", "latency"]
     assert "median" in lines[2]
+
+
+def test_a_missing_onnxruntime_is_named_with_the_command_that_installs_it(
+    exported: Export, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(RegistryError, match=r'needs the package .onnxruntime.: pip install "mygym\[export\]"'):
+        play(exported.path)
+
+
+def test_a_window_needs_a_display(exported: Export, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DISPLAY", raising=False)
+    with pytest.raises(ConfigError, match="gui: True needs a display"):
+        play(exported.path, gui=True)
 
 
 @pytest.mark.slow
