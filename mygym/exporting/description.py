@@ -47,6 +47,7 @@ def describe(plan: RunPlan, result: Result | None, env: AnyEnv) -> dict[str, Any
         "control": {
             "name": control.name,
             "parameters": dict(playing.world.control.params),
+            "action_repeat": control.action_repeat,
             "rate_hz": playing.world.control_hz / control.action_repeat,
             "commands": playing.world.controller.commands,
             "mode": playing.world.controller.mode,
@@ -90,28 +91,30 @@ def _arm(arm: ArmSpec) -> dict[str, Any]:
 
 def _observation(env: AnyEnv, playing: RobotEnv) -> dict[str, Any]:
     """Return shape and components of each input."""
-    contents = {FLAT: _components(env), **{name: _goal_components(playing) for name in GOALS}}
+    goals = {name: _goal_components(playing) for name in GOALS}
+    components = [_component(name, columns) for name, columns in playing.components.items()]
+    first: int = components[-1]["slice"][1]
     space = env.observation_space
     if isinstance(space, spaces.Dict):
         shapes = {name: list(subspace.shape or ()) for name, subspace in space.spaces.items()}
+        contents = {FLAT: components + _code(first, shapes[FLAT]), **goals}
         return {name: {"shape": shape, "components": contents[name]} for name, shape in shapes.items()}
-    components = contents[FLAT]
-    first = max(component["slice"][1] for component in components)
-    for goal in GOALS:
-        components += [_moved(component, goal, first) for component in contents[goal]]
+    for goal, sections in goals.items():
+        components += [_moved(section, goal, first) for section in sections]
         first += playing.builder.goal_space.size
-    return {FLAT: {"shape": list(space.shape or ()), "components": components}}
+    shape = list(space.shape or ())
+    return {FLAT: {"shape": shape, "components": components + _code(first, shape)}}
 
 
-def _components(env: AnyEnv) -> list[dict[str, Any]]:
-    rows = []
-    for name, columns in env.components.items():
-        row: dict[str, Any] = {"name": name, "slice": [columns.start, columns.stop]}
-        if name != "variant":  # the code of a task
-            component = find_component(name)
-            row |= {"unit": component.unit, "frame": component.frame, "bound": component.bound}
-        rows.append(row)
-    return rows
+def _component(name: str, columns: slice) -> dict[str, Any]:
+    component = find_component(name)
+    units = {"unit": component.unit, "frame": component.frame, "bound": component.bound}
+    return {"name": name, "slice": [columns.start, columns.stop], **units}
+
+
+def _code(first: int, shape: list[int]) -> list[dict[str, Any]]:
+    """Return the component that identifies the task: all numbers from `first` on, if any."""
+    return [{"name": "variant", "slice": [first, shape[0]]}] if first < shape[0] else []
 
 
 def _goal_components(env: RobotEnv) -> list[dict[str, Any]]:

@@ -72,12 +72,17 @@ def test_the_description_names_everything_that_a_robot_needs(exported: Export, t
 
 
 def test_the_description_of_flat_observations_covers_them(tmp_path: Path) -> None:
-    path = mygym.export(save_run(tmp_path, {"algo": "ars", "task": "push"})).path
+    tasks = {"tasks": ["reach", "push"], "identify": "one_hot"}
+    config = {"algo": "ars", "n_envs": 2, "strategy": "multitask", "strategy_params": tasks}
+    path = mygym.export(save_run(tmp_path, config)).path
     assert path == tmp_path / "policy.onnx"
     observation = ExportedPolicy(path).description["observation"]["observation"]
-    ends = [component["slice"] for component in observation["components"]]
-    assert [start for start, _ in ends] == [0, *(stop for _, stop in ends[:-1])]
-    assert [ends[-1][1]] == observation["shape"]
+    columns = {component["name"]: component["slice"] for component in observation["components"]}
+    starts, stops = zip(*columns.values(), strict=True)
+    assert starts[0] == 0
+    assert all(start >= stop for start, stop in zip(starts[1:], stops, strict=False))  # goals have unused numbers
+    assert [stops[-1]] == observation["shape"]
+    assert columns["variant"] == [stops[-1] - 2, stops[-1]]
 
 
 @pytest.mark.parametrize("control", [entry.name for entry in registry("controller") if entry.built_in])
