@@ -83,8 +83,8 @@ def latencies(file: Path) -> tuple[float, float]:
     from mygym.exporting.exported_policy import ExportedPolicy
 
     policy = ExportedPolicy(file)
-    shapes = {name: entry["shape"] for name, entry in policy.description["observation"].items()}
-    observation, state = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}, None
+    inputs = policy.description["observation"].items()
+    observation, state = {name: np.zeros(entry["shape"], entry["dtype"]) for name, entry in inputs}, None
     seconds = []
     for _ in range(CALLS):
         start = time.perf_counter()

@@ -9,5 +9,6 @@ ddqn                double Q-learning
 ppo_runner          PPO as a runner
 cem                 cross-entropy method as a runner
 imitation           behaviour cloning and DAgger
+image_networks      networks for images
 imitation_policies  policy of the imitation
 """

@@ -111,6 +111,41 @@ _IMITATION_FUSED = {
 }
 """Many environments shorten the rollouts; evaluations in PyBullet, the slowest part, are few."""
 
+_RATE = {"loguniform": [1e-4, 1e-2]}
+_DISCOUNT = {"choice": [0.9, 0.95, 0.98, 0.99]}
+_NETWORKS = {"policy_kwargs": {"net_arch": {"choice": [[64, 64], [128, 128], [256, 256]]}}}
+_ON_POLICY_SPACE = {
+    "learning_rate": _RATE,
+    "gamma": _DISCOUNT,
+    "gae_lambda": {"choice": [0.9, 0.95, 0.98]},
+    **_NETWORKS,
+}
+_PPO_SPACE = {
+    **_ON_POLICY_SPACE,
+    "n_steps": {"choice": [32, 64, 128, 256]},
+    "batch_size": {"choice": [64, 128, 256, 512]},
+    "n_epochs": {"int": [3, 20]},
+    "clip_range": {"choice": [0.1, 0.2, 0.3]},
+    "ent_coef": {"loguniform": [1e-6, 1e-1]},
+}
+_A2C_SPACE = {**_ON_POLICY_SPACE, "n_steps": {"choice": [4, 8, 16, 32]}, "ent_coef": {"loguniform": [1e-6, 1e-1]}}
+_TRPO_SPACE = {
+    **_ON_POLICY_SPACE,
+    "n_steps": {"choice": [64, 128, 256]},
+    "target_kl": {"loguniform": [1e-3, 1e-1]},
+}
+_REPLAY_SPACE = {
+    "learning_rate": _RATE,
+    "gamma": _DISCOUNT,
+    "batch_size": {"choice": [128, 256, 512]},
+    "gradient_steps": {"int": [1, 4]},
+}
+_OFF_POLICY_SPACE = {**_REPLAY_SPACE, "tau": {"loguniform": [5e-3, 1e-1]}, **_NETWORKS}
+_NOISE_SPACE = {**_OFF_POLICY_SPACE, "action_noise": {"uniform": [0.05, 0.4]}}
+_VALUE_SPACE = {**_OFF_POLICY_SPACE, "target_update_interval": {"choice": [1, 4, 16]}}
+_POPULATION_SPACE = {"learning_rate": {"loguniform": [5e-3, 0.2]}, "delta_std": {"loguniform": [0.02, 0.3]}}
+"""Search spaces of `mygym sweep` with `space: default`, around the defaults."""
+
 BUILT_IN = (
     Algorithm(
         "ppo",
@@ -123,6 +158,7 @@ BUILT_IN = (
         fused_defaults=_PPO_FUSED,
         fused_stage_defaults=_PPO_FUSED_SEVERAL_STAGES,
         help="proximal policy optimisation: on-policy, robust, for many environments",
+        search_space=_PPO_SPACE,
     ),
     Algorithm(
         "multippo",
@@ -136,6 +172,7 @@ BUILT_IN = (
         },
         stage_defaults=_PPO_SEVERAL_STAGES,
         help="proximal policy optimisation with separate networks for each stage of the task",
+        search_space=_PPO_SPACE,
     ),
     Algorithm(
         "a2c",
@@ -145,6 +182,7 @@ BUILT_IN = (
         run_defaults=_ON_POLICY_RUN,
         stage_defaults=_SEVERAL_STAGES,
         help="advantage actor-critic: on-policy, simple",
+        search_space=_A2C_SPACE,
     ),
     Algorithm(
         "sac",
@@ -162,6 +200,7 @@ BUILT_IN = (
         goal_relabelling=True,
         help="soft actor-critic: off-policy, maximum entropy; the default",
         requires=("continuous_actions",),
+        search_space=_OFF_POLICY_SPACE,
     ),
     Algorithm(
         "td3",
@@ -173,6 +212,7 @@ BUILT_IN = (
         goal_relabelling=True,
         help="twin delayed deep deterministic policy gradient: off-policy, deterministic",
         requires=("continuous_actions",),
+        search_space=_NOISE_SPACE,
     ),
     Algorithm(
         "ddpg",
@@ -184,6 +224,7 @@ BUILT_IN = (
         goal_relabelling=True,
         help="deep deterministic policy gradient: off-policy, the classic choice with hindsight",
         requires=("continuous_actions",),
+        search_space=_NOISE_SPACE,
     ),
     Algorithm(
         "tqc",
@@ -199,6 +240,7 @@ BUILT_IN = (
         goal_relabelling=True,
         help="truncated quantile critics: off-policy, soft actor-critic with distributions",
         requires=("continuous_actions",),
+        search_space=_OFF_POLICY_SPACE,
     ),
     Algorithm(
         "dqn",
@@ -210,6 +252,7 @@ BUILT_IN = (
         goal_relabelling=True,
         requires=("discrete_actions",),
         help="deep Q-learning: off-policy, values of discrete actions",
+        search_space=_VALUE_SPACE,
     ),
     Algorithm(
         "qrdqn",
@@ -225,6 +268,7 @@ BUILT_IN = (
         goal_relabelling=True,
         requires=("discrete_actions",),
         help="quantile regression deep Q-learning: off-policy, distributions of the values of discrete actions",
+        search_space=_VALUE_SPACE,
     ),
     Algorithm(
         "ddqn",
@@ -236,6 +280,7 @@ BUILT_IN = (
         goal_relabelling=True,
         requires=("discrete_actions",),
         help="double deep Q-learning: off-policy, values of discrete actions that are not overestimated",
+        search_space=_VALUE_SPACE,
     ),
     Algorithm(
         "trpo",
@@ -245,6 +290,7 @@ BUILT_IN = (
         run_defaults=_ON_POLICY_RUN,
         stage_defaults=_SEVERAL_STAGES,
         help="trust region policy optimisation: on-policy, careful steps",
+        search_space=_TRPO_SPACE,
     ),
     Algorithm(
         "crossq",
@@ -263,6 +309,7 @@ BUILT_IN = (
         dict_observations=False,
         help="batch-normalised soft actor-critic without target networks: off-policy, sample-efficient",
         requires=("continuous_actions",),
+        search_space=_REPLAY_SPACE,
     ),
     Algorithm(
         "ars",
@@ -280,6 +327,7 @@ BUILT_IN = (
         dict_observations=False,
         help="augmented random search: no gradients, linear policy",
         requires=("continuous_or_combined_actions",),
+        search_space=_POPULATION_SPACE,
     ),
     Algorithm(
         "recurrent_ppo",
@@ -290,6 +338,7 @@ BUILT_IN = (
         run_defaults=_ON_POLICY_RUN,
         stage_defaults=_SEVERAL_STAGES,
         help="proximal policy optimisation with an LSTM: on-policy, with memory",
+        search_space=_PPO_SPACE,
     ),
     Algorithm(
         "ppo_runner",
@@ -301,6 +350,7 @@ BUILT_IN = (
         fused_defaults=_PPO_FUSED,
         fused_stage_defaults=_PPO_FUSED_SEVERAL_STAGES,
         help="proximal policy optimisation as one readable loop: a runner to start from",
+        search_space=_PPO_SPACE,
     ),
     Algorithm(
         "cem",
@@ -353,6 +403,7 @@ BUILT_IN = (
         fused_defaults=_PPO_FUSED,
         fused_stage_defaults=_PPO_FUSED_SEVERAL_STAGES,
         dict_observations=False,
+        search_space=_PPO_SPACE,
     ),
     Algorithm(
         "sac",
@@ -369,6 +420,7 @@ BUILT_IN = (
         stage_defaults=_OFF_POLICY_SEVERAL_STAGES,
         goal_relabelling=True,
         requires=("continuous_actions",),
+        search_space=_OFF_POLICY_SPACE,
     ),
     Algorithm(
         "tqc",
@@ -379,6 +431,7 @@ BUILT_IN = (
         stage_defaults=_OFF_POLICY_SEVERAL_STAGES,
         goal_relabelling=True,
         requires=("continuous_actions",),
+        search_space=_OFF_POLICY_SPACE,
     ),
     Algorithm(
         "td3",
@@ -389,6 +442,7 @@ BUILT_IN = (
         stage_defaults=_OFF_POLICY_SEVERAL_STAGES,
         goal_relabelling=True,
         requires=("continuous_actions",),
+        search_space=_NOISE_SPACE,
     ),
     Algorithm(
         "ddpg",
@@ -400,6 +454,7 @@ BUILT_IN = (
         stage_defaults=_OFF_POLICY_SEVERAL_STAGES,
         dict_observations=False,
         requires=("continuous_actions",),
+        search_space=_NOISE_SPACE,
     ),
     Algorithm(
         "crossq",
@@ -417,6 +472,7 @@ BUILT_IN = (
         stage_defaults=_OFF_POLICY_SEVERAL_STAGES,
         goal_relabelling=True,
         requires=("continuous_actions",),
+        search_space=_REPLAY_SPACE,
     ),
 )
 

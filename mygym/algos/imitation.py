@@ -11,6 +11,7 @@ from stable_baselines3.common.type_aliases import GymEnv
 from stable_baselines3.common.utils import obs_as_tensor
 from torch.nn import functional
 
+from mygym.algos.image_networks import shifted
 from mygym.algos.imitation_policies import ImitationPolicy
 from mygym.experts import Expert, make_expert
 from mygym.runs.curves import Curves
@@ -31,6 +32,7 @@ class BC(Runner):
         learning_rate: Learning rate of the optimiser.
         batch_size: States in a minibatch.
         buffer_size: Maximum number of states in the data set; when it is full, new states replace the oldest.
+        random_shift: Pixels by which images are shifted at random in every minibatch, at most; 0: not at all.
         **kwargs: Arguments of `Runner`.
 
     Raises:
@@ -49,9 +51,10 @@ class BC(Runner):
         learning_rate: float = 1e-3,
         batch_size: int = 256,
         buffer_size: int = 1_000_000,
+        random_shift: int = 2,
         **kwargs: Any,
     ) -> None:
-        self.batch_size, self.buffer_size = batch_size, buffer_size
+        self.batch_size, self.buffer_size, self.random_shift = batch_size, buffer_size, random_shift
         self.rollouts = 0
         self.replay_buffer: ImitationBuffer | None = None
         self.teacher: Expert | None = None
@@ -118,7 +121,7 @@ class BC(Runner):
         losses = []
         for _ in range(gradient_steps):
             observations, labels = self.replay_buffer.sample(self.batch_size)
-            loss = functional.l1_loss(self.student(observations), labels)
+            loss = functional.l1_loss(self.student(shifted(observations, self.random_shift)), labels)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()

@@ -42,6 +42,10 @@ for _name, (_torch, _flax, _help) in ACTIVATIONS.items():
 for _name, (_torch, _optax, _help) in OPTIMIZERS.items():
     registry("optimizer").register(_name, {"pytorch": _torch, "jax": _optax}, _help, __name__)
 registry("optimizer").register("rmsprop_tf", {"pytorch": RMSPROP_TF}, "RMSProp as in TensorFlow", __name__)
+KEYPOINTS = "mygym.algos.image_networks:KeypointExtractor"
+
 for _name, (_class, _help) in FEATURES_EXTRACTORS.items():
     _target = {"pytorch": f"stable_baselines3.common.torch_layers:{_class}"}
     registry("features_extractor").register(_name, _target, _help, __name__)
+_help = "positions of learned keypoints in images (Levine et al., 2016), and the numbers of a dictionary"
+registry("features_extractor").register("keypoints", {"pytorch": KEYPOINTS}, _help, __name__)

@@ -21,6 +21,9 @@ ROUNDING = 1e-6
 
 def observation_checks(name: str) -> Iterator[Check]:
     """Yield the checks of an observation component, in an expert's episode of a task that has it."""
+    if find_component(name).sees:
+        yield Check("same in a repeated episode", lambda: _is_repeated(name))
+        return
     episodes: list[Episode] = []
 
     def exists() -> str:
@@ -62,3 +65,20 @@ def _is_pure(name: str, episode: Episode) -> str:
     limit = component.bound * (1.0 + ROUNDING)
     demand(largest <= limit, f"has a value of {largest:g}; its bound is {component.bound:g}")
     return f"{values.shape[1]} numbers, at most {largest:.3g}"
+
+
+def _is_repeated(name: str) -> str:
+    """Check the observations of a component that sees, in an episode of `push` that is played twice."""
+    config = with_robot({"task": "push", "observations": [name]})
+    with api.make_env(config) as env:
+        space = env.observation_space
+        episodes: list[list[Any]] = []
+        for _ in range(2):
+            observations: list[Any] = [env.reset(seed=0)[0], *(env.step(env.expert_action())[0] for _ in range(5))]
+            for observation in observations:
+                demand(space.contains(observation), f"the component gives {observation}, not a value of {space}")
+            episodes.append([next(iter(observation.values())) for observation in observations])
+    first, second = episodes
+    demand(np.array_equal(first, second), "the component differs when the episode is repeated")
+    demand(not np.array_equal(first[0], first[-1]), "the component does not change in an episode")
+    return f"{first[0].shape}, from {np.min(first):.3g} to {np.max(first):.3g}"

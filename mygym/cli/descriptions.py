@@ -107,6 +107,7 @@ def _algorithm(algorithm: Algorithm) -> dict[str, Any]:
         "algo_params": {row.pop("name"): row for row in hyperparameters(algorithm)},
         "may be scheduled": list(may_be_scheduled(cls)),
         **({"training_params": training} if training else {}),
+        **({"search space": dict(algorithm.search_space)} if algorithm.search_space else {}),
     }
 
 
@@ -186,7 +187,7 @@ def _observation(entry: Entry, component: Any) -> dict[str, Any]:
         **({"where": symbols} if symbols else {}),
         **({"unit": component.unit} if component.unit else {}),
         **({"frame": component.frame} if component.frame else {}),
-        "bound": f"within ± {component.bound:g}",
+        "bound": f"{'0 to' if component.channels else 'within ±'} {component.bound:g}",
         "describes": component.of,
         "depends on the goal": component.depends_on_goal,
     }

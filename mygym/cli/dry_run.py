@@ -33,6 +33,7 @@ def compact(space: Space[Any]) -> str:
 def dry_run(plan: RunPlan) -> None:
     """Print spaces, network sizes and the time of one step."""
     from mygym.envs.supported import support_warning
+    from mygym.runs.buffer_memory import buffer_bytes
     from mygym.runs.env_factory import make_vec_env
     from mygym.runs.model_factory import build_model
     from mygym.runs.pretrained import load_pretrained
@@ -48,11 +49,15 @@ def dry_run(plan: RunPlan) -> None:
             print_note(f"note: {warning}")
         print(f"observation: {compact(env.observation_space)}")
         slices = env.get_attr("components")[0].items()
-        print(f"observed: {', '.join(f'{name} {columns.stop - columns.start}' for name, columns in slices)}")
+        if slices:
+            print(f"observed: {', '.join(f'{name} {columns.stop - columns.start}' for name, columns in slices)}")
         print(f"action: {compact(env.action_space)}")
         print(f"algorithm: {type(model).__name__} from {type(model).__module__}")
         for name, count in parameter_counts(model).items():
             print(f"network {name}: {count:,} parameters")
+        size, rows = buffer_bytes(model)
+        if rows:
+            print(f"memory: {size / 1e9:.2f} GB for {rows:,} steps in the buffer of the algorithm")
         env.reset()
         env.action_space.seed(plan.config.seed)
         actions = [np.array([env.action_space.sample() for _ in range(env.num_envs)]) for _ in range(STEPS)]

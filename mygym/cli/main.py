@@ -31,6 +31,7 @@ COMMANDS = {
     "judge": "judge finished runs on fresh episodes, as rows of a leaderboard",
     "leaderboard": "print a leaderboard",
     "doctor": "find out why a run does not learn",
+    "sweep": "search for the values of a config whose runs are the best",
     "search": "search the best path through the super-networks of a run",
     "demos": "record demonstrations of an expert or a policy",
     "replay": "replay and film demonstrations",

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from mygym.config.plain import check_plain
-from mygym.config.schema import NOT_SHAPING, ActionParams, PretrainedParams, RobotParams, RunConfig
+from mygym.config.schema import NOT_SHAPING, ActionParams, ImageParams, PretrainedParams, RobotParams, RunConfig
 from mygym.config.validation_errors import dotted, first_mistake
 from mygym.errors import ConfigError, bad_value
 from mygym.nested import merged
@@ -110,11 +110,19 @@ def config_hash(values: Mapping[str, Any]) -> str:
     for key in ("training_params", "strategy_params", "randomize", "callbacks"):
         if not shaping.get(key):  # keeps the hashes of runs from before these keys existed
             shaping.pop(key, None)
+    algo_params = shaping.get("algo_params")
+    if isinstance(algo_params, Mapping) and algo_params.get("random_shift") == 2:  # as above, its default
+        shaping["algo_params"] = {key: value for key, value in algo_params.items() if key != "random_shift"}
     task_params = shaping.get("task_params") or {}
     later = [key for key in ("starts", "goals_on_surface") if key in task_params and not task_params[key]]
     if later:
         shaping["task_params"] = {key: value for key, value in task_params.items() if key not in later}
-    unset = {"pretrained": PretrainedParams(), "robot_params": RobotParams(), "actions": ActionParams()}
+    unset = {
+        "pretrained": PretrainedParams(),
+        "robot_params": RobotParams(),
+        "actions": ActionParams(),
+        "image_params": ImageParams(),
+    }
     for key, section in unset.items():
         if shaping.get(key) == section.model_dump(mode="json"):
             del shaping[key]

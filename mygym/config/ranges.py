@@ -57,6 +57,7 @@ RANGES: Mapping[str, Range] = {
     "line_search_shrinking_factor": Range(0, 1, open_low=True),
     "n_critic_updates": _COUNT,
     "sde_sample_freq": Range(-1),
+    "random_shift": Range(0, 1024),
     "action_noise": Range(0),
     "train_freq": _COUNT,
     "stats_window_size": _COUNT,

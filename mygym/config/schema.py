@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_serial
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Corner = Annotated[tuple[Finite, Finite, Finite], Field(strict=False)]
+Distance = Annotated[float, Field(ge=0, le=10)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Color = Annotated[tuple[Share, Share, Share, Share], Field(strict=False)]
 
@@ -185,6 +186,30 @@ class RobotParams(Section):
     )
 
 
+class ImageParams(Section):
+    """Images of the observation components that see through a camera."""
+
+    width: Annotated[int, Field(ge=8, le=1024)] = Field(64, description="pixels")
+    height: Annotated[int, Field(ge=8, le=1024)] = Field(64, description="pixels")
+    depth_range: Annotated[tuple[Distance, Distance], Field(strict=False)] | None = Field(
+        None,
+        description="m: distances with the depths 0 and 255; others get the nearer of the two (default: 1 m to either "
+        "side of the point that a camera of the workspace looks at; [0, 0.5] for a camera on the robot)",
+    )
+    goal: Literal["image", "vector"] = Field(
+        "image",
+        description="image: a green marker shows the goal, and observations have no goal vectors; vector: observations "
+        "have goal vectors, which contain positions of objects, and images no marker",
+    )
+
+    @field_validator("depth_range")
+    @classmethod
+    def _in_order(cls, depth_range: tuple[float, float] | None) -> tuple[float, float] | None:
+        if depth_range is not None and depth_range[0] >= depth_range[1]:
+            raise ValueError("the nearer distance first, and two that differ")
+        return depth_range
+
+
 class ActionParams(Section):
     """Form of the actions; by default numbers in [-1, 1]."""
 
@@ -260,8 +285,10 @@ class RunConfig(Section):
     reward: str = Field("sparse", description="name of a registered reward")
     observations: Annotated[list[str], Field(min_length=1)] | None = Field(
         None,
-        description="names of observation components, see mygym list observation (default: all that the task needs)",
+        description="names of observation components, see mygym list observation (default: all that the task needs); "
+        "image:wrist is the component image of the camera wrist",
     )
+    image_params: ImageParams = Field(ImageParams(), description="images of the components that see through a camera")
     spaces: Literal["own", "shared"] = Field("own", description="spaces for this task, or shared by all tasks")
     task_params: TaskParams = Field(TaskParams(), description="parameters of the task")
     randomize: dict[str, Any] = Field(

@@ -14,7 +14,7 @@ from mygym.runs import env_factory
 from mygym.runs.plan import Plannable, plan_of
 from mygym.tasks.lookup import find_task
 
-MEANING = ("task", "robot", "workspace", "control", "actions")
+MEANING = ("task", "robot", "workspace", "control", "actions", "image_params")
 """Config keys that determine the meaning of observations and actions, even if the spaces are equal."""
 
 

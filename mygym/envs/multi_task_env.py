@@ -69,7 +69,7 @@ class MultiTaskEnv(gymnasium.Env[Observation, Any]):
     def components(self) -> dict[str, slice]:
         """Slice of `observation` that holds each component."""
         slices = self.playing.components
-        end = max(component.stop for component in slices.values())
+        end = max((component.stop for component in slices.values()), default=0)
         return slices | ({} if self._codes is None else {"variant": slice(end, end + self._codes.shape[1])})
 
     def try_all(self) -> None:
@@ -216,14 +216,16 @@ class MultiTaskEnv(gymnasium.Env[Observation, Any]):
             return observation
         code = self._codes[self.variant]
         if isinstance(observation, dict):
-            return {**observation, "observation": np.concatenate([observation["observation"], code])}
+            numbers = [observation["observation"]] if "observation" in observation else []  # there may be just images
+            return {**observation, "observation": np.concatenate([*numbers, code])}
         return np.concatenate([observation, code])
 
     def _add_code_space(self, space: Any) -> Any:
         if self._codes is None:
             return space
         if isinstance(space, gymnasium.spaces.Dict):
-            return gymnasium.spaces.Dict({**space.spaces, "observation": self._add_code_space(space["observation"])})
+            numbers = space.spaces.get("observation", gymnasium.spaces.Box(0, 1, (0,), np.float32))
+            return gymnasium.spaces.Dict({**space.spaces, "observation": self._add_code_space(numbers)})
         lower, upper = (np.full(self._codes.shape[1], bound, np.float32) for bound in (0.0, 1.0))
         low, high = np.concatenate([space.low, lower]), np.concatenate([space.high, upper])
         return gymnasium.spaces.Box(low, high, dtype=np.float32)

@@ -1,9 +1,9 @@
-"""Observations of an environment: goal dictionaries or flat vectors, built from named components."""
+"""Observations of an environment: goal dictionaries, flat vectors or images, built from named components."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,17 +12,23 @@ import numpy as np
 from array_api_compat import device
 from numpy.typing import NDArray
 
+from mygym.config.schema import ImageParams
+from mygym.envs.camera_views import CameraViews
 from mygym.errors import ConfigError, DivergedError, bad_value
 from mygym.registry import registry
 from mygym.tasks import goals
 from mygym.tasks.episode_context import EpisodeContext
-from mygym.tasks.observations import Component, find_component
+from mygym.tasks.observations import Component, camera_of, find_component
 from mygym.tasks.shared import SLOTS, no_room, shared_goal_space
 from mygym.tasks.state import namespace
 from mygym.types import Array, FloatArray
 
 Vector = NDArray[np.float32]
-Observation = dict[str, Vector] | Vector
+Observation = dict[str, NDArray[Any]] | Vector
+
+
+IMAGES = ImageParams()
+"""Default size and content of images."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,8 @@ class ObservationSpec:
     """`own` or `shared`."""
     goal_env: bool
     """Whether observations are goal dictionaries; otherwise flat vectors."""
+    images: ImageParams = IMAGES
+    """Size and content of images."""
 
 
 class ObservationBuilder:
@@ -44,28 +52,39 @@ class ObservationBuilder:
         spec: Contents and layout; with shared spaces each component has the room that it needs in any task, see
             `mygym.tasks.shared`.
         context: Any context of the environment: widths follow from it.
+        views: Views of the environment's cameras.
 
     Raises:
-        ConfigError: The task cannot have a component, or shared spaces have no room for it.
+        ConfigError: The task cannot have a component, shared spaces have no room for it, or a camera is unknown.
         RegistryError: Unknown component.
     """
 
-    def __init__(self, spec: ObservationSpec, context: EpisodeContext) -> None:
-        self.spec = spec
+    def __init__(self, spec: ObservationSpec, context: EpisodeContext, views: CameraViews) -> None:
+        self.spec, self._views = spec, views
         shared = spec.spaces == "shared"
         self.goal_space = shared_goal_space(context.task) if shared else goals.goal_space(context.task)
         """Composition of the goal vectors."""
-        components = [find_component(name) for name in spec.components]
-        self._functions = tuple(component.function for component in components)
-        widths = [component.function(context).shape[1] for component in components]
-        self.widths = dict(zip(spec.components, widths, strict=True))
-        """Number of values of each component; in shared spaces it may have more room."""
-        rooms = _rooms(spec.components, components, widths, context) if shared else widths
+        by_name = {name: find_component(name) for name in spec.components}
+        _check_cameras(by_name, views.cameras)
+        sees = any(component.sees for component in by_name.values())
+        self.has_goals = not (sees and spec.images.goal == "image")
+        """Whether observations have goal vectors; else a marker shows the goal in images."""
+        self._images = {name: component for name, component in by_name.items() if component.channels}
+        names = [name for name in by_name if name not in self._images]
+        components = [by_name[name] for name in names]
+        self._functions = tuple(self._function(name, by_name[name]) for name in names)
+        widths = [
+            component.size * len(views.targets(spec.images)) if component.sees else component.function(context).shape[1]
+            for component in components
+        ]
+        self.widths = dict(zip(names, widths, strict=True))
+        """Number of values of each component that is no image; in shared spaces it may have more room."""
+        rooms = _rooms(names, components, widths, context) if shared else widths
         if not shared:
             _check_present(self.widths, context)
-        ends = np.cumsum(rooms).tolist()
+        ends = np.cumsum(rooms, dtype=int).tolist()
         starts = [end - room for end, room in zip(ends, rooms, strict=True)]
-        self.slices = {name: slice(start, end) for name, start, end in zip(spec.components, starts, ends, strict=True)}
+        self.slices = {name: slice(start, end) for name, start, end in zip(names, starts, ends, strict=True)}
         """Slice of the observation vector that holds each component."""
         self._bound = np.repeat([component.bound for component in components], rooms).astype(np.float32)
         self._positions: NDArray[np.intp] | None = None
@@ -75,15 +94,25 @@ class ObservationBuilder:
         self.space = self._space()
         """Space of the observations."""
 
+    def _function(self, name: str, component: Component) -> Callable[[EpisodeContext], Array]:
+        """Return the function `(N, d)` of a context for a component that is no image."""
+        if not component.sees:
+            return component.function
+        camera = camera_of(name)
+        return lambda context: component.function(self._views.view(camera, self.spec.images))[None]
+
     def _space(self) -> gymnasium.Space[Any]:
         goal = np.full(self.goal_space.size, goals.BOUND, dtype=np.float32)
-        if not self.spec.goal_env:
-            bound = np.concatenate([self._bound, goal, goal])
-            return gymnasium.spaces.Box(-bound, bound, dtype=np.float32)
-        bounds = {"observation": self._bound, "achieved_goal": goal, "desired_goal": goal}
-        return gymnasium.spaces.Dict(
-            {key: gymnasium.spaces.Box(-bound, bound, dtype=np.float32) for key, bound in bounds.items()}
-        )
+        bounds = self._arranged(self._bound, goal, goal)
+        if not isinstance(bounds, dict):
+            return gymnasium.spaces.Box(-bounds, bounds, dtype=np.float32)
+        spaces: dict[str, gymnasium.Space[Any]] = {
+            key: gymnasium.spaces.Box(-bound, bound, dtype=np.float32) for key, bound in bounds.items()
+        }
+        for name, component in self._images.items():
+            shape = (self.spec.images.height, self.spec.images.width, component.channels)
+            spaces[name] = gymnasium.spaces.Box(0, 255, shape, np.uint8)
+        return gymnasium.spaces.Dict(spaces)
 
     def build(self, context: EpisodeContext) -> Observation:
         """Return the observation of a context without noise, in new arrays."""
@@ -100,7 +129,7 @@ class ObservationBuilder:
             DivergedError: A value is not finite.
         """
         components = [function(context)[0] for function in self._functions]
-        observation: Vector = np.concatenate(components, dtype=np.float32)
+        observation: Vector = np.concatenate([*components, ()], dtype=np.float32)
         if not math.isfinite(observation.dot(observation)):  # three times faster than `isfinite().all()`
             raise DivergedError(f"the physics gave an observation that is not finite: {observation.tolist()}")
         if noise is not None:
@@ -137,10 +166,24 @@ class ObservationBuilder:
         return values
 
     def arrange(self, observation: Vector, achieved: Vector, desired: Vector) -> Observation:
-        """Arrange the three vectors as a goal dictionary without copies, or as one flat vector."""
-        if self.spec.goal_env:
-            return {"observation": observation, "achieved_goal": achieved, "desired_goal": desired}
-        return np.concatenate([observation, achieved, desired])
+        """Arrange the vectors of the current state, and its images, in a dictionary or as one flat vector."""
+        arranged = self._arranged(observation, achieved, desired)
+        if self._images:
+            assert isinstance(arranged, dict)
+            for name, component in self._images.items():
+                arranged[name] = component.function(self._views.view(camera_of(name), self.spec.images)).copy()
+        return arranged
+
+    def _arranged(self, observation: Vector, achieved: Vector, desired: Vector) -> Observation:
+        """Arrange three vectors without copies: in a dictionary, or as one flat vector."""
+        if self.has_goals and not self.spec.goal_env:
+            observation = np.concatenate([observation, achieved, desired])
+        if not self.spec.goal_env and not self._images:
+            return observation
+        arranged = {"observation": observation} if len(observation) else {}
+        if self.has_goals and self.spec.goal_env:
+            arranged |= {"achieved_goal": achieved, "desired_goal": desired}
+        return arranged
 
 
 def _rooms(
@@ -160,12 +203,28 @@ def _rooms(
 def _room(name: str, component: Component, width: int, task: str) -> int:
     if component.of in ("robot", "other arms"):
         return width
+    if component.sees:
+        raise ConfigError(
+            bad_value("observations", name, "images; or spaces: own", "is not available in shared spaces")
+        )
     if component.of not in SLOTS:
         why = f"has as many numbers as the task has {component.of}, and spaces are shared"
         raise ConfigError(bad_value("observations", name, "stage_name in its place; or spaces: own", why))
     if width > SLOTS[component.of] * component.size:
         raise ConfigError(no_room(component.of, width // component.size, task))
     return SLOTS[component.of] * component.size
+
+
+def _check_cameras(components: Mapping[str, Component], cameras: Sequence[str]) -> None:
+    """Check that the components see through cameras that exist.
+
+    Raises:
+        ConfigError: Unknown camera.
+    """
+    for name, component in components.items():
+        if component.sees and camera_of(name) not in cameras:
+            allowed = [f"{name.partition(':')[0]}:{camera}" for camera in cameras]
+            raise ConfigError(bad_value("observations", name, allowed, "has a camera that workspace and robot lack"))
 
 
 def _check_present(widths: dict[str, int], context: EpisodeContext) -> None:
@@ -182,4 +241,5 @@ def _check_present(widths: dict[str, int], context: EpisodeContext) -> None:
 
 
 def _is_present(name: str, context: EpisodeContext) -> bool:
-    return bool(find_component(name).function(context).shape[1] > 0)
+    component = find_component(name)
+    return component.sees or bool(component.function(context).shape[1] > 0)

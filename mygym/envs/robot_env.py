@@ -12,8 +12,9 @@ import numpy as np
 from gymnasium.error import ClosedEnvironmentError
 from numpy.typing import NDArray
 
-from mygym.config.schema import ActionParams
+from mygym.config.schema import ActionParams, ImageParams
 from mygym.envs.arguments import as_command, check_options, checked_arguments, is_finite
+from mygym.envs.camera_views import CameraViews
 from mygym.envs.discrete_actions import DiscreteActions, discrete_actions
 from mygym.envs.domain_randomizer import DomainRandomizer
 from mygym.envs.env_renderer import EnvRenderer
@@ -25,15 +26,15 @@ from mygym.envs.task_world import TaskWorld, find_task_with, make_task_world
 from mygym.errors import ConfigError, DivergedError, bad_value
 from mygym.tasks import goals
 from mygym.tasks.lookup import find_task
-from mygym.tasks.observations import default_components
+from mygym.tasks.observations import MAIN_CAMERA, default_components
 from mygym.tasks.progress import Progress
 from mygym.tasks.rewards import find_reward
 from mygym.tasks.shared import shared_components
 from mygym.tasks.state import CONTROL_HZ
 
 if TYPE_CHECKING:
-    from mygym.sim.rendering.camera import Frame
     from mygym.sim.rendering.viewer import Viewer
+    from mygym.tasks.camera_view import Frame
 
 WORLD_INDEPENDENT_PARAMS = ("tolerance", "hold", "horizon", "stages_done", "starts", "goals_on_surface")
 """The `task_params` that do not change the world."""
@@ -49,7 +50,8 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
     Observation:
         A goal dictionary of float32: `observation` (components by name, `mygym list observation`), `achieved_goal` and
         `desired_goal`; with `goal_env=False` all three in a flat vector. With `spaces="shared"` shapes and meanings
-        are the same for every task of a robot and controller: `mygym.tasks.shared`.
+        are the same for every task of a robot and controller: `mygym.tasks.shared`. Components that see give a
+        dictionary with an entry per image (uint8) and no goal vectors, see `image_params`.
     Rewards:
         `sparse` 0 at the goal and −1 elsewhere; `dense` minus the distance in metres; `shaped` the progress of all
         stages, −1 to 0; `staged` sparse plus the discounted difference of the stages' potential; others by
@@ -79,6 +81,8 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
             all components), see `DiscreteActions`.
         goal_env: False for flat observations.
         observations: Names of the components; by default those that the task needs.
+        image_params: `width`, `height` (pixels), `depth_range` (m) and `goal` of images: `image` (a marker in images
+            shows the goal) or `vector` (goal vectors, no marker).
         spaces: `own`, sized for this task, or `shared`, sized for any task.
         task_params: `tolerance` (m), `hold` (steps), `horizon` (steps), `stages_done` (by the scripted expert before an
             episode begins; a fraction counts by the stage's potential), `starts` (`at_object` and `in_hand` → share of
@@ -114,6 +118,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         actions: Mapping[str, Any] | None = None,
         goal_env: bool = True,
         observations: Sequence[str] | None = None,
+        image_params: Mapping[str, Any] | None = None,
         spaces: str = "own",
         task_params: Mapping[str, Any] | None = None,
         randomize: Mapping[str, Any] | None = None,
@@ -127,7 +132,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         given = {name: value for name, value in locals().items() if name != "self"}
         self._arguments = arguments = checked_arguments(given)
         self.render_mode = render_mode
-        self.goal_env, self.gamma = arguments["goal_env"], arguments["gamma"]
+        self.gamma = arguments["gamma"]
         self._randomizer = DomainRandomizer(arguments["randomize"] or {})
         largest_size = self._randomizer.ranges.get("object_size", (1.0, 1.0))[1]
         shared = spaces == "shared"
@@ -162,9 +167,15 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         self._seeds = EpisodeSeeds()
         spaces = self._arguments["spaces"]
         components = self._arguments["observations"] or self._default_components(spaces == "shared")
-        spec = ObservationSpec(tuple(components), spaces, self.goal_env)
-        self._builder = ObservationBuilder(spec, self._episode.context)
+        size = self._arguments["render_width"], self._arguments["render_height"]
+        self._renderer = EnvRenderer(self.world, *size, self._arguments["camera"])
+        self._views = CameraViews(self.world, self._episode, self._renderer)
+        images = ImageParams.model_validate(self._arguments["image_params"] or {})
+        spec = ObservationSpec(tuple(components), spaces, self._arguments["goal_env"], images)
+        self._builder = ObservationBuilder(spec, self._episode.context, self._views)
         self._builders = {spec: self._builder}
+        self.goal_env = spec.goal_env and self._builder.has_goals
+        """Whether observations have goal vectors, in a dictionary."""
         self._achieved = np.zeros(self._builder.goal_space.size, dtype=np.float32)
         actions = ActionParams.model_validate(self._arguments["actions"] or {})
         self._discrete = discrete_actions(actions, self.world.control_names)
@@ -172,8 +183,6 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         if self._discrete is not None:
             self.action_space = self._discrete.space
         self.observation_space = self._builder.space
-        size = self._arguments["render_width"], self._arguments["render_height"]
-        self._renderer = EnvRenderer(self.world, *size, self._arguments["camera"])
         self._in_window, self._realtime = self.render_mode == "human", True
         self._caption, self._total_reward = "", 0.0
 
@@ -297,7 +306,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         Flat environments do not have it: this is how SB3 recognises goal environments.
         """
         if not self.goal_env:
-            raise AttributeError("flat observations have no goals")
+            raise AttributeError("the observations have no goals")
         return self._goal_reward
 
     def _goal_reward(self, achieved_goal: Any, desired_goal: Any, info: Any) -> Any:
@@ -324,7 +333,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
 
     @property
     def components(self) -> dict[str, slice]:
-        """Slice of `observation` that holds each component."""
+        """Slice of `observation` that holds each component that is no image."""
         return dict(self._builder.slices)
 
     @property
@@ -411,6 +420,10 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         self._check_open("capture")
         return self._renderer.camera.capture(width, height, camera)
 
+    def depth_range(self, camera: str = MAIN_CAMERA) -> tuple[float, float]:
+        """Return the distances, m, with the values 0 and 255 of the observation component `depth`."""
+        return self._views.depth_range(camera, self._builder.spec.images)
+
     def watch(self) -> None:
         """Show all further steps in a window that does not slow them down, in any `render_mode`."""
         self._in_window, self._realtime = True, False
@@ -426,6 +439,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
         The episode is then not the episode of its seed any more; `state_dict` does not contain the change.
         """
         self._episode.move_goal(position)
+        self._views.clear()
         self._desired = self._builder.desired_goal(self._episode.goals)
 
     # State ----------------------------------------------------------------------------------------------------------
@@ -512,6 +526,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
 
     def _observe(self) -> Observation:
         """Return the observation in new arrays, and update the achieved goal."""
+        self._views.clear()
         context = self._episode.context
         observation = self._builder.vector(context, self._randomizer.noise)
         self._achieved = self._builder.achieved_goal(context)
@@ -519,7 +534,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
 
     def _builder_of(self, spec: ObservationSpec) -> ObservationBuilder:
         if spec not in self._builders:
-            self._builders[spec] = ObservationBuilder(spec, self._episode.context)
+            self._builders[spec] = ObservationBuilder(spec, self._episode.context, self._views)
         return self._builders[spec]
 
     def _default_components(self, shared: bool) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from mygym.models.robot_spec import ArmSpec
 from mygym.runs import env_factory
 from mygym.runs.plan import RunPlan
 from mygym.runs.result import Result, versions
-from mygym.tasks.observations import find_component
+from mygym.tasks.observations import camera_of, find_component
 
 GOALS = ("achieved_goal", "desired_goal")
 
@@ -90,20 +90,31 @@ def _arm(arm: ArmSpec) -> dict[str, Any]:
 
 
 def _observation(env: AnyEnv, playing: RobotEnv) -> dict[str, Any]:
-    """Return shape and components of each input."""
-    goals = {name: _goal_components(playing) for name in GOALS}
-    components = [_component(name, columns) for name, columns in playing.components.items()]
-    first: int = components[-1]["slice"][1]
+    """Return shape, type and components of each input."""
     space = env.observation_space
-    if isinstance(space, spaces.Dict):
-        shapes = {name: list(subspace.shape or ()) for name, subspace in space.spaces.items()}
-        contents = {FLAT: components + _code(first, shapes[FLAT]), **goals}
-        return {name: {"shape": shape, "components": contents[name]} for name, shape in shapes.items()}
-    for goal, sections in goals.items():
-        components += [_moved(section, goal, first) for section in sections]
-        first += playing.builder.goal_space.size
-    shape = list(space.shape or ())
-    return {FLAT: {"shape": shape, "components": components + _code(first, shape)}}
+    subspaces = space.spaces if isinstance(space, spaces.Dict) else {FLAT: space}
+    goals = {name: _goal_components(playing) for name in GOALS if playing.builder.has_goals}
+    vector = [_component(name, columns) for name, columns in playing.components.items()]
+    if FLAT in subspaces:
+        first: int = vector[-1]["slice"][1] if vector else 0
+        for goal, sections in goals.items():
+            if goal not in subspaces:
+                vector += [_moved(section, goal, first) for section in sections]
+                first += playing.builder.goal_space.size
+        vector += _code(first, subspaces[FLAT].shape[0])
+    contents = {FLAT: vector, **goals}
+    return {
+        name: {
+            "shape": list(subspace.shape),
+            "dtype": str(subspace.dtype),
+            "components": contents[name] if name in contents else [_image(name)],
+        }
+        for name, subspace in subspaces.items()
+    }
+
+
+def _image(name: str) -> dict[str, Any]:
+    return {"name": name, "unit": find_component(name).unit, "camera": camera_of(name)}
 
 
 def _component(name: str, columns: slice) -> dict[str, Any]:
@@ -112,9 +123,9 @@ def _component(name: str, columns: slice) -> dict[str, Any]:
     return {"name": name, "slice": [columns.start, columns.stop], **units}
 
 
-def _code(first: int, shape: list[int]) -> list[dict[str, Any]]:
+def _code(first: int, size: int) -> list[dict[str, Any]]:
     """Return the component that identifies the task: all numbers from `first` on, if any."""
-    return [{"name": "variant", "slice": [first, shape[0]]}] if first < shape[0] else []
+    return [{"name": "variant", "slice": [first, size]}] if first < size else []
 
 
 def _goal_components(env: RobotEnv) -> list[dict[str, Any]]:

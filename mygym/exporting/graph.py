@@ -15,6 +15,7 @@ import torch
 from gymnasium import spaces
 from sb3_contrib.common.recurrent.policies import RecurrentActorCriticPolicy
 from stable_baselines3.common.policies import BasePolicy
+from stable_baselines3.common.preprocessing import is_image_space
 from torch import nn
 from torch.distributions import Distribution
 
@@ -64,6 +65,8 @@ class ActingGraph(nn.Module):
         self.spaces: dict[str, spaces.Space[Any]] = (
             dict(space.spaces) if isinstance(space, spaces.Dict) else {FLAT: space}
         )
+        self.images = [name for name, subspace in self.spaces.items() if is_image_space(subspace)]
+        """Inputs `(rows, H, W, C)`, which the network takes as `(rows, C, H, W)`."""
         running = policy.normalizer or {}
         self.normalizers = nn.ModuleDict({key or FLAT: Normalizer(figures) for key, figures in running.items()})
         self.action_space = self.network.action_space
@@ -77,8 +80,12 @@ class ActingGraph(nn.Module):
 
     def normalized(self, inputs: Tensors) -> Any:
         """Return an observation as the network takes it."""
-        values = {name: self.normalizers[name](inputs[name]) for name in self.spaces} if self.normalizers else inputs
-        return values[FLAT] if self.is_flat else {name: values[name] for name in self.spaces}
+        values = {
+            name: self.normalizers[name](inputs[name]) if name in self.normalizers else inputs[name]
+            for name in self.spaces
+        }
+        values |= {name: values[name].movedim(-1, 1) for name in self.images}
+        return values[FLAT] if self.is_flat else values
 
     def scaled(self, actions: torch.Tensor) -> torch.Tensor:
         """Return the network's actions unscaled or clipped to the action space, as SB3's `predict` does."""
@@ -92,6 +99,7 @@ class ActingGraph(nn.Module):
     def example(self) -> Tensors:
         """Return inputs with `EXAMPLE_ROWS` rows."""
         arrays = {name: np.stack([space.sample()] * EXAMPLE_ROWS) for name, space in self.spaces.items()}
+        arrays |= {name: np.moveaxis(arrays[name], 1, -1).copy() for name in self.images}
         return {name: torch.as_tensor(array) for name, array in arrays.items()}
 
     def row_axes(self) -> dict[str, int]:

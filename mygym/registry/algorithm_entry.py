@@ -32,6 +32,8 @@ class Algorithm:
     """Values that it prefers for the fused engine, above the others: there, steps cost little."""
     fused_stage_defaults: Mapping[str, Any] = field(default_factory=dict)
     """Values that it prefers for the fused engine and tasks of several stages, above `fused_defaults`."""
+    search_space: Mapping[str, Any] = field(default_factory=dict)
+    """Hyperparameter → range of a sweep with `space: default`, e.g. `{"gamma": {"choice": [0.9, 0.95]}}`."""
     dict_observations: bool = True
     """Whether it takes goal dictionaries; otherwise it gets flat observations."""
     goal_relabelling: bool = False

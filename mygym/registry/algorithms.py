@@ -70,6 +70,7 @@ def register_algorithm(
     requires: Sequence[str] | None = None,
     override: bool = False,
     training_defaults: Mapping[str, Any] | None = None,
+    search_space: Mapping[str, Any] | None = None,
     inherit: bool = True,
 ) -> Callable[[type[T]], type[T]]:
     """Class decorator that registers an algorithm.
@@ -94,6 +95,8 @@ def register_algorithm(
         requires: Requirements on the environment, e.g. `["goal_observations"]`.
         override: Replace an algorithm of the same name.
         training_defaults: Training parameters of a `Runner`, settable by `--set training_params.KEY=VALUE`.
+        search_space: Hyperparameter → range of `mygym sweep` with `space: default`, e.g.
+            `{"learning_rate": {"loguniform": [1e-4, 1e-2]}}`.
         inherit: False to inherit nothing from an ancestor.
 
     Raises:
@@ -110,6 +113,7 @@ def register_algorithm(
             run_defaults=run_defaults or {},
             help=first_line(cls),
             training_defaults=training_defaults or {},
+            search_space=search_space or {},
             origin=origin,
         )
         stated = {

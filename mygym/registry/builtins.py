@@ -61,6 +61,7 @@ EXTRAS: Mapping[str, str] = {
     "mlflow": "mlflow",
     "matplotlib": "results",
     **dict.fromkeys(("onnx", "onnxruntime", "onnxscript"), "export"),
+    **dict.fromkeys(("optuna", "cmaes"), "sweep"),
 }
 """Import name of a package → the extra of mygym that installs it."""
 

@@ -51,6 +51,7 @@ def complete(entry: Algorithm, stated: Mapping[str, Any], inherit: bool = True) 
         },
         fused_defaults=_preferences(parent.fused_defaults, whole, parent, entry),
         fused_stage_defaults=_preferences(parent.fused_stage_defaults, whole, parent, entry),
+        search_space={**_constructor_defaults(whole, parent, parent.search_space), **entry.search_space},
         training_defaults=merged(_training_defaults(entry.target, parent), entry.training_defaults),
     )
 

@@ -8,6 +8,8 @@ config_layers          preferences of algorithm, task, strategies and engine
 hyperparameter_checks  checks of hyperparameters and training parameters
 component_names        check of the names in a config
 derived                values that follow from other values
+buffer_memory          memory of replay buffers
+image_checks           checks of runs whose observations have images
 engines                arguments and limits of the engines
 strategies             construction of the strategies
 variants               task variants of a run

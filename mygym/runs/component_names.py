@@ -37,7 +37,7 @@ def check_names(config: RunConfig) -> None:
         ("robot", "robot", config.robot),
         ("workspace", "workspace", config.workspace),
         ("controller", "control", config.control.name),
-        *(("observation", "observations", name) for name in config.observations or ()),
+        *(("observation", "observations", name.partition(":")[0]) for name in config.observations or ()),
         *(("strategy", "strategy", name) for name in config.strategy.split(JOIN)),
         *(("object", f"task_params.{key}", name) for key, drawn in objects.items() for name in drawn),
     ]

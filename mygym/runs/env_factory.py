@@ -192,11 +192,14 @@ def make_vec_env(
 
 def _wrapped(env: Any, plan: RunPlan, stack: ExitStack | None) -> Any:
     """Return training environments in the wrappers of the run."""
-    from stable_baselines3.common.vec_env import VecMonitor, VecNormalize
+    from stable_baselines3.common.vec_env import VecMonitor, VecNormalize, VecTransposeImage
 
     env = VecMonitor(env, info_keywords=MONITORED)
-    if plan.config.normalize:
-        env = VecNormalize(env, norm_reward=False)
+    images, numbers = _images_and_numbers(env.observation_space)
+    if images:
+        env = VecTransposeImage(env)  # SB3 would wrap the normaliser, whose original observations replay stores
+    if plan.config.normalize and (numbers or not images):
+        env = VecNormalize(env, norm_reward=False, norm_obs_keys=numbers if images else None)
         if plan.config.engine == "fused":
             from mygym.runs.variance_floor import set_variance_floor
 
@@ -206,6 +209,16 @@ def _wrapped(env: Any, plan: RunPlan, stack: ExitStack | None) -> Any:
     if stack is not None:
         stack.callback(env.close)
     return env
+
+
+def _images_and_numbers(space: Any) -> tuple[list[str], list[str]]:
+    """Return the keys of a dictionary's images, and of its other arrays; of a single array, none."""
+    from gymnasium.spaces import Dict
+    from stable_baselines3.common.preprocessing import is_image_space
+
+    subspaces = space.spaces if isinstance(space, Dict) else {}
+    images = [key for key, subspace in subspaces.items() if is_image_space(subspace)]
+    return images, [key for key in subspaces if key not in images]
 
 
 def _make_fused_env(plan: RunPlan, gui: bool, only_spaces: bool) -> Any:

@@ -10,16 +10,17 @@ from mygym.config import RunConfig
 from mygym.config.hyperparameters import Schema
 from mygym.config.schedulable import schedules
 from mygym.config.schedules import Schedule
-from mygym.errors import ConfigError
+from mygym.errors import ConfigError, bad_value
 from mygym.registry import is_environment
 from mygym.registry.signatures import is_noise, parameters
 from mygym.runs import devices, requirements
+from mygym.runs.buffer_memory import check_memory
 from mygym.runs.evaluation import TRAINING, episode_seeds
 from mygym.runs.plan import Plannable, plan_of
 
 _REFUSALS = (
     *(TypeError, ValueError, LookupError, AttributeError, AssertionError),
-    *(ArithmeticError, RuntimeError, MemoryError),
+    *(ArithmeticError, RuntimeError),
 )
 """Exceptions that a constructor may raise for invalid arguments."""
 
@@ -65,9 +66,14 @@ def build_model(run: Plannable, env: Any) -> Any:
     args = [env if is_environment(argument) else policy for argument in schema.args]
     try:
         model = schema.cls(*args, **kwargs)
+    except MemoryError as error:
+        rows, allowed = config.algo_params.get("buffer_size"), "fewer steps, or smaller images"
+        why = f"needs too much memory: {error}"
+        raise ConfigError(bad_value("algo_params.buffer_size", rows, allowed, why)) from error
     except _REFUSALS as error:
         raise ConfigError(f"algo_params: {schema.cls.__name__} refuses its arguments: {error}") from error
     schedule_callback.check_held(model, scheduled, config.steps)
+    check_memory(model)
     if config.training_params:
         model.training_params = copy.deepcopy(config.training_params)
     env.seed(episode_seeds(config.seed, TRAINING, 1)[0])

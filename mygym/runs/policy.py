@@ -14,6 +14,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
+from stable_baselines3.common.preprocessing import is_image_space
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize, unwrap_vec_normalize
 
 from mygym.errors import ConfigError, RunError, bad_value
@@ -96,7 +97,10 @@ class Policy:
         if not self.normalizer:
             return observation
         if isinstance(observation, dict):
-            return {key: _scaled(value, self.normalizer[key]) for key, value in observation.items()}
+            return {
+                key: _scaled(value, self.normalizer[key]) if key in self.normalizer else value  # not images
+                for key, value in observation.items()
+            }
         return _scaled(observation, self.normalizer[""])
 
 
@@ -172,7 +176,9 @@ def _checked_policy(path: Path, model: Any, normalizer: Mapping[str, Any] | None
     """
     space = without_route(model.observation_space)
     subspaces = space.spaces if isinstance(space, spaces.Dict) else {"": space}
-    expected = {key: (subspace.shape, subspace.shape) for key, subspace in subspaces.items()}
+    expected = {
+        key: (subspace.shape, subspace.shape) for key, subspace in subspaces.items() if not is_image_space(subspace)
+    }
     shapes = {key: (running["mean"].shape, running["var"].shape) for key, running in (normalizer or {}).items()}
     if normalizer and shapes != expected:
         raise RunError(f"{path}: cannot be loaded: its normaliser does not fit the model's observations")

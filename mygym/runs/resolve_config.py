@@ -28,6 +28,7 @@ from mygym.runs.config_layers import (
 from mygym.runs.derived import absolute, changed, derived_values, uses_her
 from mygym.runs.engines import check_engine
 from mygym.runs.hyperparameter_checks import check_hyperparameters, registered_training_params
+from mygym.runs.image_checks import check_images
 from mygym.runs.python_values import python_values
 from mygym.runs.requirements import REQUIREMENTS
 from mygym.runs.strategies import (
@@ -38,6 +39,7 @@ from mygym.runs.strategies import (
 )
 from mygym.runs.variants import make_variants
 from mygym.tasks.lookup import find_task
+from mygym.tasks.observations import find_component
 from mygym.tasks.rewards import find_reward
 from mygym.tasks.task import Task
 from mygym.tasks.task_objects import named_objects
@@ -132,6 +134,7 @@ def resolve_with_strategies(
     if resolved.config.strict:
         refuse_defaults(resolved)
     check_engine(resolved.config, variants)
+    check_images(resolved.config, entry, schema)
     return resolved, strategies.of(resolved.config)
 
 
@@ -195,7 +198,7 @@ def _find_names(asked: RunConfig, task: Task) -> tuple[str, Algorithm]:
         registry("robot").get(asked.robot)
         find_reward(asked.reward)
         for name in asked.observations or ():
-            registry("observation").get(name, "observations")
+            find_component(name)
         params = asked.task_params.model_dump(exclude_none=True, exclude={"areas"})
         unused = [("task_params.object", (params["object"],))] if "object" in params and not task.has_object else []
         for key, names in named_objects(change_task(task, params), params) + unused:

@@ -12,6 +12,7 @@ from stable_baselines3 import HerReplayBuffer
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.off_policy_algorithm import OffPolicyAlgorithm
+from stable_baselines3.common.preprocessing import is_image_space, maybe_transpose
 
 from mygym.demonstrations import Transitions
 from mygym.demonstrations.episodes import Observations
@@ -36,11 +37,14 @@ def demonstration_buffer(model: OffPolicyAlgorithm, steps: Transitions, variants
         kwargs["env"] = model.env
     buffer = cls(len(steps.actions), model.observation_space, model.action_space, device=model.device, **kwargs)
     actions = model.policy.scale_action(steps.actions)
+    observations, next_observations = (
+        as_trained(values, model.observation_space) for values in (steps.observations, steps.next_observations)
+    )
     timeouts = steps.truncated & ~steps.terminated
     for row in range(len(actions)):
         buffer.add(
-            _observation(steps.observations, row),
-            _observation(steps.next_observations, row),
+            _observation(observations, row),
+            _observation(next_observations, row),
             actions[row, None],
             steps.rewards[row, None],
             (steps.terminated | steps.truncated)[row, None],
@@ -51,10 +55,22 @@ def demonstration_buffer(model: OffPolicyAlgorithm, steps: Transitions, variants
 
 def label_buffer(model: BaseAlgorithm, steps: Transitions, labels: NDArray[np.float32]) -> ImitationBuffer:
     """Return a buffer of the demonstrated observations and their target actions `labels` `(n, A)`."""
-    buffer = ImitationBuffer(len(labels), without_route(model.observation_space), model.action_space, model.device)
+    space = without_route(model.observation_space)
+    buffer = ImitationBuffer(len(labels), space, model.action_space, model.device)
+    observations = as_trained(steps.observations, space)
     for row, label in enumerate(model.policy.scale_action(labels)):
-        buffer.add(_observation(steps.observations, row), label)
+        buffer.add(_observation(observations, row), label)
     return buffer
+
+
+def as_trained(observations: Observations, space: Any) -> Observations:
+    """Return observations `(n, …)` of an environment with their images as networks take them, `(n, C, H, W)`."""
+    if not isinstance(observations, dict):
+        return observations
+    return {
+        key: maybe_transpose(values, space[key]) if is_image_space(space[key]) else values
+        for key, values in observations.items()
+    }
 
 
 def _observation(observations: Observations, row: int) -> Any:

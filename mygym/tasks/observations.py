@@ -1,28 +1,37 @@
 """Observations: lists of named components, each a function of an `EpisodeContext` that returns `(N, d)`.
 
-The built-in components are in `mygym.tasks.components`.
+A component that sees is a function of a `CameraView`: it returns an image, or numbers `(d,)`. `NAME:CAMERA` in a config
+names its camera. The built-in components are in `mygym.tasks.components`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from mygym.errors import ConfigError, bad_value
 from mygym.registry import decorator, registry
 from mygym.registry.signatures import first_line
+from mygym.tasks.camera_view import CameraView
 from mygym.tasks.episode_context import EpisodeContext
 from mygym.tasks.task import Task
 from mygym.types import Array
 
 ComponentFunction = Callable[[EpisodeContext], Array]
+CameraFunction = Callable[[CameraView], Array]
+
+MAIN_CAMERA = "main"
+"""Camera of components whose name has no `:CAMERA`."""
 
 
 @dataclass(frozen=True)
 class Component:
     """A registered observation component."""
 
-    function: ComponentFunction
+    function: Callable[[Any], Array]
+    """Function of an `EpisodeContext`, or of a `CameraView` if the component sees."""
     bound: float
     """Values are clipped to ± `bound`, in the component's unit."""
     of: str = "robot"
@@ -39,6 +48,10 @@ class Component:
     """Empty: none."""
     frame: str = ""
     """Frame or axes; empty: none."""
+    sees: bool = False
+    """Whether the component sees through a camera."""
+    channels: int = 0
+    """Channels of its image; 0: numbers."""
 
 
 SYMBOLS: Mapping[str, str] = {
@@ -49,6 +62,9 @@ SYMBOLS: Mapping[str, str] = {
     "R": "objects of the task",
     "C": "distractors",
     "p": "articulated parts (drawers, doors, levers …) of the task",
+    "H": "height of images, pixels",
+    "W": "width of images, pixels",
+    "S": "objects of the task, and the marker of the goal unless image_params.goal is vector",
 }
 """Letters in shapes."""
 
@@ -85,20 +101,76 @@ def register_observation(
     """
 
     def build(function: ComponentFunction) -> Component:
-        shape = re.match(r"`(\(.*?\))`(?=[ :.,])", first_line(function))
-        return Component(function, bound, of, size, depends_on_goal, measured, shape[1] if shape else "", unit, frame)
+        shape = _shape(function)
+        return Component(function, bound, of, size, depends_on_goal, measured, shape, unit, frame)
 
     return decorator("observation", name, build=build, allowed="a function", help=help, override=override)
 
 
-def find_component(name: str) -> Component:
-    """Return a registered component.
+def register_camera_observation(
+    name: str, channels: int = 0, size: int = 0, *, unit: str = "", help: str = "", override: bool = False
+) -> Callable[[CameraFunction], CameraFunction]:
+    """Decorator that registers an observation component that sees; its docstring begins with the shape.
+
+    The function gets a `CameraView` and returns an image `(H, W, channels)` uint8, or numbers `(size * S,)` in [-1, 1],
+    where `S` is the number of `CameraView.targets`.
+
+    Args:
+        name: Name in the config's `observations`.
+        channels: Channels of the image, 1 to 4; 0 for numbers.
+        size: Count of numbers of each target; 0 for an image.
+        unit: Unit of its values.
+        help: One line; by default the first line of the docstring.
+        override: Replace a component of the same name.
 
     Raises:
+        RegistryError: The name is taken, or is not an identifier.
+        ValueError: Neither or both of `channels` and `size` are given, or more than 4 channels.
+    """
+    if bool(channels) == bool(size) or not 0 <= channels <= 4:
+        raise ValueError(f"{name}: channels={channels}, size={size}; allowed: 1 to 4 channels, or a size")
+
+    def build(function: CameraFunction) -> Component:
+        bound, of = (255.0, "a camera's image") if channels else (1.0, "seen objects")
+        shape = _shape(function)
+        return Component(
+            function, bound, of, size, measured=False, shape=shape, unit=unit, sees=True, channels=channels
+        )
+
+    return decorator("observation", name, build=build, allowed="a function", help=help, override=override)
+
+
+def _shape(function: Callable[..., Any]) -> str:
+    """Return the shape at the beginning of a docstring."""
+    shape = re.match(r"`(\(.*?\))`(?=[ :.,])", first_line(function))
+    return shape[1] if shape else ""
+
+
+def find_component(name: str) -> Component:
+    """Return the registered component of a name in `observations`.
+
+    Raises:
+        ConfigError: The name has a camera, and the component does not see.
         RegistryError: No component has this name.
     """
-    component: Component = registry("observation").get(name, "observations").load()
+    registered, _, camera = name.partition(":")
+    component: Component = registry("observation").get(registered, "observations").load()
+    if camera and not component.sees:
+        cameras = [f"{entry.name}:{camera}" for entry in registry("observation") if entry.load().sees]
+        allowed = ", ".join([registered, *cameras])
+        raise ConfigError(bad_value("observations", name, allowed, f"names a camera, and {registered} sees nothing"))
     return component
+
+
+def camera_of(name: str) -> str:
+    """Return the camera of a name in `observations`, for a component that sees."""
+    return name.partition(":")[2] or MAIN_CAMERA
+
+
+def seeing(names: Iterable[str], *, images: bool = False) -> list[str]:
+    """Return the names of components that see; with `images`, only those that return images."""
+    components = {name: find_component(name) for name in names}
+    return [name for name, component in components.items() if component.sees and (component.channels or not images)]
 
 
 def default_components(task: Task, *, cartesian: bool, remembers_command: bool, arms: int = 1) -> tuple[str, ...]:

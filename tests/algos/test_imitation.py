@@ -14,6 +14,7 @@ from gymnasium import spaces
 from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor
 
 import mygym
+from mygym.algos.image_networks import KeypointExtractor
 from mygym.algos.imitation import BC, DAgger
 from mygym.algos.imitation_policies import CLIP, MIN_STD, ImitationPolicy, Standardizer
 from mygym.envs.robot_env import RobotEnv
@@ -147,10 +148,15 @@ def test_standardized_numbers_have_mean_0_and_deviation_1() -> None:
     assert standardizer(values[0] + 1e6).tolist() == [CLIP, CLIP, 0.0, CLIP]  # a constant number has no effect
 
 
-def test_images_are_not_standardised() -> None:
+def test_images_are_standardised_in_shares_of_255() -> None:
     subspaces = {"camera": spaces.Box(0, 255, (3, 36, 36), np.uint8), "joints": spaces.Box(-1, 1, (4,))}
     policy = ImitationPolicy(spaces.Dict(subspaces), spaces.Box(-1, 1, (2,)), lambda _: 1e-3)
-    assert list(policy.standardizers) == ["joints"]
+    policy.standardize({"camera": torch.full((2, 3, 36, 36), 51, dtype=torch.uint8), "joints": torch.ones(2, 4)})
+    camera = policy.standardizers["camera"]
+    assert isinstance(camera, Standardizer)
+    torch.testing.assert_close(camera.mean, torch.full((3, 36, 36), 0.2))
+    assert policy.standardizers["joints"].mean.tolist() == [1.0] * 4
+    assert isinstance(policy.features_extractor, KeypointExtractor)
 
 
 def test_actions_are_within_their_bounds() -> None:

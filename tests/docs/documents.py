@@ -21,7 +21,9 @@ import pytest
 from mygym.cli import dry_run
 from mygym.cli.main import run
 from mygym.registry import registry
+from mygym.sweeps import executors, search
 from tests.short_checks import shorten
+from tests.sweeps.executor import InstantExecutor
 
 ROOT = Path(__file__).parent.parent.parent
 BIN = Path(sys.executable).parent
@@ -171,6 +173,8 @@ def in_process(command: str, folder: Path, refusal: str = "") -> str:
         warnings.simplefilter("default")
         shorten(patch)
         patch.setattr(dry_run, "STEPS", 2)
+        patch.setattr(search, "POLL", 0.0)
+        patch.setattr(executors, "LocalExecutor", lambda workers: InstantExecutor())  # tests/cli/test_sweep.py trains
         patch.chdir(folder)
         patch.setattr(sys, "argv", [str(script), *(arguments if program == "python" else words)])
         with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
@@ -251,7 +255,19 @@ def _quick(command: str, words: list[str], build_only: bool = False) -> str:
         return f"{bare} --episodes 2" + (f" {SMALL_FILM}" if "--failure-videos" in words else "")
     if program == ("mygym", "view"):
         return f"{bare} --width 400" if "objects" in words else f"{bare} --width 96 --height 72"
-    reading = ("compare", "describe", "doctor", "export", "leaderboard", "list", "plot", "report", "runs", "schema")
+    reading = (
+        "sweep",
+        "compare",
+        "describe",
+        "doctor",
+        "export",
+        "leaderboard",
+        "list",
+        "plot",
+        "report",
+        "runs",
+        "schema",
+    )
     other_verbs = (*reading, "check", "new", "replay")
     assert program in {("mygym", name) for name in other_verbs}, f"tests/docs/documents.py does not know: {command}"
     return bare

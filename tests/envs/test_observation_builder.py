@@ -47,7 +47,11 @@ def test_touch_and_finger_contact_follow_the_physics() -> None:
     ("task", "observations", "words"),
     [
         ("push", ["object_postion"], "did you mean 'object_position'?"),
-        ("reach", ["ee_position", "object_position"], "describes objects, and reach has none; allowed: command_offset"),
+        (
+            "reach",
+            ["ee_position", "object_position"],
+            "describes objects, and reach has none; allowed: boxes, centroids, command_offset",
+        ),
         ("push", ["part_position"], "describes parts"),
         ("push", ["distractor_position"], "describes distractors"),
         ("push", ["second_ee_position"], "describes other arms"),

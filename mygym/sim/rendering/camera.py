@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,26 +13,11 @@ from mygym.sim.bullet import bullet, connect
 from mygym.sim.rendering.appearance import background_of, light_of, view_of
 from mygym.sim.rendering.scene import Scene
 from mygym.sim.world import World
+from mygym.tasks.camera_view import Frame, Image
 from mygym.types import FloatArray
-
-Image = NDArray[np.uint8]
 
 NEAR, NEAR_ON_ROBOT, FAR = 0.05, 0.01, 10.0
 """m: nearest distance that a camera of the workspace and of the robot sees, and farthest distance of both."""
-
-
-@dataclass(frozen=True)
-class Frame:
-    """An image with the depth and the body of each pixel."""
-
-    rgb: Image
-    """`(height, width, 3)` uint8."""
-    depth: NDArray[np.float32]
-    """`(height, width)` m along the optical axis; infinite where nothing is."""
-    segmentation: NDArray[np.int32]
-    """`(height, width)`: index in `labels`, -1 for the background."""
-    labels: tuple[str, ...]
-    """Names of the robot, of each visible fixture, and of each object."""
 
 
 class Camera:
@@ -78,25 +62,29 @@ class Camera:
             image = image.reshape(height, samples, width, samples, 3).mean(axis=(1, 3)).round().astype(np.uint8)
         return np.ascontiguousarray(image)
 
-    def capture(self, width: int, height: int, camera: str = "main", shadow: bool = False) -> Frame:
+    def capture(
+        self, width: int, height: int, camera: str = "main", goal: ArrayLike | None = None, shadow: bool = False
+    ) -> Frame:
         """Return colours, depth and segmentation of the world in its current state, from one rendering.
 
         Args:
             width: Pixels.
             height: Pixels.
             camera: Name of a camera of the workspace or the robot.
+            goal: `(3,)` m, position of the goal marker; None hides it.
             shadow: Cast shadows, at about twice the cost.
 
         Raises:
             ConfigError: Unknown camera, or a size that is not positive.
         """
         _check_size(width, height)
-        self._scene.mirror()
+        self._scene.mirror(goal)
         image, segments, buffer = self._capture(width, height, camera, shadow)
         near = self._near(camera)
         depth = (FAR * near / (FAR - (FAR - near) * buffer)).astype(np.float32)
         depth[segments < 0] = np.inf
-        labels, bodies = zip(*self._scene.bodies(), strict=True)
+        marker = [("goal", self._scene.goal)] if goal is not None else []
+        labels, bodies = zip(*self._scene.bodies(), *marker, strict=True)
         index = np.full(max(bodies) + 2, -1, dtype=np.int32)  # the last is for the background, which is body -1
         index[list(bodies)] = range(len(bodies))
         return Frame(np.ascontiguousarray(image), depth, index[segments], labels)

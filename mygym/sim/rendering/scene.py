@@ -63,7 +63,7 @@ class Scene:
         self._specs = world.objects
         self._objects = [add_visual(client, spec, _HIDDEN, _UPRIGHT) for spec in self._specs]
         self._appearance, self._shown = Appearance(client), EpisodeRandomization()
-        self._goal = self._add({"shapeType": bullet.GEOM_SPHERE, "radius": GOAL_RADIUS}, GOAL_COLOR, _HIDDEN)
+        self.goal = self._add({"shapeType": bullet.GEOM_SPHERE, "radius": GOAL_RADIUS}, GOAL_COLOR, _HIDDEN)
 
     def _add_fixtures(self) -> list[tuple[int, int]]:
         """Load the visible fixtures and return body and joint of each part, in the order of the state."""
@@ -117,7 +117,7 @@ class Scene:
                 position, orientation = _HIDDEN, _UPRIGHT
             bullet.resetBasePositionAndOrientation(body, position, orientation, physicsClientId=client)
         position = _HIDDEN if goal is None else np.asarray(goal, dtype=float).reshape(3).tolist()
-        bullet.resetBasePositionAndOrientation(self._goal, position, _UPRIGHT, physicsClientId=client)
+        bullet.resetBasePositionAndOrientation(self.goal, position, _UPRIGHT, physicsClientId=client)
 
     def link_pose(self, link: str) -> FloatArray:
         """Return the pose `(4, 4)` of a link of the robot's URDF in the world frame, after `mirror`."""

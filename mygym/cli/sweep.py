@@ -1,0 +1,125 @@
+"""`mygym sweep`: search for the values of a config whose runs are the best."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from mygym.cli.arguments import parse_count
+from mygym.cli.command import JSON, SET, argument, command
+from mygym.cli.output import print_json, print_note, print_table
+from mygym.config import load_file, parse_overrides
+from mygym.config.loading import parse_value
+from mygym.errors import ConfigError, bad_value
+
+SHOWN = 10
+"""Maximum number of rows of the table."""
+
+LOGDIR = Path("sweeps")
+"""Folder of the sweeps without `--out`."""
+
+PARSER = command(
+    "mygym sweep",
+    "Search for the values of a config whose runs are the best.",
+    argument("file", nargs="?", metavar="FILE", help="a config in which values are ranges, with a section `sweep`"),
+    argument(
+        "--space",
+        action="append",
+        default=[],
+        metavar="KEY=RANGE",
+        help="a range, e.g. 'algo_params.gamma={choice: [0.9, 0.95]}'; default: the search space of the algorithm",
+    ),
+    SET,
+    argument("--trials", metavar="N", help="number of trials (default 30, or the whole grid)"),
+    argument("--workers", metavar="N", help="runs at the same time (default: the number of cores)"),
+    argument("--out", metavar="DIR", help="new folder of the sweep (default: sweeps/NAME, of FILE)"),
+    argument("--resume", metavar="DIR", help="continue a sweep that was stopped or killed, or extend it by --trials"),
+    JSON,
+    examples="""
+mygym sweep configs/sweeps/reach_ppo.yaml --workers 4
+mygym sweep --space default --set algo=sac --set steps=4000 --trials 20
+mygym sweep --space 'algo_params.learning_rate={loguniform: [1e-5, 1e-2]}' --set sweep.seeds=3 --out sweeps/rate
+mygym sweep --resume sweeps/rate --trials 50
+mygym train --config sweeps/rate/best.yaml
+""",
+    notes="""
+Ranges: {grid: [A, …]}, {choice: [A, …]}, {uniform: [LOW, HIGH]}, {loguniform: [LOW, HIGH]}, {int: [LOW, HIGH]}.
+Keys of the section `sweep`: trials, sampler (grid, random, tpe, cmaes), pruner (none, median, hyperband), seeds,
+objective (success, steps_to_0.9, seconds_to_0.9, {maximize: KEY}, {minimize: KEY}), space, sampler_seed. A trial is an
+ordinary run for each seed, in DIR/trials/NUMBER. Ctrl-C stops the runs with checkpoints; --resume continues the sweep,
+also after a crash. Needs Optuna: pip install "mygym[sweep]".
+""",
+)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run the command."""
+    options = PARSER.parse(arguments)
+    workers = parse_count(options.workers, "--workers") if options.workers else None
+    if options.resume and options.out:
+        raise ConfigError("--resume and --out exclude each other")
+    file = load_file(options.file) if options.file else None
+    flags = _flags(options)
+
+    from mygym.sweeps.executors import LocalExecutor
+    from mygym.sweeps.run import new_sweep, resume_sweep
+
+    if options.resume:
+        report = resume_sweep(Path(options.resume), file, flags, LocalExecutor(workers), print_note)
+    else:
+        folder = (
+            Path(options.out) if options.out else _free_folder(Path(options.file).stem if options.file else "sweep")
+        )
+        report = new_sweep(folder, file or {}, flags, LocalExecutor(workers), print_note)
+    if options.json:
+        print_json(
+            {
+                "folder": str(report.folder),
+                "objective": report.objective,
+                "best": str(report.best),
+                "importance": report.importance,
+                "trials": report.rows,
+            }
+        )
+        return
+    _print(report.rows[:SHOWN], f"score: {report.objective}; {len(report.rows)} trials")
+    for key, share in report.importance.items():
+        print_note(f"importance: {share:.0%} {key}")
+    print(f"best: {report.best}")
+    print(f"sweep: {report.folder}")
+
+
+def _flags(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the values of `--set`, `--space`, `--trials` and `--import`.
+
+    Raises:
+        ConfigError: A pair or a number is malformed.
+    """
+    pairs = [pair for pair in options.space if pair != "default"]
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals or not isinstance(parse_value(text, key), dict):
+            raise ConfigError(bad_value("--space", pair, "default, or KEY=RANGE such as steps={int: [1000, 2000]}"))
+    default = ["sweep.space=default"] if "default" in options.space else []
+    trials = [f"sweep.trials={parse_count(options.trials, '--trials')}"] if options.trials else []
+    imports = {"imports": options.imports} if options.imports else {}
+    return {**imports, **parse_overrides([*options.set, *pairs, *default, *trials])}
+
+
+def _free_folder(name: str) -> Path:
+    """Return `sweeps/NAME`, with a number if it exists."""
+    names = (name, *(f"{name}_{number}" for number in range(2, 10_000)))
+    return next(LOGDIR / each for each in names if not (LOGDIR / each).exists())
+
+
+def _print(rows: Sequence[dict[str, Any]], title: str) -> None:
+    shown = [{key: _cell(value) for key, value in row.items() if key != "runs"} for row in rows]
+    print_table(shown, title)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,55 @@
+"""Check of the whole space before the first trial: configs are built by the schema, as for a run."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from mygym.errors import ConfigError
+from mygym.runs.resolve_config import resolve_config
+from mygym.sweeps.settings import Sweep
+from mygym.sweeps.space import with_values
+
+MOST = 64
+"""Combinations that are built; of a larger space every corner of each parameter, and a sample of the rest."""
+
+
+def check_space(sweep: Sweep) -> int:
+    """Build the configs of a space; return the number of evaluations of the longest run.
+
+    Of lists all values are built, of ranges both ends and the middle. If there are more than `MOST` combinations of
+    them, each value is built at least once, beside values of the other parameters that change with it.
+
+    Raises:
+        ConfigError: The schema refuses a config; the message has the values of the parameters.
+    """
+    evaluations = 0
+    for values in _combinations(sweep):
+        config = with_values(
+            sweep.base, {each.path: value for each, value in zip(sweep.parameters, values, strict=True)}
+        )
+        try:
+            resolved = resolve_config(config).config
+        except ConfigError as error:
+            shown = ", ".join(f"{each.key}={value}" for each, value in zip(sweep.parameters, values, strict=True))
+            raise ConfigError(f"{error} (in the trial {shown})") from None
+        evaluations = max(evaluations, -(-resolved.steps // resolved.eval.every))
+    return evaluations
+
+
+def _combinations(sweep: Sweep) -> Iterator[tuple[Any, ...]]:
+    corners = [parameter.corners for parameter in sweep.parameters]
+    if math.prod(map(len, corners)) <= MOST:
+        yield from itertools.product(*corners)
+        return
+    rounds = max(map(len, corners))
+    rng = np.random.default_rng(0)
+    orders = [rng.permutation(len(values)) for values in corners]
+    for index in range(max(rounds, MOST)):
+        if index % rounds == 0:  # all values of all parameters, in another order
+            orders = [rng.permutation(len(values)) for values in corners]
+        yield tuple(values[order[index % len(values)]] for values, order in zip(corners, orders, strict=True))

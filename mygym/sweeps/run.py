@@ -1,0 +1,115 @@
+"""New and resumed sweeps: check everything, hold the lock, search, write the results."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mygym.errors import RunError
+from mygym.runs import files
+from mygym.sweeps import results, storage
+from mygym.sweeps.checking import check_space
+from mygym.sweeps.executors import Executor, stop_left_over
+from mygym.sweeps.samplers import check_optuna, make_pruner, quiet
+from mygym.sweeps.search import Search
+from mygym.sweeps.settings import Sweep, make_sweep
+
+
+@dataclass(frozen=True)
+class Report:
+    """Results of a sweep."""
+
+    folder: Path
+    objective: str
+    """Name of the scores."""
+    best: Path
+    """The best config."""
+    importance: dict[str, float]
+    """Key → share of the importance, the largest first; empty if it is unknown."""
+    rows: list[dict[str, Any]]
+    """A row for each trial: the best first, then those without a score."""
+
+
+def new_sweep(
+    folder: Path,
+    file: Mapping[str, Any],
+    overrides: Mapping[str, Any],
+    executor: Executor,
+    notify: Callable[[str], None],
+) -> Report:
+    """Execute a new sweep.
+
+    Args:
+        folder: New folder.
+        file: Content of a sweep file.
+        overrides: Values and ranges of flags.
+        executor: Executes the runs.
+        notify: Called with messages for the user.
+
+    Raises:
+        ConfigError: Something is wrong in the file, a flag or the space; nothing has been written.
+        InterruptedRunError: Ctrl-C, SIGTERM or SIGHUP; `resume_sweep` continues.
+        RunError: No trial has ended with a score.
+    """
+    sweep = make_sweep(file, overrides)
+    check_optuna(sweep.sampler)
+    evaluations = check_space(sweep)
+    storage.create(folder, sweep)
+    return _execute(folder.resolve(), sweep, evaluations, executor, notify)
+
+
+def resume_sweep(
+    folder: Path,
+    file: Mapping[str, Any] | None,
+    overrides: Mapping[str, Any],
+    executor: Executor,
+    notify: Callable[[str], None],
+) -> Report:
+    """Continue a sweep that was stopped or killed, or add trials to it.
+
+    Args:
+        folder: Folder of the sweep.
+        file: Content of a sweep file, which must agree with the sweep but for the number of trials; None: not given.
+        overrides: Values and ranges of flags, which must agree as well.
+        executor: Executes the runs.
+        notify: Called with messages for the user.
+
+    Raises:
+        ConfigError: The folder has no sweep or another sweep, or another process executes it.
+        InterruptedRunError: Ctrl-C, SIGTERM or SIGHUP.
+        RunError: No trial has ended with a score.
+    """
+    stored = storage.read(folder)
+    sweep = make_sweep(stored.to_file() if file is None else file, overrides)
+    storage.check_same(folder, stored, sweep)
+    check_optuna(sweep.sampler)
+    return _execute(folder.resolve(), sweep, check_space(sweep), executor, notify)
+
+
+def _execute(folder: Path, sweep: Sweep, evaluations: int, executor: Executor, notify: Callable[[str], None]) -> Report:
+    with storage.lock(folder), quiet(), _writing(folder):
+        study = storage.open_study(folder, sweep, make_pruner(sweep.settings.pruner, evaluations))
+        files.write_yaml(folder / storage.FILE, sweep.to_file())  # the number of trials may have changed
+        stop_left_over(folder / storage.TRIALS)
+        Search(folder, sweep, study, executor, notify).run()
+        rows = results.write_results(folder, sweep, study)
+        if results.best(study) is None:
+            table = folder / storage.TABLE
+            raise RunError(f"no trial has ended with a score: the column `error` of {table} has reasons")
+        return Report(folder, sweep.objective.name, folder / storage.BEST, results.importances(study, sweep), rows)
+
+
+@contextlib.contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """Convert system errors of the search and of the journal.
+
+    Raises:
+        RunError: The disk is full, or the folder was removed.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise RunError(f"{folder}: cannot be written: {error.strerror or error}") from error

@@ -1,0 +1,227 @@
+"""The search: asks for trials, executes their runs, stops bad trials, and continues after any end of its process."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mygym.errors import InterruptedRunError
+from mygym.nested import merged
+from mygym.runs.stop_request import StopRequest
+from mygym.sweeps import results, storage, trial_runs
+from mygym.sweeps.executors import Executor
+from mygym.sweeps.objective import judge
+from mygym.sweeps.samplers import ask, suggest
+from mygym.sweeps.settings import FAST, Sweep
+from mygym.sweeps.space import with_values
+from mygym.sweeps.trial_runs import Outcome
+
+if TYPE_CHECKING:
+    from optuna.study import Study
+    from optuna.trial import FrozenTrial, Trial, TrialState
+
+POLL = 0.05
+"""s between two looks at the processes of the runs."""
+
+WATCH = 1.0
+"""s between two looks at the evaluations of a run that a pruner may stop."""
+
+
+@dataclass
+class OpenTrial:
+    """A trial with runs that have not ended."""
+
+    trial: Trial
+    folder: Path
+    waiting: list[int]
+    """Seeds whose runs have not begun, or continue from a checkpoint."""
+    running: dict[int, Any] = field(default_factory=dict)
+    """Seed → handle of the executor."""
+    outcomes: dict[int, Outcome] = field(default_factory=dict)
+    judged: bool = False
+    """Whether the journal has its end; its runs may still be stopping."""
+    undecided: bool = False
+    """Whether a killed process may have shown the last evaluation to the pruner without its decision."""
+    next_look: float = 0.0
+    """`time.monotonic()` of the next look at its evaluations; infinite after all of them."""
+
+
+@dataclass
+class Search:
+    """A sweep whose folder this process has locked.
+
+    Args:
+        folder: Absolute path of the sweep.
+        sweep: The sweep.
+        study: The study in the journal of the folder.
+        executor: Executes the runs.
+        notify: Called with a line for each trial that ends.
+    """
+
+    folder: Path
+    sweep: Sweep
+    study: Study
+    executor: Executor
+    notify: Callable[[str], None]
+    open: list[OpenTrial] = field(default_factory=list)
+    ended: int = 0
+    """Trials that ended in this process."""
+
+    def run(self) -> None:
+        """Execute all trials; after a signal, the runs stop with checkpoints.
+
+        Raises:
+            InterruptedRunError: Ctrl-C, SIGTERM or SIGHUP.
+        """
+        began = time.monotonic()
+        with StopRequest("after the checkpoints of the runs") as stop:
+            self._reopen()
+            while not stop.received:
+                self._collect(began)
+                self._fill()
+                if not self.open:
+                    return
+                time.sleep(POLL)
+            self._stop_all()
+        raise InterruptedRunError(f"interrupted; go on with: mygym sweep --resume {self.folder}")
+
+    # Trials -------------------------------------------------------------------------------------------------------
+
+    def _reopen(self) -> None:
+        """Continue the trials that a killed process has left; values that it had not drawn are drawn now."""
+        import optuna
+
+        states = (optuna.trial.TrialState.RUNNING,)
+        for frozen in self.study.get_trials(deepcopy=False, states=states):
+            trial = optuna.trial.Trial(self.study, frozen._trial_id)
+            settings = self.sweep.settings
+            opened = self._open(suggest(trial, self.sweep.parameters, self.sweep.sampler, settings.sampler_seed))
+            opened.undecided = bool(frozen.intermediate_values)
+
+    def _open(self, trial: Trial) -> OpenTrial:
+        folder = storage.trial_folder(self.folder, trial.number)
+        values = {each.path: each.value(trial.params[each.key]) for each in self.sweep.parameters}
+        trial_runs.write_config(folder, merged(FAST, with_values(self.sweep.base, values)))
+        opened = OpenTrial(trial, folder, list(self.sweep.seeds))
+        for seed in self.sweep.seeds:
+            self._end_run(opened, seed, trial_runs.outcome(folder, seed, self.sweep.objective))
+        self.open.append(opened)
+        return opened
+
+    def _end_run(self, opened: OpenTrial, seed: int, outcome: Outcome | None) -> None:
+        if outcome is not None:
+            opened.outcomes[seed] = outcome
+            opened.waiting = [other for other in opened.waiting if other != seed]
+
+    def _fill(self) -> None:
+        """Start runs until all workers have one."""
+        imports = self.sweep.base.get("imports", ())
+        while sum(len(opened.running) for opened in self.open) < self.executor.workers:
+            opened, seed = next(self._startable(), (None, None))
+            if opened is not None and seed is not None:
+                opened.waiting.remove(seed)
+                opened.running[seed] = self.executor.submit(trial_runs.job(opened.folder, seed, imports))
+            elif self._asked() < self.sweep.trials:
+                settings = self.sweep.settings
+                self._open(ask(self.study, self.sweep.parameters, self.sweep.sampler, settings.sampler_seed))
+            else:
+                return
+
+    def _startable(self) -> Iterator[tuple[OpenTrial, int]]:
+        """Yield the runs that may start; with a pruner, the first seed decides whether the other seeds begin."""
+        first = self.sweep.seeds[0]
+        for opened in self.open:
+            if not opened.judged:
+                alone = self._prunes and first not in opened.outcomes
+                yield from ((opened, seed) for seed in opened.waiting if not alone or seed == first)
+
+    def _asked(self) -> int:
+        import optuna
+
+        trials = self.study.get_trials(deepcopy=False)
+        return sum(trial.state != optuna.trial.TrialState.WAITING for trial in trials)
+
+    # Ends ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def _prunes(self) -> bool:
+        return self.sweep.settings.pruner != "none"
+
+    def _collect(self, began: float) -> None:
+        """Record the runs and trials that have ended, and stop the runs of trials that are pruned."""
+        for opened in list(self.open):
+            for seed, handle in list(opened.running.items()):
+                if self.executor.poll(handle) is not None:
+                    del opened.running[seed]
+                    ended = trial_runs.outcome(opened.folder, seed, self.sweep.objective)
+                    self._end_run(opened, seed, ended or trial_runs.failure(opened.folder, seed))
+            if not opened.judged and self._judge(opened):
+                opened.judged = True
+                self.ended += 1
+                self._announce(opened, began)
+                for handle in opened.running.values():
+                    self.executor.stop(handle)
+            if opened.judged and not opened.running:
+                self.open.remove(opened)
+
+    def _judge(self, opened: OpenTrial) -> bool:
+        """Record the end of a trial if it has ended: pruned, failed or complete."""
+        from optuna.trial import TrialState
+
+        outcomes = [opened.outcomes[seed] for seed in self.sweep.seeds if seed in opened.outcomes]
+        if any(outcome.score is None for outcome in outcomes):
+            self._record(opened, outcomes, TrialState.FAIL)
+        elif self._prunes and self._is_bad(opened):
+            self._record(opened, outcomes, TrialState.PRUNED)
+        elif len(outcomes) == len(self.sweep.seeds):
+            score = judge([outcome.score or 0.0 for outcome in outcomes])
+            self._record(opened, outcomes, TrialState.COMPLETE, score)
+        else:
+            return False
+        return True
+
+    def _record(
+        self, opened: OpenTrial, outcomes: Sequence[Outcome], state: TrialState, score: float | None = None
+    ) -> None:
+        opened.trial.set_user_attr("runs", [outcome.to_json() for outcome in outcomes])
+        self.study.tell(opened.trial, score, state)
+
+    def _is_bad(self, opened: OpenTrial) -> bool:
+        """Show the evaluations of the first seed to the pruner, each once and in their order, whenever they come."""
+        ended, now = self.sweep.seeds[0] in opened.outcomes, time.monotonic()
+        if opened.next_look == math.inf or (now < opened.next_look and not ended):
+            return False
+        opened.next_look = math.inf if ended else now + WATCH
+        known = len(self._frozen(opened).intermediate_values)
+        figures = trial_runs.evaluations(opened.folder, self.sweep.seeds[0], self.sweep.objective.metric)
+        if opened.undecided and opened.trial.should_prune():
+            return True
+        opened.undecided = False
+        for step, figure in enumerate(figures[known:], start=known + 1):
+            opened.trial.report(self.sweep.objective.intermediate(figure), step)
+            if opened.trial.should_prune():
+                return True
+        return False
+
+    def _frozen(self, opened: OpenTrial) -> FrozenTrial:
+        return self.study.get_trials(deepcopy=False)[opened.trial.number]
+
+    def _stop_all(self) -> None:
+        handles = [handle for opened in self.open for handle in opened.running.values()]
+        for handle in handles:
+            self.executor.stop(handle)
+        while any(self.executor.poll(handle) is None for handle in handles):
+            time.sleep(POLL)
+
+    def _announce(self, opened: OpenTrial, began: float) -> None:
+        """Report the end of a trial, the best trial so far, and the time left."""
+        best = results.best(self.study)
+        if best is not None and best.number == opened.trial.number:
+            results.write_best(self.folder, self.sweep, best)
+        done = sum(trial.state.is_finished() for trial in self.study.get_trials(deepcopy=False))
+        left = (time.monotonic() - began) / self.ended * (self.sweep.trials - done)
+        self.notify(results.progress_line(self.sweep, self._frozen(opened), best, done, self.sweep.trials, left))

@@ -1,0 +1,163 @@
+"""Ranges in a config: `{grid: […]}`, `{choice: […]}`, `{uniform: [a, b]}`, `{loguniform: [a, b]}`, `{int: [a, b]}`."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mygym.errors import ConfigError, bad_value
+
+LISTS = ("grid", "choice")
+RANGES = ("uniform", "loguniform", "int")
+KINDS = (*LISTS, *RANGES)
+"""Words that make a mapping a range."""
+
+FIXED = ("seed", "logdir", "imports", "strict")
+"""Top-level keys that no sweep changes: `sweep.seeds` lists the seeds, and the sweep has a folder."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A key of the config that a sweep changes, and its range."""
+
+    path: tuple[str, ...]
+    kind: str
+    """One of `KINDS`."""
+    values: tuple[Any, ...]
+    """All values of a list; lowest and highest value of another range."""
+
+    @property
+    def key(self) -> str:
+        """Dotted key."""
+        return ".".join(self.path)
+
+    @property
+    def finite(self) -> Sequence[Any] | None:
+        """All values in their order; None if their number is not finite."""
+        if self.kind in LISTS:
+            return self.values
+        return range(self.values[0], self.values[1] + 1) if self.kind == "int" else None
+
+    @property
+    def corners(self) -> tuple[Any, ...]:
+        """Values that the check of the space builds: all of a list, else both ends and the middle."""
+        if self.kind in LISTS:
+            return self.values
+        low, high = self.values
+        middle = math.sqrt(low * high) if self.kind == "loguniform" else (low + high) / 2
+        return (low, high, (low + high) // 2 if self.kind == "int" else middle)
+
+    def stored(self, value: Any) -> Any:
+        """Return a value in the form in which Optuna stores it: those of lists as JSON."""
+        return json.dumps(value) if self.kind in LISTS else value
+
+    def value(self, stored: Any) -> Any:
+        """Return the value of the config that Optuna has stored."""
+        return json.loads(stored) if self.kind in LISTS else stored
+
+
+def find_parameters(config: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[Parameter, ...]]:
+    """Return a config without its ranges, and the parameters in the order of the config.
+
+    Raises:
+        ConfigError: A range is empty, inverted or malformed, or at a place where none may be.
+    """
+    parameters: list[Parameter] = []
+    base = _without_ranges(config, (), parameters)
+    return base, tuple(parameters)
+
+
+def with_values(base: Mapping[str, Any], values: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
+    """Return a config with other values at some paths."""
+    result = dict(base)
+    for path, value in values.items():
+        section = result
+        for name in path[:-1]:
+            inner = section.get(name)
+            section[name] = dict(inner) if isinstance(inner, Mapping) else {}
+            section = section[name]
+        section[path[-1]] = value
+    return result
+
+
+def _without_ranges(config: Mapping[str, Any], path: tuple[str, ...], parameters: list[Parameter]) -> dict[str, Any]:
+    base: dict[str, Any] = {}
+    for name, value in config.items():
+        inner = (*path, name)
+        if isinstance(value, Mapping) and not value.keys().isdisjoint(KINDS):
+            parameters.append(_parameter(inner, value))
+        elif isinstance(value, Mapping):
+            rest = _without_ranges(value, inner, parameters)
+            base |= {name: rest} if rest or not value else {}  # nothing is left of a mapping of ranges alone
+        else:
+            _refuse_ranges(value, inner)
+            base[name] = value
+    return base
+
+
+def _refuse_ranges(value: Any, path: tuple[str, ...]) -> None:
+    """Refuse a range within a list.
+
+    Raises:
+        ConfigError: The list has a range.
+    """
+    for item in value if isinstance(value, list | tuple) else ():
+        if isinstance(item, Mapping) and len(item) == 1 and not item.keys().isdisjoint(KINDS):
+            allowed = "{choice: [[64, 64], [128, 128]]}: a choice of whole lists"
+            raise ConfigError(bad_value(".".join(path), item, allowed, "is a range within a list"))
+        _refuse_ranges(item, path)
+
+
+def _parameter(path: tuple[str, ...], marker: Mapping[str, Any]) -> Parameter:
+    """Return the parameter of a range.
+
+    Raises:
+        ConfigError: The range is empty, inverted or malformed.
+    """
+    key = ".".join(path)
+    if path[0] in FIXED:
+        why = "is the same in all trials"
+        raise ConfigError(bad_value(key, dict(marker), f"a key other than {', '.join(FIXED)}", why))
+    kind, content = next(iter(marker.items()))
+    if len(marker) > 1 or kind not in KINDS:
+        raise ConfigError(bad_value(key, dict(marker), f"a single word of {', '.join(KINDS)}", "is not a range"))
+    if kind in LISTS:
+        return Parameter(path, kind, _list(key, kind, content))
+    return Parameter(path, kind, _ends(key, kind, content))
+
+
+def _list(key: str, kind: str, values: Any) -> tuple[Any, ...]:
+    given = {kind: values}
+    if not isinstance(values, list | tuple) or not values:
+        raise ConfigError(bad_value(key, given, f"{{{kind}: [A, B, …]}}", "is not a list with values"))
+    texts = [json.dumps(value) for value in values]
+    for index, text in enumerate(texts):
+        if text in texts[:index]:
+            raise ConfigError(bad_value(key, given, "each value once", f"repeats {text}"))
+    return tuple(values)
+
+
+def _ends(key: str, kind: str, ends: Any) -> tuple[Any, ...]:
+    given = {kind: ends}
+    number = int if kind == "int" else (int, float)
+    form = f"{{{kind}: [LOWEST, HIGHEST]}}"
+    if not isinstance(ends, list | tuple) or len(ends) != 2:
+        raise ConfigError(bad_value(key, given, form, "is not a range of two numbers"))
+    if not all(isinstance(end, number) and not isinstance(end, bool) and math.isfinite(end) for end in ends):
+        words = "two whole numbers" if kind == "int" else "two finite numbers"
+        raise ConfigError(bad_value(key, given, f"{form} with {words}", "is not a range"))
+    low, high = ends
+    if kind == "loguniform" and low <= 0:
+        raise ConfigError(bad_value(key, given, "a lowest value above 0", "has no logarithm"))
+    if low >= high:
+        raise ConfigError(bad_value(key, given, form, "is empty" if low == high else "is inverted"))
+    return (low, high) if kind == "int" else (float(low), float(high))
+
+
+def size(parameters: Sequence[Parameter]) -> int | None:
+    """Return the number of combinations; None if it is not finite."""
+    counts = [parameter.finite for parameter in parameters]
+    return None if None in counts else math.prod(len(values or ()) for values in counts)

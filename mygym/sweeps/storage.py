@@ -1,0 +1,144 @@
+"""Folder of a sweep: `sweep.yaml`, the journal, `best.yaml`, tables, figures, and a folder for each trial."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from filelock import FileLock, Timeout
+
+from mygym.config import load_file
+from mygym.config.layers import flatten
+from mygym.errors import ConfigError, RunError, bad_value
+from mygym.reporting.settings import different_keys
+from mygym.runs import files
+from mygym.sweeps.settings import Sweep, make_sweep
+
+if TYPE_CHECKING:
+    from optuna.pruners import BasePruner
+    from optuna.study import Study
+
+FILE = "sweep.yaml"
+JOURNAL = "journal.log"
+BEST = "best.yaml"
+TABLE = "trials.csv"
+SLICES = "slices.svg"
+PARALLEL = "parallel.svg"
+TRIALS = "trials"
+LOCK = ".lock"
+STUDY = "mygym"
+"""Name of the study in the journal; the brackets of `hyperband` depend on it."""
+
+
+def trial_folder(folder: Path, number: int) -> Path:
+    """Return the folder of a trial."""
+    return folder / TRIALS / f"{number:04}"
+
+
+def create(folder: Path, sweep: Sweep) -> None:
+    """Create the folder of a new sweep.
+
+    Raises:
+        ConfigError: The folder exists, or cannot be created.
+        RunError: `sweep.yaml` cannot be written.
+    """
+    files.check_new(folder, "--out", "a folder")
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        why = f"cannot be created ({error.strerror or error})"
+        raise ConfigError(bad_value("--out", str(folder), "a folder that you may write to", why)) from None
+    files.write_yaml(folder / FILE, sweep.to_file())
+
+
+def read(folder: Path) -> Sweep:
+    """Return the sweep in a folder.
+
+    Raises:
+        ConfigError: The folder has no sweep.
+    """
+    if not files.is_file(folder / FILE):
+        near = sorted(str(path.parent) for path in folder.parent.glob(f"*/{FILE}")) if folder.parent.is_dir() else []
+        raise ConfigError(bad_value("--resume", str(folder), near or "the folder of a sweep", f"has no {FILE}"))
+    return make_sweep(load_file(folder / FILE))
+
+
+def check_same(folder: Path, stored: Sweep, asked: Sweep) -> None:
+    """Refuse to resume a sweep with another space, config or setting; the number of trials may differ.
+
+    Raises:
+        ConfigError: They differ; the message names the first key.
+    """
+    before, after = dict(flatten(stored.fixed())), dict(flatten(asked.fixed()))
+    for key in different_keys(before, after):
+        why = f"differs from the sweep in {folder}"
+        raise ConfigError(bad_value(key, after.get(key), f"{before.get(key)!r}, or a new sweep with --out DIR", why))
+
+
+@contextlib.contextmanager
+def lock(folder: Path) -> Iterator[None]:
+    """Hold the lock of a sweep; the system releases it when the process ends.
+
+    Raises:
+        ConfigError: Another process holds the lock.
+        RunError: The folder cannot be written.
+    """
+    held = FileLock(folder / LOCK)
+    try:
+        held.acquire(timeout=0)
+    except Timeout:
+        why = "is being searched by another process"
+        raise ConfigError(bad_value("sweep", str(folder), "a sweep that no other process executes", why)) from None
+    except OSError as error:
+        raise RunError(f"{folder}: cannot be written: {error.strerror or error}") from None
+    try:
+        yield
+    finally:
+        held.release()
+
+
+def open_study(folder: Path, sweep: Sweep, pruner: BasePruner) -> Study:
+    """Return the study in the journal of a sweep that this process has locked.
+
+    Raises:
+        ConfigError: The journal belongs to another space.
+        RunError: The journal is damaged.
+    """
+    import optuna
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend
+
+    journal = folder / JOURNAL
+    _repair(journal)
+    try:
+        study = optuna.create_study(
+            storage=JournalStorage(JournalFileBackend(str(journal))),
+            study_name=STUDY,
+            direction="maximize" if sweep.objective.maximize else "minimize",
+            pruner=pruner,
+            load_if_exists=True,
+        )
+    except (ValueError, LookupError, TypeError) as error:
+        raise RunError(f"{journal}: is damaged: {type(error).__name__}: {error}") from error
+    content = sweep.fixed()
+    known = study.user_attrs.get("sweep")
+    if known is None:
+        study.set_user_attr("sweep", content)
+    elif known != content:
+        keys = different_keys(dict(flatten(known)), dict(flatten(content)))
+        why = f"has another {keys[0] if keys else 'config'} than {folder / FILE}"
+        raise ConfigError(bad_value("journal", str(journal), "the journal and the file of one sweep", why))
+    return study
+
+
+def _repair(journal: Path) -> None:
+    """Remove what a killed process has left: the lock of the journal, and a part of its last line."""
+    for lock_of_journal in journal.parent.glob(f"{journal.name}.lock*"):
+        lock_of_journal.unlink()
+    if journal.is_file():
+        content = journal.read_bytes()
+        complete = content[: content.rfind(b"\n") + 1]
+        if len(complete) < len(content):
+            files.write_bytes(journal, complete)

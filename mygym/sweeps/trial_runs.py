@@ -1,0 +1,104 @@
+"""Runs of a trial: its folder, the commands that start and resume its runs, their evaluations and outcomes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mygym.reporting.curves import read_curve
+from mygym.reporting.records import read_run
+from mygym.runs import directory, files
+from mygym.runs.result import Result
+from mygym.sweeps.executors import Job
+from mygym.sweeps.objective import Objective
+
+CONFIG = "trial.yaml"
+"""Config of a trial; another name than that of a run's config, because the folder of a trial is no run."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Outcome of a run."""
+
+    seed: int
+    status: str
+    """Status of the result; `failed` as well for a run without a result, and for a result without the objective."""
+    score: float | None
+    """None if the run failed."""
+    seconds: float | None = None
+    """Wall time of the run, s."""
+    error: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the outcome for the journal."""
+        return {key: value for key, value in vars(self).items() if value not in (None, "")}
+
+
+def write_config(folder: Path, config: Mapping[str, Any]) -> None:
+    """Create the folder of a trial with its config; a folder of a killed sweep stays as it is."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / CONFIG).is_file():
+        files.write_yaml(folder / CONFIG, config)
+
+
+def find_run(folder: Path, seed: int) -> Path | None:
+    """Return the run directory of a seed in the folder of a trial; None if no run has begun."""
+    return next((path.parent for path in folder.glob(f"*/*/*/*/seed_{seed}/{directory.CONFIG}")), None)
+
+
+def job(folder: Path, seed: int, imports: Sequence[str]) -> Job:
+    """Return the job that starts the run of a seed, or continues it from its newest checkpoint.
+
+    Args:
+        folder: Folder of the trial, an absolute path.
+        seed: Seed of the run.
+        imports: Modules that register components.
+    """
+    run = find_run(folder, seed)
+    if run is None:
+        for path in folder.glob(f"*/*/*/*/seed_{seed}"):  # its process was killed before it wrote a config
+            files.remove(path)
+        words = ["--config", str(folder / CONFIG), "--seed", str(seed), "--logdir", str(folder)]
+    else:
+        words = ["--resume", str(run)]
+    return Job((*words, *(word for module in imports for word in ("--import", module))), _log(folder, seed))
+
+
+def evaluations(folder: Path, seed: int, metric: str) -> list[float]:
+    """Return a figure, `success` or `return`, of each evaluation of a run so far, without that at step 0."""
+    run = find_run(folder, seed)
+    curve = read_curve(read_run(run, time.time())) if run else None
+    if curve is None:
+        return []
+    steps, figures = curve.along("steps", metric)
+    return [float(figure) for step, figure in zip(steps, figures, strict=True) if step > 0]
+
+
+def outcome(folder: Path, seed: int, objective: Objective) -> Outcome | None:
+    """Return the outcome of a run that has ended; None if it can be resumed, or has not begun."""
+    run = find_run(folder, seed)
+    result = Result.read(run) if run else None
+    if result is None or result.status == "interrupted":
+        return None
+    if result.status == "failed":
+        return Outcome(seed, "failed", None, result.wall_time_s, result.error or "no reason")
+    score = objective.score(result)
+    if score is None:
+        error = f"{result.status}, without a number {objective.name} in {run}/{directory.RESULT}"
+        return Outcome(seed, "failed", None, result.wall_time_s, error)
+    return Outcome(seed, result.status, score, result.wall_time_s)
+
+
+def failure(folder: Path, seed: int) -> Outcome:
+    """Return the outcome of a run whose process has ended without a result; its error is the last line of its log."""
+    log = _log(folder, seed)
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.is_file() else []
+    last = next((line for line in reversed(lines) if line.strip() and not line.startswith("run: ")), "")
+    return Outcome(seed, "failed", None, error=last.removeprefix("error: ") or f"see {log}")
+
+
+def _log(folder: Path, seed: int) -> Path:
+    return folder / f"seed_{seed}.log"

@@ -1,0 +1,144 @@
+"""`mygym sweep`: a sweep of ordinary runs, kill -9 at random moments, bad input."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+import mygym
+from mygym.cli.main import main
+from mygym.config import load_file
+from tests.cli.conftest import Command
+from tests.conftest import ROOT
+
+FILE = """
+algo: ppo
+steps: {steps}
+n_envs: 2
+eval: {{every: {every}, episodes: 2, final_episodes: 5}}
+checkpoint: {{every: {every}}}
+algo_params:
+  n_steps: 32
+  n_epochs: {{int: [1, 3]}}
+  batch_size: {{choice: [16, 32]}}
+  learning_rate: {{loguniform: [1e-5, 1e-2]}}
+sweep: {{trials: {trials}, pruner: {pruner}, objective: {{maximize: mean_return}}}}
+"""
+
+
+@pytest.fixture(scope="session")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a sweep of two runs, which all tests of this file share."""
+    folder = tmp_path_factory.mktemp("sweep")
+    (folder / "space.yaml").write_text(FILE.format(steps=128, every=64, trials=2, pruner="none"))
+    with pytest.raises(SystemExit) as ended:
+        main(["sweep", str(folder / "space.yaml"), "--workers", "1", "--out", str(folder / "out"), "--json"])
+    assert ended.value.code == 0
+    return folder / "out"
+
+
+def runs_of(folder: Path) -> list[Path]:
+    return sorted(folder.glob("trials/*/*/*/*/*/seed_*"))
+
+
+def rows_of(folder: Path) -> list[dict[str, str]]:
+    with (folder / "trials.csv").open() as file:
+        return [{key: value for key, value in row.items() if key != "seconds"} for row in csv.DictReader(file)]
+
+
+def test_trials_are_ordinary_runs(swept: Path, tmp_path: Path) -> None:
+    first, second = runs_of(swept)
+    assert [record.status for record in mygym.results(swept)] == ["done", "done"]
+    again = mygym.train({**load_file(swept / "trials/0000/trial.yaml"), "seed": 0, "logdir": str(tmp_path)})
+    assert again.config_hash == first.parent.name != second.parent.name
+    assert (again.path / "policy.safetensors").read_bytes() == (first / "policy.safetensors").read_bytes()
+
+
+def test_the_table_and_the_best_config_agree_with_the_runs(swept: Path) -> None:
+    returns = {str(int(run.parts[-6])): json.loads((run / "result.json").read_text())["mean_return"]
+               for run in runs_of(swept)}  # fmt: skip
+    rows = rows_of(swept)
+    assert {row["trial"]: float(row["score"]) for row in rows} == returns
+    best = load_file(swept / "best.yaml")
+    assert best["algo_params"] == load_file(swept / f"trials/{int(rows[0]['trial']):04}/trial.yaml")["algo_params"]
+    assert (swept / "best.yaml").read_text().startswith(f"# trial {rows[0]['trial']}: mean_return")
+
+
+def test_a_complete_sweep_is_read_again(swept: Path, mygym_command: Command) -> None:
+    code, out, err = mygym_command("sweep", "--resume", str(swept), "--workers", "1")
+    assert code == 0, err
+    assert out.splitlines()[-2:] == [f"best: {swept / 'best.yaml'}", f"sweep: {swept}"]
+    assert len(runs_of(swept)) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("", "space: {} has no range"),
+        ("missing.yaml", "'missing.yaml' does not exist"),
+        ("--space default --trials 0", "--trials: '0'"),
+        ("--space default --workers none", "--workers: 'none'"),
+        ("--space gamma=3", "--space: 'gamma=3'"),
+        ("--space algo_params.gamma={uniform:[1,0.5]}", "algo_params.gamma: {'uniform': [1, 0.5]} is inverted"),
+        ("--space algo_params.gamm={uniform:[0.5,0.9]}", "did you mean 'gamma'?"),
+        ("--space default --set sweep.trails=3", "did you mean 'trials'?"),
+        ("--resume nowhere", "--resume: 'nowhere' has no sweep.yaml"),
+        ("--resume a --out b", "--resume and --out exclude each other"),
+        ("--space default --out taken", "--out: 'taken' exists already"),
+    ],
+)
+def test_bad_input_writes_nothing(words: str, text: str, mygym_command: Command, tmp_path: Path) -> None:
+    (tmp_path / "taken").mkdir()
+    code, out, err = mygym_command("sweep", *words.replace("{", " {").replace("= {", "={").split())
+    assert (code, out) == (2, "")
+    assert text in err
+    assert len(err.splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+
+
+@pytest.mark.slow
+def test_a_sweep_killed_at_ten_moments_is_the_same_sweep(tmp_path: Path) -> None:
+    (tmp_path / "space.yaml").write_text(FILE.format(steps=3072, every=512, trials=9, pruner="hyperband"))
+
+    def start(*words: str) -> Any:
+        command = [sys.executable, "-m", "mygym", "sweep", *words, "--workers", "1"]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        return subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.DEVNULL)
+
+    assert start("space.yaml", "--out", "whole").wait() == 0
+    rng, kills = random.Random(0), 0
+    process = start("space.yaml", "--out", "killed")
+    while kills < 10:
+        try:
+            process.wait(timeout=rng.uniform(3, 9))
+            break
+        except subprocess.TimeoutExpired:
+            kills += 1
+        children = psutil.Process(process.pid).children(recursive=True)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        for child in children if rng.random() < 0.5 else ():  # else the run goes on, until the sweep is resumed
+            child.kill()
+        begun = (tmp_path / "killed").exists()
+        process = start("--resume", "killed") if begun else start("space.yaml", "--out", "killed")
+    assert process.wait() == 0
+    assert kills == 10
+    assert rows_of(tmp_path / "killed") == rows_of(tmp_path / "whole")
+    assert (tmp_path / "killed/best.yaml").read_text() == (tmp_path / "whole/best.yaml").read_text()
+    complete = [row["trial"] for row in rows_of(tmp_path / "whole") if row["state"] == "complete"]
+    for trial in complete:  # those that were pruned have stopped at different steps
+        first, second = (
+            next(run for run in runs_of(tmp_path / name) if int(run.parts[-6]) == int(trial))
+            for name in ("whole", "killed")
+        )
+        assert (first / "policy.safetensors").read_bytes() == (second / "policy.safetensors").read_bytes()
