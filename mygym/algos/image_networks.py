@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from gymnasium import spaces
@@ -80,8 +80,8 @@ class KeypointExtractor(BaseFeaturesExtractor):
     def forward(self, observations: TensorDict) -> torch.Tensor:
         """Return features `(n, F)`."""
         features = [
-            self.images[name](values) if name in self.images else values.flatten(1)
-            for name, values in observations.items()
+            self.images[name](observations[name]) if name in self.images else observations[name].flatten(1)
+            for name in cast(spaces.Dict, self._observation_space).spaces  # an environment has another order of keys
         ]
         return torch.cat(features, dim=1)
 

@@ -101,11 +101,11 @@ def _observation(env: AnyEnv, playing: RobotEnv) -> dict[str, Any]:
             if goal not in subspaces:
                 vector += [_moved(section, goal, first) for section in sections]
                 first += playing.builder.goal_space.size
-        vector += _code(first, subspaces[FLAT].shape[0])
+        vector += _code(first, (subspaces[FLAT].shape or (0,))[0])
     contents = {FLAT: vector, **goals}
     return {
         name: {
-            "shape": list(subspace.shape),
+            "shape": list(subspace.shape or ()),
             "dtype": str(subspace.dtype),
             "components": contents[name] if name in contents else [_image(name)],
         }
