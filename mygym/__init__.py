@@ -1,9 +1,10 @@
 """mygym: train robot arms in PyBullet with built-in or custom algorithms.
 
 The functions of the package are the verbs of the command line: `mygym.train(config)`, `mygym.evaluate(run)`,
-`mygym.make_env(config_or_run)`, `mygym.load(run)`, `mygym.search(run)`, `mygym.demonstrate(config)`,
-`mygym.load_demonstrations(dataset)`, `mygym.replay(dataset)` and `mygym.results(folder)`. Importing the package
-registers the Gymnasium environments; it imports neither torch nor pybullet and does not look into the current folder.
+`mygym.make_env(config_or_run)`, `mygym.load(run)`, `mygym.export(run)`, `mygym.search(run)`,
+`mygym.demonstrate(config)`, `mygym.load_demonstrations(dataset)`, `mygym.replay(dataset)` and `mygym.results(folder)`.
+Importing the package registers the Gymnasium environments; it imports neither torch nor pybullet and does not look into
+the current folder.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ with interruptible_import():
 
 __version__ = "0.1.0"
 
-__all__ = ["demonstrate", "evaluate", "load", "load_demonstrations", "make_env", "replay", "results", "search", "train"]
+__all__ = [
+    *("demonstrate", "evaluate", "export", "load", "load_demonstrations", "make_env", "replay", "results", "search"),
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:

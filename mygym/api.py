@@ -18,6 +18,7 @@ from mygym.envs.arguments import checked_episodes, checked_seed
 from mygym.envs.multi_task_env import AnyEnv
 from mygym.envs.supported import support_warning
 from mygym.errors import ConfigError, bad_value
+from mygym.exporting.export import export
 from mygym.registry import registry
 from mygym.reporting.records import find_runs as results
 from mygym.runs import directory, env_factory, model_factory
@@ -40,6 +41,7 @@ __all__ = [
     "Demonstrations",
     "demonstrate",
     "evaluate",
+    "export",
     "load",
     "load_demonstrations",
     "make_env",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from gymnasium import spaces
@@ -49,7 +49,8 @@ class Keypoints(nn.Module):
         """Return the features `(n, F)` of images `(n, C, H, W)`, standardised or in [0, 1]."""
         attention = self.convolutions(image).flatten(2).softmax(-1)  # (n, K, cells)
         cells = self.pool(image).flatten(2)
-        positions = torch.stack([self.columns, self.rows], -1).expand(len(image), -1, -1)
+        count = image.shape[0]  # of `len` an exported graph would keep the value
+        positions = torch.stack([self.columns, self.rows], -1).expand(count, -1, -1)
         features: torch.Tensor = attention @ torch.cat([positions, cells.transpose(1, 2)], -1)
         return features.flatten(1)
 
@@ -79,8 +80,8 @@ class KeypointExtractor(BaseFeaturesExtractor):
     def forward(self, observations: TensorDict) -> torch.Tensor:
         """Return features `(n, F)`."""
         features = [
-            self.images[name](values) if name in self.images else values.flatten(1)
-            for name, values in observations.items()
+            self.images[name](observations[name]) if name in self.images else observations[name].flatten(1)
+            for name in cast(spaces.Dict, self._observation_space).spaces  # an environment has another order of keys
         ]
         return torch.cat(features, dim=1)
 

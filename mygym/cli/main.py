@@ -35,6 +35,8 @@ COMMANDS = {
     "search": "search the best path through the super-networks of a run",
     "demos": "record demonstrations of an expert or a policy",
     "replay": "replay and film demonstrations",
+    "export": "write the policy of a run as an ONNX file",
+    "run": "play an exported policy, without torch",
     "list": "list components: robots, tasks, algorithms …",
     "describe": "describe a component",
     "schema": "print the JSON schema of configs",

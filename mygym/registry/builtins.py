@@ -60,6 +60,7 @@ EXTRAS: Mapping[str, str] = {
     "wandb": "wandb",
     "mlflow": "mlflow",
     "matplotlib": "results",
+    **dict.fromkeys(("onnx", "onnxruntime", "onnxscript"), "export"),
     **dict.fromkeys(("optuna", "cmaes"), "sweep"),
 }
 """Import name of a package → the extra of mygym that installs it."""

@@ -54,14 +54,44 @@ def _make_env(
 
     It needs no plan: a worker process may lack an algorithm or a strategy that a notebook has registered.
     """
-    user_files.import_modules(variants[0].config.imports)  # a worker process has not imported them yet
-    arguments = [
-        {**env_arguments(variant.config, goal_env), "camera": variant.config.video.camera, **rendering}
-        for variant in variants
-    ]
+    return build_env(_description(variants, goal_env, codes), **rendering)
+
+
+def env_description(run: Plannable) -> dict[str, Any]:
+    """Return plain data from which `build_env` builds the environment of `make_env` without a plan.
+
+    Args:
+        run: A plan, or a complete config.
+    """
+    plan = plan_of(run)
+    variants = [_from_the_beginning(variant) for variant in plan.judged]
+    return _description(variants, plan.algorithm.dict_observations, plan.judged_codes)
+
+
+def _description(variants: Sequence[Variant], goal_env: bool, codes: NDArray[np.float32] | None) -> dict[str, Any]:
+    return {
+        "imports": list(variants[0].config.imports),
+        "labels": [variant.label for variant in variants],
+        "arguments": [
+            {**env_arguments(variant.config, goal_env), "camera": variant.config.video.camera} for variant in variants
+        ],
+        "codes": None if codes is None else codes.tolist(),
+    }
+
+
+def build_env(description: Mapping[str, Any], **rendering: Any) -> AnyEnv:
+    """Return the environment of an `env_description`.
+
+    Args:
+        description: The description.
+        **rendering: `render_mode`, `render_width`, `render_height`, `camera` of `RobotEnv`.
+    """
+    user_files.import_modules(description["imports"])  # a worker process has not imported them yet
+    arguments = [{**arguments, **rendering} for arguments in description["arguments"]]
     if len(arguments) == 1:
         return RobotEnv(**arguments[0])
-    return MultiTaskEnv(arguments, [variant.label for variant in variants], codes)
+    codes = description["codes"]
+    return MultiTaskEnv(arguments, description["labels"], None if codes is None else np.array(codes, dtype=np.float32))
 
 
 def _from_the_beginning(variant: Variant) -> Variant:

@@ -249,13 +249,25 @@ def _quick(command: str, words: list[str], build_only: bool = False) -> str:
         envs = next(envs for pattern, envs in FEWER.items() if re.search(pattern, bare))
         demos = "--set strategy_params.warm_start=20" if "--strategy demos" in bare else ""
         return " ".join([bare, FAST, envs, demos, "--dry-run" if build_only else ""]).strip()
-    if program in {("mygym", "card"), ("mygym", "parity")}:
+    if program in {("mygym", "card"), ("mygym", "parity"), ("mygym", "run")}:
         return f"{bare} --episodes 1"
     if program in {("python", "evaluate.py"), *(("mygym", word) for word in ("evaluate", "demos", "search", "judge"))}:
         return f"{bare} --episodes 2" + (f" {SMALL_FILM}" if "--failure-videos" in words else "")
     if program == ("mygym", "view"):
         return f"{bare} --width 400" if "objects" in words else f"{bare} --width 96 --height 72"
-    reading = ("sweep", "compare", "describe", "doctor", "leaderboard", "list", "plot", "report", "runs", "schema")
+    reading = (
+        "sweep",
+        "compare",
+        "describe",
+        "doctor",
+        "export",
+        "leaderboard",
+        "list",
+        "plot",
+        "report",
+        "runs",
+        "schema",
+    )
     other_verbs = (*reading, "check", "new", "replay")
     assert program in {("mygym", name) for name in other_verbs}, f"tests/docs/documents.py does not know: {command}"
     return bare

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import mygym
 from mygym.envs.ids import env_id
 from mygym.registry import registry
 from mygym.tasks.lookup import find_task
@@ -72,13 +73,15 @@ def test_commands(block: Block, all_train: bool, request: pytest.FixtureRequest)
 
 
 @pytest.mark.parametrize("block", PYTHON, ids=str)
-def test_python(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     file_block = FILE_BLOCK.match(block.text)
     if file_block:
         content = (ROOT / file_block[1]).read_text(encoding="utf-8")
         assert content.endswith("\n\n" + block.text[file_block.end() :]), f"{block} differs from {file_block[1]}"
         return
     monkeypatch.chdir(tmp_path)
+    if "reach.onnx" in block.text:
+        mygym.export(next(request.getfixturevalue("runs").rglob("seed_0")), "reach.onnx")
     Path("reader.py").write_text(quick_python(block.text), encoding="utf-8")
     runpy.run_path("reader.py", run_name="reader")
 

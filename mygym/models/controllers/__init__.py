@@ -2,9 +2,11 @@
 
 from mygym.models.controllers.controller import (
     ArmLimits,
+    ComponentRange,
     Controller,
     InverseDynamics,
     Mode,
+    component_ranges,
     register_controller,
     scale_to_unit,
 )
@@ -23,6 +25,7 @@ __all__ = [
     "EE_STEP",
     "ArmLimits",
     "ChosenController",
+    "ComponentRange",
     "Controller",
     "EndEffectorAbsolute",
     "EndEffectorController",
@@ -34,6 +37,7 @@ __all__ = [
     "JointTorque",
     "JointVelocity",
     "Mode",
+    "component_ranges",
     "find_controller",
     "register_controller",
     "scale_to_unit",

@@ -6,7 +6,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,16 @@ class ArmLimits:
     """`(J,)` rad/s."""
     effort: FloatArray
     """`(J,)` N m."""
+
+
+class ComponentRange(NamedTuple):
+    """Meaning of an action component in numbers."""
+
+    unit: str
+    low: float
+    """Value that -1 commands, in the unit."""
+    high: float
+    """Value that 1 commands, in the unit."""
 
 
 InverseDynamics = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
@@ -87,6 +97,11 @@ class Controller(ABC):
     def names(self) -> tuple[str, ...]:
         """Name of each component of the arm's action."""
 
+    @property
+    def ranges(self) -> tuple[ComponentRange, ...]:
+        """Range of each component of the arm's action, for exported policies; empty: not known."""
+        return ()
+
     def reset(self, joint_position: FloatArray, ee_position: FloatArray) -> None:
         """Set the command to a measured posture: `(J,)` rad and `(3,)` m."""
         self.joint_command = joint_position.copy()
@@ -136,6 +151,11 @@ class Controller(ABC):
     def measured_tool_yaw(self, joint_position: FloatArray) -> float:
         """Return the tool yaw in rad at joint positions `(J,)` rad."""
         return yaw_between(self.chain.rotation, self.kinematics.pose(joint_position)[:3, :3])
+
+
+def component_ranges(unit: str, low: FloatArray, high: FloatArray) -> tuple[ComponentRange, ...]:
+    """Return the ranges of components with one unit and the limits `(n,)`."""
+    return tuple(ComponentRange(unit, *limits) for limits in zip(low.tolist(), high.tolist(), strict=True))
 
 
 T = TypeVar("T")

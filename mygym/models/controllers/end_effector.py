@@ -7,7 +7,13 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from mygym.models.controllers.controller import Controller, register_controller, scale_to_unit
+from mygym.models.controllers.controller import (
+    ComponentRange,
+    Controller,
+    component_ranges,
+    register_controller,
+    scale_to_unit,
+)
 from mygym.models.tool_yaw import YAW_LAG, YAW_RANGE, YAW_STEP, clamp_around, rotate_about_tool_axis
 from mygym.types import FloatArray
 
@@ -112,6 +118,13 @@ class EndEffectorController(Controller):
 class EndEffectorDelta(EndEffectorController):
     """Adds the action times `step` to the last commanded position, and times `YAW_STEP` to the commanded yaw."""
 
+    @property
+    def ranges(self) -> tuple[ComponentRange, ...]:
+        """Displacement of the last commanded position and yaw in a control step."""
+        position = ComponentRange("m per control step", -self.step, self.step)
+        yaw = ComponentRange("rad per control step", -YAW_STEP, YAW_STEP)
+        return (*[position] * 3, *[yaw] * self.tool_yaw)
+
     def command(self, action: FloatArray, joint_position: FloatArray, ee_position: FloatArray) -> FloatArray:
         """Return joint targets for a displacement of `step` times the action."""
         if self.tool_yaw:
@@ -145,6 +158,12 @@ class EndEffectorAbsolute(EndEffectorController):
 
     A yaw action of -1 to 1 denotes `YAW_RANGE` to either side, approached by up to `YAW_STEP` per step.
     """
+
+    @property
+    def ranges(self) -> tuple[ComponentRange, ...]:
+        """Position in the world frame, and yaw relative to home."""
+        yaw = ComponentRange("rad", -YAW_RANGE, YAW_RANGE)
+        return (*component_ranges("m", self.low, self.high), *[yaw] * self.tool_yaw)
 
     def command(self, action: FloatArray, joint_position: FloatArray, ee_position: FloatArray) -> FloatArray:
         """Return joint targets on the way from the last commanded position to the action's position."""

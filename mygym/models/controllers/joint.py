@@ -7,7 +7,13 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from mygym.models.controllers.controller import Controller, register_controller, scale_to_unit
+from mygym.models.controllers.controller import (
+    ComponentRange,
+    Controller,
+    component_ranges,
+    register_controller,
+    scale_to_unit,
+)
 from mygym.models.controllers.end_effector import EE_STEP
 from mygym.models.tool_yaw import YAW_RANGE, YAW_STEP, clamp_around, rotate_about_tool_axis
 from mygym.types import FloatArray
@@ -90,6 +96,11 @@ class JointDelta(JointController):
         self.lag, self.joint_step = lag, np.minimum(self.joint_step, step)
 
     @property
+    def ranges(self) -> tuple[ComponentRange, ...]:
+        """Displacement of the last commanded joint positions in a control step."""
+        return component_ranges("rad per control step", -self.joint_step, self.joint_step)
+
+    @property
     def command_offset_size(self) -> int:
         """The number of joints."""
         return len(self.chain.home)
@@ -122,6 +133,11 @@ class JointDelta(JointController):
 class JointPosition(JointController):
     """Commands joint positions: an action of -1 is the lower limit, 1 is the upper limit."""
 
+    @property
+    def ranges(self) -> tuple[ComponentRange, ...]:
+        """Joint positions."""
+        return component_ranges("rad", self.chain.lower, self.chain.upper)
+
     def command(self, action: FloatArray, joint_position: FloatArray, ee_position: FloatArray) -> FloatArray:
         """Return the action in rad."""
         self.joint_command = (self.chain.upper + self.chain.lower + action * (self.chain.upper - self.chain.lower)) / 2
@@ -145,6 +161,11 @@ class JointVelocity(JointController):
     """Commands joint velocities as shares of the joints' limits."""
 
     mode = "velocity"
+
+    @property
+    def ranges(self) -> tuple[ComponentRange, ...]:
+        """Joint velocities."""
+        return component_ranges("rad/s", -self.limits.velocity, self.limits.velocity)
 
     def command(self, action: FloatArray, joint_position: FloatArray, ee_position: FloatArray) -> FloatArray:
         """Return the action in rad/s, clipped so that no joint passes a position limit within the step."""
@@ -173,6 +194,11 @@ class JointTorque(JointController):
     """
 
     mode = "torque"
+
+    @property
+    def ranges(self) -> tuple[ComponentRange, ...]:
+        """Joint torques, without gravity and friction."""
+        return component_ranges("N m", -self.limits.effort, self.limits.effort)
 
     def command(self, action: FloatArray, joint_position: FloatArray, ee_position: FloatArray) -> FloatArray:
         """Return the action in N m."""

@@ -25,6 +25,8 @@ class Route:
     """If the rows differ: number of rows of each candidate."""
     order: torch.Tensor | None = None
     """`(n,)`: row indices, sorted by candidate."""
+    numbers: torch.Tensor | None = None
+    """`(n,)`: candidate of each row, in place of the other fields, where torch traces a graph."""
 
     def shares(self, candidates: int) -> torch.Tensor:
         """Return the share of the rows that pass through each candidate, `(candidates,)`."""
@@ -35,6 +37,8 @@ class Route:
 
 def route_rows(numbers: torch.Tensor, candidates: int) -> Route:
     """Return the route of rows that pass through the candidates `numbers` `(n,)`."""
+    if torch.compiler.is_compiling():  # also exported: a graph cannot depend on the values
+        return Route(None, numbers=numbers)
     sizes = tuple(numbers.bincount(minlength=candidates).tolist())
     if max(sizes) == len(numbers):
         return Route(sizes.index(len(numbers)))

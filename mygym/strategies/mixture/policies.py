@@ -136,14 +136,15 @@ def _routes(rows: torch.Tensor, by: ByObservation, state: ForwardState) -> Seque
     In a one-hot vector, normalised or not, only the hot number is above 0.
     """
     size = by.stop - by.start
-    alone = len(rows) == 1
-    # Python numbers for the first row: making a tensor takes longer than passing a small layer.
-    numbers = (rows if alone else rows[:1]).tolist()[0][by.start : by.stop]
-    most = max(numbers)
-    hot = numbers.index(most) if most > 0 or len(by.candidates) == size else size
-    # All rows are often equal, and checking this is faster than sorting them.
-    if alone or (most > 0 and rows[:, by.start + hot].min().item() > 0):
-        return state.uniform_routes[by.candidates[hot]]
+    if not torch.compiler.is_compiling():  # also exported: a graph cannot depend on the values
+        alone = len(rows) == 1
+        # Python numbers for the first row: making a tensor takes longer than passing a small layer.
+        numbers = (rows if alone else rows[:1]).tolist()[0][by.start : by.stop]
+        most = max(numbers)
+        hot = numbers.index(most) if most > 0 or len(by.candidates) == size else size
+        # All rows are often equal, and checking this is faster than sorting them.
+        if alone or (most > 0 and rows[:, by.start + hot].min().item() > 0):
+            return state.uniform_routes[by.candidates[hot]]
     values, index = rows[:, by.start : by.stop].max(dim=1)
     if len(by.candidates) > size:
         index = torch.where(values > 0, index, size)

@@ -11,6 +11,7 @@ from typing import cast
 
 import torch
 from torch import nn
+from torch.nn import functional
 
 from mygym.errors import ConfigError, bad_value
 from mygym.strategies.mixture.forward_state import ForwardState, Route
@@ -140,6 +141,8 @@ class Choice(nn.Module):
         """Return the output of each row's candidate; unused candidates are not computed."""
         if route.number is not None:
             return cast(torch.Tensor, self._candidates[route.number](x))
+        if route.numbers is not None:
+            return self.mixed(x, functional.one_hot(route.numbers, len(self._candidates)).to(x.dtype))
         order = route.order
         assert order is not None
         outputs = []

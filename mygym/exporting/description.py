@@ -1,0 +1,167 @@
+"""Description of a run for its exported policy: everything that a robot's program must know, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from gymnasium import spaces
+
+from mygym.config import config_hash
+from mygym.envs.multi_task_env import AnyEnv, MultiTaskEnv
+from mygym.envs.robot_env import RobotEnv
+from mygym.exporting.formats import FLAT, VERSION
+from mygym.models.robot_spec import ArmSpec
+from mygym.runs import env_factory
+from mygym.runs.plan import RunPlan
+from mygym.runs.result import Result, versions
+from mygym.tasks.observations import camera_of, find_component
+
+GOALS = ("achieved_goal", "desired_goal")
+
+
+def describe(plan: RunPlan, result: Result | None, env: AnyEnv) -> dict[str, Any]:
+    """Return the description of a run.
+
+    Args:
+        plan: Plan of the run.
+        result: Its result; None: it has not ended.
+        env: Its evaluation environment; with several tasks, the description is that of the active task.
+    """
+    config = plan.config
+    playing = env.playing if isinstance(env, MultiTaskEnv) else env
+    task, control = playing.task, playing.world.control.config
+    return {
+        "version": VERSION,
+        "algo": config.algo,
+        "framework": config.framework,
+        "seed": config.seed,
+        "config_hash": config_hash(plan.resolved.values()),
+        "steps": result.steps if result else None,
+        "success_rate": result.success_rate if result else None,
+        "task": {"name": plan.task_label, "stages": list(task.labels), "horizon_steps": task.horizon},
+        "robot": _robot(playing),
+        "home": {"joint_position": playing.world.home.tolist(), "unit": "rad"},
+        "control": {
+            "name": control.name,
+            "parameters": dict(playing.world.control.params),
+            "action_repeat": control.action_repeat,
+            "rate_hz": playing.world.control_hz / control.action_repeat,
+            "commands": playing.world.controller.commands,
+            "mode": playing.world.controller.mode,
+        },
+        "observation": _observation(env, playing),
+        "action": _action(playing),
+        "env": env_factory.env_description(plan),
+        "versions": {**versions(), **{name: version(name) for name in ("onnx", "onnxruntime")}},
+    }
+
+
+def _robot(env: RobotEnv) -> dict[str, Any]:
+    robot = env.robot
+    return {
+        "name": robot.name,
+        "urdf": Path(robot.urdf).name,
+        "base_position": list(robot.base_position),
+        "base_orientation": list(robot.base_orientation),
+        "workspace": env.workspace.name,
+        "arms": [_arm(arm) for arm in robot.arms],
+        "units": {
+            "joints": "rad, rad/s, N m",
+            "gripper": "m",
+            "positions": "m",
+            "orientations": "quaternion (x, y, z, w)",
+        },
+    }
+
+
+def _arm(arm: ArmSpec) -> dict[str, Any]:
+    tool, gripper = arm.end_effector, arm.gripper
+    return {
+        "joints": [
+            {name: getattr(joint, name) for name in ("name", "lower", "upper", "velocity", "effort")}
+            for joint in arm.joints
+        ],
+        "end_effector": {"link": tool.link, "position": list(tool.position), "orientation": list(tool.orientation)},
+        "gripper": gripper and {"joints": list(gripper.joints), "width": gripper.width},
+    }
+
+
+def _observation(env: AnyEnv, playing: RobotEnv) -> dict[str, Any]:
+    """Return shape, type and components of each input."""
+    space = env.observation_space
+    subspaces = space.spaces if isinstance(space, spaces.Dict) else {FLAT: space}
+    goals = {name: _goal_components(playing) for name in GOALS if playing.builder.has_goals}
+    vector = [_component(name, columns) for name, columns in playing.components.items()]
+    if FLAT in subspaces:
+        first: int = vector[-1]["slice"][1] if vector else 0
+        for goal, sections in goals.items():
+            if goal not in subspaces:
+                vector += [_moved(section, goal, first) for section in sections]
+                first += playing.builder.goal_space.size
+        vector += _code(first, (subspaces[FLAT].shape or (0,))[0])
+    contents = {FLAT: vector, **goals}
+    return {
+        name: {
+            "shape": list(subspace.shape or ()),
+            "dtype": str(subspace.dtype),
+            "components": contents[name] if name in contents else [_image(name)],
+        }
+        for name, subspace in subspaces.items()
+    }
+
+
+def _image(name: str) -> dict[str, Any]:
+    return {"name": name, "unit": find_component(name).unit, "camera": camera_of(name)}
+
+
+def _component(name: str, columns: slice) -> dict[str, Any]:
+    component = find_component(name)
+    units = {"unit": component.unit, "frame": component.frame, "bound": component.bound}
+    return {"name": name, "slice": [columns.start, columns.stop], **units}
+
+
+def _code(first: int, size: int) -> list[dict[str, Any]]:
+    """Return the component that identifies the task: all numbers from `first` on, if any."""
+    return [{"name": "variant", "slice": [first, size]}] if first < size else []
+
+
+def _goal_components(env: RobotEnv) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": section.name,
+            "slice": [section.first, section.first + section.size],
+            "flag": section.is_flag,
+            "tolerance": section.tolerance,
+        }
+        for section in env.builder.goal_space.sections
+    ]
+
+
+def _moved(component: Mapping[str, Any], goal: str, first: int) -> dict[str, Any]:
+    start, stop = component["slice"]
+    return {**component, "name": f"{goal}.{component['name']}", "slice": [start + first, stop + first]}
+
+
+def _action(env: RobotEnv) -> dict[str, Any]:
+    """Return the space of actions, and the range of each component of a command."""
+    space, discrete = env.action_space, env.discrete
+    ranges = [limits for controller in env.world.controllers for limits in controller.ranges]
+    names = [name for name in env.world.control_names if not name.endswith("gripper")]
+    components: list[dict[str, Any]] = [{"name": name} for name in names]
+    if len(ranges) == len(names):
+        components = [{"name": name, **limits._asdict()} for name, limits in zip(names, ranges, strict=True)]
+    widths = [arm.gripper.width for arm in env.robot.arms if arm.gripper]
+    grippers = [name for name in env.world.control_names if name.endswith("gripper")]
+    components += [
+        {"name": name, "unit": "m", "low": 0.0, "high": width} for name, width in zip(grippers, widths, strict=False)
+    ]
+    return {
+        "shape": list(space.shape or ()),
+        "dtype": str(space.dtype),
+        "meaning": "-1 to 1 of each component is `low` to `high` in its unit; a gripper is closed at `low`",
+        "components": components,
+        "values": None if discrete is None else discrete.counts.tolist(),
+    }

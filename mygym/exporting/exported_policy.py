@@ -1,0 +1,134 @@
+"""`ExportedPolicy`: a policy from a file, which acts with numpy and onnxruntime alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from mygym.errors import ConfigError, bad_value
+from mygym.exporting.formats import ACTION, FLAT, FORMATS, METADATA, NEXT, START, STATES, VERSION
+from mygym.registry.entries import resolve
+
+Arrays = dict[str, NDArray[Any]]
+
+
+class ExportedPolicy:
+    """Policy of a file that `mygym export` has written; acts on raw observations, without noise.
+
+    Args:
+        path: The file.
+        threads: Threads of the computation.
+
+    Attributes:
+        description: Robot, controller, components of observations and actions, and environment of the policy.
+
+    Raises:
+        ConfigError: The file is missing, damaged, or not an exported policy.
+        RegistryError: onnxruntime is not installed.
+    """
+
+    def __init__(self, path: str | Path, threads: int = 1) -> None:
+        self.path = Path(path)
+        self._session = _open(self.path, threads)
+        self.description = _description(self.path, self._session)
+        inputs = self._session.get_inputs()
+        self.names = tuple(entry.name for entry in inputs)
+        self._ranks = {entry.name: len(entry.shape) for entry in inputs}
+        self._state_shapes = [entry.shape for entry in inputs if entry.name in STATES]
+        self._outputs = [ACTION, *(NEXT + name for name in STATES if name in self.names)]
+        if [entry.name for entry in self._session.get_outputs()] != self._outputs:
+            raise _not_exported(self.path)
+
+    @property
+    def is_recurrent(self) -> bool:
+        """Whether the policy has a state."""
+        return START in self.names
+
+    def predict(
+        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
+    ) -> tuple[NDArray[Any], Any]:
+        """Return actions and the state of a recurrent policy, as SB3's `predict`.
+
+        Args:
+            observation: A raw observation of the environment, or a batch of them.
+            state: State of a recurrent policy; None at first.
+            episode_start: `(n,)` bool: rows whose state to reset.
+            deterministic: Without effect: the file has no noise.
+        """
+        inputs: Arrays = dict(observation) if isinstance(observation, dict) else {FLAT: observation}
+        name = next(iter(inputs))
+        is_single = inputs[name].ndim < self._ranks[name]
+        if is_single:
+            inputs = {name: values[None] for name, values in inputs.items()}
+        if self.is_recurrent:
+            inputs |= self._memory(len(inputs[name]), state, episode_start)
+        actions, *state = self._session.run(self._outputs, inputs)
+        return actions[0] if is_single else actions, tuple(state) or None
+
+    def check_observations(self, space: spaces.Space[Any]) -> None:
+        """Check that an observation space has the arrays that the policy takes.
+
+        Raises:
+            ConfigError: The keys or the shapes differ: the environment has changed since the export.
+        """
+        subspaces = space.spaces if isinstance(space, spaces.Dict) else {FLAT: space}
+        given = {name: list(subspace.shape or ()) for name, subspace in subspaces.items()}
+        needed = {name: entry["shape"] for name, entry in self.description["observation"].items()}
+        if given != needed:
+            why = f"does not fit its environment, which has changed: the observation has the shapes {given}"
+            raise ConfigError(bad_value("file", str(self.path), f"the shapes {needed}, or a new export", why))
+
+    def _memory(self, rows: int, state: Any, episode_start: Any) -> Arrays:
+        """Return the inputs that only a recurrent policy has."""
+        if state is None:
+            state = [np.zeros((layers, rows, size), np.float32) for layers, _, size in self._state_shapes]
+        starts = np.zeros(rows, bool) if episode_start is None else np.asarray(episode_start)
+        return {**dict(zip(STATES, state, strict=True)), START: starts.astype(np.float32)}
+
+
+def _open(path: Path, threads: int) -> Any:
+    """Return the session of onnxruntime.
+
+    Raises:
+        ConfigError: The file is missing or damaged.
+    """
+    if path.suffix not in FORMATS.values() or not path.is_file():  # reading a pipe would block
+        why = "does not exist" if path.suffix in FORMATS.values() else "is not an exported policy"
+        raise ConfigError(bad_value("file", str(path), "a file that `mygym export` has written", why))
+    options = resolve("onnxruntime:SessionOptions", "an exported policy")()
+    options.intra_op_num_threads = options.inter_op_num_threads = threads
+    options.log_severity_level = 4  # errors are raised
+    try:
+        return resolve("onnxruntime:InferenceSession")(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # of onnxruntime, without a common class
+        why = f"cannot be read: {' '.join(str(error).split()):.200}"
+        raise ConfigError(bad_value("file", str(path), "a file that `mygym export` has written", why)) from error
+
+
+def _description(path: Path, session: Any) -> dict[str, Any]:
+    """Return the description in the metadata.
+
+    Raises:
+        ConfigError: The file has none, or that of another version.
+    """
+    text = session.get_modelmeta().custom_metadata_map.get(METADATA)
+    try:
+        content = json.loads(text or "null")
+    except ValueError:
+        content = None
+    if not isinstance(content, dict) or not {"env", "observation", "action"} <= content.keys():
+        raise _not_exported(path)
+    if content.get("version") != VERSION:
+        why = f"has a description of version {content.get('version')}"
+        raise ConfigError(bad_value("file", str(path), f"version {VERSION}, of this mygym", why))
+    return content
+
+
+def _not_exported(path: Path) -> ConfigError:
+    why = "is not an exported policy: it has no description of mygym"
+    return ConfigError(bad_value("file", str(path), "a file that `mygym export` has written", why))

@@ -1,0 +1,29 @@
+"""Formats of exported policies, and the names in their graphs."""
+
+from __future__ import annotations
+
+FORMATS = {"onnx": ".onnx"}
+"""Format → suffix of its files."""
+
+VERSION = 1
+"""Number of the form of the description."""
+
+METADATA = "mygym"
+"""Key of the description, JSON, in the metadata of a file."""
+
+FLAT = "observation"
+"""Name of the input for flat observations; the inputs for dictionary observations have their keys."""
+
+ACTION = "action"
+"""Name of the output."""
+
+STATES = ("hidden_state", "cell_state")
+"""Inputs of a recurrent policy, `(layers, rows, size)`; the outputs have the prefix `NEXT`."""
+
+NEXT = "next_"
+
+START = "episode_start"
+"""Input of a recurrent policy, `(rows,)` float32: 1 where an episode begins, so that the state is ignored, else 0."""
+
+ROWS = "rows"
+"""Name of the batch axis."""

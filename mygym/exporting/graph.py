@@ -1,0 +1,199 @@
+"""The acting part of a policy as one module of torch: normaliser, network, action scaling; and as an ONNX model."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import logging
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from sb3_contrib.common.recurrent.policies import RecurrentActorCriticPolicy
+from stable_baselines3.common.policies import BasePolicy
+from stable_baselines3.common.preprocessing import is_image_space
+from torch import nn
+from torch.distributions import Distribution
+
+from mygym.exporting.formats import ACTION, FLAT, METADATA, NEXT, ROWS, START, STATES
+from mygym.registry import resolve
+from mygym.runs.policy import CLIP, EPSILON, Policy
+from mygym.runs.routed_vec_env import without_route
+
+Tensors = dict[str, torch.Tensor]
+
+EXAMPLE_ROWS = 3
+"""Rows of the example with which a graph is traced: a size that no other axis is likely to have."""
+
+
+class Normalizer(nn.Module):
+    """Normalises an array as `Policy.normalized` does, in float64."""
+
+    mean: torch.Tensor
+    std: torch.Tensor
+
+    def __init__(self, running: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.as_tensor(running["mean"], dtype=torch.float64))
+        self.register_buffer("std", torch.as_tensor(np.sqrt(running["var"] + EPSILON), dtype=torch.float64))
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        """Return values `(rows, …)` in standard deviations."""
+        return ((values - self.mean) / self.std).clamp(-CLIP, CLIP).to(torch.float32)
+
+
+class ActingGraph(nn.Module):
+    """Maps raw observations to the actions that `Policy.predict(deterministic=True)` returns.
+
+    Args:
+        policy: The policy; its network moves to the CPU.
+    """
+
+    low: torch.Tensor
+    high: torch.Tensor
+
+    def __init__(self, policy: Policy) -> None:
+        super().__init__()
+        self.network: BasePolicy = policy.model.policy.to("cpu")
+        self.network.set_training_mode(False)
+        space = without_route(self.network.observation_space)
+        self.is_flat = not isinstance(space, spaces.Dict)
+        self.spaces: dict[str, spaces.Space[Any]] = (
+            dict(space.spaces) if isinstance(space, spaces.Dict) else {FLAT: space}
+        )
+        self.images = [name for name, subspace in self.spaces.items() if is_image_space(subspace)]
+        """Inputs `(rows, H, W, C)`, which the network takes as `(rows, C, H, W)`."""
+        running = policy.normalizer or {}
+        self.normalizers = nn.ModuleDict({key or FLAT: Normalizer(figures) for key, figures in running.items()})
+        self.action_space = self.network.action_space
+        if isinstance(self.action_space, spaces.Box):
+            self.register_buffer("low", torch.as_tensor(self.action_space.low))
+            self.register_buffer("high", torch.as_tensor(self.action_space.high))
+
+    def forward(self, inputs: Tensors) -> Tensors:
+        """Return the actions `(rows, …)` for the arrays `(rows, …)` of an observation."""
+        return {ACTION: self.scaled(self.network._predict(self.normalized(inputs), deterministic=True))}
+
+    def normalized(self, inputs: Tensors) -> Any:
+        """Return an observation as the network takes it."""
+        values = {
+            name: self.normalizers[name](inputs[name]) if name in self.normalizers else inputs[name]
+            for name in self.spaces
+        }
+        values |= {name: values[name].movedim(-1, 1) for name in self.images}
+        return values[FLAT] if self.is_flat else values
+
+    def scaled(self, actions: torch.Tensor) -> torch.Tensor:
+        """Return the network's actions unscaled or clipped to the action space, as SB3's `predict` does."""
+        actions = actions.reshape(-1, *(self.action_space.shape or ()))
+        if not isinstance(self.action_space, spaces.Box):
+            return actions
+        if self.network.squash_output:
+            return self.low + 0.5 * (actions + 1.0) * (self.high - self.low)
+        return actions.clamp(self.low, self.high)
+
+    def example(self) -> Tensors:
+        """Return inputs with `EXAMPLE_ROWS` rows."""
+        arrays = {name: np.stack([space.sample()] * EXAMPLE_ROWS) for name, space in self.spaces.items()}
+        arrays |= {name: np.moveaxis(arrays[name], 1, -1).copy() for name in self.images}
+        return {name: torch.as_tensor(array) for name, array in arrays.items()}
+
+    def row_axes(self) -> dict[str, int]:
+        """Return the batch axis of each input."""
+        return dict.fromkeys(self.spaces, 0)
+
+
+class RecurrentActingGraph(ActingGraph):
+    """The same for a policy with an LSTM, whose state is an input and an output."""
+
+    network: RecurrentActorCriticPolicy
+
+    def forward(self, inputs: Tensors) -> Tensors:
+        """Return the actions and the next state."""
+        network, going_on = self.network, 1.0 - inputs[START][:, None]
+        features = BasePolicy.extract_features(network, self.normalized(inputs), network.pi_features_extractor)
+        hidden, cell = (inputs[name] * going_on for name in STATES)
+        latent, following = network.lstm_actor(features[None], (hidden, cell))
+        actions = network._get_action_dist_from_latent(network.mlp_extractor.forward_actor(latent[0])).mode()
+        return {
+            ACTION: self.scaled(actions),
+            **{NEXT + name: state for name, state in zip(STATES, following, strict=True)},
+        }
+
+    def example(self) -> Tensors:
+        """Return inputs with `EXAMPLE_ROWS` rows."""
+        lstm = self.network.lstm_actor
+        shape = lstm.num_layers, EXAMPLE_ROWS, lstm.hidden_size
+        states = {name: torch.zeros(shape) for name in STATES}  # two tensors: torch would join equal inputs
+        return {**super().example(), **states, START: torch.zeros(EXAMPLE_ROWS)}
+
+    def row_axes(self) -> dict[str, int]:
+        """Return the batch axis of each input."""
+        return {**super().row_axes(), **dict.fromkeys(STATES, 1), START: 0}
+
+
+def acting_graph(policy: Policy) -> ActingGraph:
+    """Return the acting part of a policy of framework pytorch."""
+    is_recurrent = isinstance(policy.model.policy, RecurrentActorCriticPolicy)
+    return RecurrentActingGraph(policy) if is_recurrent else ActingGraph(policy)
+
+
+def to_onnx(graph: ActingGraph, description: Mapping[str, Any]) -> bytes:
+    """Return the content of an ONNX file.
+
+    Args:
+        graph: The acting part of a policy.
+        description: Content of the metadata.
+
+    Raises:
+        Exception: The network does something that a graph cannot express; of torch, of any kind.
+    """
+    onnx = resolve("onnx:checker")
+    example, rows = graph.example(), torch.export.Dim(ROWS)
+    shapes = {name: {axis: rows} for name, axis in graph.row_axes().items()}
+    with _tracing():
+        outputs = list(graph(example))
+        program = torch.export.export(graph, (example,), dynamic_shapes=(shapes,))
+        exported = torch.onnx.export(program, input_names=list(example), output_names=outputs, verbose=False)
+    assert exported is not None
+    model = exported.model_proto
+    _tidy(model)
+    model.metadata_props.add(key=METADATA, value=json.dumps(description))
+    onnx.check_model(model)
+    content: bytes = model.SerializeToString(deterministic=True)
+    return content
+
+
+@contextlib.contextmanager
+def _tracing() -> Iterator[None]:
+    """Let torch trace silently: it would print notes and whole graphs; distributions check no arguments meanwhile."""
+    validates, disabled = Distribution._validate_args, logging.root.manager.disable
+    with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()), torch.no_grad():
+        warnings.simplefilter("ignore")
+        logging.disable(logging.CRITICAL)
+        Distribution.set_default_validate_args(False)
+        try:
+            yield
+        finally:
+            Distribution.set_default_validate_args(validates)
+            logging.disable(disabled)
+
+
+def _tidy(model: Any) -> None:
+    """Name the batch axis, and remove the notes of the conversion: they name files of this machine, and are long."""
+    for value in (*model.graph.input, *model.graph.output):
+        for axis in value.type.tensor_type.shape.dim:
+            if axis.dim_param:
+                axis.dim_param = ROWS
+    del model.graph.value_info[:]  # has other names of the batch axis
+    del model.metadata_props[:], model.graph.metadata_props[:]
+    for group in (model.graph.node, model.graph.input, model.graph.output):
+        for entry in group:
+            del entry.metadata_props[:]
+            entry.doc_string = ""
+    for tensor in model.graph.initializer:
+        del tensor.metadata_props[:]

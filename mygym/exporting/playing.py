@@ -1,0 +1,82 @@
+"""Play the policy of a file in PyBullet, with numpy and onnxruntime, without torch."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mygym.demonstrations.sliders import Sliders
+from mygym.errors import ConfigError, bad_value
+from mygym.exporting.exported_policy import ExportedPolicy
+from mygym.runs.env_factory import build_env
+from mygym.runs.evaluation import EXTRA, Evaluation, Predicts, episode_seeds, evaluate_or_fail, round_robin
+from mygym.sim.rendering.viewer import check_display
+
+
+@dataclass(frozen=True)
+class Playing:
+    """Episodes of an exported policy."""
+
+    evaluation: Evaluation
+    latencies: NDArray[np.float64]
+    """`(calls,)` s: durations of `ExportedPolicy.predict` for a single observation."""
+
+    def microseconds(self, percentile: float) -> float:
+        """Return a percentile of the latencies in µs."""
+        return float(1e6 * np.percentile(self.latencies, percentile))
+
+
+class Timed:
+    """Policy that measures the duration of each call.
+
+    Args:
+        policy: The policy.
+    """
+
+    def __init__(self, policy: Predicts) -> None:
+        self.policy = policy
+        self.durations: list[float] = []
+
+    def predict(
+        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
+    ) -> tuple[NDArray[Any], Any]:
+        """Return the actions and the state of the policy."""
+        begin = perf_counter()
+        result = self.policy.predict(observation, state, episode_start, deterministic)
+        self.durations.append(perf_counter() - begin)
+        return result
+
+
+def play(file: str | Path, episodes: int = 100, seed: int = 0, gui: bool = False) -> Playing:
+    """Play episodes, those of `mygym.evaluate` with the same seed, and measure the latency of the policy.
+
+    Args:
+        file: A file that `mygym export` has written.
+        episodes: Number of episodes.
+        seed: Seed of the episodes.
+        gui: Play in a window, whose sliders move the goal; its key `q` ends the episodes.
+
+    Raises:
+        ConfigError: The file is not an exported policy, or a window is not possible.
+        RegistryError: onnxruntime is missing, or a component of the environment is not registered.
+        RunError: No episode was played to the end.
+    """
+    policy = ExportedPolicy(file)
+    description = policy.description["env"]
+    if gui:
+        check_display("gui", True, "no window")
+        if len(description["labels"]) > 1:
+            raise ConfigError(bad_value("gui", True, "a policy of one task", "shows one task"))
+    timed = Timed(policy)
+    with contextlib.closing(build_env(description, render_mode="human" if gui else None)) as env:
+        policy.check_observations(env.observation_space)
+        seeds = round_robin(episode_seeds(seed, EXTRA, episodes), env)
+        acting = Sliders(env, timed) if gui else timed
+        evaluation = evaluate_or_fail(str(file), acting, [env], seeds)
+    return Playing(evaluation, np.array(timed.durations))

@@ -1,0 +1,118 @@
+"""Graphs of all algorithms: the same actions as `Policy.predict`, for any number of rows."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from mygym.exporting.export import TOLERANCE
+from mygym.exporting.exported_policy import ExportedPolicy
+from mygym.exporting.formats import METADATA, ROWS, VERSION
+from mygym.exporting.graph import acting_graph, to_onnx
+from mygym.registry import resolve
+from mygym.runs import env_factory, model_factory
+from mygym.runs.policy import Policy, normalizer_of
+from mygym.runs.resolve_config import from_python
+from mygym.strategies.mixture.protocols import PROTOCOLS
+from tests.components import COMBOS, small
+
+DESCRIPTION = {"version": VERSION, "env": {}, "observation": {}, "action": {}}
+
+QUICK = ("sac", "ppo", "recurrent_ppo", "dqn")
+"""An algorithm of each kind: scaled or clipped actions, with a state, with discrete actions."""
+
+CASES = [
+    *(
+        pytest.param(
+            {"algo": algo, "algo_params": small(algo)}, id=algo, marks=[] if algo in QUICK else pytest.mark.slow
+        )
+        for algo, framework in COMBOS
+        if framework == "pytorch"
+    ),
+    pytest.param({"algo": "multippo", "task": "push"}, id="networks by stage"),
+    pytest.param(
+        {"algo": "ppo", "control": "joint_delta", "actions": {"discrete": 3}},
+        id="several discrete actions",
+        marks=pytest.mark.slow,
+    ),
+    *(
+        pytest.param(
+            {"algo": "sac", "strategy": "mixture", "strategy_params": {"protocol": protocol}},
+            id=protocol,
+            marks=pytest.mark.slow,
+        )
+        for protocol in PROTOCOLS
+    ),
+]
+
+
+def untrained(config: dict[str, Any]) -> tuple[Policy, Any]:
+    """Return a policy whose normaliser has seen some steps, and observations `(7, …)`, some beyond the usual range."""
+    complete = from_python({"n_envs": 1, **config}).config
+    with contextlib.closing(env_factory.make_vec_env(complete)) as env:
+        model = model_factory.build_model(complete, env)
+        env.reset()
+        env.action_space.seed(0)
+        for _ in range(20):
+            env.step(np.array([env.action_space.sample()]))
+        policy = Policy(model, normalizer_of(env))
+    if hasattr(model.policy, "action_net"):  # begins near 0; larger weights exceed the limits
+        with torch.no_grad():
+            for parameter in model.policy.action_net.parameters():
+                parameter *= 300
+    with contextlib.closing(env_factory.make_env(complete)) as env:
+        space, (first, _) = env.observation_space, env.reset(seed=0)
+    rng = np.random.default_rng(0)
+    noise = np.array([0, 0.01, 0.1, 0.3, 1, 3, 30])
+    if isinstance(space, spaces.Dict):
+        return policy, {key: scattered(value, noise, rng) for key, value in first.items()}
+    return policy, scattered(first, noise, rng)
+
+
+def scattered(values: Any, noise: Any, rng: np.random.Generator) -> Any:
+    """Return rows around an observation."""
+    return (values + noise[:, None] * rng.standard_normal((len(noise), len(values)))).astype(np.float32)
+
+
+def rows(observations: Any, chosen: Any) -> Any:
+    """Return some rows of a batch."""
+    return {k: v[chosen] for k, v in observations.items()} if isinstance(observations, dict) else observations[chosen]
+
+
+@pytest.mark.parametrize("config", CASES)
+def test_a_graph_acts_as_the_policy(config: dict[str, Any], tmp_path: Path) -> None:
+    policy, observations = untrained(config)
+    file = tmp_path / "policy.onnx"
+    file.write_bytes(to_onnx(acting_graph(policy), DESCRIPTION))
+    exported = ExportedPolicy(file)
+    expected, state = policy.predict(observations)
+    actions, other_state = exported.predict(observations)
+    assert actions.dtype == expected.dtype
+    np.testing.assert_allclose(actions, expected, rtol=0, atol=TOLERANCE)
+    assert (state is None) == (other_state is None)
+    for chosen in (slice(2, 3), 3):  # a batch of one, and a single observation
+        few = rows(observations, chosen)
+        np.testing.assert_allclose(exported.predict(few)[0], policy.predict(few)[0], rtol=0, atol=TOLERANCE)
+    if state is not None:
+        for starts in (None, np.arange(7) % 2 == 0):
+            expected, following = policy.predict(observations, state, starts)
+            actions, other_following = exported.predict(observations, state, starts)
+            np.testing.assert_allclose(actions, expected, rtol=0, atol=TOLERANCE)
+            np.testing.assert_allclose(other_following, following, rtol=0, atol=TOLERANCE)
+
+
+def test_a_file_has_named_axes_and_no_traces_of_the_machine(tmp_path: Path) -> None:
+    policy, _ = untrained({"algo": "sac", "algo_params": small("sac")})
+    model = resolve("onnx:load_from_string")(to_onnx(acting_graph(policy), DESCRIPTION))
+    assert [axis.dim_param for value in model.graph.input for axis in value.type.tensor_type.shape.dim[:1]] == [
+        ROWS
+    ] * 3
+    assert b".py" not in model.SerializeToString()
+    assert json.loads(next(entry.value for entry in model.metadata_props if entry.key == METADATA)) == DESCRIPTION
