@@ -8,11 +8,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from mygym.errors import ConfigError, RunError, bad_value
 from mygym.registry.user_files import user_modules
-from mygym.runs.files import is_file, remove
+from mygym.runs.files import is_file, locked, remove
 
 CONFIG = "config.yaml"
 RESULT = "result.json"
@@ -82,18 +80,9 @@ def lock(run: Path) -> Iterator[None]:
         RunError: The directory cannot be written.
     """
     _refuse_special_files(run)
-    held = FileLock(run / LOCK)
-    try:
-        held.acquire(timeout=0)
-    except Timeout:
-        why = "is being written by another process"
-        raise ConfigError(bad_value("run", str(run), "a run that no other process is training", why)) from None
-    except OSError as error:
-        raise RunError(f"{run}: cannot be written: {error.strerror or error}") from None
-    try:
+    allowed = "a run that no other process is training"
+    with locked(run / LOCK, "run", allowed, "is being written by another process"):
         yield
-    finally:
-        held.release()
 
 
 class DirectoryGuard:

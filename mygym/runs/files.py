@@ -13,9 +13,37 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from filelock import FileLock, Timeout
 
 from mygym.config.loading import Dumper
 from mygym.errors import ConfigError, RunError, bad_value
+
+
+@contextlib.contextmanager
+def locked(file: Path, key: str, allowed: str, why: str) -> Iterator[None]:
+    """Hold the lock of a folder; the system releases it when the process ends.
+
+    Args:
+        file: Lock file in the folder.
+        key: Config key or flag of the message.
+        allowed: Allowed folders.
+        why: Reason if another process holds the lock.
+
+    Raises:
+        ConfigError: Another process holds the lock.
+        RunError: The folder cannot be written.
+    """
+    held = FileLock(file)
+    try:
+        held.acquire(timeout=0)
+    except Timeout:
+        raise ConfigError(bad_value(key, str(file.parent), allowed, why)) from None
+    except OSError as error:
+        raise RunError(f"{file.parent}: cannot be written: {error.strerror or error}") from None
+    try:
+        yield
+    finally:
+        held.release()
 
 
 @contextlib.contextmanager

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from filelock import FileLock, Timeout
 
 from mygym.config import load_file
 from mygym.config.layers import flatten
@@ -77,26 +74,10 @@ def check_same(folder: Path, stored: Sweep, asked: Sweep) -> None:
         raise ConfigError(bad_value(key, after.get(key), f"{before.get(key)!r}, or a new sweep with --out DIR", why))
 
 
-@contextlib.contextmanager
-def lock(folder: Path) -> Iterator[None]:
-    """Hold the lock of a sweep; the system releases it when the process ends.
-
-    Raises:
-        ConfigError: Another process holds the lock.
-        RunError: The folder cannot be written.
-    """
-    held = FileLock(folder / LOCK)
-    try:
-        held.acquire(timeout=0)
-    except Timeout:
-        why = "is being searched by another process"
-        raise ConfigError(bad_value("sweep", str(folder), "a sweep that no other process executes", why)) from None
-    except OSError as error:
-        raise RunError(f"{folder}: cannot be written: {error.strerror or error}") from None
-    try:
-        yield
-    finally:
-        held.release()
+def lock(folder: Path) -> contextlib.AbstractContextManager[None]:
+    """Return a context that holds the lock of a sweep; see `mygym.runs.files.locked`."""
+    allowed = "a sweep that no other process executes"
+    return files.locked(folder / LOCK, "sweep", allowed, "is being searched by another process")
 
 
 def open_study(folder: Path, sweep: Sweep, pruner: BasePruner) -> Study:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +15,14 @@ from benchmarks.kills import differences
 from mygym.algos.image_networks import KeypointExtractor, random_shift
 from mygym.algos.imitation_policies import Standardizer
 from mygym.config import config_hash
-from mygym.envs.robot_env import RobotEnv
-from mygym.errors import ConfigError, InterruptedRunError
+from mygym.errors import ConfigError
 from mygym.runs.buffer_memory import buffer_bytes
 from mygym.runs.env_factory import make_vec_env
 from mygym.runs.model_factory import build_model
 from mygym.runs.plan import plan_from_python
 from mygym.runs.resolve_config import resolve_config
 from tests.cli.conftest import Command, mygym_command
+from tests.runs.test_resuming import stopped
 
 __all__ = ["mygym_command"]
 
@@ -52,25 +50,6 @@ def config(algo: str, logdir: Path, **more: Any) -> dict[str, Any]:
         **({"training_params": {"rollout_steps": 8, "gradient_steps": 2}} if algo in ("dagger", "bc") else {}),
         **more,
     }
-
-
-def stopped(settings: dict[str, Any], step: int) -> Path:
-    """Train until SIGTERM in a step of the training environments; return the path of the run."""
-    steps_taken = [0]
-    original = RobotEnv.step
-
-    def counted(self: RobotEnv, action: Any) -> Any:
-        steps_taken[0] += self.render_mode is None
-        if steps_taken[0] == step:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return original(self, action)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RobotEnv, "step", counted)
-        with pytest.raises(InterruptedRunError) as error:
-            mygym.train(settings)
-    assert error.value.run is not None
-    return error.value.run
 
 
 @pytest.mark.parametrize(
