@@ -1,4 +1,4 @@
-"""Every benchmark starts, and every stored result names its command; tests do not run the benchmarks."""
+"""Every benchmark starts, every stored result names its command, and both sides of `overhead` train the same."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks import overhead
 from tests.conftest import ROOT
 
 PROGRAMS = sorted((ROOT / "benchmarks").glob("*.py"))
@@ -44,3 +45,10 @@ def test_numbers_in_the_readme_are_in_the_results() -> None:
         result = (ROOT / "benchmarks" / "results" / f"{program[1]}.md").read_text(encoding="utf-8")
         for number in re.findall(r"\d[\d.]*", row.replace(program[0], "")):
             assert number in result, (number, program[1])
+
+
+def test_both_sides_of_overhead_have_the_same_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(overhead.ALGORITHMS, "ppo", 1024)
+    by_run, by_hand = overhead.by_run("ppo"), overhead.by_hand("ppo")
+    assert len(by_run[1]) > 20
+    assert overhead.have_same_episodes(by_run, by_hand)
