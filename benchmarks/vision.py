@@ -1,4 +1,4 @@
-"""Time of a rendering, steps per second with images, and policies that see: `--algo dagger` on pixels.
+"""Time of a rendering, steps per second with images, and policies from pixels: `--algo dagger` on pixels.
 
     python benchmarks/vision.py speed > benchmarks/results/vision.md
     python benchmarks/vision.py learn reach --seeds 1
@@ -19,6 +19,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -58,25 +59,25 @@ def speed(count: int, rounds: int) -> None:
     """Print the tables of times."""
     import mygym
 
-    print("# Images: time of a rendering, and policies that see\n")
+    print("# Images: time of a rendering, and policies from pixels\n")
     print("`python benchmarks/vision.py speed > benchmarks/results/vision.md` wrote these tables.\n")
     print(f"{platform.machine()}, {os.cpu_count()} cores shared with other programs, one process, one thread.\n")
     print("| camera, 64 x 64, colours + depth + segmentation | ms |\n|---|---:|")
     with mygym.make_env({"task": "pick_and_place"}) as env:
         env.reset(seed=0)
         for camera in sorted(env.world.cameras):
-            print(f"| `{camera}` | {1e3 * seconds(lambda camera=camera: env.capture(camera), count, rounds):.2f} |")  # type: ignore[misc]
+            print(f"| `{camera}` | {1e3 * seconds(partial(env.capture, camera=camera), count, rounds):.2f} |")
     print("\n| observations of `reach`, with `ee_position` | env steps/s |\n|---|---:|")
     for name, images in OBSERVATIONS.items():
         with mygym.make_env({"task": "reach", "observations": [*images, "ee_position"]}) as env:
             env.reset(seed=0)
             env.set_horizon(10**9)
             action = np.zeros(env.action_space.shape, dtype=np.float32)
-            print(f"| {name} | {1 / seconds(lambda: env.step(action), count, rounds):.0f} |")  # noqa: B023
+            print(f"| {name} | {1 / seconds(partial(env.step, action), count, rounds):.0f} |")
 
 
 def learn(task: str, seeds: int) -> None:
-    """Train a policy that sees for each seed, and print its success."""
+    """Train a policy from pixels for each seed, and print its success."""
     import mygym
 
     print("| task | seed | success of 100 fresh episodes | env steps | wall time, s |\n|---|---:|---:|---:|---:|")

@@ -21,14 +21,14 @@ from mygym.registry.signatures import Parameter, parameters
 from mygym.tasks.goals import goal_space
 from mygym.tasks.grammar import letters
 from mygym.tasks.lookup import find_task
-from mygym.tasks.observations import seeing
+from mygym.tasks.observations import camera_components
 
 TASKS = registry("task").names()
 ROBOTS = [entry.name for entry in registry("robot") if entry.origin.startswith("assets") and not entry.requires]
 """The built-in ones whose models are there without an extra; for the others see `tests/sim/test_robots.py`."""
 CONTROLS = registry("controller").names()
 ALGORITHMS = registry("algorithm").names()
-SEEING = seeing(registry("observation").names())
+SEEING = camera_components(registry("observation").names())
 """Observation components that see through a camera."""
 OBSERVATIONS = [name for name in registry("observation").names() if name not in SEEING]
 COMBOS = [(algo, framework) for algo in ALGORITHMS for framework in implemented_combos[algo]]

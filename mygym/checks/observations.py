@@ -21,7 +21,7 @@ ROUNDING = 1e-6
 
 def observation_checks(name: str) -> Iterator[Check]:
     """Yield the checks of an observation component, in an expert's episode of a task that has it."""
-    if find_component(name).sees:
+    if find_component(name).uses_camera:
         yield Check("same in a repeated episode", lambda: _is_repeated(name))
         return
     episodes: list[Episode] = []
@@ -68,7 +68,7 @@ def _is_pure(name: str, episode: Episode) -> str:
 
 
 def _is_repeated(name: str) -> str:
-    """Check the observations of a component that sees, in an episode of `push` that is played twice."""
+    """Check the observations of a camera component, in an episode of `push` that is played twice."""
     config = with_robot({"task": "push", "observations": [name]})
     with api.make_env(config) as env:
         space = env.observation_space

@@ -8,11 +8,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 from mygym.cli.command import FORCE, FORMAT_FLAGS, JSON, argument, chosen_format, command
-from mygym.cli.output import duration, print_json, print_note, print_table
+from mygym.cli.output import print_json, print_note, print_table
 from mygym.errors import ConfigError, bad_value
 from mygym.reporting.comparison import Comparison, compare, too_few
 from mygym.reporting.settings import find_settings, store
-from mygym.reporting.tables import FORMATS
+from mygym.reporting.tables import FORMATS, duration
 from mygym.runs.files import check_new, write_text
 
 PARSER = command(

@@ -41,14 +41,3 @@ def print_table(rows: Sequence[Mapping[str, Any]], title: str = "") -> None:
     with console.capture() as printed:
         console.print(table)
     print("\n".join(line.rstrip() for line in printed.get().splitlines()))
-
-
-def duration(seconds: float | None) -> str:
-    """Return a duration in its largest unit: `45 s`, `3 min`, `2.5 h`, `4 days`; empty for None."""
-    if seconds is None:
-        return ""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    if seconds < 6_000:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h" if seconds < 100_000 else f"{seconds / 86_400:.0f} days"

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from mygym.cli.command import FORMAT_FLAGS, JSON, argument, chosen_format, command
-from mygym.cli.output import duration, print_json, print_note, print_table
+from mygym.cli.output import print_json, print_note, print_table
 from mygym.config.loading import parse_value
 from mygym.errors import ConfigError, bad_value
 from mygym.reporting.records import COLUMNS, DAMAGED, RUNNING, RunRecord, find_runs
 from mygym.reporting.removal import remove_runs, size_of
-from mygym.reporting.tables import FORMATS
+from mygym.reporting.tables import FORMATS, duration
 from mygym.runs.files import check_new
 
 SHORT_NAMES = {"success": "success_rate", "age": "age_s", "wall_time": "wall_time_s", "return": "mean_return"}

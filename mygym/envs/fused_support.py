@@ -25,7 +25,7 @@ from mygym.models.objects import GRIPPER_WIDTH, ObjectSpec, load_object
 from mygym.models.workspace import load_workspace
 from mygym.registry import registry
 from mygym.tasks.lookup import find_task
-from mygym.tasks.observations import seeing
+from mygym.tasks.observations import camera_components
 from mygym.tasks.task import AIR, SURFACE, Task
 from mygym.types import FloatArray
 
@@ -73,9 +73,9 @@ def check_supported(arguments: Mapping[str, Any]) -> None:
     if further := solid - FIXTURES:
         why = f"has {', '.join(sorted(further))}, which engine fused cannot represent"
         raise _refusal("workspace", workspace.name, ["table"], why)
-    if seen := seeing(arguments.get("observations") or ()):
+    if seen := camera_components(arguments.get("observations") or ()):
         why = "needs images, which engine fused does not render"
-        raise _refusal("observations", seen[0], "components that see nothing", why)
+        raise _refusal("observations", seen[0], "components without a camera", why)
     if arguments.get("spaces", "own") != "own":
         raise _refusal("spaces", arguments["spaces"], "own")
     if arguments.get("randomize"):

@@ -66,15 +66,17 @@ class ObservationBuilder:
         """Composition of the goal vectors."""
         by_name = {name: find_component(name) for name in spec.components}
         _check_cameras(by_name, views.cameras)
-        sees = any(component.sees for component in by_name.values())
-        self.has_goals = not (sees and spec.images.goal == "image")
+        uses_camera = any(component.uses_camera for component in by_name.values())
+        self.has_goals = not (uses_camera and spec.images.goal == "image")
         """Whether observations have goal vectors; else a marker shows the goal in images."""
         self._images = {name: component for name, component in by_name.items() if component.channels}
         names = [name for name in by_name if name not in self._images]
         components = [by_name[name] for name in names]
         self._functions = tuple(self._function(name, by_name[name]) for name in names)
         widths = [
-            component.size * len(views.targets(spec.images)) if component.sees else component.function(context).shape[1]
+            component.size * len(views.targets(spec.images))
+            if component.uses_camera
+            else component.function(context).shape[1]
             for component in components
         ]
         self.widths = dict(zip(names, widths, strict=True))
@@ -96,7 +98,7 @@ class ObservationBuilder:
 
     def _function(self, name: str, component: Component) -> Callable[[EpisodeContext], Array]:
         """Return the function `(N, d)` of a context for a component that is no image."""
-        if not component.sees:
+        if not component.uses_camera:
             return component.function
         camera = camera_of(name)
         return lambda context: component.function(self._views.view(camera, self.spec.images))[None]
@@ -203,7 +205,7 @@ def _rooms(
 def _room(name: str, component: Component, width: int, task: str) -> int:
     if component.of in ("robot", "other arms"):
         return width
-    if component.sees:
+    if component.uses_camera:
         raise ConfigError(
             bad_value("observations", name, "images; or spaces: own", "is not available in shared spaces")
         )
@@ -222,7 +224,7 @@ def _check_cameras(components: Mapping[str, Component], cameras: Sequence[str]) 
         ConfigError: Unknown camera.
     """
     for name, component in components.items():
-        if component.sees and camera_of(name) not in cameras:
+        if component.uses_camera and camera_of(name) not in cameras:
             allowed = [f"{name.partition(':')[0]}:{camera}" for camera in cameras]
             raise ConfigError(bad_value("observations", name, allowed, "has a camera that workspace and robot lack"))
 
@@ -242,4 +244,4 @@ def _check_present(widths: dict[str, int], context: EpisodeContext) -> None:
 
 def _is_present(name: str, context: EpisodeContext) -> bool:
     component = find_component(name)
-    return component.sees or bool(component.function(context).shape[1] > 0)
+    return component.uses_camera or bool(component.function(context).shape[1] > 0)

@@ -50,7 +50,7 @@ class RobotEnv(gymnasium.Env[Observation, Any]):
     Observation:
         A goal dictionary of float32: `observation` (components by name, `mygym list observation`), `achieved_goal` and
         `desired_goal`; with `goal_env=False` all three in a flat vector. With `spaces="shared"` shapes and meanings
-        are the same for every task of a robot and controller: `mygym.tasks.shared`. Components that see give a
+        are the same for every task of a robot and controller: `mygym.tasks.shared`. Camera components give a
         dictionary with an entry per image (uint8) and no goal vectors, see `image_params`.
     Rewards:
         `sparse` 0 at the goal and −1 elsewhere; `dense` minus the distance in metres; `shaped` the progress of all

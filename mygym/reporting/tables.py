@@ -15,6 +15,17 @@ LATEX_SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\t
 LATEX_SPECIAL |= {character: f"\\{character}" for character in "&%$#_{}"}
 
 
+def duration(seconds: float | None) -> str:
+    """Return a duration in its largest unit: `45 s`, `3 min`, `2.5 h`, `4 days`; empty for None."""
+    if seconds is None:
+        return ""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    if seconds < 6_000:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 100_000 else f"{seconds / 86_400:.0f} days"
+
+
 def as_csv(rows: Rows) -> str:
     """Return rows as CSV with a header; None is an empty cell."""
     text = io.StringIO()

@@ -14,7 +14,7 @@ from mygym.models.controllers import find_controller
 from mygym.registry import DESCRIPTION_SUFFIXES, Algorithm, registry
 from mygym.runs.variants import Variant
 from mygym.tasks.lookup import find_task
-from mygym.tasks.observations import default_components, find_component, seeing
+from mygym.tasks.observations import camera_components, default_components, find_component
 from mygym.tasks.rewards import find_reward
 from mygym.tasks.task import Task
 
@@ -77,7 +77,7 @@ def uses_her(config: RunConfig, task: Task, entry: Algorithm, variants: Sequence
 
     observed = config.observations or _default_components(config, task)
     with_goal = [name for name in observed if find_component(name).depends_on_goal]
-    seen = seeing(observed) if config.image_params.goal == "image" else []
+    seen = camera_components(observed) if config.image_params.goal == "image" else []
     applies = entry.goal_relabelling and entry.dict_observations and not with_goal and not seen
     rewards = [variant.config.reward for variant in variants]
     fixed = [reward for reward in rewards if not find_reward(reward).of_goals]

@@ -8,7 +8,7 @@ from mygym.config import RunConfig
 from mygym.config.hyperparameters import Schema
 from mygym.errors import ConfigError, bad_value
 from mygym.registry import Algorithm, registry
-from mygym.tasks.observations import seeing
+from mygym.tasks.observations import camera_components
 
 SMALLEST = 36
 """Pixels: smallest width and height that SB3's default network for images takes."""
@@ -23,7 +23,7 @@ def check_images(config: RunConfig, entry: Algorithm, schema: Schema) -> None:
     Raises:
         ConfigError: The message names the key and the allowed values.
     """
-    images = seeing(config.observations or (), images=True)
+    images = camera_components(config.observations or (), images=True)
     if not images:
         return
     if not entry.dict_observations or config.framework != "pytorch":

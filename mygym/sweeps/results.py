@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mygym.errors import ConfigError
 from mygym.reporting.panels import check_matplotlib, rendered
-from mygym.reporting.tables import as_csv
+from mygym.reporting.tables import as_csv, duration
 from mygym.runs import files
 from mygym.sweeps import figures, storage
 from mygym.sweeps.settings import Sweep
@@ -106,17 +106,15 @@ def importances(study: Study, sweep: Sweep) -> dict[str, float]:
     return {key: float(share) for key, share in get_param_importances(study).items()}
 
 
-def progress_line(
-    sweep: Sweep, trial: FrozenTrial, best: FrozenTrial | None, done: int, trials: int, seconds_left: float
-) -> str:
+def progress_line(sweep: Sweep, trial: FrozenTrial, top: FrozenTrial | None, done: int, seconds_left: float) -> str:
     """Return a line on a trial that has ended, on the best trial, and on the time left."""
     error = next((run["error"] for run in trial.user_attrs.get("runs", []) if "error" in run), "")
     score = f"{sweep.objective.name} {_number(trial.value)}" if is_complete(trial) else trial.state.name.lower()
     values = ", ".join(f"{key.rpartition('.')[2]}={_number(value)}" for key, value in values_of(sweep, trial).items())
     parts = [
         f"trial {trial.number}: {'failed: ' + error if trial.state.name == 'FAIL' else score} ({values})",
-        f"best: {_number(best.value)} (trial {best.number})" if best else "",
-        f"{done} of {trials}, {_duration(seconds_left)} left" if done < trials else f"{done} of {trials}",
+        f"best: {_number(top.value)} (trial {top.number})" if top else "",
+        f"{done} of {sweep.trials}" + (f", {duration(seconds_left)} left" if done < sweep.trials else ""),
     ]
     return "; ".join(part for part in parts if part)
 
@@ -127,13 +125,3 @@ def _number(value: Any) -> str:
 
 def _list(values: Sequence[int]) -> str:
     return ", ".join(map(str, values))
-
-
-def _duration(seconds: float) -> str:
-    return (
-        f"{seconds:.0f} s"
-        if seconds < 100
-        else f"{seconds / 60:.0f} min"
-        if seconds < 6000
-        else f"{seconds / 3600:.1f} h"
-    )

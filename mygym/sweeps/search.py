@@ -224,4 +224,4 @@ class Search:
             results.write_best(self.folder, self.sweep, best)
         done = sum(trial.state.is_finished() for trial in self.study.get_trials(deepcopy=False))
         left = (time.monotonic() - began) / self.ended * (self.sweep.trials - done)
-        self.notify(results.progress_line(self.sweep, self._frozen(opened), best, done, self.sweep.trials, left))
+        self.notify(results.progress_line(self.sweep, self._frozen(opened), best, done, left))

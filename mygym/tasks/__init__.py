@@ -24,7 +24,7 @@ episode             progress, potential and expert of an episode
 goal_terms          terms of goal vectors
 goals               goal vectors
 rewards             rewards
-camera_view         input of the observation components that see
+camera_view         input of camera components
 observations        lists of observation components
 components          the built-in observation components
 shared              shared spaces

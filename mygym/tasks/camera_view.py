@@ -1,4 +1,4 @@
-"""`CameraView`: an image of a camera, the input of the observation components that see."""
+"""`CameraView`: an image of a camera, the input of camera components of observations."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Observations: lists of named components, each a function of an `EpisodeContext` that returns `(N, d)`.
 
-A component that sees is a function of a `CameraView`: it returns an image, or numbers `(d,)`. `NAME:CAMERA` in a config
+A camera component is a function of a `CameraView`; it returns an image, or numbers `(d,)`. `NAME:CAMERA` in a config
 names its camera. The built-in components are in `mygym.tasks.components`.
 """
 
@@ -31,7 +31,7 @@ class Component:
     """A registered observation component."""
 
     function: Callable[[Any], Array]
-    """Function of an `EpisodeContext`, or of a `CameraView` if the component sees."""
+    """Function of an `EpisodeContext`, or of a `CameraView` if the component uses a camera."""
     bound: float
     """Values are clipped to ± `bound`, in the component's unit."""
     of: str = "robot"
@@ -48,8 +48,8 @@ class Component:
     """Empty: none."""
     frame: str = ""
     """Frame or axes; empty: none."""
-    sees: bool = False
-    """Whether the component sees through a camera."""
+    uses_camera: bool = False
+    """Whether the component is a function of a camera's view."""
     channels: int = 0
     """Channels of its image; 0: numbers."""
 
@@ -110,7 +110,7 @@ def register_observation(
 def register_camera_observation(
     name: str, channels: int = 0, size: int = 0, *, unit: str = "", help: str = "", override: bool = False
 ) -> Callable[[CameraFunction], CameraFunction]:
-    """Decorator that registers an observation component that sees; its docstring begins with the shape.
+    """Decorator that registers a camera component of observations; its docstring begins with the shape.
 
     The function gets a `CameraView` and returns an image `(H, W, channels)` uint8, or numbers `(size * S,)` in [-1, 1],
     where `S` is the number of `CameraView.targets`.
@@ -134,7 +134,7 @@ def register_camera_observation(
         bound, of = (255.0, "a camera's image") if channels else (1.0, "seen objects")
         shape = _shape(function)
         return Component(
-            function, bound, of, size, measured=False, shape=shape, unit=unit, sees=True, channels=channels
+            function, bound, of, size, measured=False, shape=shape, unit=unit, uses_camera=True, channels=channels
         )
 
     return decorator("observation", name, build=build, allowed="a function", help=help, override=override)
@@ -150,27 +150,29 @@ def find_component(name: str) -> Component:
     """Return the registered component of a name in `observations`.
 
     Raises:
-        ConfigError: The name has a camera, and the component does not see.
+        ConfigError: The name has a camera, and the component uses none.
         RegistryError: No component has this name.
     """
     registered, _, camera = name.partition(":")
     component: Component = registry("observation").get(registered, "observations").load()
-    if camera and not component.sees:
-        cameras = [f"{entry.name}:{camera}" for entry in registry("observation") if entry.load().sees]
+    if camera and not component.uses_camera:
+        cameras = [f"{entry.name}:{camera}" for entry in registry("observation") if entry.load().uses_camera]
         allowed = ", ".join([registered, *cameras])
-        raise ConfigError(bad_value("observations", name, allowed, f"names a camera, and {registered} sees nothing"))
+        raise ConfigError(bad_value("observations", name, allowed, f"names a camera, and {registered} uses no camera"))
     return component
 
 
 def camera_of(name: str) -> str:
-    """Return the camera of a name in `observations`, for a component that sees."""
+    """Return the camera of a name in `observations`, for a camera component."""
     return name.partition(":")[2] or MAIN_CAMERA
 
 
-def seeing(names: Iterable[str], *, images: bool = False) -> list[str]:
-    """Return the names of components that see; with `images`, only those that return images."""
+def camera_components(names: Iterable[str], *, images: bool = False) -> list[str]:
+    """Return the names of camera components; with `images`, only those that return images."""
     components = {name: find_component(name) for name in names}
-    return [name for name, component in components.items() if component.sees and (component.channels or not images)]
+    return [
+        name for name, component in components.items() if component.uses_camera and (component.channels or not images)
+    ]
 
 
 def default_components(task: Task, *, cartesian: bool, remembers_command: bool, arms: int = 1) -> tuple[str, ...]:

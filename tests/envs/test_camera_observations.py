@@ -1,4 +1,4 @@
-"""Observation components that see: spaces, contents, one rendering per camera and step, and refusals."""
+"""Camera components of observations: spaces, contents, one rendering per camera and step, and refusals."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_codes_of_several_tasks_are_added_beside_images() -> None:
     ("arguments", "words"),
     [
         ({"observations": ["image:wirst"]}, ["observations", "'image:wirst'", "did you mean 'image:wrist'"]),
-        ({"observations": ["ee_position:wrist"]}, ["'ee_position:wrist'", "sees nothing", "image:wrist"]),
+        ({"observations": ["ee_position:wrist"]}, ["'ee_position:wrist'", "uses no camera", "image:wrist"]),
         ({"observations": ["image:wrist"], "robot": "kuka"}, ["'image:wrist'", "image:main"]),
         ({"observations": ["image"], "image_params": {"width": 4}}, ["image_params.width", "4", "8"]),
         ({"observations": ["image"], "image_params": {"depth_range": [2, 1]}}, ["image_params.depth_range"]),
