@@ -38,26 +38,25 @@ def with_worker_count(plan: RunPlan, notify: Callable[[str], None]) -> RunPlan:
 
     Args:
         plan: The plan.
-        notify: Called with the choice and its reason.
+        notify: Called with the choice and its reason, if there was a choice.
     """
     config = plan.config
     if config.subprocesses != "auto":
         return plan
     count, reason = _choice(plan)
-    notify(f"subprocesses: {count}: {reason}")
+    if reason:
+        notify(f"subprocesses: {count}: {reason}")
     config = config.model_copy(update={"subprocesses": count})
     return plan.with_resolved(replace(plan.resolved, config=config))
 
 
 def _choice(plan: RunPlan) -> tuple[int, str]:
-    """Return the number of worker processes and the reason."""
+    """Return the number of worker processes and the reason, empty where no measurement is worth its time."""
     config = plan.config
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     workers = min(cores, config.n_envs)
-    if workers < 2:
-        return 0, f"environments {config.n_envs}, cores {cores}"
-    if config.steps < WORTH_MEASURING:
-        return 0, f"a run of fewer than {WORTH_MEASURING:,} steps is not measured"
+    if workers < 2 or config.steps < WORTH_MEASURING:
+        return 0, ""
     envs = min(SAMPLE, config.n_envs // workers)
     makers = env_factory.env_makers(plan, workers * envs)
     try:

@@ -25,7 +25,7 @@ TRIALS = 30
 MOST = 100_000
 """Largest number of trials."""
 
-FAST = {"video": {"episodes": 0}, "tensorboard": False}
+FAST = {"video": {"episodes": 0}, "tensorboard": False, "subprocesses": False}
 """Values of the runs of a sweep that the user has not set."""
 
 
