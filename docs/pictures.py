@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from mygym.cli.pictures import camera_picture
 from mygym.envs.robot_env import RobotEnv
 from mygym.experts import make_expert
 from mygym.models.objects import load_object, object_names
@@ -78,12 +79,17 @@ def randomized() -> Picture:
     return grid(pictures, columns=3)
 
 
+def wrist_camera() -> Picture:
+    """Return the images of the camera on the hand in four moments of the expert's episode."""
+    return camera_picture("wrist", {"task": "pick_and_place"}, [])
+
+
 def main(folder: Path) -> None:
     """Write every picture into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     for draw in (reach, pick_and_place):
         Image.fromarray(draw()).save(folder / f"panda_{draw.__name__}.png", optimize=True)
-    for sheet in (objects, randomized):
+    for sheet in (objects, randomized, wrist_camera):
         Image.fromarray(sheet()).save(folder / f"{sheet.__name__}.png", optimize=True)
 
 

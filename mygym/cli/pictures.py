@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -93,6 +94,25 @@ def task_picture(
     finally:
         env.close()
     return grid(pictures, columns=3) if randomized else pictures[0]
+
+
+def camera_picture(camera: str, scene: Mapping[str, str], overrides: Sequence[str]) -> Picture:
+    """Return a sheet of the images of a camera in an episode of the scripted expert, as observations have them.
+
+    Args:
+        camera: Camera of the workspace or the robot.
+        scene: Values of `task`, `robot` and `workspace` as on the command line; a missing value is a default.
+        overrides: `KEY=VALUE` of any config key.
+    """
+    from mygym.cli.camera_sheet import camera_sheet, names_for
+    from mygym.envs.robot_env import RobotEnv
+    from mygym.runs.engines import env_arguments
+
+    task = {"task": parse_task(scene["task"])} if "task" in scene else {}
+    layer = Layer("flag", {"observations": names_for(camera), **scene, **task, **parse_overrides(overrides)})
+    config = resolve([layer]).config
+    with contextlib.closing(RobotEnv(**env_arguments(config))) as env:
+        return camera_sheet(env, camera, config.seed)
 
 
 def world_picture(robot: str, workspace: str, size: Size, camera: str, fit_robot: bool, window: bool) -> Picture | None:

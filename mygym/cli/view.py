@@ -1,4 +1,4 @@
-"""`mygym view`: draw robots, workspaces, objects and tasks."""
+"""`mygym view`: draw robots, workspaces, objects and tasks, and what a policy sees through a camera."""
 
 from __future__ import annotations
 
@@ -26,25 +26,30 @@ EPISODE_SIZE = 480, 360
 WORKSPACE = "table"
 """Default workspace of a robot."""
 
-SUBJECTS = ("objects", "object", "workspace", "robot", "task")
+SUBJECTS = ("objects", "object", "workspace", "robot", "task", "camera")
 """Values of KIND."""
 
 FLAGS = {
     "height": ("object", "workspace", "robot", "task"),
+    "width": ("objects", "object", "workspace", "robot", "task"),
     "camera": ("workspace", "robot", "task"),
-    "robot": ("workspace", "task"),
-    "workspace": ("robot", "task"),
-    "set": ("task",),
+    "robot": ("workspace", "task", "camera"),
+    "workspace": ("robot", "task", "camera"),
+    "task": ("camera",),
+    "set": ("task", "camera"),
     "randomize": ("task",),
 }
 """Flag → kinds to which it applies; all other flags apply to all kinds."""
 
 PARSER = command(
     "mygym view",
-    "Draw a robot, a workspace, an object, all objects, or the start of a task's episodes.",
-    argument("kind", metavar="KIND", help="objects, object, workspace, robot or task"),
+    "Draw a robot, a workspace, an object, all objects, the start of a task's episodes, or the images of a camera.",
+    argument("kind", metavar="KIND", help="objects, object, workspace, robot, task or camera"),
     argument(
-        "name", nargs="?", metavar="NAME", help="a name of `mygym list KIND`, a file, or a task as letters or a list"
+        "name",
+        nargs="?",
+        metavar="NAME",
+        help="a name of `mygym list KIND`, a file, a task as letters or a list, or a camera of the workspace or robot",
     ),
     argument("--image", metavar="FILE", help="a PNG file to write; without it a window opens"),
     FORCE,
@@ -55,7 +60,8 @@ PARSER = command(
         action="store_true",
         help="nine randomized episodes of a task: with the `randomize` of --set, else with all randomizers",
     ),
-    argument(*SET.names, **{**SET.options, "help": "any config key of a task, e.g. seed=3"}),
+    argument(*SET.names, **{**SET.options, "help": "any config key of a task or camera, e.g. seed=3"}),
+    argument("--task", metavar="T", help=f"task whose expert acts before a camera (default {RunConfig().task})"),
     argument("--camera", metavar="C", help="a camera of the workspace (default: main; for a robot: the whole arm)"),
     argument("--robot", metavar="R", help=f"robot in a workspace or task (default {RunConfig().robot})"),
     argument(
@@ -73,6 +79,9 @@ mygym view robot panda                        a window; needs a display
 mygym view task push --image push.png
 mygym view task push --randomize --image sheet.png
                                               nine episodes with all randomizers
+mygym view camera wrist --task pick_and_place --image sheet.png
+                                              colours, boxes, depth and bodies in four moments of the expert's episode
+mygym view camera close --set image_params.width=96 --set image_params.height=96 --image sheet.png
 mygym view task push --randomize --set randomize.colors=true --set randomize.object_size='[0.5, 2]' --image sheet.png
 """,
 )
@@ -109,12 +118,14 @@ def _picture(
     kind, name = options.kind, options.name
     if kind == "objects":
         return pictures.object_sheet(width or SHEET_WIDTH)
+    scene = {key: value for key in ("task", "robot", "workspace") if (value := getattr(options, key))}
+    if kind == "camera":
+        return pictures.camera_picture(name, scene, options.set)
     default_width, default_height = EPISODE_SIZE if options.randomize else SIZE
     size = width or default_width, height or default_height
     if kind == "object":
         return pictures.object_picture(name, size)
     if kind == "task":
-        scene = {key: value for key in ("robot", "workspace") if (value := getattr(options, key))}
         return pictures.task_picture(name, size, scene, options.set, options.camera, options.randomize)
     robot = name if kind == "robot" else options.robot or str(RunConfig().robot)
     workspace = name if kind == "workspace" else options.workspace or WORKSPACE

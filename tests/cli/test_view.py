@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import mygym
+from mygym.cli.camera_sheet import BOX_COLOR
 from mygym.registry import registry
+from mygym.sim.rendering.thumbnails import GREY
 from tests.cli.conftest import Command
 
 BOX = '<geometry><box size="0.04 0.06 0.02"/></geometry>'
@@ -77,6 +80,27 @@ def test_sheet_of_nine_episodes(mygym_command: Command, tmp_path: Path) -> None:
     assert sheet("--set", "seed=3")[:6] == all_random[3:]
 
 
+def test_sheet_of_a_camera_shows_what_a_policy_sees(mygym_command: Command, tmp_path: Path) -> None:
+    small = ["--set", "image_params.width=48", "--set", "image_params.height=48", "--set", "seed=3"]
+    line = ["view", "camera", "wrist", "--task", "pick_and_place", *small, "--image", "picture.png"]
+    assert mygym_command(*line).code == 0
+    size = 4 * 48  # pixels of an image, each of its pixels enlarged by 4
+    assert size_of(tmp_path / "picture.png") == (4 * (size + 8) + 8, 4 * (size + 8) + 8)
+    with Image.open(tmp_path / "picture.png") as image:
+        cells = np.asarray(image)[8:, 8:].reshape(4, size + 8, 4, size + 8, 3)[:, :size, :, :size]
+    colors, boxes, depth, bodies = cells.transpose(2, 0, 1, 3, 4)
+    images = {"observations": ["image:wrist"], "image_params": {"width": 48, "height": 48}}
+    with mygym.make_env({"task": "pick_and_place", **images}) as env:
+        first = env.reset(seed=3)[0]["image:wrist"]
+    np.testing.assert_array_equal(colors[0, ::4, ::4], first)
+    assert len({row.tobytes() for row in colors}) == 4, "four moments"
+    drawn = (boxes != colors).any(axis=-1)
+    assert drawn.any()
+    assert (boxes[drawn] == BOX_COLOR).all()
+    assert (depth == depth[..., :1]).all(), "grey"
+    assert (bodies == GREY).all(axis=-1).any(), "the fingers"
+
+
 def test_a_file_is_overwritten_only_with_force(mygym_command: Command, tmp_path: Path) -> None:
     (tmp_path / "picture.png").write_text("user text")
     line = ["view", "object", "cube", "--image", "picture.png", "--width", "64"]
@@ -93,6 +117,9 @@ MISTAKES = [
     ("view task pusch --image picture.png", ["'pusch'"]),
     ("view task push --set randomize.colours=true --image picture.png", ["randomize", "did you mean 'colors'"]),
     ("view task push --randomize --set randomize.light=2 --image picture.png", ["randomize.light", "2", "0 to 1"]),
+    ("view camera nose --image picture.png", ["'image:nose'", "image:wrist"]),
+    ("view camera main --width 90 --image picture.png", ["--width", "is not for camera"]),
+    ("view robot kuka --task push --image picture.png", ["--task", "is not for robot"]),
     ("view robot kuka --randomize --image picture.png", ["--randomize", "is not for robot"]),
     ("view workspace table --set seed=1 --image picture.png", ["--set", "is not for workspace"]),
     ("view object --image picture.png", ["NAME"]),

@@ -26,7 +26,7 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_no_picture_is_missing_or_left_over(drawn: Path) -> None:
     assert [path.name for path in PICTURES] == sorted(path.name for path in drawn.iterdir())
-    names = {"panda_reach.png", "panda_pick_and_place.png", "objects.png", "randomized.png"}
+    names = {"panda_reach.png", "panda_pick_and_place.png", "objects.png", "randomized.png", "wrist_camera.png"}
     assert {path.name for path in PICTURES} == names
 
 
