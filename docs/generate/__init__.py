@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 from docs.generate import algorithms, assets, command_line, config_reference, names, tasks

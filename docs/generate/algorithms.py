@@ -1,4 +1,4 @@
-"""A page for each algorithm: parameters, defaults, search space, measured rows; and the page of strategies' parameters."""
+"""A page for each algorithm: parameters, defaults, search space, measured rows; and the parameters of strategies."""
 
 from __future__ import annotations
 
@@ -66,5 +66,7 @@ def strategies() -> str:
         for entry in built_in("strategy")
     ]
     return page(
-        "Parameters of strategies", "[Strategies](../strategies.md) explains them; the keys of `strategy_params`:", *parts
+        "Parameters of strategies",
+        "[Strategies](../strategies.md) explains them; the keys of `strategy_params`:",
+        *parts,
     )

@@ -26,8 +26,8 @@ def robots() -> str:
     return page(
         "Robots",
         picture("robot", "panda"),
-        "`mygym list robot` lists them; [your own robot](../your_own_world.md) explains the keys of the files. Robots of "
-        "the extra `robots` need `pip install -c constraints.txt -e \".[robots]\"`.",
+        "`mygym list robot` lists them; [your own robot](../your_own_world.md) explains the keys of the files. "
+        'Robots of the extra `robots` need `pip install -c constraints.txt -e ".[robots]"`.',
         *(_robot(entry) for entry in built_in("robot")),
     )
 
@@ -41,7 +41,10 @@ def _robot(entry: Entry) -> str:
         ["property", "value"],
         [
             ("model", code(content.get("urdf", ""))),
-            *((f"joints of arm {number}" if len(joints) > 1 else "joints", row) for number, row in enumerate(joints, 1)),
+            *(
+                (f"joints of arm {number}" if len(joints) > 1 else "joints", row)
+                for number, row in enumerate(joints, 1)
+            ),
             ("gripper opens", ", ".join(gripper) or "no gripper"),
             ("cannot", ", ".join(content.get("cannot", ())) or "–"),
         ],
@@ -58,7 +61,7 @@ def workspaces() -> str:
     return page(
         "Workspaces",
         picture("workspace", "table"),
-        "`mygym describe workspace NAME` prints each file whole. [Your own workspace](../your_own_world.md) explains the keys.",
+        "`mygym describe workspace NAME` prints each file; [your own workspace](../your_own_world.md) explains the keys.",
         *(_workspace(entry) for entry in built_in("workspace")),
     )
 
@@ -88,7 +91,17 @@ def objects() -> str:
         spec = load_object(entry.load())
         size = " × ".join(f"{100 * edge:.1f}" for edge in spec.size)
         width = f"{100 * spec.grasp_width:.1f} cm" if spec.graspable else ""
-        rows.append((code(entry.name), spec.category, f"{size} cm", f"{spec.mass:.3g} kg", f"{spec.friction:g}", width, entry.help))
+        rows.append(
+            (
+                code(entry.name),
+                spec.category,
+                f"{size} cm",
+                f"{spec.mass:.3g} kg",
+                f"{spec.friction:g}",
+                width,
+                entry.help,
+            )
+        )
     return page(
         "Objects",
         "![All objects with their names and sizes](../images/objects.png)",

@@ -89,7 +89,7 @@ def stored_rows(result: str, words: str) -> str:
     for before, line in zip(["", *lines], lines, strict=False):
         if line.startswith("|") and not before.startswith("|"):
             header = [line]
-        elif line.startswith("|--") or line.startswith("|-"):
+        elif line.startswith("|-"):
             header.append(line)
         elif line.startswith("|") and words in line:
             kept += [*header, line]

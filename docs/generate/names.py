@@ -26,7 +26,7 @@ def pages() -> dict[str, str]:
     rows = [(kind, FLAGS.get(kind, ""), " · ".join(code(entry.name) for entry in built_in(kind))) for kind in kinds]
     text = page(
         "Names",
-        "All built-in names, and the flag that takes them. Files in `algos/` and `envs/` add names; `mygym list` prints all.",
+        "The built-in names, and the flag that takes them. Files in `algos/` and `envs/` add names; `mygym list` has all.",
         table(["kind", "flag", "built in"], rows),
         section("Tasks", task_table()),
     )
@@ -47,4 +47,6 @@ def task_table() -> str:
                 code(env_id(entry.name)),
             )
         )
-    return table(["task", "stages", "success tolerance (m; rad of parts that rotate), hold", "horizon", "environment id"], rows)
+    return table(
+        ["task", "stages", "success tolerance (m; rad of parts that rotate), hold", "horizon", "environment id"], rows
+    )

@@ -15,6 +15,9 @@ from mygym.exporting.description import describe_action, describe_observation
 from mygym.registry import registry
 from mygym.tasks.lookup import find_task
 
+RESULTS = "../../../benchmarks/results"
+"""The stored results, from the page of a task."""
+
 CURVES = {
     "push": "push",
     "pick_and_place": "pick_and_place",
@@ -33,7 +36,7 @@ def pages() -> dict[str, str]:
         picture("task", "pick_and_place", up=2),
         "A task is a sequence of stages. A page for each built-in task:",
         task_table().replace("](tasks/", "]("),
-        "[Names](../names.md) has the letters and the other kinds. [Tasks from stages](../../worlds.md) composes others.",
+        "[Tasks from stages](../../tasks_from_stages.md) composes others. [Names](../names.md) has the other kinds.",
         toctree(f"{name}.md" for name in names),
     )
     return {"tasks/index.md": overview, **{f"tasks/{name}.md": task_page(name) for name in names}}
@@ -50,7 +53,9 @@ def task_page(name: str) -> str:
         picture("task", name, up=2),
         f"Environment id: {code(env_id(name))}. {content['in words'].capitalize()}.",
         section("Stages", _stages(task.stage_names), _end(content)),
-        section("Action", f"With robot {code(robot)} and its default controller. {action['meaning']}.", _components(action)),
+        section(
+            "Action", f"With robot {code(robot)} and its default controller. {action['meaning']}.", _components(action)
+        ),
         section("Observation", *(_array(key, entry) for key, entry in observation.items())),
         section("Rewards", _rewards()),
         section("Start and goal", as_yaml({key: content[key] for key in ("objects", "goals from", "goal vector")})),
@@ -72,7 +77,7 @@ def _stages(names: Sequence[str]) -> str:
 
 def _end(content: Mapping[str, Any]) -> str:
     return (
-        f"Success: within {content['tolerance']} of the goal (of a part that rotates: rad), held for {content['hold']}. "
+        f"Success: within {content['tolerance']} of the goal (of a part that rotates: rad), for {content['hold']}. "
         f"The episode is truncated after {content['horizon']}, and fails when an object leaves the workspace."
     )
 
@@ -84,7 +89,13 @@ def _components(action: Mapping[str, Any]) -> str:
 
 def _array(key: str, entry: Mapping[str, Any]) -> str:
     rows = [
-        (code(part["name"]), f"{part['slice'][0]}:{part['slice'][1]}", part.get("unit"), part.get("frame"), part.get("bound"))
+        (
+            code(part["name"]),
+            f"{part['slice'][0]}:{part['slice'][1]}",
+            part.get("unit"),
+            part.get("frame"),
+            part.get("bound"),
+        )
         for part in entry["components"]
     ]
     columns = ["component", "slice", "unit", "frame", "within ±"]
@@ -97,16 +108,20 @@ def _rewards() -> str:
 
 def _card(name: str) -> str:
     rows = stored_rows("cards.md", f"| {name} |")
-    source = "From [the stored cards](../../../benchmarks/results/cards.md), made by `python benchmarks/cards.py --episodes 30`:"
+    source = f"From [the stored cards]({RESULTS}/cards.md), made by `python benchmarks/cards.py --episodes 30`:"
     return f"{source}\n\n{rows}" if rows else ""
 
 
 def _learning(name: str) -> str:
-    rows = "\n\n".join(filter(None, (stored_rows("learning.md", f"--task {name} "), stored_rows("fused.md", f"| {name} |"))))
+    rows = "\n\n".join(
+        filter(None, (stored_rows("learning.md", f"--task {name} "), stored_rows("fused.md", f"| {name} |")))
+    )
     if not rows:
         return ""
     curves = f"![learning curves](../../../benchmarks/results/learning_{CURVES[name]}.png)" if name in CURVES else ""
-    source = "From [learning by reward](../../../benchmarks/results/learning.md), made by `python benchmarks/learning.py`:"
+    source = (
+        "From [learning by reward](../../../benchmarks/results/learning.md), made by `python benchmarks/learning.py`:"
+    )
     return f"{source}\n\n{curves}\n\n{rows}"
 
 
@@ -115,4 +130,6 @@ def _supported(name: str) -> str:
     for combination in combinations((name,)):
         workspaces.setdefault(combination.workspace, []).append(code(combination.robot))
     note = "The scripted expert solves the task with each; with the extra `robots` the list is longer."
-    return f"{table(['workspace', 'robots'], [(code(key), ' '.join(value)) for key, value in workspaces.items()])}\n{note}"
+    return (
+        f"{table(['workspace', 'robots'], [(code(key), ' '.join(value)) for key, value in workspaces.items()])}\n{note}"
+    )
